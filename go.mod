@@ -1,0 +1,3 @@
+module github.com/sagalog/sagalog
+
+go 1.26.0
