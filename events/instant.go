@@ -1,0 +1,115 @@
+package events
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Instant is a point in time in whole milliseconds since 1970 in UTC; zero means absent.
+//
+// Facts and state hold Instant and not time.Time, because a time.Time has nanoseconds and a location that its JSON
+// text loses: a live fold and a replay of the same fact would then differ (INV2). In JSON it is RFC 3339 in UTC with
+// milliseconds.
+type Instant int64
+
+const instantLayout = "2006-01-02T15:04:05.000Z"
+
+// At truncates t to milliseconds. The zero time is the absent Instant.
+func At(t time.Time) Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return Instant(t.UnixMilli())
+}
+
+// Time returns the instant as a time in UTC, and the zero time for an absent one.
+func (i Instant) Time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(i)).UTC()
+}
+
+// Add returns the instant d later; what is below a millisecond in d is dropped.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Milliseconds()) }
+
+// Sub returns the time from other to i.
+func (i Instant) Sub(other Instant) time.Duration { return time.Duration(i-other) * time.Millisecond }
+
+// String returns the instant as RFC 3339 in UTC with milliseconds, and "" if it is absent.
+func (i Instant) String() string {
+	if i == 0 {
+		return ""
+	}
+	return i.Time().Format(instantLayout)
+}
+
+// ParseInstant reads RFC 3339 with any offset and precision.
+func ParseInstant(s string) (Instant, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not an instant such as 2026-11-21T14:00:00Z", s)
+	}
+	return At(t), nil
+}
+
+// MarshalText writes RFC 3339.
+func (i Instant) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// UnmarshalText reads RFC 3339; empty text is the absent Instant.
+func (i *Instant) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*i = 0
+		return nil
+	}
+	v, err := ParseInstant(string(b))
+	if err != nil {
+		return err
+	}
+	*i = v
+	return nil
+}
+
+// Duration is a time.Duration that is text such as "10m" or "1m30s" in JSON and YAML.
+type Duration time.Duration
+
+// Std returns the standard library's type.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// String returns the shortest text that ParseDuration reads back: "10m", not "10m0s".
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if n := len(s); n > 2 && s[n-2:] == "0s" && s[n-3] == 'm' {
+		s = s[:n-2]
+	}
+	if n := len(s); n > 2 && s[n-2:] == "0m" && s[n-3] == 'h' {
+		s = s[:n-2]
+	}
+	return s
+}
+
+// ParseDuration reads text such as "10m". A bare number is refused, because its unit would be a guess.
+func ParseDuration(s string) (Duration, error) {
+	if _, err := strconv.ParseFloat(s, 64); err == nil && s != "0" {
+		return 0, fmt.Errorf("%q is a duration without a unit: write %ss or %sms", s, s, s)
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 10m or 2h", s)
+	}
+	return Duration(d), nil
+}
+
+// MarshalText writes the duration as text.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the duration from text.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := ParseDuration(string(b))
+	if err != nil {
+		return err
+	}
+	*d = v
+	return nil
+}

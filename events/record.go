@@ -1,0 +1,45 @@
+package events
+
+// Record is a Kafka record as the pure parts see it. internal/kafka converts it from and to kgo's, so that only
+// that package imports a Kafka client.
+//
+// The slices of a record that was read belong to the reader of it; nobody changes their bytes.
+type Record struct {
+	Topic       string
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32
+	// Timestamp is the broker's or the producer's time of the record. Nothing is decided by it.
+	Timestamp Instant
+	Key       []byte
+	// Value is nil for a tombstone.
+	Value   []byte
+	Headers []Header
+	// Control marks a transaction's marker, which holds no data but takes an offset.
+	Control bool
+}
+
+// Header is one header of a record.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Header returns the value of the last header with that key, and "" where there is none.
+func (r *Record) Header(key string) string {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if r.Headers[i].Key == key {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
+// Size returns the bytes of key, value and headers: what the limits of DESIGN 2 are compared with.
+func (r *Record) Size() int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}

@@ -1,0 +1,171 @@
+package events
+
+import (
+	"encoding/json"
+
+	"github.com/google/uuid"
+)
+
+// Operation says what an attempt does for its step.
+type Operation string
+
+// The two operations of a step.
+const (
+	Do   Operation = "do"
+	Undo Operation = "undo"
+)
+
+// Work is the value of a record in <ns>.work.<agent>: the request to make one attempt.
+// Its record carries the headers of work_codec.go; key = task ID.
+type Work struct {
+	Task      string    `json:"task"`
+	Run       int       `json:"run"`
+	Workflow  string    `json:"workflow"`
+	Version   int       `json:"version"`
+	Step      string    `json:"step"`
+	Agent     string    `json:"agent"`
+	Operation Operation `json:"operation"`
+	Attempt   int       `json:"attempt"`
+	// IdempotencyKey is the same over all attempts of this operation of this step, in this run.
+	IdempotencyKey string  `json:"idempotency_key"`
+	CompleteBy     Instant `json:"complete_by"`
+	// Input is the step's resolved input. For an undo without a mapping of its own it is the input of the do.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Output is the output of the do, for an undo only; absent where the outcome of the do is unknown.
+	Output json.RawMessage `json:"output,omitempty"`
+	// Home is the partition of <ns>.reports into which the report goes.
+	Home int32 `json:"home"`
+	// Ticket is opaque; the report echoes it.
+	Ticket string `json:"ticket"`
+}
+
+// Result is how an attempt ended.
+type Result string
+
+// The results that an agent may report.
+const (
+	ResultCompleted Result = "completed"
+	ResultFailed    Result = "failed"
+)
+
+// Effect says what a failed attempt may have changed outside.
+type Effect string
+
+// EffectNone promises that the attempt changed nothing; everything else counts as EffectUnknown.
+const (
+	EffectNone    Effect = "none"
+	EffectUnknown Effect = "unknown"
+)
+
+// Class sorts errors for policies and for people.
+type Class string
+
+// The classes of errors. An agent reports the first three; the engine adds the others.
+const (
+	// ClassRetryable: another attempt may succeed.
+	ClassRetryable Class = "retryable"
+	// ClassPermanent: no retry can mend it (MISSION C6); the task goes to its error path at once.
+	ClassPermanent Class = "permanent"
+	// ClassInternal: the agent itself failed, for example by a panic; retried like ClassRetryable.
+	ClassInternal Class = "internal"
+	// ClassTimeout: the complete-by time passed without a report.
+	ClassTimeout Class = "timeout"
+	// ClassExpression: an expression of the definition failed at run time; permanent, and no work was sent.
+	ClassExpression Class = "expression"
+	// ClassLimit: a limit of the namespace would be passed; permanent.
+	ClassLimit Class = "limit"
+	// ClassDispatch: the broker refused the work request for good.
+	ClassDispatch Class = "dispatch"
+)
+
+// Error is a failure as facts, state and the API show it. Message is one line; Detail is user data.
+type Error struct {
+	Class   Class  `json:"class"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+	// Detail is what the remote service answered, as JSON, cut to the limit of a step's output.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Report is the value of a record in <ns>.reports with the ce_type TypeReport: the result of one attempt.
+type Report struct {
+	Task       string          `json:"task"`
+	Run        int             `json:"run"`
+	Step       string          `json:"step"`
+	Operation  Operation       `json:"operation"`
+	Attempt    int             `json:"attempt"`
+	Ticket     string          `json:"ticket,omitempty"`
+	Result     Result          `json:"result"`
+	Output     json.RawMessage `json:"output,omitempty"`
+	Error      *Error          `json:"error,omitempty"`
+	Effect     Effect          `json:"effect,omitempty"`
+	RetryAfter Duration        `json:"retry_after,omitzero"`
+	// Instance is the agent instance that did the work.
+	Instance   string  `json:"instance,omitempty"`
+	StartedAt  Instant `json:"started_at,omitzero"`
+	FinishedAt Instant `json:"finished_at,omitzero"`
+}
+
+// Request is the value of a record in <ns>.reports with the ce_type TypeCancel or TypeRetry: what an operator asks
+// of a task. ID is chosen by the sender; a request with an ID that the task has seen changes nothing.
+type Request struct {
+	ID     string `json:"id"`
+	Kind   string `json:"kind"`
+	Task   string `json:"task"`
+	Step   string `json:"step,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Attempt is the attempt that a retry means; zero means the latest.
+	Attempt int `json:"attempt,omitzero"`
+	// By is who asked, as far as the API knows.
+	By string `json:"by,omitempty"`
+}
+
+// The kinds of requests.
+const (
+	RequestCancel = "cancel"
+	RequestRetry  = "retry"
+)
+
+// Namespace of the UUIDv5 that remote services see; fixed for ever.
+var idempotencyNamespace = uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11")
+
+// IdempotencyKey returns the identifier that the remote service sees: the same over all attempts of an operation
+// of a step in one run, and another after a rerun (DESIGN 3).
+func IdempotencyKey(task string, run int, step string, op Operation) string {
+	b, err := Marshal([]any{task, run, step, op})
+	if err != nil {
+		panic("events: strings and numbers do not encode: " + err.Error())
+	}
+	return uuid.NewSHA1(idempotencyNamespace, b).String()
+}
+
+// Presence is the value of a record in <ns>.presence: what an instance of an agent, or a node, says of itself each
+// second. Key = kind "/" instance.
+type Presence struct {
+	Kind     string   `json:"kind"`
+	Instance string   `json:"instance"`
+	Agents   []string `json:"agents,omitempty"`
+	Node     string   `json:"node,omitempty"`
+	// Operations are the operations that it knows, "do" and "undo", by agent.
+	Operations map[string][]Operation `json:"operations,omitempty"`
+	// Capacity is how many attempts it works on at once, by agent.
+	Capacity map[string]int `json:"capacity,omitempty"`
+	InFlight map[string]int `json:"in_flight,omitempty"`
+	// Health is "healthy", "degraded" (a breaker is half open) or "unhealthy" (it is open), by agent.
+	Health map[string]string `json:"health,omitempty"`
+	// Partitions are those of work.<agent> that it reads, or those that a node owns.
+	Partitions map[string][]int32 `json:"partitions,omitempty"`
+	HTTP       string             `json:"http,omitempty"`
+	StartedAt  Instant            `json:"started_at"`
+	SeenAt     Instant            `json:"seen_at"`
+}
+
+// The kinds of presence, and the values of health.
+const (
+	PresenceAgent = "agent"
+	PresenceNode  = "node"
+
+	Healthy   = "healthy"
+	Degraded  = "degraded"
+	Unhealthy = "unhealthy"
+)
