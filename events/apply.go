@@ -1,0 +1,230 @@
+package events
+
+import "fmt"
+
+// Fate is what the fold did with a record.
+type Fate int
+
+// The fates of a record. They live in memory only.
+const (
+	// Accepted: the fact changed the state.
+	FateAccepted Fate = iota + 1
+	// FateVoid: the record is not a fact, because its claim was late, its epoch is over, or its sequence was not
+	// the next. Every reader skips it.
+	FateVoid
+)
+
+// Apply folds the fact at the given offset: the only way in which state changes. It evaluates no expression, reads
+// no clock and no other topic (INV2, INV4).
+//
+// A void fact changes nothing but Next. An error means that the partition must stop.
+func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
+	if offset < s.Next {
+		return 0, fmt.Errorf("%w: offset %d was folded already", ErrImpossible, offset)
+	}
+	s.Next = offset + 1
+	if claim, ok := f.Body.(*PartitionClaimed); ok {
+		return s.claim(claim, f), nil
+	}
+	p := &s.Partition
+	// The two lines that every reader of the log needs: only the current epoch, and in it only the next sequence.
+	if f.Epoch != p.Epoch || p.Broken || f.Sequence != p.NextSequence {
+		if f.Epoch == p.Epoch && f.Sequence > p.NextSequence {
+			p.Broken = true // what lies in the gap is lost, and nothing may be built upon it
+			s.touchPart(KindPartition, "")
+		}
+		s.Void++
+		return FateVoid, nil
+	}
+	if h, ok := f.Body.(*StateHash); ok {
+		if err := s.compare(h); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.fold(f); err != nil {
+		return 0, fmt.Errorf("fold %s at offset %d: %w", f.Body.Name(), offset, err)
+	}
+	p.NextSequence++
+	p.SinceHash++
+	if _, ok := f.Body.(*StateHash); ok {
+		p.SinceHash = 0
+	}
+	p.Time = max(p.Time, f.Time)
+	s.pass(f)
+	s.accept(f, offset)
+	s.settle(f.Settled)
+	if f.Task != "" {
+		s.history = append(s.history, History{Task: f.Task, Offset: offset})
+	}
+	return FateAccepted, nil
+}
+
+// claim accepts a claim that names the current one as its predecessor. So a late or doubled claim fails by itself.
+func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
+	p := &s.Partition
+	if c.Prev != p.Epoch.ID || c.ID == "" || c.ID == p.Epoch.ID {
+		s.Void++
+		return FateVoid
+	}
+	p.Epoch = Epoch{N: p.Epoch.N + 1, ID: c.ID}
+	p.Owner, p.NextSequence, p.Broken = c.Owner, 0, false
+	p.Time = max(p.Time, f.Time)
+	p.Since = p.Time
+	s.touchPart(KindPartition, "")
+	return FateAccepted
+}
+
+// pass moves the resume point behind the input that caused the fact. A fact of an input that lies elsewhere moves
+// nothing.
+func (s *State) pass(f *Fact) {
+	in, partition, offset, ok := f.Cause.Input()
+	if !ok || partition != s.Partition.Partition {
+		return
+	}
+	s.passTo(in, Passed{Next: offset + 1, Hash: f.CauseHash})
+}
+
+func (s *State) passTo(in Input, to Passed) {
+	if s.Partition.Inputs == nil {
+		s.Partition.Inputs = map[Input]Passed{}
+	}
+	if to.Next > s.Partition.Inputs[in].Next {
+		s.Partition.Inputs[in] = to
+	}
+}
+
+func (s *State) compare(h *StateHash) error {
+	// Flush would hand out the rows; rehash keeps them for the next Flush.
+	sum, err := s.rehash()
+	if err != nil {
+		return err
+	}
+	if sum != h.Hash {
+		return fmt.Errorf("%w: %s here, %s in the log", ErrStateHash, sum, h.Hash)
+	}
+	return nil
+}
+
+// rehash returns the hash of the state as it is, without writing anything down.
+func (s *State) rehash() (Hash, error) {
+	sum := s.sum
+	for id := range s.dirtyTasks {
+		t := s.tasks[id]
+		if t == nil {
+			continue
+		}
+		b, err := Marshal(t)
+		if err != nil {
+			return Hash{}, err
+		}
+		sum = sum.Sub(t.hash).Add(hashEntity(KindTask, id, b))
+	}
+	s.touchPart(KindPartition, "")
+	for k, p := range s.dirtyParts {
+		sum = sum.Sub(s.parts[k])
+		if v := s.part(p); v != nil {
+			b, err := Marshal(v)
+			if err != nil {
+				return Hash{}, err
+			}
+			sum = sum.Add(hashEntity(p.kind, p.id, b))
+		}
+	}
+	return sum, nil
+}
+
+// fold changes the entities that the fact is about.
+func (s *State) fold(f *Fact) error {
+	switch b := f.Body.(type) {
+	case *VersionBarrier:
+		return s.barrier(b)
+	case *SettingsAdopted:
+		s.Partition.Settings = b.Settings
+	case *DefinitionAdopted:
+		s.definitions[b.Hash] = &Definition{Workflow: b.Workflow, Hash: b.Hash, Version: b.Version, Body: b.Body}
+		s.touchPart(KindDefinition, b.Hash)
+	case *Submitted:
+		return s.submitted(f, b)
+	case *RequestHeld:
+		id := heldID(f.Task, b.Request.ID)
+		s.held[id] = &HeldRequest{Request: b.Request, ExpiresAt: b.ExpiresAt, Cause: f.Cause, CauseHash: f.CauseHash}
+		s.touchPart(KindHeld, id)
+	case *InputRejected:
+		if b.Held != "" {
+			s.dropHeld(f.Task, b.Held)
+		}
+	case *InputsPassed:
+		for in, to := range b.Inputs {
+			s.passTo(in, to)
+		}
+	case *TasksSwept:
+		return s.sweep(b)
+	case *InputForwarded, *StateHash:
+	case *EffectFailed:
+		return s.effectFailed(f, b)
+	default:
+		return s.foldTask(f)
+	}
+	return nil
+}
+
+func (s *State) barrier(b *VersionBarrier) error {
+	if b.Reader > FormatVersion {
+		return fmt.Errorf("%w: format %d, this one reads %d", ErrReaderTooOld, b.Reader, FormatVersion)
+	}
+	s.Partition.Reader = max(s.Partition.Reader, b.Reader)
+	return nil
+}
+
+func (s *State) submitted(f *Fact, b *Submitted) error {
+	if known, err := s.Task(f.Task); err != nil {
+		return err
+	} else if known != nil {
+		return fmt.Errorf("%w: task %q was accepted already", ErrImpossible, f.Task)
+	}
+	t := &Task{
+		ID: f.Task, Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: Pending,
+		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
+		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, Facts: 1, Traceparent: f.Traceparent,
+	}
+	for _, h := range s.HeldFor(f.Task) {
+		// Kept in the task, so that Plan and not memory makes the facts of it (reading/traces.md, Dm2).
+		t.Held = append(t.Held, h.Request)
+		s.dropHeld(f.Task, h.Request.ID)
+	}
+	s.tasks[f.Task] = t
+	s.touchTask(f.Task)
+	return nil
+}
+
+func (s *State) dropHeld(task, request string) {
+	id := heldID(task, request)
+	delete(s.held, id)
+	s.touchPart(KindHeld, id)
+}
+
+func (s *State) sweep(b *TasksSwept) error {
+	for _, id := range b.Tasks {
+		t, err := s.Task(id)
+		if err != nil {
+			return err
+		}
+		if t == nil || !t.State.Ended() {
+			return fmt.Errorf("%w: swept task %q has not ended", ErrImpossible, id)
+		}
+		s.sum = s.sum.Sub(t.hash)
+		s.tasks[id], s.swept[id] = nil, t.keys
+		s.touchTask(id)
+	}
+	return nil
+}
+
+func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
+	switch {
+	case b.Failed != nil:
+		return s.foldTask(&Fact{Time: f.Time, Task: f.Task, Body: b.Failed})
+	case b.UndoFailed != nil:
+		return s.foldTask(&Fact{Time: f.Time, Task: f.Task, Body: b.UndoFailed})
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package events
+
+import "encoding/json"
+
+// Ready is an attempt that could start: what Plan finds and Admit chooses from.
+type Ready struct {
+	Task      string
+	Path      string
+	Operation Operation
+	Agent     string
+	Priority  int
+	// Since is when the task was accepted: of equal priority, the older task goes first.
+	Since Instant
+	// NotBefore is when it may start; zero is at once.
+	NotBefore Instant
+}
+
+// Plan is what follows from a task's state, beside inputs and timers.
+type Plan struct {
+	// Facts are the follow-ups that are due now, in order: CancelRequested, StepSkipped, StepFailed of an
+	// expression, TaskParked, TaskProcessed, TaskUndone. At most one is given at a time where a later one depends on
+	// it; Plan is asked again until it is quiet (INV5).
+	Facts []Body
+	// Ready are the attempts that may start.
+	Ready []Ready
+}
+
+// Policy is what a definition says of the failures of a step's operation.
+type Policy struct {
+	CompleteBy    Duration
+	Attempts      int
+	Backoff       Duration
+	Factor        float64
+	Max           Duration
+	Then          Action
+	CoolDown      Duration
+	CoolDownTimes int
+}
+
+// Start is what a definition says of the start of an attempt.
+type Start struct {
+	CompleteBy Duration
+	Input      json.RawMessage
+	Output     json.RawMessage
+	Condition  *bool
+	Pivot      bool
+	Undoable   bool
+}

@@ -1,0 +1,312 @@
+package events
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Submission is the one submission object of INTERFACE.md, the same by Kafka, HTTP, CLI and Go.
+type Submission struct {
+	ID       string            `json:"id,omitempty"`
+	Workflow string            `json:"workflow"`
+	Version  int               `json:"version,omitzero"`
+	Input    json.RawMessage   `json:"input,omitempty"`
+	Priority int               `json:"priority,omitzero"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	// Deadline is a duration from acceptance such as "10m", or an instant.
+	Deadline string `json:"deadline,omitempty"`
+}
+
+// Limits of a submission's members; the limit of its bytes is a setting.
+const (
+	MaxTaskID        = 255
+	MaxLabels        = 32
+	MaxLabelKey      = 64
+	MaxLabelValue    = 256
+	MaxPriority      = 1000
+	MaxNestingLevels = 100
+)
+
+// The members of a submission, and those that a later version will know.
+var (
+	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline"}
+	laterMembers      = map[string]bool{"not_before": true, "reply_to": true}
+)
+
+// MemberError says which member of an object is wrong, by a JSON pointer.
+type MemberError struct {
+	Pointer string
+	Message string
+}
+
+// Error returns the place and what is wrong there.
+func (e *MemberError) Error() string {
+	if e.Pointer == "" {
+		return e.Message
+	}
+	return e.Pointer + ": " + e.Message
+}
+
+func memberError(pointer, format string, args ...any) error {
+	return &MemberError{Pointer: pointer, Message: fmt.Sprintf(format, args...)}
+}
+
+// ParseSubmission reads a submission object and reports every fault at once, each a *MemberError. The ID may be
+// absent: see TaskID.
+func ParseSubmission(data []byte) (*Submission, error) {
+	members, err := objectMembers(data)
+	if err != nil {
+		return nil, err
+	}
+	s := &Submission{}
+	var faults []error
+	for _, m := range members {
+		if err := s.read(m); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if s.Workflow == "" && !hasMember(members, "workflow") {
+		faults = append(faults, memberError("/workflow", "is required: the name of a workflow"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+func hasMember(list []member, name string) bool {
+	for _, m := range list {
+		if m.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// objectMembers returns the members of a JSON object in their order. It refuses duplicates, since readers disagree
+// about which one counts.
+func objectMembers(data []byte) ([]member, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	t, err := d.Token()
+	if err != nil || t != json.Delim('{') {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, memberError("", "is not JSON: %s", err)
+		}
+		return nil, memberError("", "is not a JSON object such as {\"workflow\":\"...\",\"input\":{...}}")
+	}
+	var list []member
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, memberError("", "is not JSON: %s", err)
+		}
+		m := member{name: t.(string)}
+		if hasMember(list, m.name) {
+			return nil, memberError("/"+m.name, "stands there twice")
+		}
+		if err := d.Decode(&m.value); err != nil {
+			return nil, memberError("/"+m.name, "is not JSON: %s", err)
+		}
+		list = append(list, m)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, memberError("", "is not JSON: %s", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, memberError("", "has something behind the object")
+	}
+	if !utf8.Valid(data) {
+		return nil, memberError("", "is not UTF-8")
+	}
+	return list, nil
+}
+
+func (s *Submission) read(m member) error {
+	at := "/" + m.name
+	switch m.name {
+	case "id":
+		if err := json.Unmarshal(m.value, &s.ID); err != nil || s.ID == "" {
+			return memberError(at, "is not a text")
+		}
+		return CheckTaskID(s.ID)
+	case "workflow":
+		if err := json.Unmarshal(m.value, &s.Workflow); err != nil || s.Workflow == "" {
+			return memberError(at, "is not the name of a workflow")
+		}
+	case "version":
+		if err := json.Unmarshal(m.value, &s.Version); err != nil || s.Version < 1 {
+			return memberError(at, "is not a version such as 3")
+		}
+	case "input":
+		raw, err := Compact(m.value)
+		if err != nil {
+			return memberError(at, "is not JSON: %s", err)
+		}
+		if depth(raw) > MaxNestingLevels {
+			return memberError(at, "is nested more than %d levels deep", MaxNestingLevels)
+		}
+		s.Input = raw
+	case "priority":
+		if err := json.Unmarshal(m.value, &s.Priority); err != nil || s.Priority < -MaxPriority || s.Priority > MaxPriority {
+			return memberError(at, "is not a whole number from %d to %d", -MaxPriority, MaxPriority)
+		}
+	case "labels":
+		return s.readLabels(m.value)
+	case "deadline":
+		if err := json.Unmarshal(m.value, &s.Deadline); err != nil {
+			return memberError(at, "is not a duration such as \"10m\" or an instant such as \"2026-11-21T14:00:00Z\"")
+		}
+		return s.checkDeadline()
+	default:
+		if laterMembers[m.name] {
+			return memberError(at, "is known, but not supported by this version")
+		}
+		return memberError(at, "is not a member of a submission; %s", Suggest(m.name, submissionMembers))
+	}
+	return nil
+}
+
+func (s *Submission) readLabels(raw json.RawMessage) error {
+	if err := json.Unmarshal(raw, &s.Labels); err != nil || s.Labels == nil {
+		return memberError("/labels", "is not an object of texts such as {\"region\":\"north\"}")
+	}
+	if len(s.Labels) > MaxLabels {
+		return memberError("/labels", "has %d members; %d are allowed", len(s.Labels), MaxLabels)
+	}
+	for k, v := range s.Labels {
+		if k == "" || len(k) > MaxLabelKey || strings.ContainsAny(k, ":\x00") || len(v) > MaxLabelValue {
+			return memberError("/labels/"+k, "a key has 1 to %d bytes without a colon, a value up to %d", MaxLabelKey, MaxLabelValue)
+		}
+	}
+	return nil
+}
+
+func (s *Submission) checkDeadline() error {
+	if _, err := ParseInstant(s.Deadline); err == nil {
+		return nil
+	}
+	d, err := ParseDuration(s.Deadline)
+	if err != nil || d <= 0 {
+		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", s.Deadline)
+	}
+	return nil
+}
+
+// DeadlineFrom returns the absolute deadline of a submission accepted at now, zero if it names none.
+func (s *Submission) DeadlineFrom(now Instant) Instant {
+	if s.Deadline == "" {
+		return 0
+	}
+	if i, err := ParseInstant(s.Deadline); err == nil {
+		return i
+	}
+	d, _ := ParseDuration(s.Deadline)
+	return now.Add(d.Std())
+}
+
+// CheckTaskID says whether a task ID is allowed: 1 to 255 bytes of UTF-8 without control characters, and not "." or
+// ".." (no URL can name these).
+func CheckTaskID(id string) error {
+	switch {
+	case id == "":
+		return memberError("/id", "is required: the task's ID, which the submitter chooses")
+	case len(id) > MaxTaskID:
+		return memberError("/id", "has %d bytes; %d are allowed", len(id), MaxTaskID)
+	case !utf8.ValidString(id):
+		return memberError("/id", "is not UTF-8")
+	case id == "." || id == "..":
+		return memberError("/id", "%q cannot stand in a URL", id)
+	}
+	for _, r := range id {
+		if r < 0x20 || (r >= 0x7f && r < 0xa0) {
+			return memberError("/id", "has the control character %U", r)
+		}
+	}
+	return nil
+}
+
+// TaskID returns the ID of a submission or report that came by Kafka: the record's key, the ce_subject and the
+// object's own ID, of which those that are present must agree.
+func TaskID(key []byte, subject, own string) (string, error) {
+	id := ""
+	for _, c := range []string{string(key), subject, own} {
+		if c == "" || c == id {
+			continue
+		}
+		if id != "" {
+			return "", memberError("/id", "%q differs from the record's key or ce_subject %q", clip(c), clip(id))
+		}
+		id = c
+	}
+	return id, CheckTaskID(id)
+}
+
+func clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
+}
+
+// ContentHash returns the hash by which a repeated submission is told from a conflicting one: SHA-256 of the object
+// with sorted members, no spaces, numbers as written, the ID included and the deadline normalised.
+func (s *Submission) ContentHash() (string, error) {
+	n := *s
+	if d, err := ParseDuration(n.Deadline); err == nil {
+		n.Deadline = d.String()
+	} else if i, err := ParseInstant(n.Deadline); err == nil {
+		n.Deadline = i.String()
+	}
+	b, err := Marshal(&n)
+	if err != nil {
+		return "", err
+	}
+	c, err := canonical(b)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(c)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// canonical returns JSON with sorted members, without spaces, and with numbers as they were written.
+func canonical(raw []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return Marshal(v)
+}
+
+func depth(raw []byte) int {
+	level, most, text := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			level++
+			most = max(most, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return most
+}

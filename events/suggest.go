@@ -1,0 +1,42 @@
+package events
+
+import "strings"
+
+// Suggest returns "did you mean "x"?" for the nearest of known, and the list of known names where none is near.
+func Suggest(name string, known []string) string {
+	if n := Nearest(name, known); n != "" {
+		return "did you mean \"" + n + "\"?"
+	}
+	return "known are " + strings.Join(known, ", ")
+}
+
+// Nearest returns the known name with the least edit distance, and "" where even that is more than a typing error.
+func Nearest(name string, known []string) string {
+	best, least := "", max(2, len(name)/3)+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, in one row.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,60 @@
+package events
+
+// TimerKind says what a timer of a task does when it fires.
+type TimerKind string
+
+// The kinds of timers.
+const (
+	TimerCompleteBy TimerKind = "complete_by"
+	TimerRetry      TimerKind = "retry"
+	TimerQuiet      TimerKind = "quiet"
+	TimerDeadline   TimerKind = "deadline"
+	TimerExpiry     TimerKind = "expiry"
+	TimerHorizon    TimerKind = "horizon"
+)
+
+// Timer is something that a task waits for the clock to do.
+type Timer struct {
+	Due       Instant
+	Kind      TimerKind
+	Path      string
+	Operation Operation
+	Attempt   int
+}
+
+// Timers returns the task's timers in no order. They are a function of its state, so nothing else records them.
+func (t *Task) Timers() []Timer {
+	if t.State.Ended() {
+		return nil
+	}
+	var list []Timer
+	for _, s := range t.Steps {
+		if s.State == StepRunning {
+			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
+		}
+		if s.State == StepWaiting && t.State == Processing {
+			list = append(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
+		}
+		if u := s.Undo; u != nil && u.State == StepRunning {
+			list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
+		} else if u != nil && u.State == StepWaiting && t.State == Undoing {
+			list = append(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
+		}
+	}
+	if t.State == Undoing && t.QuietAt > t.UpdatedAt {
+		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
+	}
+	if t.Deadline != 0 && !t.DeadlinePassed && (t.State == Pending || t.State == Processing || t.State == Parked) {
+		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})
+	}
+	return list
+}
+
+// Due returns when the first timer of the task is due, and zero if it has none.
+func (t *Task) Due() Instant {
+	var least Instant
+	for _, m := range t.Timers() {
+		least = earliest(least, m.Due)
+	}
+	return least
+}
