@@ -1,0 +1,76 @@
+package exprlang
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Condition is a compiled expression that must give true or false.
+type Condition struct {
+	expression *expression
+	offset     int
+}
+
+// CompileCondition compiles "${ expr }", or the bare expression. The error is of the type Errors.
+func CompileCondition(src string, vars ...string) (*Condition, error) {
+	bare, offset := src, 0
+	if strings.Contains(src, "${") {
+		parts, fail := split(src)
+		if fail != nil {
+			return nil, Errors{fail}
+		}
+		only, ok := lone(parts)
+		if !ok {
+			return nil, Errors{{Message: "a condition is one ${ ... } and nothing around it"}}
+		}
+		bare, offset = only.source, only.offset
+	}
+	e, fail := compileExpression(bare, vars)
+	if fail != nil {
+		fail.Offset += offset
+		return nil, Errors{fail}
+	}
+	return &Condition{expression: e, offset: offset}, nil
+}
+
+// lone returns the expression among parts if the rest is white space.
+func lone(parts []part) (part, bool) {
+	var found []part
+	for _, p := range parts {
+		if p.expression || strings.TrimSpace(p.literal) != "" {
+			found = append(found, p)
+		}
+	}
+	if len(found) != 1 || !found[0].expression {
+		return part{}, false
+	}
+	return found[0], true
+}
+
+// References returns the paths that the condition names.
+func (c *Condition) References() []Reference { return c.expression.references(c.offset) }
+
+// Eval returns the result. Anything but a boolean is an error: null or "" standing for false would hide a typing
+// error, and a step would silently not run.
+func (c *Condition) Eval(s *Scope) (bool, error) {
+	v, err := c.expression.value(s)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, evalError(c.expression.source, fmt.Errorf("the condition gives %s, not true or false", typeName(v)))
+	}
+	return b, nil
+}
+
+func typeName(v any) string {
+	if v == nil {
+		return "null"
+	}
+	b, err := encode(v)
+	if err != nil {
+		return fmt.Sprintf("a %T", v)
+	}
+	return kindName(first(b))
+}

@@ -1,0 +1,158 @@
+package exprlang
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"sort"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// MaxResultBytes bounds what one template, text or function may give. It is above every limit of inputs and outputs
+// (DESIGN 2: at most 512 KiB), so that those limits refuse with their own words; and it is small enough that a
+// definition that repeats a large input cannot exhaust the memory of an owner.
+const MaxResultBytes = 2 << 20
+
+var errTooLarge = fmt.Errorf("result is larger than %d bytes", MaxResultBytes)
+
+// encode writes a value as compact JSON with sorted keys and without HTML escapes.
+func encode(v any) (json.RawMessage, error) { return appendValue(nil, v) }
+
+func appendValue(b []byte, v any) ([]byte, error) {
+	if len(b) > MaxResultBytes {
+		return nil, errTooLarge
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...), nil
+	case bool:
+		return strconv.AppendBool(b, v), nil
+	case int:
+		return strconv.AppendInt(b, int64(v), 10), nil
+	case float64:
+		return appendFloat(b, v)
+	case string:
+		return appendString(b, v)
+	case json.Number:
+		return append(b, v...), nil
+	case time.Duration:
+		return appendString(b, events.Duration(v).String())
+	case []any:
+		return appendList(b, len(v), func(i int) any { return v[i] })
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		return appendObject(b, keys, func(k string) any { return v[k] })
+	}
+	return appendOther(b, reflect.ValueOf(v))
+}
+
+// appendOther writes what the functions of expr make: typed lists, maps with other keys, sized numbers.
+func appendOther(b []byte, v reflect.Value) ([]byte, error) {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array:
+		return appendList(b, v.Len(), func(i int) any { return v.Index(i).Interface() })
+	case reflect.Map:
+		return appendMap(b, v)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(b, v.Int(), 10), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return strconv.AppendUint(b, v.Uint(), 10), nil
+	case reflect.Float32:
+		return appendFloat(b, v.Float())
+	}
+	return nil, fmt.Errorf("a result of the type %s is not JSON", v.Type())
+}
+
+func appendMap(b []byte, v reflect.Value) ([]byte, error) {
+	keys := make([]string, 0, v.Len())
+	values := make(map[string]any, v.Len())
+	for it := v.MapRange(); it.Next(); {
+		k, err := text(it.Key().Interface())
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := values[k]; twice {
+			return nil, fmt.Errorf("two keys of a map are both %q in JSON", k)
+		}
+		keys = append(keys, k)
+		values[k] = it.Value().Interface()
+	}
+	return appendObject(b, keys, func(k string) any { return values[k] })
+}
+
+func appendList(b []byte, n int, at func(int) any) ([]byte, error) {
+	b = append(b, '[')
+	var err error
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendValue(b, at(i)); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+func appendObject(b []byte, keys []string, at func(string) any) ([]byte, error) {
+	sort.Strings(keys)
+	b = append(b, '{')
+	var err error
+	for i, k := range keys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendString(b, k); err != nil {
+			return nil, err
+		}
+		b = append(b, ':')
+		if b, err = appendValue(b, at(k)); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func appendFloat(b []byte, f float64) ([]byte, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, errors.New("a result is not a number that JSON has")
+	}
+	enc, err := json.Marshal(f)
+	return append(b, enc...), err
+}
+
+func appendString(b []byte, s string) ([]byte, error) {
+	if len(b)+len(s) > MaxResultBytes {
+		return nil, errTooLarge
+	}
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			enc, err := events.Marshal(s)
+			return append(b, enc...), err
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"'), nil
+}
+
+// text returns a value as it stands inside a string: a string as it is, null as nothing, the rest as JSON.
+func text(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	b, err := encode(v)
+	return string(b), err
+}

@@ -1,0 +1,173 @@
+package exprlang
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+)
+
+const (
+	// maxSourceBytes keeps the recursion of expr's parser, which counts no parentheses, far from the end of a stack.
+	// Definitions want expressions of a line; what needs more is an agent.
+	maxSourceBytes = 8 << 10
+	// maxNodes bounds the compiled size, for the same reason.
+	maxNodes = 2_000
+	// hidden names what an expression sees of us. No source can write it, since it is no letter.
+	hidden = "§"
+)
+
+// expression is one compiled expression.
+type expression struct {
+	source string
+	// plain is set when the expression is a path and nothing else. It then needs no program.
+	plain   *path
+	program *vm.Program
+	paths   []*path
+}
+
+// Reference is a path that an expression names.
+type Reference struct {
+	// Path is the variable, then members and elements as far as they are constants: steps.a.output is
+	// [steps a output], steps[input.x] is [steps] and [input x].
+	Path []string
+	// Pointer and Offset say where: the JSON pointer within the template and the byte of that string.
+	Pointer string
+	Offset  int
+}
+
+func compileExpression(src string, vars []string) (_ *expression, fail *Error) {
+	if len(src) > maxSourceBytes {
+		return nil, &Error{Message: fmt.Sprintf("expression is longer than %d bytes", maxSourceBytes)}
+	}
+	if strings.TrimSpace(src) == "" {
+		return nil, &Error{Message: "the expression is empty"}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			fail = &Error{Message: fmt.Sprintf("expression does not compile: %v", r)}
+		}
+	}()
+	config := configure(vars)
+	tree, err := parser.ParseWithConfig(src, config)
+	if err != nil {
+		return nil, fault(src, err)
+	}
+	if _, err := checker.Check(tree, config); err != nil {
+		return nil, fault(src, err)
+	}
+	w := &rewriter{vars: vars}
+	ast.Walk(&tree.Node, w)
+	if w.err != nil {
+		w.err.Offset = runeOffset(src, w.err.Offset)
+		return nil, w.err
+	}
+	e := &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node)}
+	if e.plain != nil {
+		return e, nil
+	}
+	if _, err := checker.Check(tree, config); err != nil {
+		return nil, fault(src, err)
+	}
+	// The optimizer stays off: it folds constants without a budget, and what it saves here is nothing.
+	if e.program, err = compiler.Compile(tree, config); err != nil {
+		return nil, fault(src, err)
+	}
+	return e, nil
+}
+
+func configure(vars []string) *conf.Config {
+	config := conf.CreateNew()
+	config.Optimize = false
+	config.MaxNodes = maxNodes
+	env := types.Map{hidden: types.Any}
+	for _, v := range vars {
+		env[v] = types.Any
+	}
+	config.WithEnv(env)
+	config.Functions = internals()
+	for name := range refusedBuiltins {
+		config.Disabled[name] = true
+		delete(config.Builtins, name)
+	}
+	return config
+}
+
+// value evaluates the expression. What it returns shares memory with the scope and is only read.
+func (e *expression) value(s *Scope) (any, error) {
+	if e.plain != nil {
+		n, err := s.find(e.plain)
+		if err != nil {
+			return nil, evalError(e.source, err)
+		}
+		if n == nil {
+			return nil, nil
+		}
+		v, err := n.get()
+		if err != nil {
+			return nil, evalError(e.source, err)
+		}
+		return v, nil
+	}
+	s.left = evaluationBudget
+	machine := vm.VM{MemoryBudget: evaluationBudget}
+	v, err := machine.Run(e.program, s.env)
+	if err != nil {
+		return nil, evalError(e.source, err)
+	}
+	return v, nil
+}
+
+// bytes evaluates the expression to JSON; a plain path gives the bytes that were written.
+func (e *expression) bytes(s *Scope) (json.RawMessage, error) {
+	if e.plain == nil {
+		v, err := e.value(s)
+		if err != nil {
+			return nil, err
+		}
+		b, err := encode(v)
+		if err != nil {
+			return nil, evalError(e.source, err)
+		}
+		return b, nil
+	}
+	n, err := s.find(e.plain)
+	if err != nil {
+		return nil, evalError(e.source, err)
+	}
+	if n == nil {
+		return null, nil
+	}
+	b, err := n.bytes()
+	if err != nil {
+		return nil, evalError(e.source, err)
+	}
+	return b, nil
+}
+
+// internals are the functions that only rewritten trees call.
+var internals = sync.OnceValue(func() conf.FunctionsTable {
+	config := conf.CreateNew()
+	for name, f := range map[string]func(...any) (any, error){
+		hiddenCall: callFunction, hiddenTick: tick, hiddenAdd: add, hiddenPath: lookUp,
+	} {
+		exprFunction(name, f)(config)
+	}
+	return config.Functions
+})
+
+var bound = sync.OnceValue(func() map[string]*boundFunction {
+	m := make(map[string]*boundFunction)
+	for name, f := range budgeted() {
+		m[name] = &boundFunction{name: name, call: f}
+	}
+	return m
+})

@@ -1,0 +1,89 @@
+package exprlang
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+var null = json.RawMessage("null")
+
+// decode reads a JSON value for expr. See the package comment for what becomes of numbers.
+func decode(raw json.RawMessage) (any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one JSON value")
+	}
+	return numbers(v), nil
+}
+
+// numbers replaces the numbers in place.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return number(v)
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = numbers(v[k])
+		}
+	}
+	return v
+}
+
+func number(n json.Number) any {
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil && n != "-0" {
+		return int(i)
+	}
+	f, err := strconv.ParseFloat(string(n), 64)
+	if err == nil && sameDecimal(string(n), strconv.FormatFloat(f, 'e', -1, 64)) {
+		return f
+	}
+	return n
+}
+
+// sameDecimal says whether two JSON numbers are the same decimal number: 1.10 and 1.1e0 are.
+func sameDecimal(a, b string) bool {
+	digitsA, expA, okA := decimal(a)
+	digitsB, expB, okB := decimal(b)
+	return okA && okB && digitsA == digitsB && expA == expB
+}
+
+// decimal returns the sign and significant digits of a number, and the power of ten of their last one.
+func decimal(s string) (digits string, exp int, ok bool) {
+	mantissa, e, found := strings.Cut(strings.ToLower(s), "e")
+	if found {
+		n, err := strconv.Atoi(e)
+		if err != nil {
+			return "", 0, false
+		}
+		exp = n
+	}
+	sign := ""
+	if strings.HasPrefix(mantissa, "-") {
+		sign, mantissa = "-", mantissa[1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	exp -= len(fraction)
+	digits = strings.TrimLeft(whole+fraction, "0")
+	short := strings.TrimRight(digits, "0")
+	exp += len(digits) - len(short)
+	if short == "" {
+		return sign + "0", 0, true
+	}
+	return sign + short, exp, true
+}

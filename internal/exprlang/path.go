@@ -1,0 +1,131 @@
+package exprlang
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// path is a variable and the members and elements that a source names after it, such as
+// steps["third-party"].output.items[0]. It is looked up in the raw JSON, so that the rest is not decoded.
+type path struct {
+	root  string
+	hops  []hop
+	begin int // rune of the source at which it begins
+}
+
+// hop is one step of a path: a member, or an element where name is empty and element is set.
+type hop struct {
+	name     string
+	index    int
+	element  bool
+	optional bool
+}
+
+func (p *path) extend(h hop) *path {
+	hops := make([]hop, len(p.hops), len(p.hops)+1)
+	copy(hops, p.hops)
+	return &path{root: p.root, hops: append(hops, h), begin: p.begin}
+}
+
+// names returns the path as text, for references.
+func (p *path) names() []string {
+	s := []string{p.root}
+	for _, h := range p.hops {
+		if h.element {
+			s = append(s, strconv.Itoa(h.index))
+		} else {
+			s = append(s, h.name)
+		}
+	}
+	return s
+}
+
+// text returns the first n hops as a person would write them.
+func (p *path) text(n int) string {
+	var b strings.Builder
+	b.WriteString(p.root)
+	for _, h := range p.hops[:n] {
+		switch {
+		case h.element:
+			fmt.Fprintf(&b, "[%d]", h.index)
+		case plainName(h.name):
+			b.WriteString("." + h.name)
+		default:
+			fmt.Fprintf(&b, "[%q]", h.name)
+		}
+	}
+	return b.String()
+}
+
+func plainName(s string) bool {
+	for i, c := range s {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// find returns the node of a path; nil is null.
+func (s *Scope) find(p *path) (*Node, error) {
+	n := s.vars[p.root]
+	for i, h := range p.hops {
+		if n != nil {
+			if err := n.open(); err != nil {
+				return nil, fmt.Errorf("read %s: %w", p.text(i), err)
+			}
+		}
+		next, err := n.follow(h)
+		if err != nil {
+			return nil, fmt.Errorf("%s %w", p.text(i), err)
+		}
+		if next == nil && (n == nil || n.kind == 'n') {
+			return nil, nil
+		}
+		n = next
+	}
+	return n, nil
+}
+
+// follow takes one hop from an open node. The errors end the sentence that the name of the node begins.
+func (n *Node) follow(h hop) (*Node, error) {
+	switch {
+	case n == nil || n.kind == 'n':
+		if h.optional {
+			return nil, nil
+		}
+		if h.element {
+			return nil, fmt.Errorf("is null, so it has no element %d", h.index)
+		}
+		return nil, fmt.Errorf("is null, so it has no member %q", h.name)
+	case n.kind == '{' && !h.element:
+		return n.member(h.name), nil
+	case n.kind == '[' && h.element:
+		if h.index < 0 || h.index >= len(n.array) {
+			return nil, fmt.Errorf("has %d elements, so it has no element %d", len(n.array), h.index)
+		}
+		return n.child(h.index, n.array[h.index]), nil
+	case h.element:
+		return nil, fmt.Errorf("is %s, so it has no element %d", kindName(n.kind), h.index)
+	default:
+		return nil, fmt.Errorf("is %s, so it has no member %q", kindName(n.kind), h.name)
+	}
+}
+
+func kindName(kind byte) string {
+	switch kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}

@@ -1,0 +1,148 @@
+package exprlang
+
+import (
+	"reflect"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+)
+
+// The names of our functions in rewritten trees.
+const (
+	hiddenCall = "§call"
+	hiddenTick = "§tick"
+	hiddenAdd  = "§add"
+	hiddenPath = "§path"
+)
+
+var exprFunction = func(name string, f func(...any) (any, error)) expr.Option { return expr.Function(name, f) }
+
+// rewriter turns a checked tree into one that looks paths up in the scope and counts what it spends. It visits
+// children before parents.
+type rewriter struct {
+	vars []string
+	err  *Error // its Offset counts runes
+}
+
+func (w *rewriter) refuse(n ast.Node, message string) {
+	if w.err == nil {
+		w.err = &Error{Offset: n.Location().From, Message: message}
+	}
+}
+
+// Visit implements ast.Visitor.
+func (w *rewriter) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		w.identifier(node, n)
+	case *ast.MemberNode:
+		w.member(node, n)
+	case *ast.CallNode:
+		w.refuse(n, "only the functions of the expression language can be called, not members")
+	case *ast.VariableDeclaratorNode:
+		if slices.Contains(w.vars, n.Name) {
+			w.refuse(n, "let cannot hide "+n.Name)
+		}
+	case *ast.BinaryNode:
+		if n.Operator == "+" && mayBeText(n.Left) && mayBeText(n.Right) {
+			ast.Patch(node, call(hiddenAdd, n.Left, n.Right))
+		}
+	case *ast.PredicateNode:
+		nature := *n.Node.Nature()
+		body := call(hiddenTick, n.Node)
+		body.SetLocation(n.Node.Location())
+		body.SetNature(nature)
+		n.Node = body
+	case *ast.BuiltinNode:
+		if f := bound()[n.Name]; f != nil {
+			nature := *n.Nature()
+			c := call(hiddenCall, append([]ast.Node{&ast.ConstantNode{Value: f}}, n.Arguments...)...)
+			ast.Patch(node, c)
+			c.SetNature(nature)
+		}
+	}
+}
+
+func (w *rewriter) identifier(node *ast.Node, n *ast.IdentifierNode) {
+	switch {
+	case n.Value == "$env":
+		w.refuse(n, "$env is not available: name the variable")
+	case slices.Contains(w.vars, n.Value):
+		ast.Patch(node, lookup(&path{root: n.Value, begin: n.Location().From}))
+	}
+}
+
+// member lengthens a path by a constant member or element.
+func (w *rewriter) member(node *ast.Node, n *ast.MemberNode) {
+	p := pathOf(n.Node)
+	if p == nil {
+		return
+	}
+	switch key := n.Property.(type) {
+	case *ast.StringNode:
+		ast.Patch(node, lookup(p.extend(hop{name: key.Value, optional: n.Optional})))
+	case *ast.IntegerNode:
+		ast.Patch(node, lookup(p.extend(hop{index: key.Value, element: true, optional: n.Optional})))
+	}
+}
+
+func mayBeText(n ast.Node) bool {
+	k := n.Type().Kind()
+	return k == reflect.String || k == reflect.Interface
+}
+
+func call(name string, args ...ast.Node) *ast.CallNode {
+	return &ast.CallNode{
+		Callee:    &ast.IdentifierNode{Value: name},
+		Arguments: append([]ast.Node{&ast.IdentifierNode{Value: hidden}}, args...),
+	}
+}
+
+func lookup(p *path) *ast.CallNode { return call(hiddenPath, &ast.ConstantNode{Value: p}) }
+
+// pathOf returns the path that a node looks up, and nil for any other node.
+func pathOf(n ast.Node) *path {
+	c, ok := n.(*ast.CallNode)
+	if !ok {
+		return nil
+	}
+	if callee, ok := c.Callee.(*ast.IdentifierNode); !ok || callee.Value != hiddenPath {
+		return nil
+	}
+	return c.Arguments[1].(*ast.ConstantNode).Value.(*path)
+}
+
+// plainPath returns the path if the whole expression is one.
+func plainPath(n ast.Node) *path {
+	if c, ok := n.(*ast.ChainNode); ok {
+		n = c.Node
+	}
+	return pathOf(n)
+}
+
+// references collects the paths that remain in a rewritten tree.
+func references(n ast.Node) []*path {
+	var c pathCollector
+	ast.Walk(&n, &c)
+	return c.paths
+}
+
+type pathCollector struct{ paths []*path }
+
+// Visit implements ast.Visitor.
+func (c *pathCollector) Visit(node *ast.Node) {
+	if p := pathOf(*node); p != nil {
+		c.paths = append(c.paths, p)
+	}
+}
+
+func runeOffset(s string, runes int) int {
+	offset := 0
+	for n := 0; n < runes && offset < len(s); n++ {
+		_, size := utf8.DecodeRuneInString(s[offset:])
+		offset += size
+	}
+	return offset
+}

@@ -1,0 +1,176 @@
+package exprlang
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Template is a compiled JSON value whose strings may hold expressions.
+type Template struct {
+	// slots alternate with literals: literals[0] slots[0] literals[1] ... There is one literal more.
+	literals [][]byte
+	slots    []slot
+}
+
+type slot struct {
+	text    *Text
+	pointer string
+}
+
+// Compile compiles a JSON value. Expressions see the variables vars. Keys are taken as they are, and an expression
+// in one is refused. The error is of the type Errors.
+func Compile(template json.RawMessage, vars ...string) (*Template, error) {
+	d := json.NewDecoder(bytes.NewReader(template))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, Errors{{Message: "the template is not JSON: " + err.Error()}}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, Errors{{Message: "the template is more than one JSON value"}}
+	}
+	b := &templateBuilder{vars: vars}
+	b.value(v, "")
+	if len(b.faults) > 0 {
+		return nil, b.faults
+	}
+	b.template.literals = append(b.template.literals, b.literal)
+	return &b.template, nil
+}
+
+type templateBuilder struct {
+	vars     []string
+	template Template
+	literal  []byte
+	faults   Errors
+}
+
+func (b *templateBuilder) value(v any, pointer string) {
+	switch v := v.(type) {
+	case string:
+		b.text(v, pointer)
+	case []any:
+		b.literal = append(b.literal, '[')
+		for i, e := range v {
+			if i > 0 {
+				b.literal = append(b.literal, ',')
+			}
+			b.value(e, pointer+"/"+strconv.Itoa(i))
+		}
+		b.literal = append(b.literal, ']')
+	case map[string]any:
+		b.object(v, pointer)
+	default:
+		b.constant(v, pointer)
+	}
+}
+
+func (b *templateBuilder) object(m map[string]any, pointer string) {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	b.literal = append(b.literal, '{')
+	for i, k := range keys {
+		below := pointer + "/" + escapePointer(k)
+		if strings.Contains(k, "${") {
+			b.faults = append(b.faults, &Error{Pointer: below, Message: "a key cannot hold an expression"})
+		}
+		if i > 0 {
+			b.literal = append(b.literal, ',')
+		}
+		b.constant(k, below)
+		b.literal = append(b.literal, ':')
+		b.value(m[k], below)
+	}
+	b.literal = append(b.literal, '}')
+}
+
+func (b *templateBuilder) constant(v any, pointer string) {
+	literal, err := appendValue(b.literal, v)
+	if err != nil {
+		b.faults = append(b.faults, &Error{Pointer: pointer, Message: err.Error()})
+		return
+	}
+	b.literal = literal
+}
+
+func (b *templateBuilder) text(s, pointer string) {
+	t, err := CompileString(s, nil, b.vars...)
+	if err != nil {
+		var faults Errors
+		errors.As(err, &faults)
+		for _, f := range faults {
+			f.Pointer = pointer
+		}
+		b.faults = append(b.faults, faults...)
+		return
+	}
+	if c, ok := t.Constant(); ok {
+		b.constant(c, pointer)
+		return
+	}
+	b.template.literals = append(b.template.literals, b.literal)
+	b.template.slots = append(b.template.slots, slot{text: t, pointer: pointer})
+	b.literal = nil
+}
+
+func escapePointer(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }
+
+// Constant returns the value if the template holds no expression. The bytes are shared and only read.
+func (t *Template) Constant() (json.RawMessage, bool) {
+	if len(t.slots) > 0 {
+		return nil, false
+	}
+	return t.literals[0], true
+}
+
+// References returns the paths that the expressions name.
+func (t *Template) References() []Reference {
+	var out []Reference
+	for _, s := range t.slots {
+		for _, r := range s.text.References() {
+			r.Pointer = s.pointer
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Eval returns the value as compact JSON: keys sorted, no HTML escapes. Without an expression the bytes are shared,
+// and only read.
+func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
+	if c, ok := t.Constant(); ok {
+		return c, nil
+	}
+	out := make([]byte, 0, 256)
+	for i, slot := range t.slots {
+		out = append(out, t.literals[i]...)
+		raw, err := slot.text.Bytes(s)
+		if err != nil {
+			return nil, err
+		}
+		if len(out)+len(raw) > MaxResultBytes {
+			return nil, errTooLarge
+		}
+		if out, err = compact(out, raw); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, t.literals[len(t.slots)]...), nil
+}
+
+// compact appends raw without white space.
+func compact(out []byte, raw json.RawMessage) ([]byte, error) {
+	b := bytes.NewBuffer(out)
+	if err := json.Compact(b, raw); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
