@@ -1,0 +1,31 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// TrimBefore deletes the records of a partition below offset. It returns an *OutOfRangeError for an offset behind the
+// end, and nil for one below the start: somebody else has trimmed further.
+func TrimBefore(ctx context.Context, c *Cluster, topic string, partition int32, offset int64) error {
+	start, err := c.StartOffset(ctx, topic, partition)
+	if err != nil {
+		return err
+	}
+	if offset <= start {
+		return nil
+	}
+	var to kadm.Offsets
+	to.AddOffset(topic, partition, offset, -1)
+	resp, err := c.admin.DeleteRecords(ctx, to)
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("delete the records of %s/%d before %d: %w", topic, partition, offset,
+			typed(err, topic, partition, offset))
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// The settings that all clients share.
+const (
+	// requestOverhead is how long a broker may take beyond a request's own time limit. The client's default of 10 s
+	// would notice a dead broker only after the lag of a takeover has passed.
+	requestOverhead = 2 * time.Second
+	produceTimeout  = 2 * time.Second
+	// connIdle is below the 10 minutes after which brokers close idle connections, so that ours never meets theirs.
+	connIdle = 9 * time.Minute
+	// metadataMin bounds how often a client asks who leads; the default of 5 s would delay a takeover by as much.
+	metadataMin  = 250 * time.Millisecond
+	metadataMax  = time.Minute
+	backoffFirst = 20 * time.Millisecond
+	backoffMax   = time.Second
+)
+
+// Dialer opens a connection; it is net.Dialer.DialContext or a VirtualNetwork's.
+type Dialer func(ctx context.Context, network, host string) (net.Conn, error)
+
+// SASL says who we are.
+type SASL struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism, User, Password string
+}
+
+// ClusterConfig says how to reach a cluster.
+type ClusterConfig struct {
+	// Brokers are host:port of some brokers; the others are learnt from them.
+	Brokers []string
+	// Dialer replaces TCP, for a VirtualNetwork; nil means TCP. With it TLS is ignored.
+	Dialer Dialer
+	// TLS is nil for plain text.
+	TLS *tls.Config
+	// SASL is nil for no authentication.
+	SASL *SASL
+	// ClientID names this process in the broker's logs and quotas; default "sagalog".
+	ClientID string
+	Logger   *slog.Logger
+	// Embedded marks our own broker in this machine: nothing is compressed, and one copy of each record is enough.
+	Embedded bool
+	// Hooks are given to each client, for metrics. They implement some of kgo's hook interfaces.
+	Hooks []any
+}
+
+func (c *ClusterConfig) validate() error {
+	var errs []error
+	if len(c.Brokers) == 0 {
+		errs = append(errs, errors.New("no broker address is given"))
+	}
+	for _, b := range c.Brokers {
+		if _, _, err := net.SplitHostPort(b); err != nil {
+			errs = append(errs, fmt.Errorf("broker address %q is not host:port", b))
+		}
+	}
+	if _, err := mechanism(c.SASL); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func mechanism(s *SASL) (sasl.Mechanism, error) {
+	if s == nil {
+		return nil, nil
+	}
+	auth := scram.Auth{User: s.User, Pass: s.Password}
+	switch strings.ToUpper(s.Mechanism) {
+	case "PLAIN":
+		return plain.Auth{User: s.User, Pass: s.Password}.AsMechanism(), nil
+	case "SCRAM-SHA-256":
+		return auth.AsSha256Mechanism(), nil
+	case "SCRAM-SHA-512":
+		return auth.AsSha512Mechanism(), nil
+	}
+	return nil, fmt.Errorf("SASL mechanism %q is not PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
+}
+
+// Cluster is how to reach a cluster. It holds one client for requests that are neither produce nor group; producers,
+// readers and groups open their own. It is safe for concurrent use.
+type Cluster struct {
+	cfg    ClusterConfig
+	base   []kgo.Opt
+	client *kgo.Client
+	admin  *kadm.Client
+}
+
+// Connect returns a Cluster. It does not wait for a broker: Ping does.
+func Connect(cfg ClusterConfig) (*Cluster, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.ClientID == "" {
+		cfg.ClientID = "sagalog"
+	}
+	cfg.Logger = orDiscard(cfg.Logger)
+	c := &Cluster{cfg: cfg, base: baseOpts(cfg)}
+	client, err := c.open(kgo.MaxDecompressBatchBytes(defaultMaxDecompress))
+	if err != nil {
+		return nil, err
+	}
+	c.client, c.admin = client, kadm.NewClient(client)
+	return c, nil
+}
+
+func baseOpts(cfg ClusterConfig) []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(cfg.Brokers...),
+		kgo.ClientID(cfg.ClientID),
+		kgo.WithLogger(clientLog{cfg.Logger}),
+		kgo.RequestTimeoutOverhead(requestOverhead),
+		kgo.ConnIdleTimeout(connIdle),
+		kgo.MetadataMinAge(metadataMin),
+		kgo.MetadataMaxAge(metadataMax),
+		kgo.RetryBackoffFn(backoff),
+		// Metrics that the client would push to the broker: not ours, and closing would wait for the last push.
+		kgo.DisableClientMetrics(),
+	}
+	for _, h := range cfg.Hooks {
+		opts = append(opts, kgo.WithHooks(h))
+	}
+	switch {
+	case cfg.Dialer != nil:
+		opts = append(opts, kgo.Dialer(cfg.Dialer))
+	case cfg.TLS != nil:
+		opts = append(opts, kgo.DialTLSConfig(cfg.TLS))
+	}
+	if m, _ := mechanism(cfg.SASL); m != nil {
+		opts = append(opts, kgo.SASL(m))
+	}
+	return opts
+}
+
+// backoff grows from backoffFirst to backoffMax; the jitter keeps the clients of a restarted broker apart.
+func backoff(try int) time.Duration {
+	d := backoffMax
+	if shift := try - 1; shift >= 0 && shift < 6 {
+		d = min(backoffFirst<<shift, backoffMax)
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+func (c *Cluster) open(opts ...kgo.Opt) (*kgo.Client, error) {
+	client, err := kgo.NewClient(append(append([]kgo.Opt{}, c.base...), opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("configure kafka client: %w", err)
+	}
+	return client, nil
+}
+
+// Ping returns when a broker has answered, or with the last error when ctx ends.
+func (c *Cluster) Ping(ctx context.Context) error {
+	if err := c.client.Ping(ctx); err != nil {
+		return fmt.Errorf("reach a broker of %s: %w", strings.Join(c.cfg.Brokers, ","), fromClient(err))
+	}
+	return nil
+}
+
+// Brokers returns the addresses that the cluster was reached by.
+func (c *Cluster) Brokers() []string { return c.cfg.Brokers }
+
+// Embedded tells whether this is our own broker.
+func (c *Cluster) Embedded() bool { return c.cfg.Embedded }
+
+// Close ends the shared client. What was opened from the cluster is closed by whoever opened it.
+func (c *Cluster) Close() { c.client.Close() }
+
+// closeClient closes a client and returns after closeWait at the latest: a broker that is gone must not hold up a stop.
+func closeClient(client *kgo.Client, cancel context.CancelFunc) {
+	if cancel != nil {
+		cancel()
+	}
+	client.Close()
+}

@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The questions of ListOffsets.
+const (
+	askEnd   int64 = -1
+	askStart int64 = -2
+
+	readUncommitted int8 = 0
+	readCommitted   int8 = 1
+)
+
+// Partitions names partitions by topic.
+type Partitions map[string][]int32
+
+// Offsets holds an offset for each partition.
+type Offsets map[string]map[int32]int64
+
+// EndOffsets returns the last stable offset of each partition: everything below it is committed or aborted for good.
+// The question is sent when it is called, one request to each broker that leads some of the partitions; it errors if
+// any of them has no answer.
+func (c *Cluster) EndOffsets(ctx context.Context, of Partitions) (Offsets, error) {
+	return c.listOffsets(ctx, of, askEnd, readCommitted)
+}
+
+// HighWatermarks returns the end of each partition with what open transactions have written.
+func (c *Cluster) HighWatermarks(ctx context.Context, of Partitions) (Offsets, error) {
+	return c.listOffsets(ctx, of, askEnd, readUncommitted)
+}
+
+// StartOffsets returns the first offset of each partition that was not deleted.
+func (c *Cluster) StartOffsets(ctx context.Context, of Partitions) (Offsets, error) {
+	return c.listOffsets(ctx, of, askStart, readUncommitted)
+}
+
+// EndOffset is EndOffsets for one partition.
+func (c *Cluster) EndOffset(ctx context.Context, topic string, partition int32) (int64, error) {
+	o, err := c.EndOffsets(ctx, Partitions{topic: {partition}})
+	return o[topic][partition], err
+}
+
+// StartOffset is StartOffsets for one partition.
+func (c *Cluster) StartOffset(ctx context.Context, topic string, partition int32) (int64, error) {
+	o, err := c.StartOffsets(ctx, Partitions{topic: {partition}})
+	return o[topic][partition], err
+}
+
+func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, isolation int8) (Offsets, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, isolation
+	for topic, partitions := range of {
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		for _, p := range partitions {
+			rp := kmsg.NewListOffsetsRequestTopicPartition()
+			rp.Partition, rp.Timestamp = p, ask
+			t.Partitions = append(t.Partitions, rp)
+		}
+		if len(t.Partitions) > 0 {
+			req.Topics = append(req.Topics, t)
+		}
+	}
+	out := make(Offsets, len(of))
+	if len(req.Topics) == 0 {
+		return out, nil
+	}
+	// The client splits the request by leader, and asks again where the leader has moved.
+	for _, shard := range c.client.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return nil, fmt.Errorf("list offsets: %w", fromClient(shard.Err))
+		}
+		if err := out.add(shard.Resp.(*kmsg.ListOffsetsResponse)); err != nil {
+			return nil, err
+		}
+	}
+	for topic, partitions := range of {
+		for _, p := range partitions {
+			if _, ok := out[topic][p]; !ok {
+				return nil, fmt.Errorf("list offsets of %s/%d: no answer", topic, p)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (o Offsets) add(resp *kmsg.ListOffsetsResponse) error {
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("list offsets of %s/%d: %w", t.Topic, p.Partition, fromClient(err))
+			}
+			if o[t.Topic] == nil {
+				o[t.Topic] = make(map[int32]int64, len(t.Partitions))
+			}
+			o[t.Topic][p.Partition] = p.Offset
+		}
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// defaultSession is above the 6 s that brokers demand and short enough that a dead member is replaced soon.
+	defaultSession = 10 * time.Second
+	// defaultHeartbeat is how soon a member learns of a rebalance.
+	defaultHeartbeat = 500 * time.Millisecond
+)
+
+// GroupConfig says how a member of a consumer group reads.
+type GroupConfig struct {
+	Group  string
+	Topics []string
+	// InstanceID makes the member static: a quick restart under the same name moves no partition. Empty: dynamic.
+	InstanceID string
+	// OnAssigned and OnRevoked are called with what was added and what is taken, from the client's goroutine. The
+	// rebalance waits for them, so they only hand over, or Commit. What was lost to another member comes in OnRevoked too.
+	OnAssigned, OnRevoked func(Partitions)
+	// MembershipOnly joins and balances but fetches nothing: for owners, who only need to know who should try.
+	MembershipOnly bool
+	// Session and Heartbeat default to 10 s and 500 ms.
+	Session, Heartbeat time.Duration
+}
+
+func (c *GroupConfig) validate() error {
+	var errs []error
+	if c.Group == "" {
+		errs = append(errs, errors.New("a group needs a name"))
+	}
+	if len(c.Topics) == 0 {
+		errs = append(errs, errors.New("a group needs a topic"))
+	}
+	if c.Session == 0 {
+		c.Session = defaultSession
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = defaultHeartbeat
+	}
+	return errors.Join(errs...)
+}
+
+// Group is a member of a consumer group. It starts at the earliest record where nothing was committed, and commits
+// only what it is told. Poll is for one goroutine; the other methods are safe for concurrent use.
+type Group struct {
+	cluster *Cluster
+	client  *kgo.Client
+	cancel  context.CancelFunc
+	cfg     GroupConfig
+
+	mu sync.Mutex
+	// assigned is guarded by mu.
+	assigned map[place]struct{}
+}
+
+// NewGroup joins in the background. Leave it, or Close it to let the group notice by itself.
+func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	g := &Group{cluster: c, cfg: cfg, assigned: make(map[place]struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	opts := []kgo.Opt{
+		kgo.WithContext(ctx),
+		kgo.ConsumerGroup(cfg.Group),
+		kgo.ConsumeTopics(cfg.Topics...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(cfg.Session),
+		kgo.HeartbeatInterval(cfg.Heartbeat),
+		kgo.RebalanceTimeout(cfg.Session),
+		kgo.DisableAutoCommit(),
+		// A work request must not be missed; one that comes twice does no harm.
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMinBytes(1),
+		kgo.FetchMaxWait(defaultMaxWait),
+		kgo.FetchMaxBytes(fetchMaxBytes),
+		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
+		kgo.MaxDecompressBatchBytes(defaultMaxDecompress),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onAssigned(ps) }),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
+	}
+	if cfg.InstanceID != "" {
+		opts = append(opts, kgo.InstanceID(cfg.InstanceID))
+	}
+	client, err := c.open(opts...)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if cfg.MembershipOnly {
+		client.PauseFetchTopics(cfg.Topics...)
+	}
+	g.client, g.cancel = client, cancel
+	return g, nil
+}
+
+func (g *Group) onAssigned(ps map[string][]int32) {
+	if len(ps) == 0 {
+		return
+	}
+	g.mu.Lock()
+	for topic, partitions := range ps {
+		for _, p := range partitions {
+			g.assigned[place{topic, p}] = struct{}{}
+		}
+	}
+	g.mu.Unlock()
+	if g.cfg.OnAssigned != nil {
+		g.cfg.OnAssigned(maps.Clone(ps))
+	}
+}
+
+func (g *Group) onRevoked(ps map[string][]int32) {
+	if len(ps) == 0 {
+		return
+	}
+	g.mu.Lock()
+	for topic, partitions := range ps {
+		for _, p := range partitions {
+			delete(g.assigned, place{topic, p})
+		}
+	}
+	g.mu.Unlock()
+	if g.cfg.OnRevoked != nil {
+		g.cfg.OnRevoked(maps.Clone(ps))
+	}
+}
+
+// Poll waits for up to limit records. Records and errors may come together; the error is ctx's or ErrClosed when there
+// is no point in polling on, else one of the broker's that the client goes on trying to overcome.
+func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
+	polled := g.client.PollRecords(ctx, limit)
+	if err := pollError(ctx, polled); err != nil {
+		return nil, err
+	}
+	var errs []error
+	polled.EachError(func(topic string, partition int32, err error) {
+		errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, typed(err, topic, partition, -1)))
+	})
+	return fromKgo(polled.Records()), errors.Join(errs...)
+}
+
+// Commit records, for each partition, the offset to start from next time: the low-water mark of what is finished.
+func (g *Group) Commit(ctx context.Context, marks Offsets) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	commit := make(map[string]map[int32]kgo.EpochOffset, len(marks))
+	for topic, partitions := range marks {
+		commit[topic] = make(map[int32]kgo.EpochOffset, len(partitions))
+		for p, offset := range partitions {
+			commit[topic][p] = kgo.EpochOffset{Epoch: -1, Offset: offset}
+		}
+	}
+	var failed error
+	g.client.CommitOffsetsSync(ctx, commit,
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+			failed = commitError(resp, err)
+		})
+	if failed != nil {
+		return fmt.Errorf("commit offsets of group %s: %w", g.cfg.Group, fromClient(failed))
+	}
+	return nil
+}
+
+func commitError(resp *kmsg.OffsetCommitResponse, err error) error {
+	if err != nil || resp == nil {
+		return err
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Assigned returns the partitions that this member has now, sorted.
+func (g *Group) Assigned() Partitions {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make(Partitions)
+	for at := range g.assigned {
+		out[at.topic] = append(out[at.topic], at.partition)
+	}
+	for _, ps := range out {
+		slices.Sort(ps)
+	}
+	return out
+}
+
+// Pause fetches no more of a partition, for a queue that is full; what was fetched is kept for Resume.
+func (g *Group) Pause(topic string, partition int32) {
+	g.client.PauseFetchPartitions(map[string][]int32{topic: {partition}})
+}
+
+// Resume undoes Pause.
+func (g *Group) Resume(topic string, partition int32) {
+	g.client.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
+}
+
+// Leave gives the partitions back at once, after OnRevoked, and closes the member. The client sends no leave for a
+// static member, and its partitions would lie idle for a session; so we send it, and only after the client has ended,
+// since it would join again.
+func (g *Group) Leave(ctx context.Context) error {
+	defer g.cancel()
+	stop := context.AfterFunc(ctx, g.cancel)
+	defer stop()
+	err := g.client.LeaveGroupContext(ctx)
+	g.client.Close()
+	if g.cfg.InstanceID != "" {
+		err = g.cluster.RemoveMember(ctx, g.cfg.Group, g.cfg.InstanceID)
+	}
+	if err != nil {
+		return fmt.Errorf("leave group %s: %w", g.cfg.Group, fromClient(err))
+	}
+	return nil
+}
+
+// Close ends the member without a word to the group, as a crash would, but quicker for the process.
+func (g *Group) Close() { closeClient(g.client, g.cancel) }
+
+// RemoveMember takes a static member out of its group, so that the coordinator moves its partitions at once. A wrong
+// suspicion costs a hand-over. A member that is not there is no error.
+func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) error {
+	resp, err := c.admin.LeaveGroup(ctx, kadm.LeaveGroup(group).InstanceIDs(instanceID))
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil && !errors.Is(err, kerr.UnknownMemberID) {
+		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, err)
+	}
+	return nil
+}
+
+// CommittedOffsets returns what a group has committed.
+func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {
+	resp, err := c.admin.FetchOffsets(ctx, group)
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the offsets of group %s: %w", group, err)
+	}
+	out := make(Offsets)
+	resp.Each(func(o kadm.OffsetResponse) {
+		if out[o.Topic] == nil {
+			out[o.Topic] = make(map[int32]int64)
+		}
+		out[o.Topic][o.Partition] = o.At
+	})
+	return out, nil
+}

@@ -1,0 +1,34 @@
+package kafka
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// lockFile takes the lock and writes into the file who has it. The file stays when the lock is given back: removing it
+// would let a third process lock a new file of the same name while a second one holds the old.
+func lockFile(path string) (*flock.Flock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("create the folder of the lock file: %w", err)
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if !ok {
+		holder, _ := os.ReadFile(path) // without it the error still says which file
+		return nil, &LockedError{Path: path, Holder: strings.TrimSpace(string(holder))}
+	}
+	holder := fmt.Sprintf("process %d, started %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
+	if err := os.WriteFile(path, []byte(holder), 0o600); err != nil {
+		_ = lock.Unlock() // the error of writing is the one to tell
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return lock, nil
+}
