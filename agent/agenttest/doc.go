@@ -1,0 +1,9 @@
+// Package agenttest runs agents without Kafka, for tests of functions and bindings: the real Runner, over a source and
+// a sink in memory.
+//
+//	h := agenttest.Start(t, reg)
+//	report := h.Do("package", map[string]any{"id": "p-1"})
+//	require.Equal(t, events.ResultCompleted, report.Result)
+//
+// It works inside a testing/synctest bubble too, so complete-by times and retries cost no real time.
+package agenttest

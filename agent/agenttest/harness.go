@@ -1,0 +1,192 @@
+package agenttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+)
+
+// DefaultCompleteBy is the time that an attempt gets in Do and Undo.
+const DefaultCompleteBy = 5 * time.Second
+
+// Harness is a runner with its source and sink. Its methods fail the test on a mistake of the harness's user.
+type Harness struct {
+	Sink    *Sink
+	Sources map[string]*Source
+
+	t    testing.TB
+	stop func() error
+	sent int
+}
+
+// Option changes the runner's configuration.
+type Option func(*agent.Config)
+
+// Start runs all agents of the registry until the test ends, or until Stop.
+func Start(t testing.TB, r *agent.Registry, options ...Option) *Harness {
+	t.Helper()
+	h := &Harness{Sink: NewSink(), Sources: map[string]*Source{}, t: t}
+	c := agent.Config{Instance: "test-1", Sink: h.Sink, Sources: map[string]agent.Source{}}
+	for _, name := range r.Agents() {
+		s := NewSource(0, 1)
+		h.Sources[name], c.Sources[name] = s, s
+	}
+	for _, o := range options {
+		o(&c)
+	}
+	runner, err := agent.NewRunner(r, c)
+	if err != nil {
+		t.Fatalf("agenttest: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	h.stop = func() error {
+		cancel()
+		err := <-ended
+		ended <- err
+		return err
+	}
+	t.Cleanup(func() {
+		if err := h.stop(); err != nil {
+			t.Errorf("agenttest: the runner ended with: %v", err)
+		}
+	})
+	return h
+}
+
+// Stop stops the runner cleanly and returns what Run returned. The end of the test does it too.
+func (h *Harness) Stop() error { return h.stop() }
+
+// Work returns a complete request for a new task; change it and Send it.
+func (h *Harness) Work(name string, op events.Operation, input any) events.Work {
+	h.t.Helper()
+	h.sent++
+	task := fmt.Sprintf("task-%d", h.sent)
+	return events.Work{
+		Task: task, Run: 1, Workflow: "test", Version: 1, Step: "step", Agent: name, Operation: op, Attempt: 1,
+		IdempotencyKey: events.IdempotencyKey(task, 1, "step", op), CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)),
+		Input: h.encode(input), Home: int32(h.sent % 4), Ticket: fmt.Sprintf("ticket-%d", h.sent),
+	}
+}
+
+// Do makes one attempt and returns its report. It fails the test if there is none by the complete-by time.
+func (h *Harness) Do(name string, input any) events.Report {
+	h.t.Helper()
+	return h.must(h.Work(name, events.Do, input))
+}
+
+// Undo makes one attempt to undo. An output of nil says that the outcome of the do is unknown.
+func (h *Harness) Undo(name string, input, output any) events.Report {
+	h.t.Helper()
+	w := h.Work(name, events.Undo, input)
+	if output != nil {
+		w.Output = h.encode(output)
+	}
+	return h.must(w)
+}
+
+func (h *Harness) must(w events.Work) events.Report {
+	h.t.Helper()
+	h.Send(w)
+	r, ok := h.Await(w)
+	if !ok {
+		h.t.Fatalf("agenttest: agent %s reported nothing by the complete-by time", w.Agent)
+	}
+	return r
+}
+
+// Send delivers a request to its agent.
+func (h *Harness) Send(w events.Work) {
+	h.t.Helper()
+	h.Sources[w.Agent].Add(h.Record(w))
+}
+
+// Record returns the record of a request, in partition 0.
+func (h *Harness) Record(w events.Work) events.Record {
+	h.t.Helper()
+	if h.Sources[w.Agent] == nil {
+		h.t.Fatalf("agenttest: agent %q is not registered", w.Agent)
+	}
+	r, err := events.EncodeWork(w, events.Subject{ID: w.IdempotencyKey, Source: "agenttest", Time: events.At(time.Now())})
+	if err != nil {
+		h.t.Fatalf("agenttest: %v", err)
+	}
+	return r
+}
+
+// Await waits for the report of a request, until its complete-by time.
+func (h *Harness) Await(w events.Work) (events.Report, bool) {
+	h.t.Helper()
+	t := time.NewTimer(time.Until(w.CompleteBy.Time()))
+	defer t.Stop()
+	for {
+		records, more := h.Sink.Records()
+		for _, r := range h.reports(records) {
+			if r.Task == w.Task && r.Run == w.Run && r.Step == w.Step && r.Operation == w.Operation && r.Attempt == w.Attempt {
+				return r, true
+			}
+		}
+		select {
+		case <-more:
+		case <-t.C:
+			return events.Report{}, false
+		}
+	}
+}
+
+// Reports returns all reports so far, in their order.
+func (h *Harness) Reports() []events.Report {
+	h.t.Helper()
+	records, _ := h.Sink.Records()
+	return h.reports(records)
+}
+
+// Beats returns all beats of presence so far, in their order.
+func (h *Harness) Beats() []events.Presence {
+	h.t.Helper()
+	var out []events.Presence
+	records, _ := h.Sink.Records()
+	for i := range records {
+		if !strings.HasSuffix(records[i].Topic, ".presence") {
+			continue
+		}
+		p, err := events.DecodePresence(&records[i])
+		if err != nil {
+			h.t.Fatalf("agenttest: %v", err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (h *Harness) reports(records []events.Record) []events.Report {
+	h.t.Helper()
+	var out []events.Report
+	for i := range records {
+		if !strings.HasSuffix(records[i].Topic, ".reports") {
+			continue
+		}
+		var r events.Report
+		if err := json.Unmarshal(records[i].Value, &r); err != nil {
+			h.t.Fatalf("agenttest: read report: %v", err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (h *Harness) encode(v any) json.RawMessage {
+	h.t.Helper()
+	b, err := events.Marshal(v)
+	if err != nil {
+		h.t.Fatalf("agenttest: %v", err)
+	}
+	return b
+}

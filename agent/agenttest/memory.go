@@ -1,0 +1,141 @@
+package agenttest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+)
+
+// Source is an agent.Source in memory.
+type Source struct {
+	// mu guards the fields below.
+	mu        sync.Mutex
+	queue     []events.Record
+	next      map[int32]int64
+	committed map[int32]int64
+	assigned  []int32
+	polled    []int
+	wake      chan struct{}
+}
+
+// NewSource returns an empty source with these partitions, or with partition 0.
+func NewSource(partitions ...int32) *Source {
+	if len(partitions) == 0 {
+		partitions = []int32{0}
+	}
+	return &Source{
+		next: map[int32]int64{}, committed: map[int32]int64{}, assigned: partitions, wake: make(chan struct{}, 1),
+	}
+}
+
+// Add appends a record to its partition and returns its offset.
+func (s *Source) Add(r events.Record) int64 {
+	s.mu.Lock()
+	r.Offset = s.next[r.Partition]
+	s.next[r.Partition]++
+	s.mu.Unlock()
+	s.Redeliver(r)
+	return r.Offset
+}
+
+// Redeliver delivers a record with the offset that it has.
+func (s *Source) Redeliver(r events.Record) {
+	s.mu.Lock()
+	s.queue = append(s.queue, r)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Poll implements agent.Source.
+func (s *Source) Poll(ctx context.Context, most int) ([]events.Record, error) {
+	for {
+		s.mu.Lock()
+		n := min(most, len(s.queue))
+		if n > 0 {
+			out := slices.Clone(s.queue[:n])
+			s.queue = s.queue[n:]
+			s.polled = append(s.polled, most)
+			s.mu.Unlock()
+			return out, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Commit implements agent.Source.
+func (s *Source) Commit(_ context.Context, next map[int32]int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.committed, next)
+	return nil
+}
+
+// Partitions implements agent.Source.
+func (s *Source) Partitions() []int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.assigned)
+}
+
+// Committed returns the committed next offsets.
+func (s *Source) Committed() map[int32]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.committed)
+}
+
+// Left returns how many records were not polled yet.
+func (s *Source) Left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue)
+}
+
+// Sink is an agent.Sink in memory. What it gets is durable at once.
+type Sink struct {
+	// mu guards the fields below.
+	mu      sync.Mutex
+	records []events.Record
+	changed chan struct{}
+}
+
+// NewSink returns an empty sink.
+func NewSink() *Sink { return &Sink{changed: make(chan struct{})} }
+
+// Produce implements agent.Sink.
+func (s *Sink) Produce(ctx context.Context, r events.Record, done func(error)) {
+	if ctx.Err() != nil {
+		done(context.Cause(ctx))
+		return
+	}
+	s.mu.Lock()
+	s.records = append(s.records, r)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	done(nil)
+}
+
+// Records returns all records so far, and a channel that is closed when there are more.
+func (s *Sink) Records() ([]events.Record, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.records), s.changed
+}
+
+var (
+	_ agent.Source = (*Source)(nil)
+	_ agent.Sink   = (*Sink)(nil)
+)

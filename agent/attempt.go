@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Attempt is what a function may know of the attempt that it makes.
+type Attempt struct {
+	Task      string
+	Run       int
+	Workflow  string
+	Version   int
+	Step      string
+	Agent     string
+	Operation events.Operation
+	Attempt   int
+	// CompleteBy is when the engine stops waiting. The context ends then (a little earlier for a retry inside the
+	// agent, so that its failure can still be reported).
+	CompleteBy time.Time
+	// IdempotencyKey is the same over all attempts of this operation of this step in this run. Hand it to the remote
+	// service, so that it can drop duplicates.
+	IdempotencyKey string
+	// Traceparent is the W3C trace context of the request; never empty.
+	Traceparent string
+}
+
+type attemptKey struct{}
+
+// FromContext returns the attempt that ctx belongs to, and false outside one.
+func FromContext(ctx context.Context) (Attempt, bool) {
+	a, ok := ctx.Value(attemptKey{}).(Attempt)
+	return a, ok
+}
+
+// WithAttempt returns a context that carries a, as the runner gives it to a function. It is for tests of functions.
+func WithAttempt(ctx context.Context, a Attempt) context.Context {
+	return context.WithValue(ctx, attemptKey{}, a)
+}
+
+func attemptOf(w events.Work, traceparent string) Attempt {
+	return Attempt{
+		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
+		Operation: w.Operation, Attempt: w.Attempt, CompleteBy: w.CompleteBy.Time(),
+		IdempotencyKey: w.IdempotencyKey, Traceparent: traceparent,
+	}
+}

@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Breaker says when an agent stops calling its remote service: when at least Failures of the tries in the last Window
+// failed in a retryable way (a permanent refusal shows a live service). After Open one try probes; its success
+// closes the breaker.
+type Breaker struct {
+	// Failures is the rate from 0 (exclusive) to 1 that opens. Zero means 0.5: lower opens on ordinary noise.
+	Failures float64
+	// Window is how long a try counts. Zero means 10 s.
+	Window time.Duration
+	// Calls is how many tries the window must hold before the rate means anything. Zero means 10: with fewer, two
+	// unlucky calls would shut out a service.
+	Calls int
+	// Open is how long it stays open before a probe. Zero means 2 s: long enough to relieve, short enough that a
+	// restarted service is found again within an attempt's usual complete-by time.
+	Open time.Duration
+}
+
+// probeWait is how long an attempt waits before it asks again while others probe. A change of the breaker's state
+// wakes it at once; this is only the fallback.
+const probeWait = 250 * time.Millisecond
+
+// fairTry is what a try must have been given for its timeout to be held against the service: a try that began
+// moments before its complete-by time, because it queued, says nothing about the service, and a backlog must not
+// open the breaker of a healthy one.
+const fairTry = 100 * time.Millisecond
+
+func (b Breaker) validate() error {
+	var faults []error
+	if b.Failures < 0 || b.Failures > 1 {
+		faults = append(faults, fmt.Errorf("breaker: failures is %v, not a rate between 0 and 1", b.Failures))
+	}
+	if b.Window < 0 || b.Open < 0 || b.Calls < 0 {
+		faults = append(faults, errors.New("breaker: a duration or count is negative"))
+	}
+	return errors.Join(faults...)
+}
+
+func (b Breaker) withDefaults() Breaker {
+	if b.Failures == 0 {
+		b.Failures = 0.5
+	}
+	if b.Window == 0 {
+		b.Window = 10 * time.Second
+	}
+	if b.Calls == 0 {
+		b.Calls = 10
+	}
+	if b.Open == 0 {
+		b.Open = 2 * time.Second
+	}
+	return b
+}
+
+// gate is a circuit breaker at which attempts may wait. A nil gate is always open to all.
+type gate struct {
+	circuit circuitbreaker.CircuitBreaker[any]
+	// mu guards changed.
+	mu sync.Mutex
+	// changed is closed and replaced when the breaker's state changes.
+	changed chan struct{}
+}
+
+func newGate(b *Breaker, changed func(circuitbreaker.State)) *gate {
+	if b == nil {
+		return nil
+	}
+	c := b.withDefaults()
+	g := &gate{changed: make(chan struct{})}
+	g.circuit = circuitbreaker.NewBuilder[any]().
+		WithFailureRateThreshold(c.Failures, uint(c.Calls), c.Window).
+		WithSuccessThreshold(1).
+		WithDelay(c.Open).
+		WithJitterFactor(0.2). // many instances opened at the same moment and must not probe at the same moment
+		OnStateChanged(func(e circuitbreaker.StateChangedEvent) {
+			g.wake()
+			changed(e.NewState)
+		}).
+		Build()
+	return g
+}
+
+func (g *gate) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+func (g *gate) waiter() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.changed
+}
+
+// enter waits for a permit, which done must return. It gives up with a retryable failure without effect when the
+// breaker cannot let it through before until.
+func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
+	if g == nil {
+		return nil
+	}
+	for {
+		changed := g.waiter()
+		if g.circuit.TryAcquirePermit() {
+			return nil
+		}
+		wait := g.circuit.RemainingDelay()
+		if wait == 0 {
+			wait = probeWait
+		}
+		if time.Now().Add(wait).After(until) {
+			return &Failure{
+				Class: events.ClassRetryable, Effect: events.EffectNone, Code: "breaker_open",
+				RetryAfter: wait.Truncate(time.Millisecond) + time.Millisecond, Err: errBreakerOpen,
+			}
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		if cause, over := ended(ctx); over {
+			return &Failure{Class: events.ClassRetryable, Effect: events.EffectNone, Code: "breaker_open", Err: cause}
+		}
+	}
+}
+
+// done returns the permit with what the try says about the service.
+func (g *gate) done(v verdict) {
+	if g == nil {
+		return
+	}
+	switch v {
+	case served:
+		g.circuit.RecordSuccess()
+	case failed:
+		g.circuit.RecordFailure()
+	case unclear:
+		// A probe's permit is returned by a record only; left out, the breaker would stay half open for ever. A probe
+		// that proved nothing is a failed one.
+		if g.circuit.IsHalfOpen() {
+			g.circuit.RecordFailure()
+		}
+	}
+}
+
+// verdict is what a try says about the remote service.
+type verdict int
+
+const (
+	unclear verdict = iota
+	served
+	failed
+)
+
+// health returns the gate's state in the words of events.Presence. An open breaker whose time is over counts as
+// degraded: owners send nothing to the unhealthy, and without a request no probe would ever close it.
+func (g *gate) health() string {
+	switch {
+	case g == nil || g.circuit.IsClosed():
+		return events.Healthy
+	case g.circuit.IsOpen() && g.circuit.RemainingDelay() > 0:
+		return events.Unhealthy
+	default:
+		return events.Degraded
+	}
+}
