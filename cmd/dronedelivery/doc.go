@@ -1,0 +1,9 @@
+// Command dronedelivery is the drone-delivery example as a program of its own: the five HTTP services that stand for
+// other people's systems (serve), deliveries to submit (load), and the workflow and agent bindings that join the two
+// (files). What the services promise is in package internal/dronedelivery.
+//
+// Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 error, 2 usage.
+//
+// It refuses to listen anywhere but on loopback, and to submit in another way than a user's own program would: it
+// prints submissions for `sagalog task submit --from -`, or posts them to the public HTTP API.
+package main

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/spf13/cobra"
+)
+
+type loadFlags struct {
+	count, first int
+	rate         float64
+	prefix       string
+	seed         uint64
+	api          string
+	giveUp       time.Duration
+	quiet        bool
+}
+
+func newLoad() *cobra.Command {
+	var f loadFlags
+	cmd := &cobra.Command{
+		Use:   "load",
+		Short: "Make deliveries: as NDJSON on stdout, or submitted to an engine",
+		Long: `Makes --count submissions of the workflow drone-delivery with the IDs PREFIX1, PREFIX2, ... The same prefix and
+seed make the same submissions, so that running it twice submits nothing twice. (Another seed with the same
+prefix makes conflicts.)
+
+Without --api they go to stdout, one a line, at --rate a second. With --api they are posted to URL/v1/tasks in NDJSON
+batches, and each is sent again until it is acknowledged, whatever becomes of the engine meanwhile. If the engine falls
+behind the rate, what became due is sent as soon as it can be. At the end a JSON line on stdout tells how it went.
+It exits with 1 if a submission was refused or none was acknowledged for --give-up.`,
+		Example: `  dronedelivery load --count 100 | sagalog task submit --from -
+  dronedelivery load --count 50000 --rate 1000 --prefix monday- --api http://127.0.0.1:8642`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.validate(); err != nil {
+				return usageError{fmt.Errorf("load: %w", err)}
+			}
+			if f.api != "" {
+				return submit(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return printTasks(cmd.Context(), f, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVarP(&f.count, "count", "n", 100, "how many deliveries")
+	flags.IntVar(&f.first, "first", 1, "number of the first one")
+	flags.Float64Var(&f.rate, "rate", 0, "deliveries a second; 0 is as fast as possible")
+	flags.StringVar(&f.prefix, "prefix", "delivery-", "what IDs begin with")
+	flags.Uint64Var(&f.seed, "seed", 1, "changes the deliveries' content")
+	flags.StringVar(&f.api, "api", "", "base `URL` of an engine to submit to, such as http://127.0.0.1:8642")
+	flags.DurationVar(&f.giveUp, "give-up", 10*time.Minute, "with --api: end after this time without any acknowledgement")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "with --api: no progress on stderr")
+	return cmd
+}
+
+func (f loadFlags) validate() error {
+	var faults []error
+	if f.count < 0 {
+		faults = append(faults, fmt.Errorf("--count %d is negative", f.count))
+	}
+	if f.first < 0 || f.first > math.MaxInt-max(f.count, 0) {
+		faults = append(faults, fmt.Errorf("--first %d is out of range", f.first))
+	}
+	if !(f.rate >= 0) || math.IsInf(f.rate, 0) {
+		faults = append(faults, fmt.Errorf("--rate %v is not a number of deliveries a second", f.rate))
+	}
+	if f.giveUp <= 0 {
+		faults = append(faults, fmt.Errorf("--give-up %s is not above 0", f.giveUp))
+	}
+	return errors.Join(faults...)
+}
+
+// task returns the i-th submission.
+func (f loadFlags) task(i int) dronedelivery.Task {
+	t := dronedelivery.Submission(i, f.seed)
+	t.ID = f.prefix + strconv.Itoa(i)
+	return t
+}
+
+// printTasks writes submissions to stdout. Each batch is flushed, so that a reader at the other end keeps the pace.
+func printTasks(ctx context.Context, f loadFlags, stdout io.Writer) error {
+	w := bufio.NewWriterSize(stdout, 1<<16)
+	e := json.NewEncoder(w)
+	return pace(ctx, f, batchMax, func(b batch) error {
+		for i := b.from; i < b.to; i++ {
+			if err := e.Encode(f.task(i)); err != nil {
+				return fmt.Errorf("write submission: %w", err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return fmt.Errorf("write submissions: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// batchMax keeps a request near 300 KiB: far above what batching gains, far below any limit.
+	batchMax = 1000
+	// senders is how many batches are under way at once, so that one slow answer does not stop the pace.
+	senders = 8
+	// backoffMin and backoffMax bound the pause before a batch is sent again: an engine that restarts is found within
+	// a second, one that is down is not hammered.
+	backoffMin, backoffMax = 100 * time.Millisecond, time.Second
+	// requestTimeout frees a sender whose engine was stopped in the middle.
+	requestTimeout = 30 * time.Second
+)
+
+// errRefused says that the engine will never accept some submission.
+var errRefused = errors.New("some submissions were refused")
+
+// submit posts all submissions and returns when each is acknowledged or refused.
+func submit(ctx context.Context, f loadFlags, stdout, stderr io.Writer) error {
+	target, err := url.JoinPath(f.api, "/v1/tasks")
+	if u, parseErr := url.Parse(f.api); err != nil || parseErr != nil || u.Host == "" {
+		return usageError{fmt.Errorf("load: --api %q is not a URL such as http://127.0.0.1:8642", f.api)}
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	transport := &http.Transport{MaxIdleConnsPerHost: senders, Proxy: http.ProxyFromEnvironment}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: requestTimeout}
+	s := &sender{flags: f, target: target, client: client, tally: newTally(time.Now())}
+
+	batches := make(chan batch, senders)
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			for b := range batches {
+				if err := s.deliver(ctx, b); err != nil {
+					fail(err)
+				}
+			}
+		})
+	}
+	if !f.quiet {
+		watching, stop := context.WithCancel(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() { s.tally.watch(watching, f.count, stderr) })
+		defer watch.Wait()
+		defer stop()
+	}
+	err = pace(ctx, f, batchMax, func(b batch) error {
+		select {
+		case batches <- b:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(batches)
+	wg.Wait()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if n := s.tally.refused(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d, the first one: %s", errRefused, n, s.tally.firstRefusal()))
+	}
+	return errors.Join(err, s.tally.report(stdout, time.Now()))
+}
+
+// sender posts batches. Several goroutines share it.
+type sender struct {
+	flags  loadFlags
+	target string
+	client *http.Client
+	tally  *tally
+}
+
+// deliver sends a batch until each of its submissions is acknowledged or refused. The same IDs and contents make
+// sending again safe.
+func (s *sender) deliver(ctx context.Context, b batch) error {
+	open := make([]int, 0, b.to-b.from)
+	for i := b.from; i < b.to; i++ {
+		open = append(open, i)
+	}
+	begun, backoff := time.Now(), backoffMin
+	for {
+		fates, err := s.post(ctx, open)
+		if refusedAll := new(refusedBatch); errors.As(err, &refusedAll) {
+			return err
+		}
+		before := len(open)
+		open = s.settle(b, open, fates)
+		if len(open) == 0 {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.tally.again(len(open))
+		now := time.Now()
+		if quiet := min(now.Sub(s.tally.lastAck()), now.Sub(begun)); quiet > s.flags.giveUp {
+			return fmt.Errorf("gave up after %s without an acknowledgement: %w", quiet.Round(time.Second), errors.Join(err, errUnanswered))
+		}
+		if len(open) < before {
+			backoff = backoffMin
+		}
+		if !pause(ctx, backoff) {
+			return context.Cause(ctx)
+		}
+		backoff = min(2*backoff, backoffMax)
+	}
+}
+
+// errUnanswered stands where a batch was answered without an error but not in full.
+var errUnanswered = errors.New("submissions have no answer")
+
+// settle counts the fates and returns the submissions that must be sent again.
+func (s *sender) settle(b batch, open []int, fates []fate) []int {
+	now := time.Now()
+	byID := make(map[string]fate, len(fates))
+	for i, f := range fates {
+		// Problems may come without the ID; the answers are in the order of the lines.
+		if f.ID == "" && i < len(open) {
+			f.ID = s.flags.task(open[i]).ID
+		}
+		byID[f.ID] = f
+	}
+	var again []int
+	for _, i := range open {
+		id := s.flags.task(i).ID
+		switch f := byID[id]; f.verdict() {
+		case acknowledged:
+			s.tally.ack(now, now.Sub(b.due))
+		case refused:
+			s.tally.refuse(id + ": " + f.text())
+		case unknown:
+			again = append(again, i)
+		}
+	}
+	return again
+}
+
+// refusedBatch is an answer to a whole batch that no repeat can change, such as 404.
+type refusedBatch struct{ status, detail string }
+
+func (r *refusedBatch) Error() string {
+	return fmt.Sprintf("the engine answers %s: %s", r.status, r.detail)
+}
+
+// post sends one batch and reads as many fates as arrive. Fates that arrived count also if the answer then breaks off.
+func (s *sender) post(ctx context.Context, open []int) (fates []fate, err error) {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	for _, i := range open {
+		if err := e.Encode(s.flags.task(i)); err != nil {
+			return nil, fmt.Errorf("encode submission: %w", err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, &body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	req.Header.Set("Accept", "application/x-ndjson")
+	res, err := s.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		detail, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+		if transient(res.StatusCode) {
+			return nil, fmt.Errorf("the engine answers %s", res.Status)
+		}
+		return nil, &refusedBatch{res.Status, strings.TrimSpace(string(detail))}
+	}
+	return readFates(res.Body)
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,165 @@
+package dronedelivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// stopGrace is how long calls under way may take to end. They do no more than one write each, so it is used up
+	// only by a caller that stalls in the middle of its request or has connected and says nothing.
+	stopGrace = time.Second
+	// headerTimeout frees connections that never say what they want. There is no limit on answering, since a service
+	// may be told to hang.
+	headerTimeout = 10 * time.Second
+)
+
+// Fleet is the five services as one component: New, Listen, Run.
+type Fleet struct {
+	cfg  Config
+	stop chan struct{}
+
+	// The fields below are owned by the caller of Listen, then by Run.
+	lock      *os.File
+	listeners []net.Listener
+	services  []*service
+
+	// urls is written by Listen alone, so that it may be read while Run closes the rest.
+	urls map[string]string
+}
+
+// New checks the configuration and reports all faults in it at once. It opens nothing.
+func New(cfg Config) (*Fleet, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("drone delivery services: %w", err)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Fleet{cfg: cfg, stop: make(chan struct{})}, nil
+}
+
+// Listen locks the directory, reads the ledgers and binds all addresses, so that URLs are known and connections wait
+// for Run. After an error nothing is held. It is called once; a Fleet that listens must be run or closed.
+func (f *Fleet) Listen() error {
+	if err := f.listen(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return nil
+}
+
+func (f *Fleet) listen() (err error) {
+	if err := os.MkdirAll(f.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("make directory of ledgers: %w", err)
+	}
+	if f.lock, err = lockDir(f.cfg.Dir); err != nil {
+		return err
+	}
+	for i, name := range Services() {
+		l, err := net.Listen("tcp", f.cfg.address(i))
+		if err != nil {
+			return fmt.Errorf("%s service cannot listen on %s (choose another port, or 0 for a free one): %w", name, f.cfg.address(i), err)
+		}
+		f.listeners = append(f.listeners, l)
+	}
+	for _, name := range Services() {
+		s, err := newService(name, f.cfg, f.stop)
+		if err != nil {
+			return fmt.Errorf("%s service: %w", name, err)
+		}
+		f.services = append(f.services, s)
+	}
+	f.urls = make(map[string]string, len(f.listeners))
+	for i, l := range f.listeners {
+		f.urls[Services()[i]] = "http://" + l.Addr().String()
+	}
+	return nil
+}
+
+// URLs returns the base URL of each service. It is empty before Listen.
+func (f *Fleet) URLs() map[string]string { return maps.Clone(f.urls) }
+
+// Env returns the URLs under the names by which the agent bindings look for them (PACKAGE_URL).
+func (f *Fleet) Env() map[string]string {
+	env := make(map[string]string, len(f.urls))
+	for name, url := range f.urls {
+		env[EnvName(name)] = url
+	}
+	return env
+}
+
+// Run serves until ctx ends, then lets the calls under way end, cuts those that hang, and closes everything. It listens
+// first if Listen was not called. It returns nil after a clean stop, and is called once.
+func (f *Fleet) Run(ctx context.Context) error {
+	if f.services == nil {
+		if err := f.Listen(); err != nil {
+			return err
+		}
+	}
+	serving, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var wg sync.WaitGroup
+	servers := make([]*http.Server, len(f.services))
+	for i, s := range f.services {
+		servers[i] = &http.Server{
+			Handler:           s,
+			ReadHeaderTimeout: headerTimeout,
+			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		}
+		wg.Go(func() {
+			if err := servers[i].Serve(f.listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+				fail(fmt.Errorf("%s service: %w", s.kind.name, err))
+			}
+		})
+	}
+	<-serving.Done()
+	close(f.stop)
+	shutdown(context.WithoutCancel(ctx), servers)
+	wg.Wait()
+	err := f.Close()
+	if ctx.Err() == nil {
+		err = errors.Join(context.Cause(serving), err)
+	}
+	return err
+}
+
+// shutdown ends the servers side by side, so that one that stalls does not take the others' grace.
+func shutdown(ctx context.Context, servers []*http.Server) {
+	ctx, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, srv := range servers {
+		wg.Go(func() {
+			if srv.Shutdown(ctx) != nil {
+				_ = srv.Close()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Close lets go of what Listen took. It is for a Fleet that listens and will not run; Run closes by itself.
+func (f *Fleet) Close() error {
+	var errs []error
+	for _, l := range f.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	for _, s := range f.services {
+		errs = append(errs, s.close())
+	}
+	if f.lock != nil {
+		errs = append(errs, f.lock.Close())
+	}
+	f.listeners, f.services, f.lock = nil, nil, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,19 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package dronedelivery
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// lockDir only leaves the file here: the standard library locks files on these systems by other calls, and for an
+// example the ports are guard enough.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "services.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	return f, nil
+}

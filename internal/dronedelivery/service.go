@@ -1,0 +1,173 @@
+package dronedelivery
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// service is one of the five, without its listener.
+type service struct {
+	kind   kind
+	log    *slog.Logger
+	faults *faultSet
+	// stop is closed when the service ends, so that no broken call outlives it.
+	stop    <-chan struct{}
+	control http.Handler
+
+	// mu makes deciding, writing and remembering one act. It guards the fields below.
+	mu     sync.Mutex
+	memory *memory
+	ledger *ledger
+}
+
+// newService reads the ledger of a service and puts its first faults in force.
+func newService(name string, cfg Config, stop <-chan struct{}) (*service, error) {
+	s := &service{
+		kind: kindOf(name), log: cfg.Log.With("service", name),
+		faults: &faultSet{service: name}, stop: stop, memory: newMemory(),
+	}
+	l, err := openLedger(filepath.Join(cfg.Dir, name+".ndjson"), s.log, func(l Line, at int64) error {
+		if ids, ok := s.kind.match(l.Path); ok {
+			s.memory.fold(l, resourceName(ids), at)
+		} else if l.Applied {
+			return fmt.Errorf("path %s is not of the %s service", l.Path, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.ledger = l
+	for _, f := range cfg.Faults[name] {
+		s.faults.begin(f, time.Now())
+	}
+	s.control = s.controlRoutes()
+	return s, nil
+}
+
+// ServeHTTP passes by http.ServeMux for calls: it would redirect a path with an empty segment to another resource.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.EscapedPath(), "/api/") {
+		s.control.ServeHTTP(w, r)
+		return
+	}
+	c, wrong := readCall(s.kind, w, r)
+	hit := s.faults.strike(c, time.Now())
+	waited := hit.slow == nil || hit.slow.pause(hit.slow.Delay, s.stop)
+	v := s.handle(c, func() verdict {
+		switch {
+		case !waited:
+			return verdict{fault: Slow}
+		case hit.fail != nil:
+			return refused(refusal(hit.fail.Status, "the %s service was told to fail", s.kind.name)).by(Fail)
+		case wrong != nil:
+			return refused(wrong)
+		default:
+			return s.decide(c, hit.refuse, time.Now())
+		}
+	}, hit.hang)
+	if v.status == 0 {
+		if waited {
+			hit.hang.hold(r.Context(), time.Now(), s.stop)
+		}
+		// The way net/http offers to cut a connection without an answer; it is not logged.
+		panic(http.ErrAbortHandler)
+	}
+	v.write(w)
+}
+
+// handle decides, writes the ledger and remembers as one act, and returns what to answer; status 0 for nothing. A call
+// that hangs is decided like any other, but its line says that it was not answered.
+func (s *service) handle(c call, decide func() verdict, hang *active) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := decide()
+	if hang != nil && v.fault != Fail && v.status != 0 {
+		v.status, v.fault = 0, Hang
+	}
+	line := Line{
+		Time: stamp(time.Now()), Method: c.method, Path: c.path, IdempotencyKey: c.key, Attempt: c.attempt,
+		Status: v.status, Applied: v.applied, Task: c.task, Run: c.run, Fault: v.fault, Tombstone: v.tombstone,
+	}
+	if v.applied {
+		line.Answer = v.body
+	}
+	at, err := s.ledger.append(line)
+	if err != nil {
+		s.log.Error("a call has no effect, since the ledger cannot be written", "error", err)
+		return refused(refusal(http.StatusInternalServerError, "the ledger cannot be written"))
+	}
+	s.memory.fold(line, c.resource, at)
+	return v
+}
+
+// decide answers a well-formed call by what the service remembers. mu is held.
+func (s *service) decide(c call, refuse *active, now time.Time) verdict {
+	switch c.method {
+	case http.MethodGet, http.MethodHead:
+		d, ok := s.memory.current(c.resource)
+		if !ok {
+			return refused(refusal(http.StatusNotFound, "there is no %s", c.path))
+		}
+		return s.recall(d.at)
+	case http.MethodPut:
+		return s.decideDo(c, refuse, now)
+	case http.MethodDelete:
+		if s.kind.undoable {
+			return s.decideUndo(c, refuse)
+		}
+	}
+	return refused(refusal(http.StatusMethodNotAllowed, "%s allows %s", s.kind.template, s.kind.allow()))
+}
+
+// decideDo looks at what happened before at what may be refused: see the package documentation.
+func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
+	if s.memory.tooLate(c) {
+		return refused(refusal(http.StatusConflict,
+			"task %q has undone %s; a do of run %d after that has no effect", c.task, c.path, c.run))
+	}
+	if at, ok := s.memory.did(c); ok {
+		return s.recall(at)
+	}
+	if refuse != nil {
+		return refused(refusal(refuse.Status, "the %s service was told to refuse", s.kind.name)).by(Refuse)
+	}
+	body, wrong := s.kind.answer(c, now)
+	if wrong != nil {
+		return refused(wrong)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		panic("dronedelivery: an answer of our own does not encode: " + err.Error())
+	}
+	status := http.StatusCreated
+	if _, ok := s.memory.current(c.resource); ok {
+		status = http.StatusOK
+	}
+	return verdict{status: status, body: b, applied: true}
+}
+
+func (s *service) decideUndo(c call, refuse *active) verdict {
+	if refuse != nil && !s.memory.tooLate(c) {
+		return refused(refusal(refuse.Status, "the %s service was told to refuse", s.kind.name)).by(Refuse)
+	}
+	return verdict{status: http.StatusNoContent, applied: s.memory.takesBack(c), tombstone: true}
+}
+
+// recall gives the answer of an earlier call again.
+func (s *service) recall(at int64) verdict {
+	b, err := s.ledger.answer(at)
+	if err != nil {
+		s.log.Error("an earlier answer cannot be read", "error", err)
+		return refused(refusal(http.StatusInternalServerError, "the ledger cannot be read"))
+	}
+	return verdict{status: http.StatusOK, body: b}
+}
+
+func (s *service) close() error { return s.ledger.close() }
