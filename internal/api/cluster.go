@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+// AgentDocument is what one instance says of one agent that it runs.
+type AgentDocument struct {
+	Agent      string         `json:"agent"`
+	Instance   string         `json:"instance"`
+	Node       string         `json:"node,omitempty"`
+	Operations []string       `json:"operations" nullable:"false"`
+	Capacity   int            `json:"capacity"`
+	InFlight   int            `json:"in_flight"`
+	Health     string         `json:"health,omitempty" enum:"healthy,degraded,unhealthy"`
+	Partitions []int32        `json:"partitions" nullable:"false" doc:"Those of the agent's work topic that it reads"`
+	StartedAt  events.Instant `json:"started_at,omitzero" format:"date-time"`
+	LastSeen   events.Instant `json:"last_seen,omitzero" format:"date-time"`
+}
+
+// AgentsAnswer lists agents.
+type AgentsAnswer struct {
+	Body struct {
+		Agents []AgentDocument `json:"agents" nullable:"false"`
+	}
+}
+
+// PartitionDocument is the state of a partition.
+type PartitionDocument struct {
+	Partition     int32          `json:"partition"`
+	Owner         string         `json:"owner,omitempty"`
+	Epoch         string         `json:"epoch,omitempty"`
+	Since         events.Instant `json:"since,omitzero" format:"date-time"`
+	AppliedOffset int64          `json:"applied_offset" doc:"The next offset to fold"`
+	EndOffset     int64          `json:"end_offset"`
+	StateHash     string         `json:"state_hash"`
+	Live          int64          `json:"live" doc:"Tasks that have not ended"`
+	Due           int64          `json:"due" doc:"Timers that are due and not fired"`
+}
+
+// PartitionsAnswer lists partitions.
+type PartitionsAnswer struct {
+	Body []PartitionDocument `nullable:"false"`
+}
+
+// InfoAnswer says what runs here.
+type InfoAnswer struct {
+	Body struct {
+		Version    string `json:"version,omitempty"`
+		Namespace  string `json:"namespace"`
+		Node       string `json:"node,omitempty"`
+		Partitions int32  `json:"partitions"`
+		Demo       bool   `json:"demo" doc:"Whether there is an example to break"`
+	}
+}
+
+// HealthAnswer says that the process lives.
+type HealthAnswer struct {
+	Body struct {
+		Status string `json:"status"`
+	}
+}
+
+func (s *Server) registerCluster(api huma.API) {
+	tags := []string{"engine"}
+	op := func(id, path, text string) huma.Operation {
+		return operation(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: text, Tags: tags})
+	}
+	huma.Register(api, op("list-agents", "/v1/agents", "List instances of agents"), s.listAgents)
+	huma.Register(api, op("list-partitions", "/v1/partitions", "List partitions"), s.listPartitions)
+	huma.Register(api, op("info", "/v1/info", "What runs here"), s.info)
+	huma.Register(api, op("healthz", "/healthz", "Whether the process lives"), func(context.Context, *struct{}) (*HealthAnswer, error) {
+		return healthy(), nil
+	})
+	huma.Register(api, op("readyz", "/readyz", "Whether the owned partitions have caught up"), func(context.Context, *struct{}) (*HealthAnswer, error) {
+		if err := s.cfg.Ready(); err != nil {
+			return nil, problem(http.StatusServiceUnavailable, codeNotReady, err.Error())
+		}
+		return healthy(), nil
+	})
+}
+
+func healthy() *HealthAnswer {
+	a := &HealthAnswer{}
+	a.Body.Status = "ok"
+	return a
+}
+
+func (s *Server) listAgents(ctx context.Context, _ *struct{}) (*AgentsAnswer, error) {
+	beats, err := s.cfg.Cluster.Agents(ctx)
+	if err != nil {
+		return nil, s.internal(ctx, "list agents", err)
+	}
+	list := []AgentDocument{}
+	for _, p := range beats {
+		for _, agent := range p.Agents {
+			d := AgentDocument{
+				Agent: agent, Instance: p.Instance, Node: p.Node, Operations: []string{}, Partitions: []int32{},
+				Capacity: p.Capacity[agent], InFlight: p.InFlight[agent], Health: p.Health[agent],
+				StartedAt: p.StartedAt, LastSeen: p.SeenAt,
+			}
+			for _, o := range p.Operations[agent] {
+				d.Operations = append(d.Operations, string(o))
+			}
+			d.Partitions = append(d.Partitions, p.Partitions[agent]...)
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b AgentDocument) int {
+		if c := strings.Compare(a.Agent, b.Agent); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Instance, b.Instance)
+	})
+	out := &AgentsAnswer{}
+	out.Body.Agents = list
+	return out, nil
+}
+
+func (s *Server) listPartitions(ctx context.Context, _ *struct{}) (*PartitionsAnswer, error) {
+	list, err := s.cfg.Cluster.Partitions(ctx)
+	if err != nil {
+		return nil, s.internal(ctx, "list partitions", err)
+	}
+	out := &PartitionsAnswer{Body: make([]PartitionDocument, len(list))}
+	for i, p := range list {
+		out.Body[i] = PartitionDocument{
+			Partition: p.Partition, Owner: p.Owner, Epoch: p.Epoch.String(), Since: p.Since, AppliedOffset: p.AppliedOffset,
+			EndOffset: p.EndOffset, StateHash: p.StateHash.String(), Live: p.Live, Due: p.Due,
+		}
+	}
+	return out, nil
+}
+
+func (s *Server) info(context.Context, *struct{}) (*InfoAnswer, error) {
+	a := &InfoAnswer{}
+	a.Body.Version, a.Body.Namespace, a.Body.Node = s.cfg.Version, s.cfg.Namespace, s.cfg.Node
+	a.Body.Partitions, a.Body.Demo = s.cfg.Partitions, s.cfg.Demo != nil
+	return a, nil
+}

@@ -1,0 +1,236 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+// The headers that a dead letter adds to those of the record that it was: Kafka's names of KIP-1191, and our reason.
+const (
+	DeadHeaderPrefix    = "__dlq.errors."
+	DeadHeaderTopic     = DeadHeaderPrefix + "topic"
+	DeadHeaderPartition = DeadHeaderPrefix + "partition"
+	DeadHeaderOffset    = DeadHeaderPrefix + "offset"
+	DeadHeaderMessage   = DeadHeaderPrefix + "message"
+	// DeadHeaderReason is one of the reasons of InputRejected.
+	DeadHeaderReason = DeadHeaderPrefix + "reason"
+)
+
+// DeadLetterDocument is a rejected input.
+type DeadLetterDocument struct {
+	ID        string            `json:"id" example:"submissions-3-17"`
+	Reason    string            `json:"reason"`
+	Detail    string            `json:"detail,omitempty"`
+	Topic     string            `json:"topic" doc:"Where the input was"`
+	Partition int32             `json:"partition"`
+	Offset    int64             `json:"offset"`
+	Time      events.Instant    `json:"time,omitzero" format:"date-time"`
+	Key       string            `json:"key,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty" doc:"As the sender wrote them"`
+	Value     *string           `json:"value,omitempty" doc:"The original bytes, where they are UTF-8"`
+	Base64    []byte            `json:"value_base64,omitempty" doc:"The original bytes, where they are not"`
+}
+
+// DeadLetterPath is the path of a dead letter.
+type DeadLetterPath struct {
+	ID string `path:"id" doc:"As listed" example:"submissions-3-17"`
+}
+
+// DeadLetterQuery pages through the dead letters.
+type DeadLetterQuery struct {
+	Cursor string `query:"cursor" doc:"next of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Dead letters a page"`
+}
+
+// DeadLetterAnswer is a dead letter.
+type DeadLetterAnswer struct{ Body DeadLetterDocument }
+
+// DeadLettersAnswer is a page of dead letters.
+type DeadLettersAnswer struct {
+	Body struct {
+		DeadLetters []DeadLetterDocument `json:"dead_letters" nullable:"false" doc:"The newest first"`
+		Next        string               `json:"next,omitempty"`
+	}
+}
+
+func (s *Server) registerDeadLetters(api huma.API) {
+	const path = "/v1/dead-letters"
+	tags := []string{"dead letters"}
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "list-dead-letters", Method: http.MethodGet, Path: path, Summary: "List rejected inputs", Tags: tags,
+	}), s.listDeadLetters)
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-dead-letter", Method: http.MethodGet, Path: path + "/{id}", Summary: "Read a rejected input", Tags: tags,
+	}), func(ctx context.Context, in *DeadLetterPath) (*DeadLetterAnswer, error) {
+		ref, r, err := s.deadLetter(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &DeadLetterAnswer{Body: deadDocument(ref, r)}, nil
+	})
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "redrive-dead-letter", Method: http.MethodPost, Path: path + "/{id}/redrive", Summary: "Send a rejected input again", Tags: tags,
+		DefaultStatus: http.StatusAccepted,
+		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other: " +
+			"what would be rejected again is answered with the problem instead.",
+	}), func(ctx context.Context, in *DeadLetterPath) (*ReceiptAnswer, error) { return s.redrive(ctx, in.ID) })
+}
+
+// deadRef names a dead letter by the coordinates of its own record.
+type deadRef struct {
+	input     events.Input
+	partition int32
+	offset    int64
+}
+
+func (d deadRef) String() string {
+	return fmt.Sprintf("%s-%d-%d", d.input, d.partition, d.offset)
+}
+
+func parseDeadRef(id string) (deadRef, bool) {
+	parts := strings.Split(id, "-")
+	if len(parts) != 3 || (parts[0] != string(events.Submissions) && parts[0] != string(events.Reports)) {
+		return deadRef{}, false
+	}
+	p, err := strconv.ParseInt(parts[1], 10, 32)
+	if err != nil || p < 0 {
+		return deadRef{}, false
+	}
+	o, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || o < 0 {
+		return deadRef{}, false
+	}
+	return deadRef{events.Input(parts[0]), int32(p), o}, true
+}
+
+func (s *Server) deadLetter(ctx context.Context, id string) (deadRef, *events.Record, error) {
+	missing := problem(http.StatusNotFound, codeNotFound, "No dead letter of this ID is there.")
+	ref, ok := parseDeadRef(id)
+	if !ok || ref.partition >= s.cfg.Partitions {
+		return ref, nil, missing
+	}
+	list, err := s.cfg.DeadLetters.Read(ctx, ref.input, ref.partition, ref.offset, ref.offset+1)
+	if err != nil {
+		return ref, nil, s.internal(ctx, "read a dead letter", err)
+	}
+	for i := range list {
+		if list[i].Offset == ref.offset && !list[i].Control {
+			return ref, &list[i], nil
+		}
+	}
+	return ref, nil, missing
+}
+
+func deadDocument(ref deadRef, r *events.Record) DeadLetterDocument {
+	d := DeadLetterDocument{
+		ID: ref.String(), Reason: r.Header(DeadHeaderReason), Detail: r.Header(DeadHeaderMessage), Topic: r.Header(DeadHeaderTopic),
+		Time: r.Timestamp, Key: strings.ToValidUTF8(string(r.Key), "\uFFFD"),
+	}
+	p, _ := strconv.ParseInt(r.Header(DeadHeaderPartition), 10, 32)
+	d.Partition = int32(p)
+	d.Offset, _ = strconv.ParseInt(r.Header(DeadHeaderOffset), 10, 64)
+	for _, h := range originalHeaders(r) {
+		if d.Headers == nil {
+			d.Headers = map[string]string{}
+		}
+		d.Headers[h.Key] = strings.ToValidUTF8(string(h.Value), "\uFFFD")
+	}
+	if utf8.Valid(r.Value) {
+		text := string(r.Value)
+		d.Value = &text
+	} else {
+		d.Base64 = r.Value
+	}
+	return d
+}
+
+// originalHeaders returns the headers that the sender wrote.
+func originalHeaders(r *events.Record) []events.Header {
+	var list []events.Header
+	for _, h := range r.Headers {
+		if !strings.HasPrefix(h.Key, DeadHeaderPrefix) && h.Key != events.HeaderForwardedFrom && h.Key != events.HeaderForwardedAt {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// redrive sends the bytes of a dead letter again, to the home partition of its task.
+func (s *Server) redrive(ctx context.Context, id string) (*ReceiptAnswer, error) {
+	ref, dead, err := s.deadLetter(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r := events.Record{
+		Topic: s.cfg.Namespace + "." + string(ref.input), Key: dead.Key, Value: dead.Value, Headers: originalHeaders(dead),
+	}
+	if ref.input == events.Submissions {
+		return s.redriveSubmission(ctx, r)
+	}
+	e, _, err := events.Open(&r)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter is not a CloudEvent, and would be rejected again.")
+	}
+	task, err := events.TaskID(r.Key, e.Subject, "")
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter names no task, and would be rejected again.", places(err)...)
+	}
+	r.Partition = events.Home(task, s.cfg.Partitions)
+	offset, err := s.append(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	body := Receipt{ID: task, Partition: r.Partition, Offset: &offset, Token: token{events.Reports, r.Partition, offset, ""}.String()}
+	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(task), Body: body}, nil
+}
+
+func (s *Server) redriveSubmission(ctx context.Context, r events.Record) (*ReceiptAnswer, error) {
+	e, data, err := events.Open(&r)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter is not a CloudEvent, and would be rejected again.")
+	}
+	if len(data) > s.cfg.SubmissionBytes {
+		return nil, tooLargeProblem(s.cfg.SubmissionBytes, "a submission")
+	}
+	sub, err := parseSubmission(data)
+	if err != nil {
+		return nil, err
+	}
+	task, err := events.TaskID(r.Key, e.Subject, sub.ID)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter names no task, and would be rejected again.", places(err)...)
+	}
+	d, err := s.check(ctx, data, task)
+	if err != nil {
+		return nil, err
+	}
+	if d.known {
+		return &ReceiptAnswer{Status: http.StatusOK, Location: taskPath(task), Body: s.receipt(d, -1)}, nil
+	}
+	r.Partition = d.partition
+	r.Headers = restamp(r.Headers, d.definition)
+	offset, err := s.append(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(task), Body: s.receipt(d, offset)}, nil
+}
+
+// restamp names the definition that the submission was validated against now.
+func restamp(headers []events.Header, definition string) []events.Header {
+	list := make([]events.Header, 0, len(headers)+1)
+	for _, h := range headers {
+		if h.Key != events.HeaderDefinition {
+			list = append(list, h)
+		}
+	}
+	return append(list, events.Header{Key: events.HeaderDefinition, Value: []byte(definition)})
+}
+

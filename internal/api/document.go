@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// TaskDocument is a task as INTERFACE.md shows it. Absent values are left out; counts are always there.
+type TaskDocument struct {
+	ID       string            `json:"id"`
+	Run      int               `json:"run"`
+	Workflow string            `json:"workflow"`
+	Version  int               `json:"version"`
+	State    string            `json:"state" enum:"pending,processing,processed,undoing,undone,error"`
+	Priority int               `json:"priority"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Input    json.RawMessage   `json:"input,omitempty"`
+	Output   json.RawMessage   `json:"output,omitempty"`
+
+	SubmittedAt events.Instant `json:"submitted_at" format:"date-time"`
+	UpdatedAt   events.Instant `json:"updated_at" format:"date-time"`
+	EndedAt     events.Instant `json:"ended_at,omitzero" format:"date-time"`
+	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
+
+	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
+	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
+	FailureCount int            `json:"failure_count"`
+	Reason       string         `json:"reason,omitempty" doc:"Why it is undone or parked"`
+
+	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
+}
+
+// StepDocument is a step of a task.
+type StepDocument struct {
+	ID           string          `json:"id"`
+	Agent        string          `json:"agent,omitempty"`
+	State        string          `json:"state" enum:"not_started,running,waiting,completed,failed,timed_out,skipped,undoing,undone,undo_failed"`
+	Attempt      int             `json:"attempt"`
+	StartedAt    events.Instant  `json:"started_at,omitzero" format:"date-time"`
+	EndedAt      events.Instant  `json:"ended_at,omitzero" format:"date-time"`
+	CompleteBy   events.Instant  `json:"complete_by,omitzero" format:"date-time"`
+	RetryAt      events.Instant  `json:"retry_at,omitzero" format:"date-time"`
+	FailureCount int             `json:"failure_count"`
+	Input        json.RawMessage `json:"input,omitempty"`
+	Output       json.RawMessage `json:"output,omitempty"`
+	Error        *events.Error   `json:"error,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	Undo         *UndoDocument   `json:"undo,omitempty"`
+}
+
+// UndoDocument is the undoing of a step.
+type UndoDocument struct {
+	State        string         `json:"state"`
+	Attempt      int            `json:"attempt"`
+	StartedAt    events.Instant `json:"started_at,omitzero" format:"date-time"`
+	EndedAt      events.Instant `json:"ended_at,omitzero" format:"date-time"`
+	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time"`
+	RetryAt      events.Instant `json:"retry_at,omitzero" format:"date-time"`
+	FailureCount int            `json:"failure_count"`
+	Error        *events.Error  `json:"error,omitempty"`
+}
+
+func (s *Server) document(ctx context.Context, t *events.Task) (TaskDocument, error) {
+	steps, err := s.cfg.Definitions.Steps(ctx, t.Definition)
+	if err != nil {
+		return TaskDocument{}, s.internal(ctx, "read the steps of a definition", err)
+	}
+	d := TaskDocument{
+		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority,
+		Labels: t.Labels, Input: t.Input, Output: t.Output,
+		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline,
+		CompleteBy: t.CompleteBy(), FailureCount: t.FailureCount, Reason: t.Reason,
+		Steps: stepDocuments(steps, t),
+	}
+	if !t.State.Ended() {
+		d.LockedBy = s.cfg.Cluster.Owner(events.Home(t.ID, s.cfg.Partitions))
+	}
+	return d, nil
+}
+
+// stepDocuments lists the definition's steps in its order, also those that have not started, and then those that
+// only the task has.
+func stepDocuments(defined []Step, t *events.Task) []StepDocument {
+	list := make([]StepDocument, 0, max(len(defined), len(t.Steps)))
+	listed := make(map[string]bool, len(defined))
+	for _, d := range defined {
+		listed[d.ID] = true
+		doc := StepDocument{ID: d.ID, Agent: d.Agent, State: string(events.StepNotStarted)}
+		if s := t.Step(d.ID); s != nil {
+			doc = stepDocument(s)
+			if doc.Agent == "" {
+				doc.Agent = d.Agent
+			}
+		}
+		list = append(list, doc)
+	}
+	for _, s := range t.Steps {
+		if !listed[s.Path] {
+			list = append(list, stepDocument(s))
+		}
+	}
+	return list
+}
+
+func stepDocument(s *events.Step) StepDocument {
+	d := StepDocument{
+		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
+		RetryAt: s.RetryAt, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
+	}
+	// The complete-by time is that of the latest attempt; once it has an outcome, the time says nothing any more.
+	if s.State == events.StepRunning {
+		d.CompleteBy, d.EndedAt = s.CompleteBy, 0
+	}
+	if u := s.Undo; u != nil {
+		d.Undo = &UndoDocument{
+			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt,
+			FailureCount: u.FailureCount, Error: u.Error,
+		}
+		if u.State == events.StepRunning {
+			d.Undo.CompleteBy, d.Undo.EndedAt = u.CompleteBy, 0
+		}
+	}
+	return d
+}

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+// HistoryQuery pages through the history of a task.
+type HistoryQuery struct {
+	TaskPath
+	Cursor      string `query:"cursor" doc:"next of the page before, or the id of an event"`
+	Limit       int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Events a page"`
+	Accept      string `header:"Accept" doc:"text/event-stream follows the task live"`
+	LastEventID string `header:"Last-Event-ID" doc:"For a stream: go on behind this event"`
+}
+
+// HistoryEvent is a fact of a task.
+type HistoryEvent struct {
+	Partition int32           `json:"partition"`
+	Offset    int64           `json:"offset"`
+	Time      events.Instant  `json:"time" format:"date-time"`
+	Type      string          `json:"type" example:"StepCompleted"`
+	Epoch     string          `json:"epoch"`
+	Sequence  uint64          `json:"sequence"`
+	Owner     string          `json:"owner,omitempty" doc:"The node that decided it"`
+	Step      string          `json:"step,omitempty"`
+	Attempt   int             `json:"attempt,omitzero"`
+	Cause     string          `json:"cause,omitempty" example:"s/3/120"`
+	Data      json.RawMessage `json:"data,omitempty"`
+}
+
+// HistoryPage is one page of a history, the oldest first.
+type HistoryPage struct {
+	Events []HistoryEvent `json:"events" nullable:"false"`
+	Next   string         `json:"next,omitempty" doc:"The cursor of the next page; absent when there is no more yet"`
+}
+
+func (s *Server) registerHistory(api huma.API) {
+	op := operation(api, huma.Operation{
+		OperationID: "task-history", Method: http.MethodGet, Path: "/v1/tasks/{id}/history",
+		Summary: "Read or follow the history of a task", Tags: []string{"tasks"},
+		Description: "As JSON, in pages. As text/event-stream each fact is an event whose name is its type and whose id resumes the stream; " +
+			"comments keep it alive each 15 s; the event end, with the task's state, closes it when the task has ended, and a stream resumed " +
+			"behind the end is answered 204.",
+		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
+			contentJSON:        {Schema: huma.SchemaFromType(api.OpenAPI().Components.Schemas, historyReflected)},
+			contentEventStream: {Schema: &huma.Schema{Type: huma.TypeString}},
+		}}},
+	})
+	huma.Register(api, op, func(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
+		if err := checkID(in.ID); err != nil {
+			return nil, err
+		}
+		if strings.Contains(in.Accept, contentEventStream) {
+			return s.followHistory(ctx, in)
+		}
+		return s.readHistory(ctx, in)
+	})
+}
+
+// cursorOf is opaque to clients: the partition keeps one task's cursor from being used for another's.
+func cursorOf(partition int32, offset int64) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(offset, 10)))
+}
+
+// after returns the offset behind the event that a cursor names.
+func (s *Server) after(id, cursor, parameter string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	bad := parameterProblem(parameter, "is not a cursor of this history")
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return 0, bad
+	}
+	p, o, ok := strings.Cut(string(b), "/")
+	partition, errP := strconv.ParseInt(p, 10, 32)
+	offset, errO := strconv.ParseInt(o, 10, 64)
+	if !ok || errP != nil || errO != nil || offset < 0 || int32(partition) != events.Home(id, s.cfg.Partitions) {
+		return 0, bad
+	}
+	return offset + 1, nil
+}
+
+func (s *Server) readHistory(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
+	from, err := s.after(in.ID, in.Cursor, "cursor")
+	if err != nil {
+		return nil, err
+	}
+	// One more than asked for tells whether there is a next page.
+	facts, err := s.cfg.History.History(ctx, in.ID, from, in.Limit+1)
+	if err != nil {
+		return nil, s.internal(ctx, "read a history", err)
+	}
+	if len(facts) == 0 {
+		if err := s.mustKnow(ctx, in.ID); err != nil {
+			return nil, err
+		}
+	}
+	page := HistoryPage{Events: make([]HistoryEvent, 0, len(facts))}
+	for i, f := range facts {
+		if i == in.Limit {
+			last := facts[i-1].Record
+			page.Next = cursorOf(last.Partition, last.Offset)
+			break
+		}
+		page.Events = append(page.Events, historyEvent(f))
+	}
+	b, err := events.Marshal(page)
+	if err != nil {
+		return nil, s.internal(ctx, "encode a history", err)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		c.SetHeader("Content-Type", contentJSON)
+		c.SetStatus(http.StatusOK)
+		c.BodyWriter().Write(append(b, '\n'))
+	}}, nil
+}
+
+func (s *Server) mustKnow(ctx context.Context, id string) error {
+	t, err := s.cfg.Tasks.Task(ctx, id)
+	if err != nil {
+		return s.internal(ctx, "look up a task", err)
+	}
+	if t == nil {
+		return taskNotFound()
+	}
+	return nil
+}
+
+func historyEvent(f LoggedFact) HistoryEvent {
+	r := &f.Record
+	e := HistoryEvent{
+		Partition: r.Partition, Offset: r.Offset, Owner: f.Owner,
+		Type:  strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix),
+		Epoch: r.Header(events.HeaderEpoch), Cause: r.Header(events.HeaderCause), Data: r.Value,
+	}
+	e.Time, _ = events.ParseInstant(r.Header(events.HeaderTime))
+	e.Sequence, _ = strconv.ParseUint(r.Header(events.HeaderSequence), 10, 64)
+	var of struct {
+		Step    string `json:"step"`
+		Attempt int    `json:"attempt"`
+	}
+	if json.Unmarshal(r.Value, &of) == nil {
+		e.Step, e.Attempt = of.Step, of.Attempt
+	}
+	return e
+}

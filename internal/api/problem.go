@@ -1,0 +1,193 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+// Problem is a problem document (RFC 9457). Its Type ends in a code by which programs tell problems apart.
+type Problem struct {
+	Type     string `json:"type" doc:"What kind of problem it is: urn:sagalog:problem: and a code" example:"urn:sagalog:problem:conflict"`
+	Title    string `json:"title" doc:"The kind of problem in words"`
+	Status   int    `json:"status" doc:"The HTTP status"`
+	Detail   string `json:"detail,omitempty" doc:"What is wrong in this case, and what to do"`
+	Instance string `json:"instance,omitempty" doc:"The path of the request"`
+	// Reason is that of an InputRejected fact.
+	Reason string         `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token"`
+	Errors []ProblemPlace `json:"errors,omitempty" doc:"Each fault and its place"`
+
+	headers http.Header
+}
+
+// ProblemPlace is one fault of a request.
+type ProblemPlace struct {
+	Pointer   string `json:"pointer,omitempty" doc:"JSON pointer into the body" example:"/input/ownerId"`
+	Parameter string `json:"parameter,omitempty" doc:"The parameter of the URL or the header"`
+	Message   string `json:"message" doc:"What is wrong there"`
+	Line      int    `json:"line,omitempty" doc:"Line of the body, from 1"`
+	Column    int    `json:"column,omitempty" doc:"Column of the line, from 1"`
+}
+
+const (
+	problemType        = "urn:sagalog:problem:"
+	contentProblem     = "application/problem+json"
+	contentJSON        = "application/json"
+	contentNDJSON      = "application/x-ndjson"
+	contentEventStream = "text/event-stream"
+)
+
+// The codes of problems.
+const (
+	codeUnreadable   = "unreadable"
+	codeInvalid      = "invalid"
+	codeWorkflow     = "unknown-workflow"
+	codeNotFound     = "not-found"
+	codeMethod       = "method-not-allowed"
+	codeMediaType    = "unsupported-media-type"
+	codeTooLarge     = "too-large"
+	codeTooSlow      = "too-slow"
+	codeConflict     = "conflict"
+	codeRejected     = "rejected"
+	codeNotYet       = "not-yet"
+	codeUnavailable  = "unavailable"
+	codeNotReady     = "not-ready"
+	codeHost         = "foreign-host"
+	codeCrossOrigin  = "cross-origin"
+	codeInternal     = "internal"
+	codePrecondition = "not-possible"
+)
+
+func problem(status int, code, detail string, places ...ProblemPlace) *Problem {
+	return &Problem{Type: problemType + code, Title: http.StatusText(status), Status: status, Detail: detail, Errors: places}
+}
+
+// Code returns the last part of the type.
+func (p *Problem) Code() string { return strings.TrimPrefix(p.Type, problemType) }
+
+// Error returns the problem in one line.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Detail
+}
+
+// GetStatus, ContentType and GetHeaders are what huma asks of an error that is an answer.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType returns that of problem documents, whatever was negotiated.
+func (p *Problem) ContentType(string) string { return contentProblem }
+
+// GetHeaders returns further headers of the answer.
+func (p *Problem) GetHeaders() http.Header { return p.headers }
+
+func (p *Problem) with(header, value string) *Problem {
+	if p.headers == nil {
+		p.headers = http.Header{}
+	}
+	p.headers.Set(header, value)
+	return p
+}
+
+func (p *Problem) retryAfter(d time.Duration) *Problem {
+	return p.with("Retry-After", strconv.Itoa(max(1, int(d.Round(time.Second)/time.Second))))
+}
+
+// writeProblem answers outside huma.
+func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
+	for k, v := range p.headers {
+		w.Header()[k] = v
+	}
+	q := *p
+	if q.Instance == "" {
+		q.Instance = r.URL.EscapedPath()
+	}
+	b, err := events.Marshal(&q)
+	if err != nil {
+		panic("api: a problem does not encode: " + err.Error())
+	}
+	w.Header().Set("Content-Type", contentProblem)
+	w.WriteHeader(q.Status)
+	if r.Method != http.MethodHead {
+		w.Write(append(b, '\n'))
+	}
+}
+
+// asProblem turns any error into the problem that is answered. An error that is none is ours, and its text is for our
+// log and not for the client.
+func asProblem(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	return problem(http.StatusInternalServerError, codeInternal, "The engine met an error of its own; its log says which.")
+}
+
+// fromHuma rewrites what huma itself answers: its documents name places its own way, and repeat values.
+func fromHuma(ctx huma.Context, _ string, v any) (any, error) {
+	switch e := v.(type) {
+	case *Problem:
+		q := *e
+		if q.Instance == "" {
+			u := ctx.URL()
+			q.Instance = u.EscapedPath()
+		}
+		return &q, nil
+	case *huma.ErrorModel:
+		p := problem(e.Status, codeInvalid, "The request has parameters that cannot be used.")
+		if e.Status >= http.StatusInternalServerError {
+			p = asProblem(e)
+		}
+		u := ctx.URL()
+		p.Instance = u.EscapedPath()
+		for _, d := range e.Errors {
+			p.Errors = append(p.Errors, humaPlace(d))
+		}
+		return p, nil
+	}
+	return v, nil
+}
+
+func humaPlace(d *huma.ErrorDetail) ProblemPlace {
+	where, name, ok := strings.Cut(d.Location, ".")
+	if ok && where != "body" {
+		return ProblemPlace{Parameter: name, Message: d.Message}
+	}
+	return ProblemPlace{Pointer: "/" + strings.ReplaceAll(name, ".", "/"), Message: d.Message}
+}
+
+// places turns the faults of a parser of events, joined, into places.
+func places(err error) []ProblemPlace {
+	if err == nil {
+		return nil
+	}
+	if m, ok := errors.AsType[*events.MemberError](err); ok && !isJoined(err) {
+		return []ProblemPlace{{Pointer: m.Pointer, Message: m.Message}}
+	}
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		var list []ProblemPlace
+		for _, e := range j.Unwrap() {
+			list = append(list, places(e)...)
+		}
+		return list
+	}
+	return []ProblemPlace{{Message: err.Error()}}
+}
+
+func isJoined(err error) bool {
+	_, ok := err.(interface{ Unwrap() []error })
+	return ok
+}
+
+func faultPlaces(faults []Fault, prefix string) []ProblemPlace {
+	list := make([]ProblemPlace, len(faults))
+	for i, f := range faults {
+		list[i] = ProblemPlace{Pointer: prefix + f.Pointer, Message: f.Message, Line: f.Line, Column: f.Column}
+	}
+	return list
+}

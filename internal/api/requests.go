@@ -1,0 +1,236 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+// The bounds of a request.
+const (
+	// requestBytes is far above a step and a reason.
+	requestBytes   = 16 << 10
+	maxReason      = 1024
+	maxRequestID   = 255
+	catchUpTimeout = 5 * time.Second
+)
+
+// RequestInput is a request about a task.
+type RequestInput struct {
+	TaskPath
+	Key string `header:"Idempotency-Key" doc:"The request's ID: the same one again changes nothing. Generated if absent"`
+}
+
+// RequestAnswer is the receipt of a request.
+type RequestAnswer struct {
+	Status int
+	Body   Receipt
+}
+
+func (s *Server) registerRequests(api huma.API) {
+	for _, o := range []struct{ kind, summary, description string }{
+		{events.RequestCancel, "Cancel a task", "The task is undone. Past its point of no return that is refused."},
+		{events.RequestRetry, "Retry a parked task", "The named step, or each one that failed, begins anew."},
+	} {
+		path := "/v1/tasks/{id}/" + o.kind
+		op := operation(api, huma.Operation{
+			OperationID: o.kind + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
+			DefaultStatus: http.StatusAccepted,
+			Description:   o.description + " 202 with a token once the log holds the request; a read with the token tells what came of it.",
+		})
+		huma.Register(api, op, func(ctx context.Context, in *RequestInput) (*RequestAnswer, error) {
+			return s.request(ctx, o.kind, in)
+		})
+		describeBody(api, path, http.MethodPost, map[string]any{"step": "drone", "reason": "the drone service is mended"}, contentJSON)
+		api.OpenAPI().Paths[path].Post.RequestBody.Required = false
+	}
+}
+
+func (s *Server) request(ctx context.Context, kind string, in *RequestInput) (*RequestAnswer, error) {
+	if err := checkID(in.ID); err != nil {
+		return nil, err
+	}
+	if err := checkKey(in.Key); err != nil {
+		return nil, err
+	}
+	x := exchangeOf(ctx)
+	q, err := x.readRequest()
+	if err != nil {
+		return nil, err
+	}
+	q.ID, q.Kind, q.Task = in.Key, kind, in.ID
+	if q.ID == "" {
+		q.ID = newID()
+	}
+	t, err := s.requested(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	partition := events.Home(in.ID, s.cfg.Partitions)
+	if t != nil {
+		if t.HasRequest(q.ID) {
+			return &RequestAnswer{Status: http.StatusOK, Body: requestReceipt(q, partition, -1)}, nil
+		}
+		if err := s.possible(ctx, q, t); err != nil {
+			return nil, err
+		}
+	}
+	r, err := events.EncodeRequest(q, events.Subject{
+		ID: q.ID, Source: s.source(), Time: events.At(s.cfg.Now()), Traceparent: traceparent(x.r.Header.Get("traceparent")),
+	})
+	if err != nil {
+		return nil, s.internal(ctx, "encode a request", err)
+	}
+	r.Topic, r.Partition = s.cfg.Namespace+"."+string(events.Reports), partition
+	offset, err := s.append(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &RequestAnswer{Status: http.StatusAccepted, Body: requestReceipt(q, partition, offset)}, nil
+}
+
+func requestReceipt(q events.Request, partition int32, offset int64) Receipt {
+	r := Receipt{ID: q.Task, Partition: partition, Request: q.ID}
+	r.Token = token{events.Reports, partition, offset, q.ID}.String()
+	if offset >= 0 {
+		r.Offset = &offset
+	}
+	return r
+}
+
+func checkKey(key string) error {
+	if key == "" {
+		return nil
+	}
+	if len(key) > maxRequestID || events.CheckTaskID(key) != nil {
+		return parameterProblem("Idempotency-Key", fmt.Sprintf("has 1 to %d bytes of UTF-8 without control characters", maxRequestID))
+	}
+	return nil
+}
+
+// readRequest reads the body {"step","reason"}; none at all is an empty one.
+func (x exchange) readRequest() (events.Request, error) {
+	var q events.Request
+	data, err := x.readBody(requestBytes, "a request")
+	if err != nil || len(bytes.TrimSpace(data)) == 0 {
+		return q, err
+	}
+	if err := x.acceptsJSON(); err != nil {
+		return q, err
+	}
+	var faults []ProblemPlace
+	err = x.readMembers(data, []string{"step", "reason"}, func(name string, raw json.RawMessage) {
+		target := &q.Step
+		if name == "reason" {
+			target = &q.Reason
+		}
+		if json.Unmarshal(raw, target) != nil || len(*target) > maxReason {
+			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", maxReason)})
+		}
+	})
+	if err != nil {
+		return q, err
+	}
+	if len(faults) > 0 {
+		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request cannot be used.", faults...)
+	}
+	return q, nil
+}
+
+// readMembers calls read for each member of a JSON object, and refuses unknown ones by name.
+func (x exchange) readMembers(data []byte, known []string, read func(name string, raw json.RawMessage)) error {
+	if p := syntaxProblem(data); p != nil {
+		return p
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil || members == nil {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The body is not a JSON object.", ProblemPlace{Message: "is not an object"})
+	}
+	var faults []ProblemPlace
+	for name, raw := range members {
+		if !contains(known, name) {
+			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: "is not a member; " + events.Suggest(name, known)})
+			continue
+		}
+		read(name, raw)
+	}
+	if len(faults) > 0 {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The body has members that are not known.", faults...)
+	}
+	return nil
+}
+
+// requested returns the task that a request is about. One that is not known may stand in submissions unjudged, since
+// a producer may cancel what it submitted a moment ago; so its partition first catches up. Where that takes too long
+// nil is returned, and the request goes to the log, where the owner holds it until the task is there.
+func (s *Server) requested(ctx context.Context, id string) (*events.Task, error) {
+	t, err := s.cfg.Tasks.Task(ctx, id)
+	if err != nil {
+		return nil, s.internal(ctx, "look up a task", err)
+	}
+	if t != nil {
+		return t, nil
+	}
+	waiting, cancel := s.untilStop(ctx)
+	defer cancel()
+	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
+	defer done()
+	err = s.cfg.Tasks.CatchUp(waiting, events.Submissions, events.Home(id, s.cfg.Partitions))
+	if waiting.Err() != nil && err != nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.internal(ctx, "catch up with submissions", err)
+	}
+	if t, err = s.cfg.Tasks.Task(ctx, id); err != nil {
+		return nil, s.internal(ctx, "look up a task", err)
+	}
+	if t == nil {
+		return nil, taskNotFound()
+	}
+	return t, nil
+}
+
+// possible refuses what the projection knows to be impossible. What it does not know yet, the owner refuses.
+func (s *Server) possible(ctx context.Context, q events.Request, t *events.Task) error {
+	refuse := func(text string) error {
+		return problem(http.StatusConflict, codePrecondition, text)
+	}
+	if t.State.Ended() {
+		return refuse("The task has ended: it is " + string(t.State) + ".")
+	}
+	if q.Step != "" {
+		if err := s.knownStep(ctx, q.Step, t); err != nil {
+			return err
+		}
+	}
+	if q.Kind == events.RequestCancel && t.PivotPassed {
+		return refuse("The task is past its point of no return and can only go forward.")
+	}
+	return nil
+}
+
+func (s *Server) knownStep(ctx context.Context, step string, t *events.Task) error {
+	if t.Step(step) != nil {
+		return nil
+	}
+	steps, err := s.cfg.Definitions.Steps(ctx, t.Definition)
+	if err != nil {
+		return s.internal(ctx, "read the steps of a definition", err)
+	}
+	names := make([]string, len(steps))
+	for i, d := range steps {
+		names[i] = d.ID
+	}
+	if contains(names, step) {
+		return nil
+	}
+	return problem(http.StatusUnprocessableEntity, codeInvalid, "The task has no such step.",
+		ProblemPlace{Pointer: "/step", Message: "is not a step of the task; " + events.Suggest(step, names)})
+}

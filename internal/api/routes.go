@@ -1,0 +1,185 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// routes builds the whole handler, from the outside in: measure, catch, protect, dispatch, mux, huma.
+func (s *Server) routes() (http.Handler, error) {
+	mux := http.NewServeMux()
+	api := humago.New(mux, s.description())
+	api.UseMiddleware(withExchange)
+	s.registerTasks(api)
+	s.registerRequests(api)
+	s.registerHistory(api)
+	s.registerWorkflows(api)
+	s.registerCluster(api)
+	s.registerDeadLetters(api)
+	if s.cfg.Demo != nil {
+		s.registerDemo(api)
+	}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{}))
+	if err := serveDocument(mux, api.OpenAPI()); err != nil {
+		return nil, err
+	}
+	return s.metrics.measure(s.catch(s.guard.protect(s.dispatch(mux)))), nil
+}
+
+// description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member,
+// and documents of the problems in our form.
+func (s *Server) description() huma.Config {
+	version := s.cfg.Version
+	if version == "" {
+		version = "dev"
+	}
+	c := huma.DefaultConfig("Sagalog", version)
+	c.Info.Description = "Tasks of several steps, each done, undone, or parked in front of an operator. " +
+		"Task IDs stand percent-encoded in paths. Problems are RFC 9457 documents."
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
+	c.CreateHooks = nil
+	c.RejectUnknownQueryParameters = true
+	c.Transformers = []huma.Transformer{fromHuma}
+	return c
+}
+
+// serveDocument renders the OpenAPI document once: huma's own handlers render it at the first request, unguarded.
+func serveDocument(mux *http.ServeMux, doc *huma.OpenAPI) error {
+	yaml, err := doc.YAML()
+	if err != nil {
+		return fmt.Errorf("render the OpenAPI document: %w", err)
+	}
+	json, err := doc.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("render the OpenAPI document: %w", err)
+	}
+	serve := func(kind string, b []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Write(b)
+		}
+	}
+	mux.HandleFunc("GET /openapi.yaml", serve("application/openapi+yaml", yaml))
+	mux.HandleFunc("GET /openapi.json", serve("application/openapi+json", json))
+	return nil
+}
+
+// dispatch answers what the mux would answer in plain text, and takes the bulk submissions before huma: two handlers
+// cannot share a pattern.
+func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		escaped := r.URL.EscapedPath()
+		if !isClean(escaped) {
+			writeProblem(w, r, problem(http.StatusNotFound, codeNotFound,
+				"Nothing is at this path. A task ID with / stands percent-encoded in it, as %2F."))
+			return
+		}
+		if escaped == "/v1/tasks" && r.Method == http.MethodPost && mediaType(r) == contentNDJSON {
+			r.Pattern = "POST /v1/tasks"
+			s.bulk(w, r)
+			return
+		}
+		if h, pattern := mux.Handler(r); pattern == "" {
+			var p probe
+			h.ServeHTTP(&p, r)
+			writeProblem(w, r, p.problem(r))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// isClean says whether the mux would leave the path alone instead of redirecting.
+func isClean(escaped string) bool {
+	if escaped == "/" {
+		return true
+	}
+	return strings.TrimSuffix(escaped, "/") == path.Clean(escaped)
+}
+
+func mediaType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return strings.TrimSpace(r.Header.Get("Content-Type"))
+	}
+	return t
+}
+
+// probe takes the mux's plain answer to find out whether it is 404 or 405.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header {
+	if p.header == nil {
+		p.header = http.Header{}
+	}
+	return p.header
+}
+
+func (p *probe) WriteHeader(status int) { p.status = status }
+
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+
+func (p *probe) problem(r *http.Request) *Problem {
+	if p.status == http.StatusMethodNotAllowed {
+		allow := p.header.Get("Allow")
+		return problem(p.status, codeMethod, fmt.Sprintf("This path takes %s.", allow)).with("Allow", allow)
+	}
+	return problem(http.StatusNotFound, codeNotFound, "Nothing is at this path; /openapi.yaml lists what is.")
+}
+
+// exchange is the request and its answer, for handlers that huma's parameters do not serve: bodies are read by us.
+type exchange struct {
+	r *http.Request
+	w http.ResponseWriter
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(ctx)
+	next(huma.WithValue(ctx, exchangeKey{}, exchange{r, w}))
+}
+
+func exchangeOf(ctx context.Context) exchange { return ctx.Value(exchangeKey{}).(exchange) }
+
+// describeBody documents a body that the handler reads itself. It comes after Register, or huma would read it.
+func describeBody(api huma.API, path, method string, example any, contents ...string) {
+	b := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
+	for _, c := range contents {
+		b.Content[c] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
+		if example != nil && c == contentJSON {
+			b.Content[c].Example = example
+		}
+	}
+	item := api.OpenAPI().Paths[path]
+	switch method {
+	case http.MethodPut:
+		item.Put.RequestBody = b
+	case http.MethodPost:
+		item.Post.RequestBody = b
+	}
+}
+
+// operation fills in what all operations share.
+func operation(api huma.API, op huma.Operation) huma.Operation {
+	schema := api.OpenAPI().Components.Schemas.Schema(problemReflected, true, "Problem")
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	op.Responses["default"] = &huma.Response{
+		Description: "A problem document",
+		Content:     map[string]*huma.MediaType{contentProblem: {Schema: schema}},
+	}
+	return op
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+const (
+	// heartbeat is below the half minute after which proxies cut silent connections.
+	heartbeat = 15 * time.Second
+	// streamWrite bounds one write to a client that does not read.
+	streamWrite = 10 * time.Second
+	// streamPage is how many facts are read at once for a stream.
+	streamPage = 256
+)
+
+// eventStream writes server-sent events. huma's own takes only whole numbers as IDs; ours are cursors.
+type eventStream struct {
+	w http.ResponseWriter
+	c *http.ResponseController
+}
+
+func (e eventStream) send(id, name string, data []byte) error {
+	var b strings.Builder
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	b.WriteString("event: " + name + "\ndata: ")
+	b.Write(data)
+	b.WriteString("\n\n")
+	return e.write(b.String())
+}
+
+func (e eventStream) write(text string) error {
+	_ = e.c.SetWriteDeadline(time.Now().Add(streamWrite))
+	if _, err := e.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return e.c.Flush()
+}
+
+// followHistory answers with a stream of the task's facts from the place on that the client has.
+func (s *Server) followHistory(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
+	cursor, parameter := in.LastEventID, "Last-Event-ID"
+	if cursor == "" {
+		cursor, parameter = in.Cursor, "cursor"
+	}
+	from, err := s.after(in.ID, cursor, parameter)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.cfg.Tasks.Task(ctx, in.ID)
+	if err != nil {
+		return nil, s.internal(ctx, "look up a task", err)
+	}
+	if t == nil {
+		return nil, taskNotFound()
+	}
+	if from > 0 && t.State.Ended() {
+		facts, err := s.cfg.History.History(ctx, in.ID, from, 1)
+		if err != nil {
+			return nil, s.internal(ctx, "read a history", err)
+		}
+		if len(facts) == 0 { // a browser asks again after every end, until 204 says that there is no more
+			return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
+		}
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) { s.stream(exchangeOf(ctx), in.ID, from) }}, nil
+}
+
+func (s *Server) stream(x exchange, id string, from int64) {
+	s.metrics.streams.Inc()
+	defer s.metrics.streams.Dec()
+	ctx, cancel := s.untilStop(x.r.Context())
+	defer cancel()
+	changes, stop := s.cfg.Tasks.Watch(id)
+	defer stop()
+	h := x.w.Header()
+	h.Set("Content-Type", contentEventStream)
+	h.Set("X-Accel-Buffering", "no")
+	x.w.WriteHeader(http.StatusOK)
+	out := eventStream{x.w, http.NewResponseController(x.w)}
+	if out.write(": "+strconv.Quote(id)+"\n\n") != nil {
+		return
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		ended, err := s.sendNew(ctx, out, id, &from)
+		if err != nil || ended {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changes:
+		case <-beat.C:
+			if out.write(": still here\n\n") != nil {
+				return
+			}
+		}
+	}
+}
+
+// sendNew sends the facts from *from on. The task is read before its facts: when it had ended by then, the facts are
+// all there are.
+func (s *Server) sendNew(ctx context.Context, out eventStream, id string, from *int64) (ended bool, err error) {
+	t, err := s.cfg.Tasks.Task(ctx, id)
+	if err != nil {
+		return false, s.internal(ctx, "look up a task", err)
+	}
+	for {
+		facts, err := s.cfg.History.History(ctx, id, *from, streamPage)
+		if err != nil {
+			return false, s.internal(ctx, "read a history", err)
+		}
+		for _, f := range facts {
+			e := historyEvent(f)
+			b, err := events.Marshal(e)
+			if err != nil {
+				return false, s.internal(ctx, "encode a history", err)
+			}
+			if err := out.send(cursorOf(e.Partition, e.Offset), e.Type, b); err != nil {
+				return false, err
+			}
+			*from = e.Offset + 1
+		}
+		if len(facts) < streamPage {
+			break
+		}
+	}
+	switch {
+	case t == nil:
+		return true, nil // it was swept
+	case t.State.Ended():
+		return true, out.send("", "end", fmt.Appendf(nil, `{"state":%q}`, t.State))
+	}
+	return false, nil
+}

@@ -1,0 +1,245 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+)
+
+// produceTimeout is how long an acknowledgement may take. A burst waits in line for a few seconds at most; what took
+// longer has an outcome that nobody knows, and the client sends it again with the same ID.
+const produceTimeout = 30 * time.Second
+
+// Receipt is the answer to a submission or request that the log holds.
+type Receipt struct {
+	ID        string `json:"id" doc:"The task's ID"`
+	Partition int32  `json:"partition" doc:"The task's home partition"`
+	Offset    *int64 `json:"offset,omitempty" doc:"Where the input topic holds it; absent where it was there before"`
+	Token     string `json:"token" doc:"GET /v1/tasks/{id}?token= answers no older than this"`
+	// Request is the ID by which a cancel or retry is deduplicated.
+	Request string `json:"request,omitempty" doc:"The ID of the request, for a cancel or retry"`
+}
+
+// draft is a submission that passed every check which can be made before the log.
+type draft struct {
+	id         string
+	submission *events.Submission
+	content    string
+	definition string
+	partition  int32
+	// known says that the projection holds this very submission already.
+	known bool
+}
+
+// check makes a draft of a body: it can be read, its workflow and version are there, its input fits the schema, and
+// no other content holds its ID. urlID is the ID of the path, empty for POST.
+func (s *Server) check(ctx context.Context, data []byte, urlID string) (*draft, error) {
+	sub, err := parseSubmission(data)
+	if err != nil {
+		return nil, err
+	}
+	if urlID != "" && sub.ID != "" && sub.ID != urlID {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission names another task than the path.",
+			ProblemPlace{Pointer: "/id", Message: "differs from the ID in the path"})
+	}
+	d := &draft{submission: sub, id: cmp.Or(urlID, sub.ID)}
+	if d.id == "" {
+		d.id = newID()
+	}
+	if err := s.checkDefinition(ctx, d); err != nil {
+		return nil, err
+	}
+	return d, s.checkConflict(ctx, d)
+}
+
+// newID generates the ID of a task whose submitter chose none: a UUIDv7, so that IDs sort by time.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func parseSubmission(data []byte) (*events.Submission, error) {
+	sub, err := events.ParseSubmission(data)
+	if err == nil {
+		return sub, nil
+	}
+	if p := syntaxProblem(data); p != nil {
+		return nil, p
+	}
+	return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", places(err)...)
+}
+
+func (s *Server) checkDefinition(ctx context.Context, d *draft) error {
+	sub := d.submission
+	w, err := s.cfg.Definitions.Workflow(ctx, sub.Workflow, sub.Version)
+	if err != nil {
+		return s.internal(ctx, "look up a workflow", err)
+	}
+	if w == nil {
+		return s.unknownWorkflow(ctx, sub.Workflow, sub.Version, "/")
+	}
+	d.definition = w.Hash
+	faults, err := s.cfg.Definitions.CheckInput(ctx, w.Hash, sub.Input)
+	if err != nil {
+		return s.internal(ctx, "validate an input", err)
+	}
+	if len(faults) > 0 {
+		return problem(http.StatusUnprocessableEntity, codeInvalid,
+			fmt.Sprintf("The input does not fit the schema of workflow %s, version %d.", w.Name, w.Version), faultPlaces(faults, "/input")...)
+	}
+	return nil
+}
+
+// unknownWorkflow names the nearest workflow, or the versions that there are.
+func (s *Server) unknownWorkflow(ctx context.Context, name string, version int, pointer string) error {
+	list, err := s.cfg.Definitions.Workflows(ctx)
+	if err != nil {
+		return s.internal(ctx, "list workflows", err)
+	}
+	names := make([]string, len(list))
+	for i, w := range list {
+		names[i] = w.Name
+		if w.Name == name {
+			text := fmt.Sprintf("workflow %s has no version %d; its versions are %v", name, version, w.Versions)
+			return workflowProblem(text, pointer, "version")
+		}
+	}
+	if len(names) == 0 {
+		return workflowProblem("no workflow is known yet; apply one first", pointer, "workflow")
+	}
+	return workflowProblem("is not a known workflow; "+events.Suggest(name, names), pointer, "workflow")
+}
+
+func workflowProblem(text, pointer, member string) error {
+	p := problem(http.StatusNotFound, codeWorkflow, "The workflow is not known: "+text+".")
+	if pointer != "" {
+		p.Errors = []ProblemPlace{{Pointer: pointer + member, Message: text}}
+	}
+	return p
+}
+
+// checkConflict spares a client the dead letter where the projection already holds another content for the ID.
+func (s *Server) checkConflict(ctx context.Context, d *draft) error {
+	d.partition = events.Home(d.id, s.cfg.Partitions)
+	whole := *d.submission
+	whole.ID = d.id
+	content, err := whole.ContentHash()
+	if err != nil {
+		return s.internal(ctx, "hash a submission", err)
+	}
+	d.content = content
+	t, err := s.cfg.Tasks.Task(ctx, d.id)
+	if err != nil {
+		return s.internal(ctx, "look up a task", err)
+	}
+	if t == nil {
+		return nil
+	}
+	if t.Content != d.content {
+		return conflictProblem()
+	}
+	d.known = true
+	return nil
+}
+
+func conflictProblem() *Problem {
+	return problem(http.StatusConflict, codeConflict,
+		"A task with this ID was submitted with other content, and the first submission of an ID stands. Choose another ID.",
+		ProblemPlace{Pointer: "/id", Message: "is taken by a submission with other content"})
+}
+
+// record returns what goes into <ns>.submissions: the object as the client wrote it, its ID as the key.
+func (s *Server) record(d *draft, data []byte, trace string) events.Record {
+	header := func(k, v string) events.Header { return events.Header{Key: k, Value: []byte(v)} }
+	return events.Record{
+		Topic: s.cfg.Namespace + "." + string(events.Submissions), Partition: d.partition,
+		Key: []byte(d.id), Value: data,
+		Headers: []events.Header{
+			header(events.HeaderSpecVersion, "1.0"),
+			header(events.HeaderID, newID()),
+			header(events.HeaderSource, s.source()),
+			header(events.HeaderType, events.TypeSubmission),
+			header(events.HeaderTime, events.At(s.cfg.Now()).String()),
+			header(events.HeaderSubject, d.id),
+			header(events.HeaderContentType, contentJSON),
+			header(events.HeaderTraceparent, trace),
+			header(events.HeaderDefinition, d.definition),
+		},
+	}
+}
+
+func (s *Server) source() string { return "/" + s.cfg.Namespace + "/api/" + s.cfg.Node }
+
+func (s *Server) receipt(d *draft, offset int64) Receipt {
+	r := Receipt{ID: d.id, Partition: d.partition}
+	r.Token = token{events.Submissions, d.partition, offset, d.content}.String()
+	if offset >= 0 {
+		r.Offset = &offset
+	}
+	return r
+}
+
+// submit is the whole way of one submission.
+func (s *Server) submit(ctx context.Context, x exchange, urlID string) (*ReceiptAnswer, error) {
+	if err := x.acceptsJSON(); err != nil {
+		return nil, err
+	}
+	data, err := x.readBody(s.cfg.SubmissionBytes, "a submission")
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.check(ctx, data, urlID)
+	if err != nil {
+		return nil, err
+	}
+	if d.known {
+		return &ReceiptAnswer{Status: http.StatusOK, Location: taskPath(d.id), Body: s.receipt(d, -1)}, nil
+	}
+	offset, err := s.append(ctx, s.record(d, data, traceparent(x.r.Header.Get("traceparent"))))
+	if err != nil {
+		return nil, err
+	}
+	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(d.id), Body: s.receipt(d, offset)}, nil
+}
+
+// append returns the offset of a record once it is durable.
+func (s *Server) append(ctx context.Context, r events.Record) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, produceTimeout)
+	defer cancel()
+	type ack struct {
+		offset int64
+		err    error
+	}
+	answered := make(chan ack, 1)
+	s.cfg.Appender.Produce(ctx, r, func(_ int32, offset int64, err error) { answered <- ack{offset, err} })
+	select {
+	case a := <-answered:
+		if a.err != nil {
+			return 0, s.unavailable(a.err)
+		}
+		return a.offset, nil
+	case <-ctx.Done():
+		return 0, s.unavailable(ctx.Err())
+	}
+}
+
+func (s *Server) unavailable(err error) *Problem {
+	s.cfg.Logger.Warn("the log did not acknowledge an input", "error", err)
+	return problem(http.StatusServiceUnavailable, codeUnavailable,
+		"The log did not acknowledge it in time. It may hold it all the same: send it again with the same ID, which has the effect of once.").
+		retryAfter(time.Second)
+}
+
+// internal logs an error of ours and returns what the client is told. A client that hung up is not an error.
+func (s *Server) internal(ctx context.Context, act string, err error) error {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if ctx.Err() == nil {
+		s.cfg.Logger.Error("the API could not "+act, "error", err)
+	}
+	return asProblem(err)
+}

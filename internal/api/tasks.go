@@ -1,0 +1,354 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+var problemReflected = reflect.TypeFor[Problem]()
+
+// TaskPath is the path of a task.
+type TaskPath struct {
+	ID string `path:"id" doc:"The task's ID, percent-encoded"`
+}
+
+// ReceiptAnswer is a receipt with its status.
+type ReceiptAnswer struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     Receipt
+}
+
+// TaskAnswer is a task.
+type TaskAnswer struct{ Body TaskDocument }
+
+// TaskQuery says how long to wait for what.
+type TaskQuery struct {
+	TaskPath
+	Token string `query:"token" doc:"Of a submission or request: the answer is not older than it"`
+	Wait  string `query:"wait" doc:"Return when the task has ended or is parked, or after this time, at most 60s" example:"5s"`
+}
+
+// ListQuery filters the list of tasks.
+type ListQuery struct {
+	State    []string `query:"state,explode" doc:"One or more of pending, processing, processed, undoing, undone, error; also separated by commas"`
+	Workflow string   `query:"workflow" doc:"The name of a workflow"`
+	Label    []string `query:"label,explode" doc:"key:value; several must all be there"`
+	Since    string   `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
+	Until    string   `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Limit    int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Tasks a page"`
+	Cursor   string   `query:"cursor" doc:"next of the page before"`
+}
+
+// TaskList is one page of tasks.
+type TaskList struct {
+	Tasks []TaskDocument `json:"tasks" nullable:"false" doc:"The newest first"`
+	Next  string         `json:"next,omitempty" doc:"The cursor of the next page; absent on the last"`
+}
+
+// ListAnswer is a page of tasks.
+type ListAnswer struct{ Body TaskList }
+
+var submissionExample = map[string]any{
+	"workflow": "drone-delivery", "input": map[string]any{"ownerId": "o-7"}, "labels": map[string]any{"region": "north"}, "deadline": "10m",
+}
+
+func (s *Server) registerTasks(api huma.API) {
+	put := operation(api, huma.Operation{
+		OperationID: "put-task", Method: http.MethodPut, Path: "/v1/tasks/{id}", Summary: "Submit a task", Tags: []string{"tasks"},
+		DefaultStatus: http.StatusAccepted,
+		Description: "202 once the log holds it, 200 where the same submission was known already, 409 where another one holds the ID. " +
+			"The log decides: a conflict that is not known yet is answered 202 and becomes a dead letter, which the token tells.",
+	})
+	huma.Register(api, put, func(ctx context.Context, in *TaskPath) (*ReceiptAnswer, error) {
+		if err := checkID(in.ID); err != nil {
+			return nil, err
+		}
+		return s.submit(ctx, exchangeOf(ctx), in.ID)
+	})
+	post := operation(api, huma.Operation{
+		OperationID: "post-task", Method: http.MethodPost, Path: "/v1/tasks", Summary: "Submit a task, or many", Tags: []string{"tasks"},
+		DefaultStatus: http.StatusAccepted,
+		Description: "As JSON like PUT; without id a UUIDv7 is generated. As application/x-ndjson one submission a line: the answer is " +
+			"200 and NDJSON too, a line for each in their order, {\"line\",\"id\",\"status\",\"partition\",\"offset\"} or a problem with line and id.",
+	})
+	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
+		return s.submit(ctx, exchangeOf(ctx), "")
+	})
+	get := operation(api, huma.Operation{
+		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "Read a task", Tags: []string{"tasks"},
+		Description: "With a token it waits until that input was judged, 5 s or as long as wait says. If it was not judged by then the answer is 503 " +
+			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected or conflict and the reason.",
+	})
+	huma.Register(api, get, s.getTask)
+	list := operation(api, huma.Operation{
+		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
+	})
+	huma.Register(api, list, s.listTasks)
+	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submissionExample, contentJSON)
+	describeBody(api, "/v1/tasks", http.MethodPost, submissionExample, contentJSON, contentNDJSON)
+}
+
+func checkID(id string) error {
+	if err := events.CheckTaskID(id); err != nil {
+		var m *events.MemberError
+		errors.As(err, &m)
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The task ID of the path cannot be used.",
+			ProblemPlace{Parameter: "id", Message: m.Message})
+	}
+	return nil
+}
+
+func taskPath(id string) string { return "/v1/tasks/" + url.PathEscape(id) }
+
+func (s *Server) getTask(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
+	if err := checkID(in.ID); err != nil {
+		return nil, err
+	}
+	wait, err := parseWait(in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	var tok token
+	if in.Token != "" {
+		if tok, err = s.awaitToken(ctx, in.ID, in.Token, wait); err != nil {
+			return nil, err
+		}
+	}
+	var t *events.Task
+	if wait != nil && *wait > 0 {
+		t, err = s.awaitEnd(ctx, in.ID, *wait-time.Since(start))
+	} else {
+		t, err = s.cfg.Tasks.Task(ctx, in.ID)
+	}
+	if err != nil {
+		return nil, s.internal(ctx, "read a task", err)
+	}
+	if in.Token != "" {
+		if p := s.rejection(ctx, tok, t); p != nil {
+			return nil, p
+		}
+	}
+	if t == nil {
+		return nil, taskNotFound()
+	}
+	doc, err := s.document(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &TaskAnswer{Body: doc}, nil
+}
+
+func taskNotFound() *Problem {
+	return problem(http.StatusNotFound, codeNotFound, "No task of this ID is known.")
+}
+
+func parseWait(text string) (*time.Duration, error) {
+	if text == "" {
+		return nil, nil
+	}
+	d, err := events.ParseDuration(text)
+	if err != nil || d < 0 {
+		return nil, parameterProblem("wait", "is not a duration such as 5s")
+	}
+	w := min(d.Std(), MaxWait)
+	return &w, nil
+}
+
+func parameterProblem(name, message string) *Problem {
+	return problem(http.StatusUnprocessableEntity, codeInvalid, "The request has parameters that cannot be used.",
+		ProblemPlace{Parameter: name, Message: message})
+}
+
+// awaitToken returns when the input of the token was judged.
+func (s *Server) awaitToken(ctx context.Context, id, text string, wait *time.Duration) (token, error) {
+	t, ok := parseToken(text)
+	if !ok || t.partition >= s.cfg.Partitions {
+		return t, parameterProblem("token", "is not a token of this API")
+	}
+	if t.partition != events.Home(id, s.cfg.Partitions) {
+		return t, parameterProblem("token", "is not a token of this task")
+	}
+	if t.offset < 0 {
+		return t, nil
+	}
+	limit := DefaultTokenWait
+	if wait != nil {
+		limit = *wait
+	}
+	ctx, cancel := s.untilStop(ctx)
+	defer cancel()
+	bounded, done := context.WithTimeout(ctx, limit)
+	defer done()
+	err := s.cfg.Tasks.WaitPassed(bounded, t.input, t.partition, t.offset)
+	switch {
+	case err == nil:
+		return t, nil
+	case bounded.Err() != nil:
+		return t, problem(http.StatusServiceUnavailable, codeNotYet,
+			"The log holds it, and its partition has not come to it yet. Ask again with the same token.").retryAfter(time.Second)
+	}
+	return t, s.internal(ctx, "wait for a token", err)
+}
+
+// rejection tells why the input of a token had no effect, nil if it had.
+func (s *Server) rejection(ctx context.Context, tok token, t *events.Task) error {
+	if t != nil {
+		switch {
+		case tok.mark == "", tok.offset < 0:
+			return nil
+		case tok.input == events.Submissions && t.Content == tok.mark:
+			return nil // it is the one that stands, or a repeat of it
+		case tok.input == events.Submissions:
+			p := conflictProblem()
+			p.Reason = events.RejectConflict
+			return p
+		case t.HasRequest(tok.mark):
+			return nil
+		}
+	}
+	r, err := s.cfg.Rejections.Rejection(ctx, tok.input, tok.partition, tok.offset)
+	if err != nil {
+		return s.internal(ctx, "look up a rejection", err)
+	}
+	if r == nil {
+		return nil
+	}
+	status := http.StatusUnprocessableEntity
+	if r.Reason == events.RejectConflict || r.Reason == events.RejectRefused {
+		status = http.StatusConflict
+	}
+	p := problem(status, codeRejected, "The log rejected it: "+strings.ReplaceAll(r.Reason, "_", " ")+detail(r.Detail)+". The dead letters hold it.")
+	p.Reason = r.Reason
+	return p
+}
+
+func detail(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// settled says whether nothing but an operator will change the task: it ended, or it is parked.
+func settled(t *events.Task) bool { return t != nil && (t.State.Ended() || t.State == events.Parked) }
+
+// awaitEnd returns the task when it has settled or the time is over; nil if it is not known even then.
+func (s *Server) awaitEnd(ctx context.Context, id string, wait time.Duration) (*events.Task, error) {
+	waiting, cancel := s.untilStop(ctx)
+	defer cancel()
+	waiting, done := context.WithTimeout(waiting, max(0, wait))
+	defer done()
+	changes, stop := s.cfg.Tasks.Watch(id)
+	defer stop()
+	for {
+		t, err := s.cfg.Tasks.Task(ctx, id)
+		if err != nil || settled(t) {
+			return t, err
+		}
+		select {
+		case <-changes:
+		case <-waiting.Done():
+			return s.cfg.Tasks.Task(ctx, id)
+		}
+	}
+}
+
+func (s *Server) listTasks(ctx context.Context, in *ListQuery) (*ListAnswer, error) {
+	q, err := s.query(in)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.cfg.Tasks.List(ctx, q)
+	if errors.Is(err, ErrBadCursor) {
+		return nil, parameterProblem("cursor", "is not a cursor of this list")
+	}
+	if err != nil {
+		return nil, s.internal(ctx, "list tasks", err)
+	}
+	list := TaskList{Tasks: make([]TaskDocument, len(page.Tasks)), Next: page.Next}
+	for i, t := range page.Tasks {
+		if list.Tasks[i], err = s.document(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return &ListAnswer{Body: list}, nil
+}
+
+var taskStates = []string{
+	string(events.Pending), string(events.Processing), string(events.Processed),
+	string(events.Undoing), string(events.Undone), string(events.Parked),
+}
+
+func (s *Server) query(in *ListQuery) (Query, error) {
+	q := Query{Workflow: in.Workflow, Limit: in.Limit, Cursor: in.Cursor}
+	var faults []ProblemPlace
+	fault := func(parameter, format string, args ...any) {
+		faults = append(faults, ProblemPlace{Parameter: parameter, Message: fmt.Sprintf(format, args...)})
+	}
+	for _, state := range strings.Split(strings.Join(in.State, ","), ",") {
+		if state == "" {
+			continue
+		}
+		if !contains(taskStates, state) {
+			fault("state", "is not a state; %s", events.Suggest(state, taskStates))
+			continue
+		}
+		q.States = append(q.States, events.TaskState(state))
+	}
+	for _, l := range in.Label {
+		k, v, ok := strings.Cut(l, ":")
+		if !ok || k == "" {
+			fault("label", "is not key:value")
+			continue
+		}
+		if q.Labels == nil {
+			q.Labels = map[string]string{}
+		}
+		q.Labels[k] = v
+	}
+	var err error
+	if q.Since, err = s.instant(in.Since); err != nil {
+		fault("since", "%s", err)
+	}
+	if q.Until, err = s.instant(in.Until); err != nil {
+		fault("until", "%s", err)
+	}
+	if len(faults) > 0 {
+		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request has parameters that cannot be used.", faults...)
+	}
+	return q, nil
+}
+
+// instant reads an instant, or a duration before now.
+func (s *Server) instant(text string) (events.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if i, err := events.ParseInstant(text); err == nil {
+		return i, nil
+	}
+	if d, err := events.ParseDuration(text); err == nil && d >= 0 {
+		return events.At(s.cfg.Now().Add(-d.Std())), nil
+	}
+	return 0, errors.New("is neither an instant such as 2026-11-21T14:00:00Z nor a duration such as 24h")
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}

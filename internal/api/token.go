@@ -1,0 +1,45 @@
+package api
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// token is what a write answers, and a read waits for: the coordinates of an input, "s/<partition>/<offset>" or
+// "r/...", and behind one more slash what tells whether it took effect: the submission's content hash, or the
+// request's ID. Its text is opaque base64url.
+//
+// The offset is -1 where nothing is to be waited for, because it was known to be done.
+type token struct {
+	input     events.Input
+	partition int32
+	offset    int64
+	mark      string
+}
+
+func (t token) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(string(events.CauseInput(t.input, t.partition, t.offset)) + "/" + t.mark))
+}
+
+func parseToken(s string) (token, bool) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return token{}, false
+	}
+	parts := strings.SplitN(string(b), "/", 4)
+	if len(parts) < 3 {
+		return token{}, false
+	}
+	var t token
+	var ok bool
+	t.input, t.partition, t.offset, ok = events.Cause(strings.Join(parts[:3], "/")).Input()
+	if !ok || t.partition < 0 || t.offset < -1 {
+		return token{}, false
+	}
+	if len(parts) == 4 {
+		t.mark = parts[3]
+	}
+	return t, true
+}

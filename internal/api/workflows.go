@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+)
+
+var historyReflected = reflect.TypeFor[HistoryPage]()
+
+// WorkflowPath is the path of a workflow.
+type WorkflowPath struct {
+	Name string `path:"name" doc:"The workflow's name"`
+}
+
+// WorkflowQuery asks for a version of a workflow.
+type WorkflowQuery struct {
+	WorkflowPath
+	Version int `query:"version" minimum:"1" doc:"Absent: the current one"`
+}
+
+// WorkflowPut applies a definition.
+type WorkflowPut struct {
+	WorkflowPath
+	DryRun bool `query:"dry_run" doc:"Validate only: nothing is written"`
+}
+
+// WorkflowDocument is a version of a workflow.
+type WorkflowDocument struct {
+	Name        string          `json:"name"`
+	Version     int             `json:"version"`
+	Current     bool            `json:"current"`
+	Hash        string          `json:"hash"`
+	Description string          `json:"description,omitempty"`
+	AppliedAt   events.Instant  `json:"applied_at,omitzero" format:"date-time"`
+	Versions    []int           `json:"versions" nullable:"false"`
+	Steps       []StepSummary   `json:"steps,omitempty"`
+	Definition  json.RawMessage `json:"definition,omitempty" doc:"With $refs inlined"`
+}
+
+// StepSummary is a step of a workflow.
+type StepSummary struct {
+	ID    string   `json:"id"`
+	Agent string   `json:"agent,omitempty"`
+	Needs []string `json:"needs,omitempty"`
+	Undo  bool     `json:"undo,omitzero" doc:"The step names an undo"`
+	Pivot bool     `json:"pivot,omitzero" doc:"The point of no return"`
+}
+
+// WorkflowAnswer is a version of a workflow.
+type WorkflowAnswer struct{ Body WorkflowDocument }
+
+// WorkflowList is the current version of each workflow.
+type WorkflowList struct {
+	Workflows []WorkflowDocument `json:"workflows" nullable:"false"`
+}
+
+// WorkflowsAnswer is the list of workflows.
+type WorkflowsAnswer struct{ Body WorkflowList }
+
+// AppliedDocument is what became of a definition.
+type AppliedDocument struct {
+	Name     string         `json:"name"`
+	Version  int            `json:"version"`
+	Hash     string         `json:"hash"`
+	Changed  bool           `json:"changed" doc:"False where that content was current already"`
+	DryRun   bool           `json:"dry_run,omitzero"`
+	Warnings []ProblemPlace `json:"warnings,omitempty"`
+}
+
+// AppliedAnswer is what became of a definition.
+type AppliedAnswer struct{ Body AppliedDocument }
+
+func (s *Server) registerWorkflows(api huma.API) {
+	const path = "/v1/workflows/{name}"
+	tags := []string{"workflows"}
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "list-workflows", Method: http.MethodGet, Path: "/v1/workflows", Summary: "List workflows", Tags: tags,
+	}), s.listWorkflows)
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "get-workflow", Method: http.MethodGet, Path: path, Summary: "Read a version of a workflow", Tags: tags,
+	}), s.getWorkflow)
+	huma.Register(api, operation(api, huma.Operation{
+		OperationID: "put-workflow", Method: http.MethodPut, Path: path, Summary: "Apply a definition", Tags: tags,
+		Description: "The body is YAML or JSON. A content that was applied before becomes current again under its version. " +
+			"422 lists every fault with line and column.",
+	}), s.putWorkflow)
+	describeBody(api, path, http.MethodPut, nil, "application/yaml", contentJSON)
+}
+
+func (s *Server) listWorkflows(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
+	list, err := s.cfg.Definitions.Workflows(ctx)
+	if err != nil {
+		return nil, s.internal(ctx, "list workflows", err)
+	}
+	out := WorkflowList{Workflows: make([]WorkflowDocument, len(list))}
+	for i, w := range list {
+		out.Workflows[i] = summary(w)
+	}
+	return &WorkflowsAnswer{Body: out}, nil
+}
+
+func summary(w *Workflow) WorkflowDocument {
+	d := WorkflowDocument{Name: w.Name, Version: w.Version, Current: w.Current, Hash: w.Hash, Description: w.Description,
+		AppliedAt: w.AppliedAt, Versions: w.Versions}
+	if d.Versions == nil {
+		d.Versions = []int{w.Version}
+	}
+	return d
+}
+
+func (s *Server) getWorkflow(ctx context.Context, in *WorkflowQuery) (*WorkflowAnswer, error) {
+	w, err := s.cfg.Definitions.Workflow(ctx, in.Name, in.Version)
+	if err != nil {
+		return nil, s.internal(ctx, "look up a workflow", err)
+	}
+	if w == nil {
+		return nil, s.unknownWorkflow(ctx, in.Name, in.Version, "")
+	}
+	steps, err := s.cfg.Definitions.Steps(ctx, w.Hash)
+	if err != nil {
+		return nil, s.internal(ctx, "read the steps of a definition", err)
+	}
+	d := summary(w)
+	d.Definition = w.Body
+	for _, st := range steps {
+		d.Steps = append(d.Steps, StepSummary{ID: st.ID, Agent: st.Agent, Needs: st.Needs, Undo: st.HasUndo, Pivot: st.Pivot})
+	}
+	return &WorkflowAnswer{Body: d}, nil
+}
+
+func (s *Server) putWorkflow(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, error) {
+	source, err := exchangeOf(ctx).readBody(s.cfg.DefinitionBytes, "a definition")
+	if err != nil {
+		return nil, err
+	}
+	apply := s.cfg.Definitions.Apply
+	if in.DryRun {
+		apply = s.cfg.Definitions.Check
+	}
+	a, faults, err := apply(ctx, Draft{Name: in.Name, Source: source})
+	if err != nil {
+		return nil, s.internal(ctx, "apply a definition", err)
+	}
+	if len(faults) > 0 {
+		n := "1 fault"
+		if len(faults) > 1 {
+			n = fmt.Sprintf("%d faults", len(faults))
+		}
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The definition has "+n+".", faultPlaces(faults, "")...)
+	}
+	d := AppliedDocument{Name: a.Name, Version: a.Version, Hash: a.Hash, Changed: a.Changed, DryRun: in.DryRun}
+	if len(a.Warnings) > 0 {
+		d.Warnings = faultPlaces(a.Warnings, "")
+	}
+	return &AppliedAnswer{Body: d}, nil
+}
