@@ -1,0 +1,78 @@
+package projector
+
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Anchor ties the stored state to the log that it was folded from: it names the last folded record and a hash of it.
+// A log that lost its tail and grew again, or a topic that was deleted and made again, has another record there.
+type Anchor struct {
+	TopicID TopicID `json:"topic_id"`
+	Offset  int64   `json:"offset"`
+	// LeaderEpoch says where to read on (franz-go notices a truncated log by it). Check does not compare it: a copy of
+	// the log has other ones.
+	LeaderEpoch int32  `json:"leader_epoch,omitzero"`
+	Hash        string `json:"hash"`
+}
+
+// IsZero says that no record was folded.
+func (a Anchor) IsZero() bool { return a == Anchor{} }
+
+// AnchorOf returns the anchor of the last folded record.
+func AnchorOf(topic TopicID, r *events.Record) Anchor {
+	return Anchor{TopicID: topic, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, Hash: events.HashInput(r)}
+}
+
+// Difference says how a log differs from the anchor.
+type Difference string
+
+// The differences that Check finds.
+const (
+	TopicRecreated Difference = "the topic was deleted and made again"
+	RecordLost     Difference = "the last folded record is not in the log any more"
+	RecordOther    Difference = "another record stands at the offset of the last folded one"
+)
+
+// AnchorError is what Check returns for a log that the state was not folded from. The state is of no use then: the
+// caller says so loudly, resets the partition, and folds the log from its beginning. It is an ErrAnchor.
+type AnchorError struct {
+	Difference Difference
+	Anchor     Anchor
+	// TopicID and Hash are what was found.
+	TopicID TopicID
+	Hash    string
+}
+
+// Error says what differs and what was compared.
+func (e *AnchorError) Error() string {
+	a := e.Anchor
+	return fmt.Sprintf("%s: %s (topic %s, offset %d, hash %s; found topic %s, hash %s)",
+		ErrAnchor, e.Difference, a.TopicID, a.Offset, a.Hash, e.TopicID, e.Hash)
+}
+
+// Unwrap returns ErrAnchor.
+func (e *AnchorError) Unwrap() error { return ErrAnchor }
+
+// Check compares the log with the anchor. read returns the record at an offset, and false where there is none: above
+// the end, or deleted. A zero anchor fits every log.
+func Check(a Anchor, topic TopicID, read func(offset int64) (events.Record, bool, error)) error {
+	if a.IsZero() {
+		return nil
+	}
+	if a.TopicID != topic {
+		return &AnchorError{Difference: TopicRecreated, Anchor: a, TopicID: topic}
+	}
+	r, ok, err := read(a.Offset)
+	if err != nil {
+		return fmt.Errorf("read the record at the anchor: %w", err)
+	}
+	if !ok {
+		return &AnchorError{Difference: RecordLost, Anchor: a, TopicID: topic}
+	}
+	if found := events.HashInput(&r); found != a.Hash {
+		return &AnchorError{Difference: RecordOther, Anchor: a, TopicID: topic, Hash: found}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package projector
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// A cursor is the suffix of a list's key at which to go on, with a version in front and a checksum behind. It holds no
+// filter, so that a caller may change the limit, or even the filter, and goes on at the same place in time.
+const (
+	cursorVersion byte = 1
+	cursorMax          = 1024
+	checksumSize       = 4
+)
+
+var cursorEncoding = base64.RawURLEncoding.Strict()
+
+func encodeCursor(suffix []byte) string {
+	b := append([]byte{cursorVersion}, suffix...)
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
+	return cursorEncoding.EncodeToString(b)
+}
+
+func decodeCursor(s string) (suffix []byte, err error) {
+	if len(s) > cursorMax {
+		return nil, fmt.Errorf("%w: it is too long", ErrCursor)
+	}
+	b, err := cursorEncoding.DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
+	}
+	end := len(b) - checksumSize
+	if end < 1+intSize || binary.BigEndian.Uint32(b[end:]) != crc32.ChecksumIEEE(b[:end]) || b[0] != cursorVersion {
+		return nil, fmt.Errorf("%w: it is damaged or of another version", ErrCursor)
+	}
+	return b[1:end], nil
+}

@@ -1,0 +1,74 @@
+package projector
+
+import (
+	"bytes"
+	"sync"
+)
+
+// floors remembers, for each index that is worked off from its front, a key below which no row is left.
+//
+// Without it, each look at the front of a queue would step over the tombstones of all that was taken since Pebble's
+// last compaction: a burst of n tasks would cost n squared.
+//
+// Invariant: no committed row of a prefix lies below its floor. A scan and a commit may race:
+//
+//  1. a scan opens its iterator; 2. a commit adds row N at the front; 3. the scan, which cannot see N, finds K > N
+//     and would raise the floor to K.
+//
+// So a commit changes the version before and after it applies its batch, and a scan raises the floor only if the
+// version is still the one from before its iterator. Between the two, the second lowering repairs what a scan raised.
+type floors struct {
+	mu      sync.Mutex
+	version uint64
+	// rows maps a prefix to its floor; one without an entry has none.
+	rows map[string][]byte
+}
+
+// from returns where a scan of prefix may begin, and the version to give to raise.
+func (f *floors) from(prefix []byte) (floor []byte, version uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at := f.rows[string(prefix)]; at != nil {
+		return at, f.version
+	}
+	return prefix, f.version
+}
+
+// raise says that a scan which asked at that version found no row of prefix below key.
+func (f *floors) raise(prefix, key []byte, version uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.version != version {
+		return
+	}
+	if at := f.rows[string(prefix)]; bytes.Equal(at, key) {
+		return
+	}
+	if f.rows == nil {
+		f.rows = map[string][]byte{}
+	}
+	f.rows[string(prefix)] = bytes.Clone(key)
+}
+
+// lower makes room for rows that are added.
+func (f *floors) lower(added *keySet) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.version++
+	if len(f.rows) == 0 {
+		return
+	}
+	for i := range added.rows {
+		prefix, key := added.queue(i), added.at(i)
+		if at := f.rows[string(prefix)]; at != nil && bytes.Compare(key, at) < 0 {
+			f.rows[string(prefix)] = bytes.Clone(key)
+		}
+	}
+}
+
+func (f *floors) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.version++
+	clear(f.rows)
+}

@@ -1,0 +1,157 @@
+package projector
+
+import (
+	"bytes"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// keySet is a list of keys in one buffer, which is used again for the next task.
+type keySet struct {
+	buf  []byte
+	rows []keyEnd
+}
+
+type keyEnd struct {
+	end int
+	// queue is the length of the prefix whose rows are taken from the front, zero where rows are not; see floors.
+	queue int
+}
+
+func (s *keySet) reset() { s.buf, s.rows = s.buf[:0], s.rows[:0] }
+
+func (s *keySet) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return s.rows[i-1].end
+}
+
+func (s *keySet) at(i int) []byte { return s.buf[s.start(i):s.rows[i].end] }
+
+// queue returns the prefix under which row i is taken from the front, nil if it is not.
+func (s *keySet) queue(i int) []byte {
+	if s.rows[i].queue == 0 {
+		return nil
+	}
+	return s.buf[s.start(i) : s.start(i)+s.rows[i].queue]
+}
+
+// finish ends the key that was appended to buf.
+func (s *keySet) finish(queue int) { s.rows = append(s.rows, keyEnd{len(s.buf), queue}) }
+
+// has looks from the place hint on, since two sets of one task are nearly alike.
+func (s *keySet) has(key []byte, hint int) bool {
+	n := len(s.rows)
+	for i := range n {
+		if bytes.Equal(s.at((hint+i)%n), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// fill makes s the index rows that a task's keys ask for: the one definition of all indexes. nil asks for none.
+func (s *keySet) fill(partition int32, id string, k *events.Keys) {
+	s.reset()
+	if k == nil {
+		return
+	}
+	s.list(partition, id, k)
+	if k.Due != 0 {
+		s.timed(partition, rowDue, k.Due, id)
+	}
+	if k.EndedAt != 0 {
+		s.timed(partition, rowEnded, k.EndedAt, id)
+	}
+	if k.Unplanned {
+		s.buf = append(appendRow(s.buf, partition, rowUnplanned), id...)
+		s.finish(rowPrefix)
+	}
+	for i := range k.Ready {
+		s.ready(partition, id, &k.Ready[i])
+	}
+}
+
+func (s *keySet) list(partition int32, id string, k *events.Keys) {
+	at := k.SubmittedAt
+	s.buf = append(s.buf, spaceList, listAll)
+	s.suffix(at, id, partition)
+	s.buf = listPrefix(s.buf, listState, string(k.State))
+	s.suffix(at, id, partition)
+	s.buf = listPrefix(s.buf, listWorkflow, k.Workflow)
+	s.suffix(at, id, partition)
+	for key, value := range k.Labels {
+		s.buf = labelPrefix(s.buf, key, value)
+		s.suffix(at, id, partition)
+	}
+}
+
+func listPrefix(dst []byte, list byte, value string) []byte {
+	return appendText(append(dst, spaceList, list), value)
+}
+
+func labelPrefix(dst []byte, key, value string) []byte {
+	return appendText(listPrefix(dst, listLabel, key), value)
+}
+
+// suffix ends a key of a list. The partition stands last and has a fixed width, so that the ID needs no escapes and
+// Reset finds the rows of its partition.
+func (s *keySet) suffix(at events.Instant, id string, partition int32) {
+	s.buf = appendInverted(s.buf, int64(at))
+	s.buf = append(s.buf, id...)
+	s.buf = appendPartition(s.buf, partition)
+	s.finish(0)
+}
+
+func (s *keySet) timed(partition int32, row byte, at events.Instant, id string) {
+	s.buf = appendInt(appendRow(s.buf, partition, row), int64(at))
+	s.buf = append(s.buf, id...)
+	s.finish(rowPrefix)
+}
+
+func (s *keySet) ready(partition int32, id string, r *events.ReadyKey) {
+	start := len(s.buf)
+	s.buf = readyPrefix(s.buf, partition, r.Agent)
+	prefix := len(s.buf) - start
+	s.buf = appendReady(s.buf, id, r)
+	s.finish(prefix)
+}
+
+// appendReady appends what follows the agent in a key of the queue.
+func appendReady(dst []byte, id string, r *events.ReadyKey) []byte {
+	dst = appendInverted(dst, int64(r.Priority))
+	dst = appendInt(dst, int64(r.Since))
+	dst = appendText(dst, id)
+	dst = appendText(dst, r.Path)
+	return appendText(dst, string(r.Operation))
+}
+
+// readReady reads what appendReady wrote.
+func readReady(rest []byte, agent string) (row ReadyRow, ok bool) {
+	if len(rest) < 2*intSize {
+		return row, false
+	}
+	row.Key.Agent = agent
+	row.Key.Priority = int(readInverted(rest))
+	row.Key.Since = events.Instant(readInt(rest[intSize:]))
+	rest = rest[2*intSize:]
+	if row.Task, rest, ok = cutText(rest); !ok {
+		return row, false
+	}
+	if row.Key.Path, rest, ok = cutText(rest); !ok {
+		return row, false
+	}
+	op, rest, ok := cutText(rest)
+	row.Key.Operation = events.Operation(op)
+	return row, ok && len(rest) == 0
+}
+
+// readSuffix reads what suffix wrote.
+func readSuffix(suffix []byte) (id string, partition int32, ok bool) {
+	end := len(suffix) - partitionSize
+	if end <= intSize {
+		return "", 0, false
+	}
+	return string(suffix[intSize:end]), readPartition(suffix[end:]), true
+}

@@ -1,0 +1,90 @@
+package projector
+
+import (
+	"maps"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Info is what is known of a partition as of its last commit. The caller must not change the maps.
+type Info struct {
+	Partition int32
+	// Exists is false where nothing was committed.
+	Exists bool
+	Owner  string
+	Epoch  events.Epoch
+	Since  events.Instant
+	// Next is the offset of the first record that is not folded.
+	Next      int64
+	StateHash events.Hash
+	Anchor    Anchor
+	// Live counts the tasks that have not ended, Due those that wait for an instant.
+	Live, Due int64
+	States    map[events.TaskState]int64
+	// Ready counts the steps in the queue of each agent.
+	Ready map[string]int64
+	// Inputs holds how far each input topic was judged: what a token waits for.
+	Inputs  map[events.Input]events.Passed
+	Settled events.Position
+}
+
+// Info returns what is known of the partition, from memory.
+func (p *Partition) Info() (Info, error) {
+	v := p.view.Load()
+	e, err := v.entity()
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{
+		Partition: p.number, Exists: v.exists, Owner: e.Owner, Epoch: e.Epoch, Since: e.Since,
+		Next: v.meta.Next, StateHash: v.meta.Sum, Anchor: v.meta.Anchor, Live: v.meta.live(), Due: v.meta.Due,
+		States: v.meta.States, Ready: v.meta.Ready, Inputs: e.Inputs, Settled: e.Settled,
+	}, nil
+}
+
+// PartitionInfo is Partition(partition).Info().
+func (s *Store) PartitionInfo(partition int32) (Info, error) { return s.Partition(partition).Info() }
+
+// Partitions returns the numbers of the partitions that have rows, in order.
+func (s *Store) Partitions() []int32 {
+	var list []int32
+	for _, p := range s.known() {
+		if p.view.Load().exists {
+			list = append(list, p.number)
+		}
+	}
+	return list
+}
+
+// States counts the tasks of all partitions by state, from memory.
+func (s *Store) States() map[events.TaskState]int64 {
+	sum := map[events.TaskState]int64{}
+	for _, p := range s.known() {
+		for state, n := range maps.All(p.view.Load().meta.States) {
+			sum[state] += n
+		}
+	}
+	return sum
+}
+
+// Get returns a task by its partition (see events.Home) and its ID; ok is false if it is not known.
+func (s *Store) Get(partition int32, id string) (task *events.Task, ok bool, err error) {
+	return readTask(s.db, partition, id)
+}
+
+// HistoryOffsets returns the offsets of a task's facts behind after (-1 is before all), in order.
+func (s *Store) HistoryOffsets(partition int32, id string, after int64, limit int) (offsets []int64, err error) {
+	prefix := historyPrefix(nil, partition, id)
+	from := appendInt(append([]byte(nil), prefix...), after+1)
+	it, err := (&Partition{store: s}).iterate(from, prefixEnd(prefix))
+	if err != nil {
+		return nil, err
+	}
+	limit = bounded(limit)
+	for ok := it.First(); ok && len(offsets) < limit; ok = it.Next() {
+		if key := it.Key(); len(key) == len(prefix)+intSize {
+			offsets = append(offsets, readInt(key[len(prefix):]))
+		}
+	}
+	return offsets, closeIter(it)
+}

@@ -1,0 +1,147 @@
+package projector
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// The spaces of keys. What stands on disk is never renumbered: a change is a new formatVersion.
+const (
+	spaceStore     byte = 's'
+	spacePartition byte = 'p'
+	spaceList      byte = 'l'
+)
+
+// The rows of the store's own space.
+const (
+	storeFormat    byte = 'f'
+	storeNamespace byte = 'n'
+	storeReset     byte = 'r'
+)
+
+// The rows of a partition. Meta and parts are neighbours, so that one iterator reads both at one instant.
+const (
+	rowMeta      byte = 'a'
+	rowPart      byte = 'b'
+	rowDue       byte = 'd'
+	rowEnded     byte = 'e'
+	rowHistory   byte = 'h'
+	rowReady     byte = 'q'
+	rowTask      byte = 't'
+	rowUnplanned byte = 'u'
+)
+
+// The lists over all partitions.
+const (
+	listAll      byte = 'a'
+	listLabel    byte = 'l'
+	listState    byte = 's'
+	listWorkflow byte = 'w'
+)
+
+const (
+	intSize       = 8
+	partitionSize = 4
+	// rowPrefix is the length of space, partition and row kind.
+	rowPrefix = 1 + partitionSize + 1
+)
+
+func appendPartition(dst []byte, partition int32) []byte {
+	return binary.BigEndian.AppendUint32(dst, uint32(partition))
+}
+
+// appendRow begins the key of a partition's row.
+func appendRow(dst []byte, partition int32, row byte) []byte {
+	return append(appendPartition(append(dst, spacePartition), partition), row)
+}
+
+const signBit = 1 << 63
+
+// appendInt keeps the order of signed integers.
+func appendInt(dst []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(v)^signBit)
+}
+
+// appendInverted reverses the order of signed integers.
+func appendInverted(dst []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, ^(uint64(v) ^ signBit))
+}
+
+func readInt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ signBit) }
+
+func readInverted(b []byte) int64 { return int64(^binary.BigEndian.Uint64(b) ^ signBit) }
+
+// The escapes of texts inside a key. The end sorts before every byte that may follow, so a text sorts before those
+// that it begins.
+const (
+	textEscape byte = 0x00
+	textEnd    byte = 0x01
+	textZero   byte = 0xff
+)
+
+func appendText(dst []byte, s string) []byte {
+	for i := range len(s) {
+		dst = append(dst, s[i])
+		if s[i] == textEscape {
+			dst = append(dst, textZero)
+		}
+	}
+	return append(dst, textEscape, textEnd)
+}
+
+// cutText reads a text from the front of key; ok is false where none ends.
+func cutText(key []byte) (text string, rest []byte, ok bool) {
+	i := bytes.IndexByte(key, textEscape)
+	if i >= 0 && i+1 < len(key) && key[i+1] == textEnd { // nothing escaped: nearly always
+		return string(key[:i]), key[i+2:], true
+	}
+	var out []byte
+	for i := 0; i+1 < len(key); i++ {
+		if key[i] != textEscape {
+			out = append(out, key[i])
+			continue
+		}
+		i++
+		switch key[i] {
+		case textEnd:
+			return string(out), key[i+1:], true
+		case textZero:
+			out = append(out, textEscape)
+		default:
+			return "", nil, false
+		}
+	}
+	return "", nil, false
+}
+
+// prefixEnd returns the first key behind all that begin with prefix. It is a new slice.
+func prefixEnd(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		end[i]++
+		if end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+func taskKey(dst []byte, partition int32, id string) []byte {
+	return append(appendRow(dst, partition, rowTask), id...)
+}
+
+func partKey(dst []byte, partition int32, kind, id string) []byte {
+	return append(appendText(appendRow(dst, partition, rowPart), kind), id...)
+}
+
+func historyPrefix(dst []byte, partition int32, id string) []byte {
+	return appendText(appendRow(dst, partition, rowHistory), id)
+}
+
+func readyPrefix(dst []byte, partition int32, agent string) []byte {
+	return appendText(appendRow(dst, partition, rowReady), agent)
+}
+
+func resetKey(partition int32) []byte {
+	return appendPartition([]byte{spaceStore, storeReset}, partition)
+}

@@ -1,0 +1,191 @@
+package projector
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Filter says which tasks List returns: those for which all that is set holds.
+type Filter struct {
+	State    events.TaskState
+	Workflow string
+	// Labels must all be there with these values.
+	Labels map[string]string
+	// Since and Until bound the time of submission: Since is the earliest, Until the first that is too late; zero is
+	// no bound.
+	Since, Until events.Instant
+	// Limit is the most tasks of a page: zero means 100, more than MaxList means MaxList.
+	Limit int
+	// Cursor is the next of the page before; "" begins at the newest task.
+	Cursor string
+}
+
+// MaxList bounds a page, since each task may be large.
+const MaxList = 1000
+
+const defaultList = 100
+
+// maxListSteps bounds the index rows that one page looks at. Only a filter of several members that hardly ever hold
+// together comes near; such a page is shorter than its limit, or empty, and has a next.
+const maxListSteps = 100_000
+
+// List returns tasks of all partitions, the newest first, and the cursor of the next page, "" if there is none. All
+// of a page is as of one instant. Pages are stable under writes: a task that keeps fitting the filter is met exactly
+// once, and what is submitted meanwhile comes before the first page.
+func (s *Store) List(f Filter) (tasks []*events.Task, next string, err error) {
+	from, err := f.begin()
+	if err != nil {
+		return nil, "", err
+	}
+	snap := s.db.NewSnapshot()
+	j, err := openJoin(snap, f)
+	if err != nil {
+		return nil, "", errors.Join(err, snap.Close())
+	}
+	tasks, next, err = f.page(snap, j, from)
+	if err := errors.Join(err, j.close(), snap.Close()); err != nil {
+		return nil, "", err
+	}
+	return tasks, next, nil
+}
+
+// begin returns the suffix at which the page begins.
+func (f *Filter) begin() ([]byte, error) {
+	var from []byte
+	if f.Until != 0 {
+		from = appendInverted(nil, int64(f.Until-1))
+	}
+	if f.Cursor == "" {
+		return from, nil
+	}
+	cursor, err := decodeCursor(f.Cursor)
+	if err != nil || bytes.Compare(cursor, from) < 0 {
+		return from, err
+	}
+	return cursor, nil
+}
+
+func (f *Filter) limit() int {
+	if f.Limit <= 0 {
+		return defaultList
+	}
+	return min(f.Limit, MaxList)
+}
+
+func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next string, err error) {
+	for {
+		suffix, fits, err := j.seek(at)
+		if err != nil || suffix == nil {
+			return tasks, "", err
+		}
+		if f.Since != 0 && readInverted(suffix) < int64(f.Since) {
+			return tasks, "", nil
+		}
+		if !fits || len(tasks) == f.limit() {
+			return tasks, encodeCursor(suffix), nil
+		}
+		id, partition, ok := readSuffix(suffix)
+		if !ok {
+			return nil, "", fmt.Errorf("%w: list row %x", ErrDamaged, suffix)
+		}
+		task, ok, err := readTask(r, partition, id)
+		if err != nil {
+			return nil, "", err
+		}
+		if ok { // else its partition is being reset
+			tasks = append(tasks, task)
+		}
+		at = append(suffix, 0)
+	}
+}
+
+// join walks several lists at once and finds what stands in all of them. Their keys end alike, so it leaps: each list
+// seeks to where the one before it stands.
+type join struct {
+	lists []list
+	steps int
+}
+
+type list struct {
+	iter   *pebble.Iterator
+	prefix []byte
+}
+
+func (f *Filter) prefixes() [][]byte {
+	var all [][]byte
+	for key, value := range f.Labels {
+		all = append(all, labelPrefix(nil, key, value))
+	}
+	if f.Workflow != "" {
+		all = append(all, listPrefix(nil, listWorkflow, f.Workflow))
+	}
+	if f.State != "" {
+		all = append(all, listPrefix(nil, listState, string(f.State)))
+	}
+	if len(all) == 0 {
+		all = append(all, []byte{spaceList, listAll})
+	}
+	return all
+}
+
+func openJoin(r reader, f Filter) (*join, error) {
+	j := &join{}
+	for _, prefix := range f.prefixes() {
+		it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("read the state store: %w", err), j.close())
+		}
+		j.lists = append(j.lists, list{it, prefix})
+	}
+	return j, nil
+}
+
+func (j *join) close() error {
+	var err error
+	for _, l := range j.lists {
+		err = errors.Join(err, l.iter.Close())
+	}
+	return err
+}
+
+// seek returns the first suffix at or behind at that stands in all lists, nil if there is none. fits is false where it
+// gave up first: the suffix is then the place to go on.
+func (j *join) seek(at []byte) (suffix []byte, fits bool, err error) {
+	target := bytes.Clone(at)
+	for agreed, i := 0, 0; agreed < len(j.lists); i = (i + 1) % len(j.lists) {
+		if j.steps++; j.steps > maxListSteps && len(target) >= intSize {
+			return target, false, nil
+		}
+		found, err := j.lists[i].seek(target)
+		if found == nil || err != nil {
+			return nil, false, err
+		}
+		if bytes.Equal(found, target) {
+			agreed++
+		} else {
+			target, agreed = append(target[:0], found...), 1
+		}
+	}
+	return target, true, nil
+}
+
+// seek moves the list forward to the first suffix at or behind target, nil at its end.
+func (l *list) seek(target []byte) (suffix []byte, err error) {
+	it := l.iter
+	ok := it.Valid() && bytes.Compare(it.Key()[len(l.prefix):], target) >= 0
+	if !ok && it.Valid() { // the next row is the likely one
+		ok = it.Next() && bytes.Compare(it.Key()[len(l.prefix):], target) >= 0
+	}
+	if !ok {
+		ok = it.SeekGE(append(bytes.Clone(l.prefix), target...))
+	}
+	if !ok {
+		return nil, it.Error()
+	}
+	return it.Key()[len(l.prefix):], nil
+}

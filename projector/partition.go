@@ -1,0 +1,147 @@
+package projector
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Partition is the view of one partition. Its methods may be called at the same time.
+type Partition struct {
+	store  *Store
+	number int32
+
+	// commit is held by who changes rows of the partition.
+	commit sync.Mutex
+	// view is what the last commit left; never nil.
+	view atomic.Pointer[view]
+	// changed is closed and taken away by each commit; nil while nobody waits.
+	changed atomic.Pointer[chan struct{}]
+	floors  floors
+}
+
+// view is what a commit leaves in memory: the meta row and the partition's own entity. It is never changed.
+type view struct {
+	meta   meta
+	exists bool
+	// entity decodes the encoding of events.PartitionState, at most once, and only if somebody asks.
+	entity func() (events.PartitionState, error)
+}
+
+func newView(m meta, encoding []byte) *view {
+	return &view{meta: m, exists: true, entity: sync.OnceValues(func() (events.PartitionState, error) {
+		var e events.PartitionState
+		if encoding == nil {
+			return e, nil
+		}
+		if err := json.Unmarshal(encoding, &e); err != nil {
+			return e, fmt.Errorf("%w: the partition's entity: %w", ErrDamaged, err)
+		}
+		return e, nil
+	})}
+}
+
+func newPartition(s *Store, number int32) *Partition {
+	p := &Partition{store: s, number: number}
+	p.view.Store(emptyView())
+	return p
+}
+
+func emptyView() *view {
+	return &view{entity: func() (events.PartitionState, error) { return events.PartitionState{}, nil }}
+}
+
+// Snapshot returns what events.OpenState needs, and the anchor. exists is false where nothing was committed since the
+// partition was made or reset: it is folded from the beginning of the log.
+func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool, err error) {
+	it, err := p.iterate(p.row(rowMeta), p.row(rowPart+1))
+	if err != nil {
+		return snap, anchor, false, err
+	}
+	it.First()
+	snap, v, err := p.read(it)
+	if err != nil {
+		return snap, anchor, false, errors.Join(err, it.Close())
+	}
+	return snap, v.meta.Anchor, v.exists, closeIter(it)
+}
+
+// read reads the meta row and the parts from an iterator that stands before them; they are neighbours, so that they
+// are of one commit.
+func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
+	var snap events.Snapshot
+	if !it.Valid() || string(it.Key()) != string(p.row(rowMeta)) {
+		if it.Valid() {
+			return snap, nil, fmt.Errorf("%w: partition %d has rows and no offset", ErrDamaged, p.number)
+		}
+		return snap, emptyView(), it.Error()
+	}
+	var m meta
+	if err := json.Unmarshal(it.Value(), &m); err != nil {
+		return snap, nil, fmt.Errorf("%w: meta row of partition %d: %w", ErrDamaged, p.number, err)
+	}
+	snap = events.Snapshot{Next: m.Next, Sum: m.Sum, Runs: m.Runs}
+	var entity []byte
+	prefix := p.row(rowPart)
+	for it.Next() && len(it.Key()) > len(prefix) && string(it.Key()[:len(prefix)]) == string(prefix) {
+		kind, id, ok := cutText(it.Key()[len(prefix):])
+		if !ok {
+			return snap, nil, fmt.Errorf("%w: part row %x", ErrDamaged, it.Key())
+		}
+		row := events.PartRow{Kind: events.Kind(kind), ID: string(id), Encoding: append([]byte(nil), it.Value()...)}
+		if row.Kind == events.KindPartition {
+			entity = row.Encoding
+		}
+		snap.Parts = append(snap.Parts, row)
+	}
+	return snap, newView(m, entity), it.Error()
+}
+
+// Loader returns what gives events.State the tasks that it does not hold in memory.
+func (p *Partition) Loader() events.Loader {
+	return func(id string) (encoding, keys []byte, err error) {
+		value, err := p.store.get(taskKey(nil, p.number, id))
+		if value == nil || err != nil {
+			return nil, nil, err
+		}
+		return splitTaskRow(value)
+	}
+}
+
+// Task returns the task of that ID; ok is false if it is not known.
+func (p *Partition) Task(id string) (task *events.Task, ok bool, err error) {
+	return readTask(p.store.db, p.number, id)
+}
+
+func readTask(r reader, partition int32, id string) (task *events.Task, ok bool, err error) {
+	ok, err = lookup(r, taskKey(nil, partition, id), func(value []byte) error {
+		encoding, _, err := splitTaskRow(value)
+		if err != nil {
+			return err
+		}
+		if task, err = events.DecodeTask(encoding); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return task, ok, nil
+}
+
+func (p *Partition) row(kind byte) []byte { return appendRow(nil, p.number, kind) }
+
+func (p *Partition) iterate(from, to []byte) (*pebble.Iterator, error) {
+	it, err := p.store.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return nil, fmt.Errorf("read the state store: %w", err)
+	}
+	return it, nil
+}

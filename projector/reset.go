@@ -1,0 +1,118 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// resetChunk is how many list rows one batch of a Reset deletes: it bounds memory.
+const resetChunk = 10_000
+
+// Reset drops all of a partition, so that it can be folded from the beginning of the log. Nobody may use the partition
+// meanwhile but for reads, which see less and less of it.
+//
+// Its lists are shared with the other partitions, so they are walked, in several batches. A marker is written with
+// the first and deleted with the last; Open finishes what a crash left.
+func (s *Store) Reset(partition int32) error {
+	p := s.Partition(partition)
+	p.commit.Lock()
+	defer p.commit.Unlock()
+	b := s.db.NewBatch()
+	defer b.Close()
+	from := appendPartition([]byte{spacePartition}, partition)
+	err := errors.Join(
+		b.Set(resetKey(partition), nil, nil),
+		b.DeleteRange(from, prefixEnd(from), nil),
+		b.Commit(pebble.NoSync),
+	)
+	if err != nil {
+		return fmt.Errorf("reset partition %d: %w", partition, err)
+	}
+	p.forget()
+	s.metrics.resets.Inc()
+	return s.finishReset(partition)
+}
+
+// ResetAll drops all partitions in one batch.
+func (s *Store) ResetAll() error {
+	s.mu.Lock() // so that no partition appears meanwhile
+	defer s.mu.Unlock()
+	for _, p := range s.partitions {
+		p.commit.Lock()
+		defer p.commit.Unlock()
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(
+		b.DeleteRange([]byte{spacePartition}, []byte{spacePartition + 1}, nil),
+		b.DeleteRange([]byte{spaceList}, []byte{spaceList + 1}, nil),
+		b.Commit(pebble.NoSync),
+	)
+	if err != nil {
+		return fmt.Errorf("reset the state store: %w", err)
+	}
+	for _, p := range s.partitions {
+		p.forget()
+		s.metrics.resets.Inc()
+	}
+	return nil
+}
+
+// forget is called with the partition's commit lock.
+func (p *Partition) forget() {
+	p.floors.clear()
+	p.view.Store(emptyView())
+	p.broadcast()
+}
+
+func (s *Store) finishResets() error {
+	prefix := []byte{spaceStore, storeReset}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return fmt.Errorf("read the state store: %w", err)
+	}
+	var list []int32
+	for ok := it.First(); ok; ok = it.Next() {
+		list = append(list, readPartition(it.Key()[len(prefix):]))
+	}
+	if err := closeIter(it); err != nil {
+		return err
+	}
+	for _, partition := range list {
+		if err := s.finishReset(partition); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishReset deletes the partition's rows from the lists, and then the marker.
+func (s *Store) finishReset(partition int32) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{spaceList}, UpperBound: []byte{spaceList + 1}})
+	if err != nil {
+		return fmt.Errorf("read the state store: %w", err)
+	}
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }()
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		key := it.Key()
+		if readPartition(key[len(key)-partitionSize:]) != partition {
+			continue
+		}
+		if err = b.Delete(key, nil); err == nil && b.Count() >= resetChunk {
+			err = b.Commit(pebble.NoSync)
+			_ = b.Close()
+			b = s.db.NewBatch()
+		}
+	}
+	err = errors.Join(err, it.Close())
+	if err == nil {
+		err = errors.Join(b.Delete(resetKey(partition), nil), b.Commit(pebble.NoSync))
+	}
+	if err != nil {
+		return fmt.Errorf("reset partition %d: %w", partition, err)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Store is the state store of a process. Its methods may be called at the same time; see Commit for who commits.
+// No method but Close may be called once Close was.
+type Store struct {
+	dir      string
+	db       *pebble.DB
+	lock     *pebble.Lock
+	log      *slog.Logger
+	metrics  *metrics
+	registry prometheus.Registerer
+	// registered are the collectors that Close takes back.
+	registered []prometheus.Collector
+	writers    sync.Pool
+	// done is closed by Close.
+	done chan struct{}
+
+	// mu guards partitions. It is never taken by who holds a partition's commit lock: ResetAll takes these under it.
+	mu         sync.Mutex
+	partitions map[int32]*Partition
+
+	// open guards closed, so that a scrape does not meet a closed database.
+	open   sync.RWMutex
+	closed bool
+}
+
+// Open opens the state store in dir, or makes an empty one. A Reset that was interrupted is finished. The caller
+// closes the store.
+func Open(dir string, o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	lock, err := lockDirectory(dir, o.FS)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
+		done: make(chan struct{}), partitions: map[int32]*Partition{},
+	}
+	s.writers.New = func() any { return newWriter() }
+	p := pebbleOptions(o, s.metrics)
+	p.Lock = lock
+	if s.db, err = pebble.Open(dir, p); err != nil {
+		return nil, errors.Join(openError(dir, err), lock.Close())
+	}
+	if err := s.prepare(o.Namespace); err != nil {
+		return nil, errors.Join(err, s.db.Close(), lock.Close())
+	}
+	if err := s.register(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Pebble makes its directory readable for all; task inputs are nobody's business, so it is made before.
+const dirMode = 0o700
+
+func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
+	if fs == nil {
+		fs = vfs.Default
+	}
+	if err := fs.MkdirAll(dir, dirMode); err != nil {
+		return nil, fmt.Errorf("make the state store: %w", err)
+	}
+	lock, err := pebble.LockDirectory(dir, fs)
+	if err != nil {
+		var path *os.PathError // the file could not even be made
+		if errors.As(err, &path) {
+			return nil, fmt.Errorf("lock the state store: %w", err)
+		}
+		return nil, fmt.Errorf("%w: %s is open in another process (%w); stop that one, or use another data directory", ErrLocked, dir, err)
+	}
+	return lock, nil
+}
+
+func openError(dir string, err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w; delete %s, it is rebuilt from the log", ErrDamaged, err, dir)
+	}
+	return fmt.Errorf("open the state store: %w (if it stays so, delete %s: it is rebuilt from the log)", err, dir)
+}
+
+// prepare checks whose database it is, finishes what a crash interrupted, and reads each partition's meta row.
+func (s *Store) prepare(namespace string) error {
+	if err := s.identify(namespace); err != nil {
+		return err
+	}
+	if err := s.finishResets(); err != nil {
+		return err
+	}
+	return s.readPartitions()
+}
+
+func (s *Store) identify(namespace string) error {
+	want := strconv.Itoa(formatVersion)
+	format, err := s.get([]byte{spaceStore, storeFormat})
+	if err != nil {
+		return err
+	}
+	if format == nil {
+		empty, err := s.isEmpty()
+		if err != nil {
+			return err
+		}
+		if empty {
+			return s.initialize(want, namespace)
+		}
+	}
+	if string(format) != want {
+		return fmt.Errorf("%w: %q in %s, this version has %q; delete that directory, it is rebuilt from the log",
+			ErrFormat, format, s.dir, want)
+	}
+	owner, err := s.get([]byte{spaceStore, storeNamespace})
+	if err != nil {
+		return err
+	}
+	if string(owner) != namespace {
+		return fmt.Errorf("%w: %s is of namespace %q and the log is of namespace %q; use the data directory that belongs to this log, or delete that one",
+			ErrNamespace, s.dir, owner, namespace)
+	}
+	return nil
+}
+
+func (s *Store) isEmpty() (empty bool, err error) {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return false, fmt.Errorf("read the state store: %w", err)
+	}
+	empty = !it.First()
+	return empty, closeIter(it)
+}
+
+func (s *Store) initialize(format, namespace string) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(
+		b.Set([]byte{spaceStore, storeFormat}, []byte(format), nil),
+		b.Set([]byte{spaceStore, storeNamespace}, []byte(namespace), nil),
+		b.Commit(pebble.Sync),
+	)
+	if err != nil {
+		return fmt.Errorf("begin the state store: %w", err)
+	}
+	return nil
+}
+
+// readPartitions jumps from meta row to meta row.
+func (s *Store) readPartitions() error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{spacePartition}, UpperBound: []byte{spacePartition + 1}})
+	if err != nil {
+		return fmt.Errorf("read the state store: %w", err)
+	}
+	for ok := it.First(); ok; {
+		number := readPartition(it.Key()[1:])
+		p := s.Partition(number)
+		_, v, err := p.read(it)
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+		p.view.Store(v)
+		ok = it.SeekGE(appendRow(nil, number+1, 0))
+	}
+	return closeIter(it)
+}
+
+func (s *Store) register() error {
+	if s.registry == nil {
+		return nil
+	}
+	for _, c := range append(s.metrics.all(), newGauges(s)) {
+		if err := s.registry.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+		s.registered = append(s.registered, c)
+	}
+	return nil
+}
+
+// Close ends all waits and closes the database. What was committed is on disk afterwards.
+func (s *Store) Close() error {
+	s.open.Lock()
+	defer s.open.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	for _, c := range s.registered {
+		s.registry.Unregister(c)
+	}
+	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
+		return fmt.Errorf("close the state store: %w", err)
+	}
+	return nil
+}
+
+// Sync returns once all that was committed survives a power cut. It bounds what the log has to refill after one, and
+// must come before the log is trimmed.
+func (s *Store) Sync() error {
+	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+		return fmt.Errorf("sync the state store: %w", err)
+	}
+	return nil
+}
+
+// Partition returns the view of one partition, also of one that has no rows.
+func (s *Store) Partition(partition int32) *Partition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partitions[partition]
+	if p == nil {
+		p = newPartition(s, partition)
+		s.partitions[partition] = p
+	}
+	return p
+}
+
+// known returns the partitions that have been asked for or have rows, in order.
+func (s *Store) known() []*Partition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*Partition, 0, len(s.partitions))
+	for _, p := range s.partitions {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *Partition) int { return int(a.number) - int(b.number) })
+	return list
+}
+
+// reader is the database or a snapshot of it.
+type reader interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
+}
+
+// get returns a copy of a row's value, nil if there is none.
+func (s *Store) get(key []byte) ([]byte, error) {
+	var value []byte
+	_, err := lookup(s.db, key, func(v []byte) error {
+		value = append(make([]byte, 0, len(v)), v...)
+		return nil
+	})
+	return value, err
+}
+
+// lookup calls use with a row's value, which must not be kept.
+func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err error) {
+	value, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the state store: %w", err)
+	}
+	return true, errors.Join(use(value), closer.Close())
+}
+
+func closeIter(it *pebble.Iterator) error {
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("read the state store: %w", err)
+	}
+	return nil
+}
