@@ -28,13 +28,17 @@ func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
 	}
 	p := &s.Partition
 	// The two lines that every reader of the log needs: only the current epoch, and in it only the next sequence.
-	if f.Epoch != p.Epoch || p.Broken || f.Sequence != p.NextSequence {
-		if f.Epoch == p.Epoch && f.Sequence > p.NextSequence {
+	// (Before the first claim no epoch is current.)
+	if p.Epoch.N == 0 || f.Epoch != p.Epoch || p.Broken || (f.Sequence != p.NextSequence && !s.lax.AnySequence) {
+		if p.Epoch.N != 0 && f.Epoch == p.Epoch && f.Sequence > p.NextSequence {
 			p.Broken = true // what lies in the gap is lost, and nothing may be built upon it
 			s.touchPart(KindPartition, "")
 		}
 		s.Void++
 		return FateVoid, nil
+	}
+	if err := f.checkSettled(); err != nil {
+		return 0, fmt.Errorf("fold %s at offset %d: %w", f.Body.Name(), offset, err)
 	}
 	if h, ok := f.Body.(*StateHash); ok {
 		if err := s.compare(h); err != nil {
@@ -44,7 +48,7 @@ func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
 	if err := s.fold(f); err != nil {
 		return 0, fmt.Errorf("fold %s at offset %d: %w", f.Body.Name(), offset, err)
 	}
-	p.NextSequence++
+	p.NextSequence = f.Sequence + 1
 	p.SinceHash++
 	if _, ok := f.Body.(*StateHash); ok {
 		p.SinceHash = 0
@@ -59,10 +63,20 @@ func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
 	return FateAccepted, nil
 }
 
+// checkSettled refuses a settled header that names the fact itself or one behind it: their effects cannot be
+// acknowledged before they are in the log, and to believe it would lose them (reading/traces.md, Cm1).
+func (f *Fact) checkSettled() error {
+	at, p := f.Position(), f.Settled
+	if p.IsZero() || (p.Before(at) && (p.Epoch.N < at.Epoch.N || p.Epoch == at.Epoch)) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s says that the effects up to %s are settled", ErrImpossible, at, p)
+}
+
 // claim accepts a claim that names the current one as its predecessor. So a late or doubled claim fails by itself.
 func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	p := &s.Partition
-	if c.Prev != p.Epoch.ID || c.ID == "" || c.ID == p.Epoch.ID {
+	if (c.Prev != p.Epoch.ID && !s.lax.AnyClaim) || c.ID == "" || c.ID == p.Epoch.ID {
 		s.Void++
 		return FateVoid
 	}
@@ -105,6 +119,9 @@ func (s *State) compare(h *StateHash) error {
 	return nil
 }
 
+// Hash returns the hash of the state as it is.
+func (s *State) Hash() (Hash, error) { return s.rehash() }
+
 // rehash returns the hash of the state as it is, without writing anything down.
 func (s *State) rehash() (Hash, error) {
 	sum := s.sum
@@ -146,9 +163,7 @@ func (s *State) fold(f *Fact) error {
 	case *Submitted:
 		return s.submitted(f, b)
 	case *RequestHeld:
-		id := heldID(f.Task, b.Request.ID)
-		s.held[id] = &HeldRequest{Request: b.Request, ExpiresAt: b.ExpiresAt, Cause: f.Cause, CauseHash: f.CauseHash}
-		s.touchPart(KindHeld, id)
+		s.hold(f, b)
 	case *InputRejected:
 		if b.Held != "" {
 			s.dropHeld(f.Task, b.Held)
@@ -160,6 +175,8 @@ func (s *State) fold(f *Fact) error {
 	case *TasksSwept:
 		return s.sweep(b)
 	case *InputForwarded, *StateHash:
+	case *Unreadable:
+		return b.Err
 	case *EffectFailed:
 		return s.effectFailed(f, b)
 	default:
@@ -186,6 +203,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: Pending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, Facts: 1, Traceparent: f.Traceparent,
+		Last: f.Position(),
 	}
 	for _, h := range s.HeldFor(f.Task) {
 		// Kept in the task, so that Plan and not memory makes the facts of it (reading/traces.md, Dm2).
@@ -197,10 +215,16 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 	return nil
 }
 
+func (s *State) hold(f *Fact, b *RequestHeld) {
+	h := &HeldRequest{Request: b.Request, ExpiresAt: b.ExpiresAt, Cause: f.Cause, CauseHash: f.CauseHash}
+	h.Request.Task = f.Task // a request may name its task by the record's key alone
+	s.putHeld(h)
+	s.touchPart(KindHeld, h.id())
+}
+
 func (s *State) dropHeld(task, request string) {
-	id := heldID(task, request)
-	delete(s.held, id)
-	s.touchPart(KindHeld, id)
+	s.forgetHeld(task, request)
+	s.touchPart(KindHeld, heldID(task, request))
 }
 
 func (s *State) sweep(b *TasksSwept) error {
@@ -213,7 +237,10 @@ func (s *State) sweep(b *TasksSwept) error {
 			return fmt.Errorf("%w: swept task %q has not ended", ErrImpossible, id)
 		}
 		s.sum = s.sum.Sub(t.hash)
-		s.tasks[id], s.swept[id] = nil, t.keys
+		s.tasks[id] = nil
+		if t.keys != nil { // else the store holds no row of it, or that of an earlier task swept since the last Flush
+			s.swept[id] = t.keys
+		}
 		s.touchTask(id)
 	}
 	return nil
@@ -222,9 +249,9 @@ func (s *State) sweep(b *TasksSwept) error {
 func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
 	switch {
 	case b.Failed != nil:
-		return s.foldTask(&Fact{Time: f.Time, Task: f.Task, Body: b.Failed})
+		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.Failed})
 	case b.UndoFailed != nil:
-		return s.foldTask(&Fact{Time: f.Time, Task: f.Task, Body: b.UndoFailed})
+		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.UndoFailed})
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ func (s *State) foldTask(f *Fact) error {
 	}
 	t.UpdatedAt = max(t.UpdatedAt, f.Time)
 	t.Facts++
+	t.Last = f.Position()
 	s.touchTask(f.Task)
 	switch b := f.Body.(type) {
 	case *StepStarted:
@@ -27,7 +28,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *Timeout:
 		return t.timeout(f, b)
 	case *StepSkipped:
-		t.enter(b.Step, &Step{Path: b.Step, State: StepSkippedOff, EndedAt: f.Time, Reason: b.Why})
+		return t.stepSkipped(f, b)
 	case *UndoStarted:
 		return t.undoStarted(f, b)
 	case *Compensated:
@@ -45,10 +46,12 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskProcessed:
 		t.State, t.EndedAt, t.Output = Processed, f.Time, b.Output
 	case *TaskUndone:
-		t.State, t.EndedAt = Undone, f.Time
+		t.State, t.EndedAt, t.Reason = Undone, f.Time, reasonOr(b.Reason, t.Reason)
 	case *TaskParked:
-		t.ParkedFrom, t.State, t.Reason = t.State, Parked, b.Reason
-		t.ParkDue, t.ParkReason = "", ""
+		if t.State != Parked { // else it could never be reopened
+			t.ParkedFrom, t.State = t.State, Parked
+		}
+		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
 	case *TaskReopened:
 		return t.reopened(f, b)
 	default:
@@ -64,34 +67,50 @@ func reasonOr(reason, otherwise string) string {
 	return reason
 }
 
-// enter puts a step into the list, in place of its earlier state if it has one.
-func (t *Task) enter(path string, s *Step) *Step {
-	for i, old := range t.Steps {
-		if old.Path == path {
-			t.Steps[i] = s
-			return s
-		}
+// open returns a step that may start, be skipped, or fail before its start: one that has not started, or that waits.
+// Everything else has an attempt, an outcome or an undo that would be lost.
+func (t *Task) open(path string, why Name) (*Step, error) {
+	s := t.Step(path)
+	if s == nil {
+		s = &Step{Path: path, State: StepNotStarted}
+		t.Steps = append(t.Steps, s)
 	}
-	t.Steps = append(t.Steps, s)
-	return s
+	if s.State != StepNotStarted && s.State != StepWaiting {
+		return nil, fmt.Errorf("%w: %s of step %q, which is %s", ErrImpossible, why, path, s.State)
+	}
+	return s, nil
 }
 
 func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	if t.State != Pending && t.State != Processing {
 		return fmt.Errorf("%w: step %q starts while the task is %s", ErrImpossible, b.Step, t.State)
 	}
-	s := t.Step(b.Step)
-	if s == nil {
-		s = t.enter(b.Step, &Step{Path: b.Step})
+	s, err := t.open(b.Step, b.Name())
+	if err != nil {
+		return err
 	}
-	if s.State == StepRunning || b.Attempt != s.Attempt+1 {
-		return fmt.Errorf("%w: attempt %d of step %q after attempt %d, which is %s", ErrImpossible, b.Attempt, b.Step, s.Attempt, s.State)
+	if b.Attempt != s.Attempt+1 {
+		return fmt.Errorf("%w: attempt %d of step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
 	s.Agent, s.State, s.Attempt, s.Input = b.Agent, StepRunning, b.Attempt, b.Input
-	s.StartedAt, s.CompleteBy, s.RetryAt = f.Time, b.CompleteBy, 0
+	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable = b.Pivot, b.Undoable
 	s.Tries++
 	t.State = Processing
+	return nil
+}
+
+// stepSkipped keeps nothing of a step that failed before its start and was reopened. One that was attempted is never
+// skipped: its effects would not be undone.
+func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
+	s, err := t.open(b.Step, b.Name())
+	if err != nil {
+		return err
+	}
+	if s.Attempt > 0 {
+		return fmt.Errorf("%w: step %q is skipped after attempt %d", ErrImpossible, b.Step, s.Attempt)
+	}
+	*s = Step{Path: b.Step, State: StepSkippedOff, EndedAt: f.Time, Reason: b.Why}
 	return nil
 }
 
@@ -109,7 +128,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 		return err
 	}
 	t.Completions++
-	s.State, s.EndedAt, s.Output, s.Error = StepDone, f.Time, b.Output, nil
+	s.State, s.EndedAt, s.Output, s.Error, s.Reason = StepDone, f.Time, b.Output, nil, ""
 	s.Completion, s.Touched = t.Completions, true
 	if s.Pivot {
 		t.PivotPassed = true
@@ -118,18 +137,17 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 }
 
 func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
-	s := t.Step(b.Step)
-	if b.Attempt == 0 { // failed before any work was sent
-		if s == nil {
-			s = t.enter(b.Step, &Step{Path: b.Step})
-		}
-		if s.State == StepRunning {
-			return fmt.Errorf("%w: step %q fails before its start while it runs", ErrImpossible, b.Step)
-		}
-	} else if _, err := t.attempt(b.Step, Do, b.Attempt); err != nil {
+	var s *Step
+	var err error
+	if b.Attempt == 0 { // failed before any work was sent, so it touched nothing
+		s, err = t.open(b.Step, b.Name())
+	} else {
+		s, err = t.attempt(b.Step, Do, b.Attempt)
+	}
+	if err != nil {
 		return err
 	}
-	if b.Effect != EffectNone {
+	if b.Attempt > 0 && b.Effect != EffectNone {
 		s.Touched = true
 	}
 	e := b.Error
@@ -173,33 +191,52 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 	}
 }
 
+// beginUndoing leaves a task that is undoing already as it is, also one that is parked because an undo failed: the
+// operator in front of it is still needed (INV10). A parking that was due for a failed do is due no longer.
 func (t *Task) beginUndoing(reason string) {
-	if t.State == Undoing {
+	if t.undoing() {
 		return
 	}
-	if t.State == Parked {
-		t.ParkedFrom = ""
+	t.State, t.Reason, t.ParkedFrom = Undoing, reason, ""
+	t.ParkDue, t.ParkReason = "", ""
+	for _, s := range t.Steps {
+		if s.State == StepWaiting { // no do starts from here on
+			s.State, s.RetryAt = StepBroken, 0
+		}
 	}
-	t.State, t.Reason = Undoing, reason
 }
 
 func (t *Task) undoStarted(f *Fact, b *UndoStarted) error {
-	s := t.Step(b.Step)
-	if s == nil || t.State != Undoing {
-		return fmt.Errorf("%w: undo of step %q starts while the task is %s", ErrImpossible, b.Step, t.State)
-	}
-	if s.Undo == nil {
-		s.Undo = &UndoState{}
+	s, err := t.openUndo(b.Step, b.Name())
+	if err != nil {
+		return err
 	}
 	u := s.Undo
-	if u.State == StepRunning || b.Attempt != u.Attempt+1 {
+	if b.Attempt != u.Attempt+1 {
 		return fmt.Errorf("%w: attempt %d to undo step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, u.Attempt)
 	}
 	u.State, u.Agent, u.Attempt = StepRunning, b.Agent, b.Attempt
-	u.StartedAt, u.CompleteBy, u.RetryAt = f.Time, b.CompleteBy, 0
+	u.StartedAt, u.CompleteBy, u.EndedAt, u.RetryAt = f.Time, b.CompleteBy, 0, 0
 	u.Tries++
 	s.State = StepUndoing
 	return nil
+}
+
+// openUndo returns a step whose undo may start, or fail before its start: its do has ended (DESIGN 5), and its undo
+// has not begun, or waits.
+func (t *Task) openUndo(path string, why Name) (*Step, error) {
+	s := t.Step(path)
+	switch {
+	case t.State != Undoing:
+		return nil, fmt.Errorf("%w: %s of step %q while the task is %s", ErrImpossible, why, path, t.State)
+	case s == nil || s.State == StepRunning:
+		return nil, fmt.Errorf("%w: %s of step %q, whose do has not ended", ErrImpossible, why, path)
+	case s.Undo == nil:
+		s.Undo = &UndoState{State: StepNotStarted}
+	case s.Undo.State != StepWaiting:
+		return nil, fmt.Errorf("%w: %s of step %q, whose undo is %s", ErrImpossible, why, path, s.Undo.State)
+	}
+	return s, nil
 }
 
 func (t *Task) compensated(f *Fact, b *Compensated) error {
@@ -213,7 +250,13 @@ func (t *Task) compensated(f *Fact, b *Compensated) error {
 }
 
 func (t *Task) undoFailed(f *Fact, path string, attempt int, e Error, v Verdict) error {
-	s, err := t.attempt(path, Undo, attempt)
+	var s *Step
+	var err error
+	if attempt == 0 { // failed before any work was sent
+		s, err = t.openUndo(path, f.Body.Name())
+	} else {
+		s, err = t.attempt(path, Undo, attempt)
+	}
 	if err != nil {
 		return err
 	}
@@ -222,8 +265,11 @@ func (t *Task) undoFailed(f *Fact, path string, attempt int, e Error, v Verdict)
 	u.FailureCount++
 	t.FailureCount++
 	switch v.Action {
-	case ActionRetry, ActionCoolDown:
+	case ActionRetry:
 		u.State, u.RetryAt = StepWaiting, v.At
+	case ActionCoolDown:
+		u.State, u.RetryAt = StepWaiting, v.At
+		u.Tries = 0
 	default:
 		s.State = StepUndoFailed
 		if t.State != Parked {
@@ -239,11 +285,14 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		if s == nil {
 			return fmt.Errorf("%w: step %q is reopened and never started", ErrImpossible, path)
 		}
-		if s.State == StepUndoFailed || (s.Undo != nil && s.Undo.State == StepWaiting) {
+		switch {
+		case s.State == StepUndoFailed || (s.Undo != nil && s.Undo.State == StepWaiting):
 			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepUndoing, StepWaiting, f.Time, 0
-			continue
+		case s.State == StepBroken || s.State == StepTimedOut || s.State == StepWaiting:
+			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepWaiting, f.Time, 0, 0
+		default: // it runs, or it is done, or undone: that takes a rerun
+			return fmt.Errorf("%w: step %q is reopened and is %s", ErrImpossible, path, s.State)
 		}
-		s.State, s.RetryAt, s.Tries, s.CoolDowns = StepWaiting, f.Time, 0, 0
 	}
 	t.judged(b.Request)
 	if t.State == Parked {
@@ -257,7 +306,9 @@ func (t *Task) judged(id string) {
 	if id == "" {
 		return
 	}
-	t.Requests = append(t.Requests, id)
+	if !t.HasRequest(id) {
+		t.Requests = append(t.Requests, id)
+	}
 	if over := len(t.Requests) - maxRequests; over > 0 {
 		t.Requests = append([]string(nil), t.Requests[over:]...)
 	}

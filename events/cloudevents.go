@@ -49,6 +49,7 @@ const (
 
 	specVersion       = "1.0"
 	contentJSON       = "application/json"
+	contentCloudEvent = "application/cloudevents"
 	contentStructured = "application/cloudevents+json"
 )
 
@@ -68,15 +69,18 @@ var ErrNotCloudEvent = errors.New("not a CloudEvent")
 // Open returns the attributes and the data of a record that came in: CloudEvents binary mode, structured mode, or a
 // plain value. The data is a slice of the record's value, or a new one in structured mode.
 func Open(r *Record) (Envelope, []byte, error) {
-	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(r.Header(HeaderContentType))), contentStructured) {
+	switch content := strings.ToLower(strings.TrimSpace(r.Header(HeaderContentType))); {
+	case strings.HasPrefix(content, contentStructured):
 		return openStructured(r.Value)
+	case strings.HasPrefix(content, contentCloudEvent):
+		return Envelope{}, nil, fmt.Errorf("%w: content-type %q, not %s", ErrNotCloudEvent, clip(content), contentStructured)
 	}
 	e := Envelope{
 		ID: r.Header(HeaderID), Source: r.Header(HeaderSource), Type: r.Header(HeaderType), Time: r.Header(HeaderTime),
 		Subject: r.Header(HeaderSubject), Traceparent: r.Header(HeaderTraceparent),
 	}
 	if v := r.Header(HeaderSpecVersion); v != "" && v != specVersion {
-		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, v)
+		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(v))
 	}
 	return e, r.Value, nil
 }
@@ -97,10 +101,13 @@ func openStructured(value []byte) (Envelope, []byte, error) {
 		return Envelope{}, nil, fmt.Errorf("%w: structured mode: %w", ErrNotCloudEvent, err)
 	}
 	if s.SpecVersion != specVersion {
-		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, s.SpecVersion)
+		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(s.SpecVersion))
 	}
 	data := []byte(s.Data)
 	if s.DataBase64 != "" {
+		if data != nil {
+			return Envelope{}, nil, fmt.Errorf("%w: both data and data_base64", ErrNotCloudEvent)
+		}
 		b, err := base64.StdEncoding.DecodeString(s.DataBase64)
 		if err != nil {
 			return Envelope{}, nil, fmt.Errorf("%w: data_base64: %w", ErrNotCloudEvent, err)
@@ -111,7 +118,8 @@ func openStructured(value []byte) (Envelope, []byte, error) {
 	return e, data, nil
 }
 
-// seal returns the headers of a record of ours in binary mode, with room for extra ones.
+// seal returns the headers of a record of ours in binary mode, with room for extra ones. An absent attribute has no
+// header: CloudEvents 1.0 forbids empty ones.
 func seal(e Envelope, extra ...Header) []Header {
 	h := make([]Header, 0, 8+len(extra))
 	h = append(h,
@@ -119,12 +127,14 @@ func seal(e Envelope, extra ...Header) []Header {
 		Header{HeaderID, []byte(e.ID)},
 		Header{HeaderSource, []byte(e.Source)},
 		Header{HeaderType, []byte(e.Type)},
-		Header{HeaderTime, []byte(e.Time)},
-		Header{HeaderSubject, []byte(e.Subject)},
 		Header{HeaderContentType, []byte(contentJSON)},
 	)
-	if e.Traceparent != "" {
-		h = append(h, Header{HeaderTraceparent, []byte(e.Traceparent)})
+	for _, x := range [...]struct{ key, value string }{
+		{HeaderTime, e.Time}, {HeaderSubject, e.Subject}, {HeaderTraceparent, e.Traceparent},
+	} {
+		if x.value != "" {
+			h = append(h, Header{x.key, []byte(x.value)})
+		}
 	}
 	return append(h, extra...)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sort"
+	"strings"
 )
 
 // History says that the record at Offset is a fact about Task.
@@ -101,7 +102,16 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 	}
 	sort.Strings(ids)
 	for _, id := range ids {
-		t := s.tasks[id]
+		t, ok := s.tasks[id]
+		if !ok { // touched, and not in memory: a missing encoding would have the store forget it
+			var err error
+			if t, err = s.Task(id); err != nil {
+				return err
+			}
+			if t == nil {
+				continue
+			}
+		}
 		row := TaskRow{ID: id, Was: s.swept[id]}
 		if t != nil {
 			if t.keys != nil {
@@ -114,8 +124,8 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 			h := hashEntity(KindTask, id, b)
 			s.sum = s.sum.Sub(t.hash).Add(h)
 			t.hash = h
-			row.Encoding, row.Keys = b, keysOf(t, agenda)
-			t.keys = &row.Keys
+			keys := keysOf(t, agenda) // not &row.Keys, which would keep the encoding in memory
+			row.Encoding, row.Keys, t.keys = b, keys, &keys
 		}
 		d.Tasks = append(d.Tasks, row)
 	}
@@ -175,7 +185,8 @@ func (s *State) part(p part) any {
 	case KindPartition:
 		return &s.Partition
 	case KindHeld:
-		if h := s.held[p.id]; h != nil {
+		task, request, _ := strings.Cut(p.id, "\x00") // no task ID has a NUL
+		if h := s.held[task][request]; h != nil {
 			return h
 		}
 	case KindDefinition:
@@ -196,7 +207,11 @@ func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
 		}
 		s.parts[string(row.Kind)+"\x00"+row.ID] = hashEntity(row.Kind, row.ID, row.Encoding)
 	}
-	return s, nil
+	if p := s.Partition.Partition; p != partition {
+		return nil, fmt.Errorf("%w: the snapshot is of partition %d, not %d", ErrImpossible, p, partition)
+	}
+	// A newer version may have folded past a barrier before this one was put back in its place.
+	return s, s.barrier(&VersionBarrier{Reader: s.Partition.Reader})
 }
 
 func (s *State) restore(row PartRow) error {
@@ -205,8 +220,11 @@ func (s *State) restore(row PartRow) error {
 		return json.Unmarshal(row.Encoding, &s.Partition)
 	case KindHeld:
 		h := new(HeldRequest)
-		s.held[row.ID] = h
-		return json.Unmarshal(row.Encoding, h)
+		if err := json.Unmarshal(row.Encoding, h); err != nil {
+			return err
+		}
+		s.putHeld(h)
+		return nil
 	case KindDefinition:
 		d := new(Definition)
 		s.definitions[row.ID] = d

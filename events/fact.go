@@ -367,7 +367,16 @@ type StateHash struct {
 	Hash Hash `json:"hash"`
 }
 
+// Unreadable stands for a body that this version cannot read. It is never written. A void record may hold one; in an
+// accepted record it stops the partition.
+type Unreadable struct {
+	Kind Name
+	// Err says what could not be read.
+	Err error
+}
+
 // The names of the bodies.
+func (u *Unreadable) Name() Name      { return u.Kind }
 func (*NamespaceCreated) Name() Name  { return NameNamespaceCreated }
 func (*PartitionClaimed) Name() Name  { return NamePartitionClaimed }
 func (*VersionBarrier) Name() Name    { return NameVersionBarrier }

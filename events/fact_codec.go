@@ -41,13 +41,21 @@ func EncodeFact(f *Fact, partition int32, source string) (Record, error) {
 	return r, nil
 }
 
-// FactID returns the ce_id of a fact: "<partition>/<epoch>/<sequence>", and "<partition>/claim/<id>" for a claim.
+// FactID returns the ce_id of a fact: "<partition>/<epoch>/<sequence>", and for the two that stand in no epoch
+// "<partition>/claim/<id>" and "<partition>/namespace/<id>".
 func FactID(f *Fact, partition int32) string {
-	if c, ok := f.Body.(*PartitionClaimed); ok {
-		return strconv.Itoa(int(partition)) + "/claim/" + c.ID
+	at := strconv.Itoa(int(partition)) + "/"
+	switch b := f.Body.(type) {
+	case *PartitionClaimed:
+		return at + "claim/" + b.ID
+	case *NamespaceCreated:
+		return at + "namespace/" + b.ID
 	}
-	return strconv.Itoa(int(partition)) + "/" + f.Position().String()
+	return at + f.Position().String()
 }
+
+// outsideEpochs says whether facts of that name carry neither epoch nor sequence.
+func outsideEpochs(n Name) bool { return n == NamePartitionClaimed || n == NameNamespaceCreated }
 
 func padded(n uint64) []byte {
 	s := strconv.FormatUint(n, 10)
@@ -58,6 +66,11 @@ func padded(n uint64) []byte {
 }
 
 // DecodeFact reads a record of <ns>.events. Its error means that the partition must stop: only owners write there.
+//
+// Where epoch and sequence can be read and the rest cannot, the body is an *Unreadable, and it is Apply that stops:
+// only the fold can tell whether the record is void, and a void record stops nobody. (A newer owner switches on a new
+// kind of fact by a VersionBarrier, is deposed before both land, and they land as void records: an older reader must
+// pass them.)
 func DecodeFact(r *Record) (*Fact, error) {
 	f := &Fact{Task: r.Header(HeaderSubject), Cause: Cause(r.Header(HeaderCause)), CauseID: r.Header(HeaderCauseID),
 		CauseHash: r.Header(HeaderCauseHash), Traceparent: r.Header(HeaderTraceparent)}
@@ -65,27 +78,21 @@ func DecodeFact(r *Record) (*Fact, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: ce_type %q at offset %d of partition %d", ErrUnknownFact, r.Header(HeaderType), r.Offset, r.Partition)
 	}
-	var err error
-	if f.Body, err = NewBody(Name(kind)); err != nil {
-		return nil, fmt.Errorf("offset %d of partition %d: %w", r.Offset, r.Partition, err)
-	}
-	if err := f.readHeaders(r); err != nil {
+	if err := f.readPosition(Name(kind), r); err != nil {
 		return nil, fmt.Errorf("%s at offset %d of partition %d: %w", kind, r.Offset, r.Partition, err)
 	}
-	if err := json.Unmarshal(r.Value, f.Body); err != nil {
-		return nil, fmt.Errorf("%s at offset %d of partition %d: %w", kind, r.Offset, r.Partition, err)
+	if err := f.readBody(Name(kind), r); err != nil {
+		err = fmt.Errorf("%s at offset %d of partition %d: %w", kind, r.Offset, r.Partition, err)
+		if outsideEpochs(Name(kind)) {
+			return nil, err
+		}
+		f.Body = &Unreadable{Kind: Name(kind), Err: err}
 	}
 	return f, nil
 }
 
-func (f *Fact) readHeaders(r *Record) (err error) {
-	if f.Time, err = ParseInstant(r.Header(HeaderTime)); err != nil {
-		return err
-	}
-	if err := f.Settled.UnmarshalText([]byte(r.Header(HeaderSettled))); err != nil {
-		return err
-	}
-	if _, ok := f.Body.(*PartitionClaimed); ok {
+func (f *Fact) readPosition(kind Name, r *Record) (err error) {
+	if outsideEpochs(kind) {
 		return nil
 	}
 	if f.Epoch, err = ParseEpoch(r.Header(HeaderEpoch)); err != nil {
@@ -93,4 +100,17 @@ func (f *Fact) readHeaders(r *Record) (err error) {
 	}
 	f.Sequence, err = strconv.ParseUint(r.Header(HeaderSequence), 10, 64)
 	return err
+}
+
+func (f *Fact) readBody(kind Name, r *Record) (err error) {
+	if f.Time, err = ParseInstant(r.Header(HeaderTime)); err != nil {
+		return err
+	}
+	if err = f.Settled.UnmarshalText([]byte(r.Header(HeaderSettled))); err != nil {
+		return err
+	}
+	if f.Body, err = NewBody(kind); err != nil {
+		return err
+	}
+	return json.Unmarshal(r.Value, f.Body)
 }

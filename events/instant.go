@@ -45,11 +45,16 @@ func (i Instant) String() string {
 	return i.Time().Format(instantLayout)
 }
 
-// ParseInstant reads RFC 3339 with any offset and precision.
+// ParseInstant reads RFC 3339 with any offset and precision. It refuses what leaves the years 0 to 9999 in UTC: with
+// an offset such a text can be read, but what String then writes cannot, and a fact that held it would stop its
+// partition.
 func ParseInstant(s string) (Instant, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not an instant such as 2026-11-21T14:00:00Z", s)
+	}
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return 0, fmt.Errorf("%q lies outside the years 0 to 9999 in UTC", s)
 	}
 	return At(t), nil
 }

@@ -1,6 +1,9 @@
 package events
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // Ready is an attempt that could start: what Plan finds and Admit chooses from.
 type Ready struct {
@@ -15,15 +18,41 @@ type Ready struct {
 	NotBefore Instant
 }
 
+// Before is the order of the queue: undos first, since they free what others wait for; then the higher priority; then
+// the older task.
+func (r Ready) Before(o Ready) bool {
+	if (r.Operation == Undo) != (o.Operation == Undo) {
+		return r.Operation == Undo
+	}
+	return cmp.Or(
+		cmp.Compare(o.Priority, r.Priority),
+		cmp.Compare(r.Since, o.Since),
+		cmp.Compare(r.Task, o.Task),
+		cmp.Compare(r.Path, o.Path),
+	) < 0
+}
+
 // Plan is what follows from a task's state, beside inputs and timers.
 type Plan struct {
 	// Facts are the follow-ups that are due now, in order: CancelRequested, StepSkipped, StepFailed of an
 	// expression, TaskParked, TaskProcessed, TaskUndone. At most one is given at a time where a later one depends on
 	// it; Plan is asked again until it is quiet (INV5).
 	Facts []Body
+	// Broken are steps whose condition failed to evaluate: each becomes a StepFailed before any work is sent.
+	Broken []Broken
 	// Ready are the attempts that may start.
 	Ready []Ready
 }
+
+// Broken is a step that cannot start.
+type Broken struct {
+	Path      string
+	Operation Operation
+	Error     Error
+}
+
+// Quiet says whether nothing but starts follows from the state (INV5).
+func (p *Plan) Quiet() bool { return len(p.Facts) == 0 && len(p.Broken) == 0 }
 
 // Policy is what a definition says of the failures of a step's operation.
 type Policy struct {

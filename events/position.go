@@ -78,15 +78,15 @@ func (p Position) Before(q Position) bool {
 
 // ParsePosition reads "<epoch>/<sequence>".
 func ParsePosition(s string) (Position, error) {
-	e, n, ok := strings.Cut(s, "/")
-	if !ok {
+	i := strings.LastIndexByte(s, '/') // the last, since nothing forbids a slash in a claim's identifier
+	if i < 0 {
 		return Position{}, fmt.Errorf("position %q is not <epoch>/<sequence>", s)
 	}
-	epoch, err := ParseEpoch(e)
+	epoch, err := ParseEpoch(s[:i])
 	if err != nil {
 		return Position{}, err
 	}
-	v, err := strconv.ParseUint(n, 10, 64)
+	v, err := strconv.ParseUint(s[i+1:], 10, 64)
 	if err != nil {
 		return Position{}, fmt.Errorf("position %q has no sequence", s)
 	}
@@ -116,8 +116,13 @@ const (
 
 // Cause says why a fact was decided: an input, a timer, or an earlier fact. Its texts are
 // "s/<partition>/<offset>" and "r/<partition>/<offset>" (a record of submissions or reports),
-// "t/<task>/<run>/<path>/<attempt>/<kind>" (a timer; task and path percent-encoded), and "f/<epoch>/<sequence>".
+// "t/<task>/<run>/<path>/<attempt>/<kind>" (a timer; task and path percent-encoded), "f/<epoch>/<sequence>", and
+// "d/<offset>" (a record of definitions, for DefinitionAdopted alone: were the input its cause, a crash right behind
+// it would skip that input).
 type Cause string
+
+// CauseDefinition is the cause of a DefinitionAdopted.
+func CauseDefinition(offset int64) Cause { return Cause("d/" + strconv.FormatInt(offset, 10)) }
 
 // CauseInput is the cause of a fact that judges the input at these coordinates.
 func CauseInput(in Input, partition int32, offset int64) Cause {

@@ -3,7 +3,9 @@ package events
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // PartitionState is the entity that stands for the partition itself.
@@ -74,7 +76,7 @@ type State struct {
 	// tasks holds nil for a task that was swept and may still stand in the store.
 	tasks       map[string]*Task
 	swept       map[string]*Keys
-	held        map[string]*HeldRequest
+	held        map[string]map[string]*HeldRequest // by task, then by request
 	definitions map[string]*Definition
 	load        Loader
 
@@ -85,7 +87,20 @@ type State struct {
 	dirtyTasks map[string]bool
 	dirtyParts map[string]part
 	history    []History
+
+	lax Lax
 }
+
+// Lax leaves out rules of the fold, so that the simulator can show what each of them prevents. Nothing else sets it.
+type Lax struct {
+	// AnyClaim accepts a claim whatever predecessor it names.
+	AnyClaim bool
+	// AnySequence accepts a fact of the current epoch whatever its sequence.
+	AnySequence bool
+}
+
+// SetLax is for the simulator: see Lax.
+func (s *State) SetLax(l Lax) { s.lax = l }
 
 type part struct {
 	kind Kind
@@ -98,7 +113,7 @@ func NewState(partition int32, load Loader) *State {
 		Partition:   PartitionState{Partition: partition},
 		tasks:       map[string]*Task{},
 		swept:       map[string]*Keys{},
-		held:        map[string]*HeldRequest{},
+		held:        map[string]map[string]*HeldRequest{},
 		definitions: map[string]*Definition{},
 		load:        load,
 		parts:       map[string]Hash{},
@@ -136,7 +151,7 @@ func (s *State) Task(id string) (*Task, error) {
 }
 
 // Touch has the task's row written with the next Flush although no fact changed it: its place in the queue or its
-// next timer did.
+// next timer did. The task may have been evicted meanwhile.
 func (s *State) Touch(id string) { s.touchTask(id) }
 
 // DecodeTask reads a task's encoding.
@@ -154,29 +169,19 @@ func (s *State) Definition(hash string) *Definition { return s.definitions[hash]
 
 // HeldFor returns the requests held for a task, in the order of their IDs.
 func (s *State) HeldFor(task string) []*HeldRequest {
-	if len(s.held) == 0 {
+	if len(s.held[task]) == 0 {
 		return nil
 	}
-	var list []*HeldRequest
-	for _, h := range s.held {
-		if h.Request.Task == task {
-			list = append(list, h)
-		}
-	}
-	slices.SortFunc(list, func(a, b *HeldRequest) int {
-		if a.Request.ID < b.Request.ID {
-			return -1
-		}
-		return 1
-	})
+	list := slices.Collect(maps.Values(s.held[task]))
+	slices.SortFunc(list, func(a, b *HeldRequest) int { return strings.Compare(a.Request.ID, b.Request.ID) })
 	return list
 }
 
 // Held returns all held requests in no order.
 func (s *State) Held() []*HeldRequest {
 	list := make([]*HeldRequest, 0, len(s.held))
-	for _, h := range s.held {
-		list = append(list, h)
+	for _, of := range s.held {
+		list = slices.AppendSeq(list, maps.Values(of))
 	}
 	return list
 }
@@ -204,7 +209,7 @@ func (s *State) Loaded(yield func(*Task) bool) {
 // Sum returns the state hash as of the last Flush.
 func (s *State) Sum() Hash { return s.sum }
 
-// Runs returns the runs of accepted facts behind Settled.
+// Runs returns the runs of accepted facts behind Settled. The slice is good until the next Apply.
 func (s *State) Runs() []Run { return s.runs }
 
 // Offset returns the offset of an accepted fact at or behind the settled position, or -1.
@@ -229,6 +234,24 @@ func (s *State) Accepted(offset int64) bool {
 }
 
 func heldID(task, request string) string { return task + "\x00" + request }
+
+func (h *HeldRequest) id() string { return heldID(h.Request.Task, h.Request.ID) }
+
+func (s *State) putHeld(h *HeldRequest) {
+	of := s.held[h.Request.Task]
+	if of == nil {
+		of = map[string]*HeldRequest{}
+		s.held[h.Request.Task] = of
+	}
+	of[h.Request.ID] = h
+}
+
+func (s *State) forgetHeld(task, request string) {
+	delete(s.held[task], request)
+	if len(s.held[task]) == 0 {
+		delete(s.held, task)
+	}
+}
 
 func (s *State) touchTask(id string) { s.dirtyTasks[id] = true }
 

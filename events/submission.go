@@ -32,6 +32,10 @@ const (
 	MaxLabelValue    = 256
 	MaxPriority      = 1000
 	MaxNestingLevels = 100
+
+	// maxMembers bounds the members of an object that are looked at, and with them the faults that are reported: an
+	// object of half a megabyte can hold a hundred thousand. MaxLabels and the known members are fewer.
+	maxMembers = 64
 )
 
 // The members of a submission, and those that a later version will know.
@@ -58,17 +62,26 @@ func memberError(pointer, format string, args ...any) error {
 	return &MemberError{Pointer: pointer, Message: fmt.Sprintf(format, args...)}
 }
 
+// pointerTo returns the JSON pointer of a member (RFC 6901); a name of a kilobyte would say nothing more.
+func pointerTo(parent, name string) string {
+	return parent + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(clip(name))
+}
+
 // ParseSubmission reads a submission object and reports every fault at once, each a *MemberError. The ID may be
 // absent: see TaskID.
 func ParseSubmission(data []byte) (*Submission, error) {
-	members, err := objectMembers(data)
+	members, err := objectMembers("", data)
 	if err != nil {
 		return nil, err
 	}
 	s := &Submission{}
 	var faults []error
 	for _, m := range members {
-		if err := s.read(m); err != nil {
+		switch err := s.read(m).(type) {
+		case nil:
+		case interface{ Unwrap() []error }: // several of one member
+			faults = append(faults, err.Unwrap()...)
+		default:
 			faults = append(faults, err)
 		}
 	}
@@ -95,46 +108,49 @@ func hasMember(list []member, name string) bool {
 	return false
 }
 
-// objectMembers returns the members of a JSON object in their order. It refuses duplicates, since readers disagree
-// about which one counts.
-func objectMembers(data []byte) ([]member, error) {
+// objectMembers returns the members of the JSON object at that pointer, in their order. It refuses duplicates, since
+// readers disagree about which one counts.
+func objectMembers(at string, data []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	t, err := d.Token()
 	if err != nil || t != json.Delim('{') {
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, memberError("", "is not JSON: %s", err)
+			return nil, memberError(at, "is not JSON: %s", err)
 		}
-		return nil, memberError("", "is not a JSON object such as {\"workflow\":\"...\",\"input\":{...}}")
+		return nil, memberError(at, "is not a JSON object such as {\"workflow\":\"...\",\"input\":{...}}")
 	}
 	var list []member
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return nil, memberError("", "is not JSON: %s", err)
+			return nil, memberError(at, "is not JSON: %s", err)
 		}
 		m := member{name: t.(string)}
-		if hasMember(list, m.name) {
-			return nil, memberError("/"+m.name, "stands there twice")
+		switch {
+		case hasMember(list, m.name):
+			return nil, memberError(pointerTo(at, m.name), "stands there twice")
+		case len(list) == maxMembers:
+			return nil, memberError(at, "has more than %d members", maxMembers)
 		}
 		if err := d.Decode(&m.value); err != nil {
-			return nil, memberError("/"+m.name, "is not JSON: %s", err)
+			return nil, memberError(pointerTo(at, m.name), "is not JSON: %s", err)
 		}
 		list = append(list, m)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, memberError("", "is not JSON: %s", err)
+		return nil, memberError(at, "is not JSON: %s", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, memberError("", "has something behind the object")
+		return nil, memberError(at, "has something behind the object")
 	}
 	if !utf8.Valid(data) {
-		return nil, memberError("", "is not UTF-8")
+		return nil, memberError(at, "is not UTF-8")
 	}
 	return list, nil
 }
 
 func (s *Submission) read(m member) error {
-	at := "/" + m.name
+	at := pointerTo("", m.name)
 	switch m.name {
 	case "id":
 		if err := json.Unmarshal(m.value, &s.ID); err != nil || s.ID == "" {
@@ -152,14 +168,11 @@ func (s *Submission) read(m member) error {
 	case "input":
 		raw, err := Compact(m.value)
 		if err != nil {
-			return memberError(at, "is not JSON: %s", err)
-		}
-		if depth(raw) > MaxNestingLevels {
-			return memberError(at, "is nested more than %d levels deep", MaxNestingLevels)
+			return memberError(at, "is %s", err)
 		}
 		s.Input = raw
 	case "priority":
-		if err := json.Unmarshal(m.value, &s.Priority); err != nil || s.Priority < -MaxPriority || s.Priority > MaxPriority {
+		if err := json.Unmarshal(m.value, &s.Priority); err != nil || isNull(m.value) || s.Priority < -MaxPriority || s.Priority > MaxPriority {
 			return memberError(at, "is not a whole number from %d to %d", -MaxPriority, MaxPriority)
 		}
 	case "labels":
@@ -173,33 +186,49 @@ func (s *Submission) read(m member) error {
 		if laterMembers[m.name] {
 			return memberError(at, "is known, but not supported by this version")
 		}
-		return memberError(at, "is not a member of a submission; %s", Suggest(m.name, submissionMembers))
+		return memberError(at, "is not a member of a submission; %s", Suggest(clip(m.name), submissionMembers))
 	}
 	return nil
 }
 
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
+
+// readLabels reports the faults in the order in which they stand there: not in that of a map, since a rejection is a
+// fact and a fact is decided alike by everybody (INV4).
 func (s *Submission) readLabels(raw json.RawMessage) error {
-	if err := json.Unmarshal(raw, &s.Labels); err != nil || s.Labels == nil {
-		return memberError("/labels", "is not an object of texts such as {\"region\":\"north\"}")
+	const at = "/labels"
+	if len(raw) == 0 || raw[0] != '{' {
+		return memberError(at, "is not an object of texts such as {\"region\":\"north\"}")
 	}
-	if len(s.Labels) > MaxLabels {
-		return memberError("/labels", "has %d members; %d are allowed", len(s.Labels), MaxLabels)
+	members, err := objectMembers(at, raw)
+	if err != nil {
+		return err
 	}
-	for k, v := range s.Labels {
-		if k == "" || len(k) > MaxLabelKey || strings.ContainsAny(k, ":\x00") || len(v) > MaxLabelValue {
-			return memberError("/labels/"+k, "a key has 1 to %d bytes without a colon, a value up to %d", MaxLabelKey, MaxLabelValue)
+	if len(members) > MaxLabels {
+		return memberError(at, "has %d members; %d are allowed", len(members), MaxLabels)
+	}
+	s.Labels = make(map[string]string, len(members))
+	var faults []error
+	for _, m := range members {
+		var v string
+		switch err := json.Unmarshal(m.value, &v); {
+		case err != nil || isNull(m.value):
+			faults = append(faults, memberError(pointerTo(at, m.name), "is not a text"))
+		case m.name == "" || len(m.name) > MaxLabelKey || strings.ContainsAny(m.name, ":\x00") || len(v) > MaxLabelValue:
+			faults = append(faults, memberError(pointerTo(at, m.name), "a key has 1 to %d bytes without a colon, a value up to %d", MaxLabelKey, MaxLabelValue))
 		}
+		s.Labels[m.name] = v
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 func (s *Submission) checkDeadline() error {
-	if _, err := ParseInstant(s.Deadline); err == nil {
+	if i, err := ParseInstant(s.Deadline); err == nil && i > 0 { // zero would say that there is none
 		return nil
 	}
 	d, err := ParseDuration(s.Deadline)
 	if err != nil || d <= 0 {
-		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", s.Deadline)
+		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", clip(s.Deadline))
 	}
 	return nil
 }

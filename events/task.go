@@ -82,6 +82,8 @@ type Task struct {
 	Steps []*Step `json:"steps,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`
+	// Last is the position of the task's latest fact: the cause of what follows from its state.
+	Last Position `json:"last,omitzero"`
 
 	hash Hash  // of the last encoding that State.Sum counts; zero if none.
 	keys *Keys // of the last flushed row; nil if none.
@@ -179,6 +181,11 @@ func (t *Task) Irrevocable() bool {
 		}
 	}
 	return false
+}
+
+// undoing says whether the task is on its way back, which a parking only interrupts.
+func (t *Task) undoing() bool {
+	return t.State == Undoing || (t.State == Parked && t.ParkedFrom == Undoing)
 }
 
 // CompleteBy returns the earliest complete-by time of the running attempts.

@@ -32,7 +32,7 @@ func (t *Task) Timers() []Timer {
 		if s.State == StepRunning {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
-		if s.State == StepWaiting && t.State == Processing {
+		if s.State == StepWaiting && (t.State == Processing || t.State == Pending) {
 			list = append(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepRunning {
@@ -44,7 +44,7 @@ func (t *Task) Timers() []Timer {
 	if t.State == Undoing && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
 	}
-	if t.Deadline != 0 && !t.DeadlinePassed && (t.State == Pending || t.State == Processing || t.State == Parked) {
+	if t.Deadline != 0 && !t.DeadlinePassed && !t.undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})
 	}
 	return list

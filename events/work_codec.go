@@ -88,3 +88,8 @@ func decode(r *Record, kind string, v any) (Envelope, error) {
 	}
 	return e, nil
 }
+
+// EncodeAlert returns the record of an alert about a task, or about the partition where task is empty.
+func EncodeAlert(alert any, task string, s Subject) (Record, error) {
+	return encode(alert, task, envelope(s, TypeAlert, task))
+}

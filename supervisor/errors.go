@@ -1,0 +1,14 @@
+package supervisor
+
+import "errors"
+
+var (
+	// ErrInputLost is returned when the last input that the log passed is not where it was: the input topic lost
+	// records or was filled anew. The partition stops, since going on could skip acknowledged submissions.
+	ErrInputLost = errors.New("the input topic no longer holds the record that was judged last")
+	// ErrFold is returned when the log cannot be folded: a record of an unknown kind, or a state that differs from
+	// its recorded hash.
+	ErrFold = errors.New("the log of the partition cannot be folded")
+	// ErrBusy is returned by a shell that is closed while it is asked something.
+	ErrClosed = errors.New("the shell is closed")
+)

@@ -1,0 +1,204 @@
+package supervisor
+
+import (
+	"github.com/sagalog/sagalog/events"
+)
+
+// unplannedBatch bounds the tasks planned at once after a take-over, so that inputs do not wait for all of them.
+const unplannedBatch = 200
+
+// fill decides the facts of a batch: what the partition itself needs, then reports, then submissions (a share of each
+// batch is theirs, so that neither starves), then timers and starts. It returns false when the epoch is over.
+func (o *Owner) fill(b *batch) bool {
+	o.queue.limit = o.cfg.Queue
+	gen := o.gen
+	steps := []func(*batch) bool{
+		o.adopt, o.failEffects,
+		func(b *batch) bool { return o.judgeGuarded(b, events.Reports, o.cfg.BatchFacts*2/3) },
+		func(b *batch) bool { return o.judgeGuarded(b, events.Submissions, o.cfg.BatchFacts) },
+		func(b *batch) bool { return o.judgeGuarded(b, events.Reports, o.cfg.BatchFacts) },
+		o.planUnplanned, o.fireGuarded, o.admit, o.rest,
+	}
+	for _, step := range steps {
+		if !step(b) || o.gen != gen {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt writes the settings of this owner where they differ, and the hash of the state each so many facts.
+func (o *Owner) adopt(b *batch) bool {
+	p := &o.state.Partition
+	if p.Settings != o.cfg.Settings && !o.mustEmit(b, &events.Fact{Body: &events.SettingsAdopted{Settings: o.cfg.Settings}, Cause: o.lastCause()}) {
+		return false
+	}
+	if n := o.cfg.Settings.HashEvery; n > 0 && p.SinceHash >= n {
+		h, err := o.state.Hash()
+		if err != nil {
+			o.stop(err)
+			return false
+		}
+		return o.mustEmit(b, &events.Fact{Body: &events.StateHash{Hash: h}, Cause: o.lastCause()})
+	}
+	return true
+}
+
+func (o *Owner) judgeGuarded(b *batch, in events.Input, facts int) bool {
+	var ok bool
+	err := func() (err error) {
+		defer guard(&err)
+		ok = o.judgeInputs(b, in, facts)
+		return nil
+	}()
+	if err != nil {
+		o.setAside(o.judging.cause, "", err)
+		return false
+	}
+	return ok
+}
+
+func (o *Owner) fireGuarded(b *batch) bool {
+	var ok bool
+	err := func() (err error) {
+		defer guard(&err)
+		ok = o.fireTimers(b)
+		return nil
+	}()
+	if err != nil {
+		o.setAside("", o.judging.task, err)
+		return false
+	}
+	return ok
+}
+
+// failEffects writes down the effects that the broker refused for good.
+func (o *Owner) failEffects(b *batch) bool {
+	if !o.box.failed {
+		return true
+	}
+	o.box.failed = false
+	for _, e := range o.box.entries {
+		for _, x := range e.effects {
+			if x.failed == "" || x.done || e.failing {
+				continue
+			}
+			e.failing = true
+			if err := o.failEffect(b, e, x); err != nil {
+				o.setAside("", e.fact.Task, err)
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (o *Owner) failEffect(b *batch, e *entry, x *effect) error {
+	body := &events.EffectFailed{Of: e.at, Kind: x.kind, Error: clip(x.failed, maxDetail)}
+	task := ""
+	switch x.kind {
+	case events.EffectForward:
+		body.Input = e.fact.Cause
+	case events.EffectWork:
+		task = e.fact.Task
+		o.failWork(e.fact, body)
+	}
+	if err := o.emit(b, &events.Fact{Task: task, Body: body, Cause: events.CauseFact(e.at)}, nil); err != nil {
+		return err
+	}
+	if task != "" {
+		return o.follow(b, task)
+	}
+	return nil
+}
+
+// failWork makes the refused work request a failed attempt, if the attempt still runs. It had no effect: no agent saw
+// it.
+func (o *Owner) failWork(f *events.Fact, body *events.EffectFailed) {
+	t, err := o.state.Task(f.Task)
+	if err != nil || t == nil {
+		return
+	}
+	fault := events.Error{Class: events.ClassDispatch, Message: body.Error}
+	failure := Failure{Task: t, Error: fault, Effect: events.EffectNone, Now: max(o.now, o.state.Partition.Time)}
+	switch w := f.Body.(type) {
+	case *events.StepStarted:
+		if t.Running(w.Step, events.Do, w.Attempt) {
+			failure.Path, failure.Operation, failure.Policy = w.Step, events.Do, o.sched.Policy(t, w.Step, events.Do)
+			body.Failed = &events.StepFailed{Step: w.Step, Attempt: w.Attempt, Error: fault, Effect: events.EffectNone, Verdict: Decide(failure)}
+		}
+	case *events.UndoStarted:
+		if t.Running(w.Step, events.Undo, w.Attempt) {
+			failure.Path, failure.Operation, failure.Policy = w.Step, events.Undo, o.sched.Policy(t, w.Step, events.Undo)
+			body.UndoFailed = &events.UndoFailed{Step: w.Step, Attempt: w.Attempt, Error: fault, Verdict: Decide(failure)}
+		}
+	}
+}
+
+// planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups.
+func (o *Owner) planUnplanned(b *batch) bool {
+	for id := range o.poisonTask {
+		if err := o.planOne(b, id); err != nil {
+			o.stop(err) // parking it asks for nothing that could fail
+			return false
+		}
+		delete(o.poisonTask, id)
+	}
+	if !o.unplanned || len(o.pipe.flying) > 0 {
+		return true
+	}
+	ids, err := o.store.Unplanned(unplannedBatch)
+	if err != nil {
+		o.stop(err)
+		return false
+	}
+	o.unplanned = len(ids) > 0
+	for _, id := range ids {
+		if err := o.planOne(b, id); err != nil {
+			o.setAside("", id, err)
+			return false
+		}
+	}
+	if len(ids) > 0 && len(b.facts) == 0 {
+		// Only the rows change: they need a fact to travel with.
+		return o.passInputs(b)
+	}
+	return true
+}
+
+func (o *Owner) planOne(b *batch, id string) (err error) {
+	defer guard(&err)
+	t, err := o.state.Task(id)
+	if err != nil || t == nil {
+		return err
+	}
+	o.cache.note(id)
+	o.state.Touch(id)
+	if why, bad := o.poisonTask[id]; bad {
+		if t.State == events.Parked || t.State.Ended() {
+			return nil
+		}
+		return o.parkFor(b, t, "internal: "+why)
+	}
+	return o.follow(b, id)
+}
+
+// rest writes what an idle partition still owes: the passed inputs, so that the token of a duplicate arrives, and the
+// settled position of effects. It never answers itself: it has no effect.
+func (o *Owner) rest(b *batch) bool {
+	if len(b.facts) > 0 {
+		o.box.quietSince = o.now
+		return true
+	}
+	for _, q := range o.in {
+		if len(q.items) > 0 {
+			return true
+		}
+	}
+	settled := o.settled()
+	owed := o.state.Partition.Settled.Before(o.box.lastDone) && !settled.Before(o.box.lastDone)
+	if o.unpassed() || (owed && o.now.Sub(o.box.quietSince) >= settleAfter) {
+		return o.passInputs(b)
+	}
+	return true
+}

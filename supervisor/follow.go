@@ -1,0 +1,198 @@
+package supervisor
+
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// followUps bounds the rounds of planning after one fact: each round ends a step or the task, so a workflow of the
+// largest size needs no more.
+const followUps = 2100
+
+// follow plans what follows from the task's state until the plan is quiet (INV5), and queues the attempts that may
+// start. It plans from the state and not from the input that changed it, so that a new owner finds the same
+// (reading/traces.md, i1).
+func (o *Owner) follow(b *batch, id string) (err error) {
+	o.judging.task = id
+	for range followUps {
+		t, err := o.state.Task(id)
+		if err != nil || t == nil || t.State.Ended() {
+			return err
+		}
+		if err := o.prepare(t); err != nil {
+			return o.parkFor(b, t, err.Error())
+		}
+		plan, err := o.sched.Plan(t)
+		if err != nil {
+			return err
+		}
+		if plan.Quiet() {
+			o.queue.push(plan.Ready, o.now)
+			return nil
+		}
+		if err := o.emitPlan(b, t, plan); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the plan of task %q does not come to rest", id)
+}
+
+// prepare makes the task's definition known to the scheduler, from the partition's own state.
+func (o *Owner) prepare(t *events.Task) error {
+	d := o.state.Definition(t.Definition)
+	if d == nil {
+		return fmt.Errorf("definition %s was never adopted", t.Definition)
+	}
+	return o.sched.Prepare(d.Hash, d.Body)
+}
+
+func (o *Owner) emitPlan(b *batch, t *events.Task, plan events.Plan) error {
+	for _, body := range plan.Facts {
+		if p, ok := body.(*events.TaskProcessed); ok && len(p.Output) > o.cfg.Settings.PayloadBytes {
+			body = &events.TaskParked{Reason: fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(p.Output), o.cfg.Settings.PayloadBytes)}
+		}
+		if err := o.emit(b, &events.Fact{Task: t.ID, Body: body, Cause: events.CauseFact(t.Last)}, nil); err != nil {
+			return err
+		}
+	}
+	for _, x := range plan.Broken {
+		if t.State.Ended() || t.State == events.Undoing {
+			return nil // an earlier one of these turned the task
+		}
+		if err := o.emit(b, o.notStarted(t, x.Path, x.Operation, x.Error), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notStarted is the failure of an attempt before any work was sent.
+func (o *Owner) notStarted(t *events.Task, path string, op events.Operation, e events.Error) *events.Fact {
+	e.Message = clip(e.Message, maxDetail)
+	v := Decide(Failure{
+		Task: t, Path: path, Operation: op, Error: e, Effect: events.EffectNone,
+		Policy: o.sched.Policy(t, path, op), Now: max(o.now, o.state.Partition.Time),
+	})
+	f := &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last)}
+	if op == events.Undo {
+		f.Body = &events.UndoFailed{Step: path, Error: e, Verdict: v}
+	} else {
+		f.Body = &events.StepFailed{Step: path, Error: e, Effect: events.EffectNone, Verdict: v}
+	}
+	return f
+}
+
+// parkFor parks a task that cannot be planned, unless it is parked.
+func (o *Owner) parkFor(b *batch, t *events.Task, reason string) error {
+	if t.State == events.Parked || t.State.Ended() {
+		return nil
+	}
+	return o.emit(b, &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: clip(reason, maxDetail)}}, nil)
+}
+
+// start begins an attempt that was admitted, if it is still due.
+func (o *Owner) start(b *batch, r events.Ready) error {
+	t, err := o.state.Task(r.Task)
+	if err != nil || t == nil || t.State.Ended() {
+		return err
+	}
+	o.judging = judging{task: r.Task}
+	o.cache.note(r.Task)
+	if err := o.prepare(t); err != nil {
+		return o.parkFor(b, t, err.Error())
+	}
+	if due, err := o.stillReady(t, r); err != nil || !due {
+		return err
+	}
+	if t.Facts >= o.cfg.Settings.TaskFacts {
+		return o.parkFor(b, t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
+	}
+	s, err := o.sched.Start(t, r.Path, r.Operation)
+	if err != nil {
+		return o.cannotStart(b, t, r, events.Error{Class: events.ClassExpression, Message: err.Error()})
+	}
+	if n := len(s.Input); n > o.cfg.Settings.PayloadBytes {
+		return o.cannotStart(b, t, r, events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, o.cfg.Settings.PayloadBytes)})
+	}
+	return o.emit(b, o.started(t, r, s), nil)
+}
+
+func (o *Owner) cannotStart(b *batch, t *events.Task, r events.Ready, e events.Error) error {
+	if err := o.emit(b, o.notStarted(t, r.Path, r.Operation, e), nil); err != nil {
+		return err
+	}
+	return o.follow(b, t.ID)
+}
+
+func (o *Owner) stillReady(t *events.Task, r events.Ready) (bool, error) {
+	plan, err := o.sched.Plan(t)
+	if err != nil {
+		return false, err
+	}
+	for _, x := range plan.Ready {
+		if plan.Quiet() && x.Path == r.Path && x.Operation == r.Operation && x.NotBefore <= o.now {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (o *Owner) started(t *events.Task, r events.Ready, s events.Start) *events.Fact {
+	now := max(o.now, o.state.Partition.Time)
+	f := &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last)}
+	at := t.Step(r.Path)
+	if r.Operation == events.Undo {
+		attempt := 1
+		if at.Undo != nil {
+			attempt = at.Undo.Attempt + 1
+		}
+		f.Body = &events.UndoStarted{Step: r.Path, Agent: r.Agent, Attempt: attempt, CompleteBy: now.Add(s.CompleteBy.Std()), ReadyAt: r.NotBefore, Input: s.Input, Output: s.Output}
+	} else {
+		attempt := 1
+		if at != nil {
+			attempt = at.Attempt + 1
+		}
+		f.Body = &events.StepStarted{
+			Step: r.Path, Agent: r.Agent, Attempt: attempt, CompleteBy: now.Add(s.CompleteBy.Std()), ReadyAt: r.NotBefore,
+			Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
+		}
+	}
+	if r.NotBefore != 0 {
+		f.Cause = events.CauseTimer(t.ID, t.Run, r.Path, attemptOf(f.Body), events.TimerRetry)
+	}
+	return f
+}
+
+func attemptOf(b events.Body) int {
+	switch b := b.(type) {
+	case *events.StepStarted:
+		return b.Attempt
+	case *events.UndoStarted:
+		return b.Attempt
+	}
+	return 0
+}
+
+// agenda tells the store when the owner must look at a task next, and which of its steps wait for a place.
+func (o *Owner) agenda(t *events.Task) (due events.Instant, ready []events.ReadyKey) {
+	for _, m := range t.Timers() {
+		waits := m.Kind == events.TimerRetry || m.Kind == events.TimerQuiet
+		if waits && m.Due <= o.now {
+			continue // it is due: the step stands in the queue
+		}
+		if due == 0 || m.Due < due {
+			due = m.Due
+		}
+	}
+	plan, err := o.sched.Plan(t)
+	if err != nil {
+		return due, nil
+	}
+	for _, r := range plan.Ready {
+		if r.NotBefore <= o.now {
+			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
+		}
+	}
+	return due, ready
+}

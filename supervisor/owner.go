@@ -1,0 +1,257 @@
+package supervisor
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// phase is where an owner is in the diagram of doc.go. It lives in memory only.
+type phase int
+
+const (
+	phaseIdle phase = iota
+	phaseLoading
+	phaseClaiming
+	phaseResuming
+	phaseOwning
+	phaseStopped
+)
+
+// Owner is the pure owner of one partition. Its methods are called by one goroutine. After each call the caller takes
+// Actions and carries them out in order, before it calls the next method.
+type Owner struct {
+	cfg   Config
+	sched Scheduler
+	store Store
+
+	phase    phase
+	assigned bool
+	// gen counts the generations: everything asked for in an older one is void.
+	gen   uint64
+	now   events.Instant
+	state *events.State
+	out   []Action
+	// stats are what metrics show; nothing is decided by them.
+	stats Stats
+
+	load  loading
+	log   tail
+	in    map[events.Input]*inputQueue
+	pipe  pipeline
+	box   outbox
+	queue queue
+	times clockwork
+	defs  definitions
+
+	// running counts the running attempts of each agent in this partition.
+	running map[string]int
+	// windows are the places of each agent in this partition, where they are published.
+	windows map[string]int
+	// suspended holds back deciding while the clock is not to be trusted.
+	suspended bool
+	// unplanned says that the store may hold live tasks that nobody planned yet.
+	unplanned bool
+	// poison holds causes that made deciding panic: they are rejected unseen (DESIGN 4).
+	poison map[events.Cause]string
+	// poisonTask likewise, for what follows from a task's state.
+	poisonTask map[string]string
+	judging    judging
+
+	cache cache
+	// position survives the epochs, and is used only where RuleResume is off.
+	position map[events.Input]int64
+}
+
+// judging is what is being decided, for the case that it panics.
+type judging struct {
+	cause events.Cause
+	task  string
+}
+
+// Stats count what an owner did, since it was made.
+type Stats struct {
+	Facts, Void, Passed, Epochs, Resent uint64
+	Timeouts                            uint64
+}
+
+// NewOwner returns an owner that is not assigned.
+func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Owner{
+		cfg: cfg, sched: s, store: store,
+		poison: map[events.Cause]string{}, poisonTask: map[string]string{}, windows: map[string]int{},
+		position: map[events.Input]int64{},
+	}, nil
+}
+
+// Actions returns what is to be done, in order, and forgets it.
+func (o *Owner) Actions() []Action {
+	out := o.out
+	o.out = nil
+	return out
+}
+
+func (o *Owner) do(a Action) { o.out = append(o.out, a) }
+
+// Assign makes the owner a candidate: it loads the log and claims the partition.
+func (o *Owner) Assign(now events.Instant) {
+	o.enter(now)
+	if o.assigned || o.phase == phaseStopped {
+		return
+	}
+	o.assigned = true
+	o.reload(0)
+}
+
+// Revoke gives the partition up. Facts in flight may still land; they are valid until somebody else claims.
+func (o *Owner) Revoke(now events.Instant) {
+	o.enter(now)
+	o.assigned = false
+	if o.phase != phaseStopped {
+		o.forget()
+		o.phase = phaseIdle
+	}
+}
+
+// Owning says whether the owner decides in an epoch of its own.
+func (o *Owner) Owning() bool { return o.phase == phaseOwning }
+
+// Assigned says whether the owner is a candidate or better.
+func (o *Owner) Assigned() bool { return o.assigned }
+
+// Epoch returns the current epoch of the partition as far as it is folded.
+func (o *Owner) Epoch() events.Epoch {
+	if o.state == nil {
+		return events.Epoch{}
+	}
+	return o.state.Partition.Epoch
+}
+
+// Generation returns the current generation.
+func (o *Owner) Generation() uint64 { return o.gen }
+
+// Stats returns the counters.
+func (o *Owner) Stats() Stats { return o.stats }
+
+// SetWindows gives the places of each agent in this partition, as published by its instances.
+func (o *Owner) SetWindows(now events.Instant, windows map[string]int) {
+	o.enter(now)
+	o.windows = windows
+	o.decide()
+}
+
+// Suspend holds back deciding, or lets it go on: the shell suspects its clock.
+func (o *Owner) Suspend(now events.Instant, suspended bool) {
+	o.suspended = suspended
+	if !suspended {
+		o.enter(now)
+		o.decide()
+	}
+}
+
+// Tick lets time pass.
+func (o *Owner) Tick(now events.Instant) {
+	if o.suspended {
+		return
+	}
+	o.enter(now)
+	switch o.phase {
+	case phaseLoading, phaseClaiming:
+		o.tickClaim()
+	case phaseResuming, phaseOwning:
+		if o.tickEpoch() {
+			o.tickTimers()
+			o.retryEffects()
+			o.decide()
+		}
+	}
+}
+
+// enter is the beginning of every method that moves the owner.
+func (o *Owner) enter(now events.Instant) {
+	o.now = max(o.now, now)
+	o.evict()
+}
+
+// current says whether an answer is of this generation.
+func (o *Owner) current(gen uint64) bool {
+	return gen == o.gen && o.assigned && o.phase != phaseStopped
+}
+
+// forget drops everything that is not committed.
+func (o *Owner) forget() {
+	if o.gen > 0 {
+		o.do(Release{o.gen})
+	}
+	o.gen++
+	o.state = nil
+	o.load, o.log, o.pipe, o.box, o.times, o.defs = loading{}, tail{}, pipeline{seq: o.pipe.seq}, outbox{}, clockwork{}, definitions{}
+	o.in, o.queue, o.running, o.cache = nil, queue{}, nil, cache{}
+	o.unplanned = false
+}
+
+// stop ends the ownership with an error that an operator must see.
+func (o *Owner) stop(err error) {
+	o.forget()
+	o.phase = phaseStopped
+	o.do(Stop{fmt.Errorf("partition %d: %w", o.cfg.Partition, err)})
+}
+
+// endEpoch discards what was decided ahead of the log, folds what the log holds and claims anew. Going back to the
+// committed state within the same epoch would be wrong: what is in flight may still land (reading/traces.md, g2).
+func (o *Owner) endEpoch() {
+	o.reload(o.pause())
+}
+
+func (o *Owner) reload(pause time.Duration) {
+	o.forget()
+	snap, err := o.store.Snapshot()
+	if err == nil {
+		o.state, err = events.OpenState(o.cfg.Partition, snap, o.store.Load)
+	}
+	if err != nil {
+		o.stop(err)
+		return
+	}
+	o.state.SetLax(events.Lax{AnyClaim: o.cfg.Off.off(RuleClaimPrev), AnySequence: o.cfg.Off.off(RuleSequence)})
+	o.phase = phaseLoading
+	o.load.retryAt = o.now.Add(pause)
+	o.log.next = o.state.Next
+	o.do(Load{o.gen, o.state.Next})
+}
+
+// pause returns a random time up to RetryPause, so that two candidates do not meet again and again.
+func (o *Owner) pause() time.Duration {
+	b := o.cfg.Entropy()
+	return o.cfg.RetryPause * time.Duration(int(b[0])+1) / 256
+}
+
+func (o *Owner) freshID() string {
+	b := o.cfg.Entropy()
+	return hex.EncodeToString(b[:])
+}
+
+// Status is what the API shows of a partition while it is held here.
+type Status struct {
+	Phase    string
+	Epoch    events.Epoch
+	InMemory int
+	InFlight int
+	Unsent   int
+}
+
+// Status returns the owner's state for people.
+func (o *Owner) Status() Status {
+	names := [...]string{"idle", "loading", "claiming", "resuming", "owning", "stopped"}
+	s := Status{Phase: names[o.phase], Epoch: o.Epoch(), InFlight: len(o.pipe.flying), Unsent: len(o.box.entries)}
+	if o.state != nil {
+		s.InMemory = o.state.InMemory()
+	}
+	return s
+}

@@ -1,0 +1,157 @@
+package supervisor
+
+import (
+	"container/heap"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// queue holds the attempts that may start, by agent: the head of each agent's queue in memory, the rest in the store.
+// What stands in it is checked again before it starts, so a stale entry costs only its place.
+type queue struct {
+	agents map[string]*agentQueue
+	limit  int
+}
+
+type agentQueue struct {
+	heap readyHeap
+	have map[readyID]bool
+	// spilled says that the store holds rows that the heap does not.
+	spilled bool
+}
+
+type readyID struct {
+	task, path string
+	op         events.Operation
+}
+
+func idOf(r events.Ready) readyID { return readyID{r.Task, r.Path, r.Operation} }
+
+// readyHeap has the attempt that starts first on top.
+type readyHeap []events.Ready
+
+func (h readyHeap) Len() int           { return len(h) }
+func (h readyHeap) Less(i, j int) bool { return h[i].Before(h[j]) }
+func (h readyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *readyHeap) Push(x any)        { *h = append(*h, x.(events.Ready)) }
+func (h *readyHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+// open begins with what the store holds.
+func (q *queue) open(s Store) error {
+	q.agents = map[string]*agentQueue{}
+	agents, err := s.Queues()
+	for _, a := range agents {
+		q.agent(a).spilled = true
+	}
+	return err
+}
+
+func (q *queue) agent(name string) *agentQueue {
+	a := q.agents[name]
+	if a == nil {
+		a = &agentQueue{have: map[readyID]bool{}}
+		if q.agents == nil {
+			q.agents = map[string]*agentQueue{}
+		}
+		q.agents[name] = a
+	}
+	return a
+}
+
+// push queues attempts that may start now. What does not fit waits in the store, whose row is written with the same
+// batch. Attempts of a later time are the timers' business.
+func (q *queue) push(ready []events.Ready, now events.Instant) {
+	for _, r := range ready {
+		if r.NotBefore > now {
+			continue
+		}
+		a := q.agent(r.Agent)
+		id := idOf(r)
+		switch {
+		case a.have[id]:
+		case len(a.heap) >= q.limit, a.spilled && r.Operation == events.Do:
+			a.spilled = true // the store has older ones: it must not overtake them
+		default:
+			a.have[id] = true
+			heap.Push(&a.heap, r)
+		}
+	}
+}
+
+// refill reads the head of an agent's queue from the store when memory holds none of it. Rows of attempts that have
+// started since stay in the store until their batch is committed; complete is false while there are such batches.
+func (q *queue) refill(s Store, name string, complete bool) error {
+	a := q.agent(name)
+	if len(a.heap) > 0 || !a.spilled {
+		return nil
+	}
+	rows, err := s.Ready(name, q.limit)
+	if err != nil {
+		return err
+	}
+	a.spilled = len(rows) >= q.limit || !complete
+	for _, r := range rows {
+		if id := idOf(r); !a.have[id] {
+			a.have[id] = true
+			heap.Push(&a.heap, r)
+		}
+	}
+	return nil
+}
+
+// take removes up to n attempts from the head of an agent's queue.
+func (q *queue) take(name string, n int) []events.Ready {
+	a := q.agent(name)
+	var list []events.Ready
+	for len(list) < n && len(a.heap) > 0 {
+		r := heap.Pop(&a.heap).(events.Ready)
+		delete(a.have, idOf(r))
+		list = append(list, r)
+	}
+	return list
+}
+
+// room returns the free places of an agent's window in this partition.
+func (o *Owner) room(agent string) int {
+	window, ok := o.windows[agent]
+	if !ok {
+		window = o.cfg.Window
+	}
+	return max(window, 1) - o.running[agent]
+}
+
+// admit starts attempts from the queues as the windows allow.
+func (o *Owner) admit(b *batch) bool {
+	o.queue.limit = o.cfg.Queue
+	for name := range o.queue.agents {
+		// Once: until the batches in flight are committed, the store would give the same rows again.
+		if err := o.queue.refill(o.store, name, len(o.pipe.flying) == 0 && len(b.facts) == 0); err != nil {
+			o.stop(err)
+			return false
+		}
+		for room := o.room(name); room > 0 && !o.full(b); room = o.room(name) {
+			ready := o.queue.take(name, min(room, o.cfg.BatchFacts-len(b.facts)))
+			if len(ready) == 0 {
+				break
+			}
+			rooms := map[string]int{name: room}
+			for _, r := range o.sched.Admit(ready, rooms, o.now) {
+				if err := o.guardedStart(b, r); err != nil {
+					o.setAside("", r.Task, err)
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (o *Owner) guardedStart(b *batch, r events.Ready) (err error) {
+	defer guard(&err)
+	return o.start(b, r)
+}

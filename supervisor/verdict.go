@@ -1,0 +1,118 @@
+package supervisor
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Failure is a failed attempt to be judged.
+type Failure struct {
+	Task      *events.Task
+	Path      string
+	Operation events.Operation
+	Error     events.Error
+	// Effect is what the attempt may have changed; it counts for the pivot.
+	Effect     events.Effect
+	RetryAfter time.Duration
+	Policy     events.Policy
+	Now        events.Instant
+}
+
+// Decide judges a failure by the policy alone, without knowing the business (MISSION D2): another attempt after a
+// backoff, the attempts anew after a wait, undoing, or an operator. It is pure.
+func Decide(f Failure) events.Verdict {
+	if f.Operation == events.Undo {
+		return decideUndo(f)
+	}
+	switch f.Task.State {
+	case events.Undoing:
+		return events.Verdict{Action: events.ActionUndo, Reason: "the task is being undone"}
+	case events.Parked:
+		return events.Verdict{Action: events.ActionPark, Reason: "the task is parked"}
+	}
+	var tries, coolDowns int
+	if s := f.Task.Step(f.Path); s != nil {
+		tries, coolDowns = s.Tries, s.CoolDowns
+	}
+	if permanent(f.Error.Class) {
+		return final(f, "no retry can mend it: "+f.Error.Message)
+	}
+	if tries < f.Policy.Attempts {
+		at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, tries), f.RetryAfter))
+		return events.Verdict{Action: events.ActionRetry, At: at, Reason: fmt.Sprintf("attempt %d of %d failed: %s", tries, f.Policy.Attempts, f.Error.Message)}
+	}
+	if coolDowns < f.Policy.CoolDownTimes {
+		at := f.Now.Add(max(f.Policy.CoolDown.Std(), f.RetryAfter))
+		return events.Verdict{Action: events.ActionCoolDown, At: at, Reason: fmt.Sprintf("%d attempts failed; cool-down %d of %d: %s", tries, coolDowns+1, f.Policy.CoolDownTimes, f.Error.Message)}
+	}
+	return final(f, fmt.Sprintf("%d attempts failed: %s", tries, f.Error.Message))
+}
+
+func permanent(c events.Class) bool {
+	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
+}
+
+// final undoes where the policy says so and the point of no return is not passed, and parks otherwise.
+func final(f Failure, reason string) events.Verdict {
+	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
+	if f.Policy.Then == events.ActionUndo && !irrevocableAfter(f) {
+		return events.Verdict{Action: events.ActionUndo, Reason: reason}
+	}
+	return events.Verdict{Action: events.ActionPark, Reason: reason}
+}
+
+// irrevocableAfter says whether the task may be past its pivot once this failure is folded. A pivot whose every
+// attempt had no effect did not happen; one of unknown outcome is never undone (DESIGN 5).
+func irrevocableAfter(f Failure) bool {
+	if f.Task.PivotPassed {
+		return true
+	}
+	for _, s := range f.Task.Steps {
+		if !s.Pivot {
+			continue
+		}
+		if s.Touched || (s.Path == f.Path && f.Effect != events.EffectNone) {
+			return true
+		}
+		if s.Path != f.Path && s.State == events.StepRunning {
+			return true
+		}
+	}
+	return false
+}
+
+func decideUndo(f Failure) events.Verdict {
+	tries := 0
+	if s := f.Task.Step(f.Path); s != nil && s.Undo != nil {
+		tries = s.Undo.Tries
+	}
+	if !permanent(f.Error.Class) && tries < f.Policy.Attempts {
+		at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, tries), f.RetryAfter))
+		return events.Verdict{Action: events.ActionRetry, At: at, Reason: fmt.Sprintf("undo attempt %d of %d failed: %s", tries, f.Policy.Attempts, f.Error.Message)}
+	}
+	return events.Verdict{Action: events.ActionPark, Reason: fmt.Sprintf("step %q cannot be undone: %s", f.Path, f.Error.Message)}
+}
+
+// Backoff returns how long to wait before the attempt that follows the given number of tries: backoff times
+// factor^(tries-1), at most max, spread by a quarter either way. The spread is a function of task, step and try, so
+// that the wait is the same wherever it is computed, and a thousand tasks that failed together do not come back
+// together.
+func Backoff(p events.Policy, task, path string, op events.Operation, tries int) time.Duration {
+	wait := float64(p.Backoff) * math.Pow(max(p.Factor, 1), float64(max(tries, 1)-1))
+	if p.Max > 0 {
+		wait = min(wait, float64(p.Max))
+	}
+	wait = min(wait, float64(24*time.Hour)) // without a maximum a factor would reach years
+	h := fnv.New64a()
+	for _, s := range []string{task, path, string(op), strconv.Itoa(tries)} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	spread := 0.75 + float64(h.Sum64()%1000)/2000
+	return time.Duration(wait * spread).Truncate(time.Millisecond)
+}
