@@ -19,6 +19,7 @@ const (
 	DeadHeaderPartition = DeadHeaderPrefix + "partition"
 	DeadHeaderOffset    = DeadHeaderPrefix + "offset"
 	DeadHeaderMessage   = DeadHeaderPrefix + "message"
+	DeadHeaderTime      = DeadHeaderPrefix + "time"
 	// DeadHeaderReason is one of the reasons of InputRejected.
 	DeadHeaderReason = DeadHeaderPrefix + "reason"
 )
@@ -133,6 +134,9 @@ func deadDocument(ref deadRef, r *events.Record) DeadLetterDocument {
 		ID: ref.String(), Reason: r.Header(DeadHeaderReason), Detail: r.Header(DeadHeaderMessage), Topic: r.Header(DeadHeaderTopic),
 		Time: r.Timestamp, Key: strings.ToValidUTF8(string(r.Key), "\uFFFD"),
 	}
+	if at, err := events.ParseInstant(r.Header(DeadHeaderTime)); err == nil {
+		d.Time = at
+	}
 	p, _ := strconv.ParseInt(r.Header(DeadHeaderPartition), 10, 32)
 	d.Partition = int32(p)
 	d.Offset, _ = strconv.ParseInt(r.Header(DeadHeaderOffset), 10, 64)
@@ -233,4 +237,3 @@ func restamp(headers []events.Header, definition string) []events.Header {
 	}
 	return append(list, events.Header{Key: events.HeaderDefinition, Value: []byte(definition)})
 }
-

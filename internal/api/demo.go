@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -62,10 +63,10 @@ func (s *Server) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	if !contains(s.cfg.Demo.Services(), d.Service) {
+	if !slices.Contains(s.cfg.Demo.Services(), d.Service) {
 		faults = append(faults, ProblemPlace{Pointer: "/service", Message: "is not a service; " + events.Suggest(d.Service, s.cfg.Demo.Services())})
 	}
-	if !contains(BreakModes, d.Mode) {
+	if !slices.Contains(BreakModes, d.Mode) {
 		faults = append(faults, ProblemPlace{Pointer: "/mode", Message: "is not a mode; " + events.Suggest(d.Mode, BreakModes)})
 	}
 	span, err := events.ParseDuration(d.For)
@@ -82,7 +83,7 @@ func (s *Server) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, e
 }
 
 func (s *Server) mendService(ctx context.Context, in *MendQuery) (*struct{}, error) {
-	if in.Service != "" && !contains(s.cfg.Demo.Services(), in.Service) {
+	if in.Service != "" && !slices.Contains(s.cfg.Demo.Services(), in.Service) {
 		return nil, parameterProblem("service", "is not a service; "+events.Suggest(in.Service, s.cfg.Demo.Services()))
 	}
 	if err := s.cfg.Demo.Mend(ctx, in.Service); err != nil {

@@ -19,9 +19,9 @@ type Tasks interface {
 	// List returns tasks by submitted_at, the newest first. A walk by Page.Next sees each task that was there when it
 	// began and still matches exactly once, whatever is written meanwhile. It returns ErrBadCursor for a foreign cursor.
 	List(ctx context.Context, q Query) (Page, error)
-	// Watch returns a channel that receives after each commit that changed the task; signals may be merged, none is
-	// lost that comes after Watch returned. The task need not exist. stop must be called, and does not close the channel.
-	Watch(id string) (changes <-chan struct{}, stop func())
+	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
+	// It is taken before looking at the task, or a commit in between is missed.
+	Changed(id string) <-chan struct{}
 	// WaitPassed returns nil when the committed resume point of that input lies behind offset: the input was judged
 	// and what came of it can be read. It returns ctx's error when ctx ends first.
 	WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error
@@ -31,13 +31,13 @@ type Tasks interface {
 
 // Query says which tasks to list. Zero members do not filter.
 type Query struct {
-	States   []events.TaskState
+	State    events.TaskState
 	Workflow string
 	// Labels must all be there.
 	Labels map[string]string
 	// Since and Until bound submitted_at: Since <= t < Until.
 	Since, Until events.Instant
-	// Limit is from 1 to MaxLimit.
+	// Limit is from 1 to MaxLimit. A page may be shorter and still have a next.
 	Limit int
 	// Cursor is Page.Next of the page before; empty for the first one.
 	Cursor string

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -154,7 +155,7 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 	}
 	var faults []ProblemPlace
 	for name, raw := range members {
-		if !contains(known, name) {
+		if !slices.Contains(known, name) {
 			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: "is not a member; " + events.Suggest(name, known)})
 			continue
 		}
@@ -228,7 +229,7 @@ func (s *Server) knownStep(ctx context.Context, step string, t *events.Task) err
 	for i, d := range steps {
 		names[i] = d.ID
 	}
-	if contains(names, step) {
+	if slices.Contains(names, step) {
 		return nil
 	}
 	return problem(http.StatusUnprocessableEntity, codeInvalid, "The task has no such step.",

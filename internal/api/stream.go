@@ -80,8 +80,6 @@ func (s *Server) stream(x exchange, id string, from int64) {
 	defer s.metrics.streams.Dec()
 	ctx, cancel := s.untilStop(x.r.Context())
 	defer cancel()
-	changes, stop := s.cfg.Tasks.Watch(id)
-	defer stop()
 	h := x.w.Header()
 	h.Set("Content-Type", contentEventStream)
 	h.Set("X-Accel-Buffering", "no")
@@ -93,17 +91,29 @@ func (s *Server) stream(x exchange, id string, from int64) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
+		changed := s.cfg.Tasks.Changed(id)
 		ended, err := s.sendNew(ctx, out, id, &from)
 		if err != nil || ended {
 			return
 		}
+		if !awaitChange(ctx, out, changed, beat.C) {
+			return
+		}
+		pause(ctx, lookPause)
+	}
+}
+
+// awaitChange returns false when the stream is over.
+func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, beat <-chan time.Time) bool {
+	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-changes:
-		case <-beat.C:
+			return false
+		case <-changed:
+			return true
+		case <-beat:
 			if out.write(": still here\n\n") != nil {
-				return
+				return false
 			}
 		}
 	}
