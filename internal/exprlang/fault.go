@@ -64,10 +64,23 @@ func explain(message string) string {
 func evalError(src string, err error) error {
 	var f *file.Error
 	if errors.As(err, &f) {
-		return fmt.Errorf("${ %s }: %s", abbreviate(src), f.Message)
+		if f.Prev == nil {
+			return fmt.Errorf("${ %s }: %s", abbreviate(src), f.Message)
+		}
+		err = f.Prev
 	}
 	return fmt.Errorf("${ %s }: %w", abbreviate(src), err)
 }
+
+// NullError is a member or element that an expression wants of null. The validator of definitions asks for it, to
+// warn of mappings that fail where an output is null.
+type NullError struct {
+	// Path is what was null.
+	Path          []string
+	text, missing string
+}
+
+func (e *NullError) Error() string { return e.text + " is null, so it has no " + e.missing }
 
 // abbreviate keeps messages, which land in facts, short.
 func abbreviate(s string) string {

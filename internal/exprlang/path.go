@@ -72,34 +72,32 @@ func plainName(s string) bool {
 func (s *Scope) find(p *path) (*Node, error) {
 	n := s.vars[p.root]
 	for i, h := range p.hops {
+		if n != nil && n.unknown {
+			return n, nil
+		}
 		if n != nil {
 			if err := n.open(); err != nil {
 				return nil, fmt.Errorf("read %s: %w", p.text(i), err)
 			}
 		}
+		if n == nil || n.kind == 'n' {
+			if h.optional {
+				return nil, nil
+			}
+			return nil, &NullError{Path: p.names()[:i+1], text: p.text(i), missing: h.text()}
+		}
 		next, err := n.follow(h)
 		if err != nil {
 			return nil, fmt.Errorf("%s %w", p.text(i), err)
-		}
-		if next == nil && (n == nil || n.kind == 'n') {
-			return nil, nil
 		}
 		n = next
 	}
 	return n, nil
 }
 
-// follow takes one hop from an open node. The errors end the sentence that the name of the node begins.
+// follow takes one hop from an open node that is not null. The errors end the sentence that the name of the node begins.
 func (n *Node) follow(h hop) (*Node, error) {
 	switch {
-	case n == nil || n.kind == 'n':
-		if h.optional {
-			return nil, nil
-		}
-		if h.element {
-			return nil, fmt.Errorf("is null, so it has no element %d", h.index)
-		}
-		return nil, fmt.Errorf("is null, so it has no member %q", h.name)
 	case n.kind == '{' && !h.element:
 		return n.member(h.name), nil
 	case n.kind == '[' && h.element:
@@ -107,11 +105,16 @@ func (n *Node) follow(h hop) (*Node, error) {
 			return nil, fmt.Errorf("has %d elements, so it has no element %d", len(n.array), h.index)
 		}
 		return n.child(h.index, n.array[h.index]), nil
-	case h.element:
-		return nil, fmt.Errorf("is %s, so it has no element %d", kindName(n.kind), h.index)
 	default:
-		return nil, fmt.Errorf("is %s, so it has no member %q", kindName(n.kind), h.name)
+		return nil, fmt.Errorf("is %s, so it has no %s", kindName(n.kind), h.text())
 	}
+}
+
+func (h hop) text() string {
+	if h.element {
+		return fmt.Sprintf("element %d", h.index)
+	}
+	return fmt.Sprintf("member %q", h.name)
 }
 
 func kindName(kind byte) string {

@@ -60,6 +60,7 @@ type Node struct {
 	children map[any]*Node
 	decoded  bool
 	value    any
+	unknown  bool
 }
 
 // Raw returns the node of a raw JSON value; an empty one is null.
@@ -67,6 +68,10 @@ func Raw(raw json.RawMessage) *Node { return &Node{raw: raw} }
 
 // Object returns the node of an object whose members are made on demand.
 func Object(m Members) *Node { return &Node{members: m, kind: '{'} }
+
+// Unknown returns the node of a value of which nothing is known: it is null, and so is each of its members. The
+// validator of definitions evaluates with it.
+func Unknown() *Node { return &Node{unknown: true, kind: 'n'} }
 
 // Value returns the node of a value of Go: a string, bool, number, nil, map or slice of these.
 func Value(v any) (*Node, error) {

@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Version is one version of a workflow: a content that was applied.
+type Version struct {
+	Workflow string `json:"workflow"`
+	// Version is the ordinal of the first appearance of the content within the workflow, from 1.
+	Version int             `json:"version"`
+	Hash    string          `json:"hash"`
+	Body    json.RawMessage `json:"body"`
+	// AppliedAt is when the content was applied last.
+	AppliedAt events.Instant `json:"applied_at"`
+}
+
+// Namespace is the first record of the topic definitions: what the namespace was created with.
+type Namespace = events.NamespaceCreated
+
+// Catalog is the fold of the topic definitions. One goroutine applies; any number read, and each lookup sees the
+// catalog as it was after some record.
+type Catalog struct{ now atomic.Pointer[catalogState] }
+
+// catalogState is immutable: Apply copies what it changes. Definitions are applied by people, a few each day, so a
+// copy costs less than a lock in each lookup.
+type catalogState struct {
+	namespace *Namespace
+	workflows map[string]*workflowVersions
+}
+
+type workflowVersions struct {
+	versions []Version // by ordinal, from 1
+	current  int       // index into versions
+}
+
+// NewCatalog returns an empty catalog.
+func NewCatalog() *Catalog {
+	c := &Catalog{}
+	c.now.Store(&catalogState{workflows: map[string]*workflowVersions{}})
+	return c
+}
+
+// Apply folds the next record of the topic. Its error means that the record cannot be decoded: only workflow apply
+// writes there, so a reader stops. The slices of the record must not change after.
+func (c *Catalog) Apply(rec *events.Record) error {
+	if rec.Control || rec.Value == nil {
+		return nil
+	}
+	e, data, err := events.Open(rec)
+	if err != nil {
+		return fmt.Errorf("definitions, offset %d: %w", rec.Offset, err)
+	}
+	switch e.Type {
+	case typeNamespace:
+		err = c.applyNamespace(data)
+	case events.TypeDefinition:
+		err = c.applyDefinition(string(rec.Key), e, data)
+	default:
+		err = fmt.Errorf("unknown type %q", e.Type)
+	}
+	if err != nil {
+		return fmt.Errorf("definitions, offset %d: %w", rec.Offset, err)
+	}
+	return nil
+}
+
+// applyNamespace keeps the first: of two processes that create a namespace at once, the later record lost.
+func (c *Catalog) applyNamespace(data []byte) error {
+	s := *c.now.Load()
+	if s.namespace != nil {
+		return nil
+	}
+	var n Namespace
+	if err := json.Unmarshal(data, &n); err != nil {
+		return fmt.Errorf("read %s: %w", typeNamespace, err)
+	}
+	s.namespace = &n
+	c.now.Store(&s)
+	return nil
+}
+
+func (c *Catalog) applyDefinition(key string, e events.Envelope, data []byte) error {
+	workflow, hash, ok := strings.Cut(key, "/")
+	if !ok || !validName(workflow) {
+		return fmt.Errorf("key %q is not <workflow>/<hash>", key)
+	}
+	if got := hashOf(data); got != hash {
+		return fmt.Errorf("workflow %q: the hash of the body is %s, not that of the key %s", workflow, got, hash)
+	}
+	at, err := appliedAt(e.Time)
+	if err != nil {
+		return err
+	}
+	old := c.now.Load()
+	s := &catalogState{namespace: old.namespace, workflows: make(map[string]*workflowVersions, len(old.workflows)+1)}
+	for name, w := range old.workflows {
+		s.workflows[name] = w
+	}
+	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, AppliedAt: at})
+	c.now.Store(s)
+	return nil
+}
+
+func appliedAt(text string) (events.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	return events.ParseInstant(text)
+}
+
+// with returns the versions after one was applied, which may be an older one again.
+func (w *workflowVersions) with(v Version) *workflowVersions {
+	next := &workflowVersions{}
+	if w != nil {
+		next.versions = append(make([]Version, 0, len(w.versions)+1), w.versions...)
+	}
+	for i := range next.versions {
+		if next.versions[i].Hash == v.Hash {
+			next.versions[i].AppliedAt = v.AppliedAt
+			next.current = i
+			return next
+		}
+	}
+	v.Version = len(next.versions) + 1
+	next.versions = append(next.versions, v)
+	next.current = len(next.versions) - 1
+	return next
+}
+
+// Current returns the version of a workflow that was applied last.
+func (c *Catalog) Current(workflow string) (Version, bool) {
+	w := c.now.Load().workflows[workflow]
+	if w == nil {
+		return Version{}, false
+	}
+	return w.versions[w.current], true
+}
+
+// Version returns a version of a workflow by its ordinal, from 1.
+func (c *Catalog) Version(workflow string, n int) (Version, bool) {
+	w := c.now.Load().workflows[workflow]
+	if w == nil || n < 1 || n > len(w.versions) {
+		return Version{}, false
+	}
+	return w.versions[n-1], true
+}
+
+// ByHash returns a version of a workflow by the hash of its content.
+func (c *Catalog) ByHash(workflow, hash string) (Version, bool) {
+	w := c.now.Load().workflows[workflow]
+	if w == nil {
+		return Version{}, false
+	}
+	for _, v := range w.versions {
+		if v.Hash == hash {
+			return v, true
+		}
+	}
+	return Version{}, false
+}
+
+// Versions returns all versions of a workflow by their ordinal.
+func (c *Catalog) Versions(workflow string) []Version {
+	w := c.now.Load().workflows[workflow]
+	if w == nil {
+		return nil
+	}
+	return append([]Version(nil), w.versions...)
+}
+
+// List returns the current version of each workflow by name.
+func (c *Catalog) List() []Version {
+	s := c.now.Load()
+	out := make([]Version, 0, len(s.workflows))
+	for _, w := range s.workflows {
+		out = append(out, w.versions[w.current])
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Workflow < out[j].Workflow })
+	return out
+}
+
+// Namespace returns what the namespace was created with.
+func (c *Catalog) Namespace() (Namespace, bool) {
+	n := c.now.Load().namespace
+	if n == nil {
+		return Namespace{}, false
+	}
+	return *n, true
+}

@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"errors"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+const typeNamespace = events.TypePrefix + string(events.NameNamespaceCreated)
+
+// EncodeDefinition returns the record of a definition for <ns>.definitions; its key is <workflow>/<content hash>.
+func EncodeDefinition(src *Source, s events.Subject) (events.Record, error) {
+	if src == nil || src.Hash != hashOf(src.Body) {
+		return events.Record{}, errors.New("the source of a definition is not one that Parse made")
+	}
+	return events.Record{
+		Key:     []byte(src.Workflow + "/" + src.Hash),
+		Value:   src.Body,
+		Headers: headers(s, events.TypeDefinition, src.Workflow),
+	}, nil
+}
+
+// EncodeNamespace returns the first record of <ns>.definitions.
+func EncodeNamespace(n Namespace, s events.Subject) (events.Record, error) {
+	b, err := events.Marshal(n)
+	if err != nil {
+		return events.Record{}, err
+	}
+	return events.Record{Key: []byte("namespace"), Value: b, Headers: headers(s, typeNamespace, n.ID)}, nil
+}
+
+func headers(s events.Subject, kind, subject string) []events.Header {
+	h := []events.Header{
+		{Key: events.HeaderSpecVersion, Value: []byte("1.0")},
+		{Key: events.HeaderID, Value: []byte(s.ID)},
+		{Key: events.HeaderSource, Value: []byte(s.Source)},
+		{Key: events.HeaderType, Value: []byte(kind)},
+		{Key: events.HeaderTime, Value: []byte(s.Time.String())},
+		{Key: events.HeaderSubject, Value: []byte(subject)},
+		{Key: events.HeaderContentType, Value: []byte("application/json")},
+	}
+	if s.Traceparent != "" {
+		h = append(h, events.Header{Key: events.HeaderTraceparent, Value: []byte(s.Traceparent)})
+	}
+	return h
+}

@@ -1,0 +1,107 @@
+package scheduler
+
+import (
+	"sort"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// crossCheck checks what holds between steps. It returns for each step all that it needs, and nil if the needs are
+// no DAG: then nothing can be said of what has run before what.
+func (o *outline) crossCheck() map[string]map[string]bool {
+	g := o.checkNeeds()
+	if cycles := g.cycles(); len(cycles) > 0 {
+		for _, c := range cycles {
+			s := o.step(c[0])
+			o.doc.fault(s.key, s.path, "steps need each other in a cycle: %s", arrow(c))
+		}
+		return nil
+	}
+	ancestors := g.ancestors()
+	o.checkPivot(ancestors)
+	return ancestors
+}
+
+func (o *outline) step(id string) *outlineStep {
+	for _, s := range o.steps {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func (o *outline) ids() []string {
+	ids := make([]string, len(o.steps))
+	for i, s := range o.steps {
+		ids[i] = s.id
+	}
+	sort.Strings(ids)
+	return ids
+}
+
+// checkNeeds returns the graph of the needs that are sound.
+func (o *outline) checkNeeds() graph {
+	ids := o.ids()
+	g := make(graph, len(o.steps))
+	for _, s := range o.steps {
+		g[s.id] = nil
+	}
+	for _, s := range o.steps {
+		seen := map[string]bool{}
+		for _, n := range s.needs {
+			_, known := g[n.id]
+			switch {
+			case n.id == s.id:
+				s.doc.fault(n.node, n.path, "step %s needs itself", s.id)
+			case !known:
+				s.doc.fault(n.node, n.path, "there is no step %q: %s", abbreviate(n.id), suggestStep(n.id, ids))
+			case seen[n.id]:
+				s.doc.fault(n.node, n.path, "%s is needed twice", n.id)
+			default:
+				seen[n.id] = true
+				g[s.id] = append(g[s.id], n.id)
+			}
+		}
+	}
+	return g
+}
+
+// suggestStep names the nearest step, and all only where that is a short list.
+func suggestStep(name string, ids []string) string {
+	if len(ids) <= 10 || events.Nearest(name, ids) != "" {
+		return events.Suggest(name, ids)
+	}
+	return "no name of a step is like it"
+}
+
+// checkPivot checks what surrounds the point of no return.
+func (o *outline) checkPivot(ancestors map[string]map[string]bool) {
+	var pivot *outlineStep
+	for _, s := range o.steps {
+		switch {
+		case s.pivot == nil:
+		case pivot != nil:
+			s.pivot.fault("a workflow has one pivot, and %s is it already", pivot.id)
+		default:
+			pivot = s
+		}
+	}
+	if pivot == nil {
+		return
+	}
+	for _, s := range o.steps {
+		switch {
+		case s == pivot || ancestors[s.id][pivot.id]:
+			if s.then != nil && s.then.value.Value == ThenUndo {
+				s.then.fault("the pivot and the steps after it are never undone: write park, or leave it out")
+			}
+			if s.undo != nil {
+				s.undo.warn("never used: the pivot and the steps after it are never undone")
+			}
+		case !ancestors[pivot.id][s.id]:
+			s.doc.warn(s.key, s.path, "runs beside the pivot %s: if it fails after the pivot completed, it cannot be undone any more; "+
+				"have the pivot need it, or have it need the pivot", pivot.id)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"encoding/json"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Definition is one version of a workflow with every $ref inlined and every default filled: what DefinitionAdopted
+// carries. A partition never fills defaults itself, so a later version of Sagalog with other defaults changes no
+// task that is under way.
+type Definition struct {
+	Workflow    string `json:"workflow"`
+	Description string `json:"description,omitempty"`
+	// Input is the JSON Schema of a task's input; absent, any JSON value is valid.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Deadline counts from a task's acceptance; zero is none.
+	Deadline events.Duration `json:"deadline,omitzero"`
+	// Steps are in topological order, ties by ID: a canonical body has no other order.
+	Steps []Step `json:"steps"`
+	// Output is the template of a task's output; absent, the output is null.
+	Output json.RawMessage `json:"output,omitempty"`
+}
+
+// Step is one step of a workflow: a vertex of its DAG.
+type Step struct {
+	ID    string   `json:"id"`
+	Agent string   `json:"agent"`
+	Needs []string `json:"needs,omitempty"`
+	// If is an expression that gives true or false; absent, the step always runs.
+	If string `json:"if,omitempty"`
+	// With is the template of the step's input; absent, the step gets the task's input.
+	With       json.RawMessage `json:"with,omitempty"`
+	CompleteBy events.Duration `json:"complete_by"`
+	Retry      Retry           `json:"retry"`
+	CoolDown   *CoolDown       `json:"cool_down,omitempty"`
+	// Undo is nil if the step has nothing to undo.
+	Undo *Undo `json:"undo,omitempty"`
+	// Pivot marks the point of no return: before it failure undoes, after it there is only forward.
+	Pivot bool `json:"pivot,omitempty"`
+}
+
+// Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most Max.
+type Retry struct {
+	// Attempts counts the first one too.
+	Attempts int             `json:"attempts"`
+	Backoff  events.Duration `json:"backoff"`
+	Factor   float64         `json:"factor"`
+	Max      events.Duration `json:"max"`
+	// Then is what follows when the attempts are used up.
+	Then string `json:"then"`
+}
+
+// The values of Retry.Then.
+const (
+	ThenUndo = "undo"
+	ThenPark = "park"
+)
+
+// CoolDown has a step whose attempts are used up wait and begin them anew, at most Times times.
+type CoolDown struct {
+	Wait  events.Duration `json:"wait"`
+	Times int             `json:"times"`
+}
+
+// Undo is how a step is undone.
+type Undo struct {
+	// Agent is the step's own, unless the definition names another.
+	Agent string `json:"agent"`
+	// With is the template of the undo's input; absent, it is the step's own recorded input.
+	With       json.RawMessage `json:"with,omitempty"`
+	CompleteBy events.Duration `json:"complete_by"`
+	// Retry.Then is always park: there is nothing behind an undo.
+	Retry Retry `json:"retry"`
+}

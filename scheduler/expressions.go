@@ -1,0 +1,309 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/exprlang"
+)
+
+// The variables of expressions, and their members where those are known.
+var (
+	doVars     = []string{"task", "input", "steps"}
+	undoVars   = []string{"task", "input", "steps", "step"}
+	outputVars = doVars
+
+	taskMembers    = []string{"id", "run", "workflow", "version"}
+	stepMembers    = []string{"state", "input", "output"}
+	ownStepMembers = []string{"input", "output"}
+)
+
+// setting is where expressions stand, and what they may use there.
+type setting struct {
+	doc  *document
+	vars []string
+	// self is the step to which the expressions belong; empty for the output.
+	self string
+	// before holds the steps that have run by then; nil if that is not known.
+	before map[string]bool
+	// skippable holds the steps that may have been skipped, whose output is then null.
+	skippable map[string]bool
+	ids       []string
+	undo      bool
+}
+
+// checkExpressions compiles every expression and checks what it refers to. ancestors is nil if the needs are no DAG.
+func (o *outline) checkExpressions(ancestors map[string]map[string]bool) {
+	base := setting{doc: o.doc, ids: o.ids(), skippable: map[string]bool{}, vars: doVars}
+	for _, s := range o.steps {
+		if s.condition != nil {
+			base.skippable[s.id] = true
+		}
+	}
+	for _, s := range o.steps {
+		at := base
+		at.self, at.before = s.id, ancestors[s.id]
+		if s.condition != nil {
+			at.condition(*s.condition)
+		}
+		if s.with != nil {
+			at.template(s.with.value, s.with.path)
+		}
+		if s.undoWith != nil {
+			at.undo, at.vars = true, undoVars
+			at.template(s.undoWith.value, s.undoWith.path)
+		}
+	}
+	if o.output != nil {
+		at := base
+		at.vars = outputVars
+		at.before = map[string]bool{}
+		for _, id := range base.ids {
+			at.before[id] = true
+		}
+		at.template(o.output.value, o.output.path)
+	}
+}
+
+func (a setting) condition(m member) {
+	if m.value.Kind == yaml.ScalarNode && m.value.Tag == "!!bool" && !m.boolean() {
+		m.fault("the step can never run: its condition is always false")
+		return
+	}
+	src, ok := m.text()
+	if !ok {
+		return
+	}
+	c, err := exprlang.CompileCondition(src, a.vars...)
+	if err != nil {
+		a.compileFaults(m.value, m.path, err)
+		return
+	}
+	refs := c.References()
+	sound := a.references(m.value, m.path, refs)
+	if len(refs) == 0 {
+		switch yes, err := c.Eval(exprlang.NewScope(nil)); {
+		case err != nil:
+			m.fault("%s", err)
+		case !yes:
+			m.fault("the step can never run: its condition is always false")
+		}
+		return
+	}
+	if sound {
+		a.nulls(m.value, m.path, refs, func(s *exprlang.Scope) error {
+			_, err := c.Eval(s)
+			return err
+		})
+	}
+}
+
+// template checks the expressions of a template, string by string, so that each fault has its place.
+func (a setting) template(n *yaml.Node, path string) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			below := join(path, key.Value)
+			if strings.Contains(key.Value, "${") {
+				a.doc.fault(key, below, "a key cannot hold an expression")
+			}
+			a.template(n.Content[i+1], below)
+		}
+	case yaml.SequenceNode:
+		for i, e := range n.Content {
+			a.template(e, path+"["+strconv.Itoa(i)+"]")
+		}
+	case yaml.ScalarNode:
+		if isText(n) && strings.Contains(n.Value, "${") {
+			a.text(n, path)
+		}
+	}
+}
+
+func (a setting) text(n *yaml.Node, path string) {
+	t, err := exprlang.CompileString(n.Value, nil, a.vars...)
+	if err != nil {
+		a.compileFaults(n, path, err)
+		return
+	}
+	refs := t.References()
+	if !a.references(n, path, refs) {
+		return
+	}
+	a.nulls(n, path, refs, func(s *exprlang.Scope) error {
+		_, err := t.Bytes(s)
+		return err
+	})
+}
+
+func (a setting) compileFaults(n *yaml.Node, path string, err error) {
+	var list exprlang.Errors
+	if !errors.As(err, &list) {
+		a.doc.fault(n, path, "%s", err)
+		return
+	}
+	for _, f := range list {
+		message := f.Message
+		if name, ok := strings.CutPrefix(message, "unknown name "); ok {
+			message += ": " + a.suggestVariable(name)
+		}
+		a.faultAt(n, path, f.Offset, "%s", message)
+	}
+}
+
+func (a setting) suggestVariable(name string) string {
+	if name == "step" {
+		return "step is for undo mappings; write steps." + name + ".output for another step"
+	}
+	if slices.Contains(a.ids, name) {
+		return "for the output of the step write " + stepPath(name) + ".output"
+	}
+	return events.Suggest(name, a.vars)
+}
+
+func (a setting) faultAt(n *yaml.Node, path string, offset int, format string, args ...any) {
+	line, column := a.doc.place(n, offset)
+	a.doc.at(line, column, path, format, args...)
+}
+
+// references checks the paths and says whether all are sound.
+func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference) bool {
+	sound := true
+	for _, r := range refs {
+		if message := a.reference(r.Path); message != "" {
+			a.faultAt(n, path, r.Offset, "%s", message)
+			sound = false
+		}
+	}
+	return sound
+}
+
+// reference returns what is wrong with a path, and "" if nothing is.
+func (a setting) reference(p []string) string {
+	switch p[0] {
+	case "task":
+		return unknownMember("task", p[1:], taskMembers)
+	case "step":
+		return unknownMember("step", p[1:], ownStepMembers)
+	case "steps":
+	default:
+		return ""
+	}
+	if len(p) == 1 {
+		return `steps is used without the name of a step: write steps.<step>.output, or steps["<step>"].output`
+	}
+	id := p[1]
+	switch {
+	case !slices.Contains(a.ids, id):
+		return "there is no step " + strconv.Quote(abbreviate(id)) + ": " + suggestStep(id, a.ids)
+	case id == a.self && a.undo:
+		return "an undo mapping has its own step as step.input and step.output"
+	case id == a.self:
+		return "a step cannot use its own output: it has not run yet"
+	case a.before != nil && !a.before[id]:
+		return "step " + id + " may not have run yet: add it to needs of " + a.self
+	}
+	return unknownMember(stepPath(id), p[2:], stepMembers)
+}
+
+func unknownMember(of string, rest, known []string) string {
+	if len(rest) == 0 || slices.Contains(known, rest[0]) {
+		return ""
+	}
+	return of + " has no member " + strconv.Quote(abbreviate(rest[0])) + ": " + events.Suggest(rest[0], known)
+}
+
+func stepPath(id string) string {
+	if strings.Contains(id, "-") {
+		return "steps[" + strconv.Quote(id) + "]"
+	}
+	return "steps." + id
+}
+
+// nulls warns of outputs that may be null where the expression cannot do with null: its own step's in an undo
+// mapping, whose outcome may be unknown (DESIGN 5), and those of steps that may have been skipped.
+func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eval func(*exprlang.Scope) error) {
+	warned := map[string]bool{}
+	for _, r := range refs {
+		p := r.Path
+		own := p[0] == "step"
+		skipped := p[0] == "steps" && a.skippable[p[1]]
+		root := outputPath(p)
+		if !own && !skipped || root[len(root)-1] != "output" {
+			continue
+		}
+		name := strings.Join(root, ".")
+		if warned[name] {
+			continue
+		}
+		if a.self == "" && !own {
+			warned[name] = true
+			a.warnAt(n, path, r.Offset, "%s is null when the step %s is skipped", stepPath(p[1])+".output", p[1])
+			continue
+		}
+		if len(p) > len(root) && failsOnNull(root, eval) {
+			warned[name] = true
+			if own {
+				a.warnAt(n, path, r.Offset, "step.output is null when the outcome of the step is unknown, and this mapping then fails: "+
+					"use values that are known before the step runs, or ?. and ??")
+			} else {
+				a.warnAt(n, path, r.Offset, "%s is null when the step %s is skipped, and this then fails: use ?. and ??", stepPath(p[1])+".output", p[1])
+			}
+		}
+	}
+}
+
+func (a setting) warnAt(n *yaml.Node, path string, offset int, format string, args ...any) {
+	a.faultAt(n, path, offset, format, args...)
+	a.doc.faults.list[len(a.doc.faults.list)-1].Warning = true
+}
+
+// outputPath returns the part of a path that is the output of a step.
+func outputPath(p []string) []string {
+	if p[0] == "step" {
+		return p[:min(2, len(p))]
+	}
+	return p[:min(3, len(p))]
+}
+
+// failsOnNull evaluates with one output null and all else unknown, and says whether the null is what failed. An
+// evaluation that fails of something else says nothing, and then the member that is wanted of the output counts.
+func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
+	known := map[string]*exprlang.Node{"task": exprlang.Unknown(), "input": exprlang.Unknown()}
+	null := exprlang.Raw(json.RawMessage("null"))
+	if output[0] == "step" {
+		known["steps"] = exprlang.Unknown()
+		known["step"] = exprlang.Object(only{"output": null})
+	} else {
+		known["step"] = exprlang.Unknown()
+		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{"output": null})})
+	}
+	return eval(exprlang.NewNodeScope(known)) != nil
+}
+
+// only is an object of which one member is known.
+type only map[string]*exprlang.Node
+
+// Member implements exprlang.Members.
+func (o only) Member(name string) *exprlang.Node {
+	if n := o[name]; n != nil {
+		return n
+	}
+	return exprlang.Unknown()
+}
+
+// Names implements exprlang.Members.
+func (o only) Names() []string {
+	var names []string
+	for name := range o {
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"slices"
+	"sort"
+	"strings"
+)
+
+// graph is the DAG of a workflow's steps: for each step the steps that it needs.
+type graph map[string][]string
+
+// order returns the steps so that each comes after all that it needs, ties by ID, and the cycles' steps last of
+// all in no order if there are any (ok is false then).
+func (g graph) order() (ids []string, ok bool) {
+	missing := make(map[string]int, len(g))
+	needed := make(map[string][]string, len(g))
+	var ready []string
+	for id, needs := range g {
+		for _, n := range needs {
+			if _, known := g[n]; known {
+				missing[id]++
+				needed[n] = append(needed[n], id)
+			}
+		}
+		if missing[id] == 0 {
+			ready = append(ready, id)
+		}
+	}
+	sort.Strings(ready)
+	for len(ready) > 0 {
+		id := ready[0]
+		ready = ready[1:]
+		ids = append(ids, id)
+		for _, next := range needed[id] {
+			if missing[next]--; missing[next] == 0 {
+				at, _ := slices.BinarySearch(ready, next)
+				ready = slices.Insert(ready, at, next)
+			}
+		}
+	}
+	return ids, len(ids) == len(g)
+}
+
+// ancestors returns for each step all that it needs, directly or not. The graph must have no cycle.
+func (g graph) ancestors() map[string]map[string]bool {
+	order, _ := g.order()
+	all := make(map[string]map[string]bool, len(g))
+	for _, id := range order {
+		set := map[string]bool{}
+		for _, n := range g[id] {
+			if _, known := g[n]; !known {
+				continue
+			}
+			set[n] = true
+			for a := range all[n] {
+				set[a] = true
+			}
+		}
+		all[id] = set
+	}
+	return all
+}
+
+// cycles returns one cycle for each knot of steps that need each other, from its least step back to it.
+func (g graph) cycles() [][]string {
+	order, ok := g.order()
+	if ok {
+		return nil
+	}
+	done := make(map[string]bool, len(g))
+	for _, id := range order {
+		done[id] = true
+	}
+	var left []string
+	for id := range g {
+		if !done[id] {
+			left = append(left, id)
+		}
+	}
+	sort.Strings(left)
+	var out [][]string
+	for _, id := range left {
+		if c := g.cycleFrom(id, done); c != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// cycleFrom follows the needs of a step until one comes back, and marks what it passed as done.
+func (g graph) cycleFrom(id string, done map[string]bool) []string {
+	var way []string
+	for !done[id] {
+		if at := slices.Index(way, id); at >= 0 {
+			for _, w := range way {
+				done[w] = true
+			}
+			return rotate(way[at:])
+		}
+		way = append(way, id)
+		next := ""
+		for _, n := range g[id] {
+			if _, known := g[n]; known && !done[n] {
+				next = n
+				break
+			}
+		}
+		if next == "" {
+			break
+		}
+		id = next
+	}
+	for _, w := range way {
+		done[w] = true
+	}
+	return nil
+}
+
+// rotate begins a cycle with its least step and closes it.
+func rotate(cycle []string) []string {
+	at := slices.Index(cycle, slices.Min(cycle))
+	out := append(slices.Clone(cycle[at:]), cycle[:at]...)
+	return append(out, out[0])
+}
+
+func arrow(cycle []string) string { return strings.Join(cycle, " -> ") }

@@ -1,0 +1,193 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// member is a key of a mapping and its value.
+type member struct {
+	doc        *document
+	key, value *yaml.Node
+	path       string
+}
+
+// laterKeys have a meaning in a later version. They are taken now, so that no definition uses them otherwise.
+var laterKeys = map[string]string{
+	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "wait": "waiting for a signal",
+	"sleep": "sleeping until a time", "start_by": "a time to start", "heartbeat": "heartbeats", "schedule": "schedules",
+	"retention": "retention by workflow", "priority": "a priority by workflow", "labels": "labels by workflow",
+	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
+}
+
+// members returns the known members of a mapping and reports the others. hint may be empty.
+func (d *document) members(n *yaml.Node, path string, known []string, hint string) (map[string]member, bool) {
+	if n.Kind != yaml.MappingNode {
+		d.fault(n, path, "expected a mapping%s, got %s", hint, kindOf(n))
+		return nil, false
+	}
+	out := make(map[string]member, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		below := join(path, key.Value)
+		if _, twice := out[key.Value]; twice {
+			continue // Reported by plain.
+		}
+		if !slices.Contains(known, key.Value) {
+			d.unknown(key, below, known)
+			continue
+		}
+		out[key.Value] = member{doc: d, key: key, value: n.Content[i+1], path: below}
+	}
+	return out, true
+}
+
+func (d *document) unknown(key *yaml.Node, path string, known []string) {
+	if what, ok := laterKeys[key.Value]; ok {
+		d.fault(key, path, "%q (%s) is known but not supported by this version", key.Value, what)
+		return
+	}
+	d.fault(key, path, "unknown key %q: %s", key.Value, events.Suggest(key.Value, known))
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "nothing"
+	case "!!bool":
+		return "the boolean " + n.Value
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	}
+	return fmt.Sprintf("the text %q", abbreviate(n.Value))
+}
+
+func abbreviate(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return s
+}
+
+func (m member) fault(format string, args ...any) { m.doc.fault(m.value, m.path, format, args...) }
+
+func (m member) warn(format string, args ...any) { m.doc.warn(m.value, m.path, format, args...) }
+
+func isText(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && (n.Tag == "!!str" || n.Tag == "!!timestamp")
+}
+
+func (m member) text() (string, bool) {
+	if !isText(m.value) {
+		m.fault("expected text, got %s", kindOf(m.value))
+		return "", false
+	}
+	return m.value.Value, true
+}
+
+// boolean returns false where it reports.
+func (m member) boolean() bool {
+	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!bool" {
+		m.fault("expected true or false, got %s", kindOf(m.value))
+		return false
+	}
+	return strings.EqualFold(m.value.Value, "true")
+}
+
+// duration returns zero where it reports.
+func (m member) duration() events.Duration {
+	if !isText(m.value) {
+		hint := ""
+		if m.value.Kind == yaml.ScalarNode && m.value.Tag == "!!int" {
+			hint = ": write the unit, such as " + m.value.Value + "s"
+		}
+		m.fault("expected a duration such as 30s, got %s%s", kindOf(m.value), hint)
+		return 0
+	}
+	v, err := events.ParseDuration(m.value.Value)
+	switch {
+	case err != nil:
+		m.fault("%s", err)
+		return 0
+	case v <= 0:
+		m.fault("%q is not positive", m.value.Value)
+		return 0
+	case v.Std().Milliseconds() == 0:
+		m.fault("%q is less than a millisecond, the resolution of time here", m.value.Value)
+		return 0
+	}
+	return v
+}
+
+// bounds of a number, both inclusive.
+type bounds struct{ least, most int }
+
+func (m member) count(b bounds) {
+	v, err := strconv.Atoi(m.value.Value)
+	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!int" || err != nil {
+		m.fault("expected a whole number, got %s", kindOf(m.value))
+		return
+	}
+	if v < b.least || v > b.most {
+		m.fault("%d is not between %d and %d", v, b.least, b.most)
+	}
+}
+
+func (m member) factor() {
+	v, err := strconv.ParseFloat(m.value.Value, 64)
+	if m.value.Kind != yaml.ScalarNode || (m.value.Tag != "!!int" && m.value.Tag != "!!float") || err != nil {
+		m.fault("expected a number, got %s", kindOf(m.value))
+		return
+	}
+	if !(v >= 1 && v <= maxFactor) {
+		m.fault("%s is not between 1 and %d", m.value.Value, maxFactor)
+	}
+}
+
+// name checks the name of a workflow, step or agent.
+func (m member) name() string {
+	s, ok := m.text()
+	if ok {
+		m.doc.checkName(m.value, m.path, s)
+	}
+	return s
+}
+
+func (d *document) checkName(n *yaml.Node, path, s string) {
+	switch {
+	case s == "":
+		d.fault(n, path, "is empty: a name is %s", nameRule)
+	case !validName(s):
+		d.fault(n, path, "%q is not a name: a name is %s", abbreviate(s), nameRule)
+	}
+}
+
+const (
+	maxNameBytes = 64
+	nameRule     = "a lower-case letter, then lower-case letters, digits, - and _, up to 64"
+)
+
+func validName(s string) bool {
+	if s == "" || len(s) > maxNameBytes || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,267 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files of this package")
+
+func openTestdata(ref string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", ref)) }
+
+func parseExample(t testing.TB) *scheduler.Source {
+	t.Helper()
+	data, err := openTestdata("drone-delivery.yaml")
+	require.NoError(t, err)
+	src, faults := scheduler.Parse("drone-delivery.yaml", data, openTestdata)
+	require.Empty(t, faults)
+	return src
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *rewrite {
+		require.NoError(t, os.WriteFile(file, got, 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
+func lines(faults []scheduler.Fault) string {
+	var b strings.Builder
+	for _, f := range faults {
+		b.WriteString(f.String() + "\n")
+	}
+	return b.String()
+}
+
+func TestTheExampleOfTheDesignParsesWithoutAFault(t *testing.T) {
+	t.Parallel()
+	src := parseExample(t)
+	require.Equal(t, "drone-delivery", src.Workflow)
+	require.Len(t, src.Hash, 64)
+	golden(t, "drone-delivery.body.json", append([]byte(src.Body), '\n'))
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(t, err)
+	pretty, err := json.MarshalIndent(d, "", "  ")
+	require.NoError(t, err)
+	golden(t, "drone-delivery.complete.json", append(pretty, '\n'))
+}
+
+func TestEveryFaultIsReportedAtOnceByItsPlace(t *testing.T) {
+	t.Parallel()
+	data, err := openTestdata("bad.yaml")
+	require.NoError(t, err)
+	src, faults := scheduler.Parse("bad.yaml", data, openTestdata)
+	require.Nil(t, src)
+	golden(t, "bad.golden", []byte(lines(faults)))
+}
+
+func TestTheSameContentHasTheSameHashInYAMLAndJSON(t *testing.T) {
+	t.Parallel()
+	src := parseExample(t)
+	again, faults := scheduler.Parse("x.json", src.Body, nil)
+	require.Empty(t, faults)
+	require.Equal(t, src.Hash, again.Hash)
+	require.Equal(t, string(src.Body), string(again.Body))
+}
+
+const head = "workflow: w\nsteps:\n"
+
+// Each case is a definition and the faults it has; "steps" cases get the head above, so their first line is 3.
+func TestAFaultSaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"empty", "", []string{"f:1:1: the document is empty"}},
+		{"only a comment", "# nothing\n", []string{"f:1:1: the document is empty"}},
+		{"syntax", "workflow: w\nsteps: [a\n", []string{"f:3:1: while parsing a flow sequence: did not find expected ',' or ']'"}},
+		{"two documents", "workflow: w\n---\nworkflow: v\n", []string{"f:1:1: a file holds one definition, and this has several documents"}},
+		{"no mapping", "[a]", []string{"f:1:1: expected a mapping with the key workflow, got a list"}},
+		{"nothing there", "{}", []string{"f:1:1: steps is missing: a mapping of at least one step", "f:1:1: workflow is missing: the name of the workflow"}},
+		{"name", "workflow: My Flow\nsteps: {a: {agent: a}}", []string{`f:1:11: workflow: "My Flow" is not a name: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64`}},
+		{"name of a number", "workflow: 5\nsteps: {a: {agent: a}}", []string{"f:1:11: workflow: expected text, got the number 5"}},
+		{"long name", "workflow: " + strings.Repeat("a", 65) + "\nsteps: {a: {agent: a}}", []string{`f:1:11: workflow: "` + strings.Repeat("a", 60) + `..." is not a name: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64`}},
+		{"no steps", "workflow: w\nsteps: {}", []string{"f:2:8: steps: a workflow has at least one step"}},
+		{"steps as a list", "workflow: w\nsteps: [a]", []string{"f:2:8: steps: expected a mapping of steps by name, got a list"}},
+		{"unknown key", "workflow: w\ndescripton: d\nsteps: {a: {agent: a}}", []string{`f:2:1: descripton: unknown key "descripton": did you mean "description"?`}},
+		{"unknown key of a step", head + "  a: {agent: a, retrys: 3}", []string{`f:3:17: steps.a.retrys: unknown key "retrys": did you mean "retry"?`}},
+		{"later key", head + "  a: {agent: a, for: \"${ input }\"}", []string{`f:3:17: steps.a.for: "for" (fan-out over a list) is known but not supported by this version`}},
+		{"later kind of step", head + "  a: {sleep: 5s}", []string{`f:3:7: steps.a.sleep: "sleep" (sleeping until a time) is known but not supported by this version`}},
+		{"schedule", "workflow: w\nschedule: x\nsteps: {a: {agent: a}}", []string{`f:2:1: schedule: "schedule" (schedules) is known but not supported by this version`}},
+		{"duplicate key", head + "  a: {agent: a}\n  a: {agent: b}", []string{"f:4:3: steps.a: duplicate key, first on line 3"}},
+		{"anchors", head + "  a: &x {agent: a}\n  b: *x", []string{
+			"f:3:6: steps.a: anchors and aliases are not supported: use defaults, or repeat the value",
+			"f:4:6: steps.b: anchors and aliases are not supported: use defaults, or repeat the value"}},
+		{"merge key", head + "  a: {<<: {agent: a}}", []string{"f:3:7: steps.a: a key must be text"}},
+		{"tags", head + "  a: {agent: a, with: !!binary aGk=}", []string{"f:3:23: steps.a.with: the tag !!binary is not supported: JSON has no such type"}},
+		{"infinity", head + "  a: {agent: a, with: .inf}", []string{"f:3:23: steps.a.with: .inf is not a number that JSON has"}},
+		{"missing agent", head + "  a: {}", []string{"f:3:3: steps.a: agent is missing: the kind of agent that does the step"}},
+		{"empty agent", head + "  a: {agent: \"\"}", []string{"f:3:14: steps.a.agent: is empty: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64"}},
+		{"step without a body", head + "  a:", []string{"f:3:5: steps.a: expected a mapping with the key agent, got nothing"}},
+		{"step name", head + "  A/b: {agent: a}", []string{`f:3:3: steps.A/b: "A/b" is not a name: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64`}},
+		{"unknown need", head + "  pack: {agent: a}\n  b: {agent: a, needs: [pakc]}", []string{`f:4:25: steps.b.needs[0]: there is no step "pakc": did you mean "pack"?`}},
+		{"needs itself", head + "  a: {agent: a, needs: [a]}", []string{"f:3:25: steps.a.needs[0]: step a needs itself"}},
+		{"needs twice", head + "  a: {agent: a}\n  b: {agent: a, needs: [a, a]}", []string{"f:4:28: steps.b.needs[1]: a is needed twice"}},
+		{"needs as text", head + "  a: {agent: a}\n  b: {agent: a, needs: a}", []string{`f:4:24: steps.b.needs: expected a list of steps, got the text "a": write [a]`}},
+		{"needs a number", head + "  a: {agent: a, needs: [1]}", []string{"f:3:25: steps.a.needs[0]: expected the name of a step, got the number 1"}},
+		{"cycle", head + "  c: {agent: a, needs: [a]}\n  a: {agent: a, needs: [b]}\n  b: {agent: a, needs: [c]}\n  d: {agent: a, needs: [c]}", []string{"f:4:3: steps.a: steps need each other in a cycle: a -> b -> c -> a"}},
+		{"bad duration", head + "  a: {agent: a, complete_by: 5 s}", []string{`f:3:30: steps.a.complete_by: "5 s" is not a duration such as 500ms, 30s, 10m or 2h`}},
+		{"duration without a unit", head + "  a: {agent: a, complete_by: 5}", []string{"f:3:30: steps.a.complete_by: expected a duration such as 30s, got the number 5: write the unit, such as 5s"}},
+		{"negative duration", head + "  a: {agent: a, complete_by: -5s}", []string{`f:3:30: steps.a.complete_by: "-5s" is not positive`}},
+		{"tiny duration", head + "  a: {agent: a, complete_by: 5us}", []string{`f:3:30: steps.a.complete_by: "5us" is less than a millisecond, the resolution of time here`}},
+		{"zero deadline", "workflow: w\ndeadline: 0s\nsteps: {a: {agent: a}}", []string{`f:2:11: deadline: "0s" is not positive`}},
+		{"retry values", head + "  a: {agent: a, retry: {attempts: 0, backoff: 2s, factor: 0.5, max: 1s, then: stop}}", []string{
+			"f:3:35: steps.a.retry.attempts: 0 is not between 1 and 1000",
+			"f:3:59: steps.a.retry.factor: 0.5 is not between 1 and 100",
+			"f:3:69: steps.a.retry.max: max 1s is less than backoff 2s",
+			`f:3:79: steps.a.retry.then: "stop" is neither undo nor park`}},
+		{"retry as a number", head + "  a: {agent: a, retry: 3}", []string{"f:3:24: steps.a.retry: expected a mapping, got the number 3"}},
+		{"attempts as text", head + "  a: {agent: a, retry: {attempts: \"3\"}}", []string{`f:3:35: steps.a.retry.attempts: expected a whole number, got the text "3"`}},
+		{"cool down without wait", head + "  a: {agent: a, cool_down: {times: 3}}", []string{"f:3:17: steps.a.cool_down: wait is missing: how long to wait before the attempts begin anew"}},
+		{"undo of an undo", head + "  a: {agent: a, undo: {retry: {then: undo}}}", []string{"f:3:38: steps.a.undo.retry.then: an undo cannot be undone: it parks the task when its attempts are used up"}},
+		{"undo with an empty agent", head + "  a: {agent: a, undo: {agent: \"\"}}", []string{"f:3:31: steps.a.undo.agent: is empty: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64"}},
+		{"undo of nothing", head + "  a:\n    agent: a\n    undo:", []string{"f:5:10: steps.a.undo: expected a mapping, {} if the undo takes no more than the step's input, got nothing"}},
+		{"never runs", head + "  a: {agent: a, if: false}", []string{"f:3:21: steps.a.if: the step can never run: its condition is always false"}},
+		{"never runs by an expression", head + "  a: {agent: a, if: \"${ 1 > 2 }\"}", []string{"f:3:21: steps.a.if: the step can never run: its condition is always false"}},
+		{"condition of another type", head + "  a: {agent: a, if: \"${ 1 }\"}", []string{"f:3:21: steps.a.if: ${ 1 }: the condition gives a number, not true or false"}},
+		{"always", head + "  a: {agent: a, if: true}", []string{"f:3:21: steps.a.if: expected text, got the boolean true"}},
+		{"expression", head + "  a: {agent: a, with: {x: \"y ${ input.n + }\"}}", []string{"f:3:42: steps.a.with.x: unexpected token EOF"}},
+		{"expression in a plain scalar", head + "  a:\n    agent: a\n    with:\n      x: é ${ inpt }", []string{`f:6:15: steps.a.with.x: unknown name inpt: did you mean "input"?`}},
+		{"expression behind escapes", head + "  a: {agent: a, with: \"\\\"\\u00e9\\\\ ${ foo }\"}", []string{"f:3:38: steps.a.with: unknown name foo: known are task, input, steps"}},
+		{"expression behind a doubled quote", head + "  a: {agent: a, with: 'it''s ${ foo }'}", []string{"f:3:33: steps.a.with: unknown name foo: known are task, input, steps"}},
+		{"expression in a block", head + "  a:\n    agent: a\n    with: |\n      first\n      then ${ foo }\n", []string{"f:7:15: steps.a.with: unknown name foo: known are task, input, steps"}},
+		{"two faults in one text", head + "  a: {agent: a, with: \"${ b } ${ c }\"}", []string{
+			"f:3:27: steps.a.with: unknown name b: known are task, input, steps",
+			"f:3:34: steps.a.with: unknown name c: known are task, input, steps"}},
+		{"expression in a list", head + "  a: {agent: a, with: [1, {x: \"${ now() }\"}]}", []string{"f:3:35: steps.a.with[1].x: now is not available: an expression must give the same result in every replay; pass the time in the input"}},
+		{"expression in a key", head + "  a: {agent: a, with: {\"${ input.k }\": 1}}", []string{"f:3:24: steps.a.with.${ input.k }: a key cannot hold an expression"}},
+		{"no closing brace", head + "  a: {agent: a, with: \"${ input\"}", []string{"f:3:24: steps.a.with: ${ has no closing }; write $${ for a literal ${"}},
+		{"step as a variable", head + "  a: {agent: a}\n  b: {agent: b, needs: [a], with: \"${ a.id }\"}", []string{"f:4:39: steps.b.with: unknown name a: for the output of the step write steps.a.output"}},
+		{"unknown step in an expression", head + "  pack: {agent: a}\n  b: {agent: b, needs: [pack], with: \"${ steps.pakc.output }\"}", []string{`f:4:42: steps.b.with: there is no step "pakc": did you mean "pack"?`}},
+		{"not among the needs", head + "  a: {agent: a}\n  b: {agent: b, with: \"${ steps.a.output }\"}", []string{"f:4:27: steps.b.with: step a may not have run yet: add it to needs of b"}},
+		{"its own output", head + "  a: {agent: a, with: \"${ steps.a.output }\"}", []string{"f:3:27: steps.a.with: a step cannot use its own output: it has not run yet"}},
+		{"its own output in an undo", head + "  a: {agent: a, undo: {with: \"${ steps.a.output }\"}}", []string{"f:3:34: steps.a.undo.with: an undo mapping has its own step as step.input and step.output"}},
+		{"step outside of an undo", head + "  a: {agent: a, with: \"${ step.input }\"}", []string{"f:3:27: steps.a.with: unknown name step: step is for undo mappings; write steps.step.output for another step"}},
+		{"members of a step", head + "  a: {agent: a}\noutput: \"${ steps.a.ouput }\"", []string{`f:4:13: output: steps.a has no member "ouput": did you mean "output"?`}},
+		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version`}},
+		{"steps as a whole", head + "  a: {agent: a}\noutput: \"${ steps }\"", []string{`f:4:13: output: steps is used without the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
+		{"a step by an expression", head + "  a: {agent: a}\noutput: \"${ steps[input.x] }\"", []string{`f:4:13: output: steps is used without the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
+		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, and a is it already"}},
+		{"pivot that undoes", head + "  a: {agent: a, pivot: true, retry: {then: undo}}\n  b: {agent: b, needs: [a], retry: {then: undo}}", []string{
+			"f:3:44: steps.a.retry.then: the pivot and the steps after it are never undone: write park, or leave it out",
+			"f:4:43: steps.b.retry.then: the pivot and the steps after it are never undone: write park, or leave it out"}},
+		{"pivot of another type", head + "  a: {agent: a, pivot: 1}", []string{"f:3:24: steps.a.pivot: expected true or false, got the number 1"}},
+		{"schema", "workflow: w\ninput: {type: strin}\nsteps: {a: {agent: a}}", []string{
+			"f:2:15: input.type: not a JSON Schema: got string, want array",
+			"f:2:15: input.type: not a JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'"}},
+		{"schema of another type", "workflow: w\ninput: 5\nsteps: {a: {agent: a}}", []string{"f:2:8: input: expected a JSON Schema, got the number 5"}},
+		{"schema file missing", "workflow: w\ninput: {$ref: gone.json}\nsteps: {a: {agent: a}}", []string{"f:2:15: $ref: gone.json: file does not exist"}},
+		{"schema from elsewhere", "workflow: w\ninput: {properties: {a: {$ref: \"https://x.example/y\"}}}\nsteps: {a: {agent: a}}", []string{"f:2:32: $ref: https://x.example/y is not a file: a schema is never loaded from elsewhere, so that it cannot change behind a version"}},
+		{"schema reference to nothing", "workflow: w\ninput: {$ref: \"#/$defs/x\"}\nsteps: {a: {agent: a}}", []string{"f:2:8: input: not a JSON Schema: json-pointer in \"#/$defs/x\" not found"}},
+		{"fault in a schema file", "workflow: w\ninput: {$ref: bad.json}\nsteps: {a: {agent: a}}", []string{"bad.json:2:13: input.minLength: not a JSON Schema: minimum: got -1, want 0"}},
+		{"deep", "workflow: w\nsteps: {a: {agent: a, with: " + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}}", []string{"f:2:127: steps.a.with" + strings.Repeat("[0]", 98) + ": nested more than 100 levels deep"}},
+		{"ambiguous number", head + "  a: {agent: a, with: 0123}", []string{"f:3:23: steps.a.with: 0123 begins with 0, which YAML reads in two ways: quote it, or leave the 0 out"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			src, faults := scheduler.Parse("f", []byte(c.text), func(ref string) ([]byte, error) {
+				if ref == "bad.json" {
+					return []byte("{\n\"minLength\":-1}"), nil
+				}
+				return nil, fs.ErrNotExist
+			})
+			require.Nil(t, src)
+			require.Equal(t, strings.Join(c.want, "\n"), strings.TrimSpace(lines(faults)))
+		})
+	}
+}
+
+func TestAWarningDoesNotRefuse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, text, want string }{
+		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs beside the pivot a: if it fails after the pivot completed, it cannot be undone any more; have the pivot need it, or have it need the pivot"},
+		{"undo of a pivot", head + "  a: {agent: a, pivot: true, undo: {}}", "f:3:36: warning: steps.a.undo: never used: the pivot and the steps after it are never undone"},
+		{"undo that needs its output", head + "  a: {agent: a, undo: {with: {id: \"${ step.output.id }\"}}}", "f:3:39: warning: steps.a.undo.with.id: step.output is null when the outcome of the step is unknown, and this mapping then fails: use values that are known before the step runs, or ?. and ??"},
+		{"undo that minds null", head + "  a: {agent: a, undo: {with: {id: \"${ step.output?.id ?? task.id }\", x: \"${ step.output == nil ? 0 : step.output.n * 2 }\", o: \"${ step.output }\"}}}", ""},
+		{"output of a skipped step", head + "  a: {agent: a, if: \"${ input.x }\"}\noutput: {b: \"${ steps.a.output }\"}", "f:4:17: warning: output.b: steps.a.output is null when the step a is skipped"},
+		{"mapping from a skipped step", head + "  a-b: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a-b], with: \"${ steps['a-b'].output.id }\"}", "f:4:41: warning: steps.b.with: steps[\"a-b\"].output is null when the step a-b is skipped, and this then fails: use ?. and ??"},
+		{"mapping that minds a skip", head + "  a: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a], with: \"${ steps.a.output?.id }\"}", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			src, faults := scheduler.Parse("f", []byte(c.text), nil)
+			require.Equal(t, c.want, strings.TrimSpace(lines(faults)))
+			require.NotNil(t, src)
+			require.Equal(t, len(faults), len(src.Warnings))
+		})
+	}
+}
+
+func TestTooManyStepsAreOneFault(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(head)
+	for i := range 1001 {
+		b.WriteString("  s" + strings.Repeat("x", i%40) + "_" + string(rune('a'+i%26)) + strings.Repeat("y", i/26) + ": {agent: a}\n")
+	}
+	src, faults := scheduler.Parse("f", []byte(b.String()), nil)
+	require.Nil(t, src)
+	require.Contains(t, lines(faults), "1001 steps are more than 1000")
+}
+
+func TestABodyKeepsNumbersAndText(t *testing.T) {
+	t.Parallel()
+	src, faults := scheduler.Parse("f", []byte(head+"  a: {agent: a, with: {n: 1.10, big: 12345678901234567890, hex: 0x1F, s: \"<&>\", d: 2026-01-01, y: yes, nil: ~}}"), nil)
+	require.Empty(t, faults)
+	require.Equal(t, `{"steps":{"a":{"agent":"a","with":{"big":12345678901234567890,"d":"2026-01-01","hex":31,"n":1.10,"nil":null,"s":"<&>","y":"yes"}}},"workflow":"w"}`, string(src.Body))
+}
+
+func TestJSONWithSurrogatePairsIsRead(t *testing.T) {
+	t.Parallel()
+	src, faults := scheduler.Parse("f", []byte(`{"workflow":"w","description":"\ud83d\ude80 \\ud83d \u00e9 \/","steps":{"a":{"agent":"a"}}}`), nil)
+	require.Empty(t, faults)
+	require.Contains(t, string(src.Body), `"description":"🚀 \\ud83d é /"`)
+}
+
+func TestASchemaMayReferToFilesInCircles(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"a.json":     `{"type":"object","properties":{"b":{"$ref":"sub/b.json"}}}`,
+		"sub/b.json": `{"type":"object","properties":{"a":{"$ref":"../a.json"},"n":{"type":"integer"}}}`,
+	}
+	src, faults := scheduler.Parse("f", []byte("workflow: w\ninput: {$ref: a.json}\nsteps: {a: {agent: a}}"), func(ref string) ([]byte, error) {
+		if text, ok := files[ref]; ok {
+			return []byte(text), nil
+		}
+		return nil, errors.New("no such file")
+	})
+	require.Empty(t, faults)
+	p := compile(t, src)
+	require.Empty(t, p.ValidateInput(json.RawMessage(`{"b":{"a":{"b":{"n":1}}}}`)))
+	require.Equal(t, []scheduler.InputFault{{Pointer: "/b/a/b/n", Message: "got string, want integer"}},
+		p.ValidateInput(json.RawMessage(`{"b":{"a":{"b":{"n":"x"}}}}`)))
+}
+
+func compile(t testing.TB, src *scheduler.Source) *scheduler.Program {
+	t.Helper()
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(t, err)
+	p, err := scheduler.Compile(d)
+	require.NoError(t, err)
+	return p
+}

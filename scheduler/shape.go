@@ -1,0 +1,260 @@
+package scheduler
+
+import (
+	"strconv"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// The keys of the definition language. workflow.schema.json says the same to editors; a test compares the two.
+var (
+	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
+	defaultsKeys     = []string{"complete_by", "retry", "cool_down", "undo"}
+	undoDefaultsKeys = []string{"complete_by", "retry"}
+	stepKeys         = []string{"agent", "needs", "if", "with", "complete_by", "retry", "cool_down", "undo", "pivot"}
+	retryKeys        = []string{"attempts", "backoff", "factor", "max", "then"}
+	coolDownKeys     = []string{"wait", "times"}
+	undoKeys         = []string{"agent", "with", "complete_by", "retry"}
+)
+
+// Bounds of numbers. A larger one is a typing error: 1,000 attempts a minute apart take most of a day.
+const (
+	maxSteps     = 1_000
+	maxAttempts  = 1_000
+	maxCoolDowns = 1_000
+	maxFactor    = 100
+)
+
+// outline is what the checks across steps need of a document.
+type outline struct {
+	doc      *document
+	workflow string
+	input    *member
+	output   *member
+	steps    []*outlineStep
+}
+
+type outlineStep struct {
+	id    string
+	doc   *document
+	key   *yaml.Node
+	path  string
+	needs []outlineNeed
+	// The members that are there, nil if not.
+	condition, with, then, undo, undoWith, pivot *member
+}
+
+type outlineNeed struct {
+	id   string
+	node *yaml.Node
+	path string
+}
+
+// outlineOf checks keys, types and values, and returns what it found.
+func outlineOf(d *document) *outline {
+	o := &outline{doc: d}
+	m, ok := d.members(d.root, "", workflowKeys, " with the key workflow")
+	if !ok {
+		return o
+	}
+	if w, ok := m["workflow"]; ok {
+		o.workflow = w.name()
+	} else {
+		d.fault(d.root, "", "workflow is missing: the name of the workflow")
+	}
+	if v, ok := m["description"]; ok {
+		v.text()
+	}
+	if v, ok := m["deadline"]; ok {
+		v.duration()
+	}
+	if v, ok := m["input"]; ok {
+		o.input = &v
+	}
+	if v, ok := m["output"]; ok {
+		o.output = &v
+	}
+	if v, ok := m["defaults"]; ok {
+		shapeDefaults(v)
+	}
+	if v, ok := m["steps"]; ok {
+		o.shapeSteps(v)
+	} else {
+		d.fault(d.root, "", "steps is missing: a mapping of at least one step")
+	}
+	return o
+}
+
+func shapeDefaults(m member) {
+	keys, _ := m.doc.members(m.value, m.path, defaultsKeys, "")
+	shapePolicy(keys)
+	if v, ok := keys["undo"]; ok {
+		below, _ := v.doc.members(v.value, v.path, undoDefaultsKeys, "")
+		shapePolicy(below)
+		undoParks(below)
+	}
+}
+
+// shapePolicy checks complete_by, retry and cool_down, and returns the member retry.then if there is one.
+func shapePolicy(keys map[string]member) *member {
+	if v, ok := keys["complete_by"]; ok {
+		v.duration()
+	}
+	if v, ok := keys["cool_down"]; ok {
+		below, ok := v.doc.members(v.value, v.path, coolDownKeys, " with wait and times")
+		if w, has := below["wait"]; has {
+			w.duration()
+		} else if ok {
+			v.doc.fault(v.key, v.path, "wait is missing: how long to wait before the attempts begin anew")
+		}
+		if t, has := below["times"]; has {
+			t.count(bounds{0, maxCoolDowns})
+		}
+	}
+	v, ok := keys["retry"]
+	if !ok {
+		return nil
+	}
+	return shapeRetry(v)
+}
+
+func shapeRetry(m member) *member {
+	keys, _ := m.doc.members(m.value, m.path, retryKeys, "")
+	if v, ok := keys["attempts"]; ok {
+		v.count(bounds{1, maxAttempts})
+	}
+	var backoff, most events.Duration
+	if v, ok := keys["backoff"]; ok {
+		backoff = v.duration()
+	}
+	if v, ok := keys["factor"]; ok {
+		v.factor()
+	}
+	if v, ok := keys["max"]; ok {
+		if most = v.duration(); most > 0 && most < backoff {
+			v.fault("max %s is less than backoff %s", most, backoff)
+		}
+	}
+	v, ok := keys["then"]
+	if !ok {
+		return nil
+	}
+	if s, ok := v.text(); ok && s != ThenUndo && s != ThenPark {
+		v.fault("%q is neither undo nor park", s)
+		return nil
+	}
+	return &v
+}
+
+// undoParks refuses a policy of an undo that wants to undo.
+func undoParks(keys map[string]member) {
+	retry, ok := keys["retry"]
+	if !ok || retry.value.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(retry.value.Content); i += 2 {
+		if v := retry.value.Content[i+1]; retry.value.Content[i].Value == "then" && v.Value == ThenUndo {
+			retry.doc.fault(v, retry.path+".then", "an undo cannot be undone: it parks the task when its attempts are used up")
+		}
+	}
+}
+
+func (o *outline) shapeSteps(m member) {
+	if m.value.Kind != yaml.MappingNode {
+		m.fault("expected a mapping of steps by name, got %s", kindOf(m.value))
+		return
+	}
+	n := len(m.value.Content) / 2
+	if n == 0 {
+		m.fault("a workflow has at least one step")
+	}
+	if n > maxSteps {
+		m.fault("%d steps are more than %d", n, maxSteps)
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(m.value.Content); i += 2 {
+		key := m.value.Content[i]
+		if seen[key.Value] {
+			continue // Reported by plain.
+		}
+		seen[key.Value] = true
+		s := &outlineStep{id: key.Value, doc: m.doc, key: key, path: join(m.path, key.Value)}
+		m.doc.checkName(key, s.path, key.Value)
+		s.shape(m.value.Content[i+1])
+		o.steps = append(o.steps, s)
+	}
+}
+
+func (s *outlineStep) shape(n *yaml.Node) {
+	keys, ok := s.doc.members(n, s.path, stepKeys, " with the key agent")
+	if !ok {
+		return
+	}
+	if v, ok := keys["agent"]; ok {
+		v.name()
+	} else if !hasLaterKind(n) {
+		s.doc.fault(s.key, s.path, "agent is missing: the kind of agent that does the step")
+	}
+	if v, ok := keys["needs"]; ok {
+		s.shapeNeeds(v)
+	}
+	s.condition, s.with = optional(keys, "if"), optional(keys, "with")
+	if v, ok := keys["pivot"]; ok && v.boolean() {
+		s.pivot = &v
+	}
+	s.then = shapePolicy(keys)
+	if v, ok := keys["undo"]; ok {
+		s.undo = &v
+		s.shapeUndo(v)
+	}
+}
+
+// hasLaterKind says whether the step is of a kind that was already refused, so that its lack of an agent is none.
+func hasLaterKind(n *yaml.Node) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch n.Content[i].Value {
+		case "task", "wait", "sleep":
+			return true
+		}
+	}
+	return false
+}
+
+func optional(keys map[string]member, name string) *member {
+	if v, ok := keys[name]; ok {
+		return &v
+	}
+	return nil
+}
+
+func (s *outlineStep) shapeUndo(m member) {
+	keys, _ := m.doc.members(m.value, m.path, undoKeys, ", {} if the undo takes no more than the step's input")
+	if v, ok := keys["agent"]; ok {
+		v.name()
+	}
+	shapePolicy(keys)
+	undoParks(keys)
+	s.undoWith = optional(keys, "with")
+}
+
+func (s *outlineStep) shapeNeeds(m member) {
+	if m.value.Kind != yaml.SequenceNode {
+		hint := ""
+		if isText(m.value) {
+			hint = ": write [" + m.value.Value + "]"
+		}
+		m.fault("expected a list of steps, got %s%s", kindOf(m.value), hint)
+		return
+	}
+	for i, n := range m.value.Content {
+		path := m.path + "[" + strconv.Itoa(i) + "]"
+		if !isText(n) {
+			s.doc.fault(n, path, "expected the name of a step, got %s", kindOf(n))
+			continue
+		}
+		s.needs = append(s.needs, outlineNeed{id: n.Value, node: n, path: path})
+	}
+}
