@@ -16,7 +16,7 @@ func Audit(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 	if err != nil {
 		return err
 	}
-	there, err := c.admin.ListTopics(ctx, names(specs)...)
+	there, err := c.describe(ctx, names(specs)...)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}

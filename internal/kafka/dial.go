@@ -100,6 +100,7 @@ type Cluster struct {
 	base   []kgo.Opt
 	client *kgo.Client
 	admin  *kadm.Client
+	unpack unpacker
 }
 
 // Connect returns a Cluster. It does not wait for a broker: Ping does.
@@ -117,6 +118,10 @@ func Connect(cfg ClusterConfig) (*Cluster, error) {
 		return nil, err
 	}
 	c.client, c.admin = client, kadm.NewClient(client)
+	if c.unpack, err = unpackerOf(client); err != nil {
+		client.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -182,10 +187,8 @@ func (c *Cluster) Embedded() bool { return c.cfg.Embedded }
 // Close ends the shared client. What was opened from the cluster is closed by whoever opened it.
 func (c *Cluster) Close() { c.client.Close() }
 
-// closeClient closes a client and returns after closeWait at the latest: a broker that is gone must not hold up a stop.
+// closeClient closes a client after its context was ended, so that it waits for no broker.
 func closeClient(client *kgo.Client, cancel context.CancelFunc) {
-	if cancel != nil {
-		cancel()
-	}
+	cancel()
 	client.Close()
 }

@@ -21,6 +21,7 @@ const (
 	defaultSession = 10 * time.Second
 	// defaultHeartbeat is how soon a member learns of a rebalance.
 	defaultHeartbeat = 500 * time.Millisecond
+	defaultGroupWait = 500 * time.Millisecond
 )
 
 // GroupConfig says how a member of a consumer group reads.
@@ -34,6 +35,9 @@ type GroupConfig struct {
 	OnAssigned, OnRevoked func(Partitions)
 	// MembershipOnly joins and balances but fetches nothing: for owners, who only need to know who should try.
 	MembershipOnly bool
+	// MaxWait is how long a broker holds a fetch while there is nothing; default 500 ms. A partition that is assigned or
+	// resumed meanwhile waits for as long, and a group cannot be nudged as a Reader can.
+	MaxWait time.Duration
 	// Session and Heartbeat default to 10 s and 500 ms.
 	Session, Heartbeat time.Duration
 }
@@ -51,6 +55,9 @@ func (c *GroupConfig) validate() error {
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = defaultHeartbeat
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = defaultGroupWait
 	}
 	return errors.Join(errs...)
 }
@@ -88,7 +95,7 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMinBytes(1),
-		kgo.FetchMaxWait(defaultMaxWait),
+		kgo.FetchMaxWait(cfg.MaxWait),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
 		kgo.MaxDecompressBatchBytes(defaultMaxDecompress),

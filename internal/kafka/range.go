@@ -19,12 +19,14 @@ const (
 	pointFetchBytes = 64 << 10
 	// fetchTries bounds how often a moved leader is followed; with backoff this is about as long as an election.
 	fetchTries = 12
+	// unknownTries is enough for the metadata of a new topic to arrive; a topic that is not there shall be told soon.
+	unknownTries = 5
 )
 
 // ReadAt returns the record at an offset, as the log holds it: also one of an open or aborted transaction, and markers.
 // It errors with *OutOfRangeError outside the log, and with ErrNoRecord where compaction has left nothing.
 func (c *Cluster) ReadAt(ctx context.Context, topic string, partition int32, offset int64) (events.Record, error) {
-	got, err := c.fetch(ctx, fetchAt{topic: topic, partition: partition, offset: offset, bytes: pointFetchBytes})
+	got, err := c.fetch(ctx, fetchAt{topic: topic, partition: partition, offset: offset, bytes: pointFetchBytes, unpack: c.unpack})
 	if err != nil {
 		return events.Record{}, fmt.Errorf("read %s/%d at %d: %w", topic, partition, offset, err)
 	}
@@ -56,7 +58,7 @@ func (c *Cluster) ReadRange(ctx context.Context, topic string, partition int32, 
 		to = end
 	}
 	for from < to {
-		got, err := c.fetch(ctx, fetchAt{topic: topic, partition: partition, offset: from, bytes: rangeFetchBytes})
+		got, err := c.fetch(ctx, fetchAt{topic: topic, partition: partition, offset: from, bytes: rangeFetchBytes, unpack: c.unpack})
 		if err != nil {
 			return fmt.Errorf("read %s/%d from %d: %w", topic, partition, from, err)
 		}
@@ -83,6 +85,7 @@ type fetchAt struct {
 	partition int32
 	offset    int64
 	bytes     int32
+	unpack    unpacker
 }
 
 type fetched struct {
@@ -96,7 +99,7 @@ type fetched struct {
 func (c *Cluster) fetch(ctx context.Context, at fetchAt) (fetched, error) {
 	for try := 1; ; try++ {
 		got, err := c.fetchOnce(ctx, at, try)
-		if err == nil || try == fetchTries || !retriable(err) {
+		if err == nil || try == fetchTries || !retriable(err) || try == unknownTries && unknown(err) {
 			return got, typed(err, at.topic, at.partition, at.offset)
 		}
 		select {
@@ -110,6 +113,10 @@ func (c *Cluster) fetch(ctx context.Context, at fetchAt) (fetched, error) {
 // retriable includes an unknown topic, since metadata lags for a moment behind the creation of a topic.
 func retriable(err error) bool {
 	return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) || errors.Is(err, errNoLeader)
+}
+
+func unknown(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
 }
 
 var errNoLeader = errors.New("the partition has no leader")
@@ -143,7 +150,7 @@ func decode(at fetchAt, resp *kmsg.FetchResponse) (fetched, error) {
 	}
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, Offset: at.offset, Topic: at.topic, Partition: at.partition,
-	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
+	}, &resp.Topics[0].Partitions[0], at.unpack.bounded, nil)
 	if fp.Err != nil && len(fp.Records) == 0 {
 		return fetched{}, fp.Err
 	}

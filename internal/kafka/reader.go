@@ -56,14 +56,27 @@ type Fetch struct {
 // Reader reads chosen partitions from chosen offsets, without a group. It never moves a position by itself. Poll is for
 // one goroutine; the other methods are safe for concurrent use.
 type Reader struct {
-	client *kgo.Client
-	cancel context.CancelFunc
-	cfg    ReaderConfig
+	cluster *Cluster
+	client  *kgo.Client
+	cancel  context.CancelFunc
+	cfg     ReaderConfig
+	unpack  unpacker
 
 	mu sync.Mutex
-	// next holds the partitions that are read, and their positions. Guarded by mu.
+	// mu guards the fields below.
+	// next holds the partitions that are read, and their positions.
 	next map[place]int64
+	// added is what Poll will give the client: all at once, so that they share the first fetch.
+	added map[string]map[int32]kgo.Offset
+	// nudges is when to restart the fetches that were waiting at a broker when a partition was added.
+	nudges []time.Time
+	// wake ends a Poll that waits, so that it looks at added.
+	wake context.CancelFunc
 }
+
+// nudgeAfter bounds how long an added partition waits behind a fetch that is held at the broker: the client learns who
+// leads the partition in the meantime, and does not tell when. After the last nudge it is MaxWait.
+var nudgeAfter = []time.Duration{5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}
 
 type place struct {
 	topic     string
@@ -81,13 +94,23 @@ func NewReader(c *Cluster, cfg ReaderConfig) (*Reader, error) {
 	if cfg.MaxWait <= 0 {
 		cfg.MaxWait = defaultMaxWait
 	}
+	unpack := c.unpack
+	if cfg.MaxDecompress != defaultMaxDecompress {
+		var err error
+		if unpack, err = newUnpacker(c, cfg.MaxDecompress); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	client, err := c.open(append(readerOpts(cfg), kgo.WithContext(ctx))...)
+	client, err := c.open(append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(unpack))...)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	return &Reader{client: client, cancel: cancel, cfg: cfg, next: make(map[place]int64)}, nil
+	return &Reader{
+		cluster: c, client: client, cancel: cancel, cfg: cfg, unpack: unpack,
+		next: make(map[place]int64), added: make(map[string]map[int32]kgo.Offset),
+	}, nil
 }
 
 func readerOpts(cfg ReaderConfig) []kgo.Opt {
@@ -98,7 +121,6 @@ func readerOpts(cfg ReaderConfig) []kgo.Opt {
 		kgo.FetchMaxWait(cfg.MaxWait),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
-		kgo.MaxDecompressBatchBytes(cfg.MaxDecompress),
 		// Markers are always kept, because only they tell that the position is behind them; Poll leaves them out.
 		kgo.KeepControlRecords(),
 		// This makes the client a reader of chosen partitions although it has none yet.
@@ -112,28 +134,43 @@ func readerOpts(cfg ReaderConfig) []kgo.Opt {
 
 // Add reads a partition from offset on; -2 means from its start. A leader epoch other than -1 is that of the record
 // before offset, and lets the broker tell that the log has diverged (DataLossError). Adding a partition that is read
-// already moves it.
+// already moves it. It takes effect in Poll.
 func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := place{topic, partition}
-	if _, ok := r.next[at]; ok {
-		r.client.RemoveConsumePartitions(map[string][]int32{topic: {partition}})
-	}
-	r.next[at] = offset
+	r.drop(place{topic, partition})
+	r.next[place{topic, partition}] = offset
 	o := kgo.NoResetOffset().At(offset).WithEpoch(leaderEpoch)
 	if offset < 0 {
 		o = kgo.NoResetOffset().AtStart()
 	}
-	r.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: o}})
+	if r.added[topic] == nil {
+		r.added[topic] = make(map[int32]kgo.Offset)
+	}
+	r.added[topic][partition] = o
+	if r.wake != nil {
+		r.wake()
+	}
 }
 
 // Remove stops reading a partition. Poll returns nothing of it that was fetched before.
 func (r *Reader) Remove(topic string, partition int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.next, place{topic, partition})
-	r.client.RemoveConsumePartitions(map[string][]int32{topic: {partition}})
+	r.drop(place{topic, partition})
+}
+
+// drop is called with mu held.
+func (r *Reader) drop(at place) {
+	if _, ok := r.next[at]; !ok {
+		return
+	}
+	delete(r.next, at)
+	if _, ok := r.added[at.topic][at.partition]; ok {
+		delete(r.added[at.topic], at.partition)
+		return
+	}
+	r.client.RemoveConsumePartitions(map[string][]int32{at.topic: {at.partition}})
 }
 
 // Pause keeps the position of a partition and fetches no more of it. What was fetched already is kept for Resume.
@@ -144,20 +181,67 @@ func (r *Reader) Pause(topic string, partition int32) {
 // Resume undoes Pause.
 func (r *Reader) Resume(topic string, partition int32) {
 	r.client.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
+	r.nudge()
+}
+
+// nudge lets the client send its fetches anew. A fetch that is held at the broker because there is nothing to read
+// would hold up a partition that was added meanwhile. Setting the offset of a partition that does not exist moves
+// nothing, and restarts them.
+func (r *Reader) nudge() {
+	r.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{"": {-1: {Epoch: -1, Offset: 0}}})
 }
 
 // Poll waits for records, for an error of a partition, or for the end of ctx. Its error is ctx's or ErrClosed; errors of
 // a partition stand in its Fetch.
 func (r *Reader) Poll(ctx context.Context) ([]Fetch, error) {
 	for {
-		polled := r.client.PollRecords(ctx, r.cfg.MaxRecords)
+		waiting, stop := r.beforePoll(ctx)
+		polled := r.client.PollRecords(waiting, r.cfg.MaxRecords)
+		stop()
 		if err := pollError(ctx, polled); err != nil {
 			return nil, err
 		}
-		if out := r.accept(polled); len(out) > 0 {
+		out := r.accept(polled)
+		for i := range out {
+			if errors.Is(out[i].Err, errUnpacksTooLarge) {
+				out[i].Err = r.locate(ctx, out[i])
+			}
+		}
+		if len(out) > 0 {
 			return out, nil
 		}
 	}
+}
+
+// beforePoll applies what was added and nudges what waits. It returns the context of one wait, which ends early for
+// the next nudge and for the next Add.
+func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if len(r.added) > 0 {
+		for topic, partitions := range r.added {
+			if len(partitions) == 0 {
+				delete(r.added, topic)
+			}
+		}
+		r.client.AddConsumePartitions(r.added)
+		r.added = make(map[string]map[int32]kgo.Offset)
+		r.nudges = r.nudges[:0]
+		for _, d := range nudgeAfter {
+			r.nudges = append(r.nudges, now.Add(d))
+		}
+	}
+	if len(r.nudges) > 0 && !now.Before(r.nudges[0]) {
+		r.nudges = r.nudges[1:]
+		r.nudge()
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	if len(r.nudges) > 0 {
+		waiting, cancel = context.WithDeadline(ctx, r.nudges[0])
+	}
+	r.wake = cancel
+	return waiting, cancel
 }
 
 // pollError finds the errors that the client injects under no topic: those of the poll itself.
@@ -168,7 +252,7 @@ func pollError(ctx context.Context, polled kgo.Fetches) error {
 		return nil
 	case errors.Is(err, kgo.ErrClientClosed):
 		return fmt.Errorf("poll: %w", ErrClosed)
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case ctx.Err() != nil:
 		return fmt.Errorf("poll: %w", context.Cause(ctx))
 	}
 	return nil
@@ -181,20 +265,12 @@ func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 	polled.EachPartition(func(p kgo.FetchTopicPartition) {
 		at := place{p.Topic, p.Partition}
 		next, ok := r.next[at]
-		if !ok {
-			return // removed since it was fetched
+		if _, moved := r.added[p.Topic][p.Partition]; !ok || moved {
+			return // removed or moved since it was fetched
 		}
-		f := Fetch{Topic: p.Topic, Partition: p.Partition, HighWatermark: p.HighWatermark, Next: next}
-		if n := len(p.Records); n > 0 {
-			f.Records = fromKgo(p.Records)
-			f.Next = p.Records[n-1].Offset + 1
-			if !r.cfg.KeepControl {
-				f.Records = withoutControl(f.Records)
-			}
-		}
-		if p.Err != nil {
-			f.Err = typed(p.Err, p.Topic, p.Partition, f.Next)
-			r.stop(at)
+		f := r.fetched(p, next)
+		if f.Err != nil {
+			r.drop(at) // after a loss the client goes on where the log is whole, and that would be a silent reset
 		} else {
 			r.next[at] = f.Next
 		}
@@ -205,11 +281,32 @@ func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 	return out
 }
 
-// stop drops a partition after an error, because the client may go on by itself: after a loss it moves to where the
-// log is whole, and that would be a silent reset.
-func (r *Reader) stop(at place) {
-	delete(r.next, at)
-	r.client.RemoveConsumePartitions(map[string][]int32{at.topic: {at.partition}})
+func (r *Reader) fetched(p kgo.FetchTopicPartition, next int64) Fetch {
+	f := Fetch{Topic: p.Topic, Partition: p.Partition, HighWatermark: p.HighWatermark, Next: next}
+	if n := len(p.Records); n > 0 {
+		if first := p.Records[0].Offset; first < next {
+			f.Err = &DataLossError{Topic: p.Topic, Partition: p.Partition, ReadTo: next, LostFrom: first}
+			return f
+		}
+		f.Records = fromKgo(p.Records)
+		f.Next = p.Records[n-1].Offset + 1
+		if !r.cfg.KeepControl {
+			f.Records = withoutControl(f.Records)
+		}
+	}
+	if p.Err != nil {
+		f.Err = typed(p.Err, p.Topic, p.Partition, f.Next)
+	}
+	return f
+}
+
+// locate finds the coordinates of the batch that is too large.
+func (r *Reader) locate(ctx context.Context, f Fetch) error {
+	at := fetchAt{topic: f.Topic, partition: f.Partition, offset: f.Next, bytes: pointFetchBytes, unpack: r.unpack}
+	if _, err := r.cluster.fetch(ctx, at); err != nil {
+		return err
+	}
+	return f.Err // it unpacked this time; reading may be tried again
 }
 
 // Close ends the reader; a Poll that waits returns ErrClosed.

@@ -1,5 +1,166 @@
 package kafka
 
-import "log/slog"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-func scrub(dir string, log *slog.Logger) error { return nil }
+// The files of kfake's data directory (its persist.go): topics.json lists the topics; partitions/<topic>-<p>/ holds
+// <first offset>.dat with record batches as they are on the wire, <first offset>.idx with 15 bytes for each batch, and
+// snapshot.json from the last clean stop.
+const (
+	metaFile     = "meta.json"
+	topicsFile   = "topics.json"
+	sessionFile  = "session_state.json"
+	snapshotFile = "snapshot.json"
+)
+
+// scrub reads every log before the broker does. The broker would cut a log at the first damaged byte and go on, and
+// believes offsets that no checksum covers; so a hole is refused here, while a torn last batch, which nobody was
+// promised, is cut. It also mends what the broker only derives: indexes, and snapshots that a crash left behind, since
+// without a snapshot the broker holds the whole log in memory while it starts.
+func scrub(dir string, log *slog.Logger) error {
+	topics, err := readTopics(dir)
+	if err != nil || topics == nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(dir, sessionFile))
+	hasSessions := err == nil
+	var errs []error
+	for _, t := range topics {
+		for p := range t.Partitions {
+			l := &logScrub{
+				topic: t.Name, partition: int32(p), compacted: strings.Contains(t.Configs["cleanup.policy"], "compact"),
+				dir: filepath.Join(dir, "partitions", url.PathEscape(t.Name)+"-"+strconv.Itoa(p)), log: log,
+			}
+			errs = append(errs, l.run(hasSessions))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type topicEntry struct {
+	Name       string            `json:"name"`
+	Partitions int               `json:"partitions"`
+	Configs    map[string]string `json:"configs"`
+}
+
+// readTopics returns nil for a directory that holds nothing yet. Without meta.json or topics.json the broker would
+// start empty and write over what is there.
+func readTopics(dir string) ([]topicEntry, error) {
+	logs, err := os.ReadDir(filepath.Join(dir, "partitions"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the data directory: %w", err)
+	}
+	for _, name := range []string{metaFile, topicsFile} {
+		_, err := os.Stat(filepath.Join(dir, name))
+		switch {
+		case err == nil:
+		case errors.Is(err, fs.ErrNotExist) && len(logs) == 0:
+			return nil, nil
+		default:
+			return nil, fmt.Errorf("the data directory %s holds logs, but its %s cannot be read (%w): "+
+				"restore that file from a copy; without it the broker would start empty", dir, name, err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, topicsFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the list of topics: %w", err)
+	}
+	var list struct {
+		Topics []topicEntry `json:"topics"`
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, fmt.Errorf("the list of topics %s is damaged (%w): restore it from a copy", filepath.Join(dir, topicsFile), err)
+	}
+	return list.Topics, nil
+}
+
+// logScrub is the scrub of one partition.
+type logScrub struct {
+	topic     string
+	partition int32
+	compacted bool
+	dir       string
+	log       *slog.Logger
+
+	segments []segmentScrub
+	// next is the offset that the next batch must have; -1 before the first.
+	next  int64
+	epoch int32
+	// transactional: some batch belonged to a transaction, so what was aborted is for the broker to find out.
+	transactional bool
+	maxTimestamp  int64
+}
+
+type segmentScrub struct {
+	base, size         int64
+	minEpoch, maxEpoch int32
+}
+
+func (l *logScrub) run(hasSessions bool) error {
+	bases, err := l.bases()
+	if err != nil || bases == nil {
+		return err
+	}
+	l.next = -1
+	for i, base := range bases {
+		if err := l.segment(base, i == len(bases)-1); err != nil {
+			return err
+		}
+	}
+	return l.snapshot(hasSessions)
+}
+
+// bases lists the segments that hold anything, and returns nil where the partition was never written. An empty file is
+// left by a crash between making it and writing to it; the broker skips it too.
+func (l *logScrub) bases() ([]int64, error) {
+	entries, err := os.ReadDir(l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the log of %s/%d: %w", l.topic, l.partition, err)
+	}
+	bases := []int64{}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".dat")
+		if !ok {
+			continue
+		}
+		base, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Size() > 0 {
+			bases = append(bases, base)
+		}
+	}
+	slices.Sort(bases)
+	return bases, nil
+}
+
+func (l *logScrub) path(name string) string { return filepath.Join(l.dir, name) }
+
+func segmentName(base int64) string { return strconv.FormatInt(base, 10) + ".dat" }
+
+func indexName(base int64) string { return strconv.FormatInt(base, 10) + ".idx" }
+
+func (l *logScrub) damage(file string, position, offset int64, what string) *DamageError {
+	return &DamageError{
+		Topic: l.topic, Partition: l.partition, File: file, Position: position, Offset: offset, What: what,
+		Remedy: "Nothing was changed. Restore the folder " + l.dir + " from a copy of the same time as the others; or, " +
+			"if the loss of this partition's records from that offset on is accepted, stop the broker, cut the file at that " +
+			"byte (truncate -s " + strconv.FormatInt(position, 10) + "), remove the later segments and " + snapshotFile +
+			" of that folder, and rebuild the projection.",
+	}
+}

@@ -132,7 +132,7 @@ func EnsureTopics(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 	if err != nil {
 		return err
 	}
-	there, err := c.admin.ListTopics(ctx, names(specs)...)
+	there, err := c.describe(ctx, names(specs)...)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
@@ -156,12 +156,17 @@ func names(specs []TopicSpec) []string {
 	return out
 }
 
+// describe asks the cluster and not the client's memory, in which a topic that was just deleted still stands.
+func (c *Cluster) describe(ctx context.Context, topics ...string) (kadm.TopicDetails, error) {
+	return c.admin.ListTopics(kadm.WithAuthorizedOps(ctx), topics...)
+}
+
 // leaderPoll is short, because a new topic has its leaders within milliseconds.
 const leaderPoll = 50 * time.Millisecond
 
 func (c *Cluster) awaitLeaders(ctx context.Context, specs []TopicSpec) error {
 	for {
-		there, err := c.admin.ListTopics(ctx, names(specs)...)
+		there, err := c.describe(ctx, names(specs)...)
 		if err != nil {
 			return fmt.Errorf("list topics: %w", err)
 		}
@@ -194,7 +199,7 @@ func leaderless(there kadm.TopicDetails, specs []TopicSpec) string {
 
 // TopicID returns the identity of a topic: another one after the topic was deleted and created again.
 func (c *Cluster) TopicID(ctx context.Context, topic string) ([16]byte, error) {
-	there, err := c.admin.ListTopics(ctx, topic)
+	there, err := c.describe(ctx, topic)
 	if err != nil {
 		return [16]byte{}, fmt.Errorf("look up topic %s: %w", topic, err)
 	}
@@ -206,7 +211,7 @@ func (c *Cluster) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 
 // Partitions returns how many partitions a topic has, and ErrUnknownTopic if it does not exist.
 func (c *Cluster) Partitions(ctx context.Context, topic string) (int32, error) {
-	there, err := c.admin.ListTopics(ctx, topic)
+	there, err := c.describe(ctx, topic)
 	if err != nil {
 		return 0, fmt.Errorf("look up topic %s: %w", topic, err)
 	}
@@ -218,7 +223,7 @@ func (c *Cluster) Partitions(ctx context.Context, topic string) (int32, error) {
 
 // ListTopics returns the names of the topics that start with prefix, sorted.
 func (c *Cluster) ListTopics(ctx context.Context, prefix string) ([]string, error) {
-	there, err := c.admin.ListTopics(ctx)
+	there, err := c.describe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}

@@ -1,0 +1,118 @@
+package kafka_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/stretchr/testify/require"
+)
+
+// member joins a group and tells of its assignments.
+func (w world) member(t *testing.T, cfg kafka.GroupConfig) (*kafka.Group, chan kafka.Partitions) {
+	t.Helper()
+	assigned := make(chan kafka.Partitions, 16)
+	cfg.Group, cfg.Topics = w.topics.Namespace+".agents", []string{w.topics.Events()}
+	cfg.OnAssigned = func(p kafka.Partitions) { assigned <- p }
+	g, err := kafka.NewGroup(w.Cluster, cfg)
+	require.NoError(t, err)
+	t.Cleanup(g.Close)
+	return g, assigned
+}
+
+func awaitAll(t *testing.T, ch chan kafka.Partitions, g *kafka.Group, n int) {
+	t.Helper()
+	for {
+		total := 0
+		for _, ps := range g.Assigned() {
+			total += len(ps)
+		}
+		if total == n {
+			return
+		}
+		await(t, ch)
+	}
+}
+
+func take(t *testing.T, g *kafka.Group, n int) []events.Record {
+	t.Helper()
+	var out []events.Record
+	for len(out) < n {
+		recs, err := g.Poll(within(t), 100)
+		require.NoError(t, err)
+		out = append(out, recs...)
+	}
+	return out
+}
+
+func groupCommits(t *testing.T, w world) {
+	topic := w.create(t)
+	w.write(t, topic, "a", "b", "c")
+	g, ch := w.member(t, kafka.GroupConfig{})
+	awaitAll(t, ch, g, 2)
+	require.Equal(t, kafka.Partitions{topic: {0, 1}}, g.Assigned())
+	require.Equal(t, []string{"a", "b", "c"}, values(take(t, g, 3)))
+	require.NoError(t, g.Commit(within(t), kafka.Offsets{topic: {0: 2}}))
+	require.NoError(t, g.Commit(within(t), nil))
+	got, err := w.CommittedOffsets(within(t), w.topics.Namespace+".agents")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got[topic][0])
+	require.NoError(t, g.Leave(within(t)))
+	_, err = g.Poll(within(t), 1)
+	require.ErrorIs(t, err, kafka.ErrClosed)
+
+	again, ch := w.member(t, kafka.GroupConfig{})
+	awaitAll(t, ch, again, 2)
+	require.Equal(t, []string{"c"}, values(take(t, again, 1)), "from the low-water mark, not from what was read")
+	again.Pause(topic, 0)
+	w.write(t, topic, "d")
+	again.Resume(topic, 0)
+	require.Equal(t, []string{"d"}, values(take(t, again, 1)))
+}
+
+func groupLeaves(t *testing.T, w world) {
+	w.create(t)
+	for _, static := range []bool{false, true} {
+		first, second := kafka.GroupConfig{}, kafka.GroupConfig{}
+		if static {
+			first.InstanceID, second.InstanceID = "one", "two"
+		}
+		revoked := make(chan kafka.Partitions, 16)
+		first.OnRevoked = func(p kafka.Partitions) { revoked <- p }
+		a, chA := w.member(t, first)
+		awaitAll(t, chA, a, 2)
+		b, chB := w.member(t, second)
+		awaitAll(t, chB, b, 1)
+		await(t, revoked)
+		began := time.Now()
+		require.NoError(t, a.Leave(within(t)))
+		await(t, revoked)
+		awaitAll(t, chB, b, 2)
+		require.Less(t, time.Since(began), 6*time.Second, "without a leave it takes a session of 10 s")
+		require.NoError(t, b.Leave(within(t)))
+	}
+}
+
+func groupRemovesMember(t *testing.T, w world) {
+	w.create(t)
+	a, chA := w.member(t, kafka.GroupConfig{InstanceID: "dead", MembershipOnly: true})
+	awaitAll(t, chA, a, 2)
+	b, chB := w.member(t, kafka.GroupConfig{InstanceID: "alive", MembershipOnly: true})
+	awaitAll(t, chB, b, 1)
+	a.Close() // as if it had been killed: nothing is said to the group
+	began := time.Now()
+	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "dead"))
+	awaitAll(t, chB, b, 2)
+	require.Less(t, time.Since(began), 6*time.Second)
+	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "never there"))
+}
+
+func groupMembershipOnly(t *testing.T, w world) {
+	topic := w.create(t)
+	w.write(t, topic, "a")
+	g, ch := w.member(t, kafka.GroupConfig{InstanceID: "node", MembershipOnly: true})
+	awaitAll(t, ch, g, 2)
+	require.NoError(t, g.Commit(within(t), kafka.Offsets{topic: {0: 1}}), "for lag tools")
+	require.NoError(t, g.Leave(within(t)))
+}
