@@ -69,8 +69,11 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// bodyNodes bounds what aliases can blow a body up to.
-const bodyNodes = 10_000
+// What aliases can blow a body up to, and how deep one that holds itself goes.
+const (
+	bodyNodes = 10_000
+	bodyDepth = 64
+)
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
@@ -78,10 +81,8 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9
 func (p *bindingParser) json(n *yaml.Node, pointer string, places map[string]*yaml.Node) json.RawMessage {
 	n = resolve(n)
 	places[pointer] = n
-	if len(places) > bodyNodes {
-		if len(places) == bodyNodes+1 {
-			p.fault(n, "the body has more than %d values", bodyNodes)
-		}
+	if len(places) > bodyNodes || strings.Count(pointer, "/") > bodyDepth {
+		p.fault(n, "the body has more than %d values, or more than %d levels", bodyNodes, bodyDepth)
 		return nil
 	}
 	switch n.Kind {

@@ -234,13 +234,18 @@ func (p *bindingParser) body(n *yaml.Node, vars []string) *exprlang.Template {
 	if raw == nil || string(raw) == "null" {
 		return nil
 	}
+	// Each text by itself first, since one that does not compile would hide the variables that others name.
+	for _, place := range places {
+		if place.Kind == yaml.ScalarNode && place.ShortTag() == "!!str" {
+			p.template(place, nil, vars)
+		}
+	}
+	if len(p.faults) > 0 {
+		return nil
+	}
 	t, err := exprlang.Compile(raw, vars...)
 	if err != nil {
 		p.expressionFaults(n, err, places)
-		return nil
-	}
-	for _, r := range t.References() {
-		p.reference(at(places, r.Pointer, n), r)
 	}
 	return t
 }

@@ -220,6 +220,7 @@ func (l *lane) workLoop(stop, work context.Context) {
 			return
 		case q := <-l.queue:
 			if stop.Err() != nil {
+				l.release(q, leaveUnfinished)
 				return
 			}
 			l.serve(work, q)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,11 @@ type Harness struct {
 	t    testing.TB
 	stop func() error
 	sent int
+
+	// mu guards decoded, the reports among the first seen records of the sink.
+	mu      sync.Mutex
+	decoded []events.Report
+	seen    int
 }
 
 // Option changes the runner's configuration.
@@ -128,7 +135,7 @@ func (h *Harness) Await(w events.Work) (events.Report, bool) {
 	defer t.Stop()
 	for {
 		records, more := h.Sink.Records()
-		for _, r := range h.reports(records) {
+		for _, r := range slices.Backward(h.reports(records)) {
 			if r.Task == w.Task && r.Run == w.Run && r.Step == w.Step && r.Operation == w.Operation && r.Attempt == w.Attempt {
 				return r, true
 			}
@@ -168,8 +175,10 @@ func (h *Harness) Beats() []events.Presence {
 
 func (h *Harness) reports(records []events.Record) []events.Report {
 	h.t.Helper()
-	var out []events.Report
-	for i := range records {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := h.seen; i < len(records); i++ {
+		h.seen++
 		if !strings.HasSuffix(records[i].Topic, ".reports") {
 			continue
 		}
@@ -177,9 +186,9 @@ func (h *Harness) reports(records []events.Record) []events.Report {
 		if err := json.Unmarshal(records[i].Value, &r); err != nil {
 			h.t.Fatalf("agenttest: read report: %v", err)
 		}
-		out = append(out, r)
+		h.decoded = append(h.decoded, r)
 	}
-	return out
+	return slices.Clone(h.decoded)
 }
 
 func (h *Harness) encode(v any) json.RawMessage {

@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// This file is the only one of the package that knows internal/kafka, so that a Go program needs one call to become
+// an agent. All else speaks to Source and Sink.
+
+// closeWait bounds how long leaving the groups takes; without an answer the groups notice by themselves.
+const closeWait = 2 * time.Second
+
+// DialConfig says how to reach the engine's Kafka.
+type DialConfig struct {
+	// Brokers are host:port of some brokers. Required.
+	Brokers []string
+	// TLS is nil for plain text.
+	TLS *tls.Config
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty for no authentication.
+	Mechanism, User, Password string
+	// Config is the rest. Sources and Sink are made by Dial; the default Instance is host name and a random part.
+	Config
+}
+
+// Connection is a Runner with the Kafka clients that it uses.
+type Connection struct {
+	*Runner
+	groups   []*kafka.Group
+	producer *kafka.Producer
+	cluster  *kafka.Cluster
+}
+
+// Dial connects the agents of a registry to the engine's Kafka and checks that it answers. Then Run works until its
+// context ends, and closes the connection.
+func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
+	var sasl *kafka.SASL
+	if c.Mechanism != "" {
+		sasl = &kafka.SASL{Mechanism: c.Mechanism, User: c.User, Password: c.Password}
+	}
+	cluster, err := kafka.Connect(kafka.ClusterConfig{
+		Brokers: c.Brokers, TLS: c.TLS, SASL: sasl, ClientID: "sagalog-agent", Logger: c.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect agents: %w", err)
+	}
+	if err := cluster.Ping(ctx); err != nil {
+		cluster.Close()
+		return nil, fmt.Errorf("connect agents: %w", err)
+	}
+	out, err := Attach(ctx, cluster, r, c.Config)
+	if err != nil {
+		cluster.Close()
+		return nil, err
+	}
+	out.cluster = cluster
+	return out, nil
+}
+
+// Attach is Dial on a cluster that is connected already, and stays the caller's. It makes the work topics that are
+// missing, with as many partitions as the namespace has.
+func Attach(ctx context.Context, cluster *kafka.Cluster, r *Registry, c Config) (*Connection, error) {
+	c.withDefaults()
+	if c.Instance == "" {
+		c.Instance = defaultInstance()
+	}
+	topics := kafka.Topics{Namespace: c.Namespace}
+	partitions, err := cluster.Partitions(ctx, topics.Submissions())
+	if err != nil {
+		return nil, fmt.Errorf("connect agents: find namespace %s: %w", c.Namespace, err)
+	}
+	var specs []kafka.TopicSpec
+	for _, name := range r.Agents() {
+		specs = append(specs, topics.WorkSpec(name, partitions))
+	}
+	if err := kafka.EnsureTopics(ctx, cluster, specs...); err != nil {
+		return nil, fmt.Errorf("connect agents: %w", err)
+	}
+	out := &Connection{}
+	if err := out.open(cluster, r, &c, topics); err != nil {
+		out.close()
+		return nil, fmt.Errorf("connect agents: %w", err)
+	}
+	return out, nil
+}
+
+func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config, topics kafka.Topics) error {
+	producer, err := kafka.NewProducer(cluster)
+	if err != nil {
+		return err
+	}
+	c.producer = producer
+	config.Sink = producerSink{producer}
+	config.Sources = map[string]Source{}
+	for _, name := range r.Agents() {
+		topic := topics.Work(name)
+		g, err := kafka.NewGroup(cluster, kafka.GroupConfig{Group: config.Namespace + ".agents." + name, Topics: []string{topic}})
+		if err != nil {
+			return err
+		}
+		c.groups = append(c.groups, g)
+		config.Sources[name] = groupSource{g, topic}
+	}
+	c.Runner, err = NewRunner(r, *config)
+	return err
+}
+
+// Run works until ctx ends, as Runner.Run, and then leaves the groups and closes what Dial opened.
+func (c *Connection) Run(ctx context.Context) error {
+	defer c.close()
+	return c.Runner.Run(ctx)
+}
+
+func (c *Connection) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	for _, g := range c.groups {
+		// Nothing hangs on the answer: a member that did not say goodbye is missed after a session.
+		_ = g.Leave(ctx)
+	}
+	if c.producer != nil {
+		c.producer.Close()
+	}
+	if c.cluster != nil {
+		c.cluster.Close()
+	}
+}
+
+func defaultInstance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "agent"
+	}
+	return host + "-" + uuid.NewString()[:8]
+}
+
+// groupSource is a member of a consumer group as a Source.
+type groupSource struct {
+	group *kafka.Group
+	topic string
+}
+
+func (s groupSource) Poll(ctx context.Context, most int) ([]events.Record, error) {
+	records, err := s.group.Poll(ctx, most)
+	if errors.Is(err, kafka.ErrClosed) {
+		err = fmt.Errorf("%w: %w", ErrSourceClosed, err)
+	}
+	return records, err
+}
+
+func (s groupSource) Commit(ctx context.Context, next map[int32]int64) error {
+	return s.group.Commit(ctx, kafka.Offsets{s.topic: next})
+}
+
+func (s groupSource) Partitions() []int32 { return s.group.Assigned()[s.topic] }
+
+// producerSink is the shared producer as a Sink.
+type producerSink struct{ producer *kafka.Producer }
+
+func (s producerSink) Produce(ctx context.Context, r events.Record, done func(error)) {
+	s.producer.Produce(ctx, r, func(_ int32, _ int64, err error) { done(err) })
+}

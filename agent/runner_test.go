@@ -1,0 +1,648 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/agent/agenttest"
+	"github.com/sagalog/sagalog/events"
+)
+
+type parcel struct {
+	ID string `json:"id"`
+}
+
+var errBoom = errors.New("boom")
+
+// handle returns a registry with one agent "package".
+func handle(fn func(context.Context, parcel) (parcel, error), options ...agent.Option) *agent.Registry {
+	r := agent.NewRegistry()
+	agent.Handle(r, "package", fn, options...)
+	return r
+}
+
+func echo(_ context.Context, in parcel) (parcel, error) { return in, nil }
+
+func TestAnAttemptIsReportedHomeWithItsTicket(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var seen agent.Attempt
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			seen, _ = agent.FromContext(ctx)
+			deadline, _ := ctx.Deadline()
+			require.True(t, deadline.Equal(seen.CompleteBy))
+			return parcel{ID: "<" + in.ID + ">"}, nil
+		}))
+		w := h.Work("package", events.Do, parcel{ID: "p"})
+		w.Home, w.Attempt = 3, 2
+		h.Send(w)
+		r, ok := h.Await(w)
+		require.True(t, ok)
+		require.Equal(t, events.ResultCompleted, r.Result)
+		require.Equal(t, w.Ticket, r.Ticket)
+		require.Equal(t, 2, r.Attempt)
+		require.Equal(t, "test-1", r.Instance)
+		require.JSONEq(t, `{"id":"<p>"}`, string(r.Output))
+		records, _ := h.Sink.Records()
+		last := records[len(records)-1]
+		require.Equal(t, "sagalog.reports", last.Topic)
+		require.EqualValues(t, 3, last.Partition)
+		require.Equal(t, w.Ticket, last.Header(events.HeaderTicket))
+		require.Contains(t, string(last.Value), `"<p>"`, "no HTML escapes in user data")
+		require.Equal(t, w.IdempotencyKey, seen.IdempotencyKey)
+		require.Equal(t, []any{w.Task, 1, "test", 1, "step", "package", events.Do, 2},
+			[]any{seen.Task, seen.Run, seen.Workflow, seen.Version, seen.Step, seen.Agent, seen.Operation, seen.Attempt})
+		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`, seen.Traceparent)
+	})
+}
+
+func TestErrorsSayClassEffectAndRetryAfter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fn     func(context.Context, parcel) (parcel, error)
+		class  events.Class
+		effect events.Effect
+		after  time.Duration
+		text   string
+	}{
+		"any error is retryable and unknown": {func(context.Context, parcel) (parcel, error) { return parcel{}, errBoom },
+			events.ClassRetryable, events.EffectUnknown, 0, "boom"},
+		"permanent": {func(context.Context, parcel) (parcel, error) {
+			return parcel{}, fmt.Errorf("outer: %w", agent.Permanent(errBoom))
+		}, events.ClassPermanent, events.EffectUnknown, 0, "outer: boom"},
+		"permanent without effect": {func(context.Context, parcel) (parcel, error) {
+			return parcel{}, agent.NoEffect(agent.Permanent(errBoom))
+		}, events.ClassPermanent, events.EffectNone, 0, "boom"},
+		"the other way round": {func(context.Context, parcel) (parcel, error) {
+			return parcel{}, agent.Permanent(agent.NoEffect(errBoom))
+		}, events.ClassPermanent, events.EffectNone, 0, "boom"},
+		"retry after": {func(context.Context, parcel) (parcel, error) {
+			return parcel{}, agent.RetryAfter(errBoom, 3*time.Second)
+		}, events.ClassRetryable, events.EffectUnknown, 3 * time.Second, "boom"},
+		"panic": {func(context.Context, parcel) (parcel, error) { panic("a\nb") },
+			events.ClassInternal, events.EffectUnknown, 0, "panic: a b"},
+		"a foreign class": {func(context.Context, parcel) (parcel, error) {
+			return parcel{}, &agent.Failure{Class: events.ClassTimeout, Err: errBoom}
+		}, events.ClassInternal, events.EffectUnknown, 0, "boom"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := agenttest.Start(t, handle(c.fn)).Do("package", parcel{})
+				require.Equal(t, events.ResultFailed, r.Result)
+				require.Equal(t, c.class, r.Error.Class)
+				require.Equal(t, c.effect, r.Effect)
+				require.Equal(t, c.after, r.RetryAfter.Std())
+				require.Equal(t, c.text, r.Error.Message)
+			})
+		})
+	}
+	require.NoError(t, agent.Permanent(nil))
+}
+
+func TestInputThatDoesNotDecodeIsPermanentWithoutEffect(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(echo))
+		r := h.Do("package", []int{1})
+		require.Equal(t, events.ClassPermanent, r.Error.Class)
+		require.Equal(t, events.EffectNone, r.Effect)
+		r = h.Undo("package", parcel{}, nil)
+		require.Equal(t, "no_operation", r.Error.Code)
+		require.Equal(t, events.EffectNone, r.Effect)
+	})
+}
+
+func TestAnOutputOverTheLimitIsPermanentAndNamesTheLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			return parcel{ID: strings.Repeat("x", 256<<10)}, nil
+		}))
+		r := h.Do("package", parcel{})
+		require.Equal(t, events.ClassPermanent, r.Error.Class)
+		require.Equal(t, events.EffectUnknown, r.Effect)
+		require.Contains(t, r.Error.Message, "262144")
+		require.Empty(t, r.Output)
+	})
+}
+
+func TestUndoGetsInputAndOutput(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []agent.Undo[parcel, parcel]
+		h := agenttest.Start(t, handle(echo, agent.WithUndo(func(_ context.Context, u agent.Undo[parcel, parcel]) error {
+			got = append(got, u)
+			return nil
+		})))
+		require.Equal(t, events.ResultCompleted, h.Undo("package", parcel{ID: "a"}, parcel{ID: "b"}).Result)
+		require.Equal(t, events.ResultCompleted, h.Undo("package", parcel{ID: "a"}, nil).Result)
+		require.Equal(t, "b", got[0].Output.ID)
+		require.Nil(t, got[1].Output)
+		require.Equal(t, "a", got[1].Input.ID)
+	})
+}
+
+// MISSION C4.
+func TestAfterTheCompleteByTimeNothingIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		for _, late := range []time.Duration{0, time.Second} {
+			h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				wait(late)
+				return in, nil
+			}))
+			w := h.Work("package", events.Do, parcel{})
+			h.Send(w)
+			_, ok := h.Await(w)
+			require.False(t, ok)
+			wait(5 * time.Second)
+			require.ErrorIs(t, cause, agent.ErrCompleteBy)
+			require.Empty(t, h.Reports())
+			require.NoError(t, h.Stop())
+			require.EqualValues(t, 1, h.Sources["package"].Committed()[0], "it is finished all the same")
+		}
+	})
+}
+
+// wait lets virtual time pass.
+func wait(d time.Duration) { <-time.After(d) }
+
+func TestAnExpiredRequestIsDroppedSilently(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }))
+		w := h.Work("package", events.Do, parcel{})
+		w.CompleteBy = events.At(time.Now())
+		h.Send(w)
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+		require.Equal(t, 1, ran)
+		require.NoError(t, h.Stop())
+		require.EqualValues(t, 2, h.Sources["package"].Committed()[0])
+	})
+}
+
+func TestARequestThatCannotBeReadIsPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(echo))
+		h.Sources["package"].Add(events.Record{Value: []byte("{")})
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+		require.NoError(t, h.Stop())
+		require.EqualValues(t, 2, h.Sources["package"].Committed()[0])
+	})
+}
+
+func TestTheSameAttemptInFlightRunsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int64
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			ran.Add(1)
+			wait(time.Second)
+			return in, nil
+		}))
+		w := h.Work("package", events.Do, parcel{})
+		record := h.Record(w)
+		h.Sources["package"].Add(record)
+		h.Sources["package"].Add(record)
+		h.Sources["package"].Redeliver(record) // offset 0 again, as after a rebalance
+		next := w
+		next.Attempt = 2
+		h.Send(next)
+		_, ok := h.Await(w)
+		require.True(t, ok)
+		_, ok = h.Await(next)
+		require.True(t, ok)
+		require.NoError(t, h.Stop())
+		require.EqualValues(t, 2, ran.Load())
+		require.Len(t, h.Reports(), 2)
+		require.EqualValues(t, 3, h.Sources["package"].Committed()[0])
+	})
+}
+
+func TestConcurrencyIsBoundedAndLittleIsReadAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			wait(10 * time.Millisecond)
+			now.Add(-1)
+			return in, nil
+		}, agent.Concurrency(3)))
+		const n = 100
+		for range n {
+			h.Send(h.Work("package", events.Do, parcel{}))
+		}
+		synctest.Wait()
+		require.EqualValues(t, 3, now.Load())
+		require.Equal(t, n-6, h.Sources["package"].Left(), "twice the concurrency is held")
+		wait(time.Second)
+		require.EqualValues(t, 3, most.Load())
+		require.Len(t, h.Reports(), n)
+		beats := h.Beats()
+		require.Equal(t, 3, beats[0].Capacity["package"])
+	})
+}
+
+func TestASlowAgentOrPartitionDoesNotHoldAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := handle(echo)
+		agent.Handle(r, "slow", func(ctx context.Context, in parcel) (parcel, error) {
+			if in.ID == "hang" {
+				<-ctx.Done()
+			}
+			return in, nil
+		}, agent.Concurrency(2))
+		h := agenttest.Start(t, r)
+		hang := h.Work("slow", events.Do, parcel{ID: "hang"})
+		hang.CompleteBy = hang.CompleteBy.Add(time.Hour)
+		h.Send(hang)
+		other := h.Record(h.Work("slow", events.Do, parcel{}))
+		other.Partition = 1
+		h.Sources["slow"].Add(other)
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+		wait(time.Second)
+		require.Equal(t, map[int32]int64{1: 1}, h.Sources["slow"].Committed())
+	})
+}
+
+func TestRetriesInsideTheAgentKeepTheAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var keys []string
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			a, _ := agent.FromContext(ctx)
+			keys = append(keys, fmt.Sprint(a.Attempt, a.IdempotencyKey))
+			if len(keys) < 3 {
+				return in, errBoom
+			}
+			return in, nil
+		}, agent.WithRetry(agent.Retry{Tries: 3})))
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+		require.Len(t, keys, 3)
+		require.Equal(t, keys[0], keys[2])
+	})
+}
+
+func TestRetryAfterIsWaitedForWhereItFits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			at = append(at, time.Now())
+			if len(at) == 1 {
+				return in, agent.RetryAfter(errBoom, 2*time.Second)
+			}
+			return in, agent.RetryAfter(errBoom, time.Minute)
+		}, agent.WithRetry(agent.Retry{Tries: 5})))
+		r := h.Do("package", parcel{})
+		require.Len(t, at, 2)
+		require.GreaterOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
+		require.Less(t, at[1].Sub(at[0]), 2100*time.Millisecond)
+		require.Equal(t, time.Minute, r.RetryAfter.Std(), "what does not fit is the engine's to wait for")
+	})
+}
+
+func TestTheLastFailureIsReportedBeforeTheCompleteByTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			tries++
+			if tries > 1 {
+				<-ctx.Done()
+				return in, ctx.Err()
+			}
+			return in, agent.NoEffect(errBoom)
+		}, agent.WithRetry(agent.Retry{Tries: 100})))
+		r := h.Do("package", parcel{})
+		require.Equal(t, events.ClassRetryable, r.Error.Class)
+		require.Equal(t, events.EffectUnknown, r.Effect)
+		require.Equal(t, 2, tries)
+	})
+}
+
+func TestTheEffectIsNoneOnlyIfThatOfEachTryIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first error
+		want  events.Effect
+	}{
+		"unknown first": {errBoom, events.EffectUnknown},
+		"none first":    {agent.NoEffect(errBoom), events.EffectNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				h := agenttest.Start(t, handle(func(context.Context, parcel) (parcel, error) {
+					tries++
+					if tries == 1 {
+						return parcel{}, c.first
+					}
+					return parcel{}, agent.NoEffect(agent.Permanent(errBoom))
+				}, agent.WithRetry(agent.DefaultRetry)))
+				r := h.Do("package", parcel{})
+				require.Equal(t, events.ClassPermanent, r.Error.Class)
+				require.Equal(t, c.want, r.Effect)
+				require.Equal(t, 2, tries)
+			})
+		})
+	}
+}
+
+func TestTheBreakerOpensAndRecovers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		var calls atomic.Int64
+		broken.Store(true)
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			calls.Add(1)
+			if broken.Load() {
+				return in, errBoom
+			}
+			return in, nil
+		}, agent.WithBreaker(agent.Breaker{Calls: 4, Open: 10 * time.Second})))
+		for range 4 {
+			require.Equal(t, "boom", h.Do("package", parcel{}).Error.Message)
+		}
+		r := h.Do("package", parcel{})
+		require.EqualValues(t, 4, calls.Load(), "the service is left alone")
+		require.Equal(t, events.ClassRetryable, r.Error.Class)
+		require.Equal(t, events.EffectNone, r.Effect)
+		require.Positive(t, r.RetryAfter)
+		wait(2 * time.Second)
+		beats := h.Beats()
+		require.Equal(t, events.Unhealthy, beats[len(beats)-1].Health["package"])
+
+		// An attempt with more time waits for the probe, and closes the breaker.
+		broken.Store(false)
+		w := h.Work("package", events.Do, parcel{})
+		w.CompleteBy = w.CompleteBy.Add(time.Minute)
+		h.Send(w)
+		r, ok := h.Await(w)
+		require.True(t, ok)
+		require.Equal(t, events.ResultCompleted, r.Result)
+		wait(2 * time.Second)
+		beats = h.Beats()
+		require.Equal(t, events.Healthy, beats[len(beats)-1].Health["package"])
+	})
+}
+
+func TestAnOpenBreakerInvitesAProbeOnceItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { panic("not a call of the service") },
+			agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
+		h.Do("package", parcel{})
+		wait(1500 * time.Millisecond)
+		beats := h.Beats()
+		require.Equal(t, events.Healthy, beats[len(beats)-1].Health["package"], "a panic is not held against the service")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { return in, errBoom },
+			agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
+		h.Do("package", parcel{})
+		wait(3 * time.Second)
+		beats := h.Beats()
+		require.Equal(t, events.Degraded, beats[len(beats)-1].Health["package"])
+	})
+}
+
+func TestAPanickingProbeDoesNotLeaveTheBreakerHalfOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			calls++
+			switch calls {
+			case 1:
+				return in, errBoom
+			case 2:
+				panic("probe")
+			}
+			return in, nil
+		}, agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
+		h.Do("package", parcel{})
+		require.Equal(t, events.ClassInternal, h.Do("package", parcel{}).Error.Class)
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+	})
+}
+
+func TestACleanStopFinishesWhatItCanAndLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			if in.ID == "long" {
+				<-ctx.Done()
+				return in, ctx.Err()
+			}
+			wait(time.Second)
+			return in, nil
+		}, agent.Concurrency(2)))
+		short := h.Work("package", events.Do, parcel{ID: "short"})
+		long := h.Work("package", events.Do, parcel{ID: "long"})
+		queued := h.Work("package", events.Do, parcel{ID: "short"})
+		for _, w := range []*events.Work{&short, &long, &queued} {
+			w.CompleteBy = w.CompleteBy.Add(time.Minute)
+			h.Send(*w)
+		}
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, h.Stop())
+		require.Equal(t, 2*time.Second, time.Since(began), "the grace")
+		reports := h.Reports()
+		require.Len(t, reports, 1)
+		require.Equal(t, short.Task, reports[0].Task)
+		require.EqualValues(t, 1, h.Sources["package"].Committed()[0])
+		beats := h.Beats()
+		last := beats[len(beats)-1]
+		require.Equal(t, map[string]int{"package": 0}, last.Capacity)
+		require.Empty(t, last.Partitions)
+	})
+}
+
+func TestAFunctionThatNeverReturnsIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := handle(func(context.Context, parcel) (parcel, error) { <-release; return parcel{}, nil })
+		source, sink := agenttest.NewSource(), agenttest.NewSink()
+		runner, err := agent.NewRunner(r, agent.Config{
+			Instance: "i", Sink: sink, Sources: map[string]agent.Source{"package": source},
+		})
+		require.NoError(t, err)
+		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
+		record, err := events.EncodeWork(w, events.Subject{})
+		require.NoError(t, err)
+		source.Add(record)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runner.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-ended, agent.ErrStuck)
+		require.Empty(t, source.Committed())
+		close(release)
+	})
+}
+
+func TestAWorkerStuckPastItsCompleteByTimeHoldsNoCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			if in.ID == "stuck" {
+				wait(time.Minute)
+			}
+			return in, nil
+		}))
+		h.Send(h.Work("package", events.Do, parcel{ID: "stuck"}))
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+		wait(time.Second)
+		require.Empty(t, h.Sources["package"].Committed())
+		wait(5 * time.Second)
+		require.EqualValues(t, 2, h.Sources["package"].Committed()[0])
+		wait(time.Minute)
+		require.Len(t, h.Reports(), 1)
+	})
+}
+
+func TestAReportThatIsNotDeliveredIsNotWorkedOnAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		source := agenttest.NewSource()
+		runner, err := agent.NewRunner(
+			handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }),
+			agent.Config{Instance: "i", Sink: refusing{}, Sources: map[string]agent.Source{"package": source}})
+		require.NoError(t, err)
+		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
+		record, err := events.EncodeWork(w, events.Subject{})
+		require.NoError(t, err)
+		source.Add(record)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, runner.Run(ctx))
+		require.Equal(t, 1, ran)
+		require.EqualValues(t, 1, source.Committed()[0])
+	})
+}
+
+type refusing struct{}
+
+func (refusing) Produce(_ context.Context, _ events.Record, done func(error)) { done(errBoom) }
+
+func TestPresenceTellsEachSecondWhatTheInstanceDoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := handle(func(ctx context.Context, in parcel) (parcel, error) { wait(3 * time.Second); return in, nil },
+			agent.Concurrency(7), agent.WithUndo(func(context.Context, agent.Undo[parcel, json.RawMessage]) error { return nil }))
+		agent.Handle(r, "drone", echo)
+		h := agenttest.Start(t, r)
+		h.Send(h.Work("package", events.Do, parcel{}))
+		wait(2500 * time.Millisecond)
+		beats := h.Beats()
+		require.Len(t, beats, 3)
+		b := beats[2]
+		require.Equal(t, events.PresenceAgent, b.Kind)
+		require.Equal(t, []string{"drone", "package"}, b.Agents)
+		require.Equal(t, map[string]int{"drone": agent.DefaultConcurrency, "package": 7}, b.Capacity)
+		require.Equal(t, 1, b.InFlight["package"])
+		require.Equal(t, []events.Operation{events.Do, events.Undo}, b.Operations["package"])
+		require.Equal(t, []events.Operation{events.Do}, b.Operations["drone"])
+		require.Equal(t, []int32{0, 1}, b.Partitions["package"])
+		records, _ := h.Sink.Records()
+		require.Equal(t, "sagalog.presence", records[0].Topic)
+		require.EqualValues(t, 0, records[0].Partition)
+		require.Equal(t, "agent/test-1", string(records[0].Key))
+	})
+}
+
+func TestAClosedSourceEndsTheRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := handle(echo)
+		agent.Handle(r, "other", echo)
+		runner, err := agent.NewRunner(r, agent.Config{
+			Instance: "i", Sink: agenttest.NewSink(),
+			Sources: map[string]agent.Source{"package": closedSource{}, "other": agenttest.NewSource()},
+		})
+		require.NoError(t, err)
+		require.ErrorIs(t, runner.Run(t.Context()), agent.ErrSourceClosed)
+	})
+}
+
+type closedSource struct{}
+
+func (closedSource) Poll(context.Context, int) ([]events.Record, error) {
+	return nil, agent.ErrSourceClosed
+}
+func (closedSource) Commit(context.Context, map[int32]int64) error { return nil }
+func (closedSource) Partitions() []int32                           { return nil }
+
+func TestAllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := handle(echo, agent.Concurrency(0), agent.WithRetry(agent.Retry{Tries: -1}), agent.WithBreaker(agent.Breaker{Failures: 2}))
+	agent.Handle(r, "package", echo)
+	agent.Handle(r, "Bad", echo)
+	_, err := agent.NewRunner(r, agent.Config{Sources: map[string]agent.Source{"ghost": agenttest.NewSource()}})
+	for _, want := range []string{
+		"concurrency is 0", "tries is -1", "failures is 2", `"package" is registered twice`, `agent "Bad"`,
+		"instance is empty", "sink is missing", `"ghost"`, "agent package has no source",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = agent.NewRunner(agent.NewRegistry(), agent.Config{Instance: "i", Sink: agenttest.NewSink()})
+	require.ErrorContains(t, err, "no agent")
+}
+
+// Real time and the race detector: many attempts through all the doors at once.
+func TestManyAttemptsAtOnce(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+		if n.Add(1)%7 == 0 {
+			return in, errBoom
+		}
+		return in, nil
+	}, agent.Concurrency(32), agent.WithRetry(agent.Retry{Tries: 3, Backoff: time.Microsecond, BackoffMax: time.Microsecond}),
+		agent.WithBreaker(agent.Breaker{Failures: 1})))
+	var works []events.Work
+	for range 500 {
+		works = append(works, h.Work("package", events.Do, parcel{}))
+	}
+	var senders sync.WaitGroup
+	for i := range 4 {
+		senders.Go(func() {
+			for j := i; j < len(works); j += 4 {
+				h.Send(works[j])
+			}
+		})
+	}
+	senders.Wait()
+	for _, w := range works {
+		_, ok := h.Await(w)
+		require.True(t, ok)
+	}
+	require.NoError(t, h.Stop())
+	require.EqualValues(t, 500, h.Sources["package"].Committed()[0])
+}
