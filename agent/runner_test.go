@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type parcel struct {
 var errBoom = errors.New("boom")
 
 // handle returns a registry with one agent "package".
+
 func handle(fn func(context.Context, parcel) (parcel, error), options ...agent.Option) *agent.Registry {
 	r := agent.NewRegistry()
 	agent.Handle(r, "package", fn, options...)
@@ -54,8 +56,7 @@ func TestAnAttemptIsReportedHomeWithItsTicket(t *testing.T) {
 		require.Equal(t, 2, r.Attempt)
 		require.Equal(t, "test-1", r.Instance)
 		require.JSONEq(t, `{"id":"<p>"}`, string(r.Output))
-		records, _ := h.Sink.Records()
-		last := records[len(records)-1]
+		last := lastReport(t, h)
 		require.Equal(t, "sagalog.reports", last.Topic)
 		require.EqualValues(t, 3, last.Partition)
 		require.Equal(t, w.Ticket, last.Header(events.HeaderTicket))
@@ -65,6 +66,16 @@ func TestAnAttemptIsReportedHomeWithItsTicket(t *testing.T) {
 			[]any{seen.Task, seen.Run, seen.Workflow, seen.Version, seen.Step, seen.Agent, seen.Operation, seen.Attempt})
 		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`, seen.Traceparent)
 	})
+}
+
+// lastReport returns the record of the last report; beats lie between.
+
+func lastReport(t *testing.T, h *agenttest.Harness) events.Record {
+	t.Helper()
+	records, _ := h.Sink.Records()
+	records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Topic == "sagalog.presence" })
+	require.NotEmpty(t, records)
+	return records[len(records)-1]
 }
 
 func TestErrorsSayClassEffectAndRetryAfter(t *testing.T) {
@@ -155,6 +166,7 @@ func TestUndoGetsInputAndOutput(t *testing.T) {
 }
 
 // MISSION C4.
+
 func TestAfterTheCompleteByTimeNothingIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,6 +192,7 @@ func TestAfterTheCompleteByTimeNothingIsReported(t *testing.T) {
 }
 
 // wait lets virtual time pass.
+
 func wait(d time.Duration) { <-time.After(d) }
 
 func TestAnExpiredRequestIsDroppedSilently(t *testing.T) {
@@ -284,273 +297,6 @@ func TestASlowAgentOrPartitionDoesNotHoldAnother(t *testing.T) {
 	})
 }
 
-func TestRetriesInsideTheAgentKeepTheAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var keys []string
-		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
-			a, _ := agent.FromContext(ctx)
-			keys = append(keys, fmt.Sprint(a.Attempt, a.IdempotencyKey))
-			if len(keys) < 3 {
-				return in, errBoom
-			}
-			return in, nil
-		}, agent.WithRetry(agent.Retry{Tries: 3})))
-		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
-		require.Len(t, keys, 3)
-		require.Equal(t, keys[0], keys[2])
-	})
-}
-
-func TestRetryAfterIsWaitedForWhereItFits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var at []time.Time
-		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
-			at = append(at, time.Now())
-			if len(at) == 1 {
-				return in, agent.RetryAfter(errBoom, 2*time.Second)
-			}
-			return in, agent.RetryAfter(errBoom, time.Minute)
-		}, agent.WithRetry(agent.Retry{Tries: 5})))
-		r := h.Do("package", parcel{})
-		require.Len(t, at, 2)
-		require.GreaterOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
-		require.Less(t, at[1].Sub(at[0]), 2100*time.Millisecond)
-		require.Equal(t, time.Minute, r.RetryAfter.Std(), "what does not fit is the engine's to wait for")
-	})
-}
-
-func TestTheLastFailureIsReportedBeforeTheCompleteByTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tries := 0
-		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
-			tries++
-			if tries > 1 {
-				<-ctx.Done()
-				return in, ctx.Err()
-			}
-			return in, agent.NoEffect(errBoom)
-		}, agent.WithRetry(agent.Retry{Tries: 100})))
-		r := h.Do("package", parcel{})
-		require.Equal(t, events.ClassRetryable, r.Error.Class)
-		require.Equal(t, events.EffectUnknown, r.Effect)
-		require.Equal(t, 2, tries)
-	})
-}
-
-func TestTheEffectIsNoneOnlyIfThatOfEachTryIs(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		first error
-		want  events.Effect
-	}{
-		"unknown first": {errBoom, events.EffectUnknown},
-		"none first":    {agent.NoEffect(errBoom), events.EffectNone},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				tries := 0
-				h := agenttest.Start(t, handle(func(context.Context, parcel) (parcel, error) {
-					tries++
-					if tries == 1 {
-						return parcel{}, c.first
-					}
-					return parcel{}, agent.NoEffect(agent.Permanent(errBoom))
-				}, agent.WithRetry(agent.DefaultRetry)))
-				r := h.Do("package", parcel{})
-				require.Equal(t, events.ClassPermanent, r.Error.Class)
-				require.Equal(t, c.want, r.Effect)
-				require.Equal(t, 2, tries)
-			})
-		})
-	}
-}
-
-func TestTheBreakerOpensAndRecovers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var broken atomic.Bool
-		var calls atomic.Int64
-		broken.Store(true)
-		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
-			calls.Add(1)
-			if broken.Load() {
-				return in, errBoom
-			}
-			return in, nil
-		}, agent.WithBreaker(agent.Breaker{Calls: 4, Open: 10 * time.Second})))
-		for range 4 {
-			require.Equal(t, "boom", h.Do("package", parcel{}).Error.Message)
-		}
-		r := h.Do("package", parcel{})
-		require.EqualValues(t, 4, calls.Load(), "the service is left alone")
-		require.Equal(t, events.ClassRetryable, r.Error.Class)
-		require.Equal(t, events.EffectNone, r.Effect)
-		require.Positive(t, r.RetryAfter)
-		wait(2 * time.Second)
-		beats := h.Beats()
-		require.Equal(t, events.Unhealthy, beats[len(beats)-1].Health["package"])
-
-		// An attempt with more time waits for the probe, and closes the breaker.
-		broken.Store(false)
-		w := h.Work("package", events.Do, parcel{})
-		w.CompleteBy = w.CompleteBy.Add(time.Minute)
-		h.Send(w)
-		r, ok := h.Await(w)
-		require.True(t, ok)
-		require.Equal(t, events.ResultCompleted, r.Result)
-		wait(2 * time.Second)
-		beats = h.Beats()
-		require.Equal(t, events.Healthy, beats[len(beats)-1].Health["package"])
-	})
-}
-
-func TestAnOpenBreakerInvitesAProbeOnceItsTimeIsOver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { panic("not a call of the service") },
-			agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
-		h.Do("package", parcel{})
-		wait(1500 * time.Millisecond)
-		beats := h.Beats()
-		require.Equal(t, events.Healthy, beats[len(beats)-1].Health["package"], "a panic is not held against the service")
-	})
-	synctest.Test(t, func(t *testing.T) {
-		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { return in, errBoom },
-			agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
-		h.Do("package", parcel{})
-		wait(3 * time.Second)
-		beats := h.Beats()
-		require.Equal(t, events.Degraded, beats[len(beats)-1].Health["package"])
-	})
-}
-
-func TestAPanickingProbeDoesNotLeaveTheBreakerHalfOpen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
-			calls++
-			switch calls {
-			case 1:
-				return in, errBoom
-			case 2:
-				panic("probe")
-			}
-			return in, nil
-		}, agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
-		h.Do("package", parcel{})
-		require.Equal(t, events.ClassInternal, h.Do("package", parcel{}).Error.Class)
-		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
-	})
-}
-
-func TestACleanStopFinishesWhatItCanAndLeavesTheRest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
-			if in.ID == "long" {
-				<-ctx.Done()
-				return in, ctx.Err()
-			}
-			wait(time.Second)
-			return in, nil
-		}, agent.Concurrency(2)))
-		short := h.Work("package", events.Do, parcel{ID: "short"})
-		long := h.Work("package", events.Do, parcel{ID: "long"})
-		queued := h.Work("package", events.Do, parcel{ID: "short"})
-		for _, w := range []*events.Work{&short, &long, &queued} {
-			w.CompleteBy = w.CompleteBy.Add(time.Minute)
-			h.Send(*w)
-		}
-		synctest.Wait()
-		began := time.Now()
-		require.NoError(t, h.Stop())
-		require.Equal(t, 2*time.Second, time.Since(began), "the grace")
-		reports := h.Reports()
-		require.Len(t, reports, 1)
-		require.Equal(t, short.Task, reports[0].Task)
-		require.EqualValues(t, 1, h.Sources["package"].Committed()[0])
-		beats := h.Beats()
-		last := beats[len(beats)-1]
-		require.Equal(t, map[string]int{"package": 0}, last.Capacity)
-		require.Empty(t, last.Partitions)
-	})
-}
-
-func TestAFunctionThatNeverReturnsIsNamed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		r := handle(func(context.Context, parcel) (parcel, error) { <-release; return parcel{}, nil })
-		source, sink := agenttest.NewSource(), agenttest.NewSink()
-		runner, err := agent.NewRunner(r, agent.Config{
-			Instance: "i", Sink: sink, Sources: map[string]agent.Source{"package": source},
-		})
-		require.NoError(t, err)
-		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
-		record, err := events.EncodeWork(w, events.Subject{})
-		require.NoError(t, err)
-		source.Add(record)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- runner.Run(ctx) }()
-		synctest.Wait()
-		cancel()
-		require.ErrorIs(t, <-ended, agent.ErrStuck)
-		require.Empty(t, source.Committed())
-		close(release)
-	})
-}
-
-func TestAWorkerStuckPastItsCompleteByTimeHoldsNoCommit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
-			if in.ID == "stuck" {
-				wait(time.Minute)
-			}
-			return in, nil
-		}))
-		h.Send(h.Work("package", events.Do, parcel{ID: "stuck"}))
-		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
-		wait(time.Second)
-		require.Empty(t, h.Sources["package"].Committed())
-		wait(5 * time.Second)
-		require.EqualValues(t, 2, h.Sources["package"].Committed()[0])
-		wait(time.Minute)
-		require.Len(t, h.Reports(), 1)
-	})
-}
-
-func TestAReportThatIsNotDeliveredIsNotWorkedOnAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ran := 0
-		source := agenttest.NewSource()
-		runner, err := agent.NewRunner(
-			handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }),
-			agent.Config{Instance: "i", Sink: refusing{}, Sources: map[string]agent.Source{"package": source}})
-		require.NoError(t, err)
-		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
-		record, err := events.EncodeWork(w, events.Subject{})
-		require.NoError(t, err)
-		source.Add(record)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.NoError(t, runner.Run(ctx))
-		require.Equal(t, 1, ran)
-		require.EqualValues(t, 1, source.Committed()[0])
-	})
-}
-
-type refusing struct{}
-
-func (refusing) Produce(_ context.Context, _ events.Record, done func(error)) { done(errBoom) }
-
 func TestPresenceTellsEachSecondWhatTheInstanceDoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -577,28 +323,6 @@ func TestPresenceTellsEachSecondWhatTheInstanceDoes(t *testing.T) {
 	})
 }
 
-func TestAClosedSourceEndsTheRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := handle(echo)
-		agent.Handle(r, "other", echo)
-		runner, err := agent.NewRunner(r, agent.Config{
-			Instance: "i", Sink: agenttest.NewSink(),
-			Sources: map[string]agent.Source{"package": closedSource{}, "other": agenttest.NewSource()},
-		})
-		require.NoError(t, err)
-		require.ErrorIs(t, runner.Run(t.Context()), agent.ErrSourceClosed)
-	})
-}
-
-type closedSource struct{}
-
-func (closedSource) Poll(context.Context, int) ([]events.Record, error) {
-	return nil, agent.ErrSourceClosed
-}
-func (closedSource) Commit(context.Context, map[int32]int64) error { return nil }
-func (closedSource) Partitions() []int32                           { return nil }
-
 func TestAllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	r := handle(echo, agent.Concurrency(0), agent.WithRetry(agent.Retry{Tries: -1}), agent.WithBreaker(agent.Breaker{Failures: 2}))
@@ -616,6 +340,7 @@ func TestAllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 }
 
 // Real time and the race detector: many attempts through all the doors at once.
+
 func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64

@@ -18,7 +18,6 @@ type Source struct {
 	next      map[int32]int64
 	committed map[int32]int64
 	assigned  []int32
-	polled    []int
 	wake      chan struct{}
 }
 
@@ -61,7 +60,6 @@ func (s *Source) Poll(ctx context.Context, most int) ([]events.Record, error) {
 		if n > 0 {
 			out := slices.Clone(s.queue[:n])
 			s.queue = s.queue[n:]
-			s.polled = append(s.polled, most)
 			s.mu.Unlock()
 			return out, nil
 		}

@@ -1,0 +1,141 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/agent/agenttest"
+	"github.com/sagalog/sagalog/events"
+)
+
+func TestACleanStopFinishesWhatItCanAndLeavesTheRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
+			if in.ID == "long" {
+				<-ctx.Done()
+				return in, ctx.Err()
+			}
+			wait(time.Second)
+			return in, nil
+		}, agent.Concurrency(2)))
+		short := h.Work("package", events.Do, parcel{ID: "short"})
+		long := h.Work("package", events.Do, parcel{ID: "long"})
+		queued := h.Work("package", events.Do, parcel{ID: "short"})
+		for _, w := range []*events.Work{&short, &long, &queued} {
+			w.CompleteBy = w.CompleteBy.Add(time.Minute)
+			h.Send(*w)
+		}
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, h.Stop())
+		require.Equal(t, 2*time.Second, time.Since(began), "the grace")
+		reports := h.Reports()
+		require.Len(t, reports, 1)
+		require.Equal(t, short.Task, reports[0].Task)
+		require.EqualValues(t, 1, h.Sources["package"].Committed()[0])
+		beats := h.Beats()
+		last := beats[len(beats)-1]
+		require.Equal(t, map[string]int{"package": 0}, last.Capacity)
+		require.Empty(t, last.Partitions)
+	})
+}
+
+func TestAFunctionThatNeverReturnsIsNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		r := handle(func(context.Context, parcel) (parcel, error) { <-release; return parcel{}, nil })
+		source, sink := agenttest.NewSource(), agenttest.NewSink()
+		runner, err := agent.NewRunner(r, agent.Config{
+			Instance: "i", Sink: sink, Sources: map[string]agent.Source{"package": source},
+		})
+		require.NoError(t, err)
+		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
+		record, err := events.EncodeWork(w, events.Subject{})
+		require.NoError(t, err)
+		source.Add(record)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runner.Run(ctx) }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-ended, agent.ErrStuck)
+		require.Empty(t, source.Committed())
+		close(release)
+	})
+}
+
+func TestAWorkerStuckPastItsCompleteByTimeHoldsNoCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+			if in.ID == "stuck" {
+				wait(time.Minute)
+			}
+			return in, nil
+		}))
+		h.Send(h.Work("package", events.Do, parcel{ID: "stuck"}))
+		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
+		wait(time.Second)
+		require.Empty(t, h.Sources["package"].Committed())
+		wait(5 * time.Second)
+		require.EqualValues(t, 2, h.Sources["package"].Committed()[0])
+		wait(time.Minute)
+		require.Len(t, h.Reports(), 1)
+	})
+}
+
+func TestAReportThatIsNotDeliveredIsNotWorkedOnAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		source := agenttest.NewSource()
+		runner, err := agent.NewRunner(
+			handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }),
+			agent.Config{Instance: "i", Sink: refusing{}, Sources: map[string]agent.Source{"package": source}})
+		require.NoError(t, err)
+		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
+		record, err := events.EncodeWork(w, events.Subject{})
+		require.NoError(t, err)
+		source.Add(record)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, runner.Run(ctx))
+		require.Equal(t, 1, ran)
+		require.EqualValues(t, 1, source.Committed()[0])
+	})
+}
+
+func TestAClosedSourceEndsTheRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := handle(echo)
+		agent.Handle(r, "other", echo)
+		runner, err := agent.NewRunner(r, agent.Config{
+			Instance: "i", Sink: agenttest.NewSink(),
+			Sources: map[string]agent.Source{"package": closedSource{}, "other": agenttest.NewSource()},
+		})
+		require.NoError(t, err)
+		require.ErrorIs(t, runner.Run(t.Context()), agent.ErrSourceClosed)
+	})
+}
+
+type refusing struct{}
+
+func (refusing) Produce(_ context.Context, _ events.Record, done func(error)) { done(errBoom) }
+
+type closedSource struct{}
+
+func (closedSource) Poll(context.Context, int) ([]events.Record, error) {
+	return nil, agent.ErrSourceClosed
+}
+
+func (closedSource) Commit(context.Context, map[int32]int64) error { return nil }
+
+func (closedSource) Partitions() []int32 { return nil }
