@@ -6,9 +6,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// crossCheck checks what holds between steps. It returns for each step all that it needs, and nil if the needs are
-// no DAG: then nothing can be said of what has run before what.
-func (o *outline) crossCheck() map[string]map[string]bool {
+// crossCheck checks what holds between steps. It returns nil if the needs are no DAG: then nothing can be said of what
+// has run before what.
+func (o *outline) crossCheck() *ancestry {
 	g := o.checkNeeds()
 	if cycles := g.cycles(); len(cycles) > 0 {
 		for _, c := range cycles {
@@ -50,6 +50,9 @@ func (o *outline) checkNeeds() graph {
 	for _, s := range o.steps {
 		seen := map[string]bool{}
 		for _, n := range s.needs {
+			if o.doc.faults.full() {
+				return g
+			}
 			_, known := g[n.id]
 			switch {
 			case n.id == s.id:
@@ -76,7 +79,7 @@ func suggestStep(name string, ids []string) string {
 }
 
 // checkPivot checks what surrounds the point of no return.
-func (o *outline) checkPivot(ancestors map[string]map[string]bool) {
+func (o *outline) checkPivot(ancestors *ancestry) {
 	var pivot *outlineStep
 	for _, s := range o.steps {
 		switch {
@@ -92,14 +95,14 @@ func (o *outline) checkPivot(ancestors map[string]map[string]bool) {
 	}
 	for _, s := range o.steps {
 		switch {
-		case s == pivot || ancestors[s.id][pivot.id]:
+		case s == pivot || ancestors.needs(s.id, pivot.id):
 			if s.then != nil && s.then.value.Value == ThenUndo {
 				s.then.fault("the pivot and the steps after it are never undone: write park, or leave it out")
 			}
 			if s.undo != nil {
 				s.undo.warn("never used: the pivot and the steps after it are never undone")
 			}
-		case !ancestors[pivot.id][s.id]:
+		case !ancestors.needs(pivot.id, s.id):
 			s.doc.warn(s.key, s.path, "runs beside the pivot %s: if it fails after the pivot completed, it cannot be undone any more; "+
 				"have the pivot need it, or have it need the pivot", pivot.id)
 		}

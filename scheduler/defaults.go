@@ -133,14 +133,14 @@ func present(raw json.RawMessage) json.RawMessage {
 // forwardOnly returns the pivot and the steps after it.
 func (b *body) forwardOnly(g graph) map[string]bool {
 	out := map[string]bool{}
-	ancestors := g.ancestors()
 	for pivot, s := range b.Steps {
 		if !s.Pivot {
 			continue
 		}
 		out[pivot] = true
+		ancestors := g.ancestors()
 		for id := range b.Steps {
-			if ancestors[id][pivot] {
+			if ancestors.needs(id, pivot) {
 				out[id] = true
 			}
 		}

@@ -27,12 +27,15 @@ type document struct {
 	faults *faults
 }
 
+// spot is a place in a file, both counted from 1.
+type spot struct{ line, column int }
+
 // openDocument reads a file into nodes and checks what holds for the whole of it. It returns nil if there are no
 // nodes to go on with.
 func openDocument(file string, data []byte, faults *faults) *document {
 	d := &document{file: file, data: data, faults: faults}
 	if len(data) > maxDocumentBytes {
-		d.at(1, 1, "", "the document is larger than %d bytes", maxDocumentBytes)
+		d.at(spot{1, 1}, "", "the document is larger than %d bytes", maxDocumentBytes)
 		return nil
 	}
 	var n yaml.Node
@@ -41,7 +44,7 @@ func openDocument(file string, data []byte, faults *faults) *document {
 		return nil
 	}
 	if n.Kind != yaml.DocumentNode || len(n.Content) != 1 {
-		d.at(1, 1, "", "the document is empty")
+		d.at(spot{1, 1}, "", "the document is empty")
 		return nil
 	}
 	d.root = n.Content[0]
@@ -53,10 +56,10 @@ func openDocument(file string, data []byte, faults *faults) *document {
 
 // syntax reports an error of the YAML parser, which stops at the first.
 func (d *document) syntax(err error) {
-	line, column, message := 1, 1, strings.TrimPrefix(err.Error(), "yaml: ")
+	at, message := spot{1, 1}, strings.TrimPrefix(err.Error(), "yaml: ")
 	var e *yaml.LoadError
 	if errors.As(err, &e) {
-		line, column, message = max(e.Mark.Line, 1), max(e.Mark.Column, 1), strings.TrimPrefix(e.Message, "yaml: ")
+		at, message = spot{max(e.Mark.Line, 1), max(e.Mark.Column, 1)}, strings.TrimPrefix(e.Message, "yaml: ")
 		if e.ContextMsg != "" {
 			message = e.ContextMsg + ": " + message
 		}
@@ -67,20 +70,23 @@ func (d *document) syntax(err error) {
 	case "expected single document, found multiple":
 		message = "a file holds one definition, and this has several documents"
 	}
-	d.at(line, column, "", "%s", message)
+	d.at(at, "", "%s", message)
 }
 
-func (d *document) at(line, column int, path, format string, args ...any) {
-	d.faults.list = append(d.faults.list, Fault{File: d.file, Line: line, Column: column, Path: path, Message: fmt.Sprintf(format, args...)})
+func (d *document) at(s spot, path, format string, args ...any) {
+	d.faults.add(Fault{File: d.file, Line: s.line, Column: s.column, Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (d *document) warnAt(s spot, path, format string, args ...any) {
+	d.faults.add(Fault{File: d.file, Line: s.line, Column: s.column, Path: path, Message: fmt.Sprintf(format, args...), Warning: true})
 }
 
 func (d *document) fault(n *yaml.Node, path, format string, args ...any) {
-	d.at(n.Line, n.Column, path, format, args...)
+	d.at(spot{n.Line, n.Column}, path, format, args...)
 }
 
 func (d *document) warn(n *yaml.Node, path, format string, args ...any) {
-	d.fault(n, path, format, args...)
-	d.faults.list[len(d.faults.list)-1].Warning = true
+	d.warnAt(spot{n.Line, n.Column}, path, format, args...)
 }
 
 // plain refuses what JSON does not have. Anchors are refused too, because a small document with aliases can stand

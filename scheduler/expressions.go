@@ -28,10 +28,10 @@ var (
 type setting struct {
 	doc  *document
 	vars []string
-	// self is the step to which the expressions belong; empty for the output.
+	// self is the step to which the expressions belong; empty for the output, before which every step has ended.
 	self string
-	// before holds the steps that have run by then; nil if that is not known.
-	before map[string]bool
+	// ancestors is nil if the needs are no DAG.
+	ancestors *ancestry
 	// skippable holds the steps that may have been skipped, whose output is then null.
 	skippable map[string]bool
 	ids       []string
@@ -39,7 +39,7 @@ type setting struct {
 }
 
 // checkExpressions compiles every expression and checks what it refers to. ancestors is nil if the needs are no DAG.
-func (o *outline) checkExpressions(ancestors map[string]map[string]bool) {
+func (o *outline) checkExpressions(ancestors *ancestry) {
 	base := setting{doc: o.doc, ids: o.ids(), skippable: map[string]bool{}, vars: doVars}
 	for _, s := range o.steps {
 		if s.condition != nil {
@@ -48,7 +48,7 @@ func (o *outline) checkExpressions(ancestors map[string]map[string]bool) {
 	}
 	for _, s := range o.steps {
 		at := base
-		at.self, at.before = s.id, ancestors[s.id]
+		at.self, at.ancestors = s.id, ancestors
 		if s.condition != nil {
 			at.condition(*s.condition)
 		}
@@ -63,10 +63,6 @@ func (o *outline) checkExpressions(ancestors map[string]map[string]bool) {
 	if o.output != nil {
 		at := base
 		at.vars = outputVars
-		at.before = map[string]bool{}
-		for _, id := range base.ids {
-			at.before[id] = true
-		}
 		at.template(o.output.value, o.output.path)
 	}
 }
@@ -162,21 +158,23 @@ func (a setting) suggestVariable(name string) string {
 	if name == "step" {
 		return "step is for undo mappings; write steps." + name + ".output for another step"
 	}
-	if slices.Contains(a.ids, name) {
+	if a.isStep(name) {
 		return "for the output of the step write " + stepPath(name) + ".output"
 	}
 	return events.Suggest(name, a.vars)
 }
 
 func (a setting) faultAt(n *yaml.Node, path string, offset int, format string, args ...any) {
-	line, column := a.doc.place(n, offset)
-	a.doc.at(line, column, path, format, args...)
+	a.doc.at(a.doc.place(n, offset), path, format, args...)
 }
 
 // references checks the paths and says whether all are sound.
 func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference) bool {
 	sound := true
 	for _, r := range refs {
+		if a.doc.faults.full() {
+			return false
+		}
 		if message := a.reference(r.Path); message != "" {
 			a.faultAt(n, path, r.Offset, "%s", message)
 			sound = false
@@ -201,16 +199,21 @@ func (a setting) reference(p []string) string {
 	}
 	id := p[1]
 	switch {
-	case !slices.Contains(a.ids, id):
+	case !a.isStep(id):
 		return "there is no step " + strconv.Quote(abbreviate(id)) + ": " + suggestStep(id, a.ids)
 	case id == a.self && a.undo:
 		return "an undo mapping has its own step as step.input and step.output"
 	case id == a.self:
 		return "a step cannot use its own output: it has not run yet"
-	case a.before != nil && !a.before[id]:
+	case a.self != "" && a.ancestors != nil && !a.ancestors.needs(a.self, id):
 		return "step " + id + " may not have run yet: add it to needs of " + a.self
 	}
 	return unknownMember(stepPath(id), p[2:], stepMembers)
+}
+
+func (a setting) isStep(id string) bool {
+	_, ok := slices.BinarySearch(a.ids, id)
+	return ok
 }
 
 func unknownMember(of string, rest, known []string) string {
@@ -261,8 +264,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 }
 
 func (a setting) warnAt(n *yaml.Node, path string, offset int, format string, args ...any) {
-	a.faultAt(n, path, offset, format, args...)
-	a.doc.faults.list[len(a.doc.faults.list)-1].Warning = true
+	a.doc.warnAt(a.doc.place(n, offset), path, format, args...)
 }
 
 // outputPath returns the part of a path that is the output of a step.

@@ -30,8 +30,31 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s%s%s", f.File, f.Line, f.Column, kind, path, f.Message)
 }
 
-// faults collects, so that everything is reported at once (MISSION B1).
-type faults struct{ list []Fault }
+// faults collects, so that everything is reported at once (MISSION B1), up to a bound.
+type faults struct {
+	list []Fault
+	// errors and warnings are counted apart, so that a flood of warnings hides no error.
+	errors, warnings int
+}
+
+// maxFaults bounds the work that a document of nothing but faults makes; nobody reads more at once.
+const maxFaults = 500
+
+func (f *faults) add(x Fault) {
+	n := &f.errors
+	if x.Warning {
+		n = &f.warnings
+	}
+	if *n < maxFaults {
+		*n++
+		f.list = append(f.list, x)
+	}
+}
+
+// full says that looking for more errors is of no use.
+func (f *faults) full() bool { return f.errors >= maxFaults }
+
+func (f *faults) failed() bool { return f.errors > 0 }
 
 // sorted returns the faults by place, each once.
 func (f *faults) sorted() []Fault {
@@ -40,10 +63,6 @@ func (f *faults) sorted() []Fault {
 			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(f.list)
-}
-
-func (f *faults) failed() bool {
-	return slices.ContainsFunc(f.list, func(x Fault) bool { return !x.Warning })
 }
 
 func warningsOf(list []Fault) []Fault {

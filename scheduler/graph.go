@@ -41,24 +41,41 @@ func (g graph) order() (ids []string, ok bool) {
 	return ids, len(ids) == len(g)
 }
 
-// ancestors returns for each step all that it needs, directly or not. The graph must have no cycle.
-func (g graph) ancestors() map[string]map[string]bool {
+// ancestry says for each step what it needs, directly or not.
+type ancestry struct {
+	index map[string]int
+	// sets has a bit for each step that a step needs: with maps, a thousand steps that all need each other's
+	// predecessors would take minutes.
+	sets [][]uint64
+}
+
+// ancestors returns the ancestry of a graph, which must have no cycle.
+func (g graph) ancestors() *ancestry {
 	order, _ := g.order()
-	all := make(map[string]map[string]bool, len(g))
-	for _, id := range order {
-		set := map[string]bool{}
+	a := &ancestry{index: make(map[string]int, len(order)), sets: make([][]uint64, len(order))}
+	for i, id := range order {
+		a.index[id] = i
+		set := make([]uint64, (len(order)+63)/64)
 		for _, n := range g[id] {
-			if _, known := g[n]; !known {
+			at, known := a.index[n]
+			if !known {
 				continue
 			}
-			set[n] = true
-			for a := range all[n] {
-				set[a] = true
+			set[at/64] |= 1 << (at % 64)
+			for w, bits := range a.sets[at] {
+				set[w] |= bits
 			}
 		}
-		all[id] = set
+		a.sets[i] = set
 	}
-	return all
+	return a
+}
+
+// needs says whether a step needs another, directly or not.
+func (a *ancestry) needs(step, other string) bool {
+	s, ok1 := a.index[step]
+	o, ok2 := a.index[other]
+	return ok1 && ok2 && a.sets[s][o/64]&(1<<(o%64)) != 0
 }
 
 // cycles returns one cycle for each knot of steps that need each other, from its least step back to it.

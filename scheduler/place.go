@@ -8,14 +8,14 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 )
 
-// place returns the line and column of a byte of a scalar's value, so that a fault inside an expression points at
+// place returns the spot of a byte of a scalar's value, so that a fault inside an expression points at
 // its letter and not at the value's begin. Where quoting or folding hides the letter it is the value's begin.
-func (d *document) place(n *yaml.Node, offset int) (line, column int) {
+func (d *document) place(n *yaml.Node, offset int) spot {
 	switch {
 	case n.Style&yaml.LiteralStyle != 0:
 		return d.placeInBlock(n, offset)
 	case n.Style&yaml.FoldedStyle != 0:
-		return n.Line, n.Column
+		return spot{n.Line, n.Column}
 	}
 	raw := d.line(n.Line)
 	at := byteOf(raw, n.Column-1)
@@ -26,16 +26,16 @@ func (d *document) place(n *yaml.Node, offset int) (line, column int) {
 	}
 	for i := 0; i < offset; {
 		if at >= len(raw) {
-			return n.Line, n.Column
+			return spot{n.Line, n.Column}
 		}
 		_, size := utf8.DecodeRuneInString(n.Value[i:])
 		i += size
 		at += written(raw[at:], quote)
 	}
 	if at > len(raw) {
-		return n.Line, n.Column
+		return spot{n.Line, n.Column}
 	}
-	return n.Line, utf8.RuneCountInString(raw[:at]) + 1
+	return spot{n.Line, utf8.RuneCountInString(raw[:at]) + 1}
 }
 
 // written returns how many bytes of the source stand for the next letter of a scalar.
@@ -59,7 +59,7 @@ func written(raw string, quote byte) int {
 }
 
 // placeInBlock finds a byte of a literal block ("|"), whose lines follow the line of the node, all indented alike.
-func (d *document) placeInBlock(n *yaml.Node, offset int) (line, column int) {
+func (d *document) placeInBlock(n *yaml.Node, offset int) spot {
 	indent := -1
 	lines := strings.Split(n.Value, "\n")
 	for i, text := range lines {
@@ -70,11 +70,11 @@ func (d *document) placeInBlock(n *yaml.Node, offset int) (line, column int) {
 		}
 	}
 	if indent < 0 {
-		return n.Line, n.Column
+		return spot{n.Line, n.Column}
 	}
 	before := n.Value[:offset]
-	line = n.Line + 1 + strings.Count(before, "\n")
-	return line, indent + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	line := n.Line + 1 + strings.Count(before, "\n")
+	return spot{line, indent + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
 }
 
 // line returns a line of the file, from 1.

@@ -310,3 +310,18 @@ func BenchmarkIf(b *testing.B) {
 		}
 	}
 }
+
+func TestWholeVariablesAreObjects(t *testing.T) {
+	t.Parallel()
+	p := program(t, head+"  a: {agent: a, undo: {with: [\"${ step }\", \"${ task }\", \"${ step.output ?? 1 }\"]}}\noutput: [\"${ steps.a }\", \"${ steps.a.output.list }\"]")
+	env := scheduler.Env{Task: scheduler.TaskEnv{ID: "t", Run: 1, Workflow: "w", Version: 2}, Steps: map[string]scheduler.StepEnv{
+		"a": {State: "completed", Input: json.RawMessage(`1`), Output: json.RawMessage(` {"list" : [1, 2]} `)},
+	}}.Shared()
+	got, err := p.UndoWith("a", env)
+	require.NoError(t, err)
+	require.Equal(t, `[{"input":1,"output":{"list":[1,2]}},{"id":"t","run":1,"version":2,"workflow":"w"},{"list":[1,2]}]`, string(got))
+	got, err = p.Output(env)
+	require.NoError(t, err)
+	require.Equal(t, `[{"input":1,"output":{"list":[1,2]},"state":"completed"},[1,2]]`, string(got))
+	require.Equal(t, "w", p.Definition().Workflow)
+}

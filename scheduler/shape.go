@@ -172,6 +172,7 @@ func (o *outline) shapeSteps(m member) {
 	}
 	if n > maxSteps {
 		m.fault("%d steps are more than %d", n, maxSteps)
+		o.output = nil // Without the steps, every reference of it would look wrong.
 		return
 	}
 	seen := map[string]bool{}

@@ -201,10 +201,10 @@ func fromJSON(args []any) (any, error) {
 	return decode(json.RawMessage(s))
 }
 
-// toString differs from the text inside a string in one thing, as in expr: null is "nil", not nothing.
+// toString differs from the text inside a string in one thing: null is "null", not nothing.
 func toString(args []any) (any, error) {
 	if args[0] == nil {
-		return "nil", nil
+		return "null", nil
 	}
 	return text(args[0])
 }

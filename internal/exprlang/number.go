@@ -7,13 +7,17 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 var null = json.RawMessage("null")
 
 // decode reads a JSON value for expr. See the package comment for what becomes of numbers.
 func decode(raw json.RawMessage) (any, error) {
-	if len(raw) == 0 {
+	if v, ok := plainString(raw); ok {
+		return v, nil
+	}
+	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -26,6 +30,20 @@ func decode(raw json.RawMessage) (any, error) {
 		return nil, errors.New("more than one JSON value")
 	}
 	return numbers(v), nil
+}
+
+// plainString reads a string without escapes, which most scalars are, without a decoder.
+func plainString(raw json.RawMessage) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	inner := raw[1 : len(raw)-1]
+	for _, c := range inner {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(inner), true
 }
 
 // numbers replaces the numbers in place.
