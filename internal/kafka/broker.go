@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -85,6 +86,7 @@ type Broker struct {
 
 	stop    chan struct{}
 	stopped chan struct{}
+	close   func() error
 }
 
 // OpenBroker starts the broker. It takes the lock before anything is read: of two brokers in one directory, the
@@ -107,6 +109,7 @@ func OpenBroker(cfg BrokerConfig) (*Broker, error) {
 		return nil, fmt.Errorf("start the embedded broker in %s: %w", cfg.Dir, err)
 	}
 	b.cluster, b.addr = cluster, cluster.ListenAddrs()[0]
+	b.close = sync.OnceValue(b.shutdown)
 	go b.compact()
 	return b, nil
 }
@@ -186,8 +189,10 @@ func (b *Broker) ClusterConfig() ClusterConfig {
 }
 
 // Close stops the broker cleanly and gives the lock back. If the broker does not end within brokerCloseWait, the lock is
-// kept until the process ends, because the broker may still write.
-func (b *Broker) Close() error {
+// kept until the process ends, because the broker may still write. Closing again returns what the first time returned.
+func (b *Broker) Close() error { return b.close() }
+
+func (b *Broker) shutdown() error {
 	close(b.stop)
 	<-b.stopped
 	done := make(chan struct{})

@@ -27,3 +27,6 @@ func DeleteTopic(t *testing.T, c *Cluster, topic string) {
 	_, err := c.admin.DeleteTopic(t.Context(), topic)
 	require.NoError(t, err)
 }
+
+// CompactNow does what the broker does every ten minutes.
+func CompactNow(b *Broker) { b.cluster.Compact() }

@@ -123,6 +123,8 @@ type OwnerProducer struct {
 	cancel    context.CancelFunc
 	topic     string
 	partition int32
+	// refusals are the calls of done that the client does not make.
+	refusals sync.WaitGroup
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -148,17 +150,13 @@ func NewOwnerProducer(c *Cluster, topic string, partition int32) (*OwnerProducer
 	return &OwnerProducer{client: client, cancel: cancel, topic: topic, partition: partition}, nil
 }
 
-// Append sends records to the partition, in order, and never blocks. done is called exactly once, from a goroutine
-// of the client, when all are answered: with their offsets in order, or with an error, after which some of them may
-// be in the log. done must not block nor call Close. The topic and partition of the records are ignored; their slices
-// must not change before done.
+// Append sends records to the partition, in order, and never blocks. done is called exactly once, from another
+// goroutine, when all are answered: with their offsets in order, or with an error, after which some of them may be in
+// the log. done must not block nor call Close. The topic and partition of the records are ignored; their slices must
+// not change before done. Append must not run at the same time as another Append or Close.
 func (p *OwnerProducer) Append(records []events.Record, done func(offsets []int64, err error)) {
-	if len(records) == 0 {
-		done(nil, nil)
-		return
-	}
-	if err := p.admit(len(records)); err != nil {
-		go done(nil, err)
+	if err := p.admit(len(records)); err != nil || len(records) == 0 {
+		p.refusals.Go(func() { done(nil, err) })
 		return
 	}
 	a := &appending{p: p, left: len(records), offsets: make([]int64, 0, len(records)), done: done}
@@ -208,6 +206,7 @@ func (p *OwnerProducer) Close() {
 	}
 	p.mu.Unlock()
 	closeClient(p.client, p.cancel)
+	p.refusals.Wait()
 }
 
 // appending is one batch on its way. The client answers in order and from one goroutine, so no lock is needed.

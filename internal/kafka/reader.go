@@ -244,18 +244,20 @@ func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.Cance
 	return waiting, cancel
 }
 
-// pollError finds the errors that the client injects under no topic: those of the poll itself.
+// pollError finds the errors that the client injects under no topic: those of the poll itself. An end of the waiting
+// context alone is none.
 func pollError(ctx context.Context, polled kgo.Fetches) error {
-	err := polled.Err0()
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, kgo.ErrClientClosed):
-		return fmt.Errorf("poll: %w", ErrClosed)
-	case ctx.Err() != nil:
-		return fmt.Errorf("poll: %w", context.Cause(ctx))
-	}
-	return nil
+	var found error
+	polled.EachError(func(topic string, _ int32, err error) {
+		switch {
+		case topic != "":
+		case errors.Is(err, kgo.ErrClientClosed):
+			found = fmt.Errorf("poll: %w", ErrClosed)
+		case ctx.Err() != nil && found == nil:
+			found = fmt.Errorf("poll: %w", context.Cause(ctx))
+		}
+	})
+	return found
 }
 
 func (r *Reader) accept(polled kgo.Fetches) []Fetch {

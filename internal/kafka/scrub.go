@@ -27,7 +27,7 @@ const (
 // scrub reads every log before the broker does. The broker would cut a log at the first damaged byte and go on, and
 // believes offsets that no checksum covers; so a hole is refused here, while a torn last batch, which nobody was
 // promised, is cut. It also mends what the broker only derives: indexes, and snapshots that a crash left behind, since
-// without a snapshot the broker holds the whole log in memory while it starts.
+// without a snapshot the broker holds the whole log in memory while it starts. Nothing is changed before all is judged.
 func scrub(dir string, log *slog.Logger) error {
 	topics, err := readTopics(dir)
 	if err != nil || topics == nil {
@@ -36,6 +36,7 @@ func scrub(dir string, log *slog.Logger) error {
 	_, err = os.Stat(filepath.Join(dir, sessionFile))
 	hasSessions := err == nil
 	var errs []error
+	var mends []func() error
 	for _, t := range topics {
 		for p := range t.Partitions {
 			l := &logScrub{
@@ -43,9 +44,18 @@ func scrub(dir string, log *slog.Logger) error {
 				dir: filepath.Join(dir, "partitions", url.PathEscape(t.Name)+"-"+strconv.Itoa(p)), log: log,
 			}
 			errs = append(errs, l.run(hasSessions))
+			mends = append(mends, l.mends...)
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, mend := range mends {
+		if err := mend(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type topicEntry struct {
@@ -100,6 +110,8 @@ type logScrub struct {
 	// transactional: some batch belonged to a transaction, so what was aborted is for the broker to find out.
 	transactional bool
 	maxTimestamp  int64
+	// mends is what to change when every log was found whole.
+	mends []func() error
 }
 
 type segmentScrub struct {
@@ -148,6 +160,8 @@ func (l *logScrub) bases() ([]int64, error) {
 	slices.Sort(bases)
 	return bases, nil
 }
+
+func (l *logScrub) mend(what func() error) { l.mends = append(l.mends, what) }
 
 func (l *logScrub) path(name string) string { return filepath.Join(l.dir, name) }
 

@@ -104,7 +104,8 @@ func (l *logScrub) segment(base int64, last bool) error {
 	if s.size > 0 {
 		l.segments = append(l.segments, s)
 	}
-	return l.mendIndex(base, index)
+	l.checkIndex(base, index)
+	return nil
 }
 
 // misplaced checks what no CRC covers: the offset and the leader epoch; and that the offsets of the batch have no gap.
@@ -154,11 +155,15 @@ func (l *logScrub) cut(file string, at int64, bytes int, fault string) error {
 	if snap, ok := l.readSnapshot(); ok && snap.HighWatermark > l.next && snap.LogStartOffset < snap.HighWatermark {
 		return l.damage(file, at, l.next, fault+", and its records were there at the last clean stop")
 	}
-	l.log.Warn("cut the torn last batch of a log", slog.String("topic", l.topic),
-		slog.Int("partition", int(l.partition)), slog.Int64("offset", l.next), slog.Int("bytes", bytes),
-		slog.String("file", file), slog.String("fault", fault))
-	if err := os.Truncate(file, at); err != nil {
-		return fmt.Errorf("cut the torn last batch of %s/%d: %w", l.topic, l.partition, err)
-	}
+	offset := l.next
+	l.mend(func() error {
+		l.log.Warn("cut the torn last batch of a log", slog.String("topic", l.topic),
+			slog.Int("partition", int(l.partition)), slog.Int64("offset", offset), slog.Int("bytes", bytes),
+			slog.String("file", file), slog.String("fault", fault))
+		if err := os.Truncate(file, at); err != nil {
+			return fmt.Errorf("cut the torn last batch of %s/%d: %w", l.topic, l.partition, err)
+		}
+		return nil
+	})
 	return nil
 }

@@ -60,12 +60,12 @@ func (l *logScrub) readIndex(base int64) []indexEntry {
 	return out
 }
 
-// mendIndex writes an index again that does not fit its segment. A write to a full disk leaves half an entry, and all
-// that follow are then read shifted; and a crash between segment and index leaves out the last one: in both cases the
-// broker would take the data of open transactions for committed.
-func (l *logScrub) mendIndex(base int64, want []indexEntry) error {
+// checkIndex has an index written again that does not fit its segment. A write to a full disk leaves half an entry, and
+// all that follow are then read shifted; and a crash between segment and index leaves out the last one: in both cases
+// the broker would take the data of open transactions for committed.
+func (l *logScrub) checkIndex(base int64, want []indexEntry) {
 	if l.compacted {
-		return nil // compaction clears the flags, and no reader of ours reads such a topic committed
+		return // compaction clears the flags, and no reader of ours reads such a topic committed
 	}
 	file := l.path(indexName(base))
 	got, _ := os.ReadFile(file) // a missing one is written
@@ -75,19 +75,21 @@ func (l *logScrub) mendIndex(base int64, want []indexEntry) error {
 			fits = fits && e.is(got[i*indexEntrySize:(i+1)*indexEntrySize])
 		}
 		if fits {
-			return nil
+			return
 		}
 	}
 	var b bytes.Buffer
 	for _, e := range want {
 		b.Write(e.bytes())
 	}
-	if err := replaceFile(file, b.Bytes()); err != nil {
-		return fmt.Errorf("mend the index of %s/%d: %w", l.topic, l.partition, err)
-	}
-	l.log.Info("mended the index of a log", slog.String("topic", l.topic), slog.Int("partition", int(l.partition)),
-		slog.String("file", file))
-	return nil
+	l.mend(func() error {
+		if err := replaceFile(file, b.Bytes()); err != nil {
+			return fmt.Errorf("mend the index of %s/%d: %w", l.topic, l.partition, err)
+		}
+		l.log.Info("mended the index of a log", slog.String("topic", l.topic),
+			slog.Int("partition", int(l.partition)), slog.String("file", file))
+		return nil
+	})
 }
 
 type partitionSnapshot struct {
@@ -130,13 +132,17 @@ func (l *logScrub) snapshot(hasSessions bool) error {
 			"accepted, remove the file " + d.File + " and rebuild the projection."
 		return d
 	}
-	if ok && l.matches(old) {
-		return l.dropStuck(old, hasSessions)
+	switch {
+	case ok && l.matches(old):
+		if old.LastStableOffset < old.HighWatermark && !hasSessions {
+			l.mend(func() error { return l.dropStuck(old) })
+		}
+	case l.transactional, l.compacted, len(l.segments) == 0:
+		// The broker replays these in full, because they need more than their offsets.
+	default:
+		l.mend(func() error { return l.writeSnapshot(old, ok) })
 	}
-	if l.transactional || l.compacted || len(l.segments) == 0 {
-		return nil // the broker replays these in full, because they need more than their offsets
-	}
-	return l.writeSnapshot(old, ok)
+	return nil
 }
 
 func (l *logScrub) matches(s partitionSnapshot) bool {
@@ -153,10 +159,7 @@ func (l *logScrub) matches(s partitionSnapshot) bool {
 
 // dropStuck removes a snapshot with an open transaction whose state is gone: the broker removes session_state.json as
 // soon as it has read it, so after a clean stop, a start and a crash it would hold the last stable offset back for ever.
-func (l *logScrub) dropStuck(s partitionSnapshot, hasSessions bool) error {
-	if hasSessions || s.LastStableOffset >= s.HighWatermark {
-		return nil
-	}
+func (l *logScrub) dropStuck(s partitionSnapshot) error {
 	if err := os.Remove(l.path(snapshotFile)); err != nil {
 		return fmt.Errorf("remove a stale snapshot of %s/%d: %w", l.topic, l.partition, err)
 	}

@@ -347,3 +347,10 @@ func recordsRoundTrip(t *testing.T, w world) {
 	require.Nil(t, got[3].Key)
 	require.Equal(t, "3", got[3].Header("c"))
 }
+
+func countInto(n *int) func(events.Record) error {
+	return func(events.Record) error {
+		*n++
+		return nil
+	}
+}

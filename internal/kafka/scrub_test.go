@@ -1,0 +1,352 @@
+package kafka_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// disk is a data directory with three batches in partition 0 of ns.events: offsets 0; 1 and 2; 3.
+type disk struct {
+	dir    string
+	starts []int64 // where each batch begins
+	size   int64
+}
+
+// crashed copies the directory while the broker runs, as kill -9 would leave it.
+func crashed(t *testing.T) disk {
+	t.Helper()
+	dir := t.TempDir()
+	b, w := reopen(t, nil, dir)
+	fill(t, w)
+	d := copied(t, dir)
+	require.NoError(t, b.Close())
+	return d
+}
+
+// stopped is the directory after a clean stop.
+func stopped(t *testing.T) disk {
+	t.Helper()
+	dir := t.TempDir()
+	b, w := reopen(t, nil, dir)
+	fill(t, w)
+	require.NoError(t, b.Close())
+	return copied(t, dir)
+}
+
+func fill(t *testing.T, w world) {
+	t.Helper()
+	topic := w.create(t)
+	w.write(t, topic, "a")
+	c := w.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(50_000_000))
+	require.NoError(t, c.ProduceSync(within(t),
+		&kgo.Record{Topic: topic, Value: []byte("b")}, &kgo.Record{Topic: topic, Value: []byte("c")}).FirstErr())
+	w.write(t, topic, "d")
+}
+
+func copied(t *testing.T, dir string) disk {
+	t.Helper()
+	d := disk{dir: filepath.Join(t.TempDir(), "copy")}
+	require.NoError(t, os.CopyFS(d.dir, os.DirFS(dir)))
+	raw := d.read(t)
+	for pos := int64(0); pos < int64(len(raw)); {
+		d.starts = append(d.starts, pos)
+		pos += 12 + int64(binary.BigEndian.Uint32(raw[pos+8:]))
+	}
+	d.size = int64(len(raw))
+	require.Len(t, d.starts, 3, "the test needs three batches")
+	return d
+}
+
+func (d disk) folder() string  { return filepath.Join(d.dir, "partitions", "ns.events-0") }
+func (d disk) segment() string { return filepath.Join(d.folder(), "0.dat") }
+
+func (d disk) read(t *testing.T) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(d.segment())
+	require.NoError(t, err)
+	return raw
+}
+
+// flip inverts one byte of the segment.
+func (d disk) flip(t *testing.T, at int64) {
+	t.Helper()
+	raw := d.read(t)
+	raw[at] ^= 0xff
+	require.NoError(t, os.WriteFile(d.segment(), raw, 0o600))
+}
+
+func (d disk) cut(t *testing.T, at int64) {
+	t.Helper()
+	require.NoError(t, os.Truncate(d.segment(), at))
+}
+
+// contents opens the directory and returns the values in the partition.
+func (d disk) contents(t *testing.T) []string {
+	t.Helper()
+	b, w := reopen(t, nil, d.dir)
+	r := w.reader(t, kafka.ReaderConfig{})
+	end, err := w.EndOffset(within(t), "ns.events", 0)
+	require.NoError(t, err)
+	r.Add("ns.events", 0, -2, -1)
+	got := values(read(t, r, int(end)))
+	r.Close()
+	require.NoError(t, b.Close())
+	return got
+}
+
+func (d disk) refused(t *testing.T) *kafka.DamageError {
+	t.Helper()
+	before := snapshotOf(t, d.dir)
+	_, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: d.dir})
+	damage, ok := errors.AsType[*kafka.DamageError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, before, snapshotOf(t, d.dir), "a refusal changes nothing")
+	return damage
+}
+
+func snapshotOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == "LOCK" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		out[path] = string(b)
+		return err
+	}))
+	return out
+}
+
+func TestAWholeLogIsServed(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"a", "b", "c", "d"}, crashed(t).contents(t))
+	require.Equal(t, []string{"a", "b", "c", "d"}, stopped(t).contents(t))
+}
+
+func TestEveryFlippedByteBeforeTheLastBatchIsRefused(t *testing.T) {
+	t.Parallel()
+	whole := crashed(t)
+	raw := whole.read(t)
+	for at := range whole.starts[2] {
+		d := disk{dir: filepath.Join(t.TempDir(), "copy"), starts: whole.starts}
+		require.NoError(t, os.CopyFS(d.dir, os.DirFS(whole.dir)))
+		require.NoError(t, os.WriteFile(d.segment(), raw, 0o600))
+		d.flip(t, at)
+		damage := d.refused(t)
+		require.Equal(t, "ns.events", damage.Topic)
+		require.EqualValues(t, 0, damage.Partition)
+		require.Equal(t, d.segment(), damage.File)
+		require.LessOrEqual(t, damage.Position, at, "byte %d", at)
+		require.NotEmpty(t, damage.Remedy)
+	}
+}
+
+func TestAFlippedByteOfTheLastBatchIsCutAfterACrash(t *testing.T) {
+	t.Parallel()
+	whole := crashed(t)
+	raw := whole.read(t)
+	for at := whole.starts[2]; at < whole.size; at++ {
+		d := disk{dir: filepath.Join(t.TempDir(), "copy"), starts: whole.starts}
+		require.NoError(t, os.CopyFS(d.dir, os.DirFS(whole.dir)))
+		require.NoError(t, os.WriteFile(d.segment(), raw, 0o600))
+		d.flip(t, at)
+		b, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: d.dir})
+		if err != nil {
+			// Offset and leader epoch are under no CRC: a whole batch with a wrong one is no torn write.
+			require.ErrorAs(t, err, new(*kafka.DamageError))
+			require.Less(t, at-whole.starts[2], int64(17), "byte %d: %v", at-whole.starts[2], err)
+			continue
+		}
+		require.NoError(t, b.Close())
+		require.Len(t, d.read(t), int(whole.starts[2]))
+	}
+}
+
+func TestATornLastBatchIsCutAndSaid(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []int64{1, 30, 60} {
+		d := crashed(t)
+		d.cut(t, d.size-lost)
+		var log bytes.Buffer
+		b, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: d.dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+		require.Contains(t, log.String(), "cut the torn last batch")
+		require.Contains(t, log.String(), "topic=ns.events")
+		require.Contains(t, log.String(), "offset=3")
+		require.Equal(t, []string{"a", "b", "c"}, d.contents(t))
+	}
+	d := crashed(t)
+	d.cut(t, d.starts[1]-1)
+	require.Empty(t, d.contents(t), "the first batch may be the last one")
+}
+
+func TestZerosAfterAPowerCutAreCut(t *testing.T) {
+	t.Parallel()
+	d := crashed(t)
+	raw := d.read(t)
+	raw = append(raw[:d.starts[2]], make([]byte, 4096)...)
+	require.NoError(t, os.WriteFile(d.segment(), raw, 0o600))
+	require.Equal(t, []string{"a", "b", "c"}, d.contents(t))
+}
+
+func TestATailThatWasThereAtTheLastCleanStopIsMissed(t *testing.T) {
+	t.Parallel()
+	d := stopped(t)
+	d.cut(t, d.starts[2])
+	require.Contains(t, d.refused(t).Error(), "at the last clean stop it ended at 4")
+	d = stopped(t)
+	d.cut(t, d.size-1)
+	require.Contains(t, d.refused(t).Error(), "at the last clean stop")
+	d = stopped(t)
+	d.flip(t, d.size-1)
+	damage := d.refused(t)
+	require.EqualValues(t, 3, damage.Offset)
+	d = stopped(t)
+	require.NoError(t, os.Remove(d.segment()))
+	damage = d.refused(t)
+	require.Contains(t, damage.Remedy, "snapshot.json")
+	// The remedy works.
+	require.NoError(t, os.Remove(filepath.Join(d.folder(), "snapshot.json")))
+	require.Empty(t, d.contents(t))
+}
+
+func TestAMissingSegmentIsRefused(t *testing.T) {
+	t.Parallel()
+	d := crashed(t)
+	raw := d.read(t)
+	require.NoError(t, os.WriteFile(filepath.Join(d.folder(), "3.dat"), raw[d.starts[2]:], 0o600))
+	d.cut(t, d.starts[1])
+	require.Contains(t, d.refused(t).Error(), "records are missing between offset 1 and 3")
+	require.NoError(t, os.WriteFile(d.segment(), raw[:d.starts[2]], 0o600))
+	require.Equal(t, []string{"a", "b", "c", "d"}, d.contents(t), "two whole segments are one log")
+}
+
+func TestADirectoryWithoutItsListOfTopicsIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"meta.json", "topics.json"} {
+		d := crashed(t)
+		require.NoError(t, os.Remove(filepath.Join(d.dir, name)))
+		_, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: d.dir})
+		require.ErrorContains(t, err, name)
+		d = crashed(t)
+		require.NoError(t, os.WriteFile(filepath.Join(d.dir, name), []byte("{"), 0o600))
+		_, err = kafka.OpenBroker(kafka.BrokerConfig{Dir: d.dir})
+		require.Error(t, err)
+	}
+}
+
+func TestACrashLeavesASnapshotBehindThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	d := crashed(t)
+	path := filepath.Join(d.folder(), "snapshot.json")
+	require.NoFileExists(t, path)
+	require.Equal(t, []string{"a", "b", "c", "d"}, d.contents(t))
+	require.FileExists(t, path)
+}
+
+func TestAnIndexOutOfStepIsMended(t *testing.T) {
+	t.Parallel()
+	d := crashed(t)
+	path := filepath.Join(d.folder(), "0.idx")
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, bad := range [][]byte{nil, want[:20], append([]byte{1, 2, 3}, want...), append(bytes.Clone(want), want...)} {
+		require.NoError(t, os.WriteFile(path, bad, 0o600))
+		b, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: d.dir})
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Len(t, got, len(want))
+		for i := 0; i < len(want); i += 15 {
+			require.Equal(t, want[i+2:i+6], got[i+2:i+6])
+			require.Equal(t, want[i+14], got[i+14])
+		}
+	}
+}
+
+func TestADamagedIndexDoesNotCommitAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b, w := reopen(t, nil, dir)
+	topic := w.create(t)
+	w.write(t, topic, "a")
+	send(t, w.transaction(t), topic, "never ended")
+	killed := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+	require.NoError(t, b.Close())
+	// As a full disk leaves it: the second entry is half there.
+	require.NoError(t, os.Truncate(filepath.Join(killed, "partitions", "ns.events-0", "0.idx"), 20))
+	_, w = reopen(t, nil, killed)
+	w.write(t, topic, "b")
+	r := w.reader(t, kafka.ReaderConfig{ReadCommitted: true})
+	r.Add(topic, 0, 0, -1)
+	require.Equal(t, []string{"a", "b"}, values(read(t, r, 2)))
+}
+
+func TestAnOpenTransactionDoesNotHoldALogBackForEver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b, w := reopen(t, nil, dir)
+	topic := w.create(t)
+	w.write(t, topic, "a")
+	tx := w.transaction(t)
+	send(t, tx, topic, "never ended")
+	require.NoError(t, b.Close())
+
+	b, w = reopen(t, nil, dir)
+	end, err := w.EndOffset(within(t), topic, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, end, "after a clean stop the transaction is still open")
+	killed := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+	require.NoError(t, b.Close())
+
+	b, w = reopen(t, nil, killed)
+	end, err = w.EndOffset(within(t), topic, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, end, "after a crash it is aborted")
+	w.write(t, topic, "b")
+	r := w.reader(t, kafka.ReaderConfig{ReadCommitted: true})
+	r.Add(topic, 0, 0, -1)
+	require.Equal(t, []string{"a", "b"}, values(read(t, r, 2)))
+	r.Close()
+	require.NoError(t, b.Close())
+}
+
+func TestACompactedTopicMayHaveGaps(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b, w := reopen(t, nil, dir)
+	spec := kafka.TopicSpec{Name: "ns.presence", Partitions: 1, MaxMessageBytes: kafka.MaxMessageBytes, Compacted: true}
+	kafkatest.Create(t, w.Cluster, spec)
+	for range 5 {
+		w.write(t, spec.Name, strings.Repeat("x", 10))
+	}
+	kafka.CompactNow(b)
+	_, w = reopen(t, b, dir)
+	require.Equal(t, []int64{5}, w.write(t, spec.Name, "y"))
+	r := w.reader(t, kafka.ReaderConfig{})
+	r.Add(spec.Name, 0, -2, -1)
+	got := read(t, r, 2)
+	require.Equal(t, "y", string(got[len(got)-1].Value))
+	var seen int
+	start, err := w.StartOffset(within(t), spec.Name, 0)
+	require.NoError(t, err)
+	require.NoError(t, w.ReadRange(within(t), spec.Name, 0, start, -1, countInto(&seen)))
+	require.Positive(t, seen)
+}
