@@ -1,0 +1,201 @@
+package events_test
+
+import (
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// story writes a log with every fact at least once, in lives of tasks as they happen.
+func story(t testing.TB) *scribe {
+	w := newScribe(t)
+	w.put(&events.Fact{
+		Epoch: events.Epoch{N: 1, ID: "a0"}, Time: w.now, Task: "early", Body: &events.TaskProcessed{},
+	}, events.FateVoid) // before the first claim there is no epoch
+	w.claim("a0", "")
+	w.write("", &events.VersionBarrier{Reader: events.FormatVersion})
+	w.write("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
+	w.write("", &events.DefinitionAdopted{
+		Workflow: "drone-delivery", Hash: "d1", Version: 1, Body: raw(`{"workflow":"drone-delivery","steps":{"account":{"agent":"account"}}}`),
+	}, cause(events.CauseDefinition(1)))
+	w.happyPath()
+	w.undoing()
+	w.hash1()
+	w.heldRequests()
+	w.handOver()
+	w.parked()
+	w.deadlines()
+	w.inputs()
+	w.brokenEpoch()
+	return w
+}
+
+// happyPath: two steps at once, one skipped, one retried, a pivot, an end.
+func (w *scribe) happyPath() {
+	const id = "delivery-1"
+	w.write(id, &events.Submitted{
+		Workflow: "drone-delivery", Version: 1, Hash: "d1", Input: raw(`{"ownerId":"o-1","weight":1.50,"note":"<b>\u00e9 & \ufffd</b>"}`),
+		Priority: 5, Labels: map[string]string{"region": "north", "tier": "gold"}, Deadline: w.now.Add(600e9), Content: "6c01",
+	}, fromInput(events.Submissions, 0), func(f *events.Fact) {
+		f.CauseID, f.Traceparent = "order/1", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	})
+	yes := true
+	w.write(id, &events.StepStarted{
+		Step: "account", Agent: "account", Attempt: 1, CompleteBy: w.now.Add(5e9), ReadyAt: w.now, Input: raw(`{"owner":"o-1"}`),
+	}, cause(events.CauseFact(events.Position{Epoch: w.epoch, Sequence: w.next - 1})))
+	w.write(id, &events.StepSkipped{Step: "transport", Why: events.SkipCondition, Condition: "input.pickup.region != input.dropoff.region"})
+	w.write(id, &events.StepFailed{
+		Step: "account", Attempt: 1, Effect: events.EffectNone, RetryAfter: events.Duration(2e9),
+		Error:   events.Error{Class: events.ClassRetryable, Code: "http_503", Message: "the service answered 503", Detail: raw(`{"busy":true}`)},
+		Verdict: retryAt(w.now.Add(2e9)),
+		Outcome: events.Outcome{Instance: "account-0", ReadyAt: w.now, StartedAt: w.now, AcceptedAt: w.now, FinishedAt: w.now},
+	}, fromInput(events.Reports, 0))
+	w.write(id, &events.StepStarted{Step: "account", Agent: "account", Attempt: 2, CompleteBy: w.now.Add(5e9), Input: raw(`{"owner":"o-1"}`)})
+	w.write(id, &events.StepCompleted{Step: "account", Attempt: 2, Output: raw(`{"account":17}`), Outcome: events.Outcome{Instance: "account-0"}},
+		fromInput(events.Reports, 1), settled(3))
+	w.write(id, &events.StepStarted{Step: "delivery", Agent: "delivery", Attempt: 1, CompleteBy: w.now.Add(5e9), Condition: &yes, Pivot: true})
+	w.complete(id, "delivery", 1)
+	w.write(id, &events.DeadlinePassed{Deadline: w.now, Action: events.DeadlineAlert}, cause(events.CauseTimer(id, 1, "", 0, events.TimerDeadline)))
+	w.write(id, &events.TaskProcessed{Output: raw(`{"id":"delivery-1"}`)}, settled(w.next-1))
+}
+
+// undoing: a step of unknown outcome is undone first, then those that completed; an undo fails and is retried.
+func (w *scribe) undoing() {
+	const id = "delivery-2"
+	w.submit(id, fromInput(events.Submissions, 1))
+	w.start(id, "package", 1)
+	w.start(id, "drone", 1)
+	w.complete(id, "package", 1)
+	by := w.task(id).Step("drone").CompleteBy
+	w.write(id, &events.Timeout{
+		Step: "drone", Operation: events.Do, Attempt: 1, CompleteBy: by, QuietAt: by.Add(2e9), Verdict: undo("attempts used up"),
+	}, cause(events.CauseTimer(id, 1, "drone", 1, events.TimerCompleteBy)))
+	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`)})
+	w.write(id, &events.UndoFailed{
+		Step: "drone", Attempt: 1, Error: events.Error{Class: events.ClassRetryable, Message: "connection reset"},
+		RetryAfter: events.Duration(1e9), Verdict: retryAt(w.now.Add(1e9)),
+	})
+	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.Timeout{Step: "drone", Operation: events.Undo, Attempt: 2, CompleteBy: w.now, Verdict: retryAt(w.now.Add(1e9))})
+	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 3, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.Compensated{Step: "drone", Attempt: 3, Outcome: events.Outcome{Instance: "drone-1"}})
+	w.write(id, &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`), Output: raw(`{"o":1}`)})
+	w.write(id, &events.Compensated{Step: "package", Attempt: 1})
+	w.write(id, &events.TaskUndone{Reason: "attempts used up"})
+}
+
+func (w *scribe) hash1() { w.write("", &events.StateHash{Hash: w.hash()}) }
+
+// heldRequests: a cancel overtakes its submission; another one's task never comes.
+func (w *scribe) heldRequests() {
+	const id = "delivery-4"
+	hold := func(task, request string, offset int64) {
+		w.write(task, &events.RequestHeld{
+			Request: events.Request{ID: request, Kind: events.RequestCancel, Task: task, Reason: "not wanted", By: "ada"}, ExpiresAt: w.now.Add(600e9),
+		}, fromInput(events.Reports, offset))
+	}
+	hold(id, "q1", 2)
+	hold("never", "q2", 3)
+	w.submit(id, fromInput(events.Submissions, 2))
+	w.write(id, &events.CancelRequested{Request: "q1", Reason: "not wanted", By: "ada"})
+	w.write(id, &events.TaskUndone{})
+	w.write("never", &events.InputRejected{
+		Reason: events.RejectExpired, Held: "q2", HeldAt: events.CauseInput(events.Reports, testPartition, 3),
+	}, cause(events.CauseTimer("never", 0, "q2", 0, events.TimerExpiry)))
+}
+
+// handOver: the old owner's last fact lands twice, its claim lands late, another node's claim names neither, and what
+// it still sends is void.
+func (w *scribe) handOver() {
+	last := w.log[len(w.log)-1].fact
+	old := w.epoch
+	again := *last
+	w.put(&again, events.FateVoid)
+	w.claim("b1", "a0")
+	w.put(&events.Fact{Epoch: old, Sequence: last.Sequence + 1, Time: w.now, Task: "delivery-1", Body: &events.TaskParked{Reason: "stale"}}, events.FateVoid)
+	w.put(w.claiming("a0", ""), events.FateVoid)
+	w.put(w.claiming("c9", "a0"), events.FateVoid)
+	w.put(&events.Fact{Epoch: events.Epoch{N: 2, ID: "c9"}, Time: w.now, Body: &events.InputsPassed{}}, events.FateVoid)
+}
+
+// parked: a cool-down, a parking, an operator's retry, a work request that the broker refuses.
+func (w *scribe) parked() {
+	const id = "Zürich/3 ✓"
+	w.submit(id, fromInput(events.Submissions, 3))
+	w.start(id, "drone", 1)
+	w.fail(id, "drone", 1, events.Verdict{Action: events.ActionCoolDown, At: w.now.Add(900e9), Reason: "attempts used up; cool-down 1 of 3"})
+	w.start(id, "drone", 2)
+	w.fail(id, "drone", 2, park("attempts and cool-downs used up"))
+	w.write(id, &events.TaskParked{Step: "drone", Reason: "attempts and cool-downs used up"})
+	w.write(id, &events.TaskReopened{Request: "q3", Steps: []string{"drone"}, Reason: "mended", By: "ada"}, fromInput(events.Reports, 4))
+	w.start(id, "drone", 3)
+	w.write(id, &events.EffectFailed{
+		Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectWork, Error: "MESSAGE_TOO_LARGE",
+		Failed: &events.StepFailed{
+			Step: "drone", Attempt: 3, Effect: events.EffectNone, Verdict: undo("the work request was refused"),
+			Error: events.Error{Class: events.ClassDispatch, Message: "MESSAGE_TOO_LARGE"},
+		},
+	})
+	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.EffectFailed{
+		Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectWork, Error: "MESSAGE_TOO_LARGE",
+		UndoFailed: &events.UndoFailed{
+			Step: "drone", Attempt: 1, Verdict: park("the undo cannot be sent"), Error: events.Error{Class: events.ClassDispatch, Message: "MESSAGE_TOO_LARGE"},
+		},
+	})
+	w.write(id, &events.TaskParked{Step: "drone", Reason: "the undo cannot be sent"})
+	w.write(id, &events.TaskReopened{Request: "q4", Steps: []string{"drone"}})
+	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.Compensated{Step: "drone", Attempt: 2})
+	w.write(id, &events.TaskUndone{Reason: "the work request was refused"})
+}
+
+// deadlines: one passes, a result comes while the task is undoing already, and an expression fails before any work.
+func (w *scribe) deadlines() {
+	const id = "delivery-5"
+	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(3e9), Content: "c5"}, fromInput(events.Submissions, 4))
+	w.start(id, "package", 1)
+	w.write(id, &events.DeadlinePassed{Deadline: w.task(id).Deadline, Action: events.DeadlineUndo}, cause(events.CauseTimer(id, 1, "", 0, events.TimerDeadline)))
+	w.complete(id, "package", 1)
+	w.write(id, &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.Compensated{Step: "package", Attempt: 1})
+	w.write(id, &events.TaskUndone{Reason: "the deadline passed"})
+
+	const broken = "delivery-6"
+	w.submit(broken, fromInput(events.Submissions, 5))
+	w.write(broken, &events.StepFailed{
+		Step: "account", Effect: events.EffectNone, Verdict: undo("permanent"),
+		Error: events.Error{Class: events.ClassExpression, Message: "with: no member \"owner\" of input"},
+	})
+	w.write(broken, &events.TaskUndone{Reason: "permanent"})
+}
+
+// inputs: a conflict, one in the wrong partition, one refused at home, duplicates that are passed, a sweep, and the ID
+// anew.
+func (w *scribe) inputs() {
+	w.write("delivery-1", &events.InputRejected{Reason: events.RejectConflict, Detail: "another content has this ID"}, fromInput(events.Submissions, 6))
+	w.write("elsewhere", &events.InputForwarded{To: 5}, fromInput(events.Submissions, 7))
+	w.write("elsewhere", &events.EffectFailed{
+		Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectForward, Error: "MESSAGE_TOO_LARGE",
+		Input: events.CauseInput(events.Submissions, testPartition, 7),
+	})
+	w.write("", &events.InputsPassed{Inputs: map[events.Input]events.Passed{
+		events.Submissions: {Next: 12, Hash: "8899aabbccddeeff"}, events.Reports: {Next: 9, Hash: "0123456789abcdef"},
+	}}, settled(w.next-1))
+	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now})
+	w.submit("delivery-1", fromInput(events.Submissions, 12))
+	w.hash1()
+}
+
+// brokenEpoch: a fact is lost and the next one lands, so the rest of the epoch is void until the next claim.
+func (w *scribe) brokenEpoch() {
+	lost := w.fact("delivery-1", &events.StepStarted{Step: "account", Agent: "account", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	next := w.fact("delivery-1", &events.StepCompleted{Step: "account", Attempt: 1})
+	next.Sequence++
+	w.put(next, events.FateVoid)
+	w.put(lost, events.FateVoid) // it comes too late: nothing may be built upon it
+	w.claim("c2", "b1")
+	w.start("delivery-1", "account", 1)
+	w.complete("delivery-1", "account", 1)
+	w.write("delivery-1", &events.TaskProcessed{})
+}
