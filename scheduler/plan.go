@@ -302,6 +302,7 @@ func (s *taskScope) env() Env {
 		for _, st := range s.task.Steps {
 			e.Steps[st.Path] = StepEnv{State: string(st.State), Input: st.Input, Output: st.Output}
 		}
+		e = e.Shared() // one decoding of the input for all expressions of a plan
 		s.built = &e
 	}
 	return *s.built

@@ -61,6 +61,15 @@ func (o *Owner) Tail(now events.Instant, gen uint64, records []events.Record, ne
 	o.decide()
 }
 
+// TailLost says that the partition's own log does not hold the offset to be read next. What is committed here was
+// folded from records that are gone: the partition stops, and the next start rebuilds it or refuses.
+func (o *Owner) TailLost(now events.Instant, gen uint64, err error) {
+	if o.current(gen) {
+		o.enter(now)
+		o.stop(errors.Join(ErrFold, err))
+	}
+}
+
 // foldTail folds a record of the log before the owner decides. It returns false when its phase is over for good.
 func (o *Owner) foldTail(r *events.Record) bool {
 	if r.Offset < o.state.Next {

@@ -9,6 +9,6 @@ var (
 	// ErrFold is returned when the log cannot be folded: a record of an unknown kind, or a state that differs from
 	// its recorded hash.
 	ErrFold = errors.New("the log of the partition cannot be folded")
-	// ErrBusy is returned by a shell that is closed while it is asked something.
-	ErrClosed = errors.New("the shell is closed")
+	// ErrPosition is what a Log returns for an offset that it does not hold: the log lost records, or was trimmed.
+	ErrPosition = errors.New("the log does not hold that offset")
 )

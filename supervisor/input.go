@@ -187,10 +187,22 @@ func (o *Owner) judge(b *batch, in events.Input, item *inputItem) (bool, error) 
 		return true, o.reject(b, in, item, "", events.RejectInternal, why)
 	}
 	o.judging = judging{cause: cause}
+	if item.record.Value == nil && hasHeader(&item.record, HeaderUnpacked) {
+		return true, o.reject(b, in, item, "", events.RejectTooLarge, "its batch unpacks to more than is read; the bytes are still at these coordinates")
+	}
 	if in == events.Reports {
 		return true, o.judgeReport(b, item)
 	}
 	return o.judgeSubmission(b, item)
+}
+
+func hasHeader(r *events.Record, key string) bool {
+	for _, h := range r.Headers {
+		if h.Key == key {
+			return true
+		}
+	}
+	return false
 }
 
 // setAside ends the epoch after a panic or an impossible fact: the speculative state may be half changed. In the next
@@ -263,3 +275,7 @@ func (o *Owner) tooOld(item *inputItem) error {
 	}
 	return nil
 }
+
+// HeaderUnpacked marks a record that stands for one whose batch unpacks to more than a reader takes: it has the
+// coordinates and no bytes.
+const HeaderUnpacked = "sagalog-unpacked-too-large"

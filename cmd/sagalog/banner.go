@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+)
+
+// writeEndpoints writes DIR/endpoints.json, for programs that start the engine with port 0.
+func (d *dev) writeEndpoints(context.Context) error {
+	e := struct {
+		HTTP     string            `json:"http"`
+		Kafka    string            `json:"kafka"`
+		Services map[string]string `json:"services"`
+	}{"http://" + d.node.Addr(), d.broker.Addr(), map[string]string{}}
+	if d.fleet != nil {
+		e.Services = d.fleet.URLs()
+	}
+	b, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(d.cfg.data, "endpoints.json")
+	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// banner says where everything is and what to try. Each command works when it is pasted.
+func (d *dev) banner(w io.Writer) {
+	api := "http://" + d.node.Addr()
+	self := invocation()
+	fmt.Fprintf(w, "\nSagalog %s is running. Ctrl-C ends it; start it again on the same data and it goes on.\n\n", version())
+	fmt.Fprintf(w, "  HTTP API    %s          (OpenAPI: %s/openapi.yaml)\n", api, api)
+	fmt.Fprintf(w, "  Kafka       %s          (any Kafka client; topics sagalog.*)\n", d.broker.Addr())
+	fmt.Fprintf(w, "  Data        %s\n", d.cfg.data)
+	if d.fleet == nil {
+		fmt.Fprintf(w, "\nNo example runs (--demo none). Apply a workflow:\n\n  %s workflow apply FILE%s\n\n", self, d.apiFlag(api))
+		return
+	}
+	urls := d.fleet.URLs()
+	for i, name := range dronedelivery.Services() {
+		label := ""
+		if i == 0 {
+			label = "Services"
+		}
+		fmt.Fprintf(w, "  %-11s %-10s %s\n", label, name, urls[name])
+	}
+	input, _ := json.Marshal(dronedelivery.Submission(1, 1).Input)
+	fmt.Fprintf(w, "\nTry it, with the CLI, with curl, with kcat:\n\n")
+	fmt.Fprintf(w, "  %s task submit%s -w drone-delivery --id delivery-1 --wait --input '%s'\n\n", self, d.apiFlag(api), input)
+	fmt.Fprintf(w, "  curl -sS -X PUT %s/v1/tasks/delivery-2 -H 'Content-Type: application/json' -d '{\"workflow\":\"drone-delivery\",\"input\":%s}'\n\n", api, input)
+	fmt.Fprintf(w, "  echo '{\"workflow\":\"drone-delivery\",\"input\":%s}' | kcat -P -b %s -t sagalog.submissions -k delivery-3\n\n", input, d.broker.Addr())
+	fmt.Fprintf(w, "Break something, and watch deliveries be retried, undone or parked, and recover:\n\n")
+	fmt.Fprintf(w, "  %s demo break drone --mode fail --for 20s%s\n", self, d.apiFlag(api))
+	fmt.Fprintf(w, "  %s task list%s\n\n", self, d.apiFlag(api))
+}
+
+// apiFlag returns the flag that a client command needs to find this engine, with a space before it; nothing where
+// the default does.
+func (d *dev) apiFlag(api string) string {
+	if api == "http://127.0.0.1:8642" {
+		return ""
+	}
+	return " --api " + api
+}
+
+// invocation returns how the user called this program, so that what the banner shows can be pasted.
+func invocation() string {
+	exe, err := os.Executable()
+	if err == nil && strings.Contains(exe, "go-build") {
+		return "go run ./cmd/sagalog"
+	}
+	if filepath.Base(os.Args[0]) == os.Args[0] {
+		return os.Args[0]
+	}
+	return os.Args[0]
+}
+
+// definitionsOnly leaves out files that are no workflows: a schema beside them that a $ref names.
+func definitionsOnly(files fs.FS, names []string) []string {
+	var keep []string
+	for _, name := range names {
+		b, err := fs.ReadFile(files, name)
+		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") {
+			continue
+		}
+		keep = append(keep, name)
+	}
+	return keep
+}

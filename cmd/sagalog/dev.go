@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+// devConfig is the flags of dev.
+type devConfig struct {
+	data, http, kafka, demo, agents, workflows string
+
+	partitions    int32
+	partitionsSet bool
+	fsync, quiet  bool
+	settings      events.Settings
+	sweep         time.Duration
+}
+
+// The values of --demo.
+const (
+	demoDrone = "drone-delivery"
+	demoNone  = "none"
+)
+
+func devCommand() *cobra.Command {
+	c := devConfig{settings: events.DefaultSettings()}
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process: broker, engine, agents, API and an example",
+		Long: `Run everything in one process: an embedded, durable, Kafka-compatible broker, the engine, its agents, the
+HTTP API, and an example (drone delivery: five real HTTP services) that you can break and watch recover.
+
+Nothing has to be installed. Everything listens on loopback. What is accepted survives Ctrl-C and kill -9: start it
+again on the same --data and it goes on where it was.`,
+		Example: `  sagalog dev
+  sagalog dev --data /tmp/try --http 127.0.0.1:0 --kafka 127.0.0.1:0
+  sagalog dev --demo none --workflows ./workflows --agents ./agents`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.partitionsSet = cmd.Flags().Changed("partitions") || os.Getenv("SAGALOG_PARTITIONS") != ""
+			return runDev(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.data, "data", "./sagalog-data", "directory of everything that lasts")
+	f.StringVar(&c.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
+	f.StringVar(&c.kafka, "kafka", "127.0.0.1:9092", "where the embedded broker listens (port 0 takes a free one)")
+	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new data directory; fixed from then on")
+	f.BoolVar(&c.fsync, "fsync", false, "fsync each batch of the broker: slower, and survives a power cut")
+	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery or none")
+	f.StringVar(&c.agents, "agents", "", "directory of your own HTTP agents (*.yaml), loaded at the start")
+	f.StringVar(&c.workflows, "workflows", "", "directory of your own workflows (*.yaml, *.json), applied at the start")
+	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
+	f.DurationVar(&c.sweep, "sweep", 0, "how often due timers are looked for (default 50ms)")
+	limitFlags(f, &c.settings)
+	return cmd
+}
+
+func (c *devConfig) validate() error {
+	if c.demo != demoDrone && c.demo != demoNone {
+		return usage("--demo %q is not known: %s or %s", c.demo, demoDrone, demoNone)
+	}
+	if c.partitions < 1 || c.partitions > 1000 {
+		return usage("--partitions %d is not from 1 to 1000", c.partitions)
+	}
+	return nil
+}
+
+// dev is a running development engine.
+type dev struct {
+	cfg     devConfig
+	log     *slog.Logger
+	metrics *prometheus.Registry
+	broker  *kafka.Broker
+	cluster *kafka.Cluster
+	fleet   *dronedelivery.Fleet
+	node    *node.Node
+	agents  *agent.Connection
+	bound   []*agent.Binding
+	started time.Time
+}
+
+func runDev(ctx context.Context, c devConfig) (err error) {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	d := &dev{cfg: c, log: newLogger(c.quiet), started: time.Now(), metrics: prometheus.NewRegistry()}
+	d.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	defer func() { err = errors.Join(err, d.close()) }()
+	for _, step := range []func(context.Context) error{d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents, d.writeEndpoints} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if !c.quiet {
+		d.banner(os.Stdout)
+	}
+	return d.run(ctx)
+}
+
+func (d *dev) openBroker(context.Context) error {
+	if err := os.MkdirAll(d.cfg.data, 0o700); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	var err error
+	d.broker, err = kafka.OpenBroker(kafka.BrokerConfig{
+		Dir: filepath.Join(d.cfg.data, "broker"), LockFile: filepath.Join(d.cfg.data, "LOCK"), Addr: d.cfg.kafka,
+		Fsync: d.cfg.fsync, Logger: d.log,
+	})
+	var busy *kafka.PortBusyError
+	if errors.As(err, &busy) {
+		return fmt.Errorf("%w: choose another address with --kafka (port 0 takes a free one)", err)
+	}
+	if err != nil {
+		return err
+	}
+	d.cluster, err = kafka.Connect(d.broker.ClusterConfig())
+	return err
+}
+
+func (d *dev) openFleet(context.Context) error {
+	if d.cfg.demo == demoNone {
+		return nil
+	}
+	var err error
+	d.fleet, err = dronedelivery.New(dronedelivery.Config{Dir: filepath.Join(d.cfg.data, "demo"), Addr: "127.0.0.1", Log: d.log})
+	if err != nil {
+		return err
+	}
+	return d.fleet.Listen()
+}
+
+func (d *dev) openNode(ctx context.Context) error {
+	cfg := node.Config{
+		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
+		HTTP: d.cfg.http, Settings: d.cfg.settings, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
+	}
+	if d.fleet != nil {
+		cfg.Demo = &demo{d.fleet.URLs()}
+	}
+	var err error
+	d.node, err = node.Open(ctx, cfg)
+	return err
+}
+
+// applyWorkflows applies the example's workflow and those of --workflows. A file that cannot be applied ends the
+// start: a workflow that is silently missing would be noticed by a rejected task much later.
+func (d *dev) applyWorkflows(ctx context.Context) error {
+	if d.fleet != nil {
+		if err := d.applyDir(ctx, "", dronedelivery.Files(), []string{"workflow.yaml"}); err != nil {
+			return err
+		}
+	}
+	if d.cfg.workflows == "" {
+		return nil
+	}
+	files := os.DirFS(d.cfg.workflows)
+	var names []string
+	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+		found, err := fs.Glob(files, pattern)
+		if err != nil {
+			return err
+		}
+		names = append(names, found...)
+	}
+	if _, err := os.Stat(d.cfg.workflows); err != nil {
+		return fmt.Errorf("--workflows: %w", err)
+	}
+	return d.applyDir(ctx, d.cfg.workflows, files, definitionsOnly(files, names))
+}
+
+func (d *dev) applyDir(ctx context.Context, dir string, files fs.FS, names []string) error {
+	for _, name := range names {
+		source, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		applied, faults, err := d.node.ApplyFile(ctx, name, source, func(ref string) ([]byte, error) { return fs.ReadFile(files, filepath.ToSlash(filepath.Clean(ref))) })
+		if err != nil {
+			return err
+		}
+		place := filepath.Join(dir, name)
+		for _, w := range applied.Warnings {
+			d.log.Warn("workflow", "file", place, "line", w.Line, "column", w.Column, "warning", w.Message)
+		}
+		var all []error
+		for _, f := range faults {
+			all = append(all, fmt.Errorf("%s:%d:%d: %s", place, f.Line, f.Column, f.Message))
+		}
+		if err := errors.Join(all...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *dev) openAgents(ctx context.Context) error {
+	registry := agent.NewRegistry()
+	if d.fleet != nil {
+		env := d.fleet.Env()
+		files, err := fs.Sub(dronedelivery.Files(), "agents")
+		if err != nil {
+			return err
+		}
+		if err := d.bind(registry, files, func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil {
+			return err
+		}
+	}
+	if d.cfg.agents != "" {
+		if _, err := os.Stat(d.cfg.agents); err != nil {
+			return fmt.Errorf("--agents: %w", err)
+		}
+		if err := d.bind(registry, os.DirFS(d.cfg.agents), os.LookupEnv); err != nil {
+			return err
+		}
+	}
+	if len(registry.Agents()) == 0 {
+		return nil
+	}
+	var err error
+	d.agents, err = agent.Attach(ctx, d.cluster, registry, agent.Config{
+		Instance: "dev", OutputLimit: d.cfg.settings.PayloadBytes, Registerer: d.metrics, Log: d.log,
+	})
+	return err
+}
+
+func (d *dev) bind(r *agent.Registry, files fs.FS, env func(string) (string, bool)) error {
+	bindings, err := agent.LoadBindings(files, env)
+	if err != nil {
+		return err
+	}
+	for _, b := range bindings {
+		b.Register(r)
+	}
+	d.bound = append(d.bound, bindings...)
+	return r.Err()
+}
+
+// run works until Ctrl-C. The parts end in the reverse order of their need: the broker, which all of them speak to,
+// last, in close.
+func (d *dev) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.node.Run(ctx) })
+	if d.agents != nil {
+		g.Go(func() error { return d.agents.Run(ctx) })
+	}
+	if d.fleet != nil {
+		g.Go(func() error { return d.fleet.Run(ctx) })
+		g.Go(func() error { return trickle(ctx, "http://"+d.node.Addr(), d.log) })
+	}
+	err := g.Wait()
+	d.node, d.fleet, d.agents = nil, nil, nil // they have closed themselves
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (d *dev) close() error {
+	var errs []error
+	if d.node != nil {
+		errs = append(errs, d.node.Close())
+	}
+	if d.fleet != nil {
+		errs = append(errs, d.fleet.Close())
+	}
+	for _, b := range d.bound {
+		b.Close()
+	}
+	if d.cluster != nil {
+		d.cluster.Close()
+	}
+	if d.broker != nil {
+		errs = append(errs, d.broker.Close())
+	}
+	return errors.Join(errs...)
+}

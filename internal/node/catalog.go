@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// catalog follows the definitions topic.
+type catalog struct {
+	*scheduler.Catalog
+	cluster *kafka.Cluster
+	topic   string
+	log     *slog.Logger
+
+	// mu guards the fields below.
+	mu      sync.Mutex
+	next    int64
+	moved   chan struct{} // closed when next moves
+	err     error
+	offsets map[string]int64
+	full    map[string][]byte // bodies with defaults, by hash
+}
+
+func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
+	return &catalog{
+		Catalog: scheduler.NewCatalog(), cluster: c, topic: topic, log: log,
+		moved: make(chan struct{}), offsets: map[string]int64{}, full: map[string][]byte{},
+	}
+}
+
+// Run follows until ctx ends.
+func (c *catalog) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := c.follow(ctx); err != nil && ctx.Err() == nil {
+			c.log.Warn("reading definitions is interrupted; trying again", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(sendPause):
+			}
+		}
+	}
+	return nil
+}
+
+func (c *catalog) follow(ctx context.Context) error {
+	r, err := kafka.NewReader(c.cluster, kafka.ReaderConfig{ReadCommitted: true, KeepControl: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c.mu.Lock()
+	from := c.next
+	c.mu.Unlock()
+	r.Add(c.topic, 0, from, -1)
+	for {
+		fetches, err := r.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range fetches {
+			if f.Err != nil {
+				return f.Err
+			}
+			for i := range f.Records {
+				if err := c.apply(&f.Records[i]); err != nil {
+					return err
+				}
+			}
+			c.moveTo(f.Next)
+		}
+	}
+}
+
+func (c *catalog) apply(r *events.Record) error {
+	if err := c.Catalog.Apply(r); err != nil {
+		c.log.Error("a record of definitions cannot be read; it is skipped", "offset", r.Offset, "error", err)
+		return nil
+	}
+	if key := string(r.Key); len(key) > 64 {
+		c.mu.Lock()
+		hash := key[len(key)-64:]
+		if _, known := c.offsets[hash]; !known {
+			c.offsets[hash] = r.Offset
+		}
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+func (c *catalog) moveTo(next int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if next <= c.next {
+		return
+	}
+	c.next = next
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+// upToNow returns once the definitions are read up to an end asked for after the call: so a definition that was
+// applied before is there.
+func (c *catalog) upToNow(ctx context.Context) error {
+	end, err := c.cluster.EndOffset(ctx, c.topic, 0)
+	if err != nil {
+		return fmt.Errorf("ask for the end of definitions: %w", err)
+	}
+	return c.upTo(ctx, end)
+}
+
+func (c *catalog) upTo(ctx context.Context, end int64) error {
+	for {
+		c.mu.Lock()
+		next, moved := c.next, c.moved
+		c.mu.Unlock()
+		if next >= end {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+// complete returns the version with every default filled, as DefinitionAdopted carries it.
+func (c *catalog) complete(v scheduler.Version) (supervisor.Version, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	body, ok := c.full[v.Hash]
+	if !ok {
+		d, err := scheduler.Complete(v.Body)
+		if err != nil {
+			return supervisor.Version{}, err
+		}
+		if body, err = events.Marshal(d); err != nil {
+			return supervisor.Version{}, err
+		}
+		c.full[v.Hash] = body
+	}
+	return supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Body: body, Offset: c.offsets[v.Hash]}, nil
+}
+
+func (c *catalog) completed(v scheduler.Version, ok bool) (supervisor.Version, bool) {
+	if !ok {
+		return supervisor.Version{}, false
+	}
+	out, err := c.complete(v)
+	if err != nil {
+		c.log.Error("a definition in the log cannot be completed", "workflow", v.Workflow, "version", v.Version, "error", err)
+		return supervisor.Version{}, false
+	}
+	return out, true
+}
+
+// view is the catalog as owners see it.
+type view struct{ c *catalog }
+
+func (v view) Current(w string) (supervisor.Version, bool) {
+	return v.c.completed(v.c.Catalog.Current(w))
+}
+func (v view) Version(w string, n int) (supervisor.Version, bool) {
+	return v.c.completed(v.c.Catalog.Version(w, n))
+}
+func (v view) ByHash(w, h string) (supervisor.Version, bool) {
+	return v.c.completed(v.c.Catalog.ByHash(w, h))
+}

@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+// definitions knows the workflows and applies new versions.
+type definitions struct {
+	catalog    *catalog
+	cluster    *kafka.Cluster
+	topics     kafka.Topics
+	partitions int32
+	producer   *kafka.Producer
+
+	// applying is held while a definition is applied, so that the version that is answered is the one that it got.
+	applying sync.Mutex
+
+	// mu guards programs, by hash.
+	mu       sync.RWMutex
+	programs map[string]*scheduler.Program
+}
+
+// Workflows implements api.Definitions.
+func (d *definitions) Workflows(context.Context) ([]*api.Workflow, error) {
+	var list []*api.Workflow
+	for _, v := range d.catalog.List() {
+		list = append(list, d.workflow(v))
+	}
+	return list, nil
+}
+
+// Workflow implements api.Definitions.
+func (d *definitions) Workflow(ctx context.Context, name string, version int) (*api.Workflow, error) {
+	if v, ok := d.find(name, version); ok {
+		return d.workflow(v), nil
+	}
+	if err := d.catalog.upToNow(ctx); err != nil {
+		return nil, err
+	}
+	if v, ok := d.find(name, version); ok {
+		return d.workflow(v), nil
+	}
+	return nil, nil
+}
+
+func (d *definitions) find(name string, version int) (scheduler.Version, bool) {
+	if version == 0 {
+		return d.catalog.Catalog.Current(name)
+	}
+	return d.catalog.Catalog.Version(name, version)
+}
+
+func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
+	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt, Body: v.Body}
+	if p, err := d.program(v); err == nil {
+		w.Description = p.Definition().Description
+	}
+	if c, ok := d.catalog.Catalog.Current(v.Workflow); ok {
+		w.Current = c.Hash == v.Hash
+	}
+	for _, o := range d.catalog.Versions(v.Workflow) {
+		w.Versions = append(w.Versions, o.Version)
+	}
+	return w
+}
+
+// program compiles a version once.
+func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
+	d.mu.RLock()
+	p := d.programs[v.Hash]
+	d.mu.RUnlock()
+	if p != nil {
+		return p, nil
+	}
+	def, err := scheduler.Complete(v.Body)
+	if err != nil {
+		return nil, err
+	}
+	if p, err = scheduler.Compile(def); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.programs == nil {
+		d.programs = map[string]*scheduler.Program{}
+	}
+	d.programs[v.Hash] = p
+	return p, nil
+}
+
+func (d *definitions) byHash(hash string) (*scheduler.Program, bool) {
+	d.mu.RLock()
+	p := d.programs[hash]
+	d.mu.RUnlock()
+	if p != nil {
+		return p, true
+	}
+	for _, current := range d.catalog.List() {
+		for _, v := range d.catalog.Versions(current.Workflow) {
+			if v.Hash == hash {
+				p, err := d.program(v)
+				return p, err == nil
+			}
+		}
+	}
+	return nil, false
+}
+
+// CheckInput implements api.Definitions.
+func (d *definitions) CheckInput(_ context.Context, hash string, input json.RawMessage) ([]api.Fault, error) {
+	p, ok := d.byHash(hash)
+	if !ok {
+		return nil, fmt.Errorf("definition %s is not known", hash)
+	}
+	var list []api.Fault
+	for _, f := range p.ValidateInput(input) {
+		list = append(list, api.Fault{Pointer: "/input" + f.Pointer, Message: f.Message})
+	}
+	return list, nil
+}
+
+// Steps implements api.Definitions.
+func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) {
+	p, ok := d.byHash(hash)
+	if !ok {
+		return nil, nil
+	}
+	var list []api.Step
+	for _, s := range p.Definition().Steps {
+		list = append(list, api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot})
+	}
+	return list, nil
+}
+
+// Check implements api.Definitions.
+func (d *definitions) Check(_ context.Context, draft api.Draft) (api.Applied, []api.Fault, error) {
+	_, a, faults := d.check(draft, nil)
+	return a, faults, nil
+}
+
+func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) (*scheduler.Source, api.Applied, []api.Fault) {
+	if open == nil {
+		open = func(ref string) ([]byte, error) {
+			return nil, fmt.Errorf("a definition that is sent by HTTP has no files beside it: inline %q, or apply it with the CLI, which does", ref)
+		}
+	}
+	src, found := scheduler.Parse(draft.Name, draft.Source, open)
+	var faults, warnings []api.Fault
+	for _, f := range found {
+		out := api.Fault{Pointer: pointer(f.Path), Message: f.Message, Line: f.Line, Column: f.Column}
+		if f.Warning {
+			warnings = append(warnings, out)
+		} else {
+			faults = append(faults, out)
+		}
+	}
+	if src != nil && draft.Name != "" && src.Workflow != draft.Name {
+		faults = append(faults, api.Fault{Pointer: "/workflow", Message: fmt.Sprintf("is %q, but the URL names %q", src.Workflow, draft.Name)})
+	}
+	if src == nil || len(faults) > 0 {
+		return nil, api.Applied{Warnings: warnings}, faults
+	}
+	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.catalog.Versions(src.Workflow)) + 1}
+	if v, ok := d.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
+		a.Version = v.Version
+	}
+	if c, ok := d.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
+		a.Changed = false
+	}
+	return src, a, nil
+}
+
+// pointer turns a path such as steps.account.needs[0] into a JSON pointer.
+func pointer(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "/" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(path, "[", "/"), "]", ""), ".", "/")
+}
+
+// Apply implements api.Definitions.
+func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, []api.Fault, error) {
+	return d.apply(ctx, draft, nil)
+}
+
+func (d *definitions) apply(ctx context.Context, draft api.Draft, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	if err := d.catalog.upToNow(ctx); err != nil {
+		return api.Applied{}, nil, err
+	}
+	src, a, faults := d.check(draft, open)
+	if len(faults) > 0 || !a.Changed {
+		return a, faults, nil
+	}
+	if err := d.ensureWork(ctx, src); err != nil {
+		return a, nil, err
+	}
+	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.topics.Namespace + "/workflows", Time: events.At(time.Now())})
+	if err != nil {
+		return a, nil, err
+	}
+	r.Topic = d.topics.Definitions()
+	at, err := d.producer.ProduceSync(ctx, r)
+	if err != nil {
+		return a, nil, fmt.Errorf("append the definition: %w", err)
+	}
+	if err := d.catalog.upTo(ctx, at[0]+1); err != nil {
+		return a, nil, err
+	}
+	if v, ok := d.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
+		a.Version = v.Version
+	}
+	return a, nil, nil
+}
+
+// ensureWork makes the topics of the agents that the definition names, so that no work request meets a topic that is
+// not there yet.
+func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) error {
+	def, err := scheduler.Complete(src.Body)
+	if err != nil {
+		return err
+	}
+	agents := map[string]bool{}
+	for _, s := range def.Steps {
+		agents[s.Agent] = true
+		if s.Undo != nil {
+			agents[s.Undo.Agent] = true
+		}
+	}
+	var specs []kafka.TopicSpec
+	for a := range agents {
+		specs = append(specs, d.topics.WorkSpec(a, d.partitions))
+	}
+	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
+	return kafka.EnsureTopics(ctx, d.cluster, specs...)
+}

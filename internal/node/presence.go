@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// The times of presence.
+const (
+	beatEvery = time.Second
+	// silentAfter is how old a beat may be before its sender counts as gone: two missed beats and some delay.
+	silentAfter = 2500 * time.Millisecond
+	// listedFor is how long a silent instance is still shown to people.
+	listedFor = time.Minute
+)
+
+// presence follows the beats of agents and nodes.
+type presence struct {
+	cluster *kafka.Cluster
+	topic   string
+	log     *slog.Logger
+
+	// mu guards seen, by kind and instance.
+	mu   sync.Mutex
+	seen map[string]beat
+}
+
+type beat struct {
+	events.Presence
+	// at is when the beat was read here: clocks of other machines decide nothing.
+	at time.Time
+}
+
+// Run follows until ctx ends.
+func (p *presence) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := p.follow(ctx); err != nil && ctx.Err() == nil {
+			p.log.Warn("reading presence is interrupted; trying again", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(sendPause):
+			}
+		}
+	}
+	return nil
+}
+
+func (p *presence) follow(ctx context.Context) error {
+	end, err := p.cluster.EndOffset(ctx, p.topic, 0)
+	if err != nil {
+		return err
+	}
+	r, err := kafka.NewReader(p.cluster, kafka.ReaderConfig{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.Add(p.topic, 0, end, -1) // older beats say nothing about now
+	for {
+		fetches, err := r.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range fetches {
+			if f.Err != nil {
+				return f.Err
+			}
+			for i := range f.Records {
+				p.take(&f.Records[i])
+			}
+		}
+	}
+}
+
+func (p *presence) take(r *events.Record) {
+	b, err := events.DecodePresence(r)
+	if err != nil || b.Instance == "" {
+		return // anyone may write here; what cannot be read says nothing
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen == nil {
+		p.seen = map[string]beat{}
+	}
+	p.seen[b.Kind+"/"+b.Instance] = beat{b, time.Now()}
+	for k, old := range p.seen {
+		if time.Since(old.at) > listedFor {
+			delete(p.seen, k)
+		}
+	}
+}
+
+// agents returns the instances of agents that were seen lately.
+func (p *presence) agents() []events.Presence {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []events.Presence
+	for _, b := range p.seen {
+		if b.Kind == events.PresenceAgent {
+			list = append(list, b.Presence)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Instance < list[j].Instance })
+	return list
+}
+
+// windows returns the places of each agent in one partition: what healthy instances publish, shared by all partitions
+// and at least one each, so that every partition can go on. An agent of which nobody is heard is left out.
+func (p *presence) windows(partitions int32) map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	total := map[string]int{}
+	for _, b := range p.seen {
+		if b.Kind != events.PresenceAgent || time.Since(b.at) > silentAfter {
+			continue
+		}
+		for name, n := range b.Capacity {
+			if b.Health[name] == events.Unhealthy {
+				n = 0 // its breaker is open: one attempt for each partition tries whether it is back
+			}
+			total[name] += n
+		}
+	}
+	for name, n := range total {
+		total[name] = max(1, (n+int(partitions)-1)/int(partitions))
+	}
+	return total
+}
+
+// beatRecord is what this node says of itself.
+func (n *Node) beatRecord() (events.Record, error) {
+	b := events.Presence{
+		Kind: events.PresenceNode, Instance: n.cfg.Name, Node: n.cfg.Name, HTTP: n.httpAddr(),
+		Partitions: map[string][]int32{"events": n.owned()}, StartedAt: n.startedAt, SeenAt: events.At(time.Now()),
+	}
+	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + n.cfg.Namespace + "/nodes/" + n.cfg.Name, Time: b.SeenAt})
+	r.Topic = n.topics.Presence()
+	return r, err
+}
+
+// beat says each second that the node lives, and gives the owners their windows.
+func (n *Node) beat(ctx context.Context) error {
+	ticks := time.NewTicker(beatEvery)
+	defer ticks.Stop()
+	for {
+		if r, err := n.beatRecord(); err == nil {
+			n.producer.Produce(ctx, r, func(int32, int64, error) {}) // the next beat makes up for a lost one
+		}
+		w := n.presence.windows(n.partitions)
+		for _, s := range n.shells {
+			s.SetWindows(w)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}

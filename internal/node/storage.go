@@ -1,0 +1,109 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// partitionStore is one partition of the store as its owner sees it.
+type partitionStore struct {
+	store     *projector.Store
+	part      *projector.Partition
+	load      events.Loader
+	partition int32
+	topicID   projector.TopicID
+}
+
+func newPartitionStore(s *projector.Store, partition int32, topic projector.TopicID) *partitionStore {
+	p := s.Partition(partition)
+	return &partitionStore{store: s, part: p, load: p.Loader(), partition: partition, topicID: topic}
+}
+
+// Commit implements supervisor.Committer.
+func (s *partitionStore) Commit(d *events.Delta, last events.Record) error {
+	b := projector.Batch{Deltas: []*events.Delta{d}}
+	if last.Value != nil {
+		b.Anchors = map[int32]projector.Anchor{s.partition: projector.AnchorOf(s.topicID, &last)}
+	}
+	return s.store.Commit(b)
+}
+
+// Snapshot implements supervisor.Store.
+func (s *partitionStore) Snapshot() (events.Snapshot, error) {
+	snap, _, _, err := s.part.Snapshot()
+	return snap, err
+}
+
+// Load implements supervisor.Store.
+func (s *partitionStore) Load(id string) ([]byte, []byte, error) { return s.load(id) }
+
+// Ready implements supervisor.Store.
+func (s *partitionStore) Ready(agent string, limit int) ([]events.Ready, error) {
+	rows, err := s.part.Ready(projector.ReadyQuery{Agent: agent, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]events.Ready, len(rows))
+	for i, r := range rows {
+		list[i] = events.Ready{Task: r.Task, Path: r.Key.Path, Operation: r.Key.Operation, Agent: agent, Priority: r.Key.Priority, Since: r.Key.Since}
+	}
+	return list, nil
+}
+
+// Queues implements supervisor.Store.
+func (s *partitionStore) Queues() ([]string, error) {
+	var names []string
+	for name := range s.part.Agents() {
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// Due implements supervisor.Store.
+func (s *partitionStore) Due(at events.Instant, limit int) ([]string, error) {
+	if limit == 1 { // the question of each tick
+		next, ok, err := s.part.NextDue()
+		if err != nil || !ok || next > at {
+			return nil, err
+		}
+	}
+	rows, err := s.part.Due(at, limit)
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.Task
+	}
+	return ids, err
+}
+
+// Unplanned implements supervisor.Store.
+func (s *partitionStore) Unplanned(limit int) ([]string, error) { return s.part.Unplanned("", limit) }
+
+// Ended implements supervisor.Store.
+func (s *partitionStore) Ended(before events.Instant, limit int) ([]string, error) {
+	return s.part.EndedBefore(before, limit)
+}
+
+// livePage is how many rows Live reads at once.
+const livePage = 1000
+
+// Live implements supervisor.Store.
+func (s *partitionStore) Live(yield func(id string) error) error {
+	var after projector.DueRow
+	for {
+		rows, err := s.part.Running(after, livePage)
+		if err != nil {
+			return fmt.Errorf("walk live tasks: %w", err)
+		}
+		for _, r := range rows {
+			if err := yield(r.Task); err != nil {
+				return err
+			}
+		}
+		if len(rows) < livePage {
+			return nil
+		}
+		after = rows[len(rows)-1]
+	}
+}

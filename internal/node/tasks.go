@@ -1,0 +1,168 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// tasks is the projection as the API reads it.
+type tasks struct {
+	store      *projector.Store
+	cluster    *kafka.Cluster
+	topics     kafka.Topics
+	partitions int32
+}
+
+func (t *tasks) home(id string) int32 { return events.Home(id, t.partitions) }
+
+// Task implements api.Tasks.
+func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
+	task, ok, err := t.store.Get(t.home(id), id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return task, nil
+}
+
+// List implements api.Tasks.
+func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
+	list, next, err := t.store.List(projector.Filter{
+		State: q.State, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
+	})
+	if errors.Is(err, projector.ErrCursor) {
+		return api.Page{}, api.ErrBadCursor
+	}
+	return api.Page{Tasks: list, Next: next}, err
+}
+
+// Changed implements api.Tasks.
+func (t *tasks) Changed(id string) <-chan struct{} { return t.store.Partition(t.home(id)).Changed() }
+
+// WaitPassed implements api.Tasks.
+func (t *tasks) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {
+	_, err := t.store.Wait(ctx, partition, func(i projector.Info) bool { return i.Inputs[in].Next > offset })
+	return err
+}
+
+// CatchUp implements api.Tasks.
+func (t *tasks) CatchUp(ctx context.Context, in events.Input, partition int32) error {
+	topic := t.topics.Submissions()
+	if in == events.Reports {
+		topic = t.topics.Reports()
+	}
+	end, err := t.cluster.EndOffset(ctx, topic, partition)
+	if err != nil || end == 0 {
+		return err
+	}
+	return t.WaitPassed(ctx, in, partition, end-1)
+}
+
+// history reads facts from the log, by the offsets that the projection keeps.
+type history struct {
+	tasks *tasks
+}
+
+// History implements api.History.
+func (h *history) History(ctx context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
+	t := h.tasks
+	partition := t.home(task)
+	offsets, err := t.store.HistoryOffsets(partition, task, from-1, limit)
+	if err != nil {
+		return nil, err
+	}
+	var list []api.LoggedFact
+	owners := newOwners(t, partition)
+	for len(offsets) > 0 {
+		n := near(offsets)
+		want := offsets[:n]
+		err := t.cluster.ReadRange(ctx, t.topics.Events(), partition, want[0], want[n-1]+1, func(r events.Record) error {
+			if len(want) > 0 && r.Offset == want[0] {
+				want = want[1:]
+				list = append(list, api.LoggedFact{Record: r, Owner: owners.of(&r)})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		offsets = offsets[n:]
+	}
+	return list, nil
+}
+
+// farApart is the gap between two facts of a task over which reading on costs more than reading anew.
+const farApart = 2000
+
+// near returns how many of the offsets lie close enough to be read in one go.
+func near(offsets []int64) int {
+	n := 1
+	for n < len(offsets) && offsets[n]-offsets[n-1] < farApart {
+		n++
+	}
+	return n
+}
+
+// owners tells which node made an epoch. The current epoch's is in the projection.
+type owners struct{ epoch, node string }
+
+func newOwners(t *tasks, partition int32) owners {
+	i, err := t.store.PartitionInfo(partition)
+	if err != nil {
+		return owners{}
+	}
+	return owners{i.Epoch.String(), i.Owner}
+}
+
+func (o owners) of(r *events.Record) string {
+	if r.Header(events.HeaderEpoch) == o.epoch {
+		return o.node
+	}
+	return ""
+}
+
+// rejections finds why an input became no fact of a task.
+type rejections struct{ tasks *tasks }
+
+// rejectionLook bounds how far back a rejection is looked for: a token is read soon after it was given.
+const rejectionLook = 20_000
+
+// Rejection implements api.Rejections. The facts that an input caused lie at or behind the place where the log stood
+// when it was judged, which nothing records; so the end of the log is searched backwards in strides.
+func (j *rejections) Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error) {
+	t := j.tasks
+	cause := string(events.CauseInput(in, partition, offset))
+	info, err := t.store.PartitionInfo(partition)
+	if err != nil {
+		return nil, err
+	}
+	const stride = 500
+	for to := info.Next; to > 0 && to > info.Next-rejectionLook; to -= stride {
+		from := max(to-stride, 0)
+		var found *events.InputRejected
+		var passed bool
+		err := t.cluster.ReadRange(ctx, t.topics.Events(), partition, from, to, func(r events.Record) error {
+			c := events.Cause(r.Header(events.HeaderCause))
+			if string(c) == cause {
+				if f, err := events.DecodeFact(&r); err == nil {
+					found, _ = f.Body.(*events.InputRejected)
+				}
+			}
+			if i, p, o, ok := c.Input(); ok && i == in && p == partition && o < offset {
+				passed = true
+			}
+			return nil
+		})
+		if err != nil || found != nil {
+			return found, err
+		}
+		if passed { // facts of earlier inputs: the one looked for does not lie before them
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
