@@ -15,8 +15,8 @@ import (
 const (
 	// rangeFetchBytes is how much ReadRange asks for at once: large enough for speed, small enough for a laptop.
 	rangeFetchBytes = 4 << 20
-	// pointFetchBytes is for one record: a broker returns the whole first batch in any case.
-	pointFetchBytes = 64 << 10
+	// pointFetchBytes is for one record: a broker returns the first batch whole, whatever its size, and no other.
+	pointFetchBytes = 1
 	// fetchTries bounds how often a moved leader is followed; with backoff this is about as long as an election.
 	fetchTries = 12
 	// unknownTries is enough for the metadata of a new topic to arrive; a topic that is not there shall be told soon.
