@@ -15,7 +15,7 @@ func run(ctx context.Context, args []string) int {
 		Use: "sagalog", Short: "An event-sourced Scheduler-Agent-Supervisor engine",
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.AddCommand(devCommand())
+	root.AddCommand(devCommand(), stateCommand())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
