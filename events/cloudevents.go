@@ -77,7 +77,7 @@ func Open(r *Record) (Envelope, []byte, error) {
 	}
 	e := Envelope{
 		ID: r.Header(HeaderID), Source: r.Header(HeaderSource), Type: r.Header(HeaderType), Time: r.Header(HeaderTime),
-		Subject: r.Header(HeaderSubject), Traceparent: r.Header(HeaderTraceparent),
+		Subject: r.Header(HeaderSubject), Traceparent: traceparent(r.Header(HeaderTraceparent)),
 	}
 	if v := r.Header(HeaderSpecVersion); v != "" && v != specVersion {
 		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(v))
@@ -114,8 +114,25 @@ func openStructured(value []byte) (Envelope, []byte, error) {
 		}
 		data = b
 	}
-	e := Envelope{ID: s.ID, Source: s.Source, Type: s.Type, Time: s.Time, Subject: s.Subject, Traceparent: s.Traceparent}
+	e := Envelope{ID: s.ID, Source: s.Source, Type: s.Type, Time: s.Time, Subject: s.Subject, Traceparent: traceparent(s.Traceparent)}
 	return e, data, nil
+}
+
+// maxTraceparent is five times what version 00 of the W3C trace context has.
+const maxTraceparent = 256
+
+// traceparent drops what cannot be one. It comes from outside, no limit of the data covers it, and it would stand in
+// the task and go out with each of its records.
+func traceparent(s string) string {
+	if len(s) > maxTraceparent {
+		return ""
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return ""
+		}
+	}
+	return s
 }
 
 // seal returns the headers of a record of ours in binary mode, with room for extra ones. An absent attribute has no

@@ -1,0 +1,502 @@
+package events_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// INV7: at most one outcome of an attempt is accepted, and only of one that runs.
+func TestOutcomesAreOfRunningAttempts(t *testing.T) {
+	t.Parallel()
+	setup := func(t *testing.T) *scribe {
+		w := owned(t)
+		w.submit("t")
+		w.start("t", "a", 1)
+		return w
+	}
+	for name, b := range map[string]events.Body{
+		"another attempt":          &events.StepCompleted{Step: "a", Attempt: 2},
+		"an attempt before":        &events.StepCompleted{Step: "a", Attempt: 0},
+		"a step that never began":  &events.StepCompleted{Step: "b", Attempt: 1},
+		"an undo that never began": &events.Compensated{Step: "a", Attempt: 1},
+		"a negative attempt":       failure("a", -1, park("")),
+		"a timeout of an undo":     &events.Timeout{Step: "a", Operation: events.Undo, Attempt: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setup(t).refused("t", b)
+		})
+	}
+	w := setup(t)
+	w.complete("t", "a", 1)
+	w.refused("t", &events.StepCompleted{Step: "a", Attempt: 1})
+	w = setup(t)
+	w.complete("t", "a", 1)
+	w.refused("t", &events.Timeout{Step: "a", Operation: events.Do, Attempt: 1})
+}
+
+// A step starts only where nothing would be lost by it.
+func TestStartsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	begin := func(step string, attempt int) events.Body {
+		return &events.StepStarted{Step: step, Agent: "a", Attempt: attempt, CompleteBy: testStart}
+	}
+	w := owned(t)
+	w.refused("unknown", begin("a", 1))
+	w = owned(t)
+	w.submit("t")
+	w.refused("t", begin("a", 2))
+	for name, make := range map[string]func(*scribe){
+		"running":   func(*scribe) {},
+		"completed": func(w *scribe) { w.complete("t", "a", 1) },
+		"failed":    func(w *scribe) { w.fail("t", "a", 1, park("")) },
+		"undoing":   func(w *scribe) { w.fail("t", "a", 1, undo("")) },
+		"parked":    func(w *scribe) { w.write("t", &events.TaskParked{Reason: "x"}) },
+	} {
+		w := owned(t)
+		w.submit("t")
+		w.start("t", "a", 1)
+		make(w)
+		_, err := w.state.Apply(w.fact("t", begin("a", 2)), w.state.Next)
+		require.ErrorIs(t, err, events.ErrImpossible, name)
+	}
+}
+
+// A step that has an attempt, an outcome or an undo is neither skipped nor failed before its start: what it may have
+// done outside would never be undone.
+func TestNothingIsSkippedOver(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(*scribe){
+		"running":   func(*scribe) {},
+		"completed": func(w *scribe) { w.complete("t", "a", 1) },
+		"failed":    func(w *scribe) { w.fail("t", "a", 1, park("")) },
+		"being undone": func(w *scribe) {
+			w.fail("t", "a", 1, undo(""))
+			w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now})
+		},
+	} {
+		for _, b := range []events.Body{&events.StepSkipped{Step: "a", Why: events.SkipCondition}, failure("a", 0, park(""))} {
+			w := owned(t)
+			w.submit("t")
+			w.start("t", "a", 1)
+			make(w)
+			_, err := w.state.Apply(w.fact("t", b), w.state.Next)
+			require.ErrorIs(t, err, events.ErrImpossible, "%s: %s", name, b.Name())
+		}
+	}
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.fail("t", "a", 1, retryAt(w.now))
+	w.refused("t", &events.StepSkipped{Step: "a", Why: events.SkipCondition})
+}
+
+// A failure before any work was sent touches nothing, so nothing is undone for it.
+func TestAFailureBeforeTheStartTouchesNothing(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.fail("t", "a", 0, park("no such member"))
+	s := w.task("t").Step("a")
+	require.False(t, s.Touched)
+	require.Equal(t, events.StepBroken, s.State)
+	require.Equal(t, 1, s.FailureCount)
+	require.Equal(t, "a", w.task("t").ParkDue)
+
+	w.write("t", &events.TaskParked{Step: "a", Reason: "no such member"})
+	w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
+	require.Equal(t, events.Pending, w.task("t").State)
+	// INV10: it waits for its next attempt, and the clock knows, although nothing of the task ever ran.
+	require.Equal(t, w.now, w.task("t").Due())
+	w.write("t", &events.StepSkipped{Step: "a", Why: events.SkipCondition})
+	require.Equal(t, events.StepSkippedOff, w.task("t").Step("a").State)
+}
+
+// INV9: a finished task never changes.
+func TestAFinishedTaskNeverChanges(t *testing.T) {
+	t.Parallel()
+	for _, end := range []events.Body{&events.TaskProcessed{}, &events.TaskUndone{Reason: "r"}} {
+		w := owned(t)
+		w.submit("t")
+		w.write("t", end)
+		require.True(t, w.task("t").State.Ended())
+		require.Empty(t, w.task("t").Timers())
+		for _, b := range []events.Body{
+			&events.StepStarted{Step: "a", Attempt: 1}, &events.StepSkipped{Step: "a"}, &events.CancelRequested{Request: "q"},
+			&events.DeadlinePassed{}, &events.TaskParked{}, &events.TaskReopened{}, &events.TaskProcessed{}, &events.TaskUndone{},
+			failure("a", 0, park("")), &events.EffectFailed{Failed: failure("a", 1, park(""))},
+		} {
+			f := w.fact("t", b)
+			_, err := w.state.Apply(f, w.state.Next)
+			require.ErrorIs(t, err, events.ErrImpossible, b.Name())
+		}
+		// An effect of it that fails is only told.
+		w.write("t", &events.EffectFailed{Kind: events.EffectAlert, Error: "x"})
+		w.refused("t", &events.Submitted{Workflow: "w"})
+	}
+}
+
+// A parking that fell due for a failed do is due no longer when the task turns back: what failed is undone, and
+// nobody has to be asked.
+func TestUndoingTakesBackAParkingThatWasDue(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.start("t", "b", 1)
+	w.fail("t", "a", 1, park("used up"))
+	require.Equal(t, "a", w.task("t").ParkDue)
+	w.fail("t", "b", 1, undo("no such product"))
+	got := w.task("t")
+	require.Equal(t, events.Undoing, got.State)
+	require.Empty(t, got.ParkDue)
+	require.Empty(t, got.ParkReason)
+	require.Equal(t, "no such product", got.Reason)
+}
+
+// INV10: a task that is parked because an undo failed stays in front of its operator: neither its deadline nor a
+// cancel nor a late failure takes it away, since no step of it could move.
+func TestParkedWhileUndoingStaysParked(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.write("t", &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(9e9), Content: "c"})
+	w.start("t", "a", 1)
+	w.complete("t", "a", 1)
+	w.write("t", &events.CancelRequested{Request: "q1"})
+	w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write("t", &events.UndoFailed{Step: "a", Attempt: 1, Verdict: park("refused"), Error: events.Error{Class: events.ClassPermanent, Message: "no"}})
+	require.Equal(t, events.StepUndoFailed, w.task("t").Step("a").State)
+	w.write("t", &events.TaskParked{Step: "a", Reason: "refused"})
+	require.Empty(t, w.task("t").Timers())
+	w.write("t", &events.CancelRequested{Request: "q2"})
+	w.write("t", &events.DeadlinePassed{Action: events.DeadlineUndo})
+	got := w.task("t")
+	require.Equal(t, events.Parked, got.State)
+	require.Equal(t, events.Undoing, got.ParkedFrom)
+	require.Equal(t, "refused", got.Reason)
+	require.True(t, got.HasRequest("q2"))
+
+	w.write("t", &events.TaskReopened{Request: "q3", Steps: []string{"a"}})
+	require.Equal(t, events.Undoing, w.task("t").State)
+	require.Equal(t, []events.Timer{{Due: w.now, Kind: events.TimerRetry, Path: "a", Operation: events.Undo, Attempt: 2}}, w.task("t").Timers())
+	w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 2, CompleteBy: w.now.Add(5e9)})
+	w.write("t", &events.Compensated{Step: "a", Attempt: 2})
+	w.write("t", &events.TaskUndone{Reason: "cancelled"})
+	require.Equal(t, "cancelled", w.task("t").Reason)
+}
+
+// A task that is parked twice, for example since two reports of it cannot be judged, goes back to where it was.
+func TestParkedTwice(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.write("t", &events.TaskParked{Reason: "one"})
+	w.write("t", &events.TaskParked{Reason: "two"})
+	require.Equal(t, "two", w.task("t").Reason)
+	w.write("t", &events.TaskReopened{Request: "q"})
+	require.Equal(t, events.Processing, w.task("t").State)
+	require.Empty(t, w.task("t").ParkedFrom)
+}
+
+// A parked task goes back by a cancel or by its deadline.
+func TestParkedTasksCanTurnBack(t *testing.T) {
+	t.Parallel()
+	for _, b := range []events.Body{&events.CancelRequested{Request: "q"}, &events.DeadlinePassed{Action: events.DeadlineUndo}} {
+		w := owned(t)
+		w.write("t", &events.Submitted{Workflow: "w", Deadline: w.now.Add(9e9), Content: "c"})
+		due := w.task("t").Deadline
+		w.start("t", "a", 1)
+		w.fail("t", "a", 1, retryAt(w.now.Add(5e9)))
+		w.write("t", &events.TaskParked{Reason: "x"})
+		require.Equal(t, due, w.task("t").Due())
+		w.write("t", b)
+		require.Equal(t, events.Undoing, w.task("t").State)
+		require.Empty(t, w.task("t").ParkedFrom)
+		require.Equal(t, events.StepBroken, w.task("t").Step("a").State, "no do starts from here on")
+	}
+}
+
+// An operator's retry is of steps that failed or wait; a step that runs, or is done, or undone, takes a rerun.
+func TestReopening(t *testing.T) {
+	t.Parallel()
+	reopen := &events.TaskReopened{Request: "q", Steps: []string{"a"}}
+	for name, make := range map[string]func(*scribe){
+		"running":   func(w *scribe) { w.start("t", "a", 1) },
+		"completed": func(w *scribe) { w.start("t", "a", 1); w.complete("t", "a", 1) },
+		"skipped":   func(w *scribe) { w.write("t", &events.StepSkipped{Step: "a"}) },
+		"unknown":   func(w *scribe) {},
+		"undone": func(w *scribe) {
+			w.start("t", "a", 1)
+			w.fail("t", "a", 1, undo(""))
+			w.write("t", &events.UndoStarted{Step: "a", Attempt: 1})
+			w.write("t", &events.Compensated{Step: "a", Attempt: 1})
+		},
+	} {
+		w := owned(t)
+		w.submit("t")
+		make(w)
+		_, err := w.state.Apply(w.fact("t", reopen), w.state.Next)
+		require.ErrorIs(t, err, events.ErrImpossible, name)
+	}
+
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.fail("t", "a", 1, events.Verdict{Action: events.ActionCoolDown, At: w.now.Add(1e12)})
+	require.Equal(t, 1, w.task("t").Step("a").CoolDowns)
+	require.Zero(t, w.task("t").Step("a").Tries)
+	w.write("t", reopen) // the operator does not wait
+	s := w.task("t").Step("a")
+	require.Equal(t, w.now, s.RetryAt)
+	require.Zero(t, s.CoolDowns)
+	require.Equal(t, 1, s.Attempt, "attempts are counted on: each is another in the log")
+	w.start("t", "a", 2)
+	require.Zero(t, s.RetryAt)
+	require.Zero(t, s.EndedAt, "it has not ended again yet")
+	require.NotNil(t, s.Error, "the last failure is still told")
+	w.complete("t", "a", 2)
+	require.Nil(t, s.Error)
+	require.Empty(t, s.Reason)
+}
+
+// DESIGN 5: the do of a step ends before its undo begins, and what is undone is undone once.
+func TestUndosThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	begin := func(attempt int) events.Body {
+		return &events.UndoStarted{Step: "a", Agent: "a", Attempt: attempt, CompleteBy: testStart}
+	}
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.write("t", &events.CancelRequested{Request: "q"})
+	w.refused("t", begin(1))
+
+	setup := func(t *testing.T) *scribe {
+		w := owned(t)
+		w.submit("t")
+		w.start("t", "a", 1)
+		w.fail("t", "a", 1, undo(""))
+		return w
+	}
+	setup(t).refused("t", begin(2))
+	setup(t).refused("t", &events.UndoStarted{Step: "b", Attempt: 1})
+	w = setup(t)
+	w.write("t", begin(1))
+	w.refused("t", begin(2))
+	w = setup(t)
+	w.write("t", begin(1))
+	w.refused("t", &events.UndoFailed{Step: "a", Attempt: 0, Verdict: park("")})
+	w = setup(t)
+	w.write("t", begin(1))
+	w.write("t", &events.Compensated{Step: "a", Attempt: 1})
+	w.refused("t", begin(2))
+	w = setup(t)
+	w.write("t", &events.UndoFailed{Step: "a", Attempt: 0, Verdict: park("no such member"), Error: events.Error{Class: events.ClassExpression, Message: "no such member"}})
+	require.Equal(t, events.StepUndoFailed, w.task("t").Step("a").State)
+	require.Equal(t, "a", w.task("t").ParkDue)
+}
+
+// A cool-down of an undo begins its attempts anew, as that of a do.
+func TestUndoCoolDown(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.fail("t", "a", 1, undo(""))
+	w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now})
+	require.Equal(t, 1, w.task("t").Step("a").Undo.Tries)
+	w.write("t", &events.UndoFailed{Step: "a", Attempt: 1, Verdict: events.Verdict{Action: events.ActionCoolDown, At: w.now.Add(9e9)}})
+	require.Zero(t, w.task("t").Step("a").Undo.Tries)
+	require.Equal(t, 1, w.task("t").Step("a").Undo.FailureCount)
+}
+
+// DESIGN 5: undo runs the completed steps backwards; the point of no return is a completed pivot, and one that may
+// have completed.
+func TestPivotAndOrderOfCompletion(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	pivot := &events.StepStarted{Step: "p", Agent: "p", Attempt: 1, CompleteBy: w.now, Pivot: true}
+	w.start("t", "a", 1)
+	w.start("t", "b", 1)
+	require.False(t, w.task("t").Irrevocable())
+	w.complete("t", "b", 1)
+	w.complete("t", "a", 1)
+	require.Equal(t, 1, w.task("t").Step("b").Completion)
+	require.Equal(t, 2, w.task("t").Step("a").Completion)
+	w.write("t", pivot)
+	require.True(t, w.task("t").Irrevocable(), "it may complete at any time")
+	refused := failure("p", 1, retryAt(w.now))
+	refused.Effect = events.EffectNone
+	w.write("t", refused)
+	require.False(t, w.task("t").Irrevocable(), "the only attempt had no effect")
+	again := *pivot
+	again.Attempt = 2
+	w.write("t", &again)
+	w.write("t", &events.Timeout{Step: "p", Operation: events.Do, Attempt: 2, Verdict: retryAt(w.now)})
+	require.True(t, w.task("t").Irrevocable(), "its outcome is unknown")
+	again.Attempt = 3
+	w.write("t", &again)
+	w.complete("t", "p", 3)
+	require.True(t, w.task("t").PivotPassed)
+}
+
+// A result that arrives while the task is undoing already is a completion, to be undone.
+func TestACompletionWhileUndoing(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.write("t", &events.CancelRequested{Request: "q", Reason: "not wanted"})
+	w.complete("t", "a", 1)
+	got := w.task("t")
+	require.Equal(t, events.Undoing, got.State)
+	require.Equal(t, "not wanted", got.Reason)
+	require.True(t, got.Step("a").Touched)
+	require.Equal(t, 1, got.Step("a").Completion)
+}
+
+// No undo starts before the last request of a timed-out attempt can no longer land.
+func TestQuietAt(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	quiet := w.now.Add(60e9)
+	w.write("t", &events.Timeout{Step: "a", Operation: events.Do, Attempt: 1, QuietAt: quiet, Verdict: undo("x")})
+	require.Equal(t, events.StepTimedOut, w.task("t").Step("a").State)
+	require.Equal(t, []events.Timer{{Due: quiet, Kind: events.TimerQuiet}}, w.task("t").Timers())
+	require.Equal(t, quiet, w.task("t").Due())
+}
+
+// The IDs of judged requests are remembered up to a bound, each once.
+func TestRequestsAreRemembered(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	for i := range 70 {
+		w.write("t", &events.TaskReopened{Request: fmt.Sprint("q", i)})
+		w.write("t", &events.TaskReopened{Request: fmt.Sprint("q", i)})
+	}
+	got := w.task("t")
+	require.Len(t, got.Requests, 64)
+	require.True(t, got.HasRequest("q69"))
+	require.True(t, got.HasRequest("q6"))
+	require.False(t, got.HasRequest("q5"))
+}
+
+// Dm1 to Dm4 of reading/traces.md: a request that overtakes its task is kept by a fact, moves into the task when it is
+// accepted, and goes when it is judged.
+func TestHeldRequests(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	hold := func(task, request string) {
+		// The body need not name the task: the record's key does.
+		w.write(task, &events.RequestHeld{Request: events.Request{ID: request, Kind: events.RequestCancel}, ExpiresAt: w.now.Add(9e9)}, fromInput(events.Reports, int64(w.next)))
+	}
+	hold("t", "q2")
+	hold("t", "q1")
+	hold("u", "q1")
+	hold("u", "q1")
+	require.Len(t, w.state.Held(), 3)
+	list := w.state.HeldFor("t")
+	require.Len(t, list, 2)
+	require.Equal(t, "q1", list[0].Request.ID)
+	require.Equal(t, "t", list[0].Request.Task)
+	require.EqualValues(t, "r/3/1", list[0].Cause)
+	require.Equal(t, "00112233445566ff", list[0].CauseHash)
+	w.submit("t")
+	require.Empty(t, w.state.HeldFor("t"))
+	require.Len(t, w.task("t").Held, 2)
+	w.write("t", &events.CancelRequested{Request: "q1"})
+	require.Equal(t, events.Undoing, w.task("t").State)
+	require.Len(t, w.task("t").Held, 1)
+	w.write("t", &events.CancelRequested{Request: "q2"})
+	require.Empty(t, w.task("t").Held)
+	w.write("u", &events.InputRejected{Reason: events.RejectExpired, Held: "q1"})
+	require.Empty(t, w.state.Held())
+}
+
+// Fm1, Fm2: the resume point of each topic rises by itself, by what was judged in this partition.
+func TestResumePoints(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	next := func() [2]int64 {
+		p := w.state.Partition.Inputs
+		return [2]int64{p[events.Submissions].Next, p[events.Reports].Next}
+	}
+	require.Equal(t, [2]int64{}, next())
+	w.submit("t", fromInput(events.Submissions, 4))
+	require.Equal(t, [2]int64{5, 0}, next())
+	w.write("x", &events.InputRejected{Reason: events.RejectInvalid}, fromInput(events.Reports, 7))
+	require.Equal(t, [2]int64{5, 8}, next())
+	w.write("", &events.InputsPassed{}, cause(events.CauseInput(events.Submissions, testPartition+1, 99)))
+	require.Equal(t, [2]int64{5, 8}, next(), "another partition's input")
+	w.write("", &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: 20, Hash: "h"}, events.Reports: {Next: 3}}})
+	require.Equal(t, [2]int64{20, 8}, next(), "it never falls")
+	require.Equal(t, "h", w.state.Partition.Inputs[events.Submissions].Hash)
+	require.Equal(t, "00112233445566ff", w.state.Partition.Inputs[events.Reports].Hash)
+	w.write("", &events.DefinitionAdopted{Hash: "d"}, cause(events.CauseDefinition(100)))
+	require.Equal(t, [2]int64{20, 8}, next())
+}
+
+// A sweep forgets finished tasks and nothing else.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.refused("", &events.TasksSwept{Tasks: []string{"t"}})
+	w = owned(t)
+	w.refused("", &events.TasksSwept{Tasks: []string{"unknown"}})
+	w = owned(t)
+	empty := w.hash()
+	w.submit("t")
+	w.write("t", &events.TaskProcessed{})
+	w.write("", &events.TasksSwept{Tasks: []string{"t"}})
+	require.Nil(t, w.task("t"))
+	require.NotEqual(t, empty, w.hash())
+	w.submit("t") // the horizon for duplicates has passed
+	require.Equal(t, events.Pending, w.task("t").State)
+}
+
+// A StateHash that differs stops the partition, on a live state as on one that never flushed.
+func TestStateHash(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	require.Equal(t, 1, w.state.Partition.SinceHash)
+	w.write("", &events.StateHash{Hash: w.hash()})
+	require.Zero(t, w.state.Partition.SinceHash)
+	_, err := w.state.Apply(w.fact("", &events.StateHash{Hash: w.hash().Add(events.Hash{Lo: 1})}), w.state.Next)
+	require.ErrorIs(t, err, events.ErrStateHash)
+}
+
+// What a task counts for its agents' windows, and when it must be looked at.
+func TestRunningAttempts(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.start("t", "b", 1)
+	first := w.task("t").Step("a").CompleteBy
+	require.Equal(t, first, w.task("t").CompleteBy())
+	counts := map[string]int{}
+	w.task("t").RunningBy(counts, 1)
+	require.Equal(t, map[string]int{"a": 1, "b": 1}, counts)
+	w.task("t").RunningBy(counts, -1)
+	require.Equal(t, map[string]int{"a": 0, "b": 0}, counts)
+	w.fail("t", "a", 1, undo(""))
+	w.complete("t", "b", 1)
+	w.write("t", &events.UndoStarted{Step: "b", Agent: "b", Attempt: 1, CompleteBy: first})
+	require.Equal(t, first, w.task("t").CompleteBy())
+	w.task("t").RunningBy(counts, 1)
+	require.Equal(t, 1, counts["b"])
+	require.True(t, w.task("t").Running("b", events.Undo, 1))
+	require.False(t, w.task("t").Running("b", events.Do, 1))
+}
