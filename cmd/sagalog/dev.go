@@ -24,7 +24,7 @@ import (
 
 // devConfig is the flags of dev.
 type devConfig struct {
-	data, http, kafka, demo, agents, workflows string
+	data, http, kafka, demo, agents, workflows, pprof string
 
 	partitions    int32
 	partitionsSet bool
@@ -69,6 +69,7 @@ again on the same --data and it goes on where it was.`,
 	f.StringVar(&c.workflows, "workflows", "", "directory of your own workflows (*.yaml, *.json), applied at the start")
 	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
 	f.DurationVar(&c.sweep, "sweep", 0, "how often due timers are looked for (default 50ms)")
+	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	limitFlags(f, &c.settings)
 	return cmd
 }
@@ -264,6 +265,9 @@ func (d *dev) run(ctx context.Context) error {
 	if d.fleet != nil {
 		g.Go(func() error { return d.fleet.Run(ctx) })
 		g.Go(func() error { return trickle(ctx, "http://"+d.node.Addr(), d.log) })
+	}
+	if d.cfg.pprof != "" {
+		g.Go(func() error { return servePprof(ctx, d.cfg.pprof) })
 	}
 	err := g.Wait()
 	d.node, d.fleet, d.agents = nil, nil, nil // they have closed themselves
