@@ -237,7 +237,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		}
 		n.shells = append(n.shells, shell)
 	}
-	return nil
+	return n.cfg.Registry.Register(newOwnerMetrics(n))
 }
 
 func entropy() (b [16]byte) {

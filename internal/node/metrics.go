@@ -1,0 +1,63 @@
+package node
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
+type ownerMetrics struct {
+	n *Node
+
+	owning, inMemory, inFlight, unsent           *prometheus.Desc
+	facts, void, passed, epochs, resent, timeout *prometheus.Desc
+}
+
+func newOwnerMetrics(n *Node) *ownerMetrics {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
+	}
+	return &ownerMetrics{
+		n:        n,
+		owning:   desc("owning", "1 while this node decides in an epoch of its own."),
+		inMemory: desc("tasks_in_memory", "Tasks held in memory."),
+		inFlight: desc("appends_in_flight", "Appends without an answer."),
+		unsent:   desc("facts_unsettled", "Facts whose effects are not all acknowledged."),
+		facts:    desc("facts_total", "Facts decided by this node."),
+		void:     desc("foreign_records_total", "Records of others found behind the own facts; each ended an epoch."),
+		passed:   desc("inputs_passed_total", "Inputs judged without a fact, such as repeats."),
+		epochs:   desc("epochs_total", "Claims of this node that were accepted."),
+		resent:   desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
+		timeout:  desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect implements prometheus.Collector.
+func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
+	for p, s := range m.n.shells {
+		status, stats, _ := s.Status()
+		label := strconv.Itoa(p)
+		gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label) }
+		count := func(d *prometheus.Desc, v uint64) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
+		}
+		owning := 0.0
+		if status.Phase == "owning" {
+			owning = 1
+		}
+		gauge(m.owning, owning)
+		gauge(m.inMemory, float64(status.InMemory))
+		gauge(m.inFlight, float64(status.InFlight))
+		gauge(m.unsent, float64(status.Unsent))
+		count(m.facts, stats.Facts)
+		count(m.void, stats.Void)
+		count(m.passed, stats.Passed)
+		count(m.epochs, stats.Epochs)
+		count(m.resent, stats.Resent)
+		count(m.timeout, stats.Timeouts)
+	}
+}
