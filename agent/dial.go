@@ -70,6 +70,7 @@ func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 // missing, with as many partitions as the namespace has.
 func Attach(ctx context.Context, cluster *kafka.Cluster, r *Registry, c Config) (*Connection, error) {
 	c.withDefaults()
+	static := c.Instance // a name that somebody chose is the same after a restart, which then moves no partition
 	if c.Instance == "" {
 		c.Instance = defaultInstance()
 	}
@@ -86,14 +87,21 @@ func Attach(ctx context.Context, cluster *kafka.Cluster, r *Registry, c Config) 
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
 	out := &Connection{}
-	if err := out.open(cluster, r, &c, topics); err != nil {
+	if err := out.open(cluster, r, &c, wiring{topics: topics, static: static}); err != nil {
 		out.close()
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
 	return out, nil
 }
 
-func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config, topics kafka.Topics) error {
+// wiring is how the members of a connection are named.
+type wiring struct {
+	topics kafka.Topics
+	// static is the instance's chosen name, "" if it has none.
+	static string
+}
+
+func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config, w wiring) error {
 	producer, err := kafka.NewProducer(cluster)
 	if err != nil {
 		return err
@@ -102,8 +110,10 @@ func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config, t
 	config.Sink = producerSink{producer}
 	config.Sources = map[string]Source{}
 	for _, name := range r.Agents() {
-		topic := topics.Work(name)
-		g, err := kafka.NewGroup(cluster, kafka.GroupConfig{Group: config.Namespace + ".agents." + name, Topics: []string{topic}})
+		topic := w.topics.Work(name)
+		g, err := kafka.NewGroup(cluster, kafka.GroupConfig{
+			Group: config.Namespace + ".agents." + name, Topics: []string{topic}, InstanceID: w.static,
+		})
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,9 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 	for p, s := range m.n.shells {
 		status, stats, _ := s.Status()
 		label := strconv.Itoa(p)
-		gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label) }
+		gauge := func(d *prometheus.Desc, v float64) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
+		}
 		count := func(d *prometheus.Desc, v uint64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
 		}
