@@ -70,8 +70,9 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
 	// HTTP/1.1 clients get answers while they still send. A writer that cannot answers at the end.
 	_ = c.EnableFullDuplex()
+	// The first answer sends the headers, and not we here: a client that waits for "100 Continue" gets that by the first
+	// read, and would take an early 200 for the end.
 	w.Header().Set("Content-Type", contentNDJSON)
-	w.WriteHeader(http.StatusOK)
 	b := &bulkRun{
 		s: s, ctx: r.Context(), trace: r.Header.Get("traceparent"), room: semaphore.NewWeighted(bulkBytes),
 		fates: make(chan *fate, bulkWindow), answers: newSpool(), halt: make(chan struct{}),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 
@@ -87,14 +88,38 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 			s.bulk(w, r)
 			return
 		}
-		if h, pattern := mux.Handler(r); pattern == "" {
+		masked := mask(r, escaped)
+		if h, pattern := mux.Handler(masked); pattern == "" {
 			var p probe
-			h.ServeHTTP(&p, r)
-			writeProblem(w, r, p.problem(r))
+			h.ServeHTTP(&p, masked)
+			writeProblem(w, r, p.problem())
 			return
 		}
-		mux.ServeHTTP(w, r)
+		defer func() { r.Pattern = masked.Pattern }() // for measure and catch
+		mux.ServeHTTP(w, masked)
 	})
+}
+
+// mask escapes the path once more, so that the mux decodes it only to what the client sent: a segment that decodes to
+// "/" would be taken for the end of the path, and the task of that ID could not be reached. withExchange unmasks.
+func mask(r *http.Request, escaped string) *http.Request {
+	c, u := *r, *r.URL
+	u.Path, u.RawPath = escaped, strings.ReplaceAll(escaped, "%", "%25")
+	c.URL = &u
+	return &c
+}
+
+func unmask(r *http.Request) {
+	u := r.URL
+	if path, err := url.PathUnescape(u.Path); err == nil {
+		u.Path, u.RawPath = path, u.Path
+	}
+	for _, name := range []string{"id", "name"} {
+		// What came over the wire was checked by net/http: it unescapes.
+		if v, err := url.PathUnescape(r.PathValue(name)); err == nil && v != "" {
+			r.SetPathValue(name, v)
+		}
+	}
 }
 
 // isClean says whether the mux would leave the path alone instead of redirecting.
@@ -130,7 +155,7 @@ func (p *probe) WriteHeader(status int) { p.status = status }
 
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
 
-func (p *probe) problem(r *http.Request) *Problem {
+func (p *probe) problem() *Problem {
 	if p.status == http.StatusMethodNotAllowed {
 		allow := p.header.Get("Allow")
 		return problem(p.status, codeMethod, fmt.Sprintf("This path takes %s.", allow)).with("Allow", allow)
@@ -148,6 +173,7 @@ type exchangeKey struct{}
 
 func withExchange(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
+	unmask(r)
 	next(huma.WithValue(ctx, exchangeKey{}, exchange{r, w}))
 }
 

@@ -16,8 +16,8 @@ const (
 // spool is a queue of bytes between one writer, which never waits, and one reader. What does not fit into its memory
 // waits in a temporary file.
 //
-// Invariant: while the file holds something, all of it is older than nothing and newer than everything in memory; so
-// memory is taken first, and additions go to the file until it is empty.
+// Invariant: what the file holds is newer than what is in memory; so memory is taken first, and additions go to the
+// file until it is empty.
 type spool struct {
 	mu sync.Mutex
 	// mu guards the fields below.

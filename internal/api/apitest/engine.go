@@ -1,0 +1,415 @@
+// Package apitest holds an engine in memory that implements what internal/api asks of one, for tests of the API and
+// of its clients. It judges inputs when it is told to, or at once.
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+)
+
+// Partitions is the number of partitions of every Engine.
+const Partitions = 4
+
+// Engine is a log, its projection and its definitions, in memory. Its exported fields are set before use.
+type Engine struct {
+	// Manual has inputs wait for Judge; otherwise they are judged as they come.
+	Manual bool
+	// Down has Produce fail with this error.
+	Down error
+	// Stuck has Produce never answer.
+	Stuck bool
+	// NotReady is what Ready returns.
+	NotReady error
+
+	mu sync.Mutex
+	// mu guards the fields below.
+	now         events.Instant
+	inputs      map[events.Input]*[Partitions][]events.Record
+	passed      map[events.Input]*[Partitions]int64
+	dead        map[events.Input]*[Partitions][]events.Record
+	rejected    map[events.Cause]*events.InputRejected
+	tasks       map[string]*events.Task
+	facts       map[string][]api.LoggedFact
+	ends        [Partitions]int64
+	definitions map[string][]*api.Workflow
+	changed     chan struct{}
+	broken      map[string]api.Breakage
+	panics      bool
+	watched     chan struct{}
+}
+
+// New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an
+// object with a text "item".
+func New() *Engine {
+	e := &Engine{
+		now:         events.At(time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)),
+		inputs:      map[events.Input]*[Partitions][]events.Record{events.Submissions: {}, events.Reports: {}},
+		passed:      map[events.Input]*[Partitions]int64{events.Submissions: {}, events.Reports: {}},
+		dead:        map[events.Input]*[Partitions][]events.Record{events.Submissions: {}, events.Reports: {}},
+		rejected:    map[events.Cause]*events.InputRejected{},
+		tasks:       map[string]*events.Task{},
+		facts:       map[string][]api.LoggedFact{},
+		definitions: map[string][]*api.Workflow{},
+		changed:     make(chan struct{}),
+		broken:      map[string]api.Breakage{},
+	}
+	e.definitions["order"] = []*api.Workflow{{
+		Name: "order", Version: 1, Hash: "hash-order-1", Description: "Sells a thing.", Current: true, AppliedAt: e.now,
+		Versions: []int{1}, Body: json.RawMessage(`{"workflow":"order"}`),
+	}}
+	return e
+}
+
+// Now is the engine's clock: each call is a second later.
+func (e *Engine) Now() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tick().Time()
+}
+
+func (e *Engine) tick() events.Instant {
+	e.now = e.now.Add(time.Second)
+	return e.now
+}
+
+// Panic has the next look at a task panic.
+func (e *Engine) Panic() { e.mu.Lock(); e.panics = true; e.mu.Unlock() }
+
+func (e *Engine) broadcast() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Task implements api.Tasks.
+func (e *Engine) Task(_ context.Context, id string) (*events.Task, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.panics {
+		e.panics = false
+		panic("apitest: told to")
+	}
+	return clone(e.tasks[id]), nil
+}
+
+func clone(t *events.Task) *events.Task {
+	if t == nil {
+		return nil
+	}
+	b, err := events.Marshal(t)
+	if err != nil {
+		panic(err)
+	}
+	c := new(events.Task)
+	if err := json.Unmarshal(b, c); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// List implements api.Tasks. A cursor is the submitted_at of the last task.
+func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := events.Instant(1 << 62)
+	if q.Cursor != "" {
+		n, err := strconv.ParseInt(q.Cursor, 10, 64)
+		if err != nil {
+			return api.Page{}, api.ErrBadCursor
+		}
+		before = events.Instant(n)
+	}
+	var all []*events.Task
+	for _, t := range e.tasks {
+		if t.SubmittedAt < before && fits(t, q) {
+			all = append(all, clone(t))
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].SubmittedAt > all[j].SubmittedAt })
+	if len(all) <= q.Limit {
+		return api.Page{Tasks: all}, nil
+	}
+	all = all[:q.Limit]
+	return api.Page{Tasks: all, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
+}
+
+func fits(t *events.Task, q api.Query) bool {
+	for k, v := range q.Labels {
+		if t.Labels[k] != v {
+			return false
+		}
+	}
+	return (q.State == "" || t.State == q.State) && (q.Workflow == "" || t.Workflow == q.Workflow) &&
+		(q.Since == 0 || t.SubmittedAt >= q.Since) && (q.Until == 0 || t.SubmittedAt < q.Until)
+}
+
+// Changed implements api.Tasks.
+func (e *Engine) Changed(string) <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watched != nil {
+		close(e.watched)
+		e.watched = nil
+	}
+	return e.changed
+}
+
+// Watched returns a channel that is closed when somebody next begins to wait for a change.
+func (e *Engine) Watched() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watched = make(chan struct{})
+	return e.watched
+}
+
+// WaitPassed implements api.Tasks.
+func (e *Engine) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {
+	for {
+		e.mu.Lock()
+		done, changed := e.passed[in][partition] > offset, e.changed
+		e.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// CatchUp implements api.Tasks.
+func (e *Engine) CatchUp(ctx context.Context, in events.Input, partition int32) error {
+	e.mu.Lock()
+	end := int64(len(e.inputs[in][partition]))
+	e.mu.Unlock()
+	return e.WaitPassed(ctx, in, partition, end-1)
+}
+
+// History implements api.History.
+func (e *Engine) History(_ context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []api.LoggedFact
+	for _, f := range e.facts[task] {
+		if f.Record.Offset >= from && len(list) < limit {
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+// Rejection implements api.Rejections.
+func (e *Engine) Rejection(_ context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rejected[events.CauseInput(in, partition, offset)], nil
+}
+
+// Workflows implements api.Definitions.
+func (e *Engine) Workflows(context.Context) ([]*api.Workflow, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []*api.Workflow
+	for _, versions := range e.definitions {
+		for _, w := range versions {
+			if w.Current {
+				list = append(list, w)
+			}
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list, nil
+}
+
+// Workflow implements api.Definitions.
+func (e *Engine) Workflow(_ context.Context, name string, version int) (*api.Workflow, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.definitions[name] {
+		if w.Version == version || (version == 0 && w.Current) {
+			return w, nil
+		}
+	}
+	return nil, nil
+}
+
+// CheckInput implements api.Definitions.
+func (e *Engine) CheckInput(_ context.Context, _ string, input json.RawMessage) ([]api.Fault, error) {
+	var v struct{ Item any }
+	if len(input) == 0 || json.Unmarshal(input, &v) != nil {
+		return []api.Fault{{Message: "must be an object"}}, nil
+	}
+	if _, ok := v.Item.(string); !ok {
+		return []api.Fault{{Pointer: "/item", Message: "must be a text"}}, nil
+	}
+	return nil, nil
+}
+
+// Steps implements api.Definitions.
+func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {
+	if hash == "" {
+		return nil, nil
+	}
+	return []api.Step{
+		{ID: "reserve", Agent: "stock", HasUndo: true},
+		{ID: "charge", Agent: "bank", Needs: []string{"reserve"}, HasUndo: true},
+		{ID: "ship", Agent: "post", Needs: []string{"charge"}, Pivot: true},
+	}, nil
+}
+
+// Check implements api.Definitions: a source that contains "bad" has two faults.
+func (e *Engine) Check(_ context.Context, d api.Draft) (api.Applied, []api.Fault, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a, faults := e.draft(d)
+	return a, faults, nil
+}
+
+func (e *Engine) draft(d api.Draft) (api.Applied, []api.Fault) {
+	if strings.Contains(string(d.Source), "bad") {
+		return api.Applied{}, []api.Fault{
+			{Pointer: "/steps/a", Message: "has no agent", Line: 3, Column: 5},
+			{Pointer: "/steps/b/needs/0", Message: "is not a step; did you mean \"a\"?", Line: 7, Column: 12},
+		}
+	}
+	versions := e.definitions[d.Name]
+	a := api.Applied{Name: d.Name, Version: len(versions) + 1, Hash: fmt.Sprintf("hash-%s-%d", d.Name, len(versions)+1), Changed: true}
+	for _, w := range versions {
+		if string(w.Body) == string(d.Source) {
+			a.Version, a.Hash, a.Changed = w.Version, w.Hash, !w.Current
+		}
+	}
+	return a, nil
+}
+
+// Apply implements api.Definitions.
+func (e *Engine) Apply(_ context.Context, d api.Draft) (api.Applied, []api.Fault, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a, faults := e.draft(d)
+	if len(faults) > 0 {
+		return a, faults, nil
+	}
+	var list []*api.Workflow
+	var numbers []int
+	for _, w := range e.definitions[d.Name] {
+		c := *w
+		c.Current = false
+		list, numbers = append(list, &c), append(numbers, c.Version)
+	}
+	if a.Version > len(list) {
+		numbers = append(numbers, a.Version)
+		list = append(list, &api.Workflow{Name: d.Name, Version: a.Version, Hash: a.Hash, AppliedAt: e.tick(), Body: d.Source})
+	}
+	list[a.Version-1].Current = true
+	for _, w := range list {
+		w.Versions = numbers
+	}
+	e.definitions[d.Name] = list
+	return a, nil, nil
+}
+
+// Owner implements api.Cluster.
+func (e *Engine) Owner(int32) string { return "node-a" }
+
+// Partitions implements api.Cluster.
+func (e *Engine) Partitions(context.Context) ([]api.Partition, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := make([]api.Partition, Partitions)
+	for i := range list {
+		list[i] = api.Partition{
+			Partition: int32(i), Owner: "node-a", Epoch: events.Epoch{N: 1, ID: "e"}, Since: 1795269600000,
+			AppliedOffset: e.ends[i], EndOffset: e.ends[i],
+		}
+	}
+	for _, t := range e.tasks {
+		if !t.State.Ended() {
+			list[events.Home(t.ID, Partitions)].Live++
+		}
+	}
+	return list, nil
+}
+
+// Agents implements api.Cluster.
+func (e *Engine) Agents(context.Context) ([]events.Presence, error) {
+	return []events.Presence{{
+		Kind: events.PresenceAgent, Instance: "i-1", Node: "node-a", Agents: []string{"stock", "bank"},
+		Operations: map[string][]events.Operation{"stock": {events.Do, events.Undo}, "bank": {events.Do}},
+		Capacity:   map[string]int{"stock": 64, "bank": 8}, InFlight: map[string]int{"stock": 3},
+		Health:     map[string]string{"stock": events.Healthy, "bank": events.Degraded},
+		Partitions: map[string][]int32{"stock": {0, 1}}, StartedAt: 1795269600000, SeenAt: 1795269660000,
+	}}, nil
+}
+
+// Ranges implements api.DeadLetters.
+func (e *Engine) Ranges(context.Context) ([]api.DeadRange, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []api.DeadRange
+	for _, in := range []events.Input{events.Submissions, events.Reports} {
+		for p := range Partitions {
+			list = append(list, api.DeadRange{Input: in, Partition: int32(p), End: int64(len(e.dead[in][p]))})
+		}
+	}
+	return list, nil
+}
+
+// Read implements api.DeadLetters.
+func (e *Engine) Read(_ context.Context, in events.Input, partition int32, from, to int64) ([]events.Record, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := e.dead[in][partition]
+	to = min(to, int64(len(list)))
+	if from >= to {
+		return nil, nil
+	}
+	return slices.Clone(list[from:to]), nil
+}
+
+// Services implements api.Demo.
+func (e *Engine) Services() []string { return []string{"account", "drone"} }
+
+// Break implements api.Demo.
+func (e *Engine) Break(_ context.Context, b api.Breakage) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.broken[b.Service] = b
+	return nil
+}
+
+// Mend implements api.Demo.
+func (e *Engine) Mend(_ context.Context, service string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if service == "" {
+		clear(e.broken)
+	}
+	delete(e.broken, service)
+	return nil
+}
+
+// Broken returns how a service is broken.
+func (e *Engine) Broken(service string) (api.Breakage, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b, ok := e.broken[service]
+	return b, ok
+}
+
+// Ready is for api.Config.
+func (e *Engine) Ready() error { return e.NotReady }
+
+var errTopic = errors.New("apitest: no such topic")

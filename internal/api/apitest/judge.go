@@ -1,0 +1,171 @@
+package apitest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+)
+
+// Produce implements api.Appender for the input topics of the namespace "test".
+func (e *Engine) Produce(_ context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
+	e.mu.Lock()
+	if e.Stuck {
+		e.mu.Unlock()
+		return
+	}
+	list := e.inputs[events.Input(strings.TrimPrefix(r.Topic, "test."))]
+	err := e.Down
+	if list == nil {
+		err = errTopic
+	}
+	if err != nil {
+		e.mu.Unlock()
+		done(r.Partition, -1, err)
+		return
+	}
+	r.Offset = int64(len(list[r.Partition]))
+	list[r.Partition] = append(list[r.Partition], r)
+	if !e.Manual {
+		e.judge()
+	}
+	e.mu.Unlock()
+	done(r.Partition, r.Offset, nil)
+}
+
+// SetDown has Produce fail from now on, or work again.
+func (e *Engine) SetDown(err error) { e.mu.Lock(); e.Down = err; e.mu.Unlock() }
+
+// Inputs returns the records of an input, partition by partition.
+func (e *Engine) Inputs(in events.Input) []events.Record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []events.Record
+	for _, list := range e.inputs[in] {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// Judge judges all inputs that were not.
+func (e *Engine) Judge() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.judge()
+}
+
+func (e *Engine) judge() {
+	for _, in := range []events.Input{events.Submissions, events.Reports} {
+		for p := range Partitions {
+			for list := e.inputs[in][p]; e.passed[in][p] < int64(len(list)); e.passed[in][p]++ {
+				e.one(in, int32(p), &list[e.passed[in][p]])
+			}
+		}
+	}
+	e.broadcast()
+}
+
+func (e *Engine) one(in events.Input, p int32, r *events.Record) {
+	id, cause := string(r.Key), events.CauseInput(in, p, r.Offset)
+	t := e.tasks[id]
+	if in == events.Reports {
+		e.request(id, cause, r, t)
+		return
+	}
+	sub, err := events.ParseSubmission(r.Value)
+	if err != nil {
+		e.reject(in, cause, r, events.RejectUnreadable)
+		return
+	}
+	sub.ID = id
+	content, _ := sub.ContentHash()
+	if t != nil {
+		if t.Content != content {
+			e.reject(in, cause, r, events.RejectConflict)
+		}
+		return
+	}
+	now := e.tick()
+	e.tasks[id] = &events.Task{
+		ID: id, Run: 1, Workflow: sub.Workflow, Version: max(1, sub.Version), Definition: r.Header(events.HeaderDefinition), State: events.Pending,
+		Priority: sub.Priority, Labels: sub.Labels, Input: sub.Input, Content: content, SubmittedAt: now, UpdatedAt: now, Facts: 1,
+	}
+	e.fact(id, cause, &events.Submitted{Workflow: sub.Workflow, Version: 1, Input: sub.Input, Content: content})
+}
+
+func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *events.Task) {
+	switch {
+	case t == nil || t.State.Ended():
+		e.reject(events.Reports, cause, r, events.RejectRefused)
+	case strings.HasSuffix(r.Header(events.HeaderType), "cancel"):
+		t.State, t.Reason = events.Undoing, "cancelled"
+		t.Requests = append(t.Requests, r.Header(events.HeaderID))
+		e.fact(id, cause, &events.CancelRequested{Request: r.Header(events.HeaderID)})
+	default:
+		t.State = events.Processing
+		t.Requests = append(t.Requests, r.Header(events.HeaderID))
+		e.fact(id, cause, &events.TaskReopened{Request: r.Header(events.HeaderID)})
+	}
+}
+
+func (e *Engine) reject(in events.Input, cause events.Cause, r *events.Record, reason string) {
+	e.rejected[cause] = &events.InputRejected{Reason: reason, Detail: "because"}
+	e.bury(in, r, reason)
+}
+
+func (e *Engine) bury(in events.Input, r *events.Record, reason string) {
+	dead := *r
+	dead.Timestamp = e.tick()
+	header := func(k, v string) { dead.Headers = append(dead.Headers, events.Header{Key: k, Value: []byte(v)}) }
+	dead.Headers = append([]events.Header(nil), r.Headers...)
+	header(api.DeadHeaderTopic, "test."+string(in))
+	header(api.DeadHeaderPartition, strconv.Itoa(int(r.Partition)))
+	header(api.DeadHeaderOffset, strconv.FormatInt(r.Offset, 10))
+	header(api.DeadHeaderReason, reason)
+	header(api.DeadHeaderMessage, "because")
+	list := &e.dead[in][r.Partition]
+	dead.Offset = int64(len(*list))
+	*list = append(*list, dead)
+}
+
+// Bury makes a dead letter of a record.
+func (e *Engine) Bury(in events.Input, r events.Record, reason string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.bury(in, &r, reason)
+}
+
+func (e *Engine) fact(task string, cause events.Cause, body events.Body) {
+	p := events.Home(task, Partitions)
+	f := &events.Fact{Epoch: events.Epoch{N: 1, ID: "e"}, Sequence: uint64(e.ends[p]), Time: e.now, Task: task, Cause: cause, Body: body}
+	r, err := events.EncodeFact(f, p, "/test/events")
+	if err != nil {
+		panic(err)
+	}
+	r.Offset = e.ends[p]
+	e.ends[p]++
+	e.facts[task] = append(e.facts[task], api.LoggedFact{Record: r, Owner: "node-a"})
+}
+
+// Change changes a task by a fact, and tells the waiting.
+func (e *Engine) Change(id string, body events.Body, change func(t *events.Task)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.tasks[id]
+	t.UpdatedAt = e.tick()
+	change(t)
+	e.fact(id, "", body)
+	e.broadcast()
+}
+
+// Finish ends a task well.
+func (e *Engine) Finish(id string) {
+	e.Change(id, &events.TaskProcessed{}, func(t *events.Task) { t.State, t.EndedAt = events.Processed, t.UpdatedAt })
+}
+
+// Park parks a task.
+func (e *Engine) Park(id, reason string) {
+	e.Change(id, &events.TaskParked{Reason: reason}, func(t *events.Task) { t.State, t.Reason = events.Parked, reason })
+}

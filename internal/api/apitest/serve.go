@@ -1,0 +1,45 @@
+package apitest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/stretchr/testify/require"
+)
+
+// Config returns the configuration of an API in front of the engine, on a free port.
+func (e *Engine) Config() api.Config {
+	r := prometheus.NewRegistry()
+	return api.Config{
+		Addr: "127.0.0.1:0", Namespace: "test", Node: "node-a", Version: "1.2.3", Partitions: Partitions, SubmissionBytes: 4096,
+		Tasks: e, History: e, Rejections: e, Definitions: e, Appender: e, Cluster: e, DeadLetters: e, Demo: e,
+		Ready: e.Ready, Registerer: r, Gatherer: r, Now: e.Now,
+	}
+}
+
+// Serve runs an API in front of the engine until the test ends, and returns its URL.
+func (e *Engine) Serve(t testing.TB, change ...func(*api.Config)) string {
+	url, stop := e.Start(t, change...)
+	t.Cleanup(stop)
+	return url
+}
+
+// Start is Serve with a stop of the caller's own, which waits for the end.
+func (e *Engine) Start(t testing.TB, change ...func(*api.Config)) (url string, stop func()) {
+	cfg := e.Config()
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := api.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, s.Listen())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return "http://" + s.Addr(), func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
+}

@@ -1,0 +1,130 @@
+package api_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+func (w *world) bulk(body string) []map[string]any {
+	w.t.Helper()
+	r := w.do("POST", "/v1/tasks", body, "Content-Type", "application/x-ndjson; charset=utf-8")
+	require.Equal(w.t, 200, r.status)
+	require.Equal(w.t, "application/x-ndjson", r.header.Get("Content-Type"))
+	var list []map[string]any
+	for line := range strings.Lines(r.body) {
+		var v map[string]any
+		require.NoError(w.t, json.Unmarshal([]byte(line), &v), line)
+		list = append(list, v)
+	}
+	return list
+}
+
+func TestEachLineOfABulkHasItsOwnFate(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/known", good)
+	lines := []string{
+		`{"id":"a","workflow":"order","input":{"item":"x"}}`,
+		``,
+		`{"id":"b","workflow":"ordr"}`,
+		`not json`,
+		`{"workflow":"order","input":{"item":"x"}}`,
+		`{"id":"known","workflow":"order","input":{"item":"lamp"}}`,
+		`{"id":"known","workflow":"order","input":{"item":"other"}}`,
+		`{"id":"big","workflow":"order","input":{"item":"` + strings.Repeat("x", 5000) + `"}}`,
+		`{"id":"c","workflow":"order","input":{"item":7}}`,
+		`{"id":"last","workflow":"order","input":{"item":"x"}}`,
+	}
+	got := w.bulk(strings.Join(lines, "\r\n"))
+	var fates []string
+	for _, f := range got {
+		fates = append(fates, fmt.Sprint(f["line"], " ", f["status"]))
+	}
+	require.Equal(t, []string{"1 202", "3 404", "4 400", "5 202", "6 200", "7 409", "8 413", "9 422", "10 202"}, fates)
+	require.Equal(t, map[string]any{"line": 1.0, "id": "a", "status": 202.0, "partition": float64(events.Home("a", 4)), "offset": got[0]["offset"]}, got[0])
+	require.Equal(t, "b", got[1]["id"])
+	require.Equal(t, "urn:sagalog:problem:unknown-workflow", got[1]["type"])
+	require.Equal(t, "/input/item", got[7]["errors"].([]any)[0].(map[string]any)["pointer"])
+	require.Len(t, got[3]["id"], 36)
+	require.Len(t, w.engine.Inputs(events.Submissions), 4)
+}
+
+func TestABulkThatIsSentWholeBeforeItsAnswersAreReadDoesNotBlock(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const n = 60_000
+	body := &strings.Builder{}
+	for i := range n {
+		fmt.Fprintf(body, "{\"id\":\"%0200d\",\"workflow\":\"x\"}\n", i)
+	}
+	resp, err := w.client.Post(w.url+"/v1/tasks", "application/x-ndjson", strings.NewReader(body.String()))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	lines := 0
+	for s := bufio.NewScanner(resp.Body); s.Scan(); lines++ {
+		require.True(t, strings.HasPrefix(s.Text(), fmt.Sprintf(`{"line":%d,`, lines+1)), s.Text())
+	}
+	require.Equal(t, n, lines)
+}
+
+func TestABulkAnswersWhileItIsSent(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r, out := io.Pipe()
+	req, err := http.NewRequest("POST", w.url+"/v1/tasks", r)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	go io.WriteString(out, `{"id":"a","workflow":"order","input":{"item":"x"}}`+"\n")
+	resp, err := w.client.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	answers := bufio.NewReader(resp.Body)
+	first, err := answers.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, first, `"status":202`)
+	io.WriteString(out, `{"id":"b","workflow":"order","input":{"item":"x"}}`+"\n")
+	second, err := answers.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, second, `"id":"b"`)
+	out.Close()
+	_, err = answers.ReadString('\n')
+	require.Equal(t, io.EOF, err)
+}
+
+func TestABulkThatBreaksOffSubmitsNoHalfLine(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r, out := io.Pipe()
+	req, _ := http.NewRequest("POST", w.url+"/v1/tasks", r)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	go func() {
+		io.WriteString(out, `{"id":"a","workflow":"order","input":{"item":"x"}}`+"\n"+`{"id":"b","workflow":"order","input":{"item":"x"}}`)
+		out.CloseWithError(errors.New("the client died"))
+	}()
+	resp, err := w.client.Do(req)
+	if err == nil {
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	for _, in := range w.engine.Inputs(events.Submissions) {
+		require.Equal(t, "a", string(in.Key))
+	}
+}
+
+func TestABulkStopsWhenTheLogNoLongerAcknowledges(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.engine.SetDown(errors.New("gone"))
+	got := w.bulk(strings.Repeat(`{"workflow":"order","input":{"item":"x"}}`+"\n", 3))
+	require.NotEmpty(t, got)
+	require.EqualValues(t, 503, got[0]["status"])
+}
