@@ -99,12 +99,13 @@ func (s *State) pass(f *Fact) {
 }
 
 func (s *State) passTo(in Input, to Passed) {
+	if to.Next <= s.Partition.Inputs[in].Next {
+		return
+	}
 	if s.Partition.Inputs == nil {
 		s.Partition.Inputs = map[Input]Passed{}
 	}
-	if to.Next > s.Partition.Inputs[in].Next {
-		s.Partition.Inputs[in] = to
-	}
+	s.Partition.Inputs[in] = to
 }
 
 func (s *State) compare(h *StateHash) error {

@@ -153,7 +153,7 @@ func storedReplay(closing bool) replay {
 	return replay{state: events.NewState(testPartition, st.load), store: st, close: closing}
 }
 
-func (r *replay) fold(t testing.TB, rec events.Record) (events.Fate, events.Hash) {
+func (r *replay) fold(t tester, rec events.Record) (events.Fate, events.Hash) {
 	t.Helper()
 	f, err := events.DecodeFact(&rec)
 	require.NoError(t, err)
@@ -174,7 +174,7 @@ func (r *replay) fold(t testing.TB, rec events.Record) (events.Fate, events.Hash
 }
 
 // rest forgets what the store holds.
-func (r *replay) rest(t testing.TB, d *events.Delta) {
+func (r *replay) rest(t tester, d *events.Delta) {
 	t.Helper()
 	if r.close {
 		s, err := events.OpenState(testPartition, r.store.snapshot(), r.store.load)

@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"encoding/json"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +15,12 @@ const (
 	testStart = events.Instant(1795269600000)
 )
 
+// tester is what testing.TB and *rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
 // entry is a record of a log and what the fold is expected to do with it.
 type entry struct {
 	record events.Record
@@ -25,7 +30,7 @@ type entry struct {
 
 // scribe writes the log of one partition as an owner would, and folds what it writes.
 type scribe struct {
-	t     testing.TB
+	t     tester
 	state *events.State
 	log   []entry
 
@@ -35,12 +40,12 @@ type scribe struct {
 	step  events.Instant
 }
 
-func newScribe(t testing.TB) *scribe {
+func newScribe(t tester) *scribe {
 	return &scribe{t: t, state: events.NewState(testPartition, nil), now: testStart, step: 1000}
 }
 
 // owned returns a scribe whose log begins with a claim.
-func owned(t testing.TB) *scribe {
+func owned(t tester) *scribe {
 	w := newScribe(t)
 	w.claim("a0", "")
 	return w
@@ -187,7 +192,7 @@ func (s *store) load(id string) (encoding, keys []byte, err error) {
 }
 
 // commit writes a delta and checks that it replaces just what is there.
-func (s *store) commit(t testing.TB, d *events.Delta) {
+func (s *store) commit(t tester, d *events.Delta) {
 	t.Helper()
 	for _, row := range d.Tasks {
 		old, ok := s.tasks[row.ID]
@@ -217,7 +222,7 @@ func (s *store) snapshot() events.Snapshot {
 	return snap
 }
 
-func asJSON(t testing.TB, v any) string {
+func asJSON(t tester, v any) string {
 	t.Helper()
 	b, err := events.Marshal(v)
 	require.NoError(t, err)

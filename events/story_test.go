@@ -1,13 +1,11 @@
 package events_test
 
 import (
-	"testing"
-
 	"github.com/sagalog/sagalog/events"
 )
 
 // story writes a log with every fact at least once, in lives of tasks as they happen.
-func story(t testing.TB) *scribe {
+func story(t tester) *scribe {
 	w := newScribe(t)
 	w.put(&events.Fact{
 		Epoch: events.Epoch{N: 1, ID: "a0"}, Time: w.now, Task: "early", Body: &events.TaskProcessed{},

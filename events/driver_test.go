@@ -1,0 +1,213 @@
+package events_test
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// driver writes random logs of facts that fit the state, as an owner with a mad scheduler would.
+type driver struct {
+	t     *rapid.T
+	state *events.State
+	log   []entry
+	epoch events.Epoch
+	next  uint64
+	now   events.Instant
+	read  int64 // of submissions
+}
+
+type move struct {
+	task string
+	body events.Body
+}
+
+var (
+	driverTasks = []string{"a", "b", "ü/c"}
+	driverSteps = []string{"p", "q[0]", "r"}
+)
+
+func newDriver(t *rapid.T) *driver {
+	d := &driver{t: t, state: events.NewState(testPartition, nil), now: testStart}
+	d.claim()
+	return d
+}
+
+func (d *driver) claim() {
+	id := fmt.Sprintf("c%d", d.epoch.N+1)
+	d.fold(&events.Fact{Time: d.now, Body: &events.PartitionClaimed{ID: id, Prev: d.epoch.ID, Owner: "n", Reader: 1}})
+	d.epoch, d.next = events.Epoch{N: d.epoch.N + 1, ID: id}, 0
+}
+
+// step writes one random fact that fits.
+func (d *driver) step() {
+	d.now += events.Instant(rapid.IntRange(0, 5000).Draw(d.t, "ms"))
+	moves := d.moves()
+	m := moves[rapid.IntRange(0, len(moves)-1).Draw(d.t, "move")]
+	if m.body == nil {
+		d.claim()
+		return
+	}
+	f := &events.Fact{Epoch: d.epoch, Sequence: d.next, Time: d.now, Task: m.task, Body: m.body}
+	switch m.body.(type) {
+	case *events.Submitted, *events.RequestHeld, *events.InputRejected:
+		f.Cause, f.CauseHash = events.CauseInput(events.Submissions, testPartition, d.read), fmt.Sprintf("%016x", d.read)
+		f.Traceparent = rapid.SampledFrom([]string{"", "00-1-2-01", "\xff"}).Draw(d.t, "traceparent")
+		d.read++
+	case *events.StateHash:
+		h, err := d.state.Hash()
+		require.NoError(d.t, err)
+		m.body.(*events.StateHash).Hash = h
+	}
+	if d.next > 0 && rapid.Bool().Draw(d.t, "settles") {
+		f.Settled = events.Position{Epoch: d.epoch, Sequence: rapid.Uint64Range(0, d.next-1).Draw(d.t, "settled")}
+	}
+	d.fold(f)
+	d.next++
+}
+
+func (d *driver) fold(f *events.Fact) {
+	r, err := events.EncodeFact(f, testPartition, testSource)
+	require.NoError(d.t, err)
+	r.Offset = d.state.Next
+	fate, err := d.state.Apply(f, r.Offset)
+	require.NoError(d.t, err, "%s", f.Body.Name())
+	require.Equal(d.t, events.FateAccepted, fate)
+	d.log = append(d.log, entry{record: r, fact: f, fate: fate})
+}
+
+func (d *driver) moves() []move {
+	list := []move{
+		{}, // a claim
+		{body: &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: d.read}}}},
+		{body: &events.StateHash{}},
+		{body: &events.SettingsAdopted{Settings: events.DefaultSettings()}},
+		{body: &events.DefinitionAdopted{Workflow: "w", Hash: "d1", Version: 1, Body: raw(`{ "a": 1.0 }`)}},
+		{task: "a", body: &events.InputRejected{Reason: events.RejectConflict}},
+	}
+	for _, id := range driverTasks {
+		t, err := d.state.Task(id)
+		require.NoError(d.t, err)
+		switch {
+		case t == nil:
+			list = append(list, d.newcomer(id)...)
+		case t.State.Ended():
+			list = append(list, move{body: &events.TasksSwept{Tasks: []string{id}, EndedBefore: d.now}})
+		default:
+			for _, b := range d.bodies(t) {
+				list = append(list, move{id, b})
+			}
+		}
+	}
+	return list
+}
+
+func (d *driver) newcomer(id string) []move {
+	request := events.Request{ID: rapid.SampledFrom([]string{"q1", "q2"}).Draw(d.t, "request"), Kind: events.RequestCancel, Task: id}
+	list := []move{
+		{id, &events.Submitted{
+			Workflow: "w", Version: 1, Hash: "d1", Input: raw(`{ "x" : "\ufffd<\u2028>" , "n": 1.50e3 }`), Content: "c",
+			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1,
+		}},
+		{id, &events.RequestHeld{Request: request, ExpiresAt: d.now.Add(60e9)}},
+	}
+	for _, h := range d.state.HeldFor(id) {
+		list = append(list, move{id, &events.InputRejected{Reason: events.RejectExpired, Held: h.Request.ID}})
+	}
+	return list
+}
+
+func (d *driver) verdict() events.Verdict {
+	return events.Verdict{
+		Action: rapid.SampledFrom([]events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark}).Draw(d.t, "action"),
+		At:     d.now.Add(1e9), Reason: "because",
+	}
+}
+
+func (d *driver) failure() events.Error {
+	return events.Error{Class: events.ClassRetryable, Message: rapid.SampledFrom([]string{"no", "b\xffd"}).Draw(d.t, "message"), Detail: raw(`[ 1.0 ]`)}
+}
+
+// bodies returns facts that fit a live task.
+func (d *driver) bodies(t *events.Task) []events.Body {
+	list := []events.Body{&events.CancelRequested{Request: fmt.Sprint("q", d.next)}, &events.TaskParked{Reason: "r"}}
+	if len(t.Held) > 0 {
+		return []events.Body{&events.CancelRequested{Request: t.Held[0].ID}}
+	}
+	idle := true
+	for _, path := range driverSteps {
+		s := t.Step(path)
+		if s == nil {
+			s = &events.Step{Path: path, State: events.StepNotStarted}
+		}
+		idle = idle && s.State != events.StepRunning
+		list = append(list, d.doBodies(t, s)...)
+		list = append(list, d.undoBodies(t, s)...)
+	}
+	switch {
+	case t.State == events.Undoing && idle:
+		list = append(list, &events.TaskUndone{Reason: t.Reason})
+	case t.State == events.Processing && idle:
+		list = append(list, &events.TaskProcessed{Output: raw(`{ "z":1 }`)})
+	}
+	if !t.DeadlinePassed {
+		list = append(list, &events.DeadlinePassed{Deadline: t.Deadline, Action: rapid.SampledFrom([]string{events.DeadlineUndo, events.DeadlineAlert}).Draw(d.t, "deadline")})
+	}
+	return list
+}
+
+func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
+	path := s.Path
+	switch s.State {
+	case events.StepRunning:
+		outcome := events.Outcome{Instance: "i", StartedAt: d.now}
+		failed := &events.StepFailed{Step: path, Attempt: s.Attempt, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict(), Outcome: outcome}
+		return []events.Body{
+			&events.StepCompleted{Step: path, Attempt: s.Attempt, Output: raw(`{ "o" : [ 1 ] }`), Outcome: outcome}, failed,
+			&events.Timeout{Step: path, Operation: events.Do, Attempt: s.Attempt, QuietAt: d.now.Add(2e9), Verdict: d.verdict()},
+			&events.EffectFailed{Kind: events.EffectWork, Error: "e", Failed: failed},
+		}
+	case events.StepNotStarted, events.StepWaiting:
+		list := []events.Body{&events.StepFailed{Step: path, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict()}}
+		if t.State == events.Pending || t.State == events.Processing {
+			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), Input: raw(` 1 `), Undoable: true, Pivot: path == "r"})
+		}
+		if s.Attempt == 0 {
+			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})
+		}
+		if s.State == events.StepWaiting {
+			list = append(list, &events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}})
+		}
+		return list
+	case events.StepBroken, events.StepTimedOut, events.StepUndoFailed:
+		return []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
+	}
+	return nil
+}
+
+func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
+	u := s.Undo
+	switch {
+	case u != nil && u.State == events.StepRunning:
+		failed := &events.UndoFailed{Step: s.Path, Attempt: u.Attempt, Error: d.failure(), Verdict: d.verdict()}
+		return []events.Body{
+			&events.Compensated{Step: s.Path, Attempt: u.Attempt}, failed,
+			&events.Timeout{Step: s.Path, Operation: events.Undo, Attempt: u.Attempt, Verdict: d.verdict()},
+			&events.EffectFailed{Kind: events.EffectWork, Error: "e", UndoFailed: failed},
+		}
+	case t.State != events.Undoing || s.Attempt == 0 || s.State == events.StepRunning:
+	case u == nil || u.State == events.StepWaiting:
+		attempt := 1
+		if u != nil {
+			attempt = u.Attempt + 1
+		}
+		return []events.Body{
+			&events.UndoStarted{Step: s.Path, Agent: "g", Attempt: attempt, CompleteBy: d.now.Add(5e9), Output: raw(` null `)},
+			&events.UndoFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
+		}
+	}
+	return nil
+}

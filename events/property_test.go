@@ -1,0 +1,199 @@
+package events_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// INV2, the replay property: after every record of a random log, the live fold, the fold of the decoded records, one
+// that evicts all it can, one that is closed and opened again, and one that flushes only now and then hash alike.
+func TestReplayProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDriver(t)
+		memory := replay{state: events.NewState(testPartition, nil)}
+		evicting, closing := storedReplay(false), storedReplay(true)
+		lazy := replay{state: events.NewState(testPartition, nil), lazy: true}
+		done := 0
+		check := func() {
+			for ; done < len(d.log); done++ {
+				e := d.log[done]
+				want, err := d.state.Hash()
+				require.NoError(t, err)
+				for name, r := range map[string]*replay{"decoded": &memory, "evicting": &evicting, "closed and opened": &closing, "lazy": &lazy} {
+					fate, got := r.fold(t, e.record)
+					require.Equal(t, events.FateAccepted, fate)
+					require.Equal(t, want, got, "%s, at offset %d: %s", name, e.record.Offset, e.fact.Body.Name())
+				}
+			}
+		}
+		check()
+		for range rapid.IntRange(1, 60).Draw(t, "facts") {
+			d.step()
+			check()
+			if rapid.IntRange(0, 4).Draw(t, "flush") == 0 {
+				for _, s := range []*events.State{d.state, lazy.state} {
+					_, err := s.Flush(nil)
+					require.NoError(t, err)
+				}
+				require.Equal(t, d.state.Sum(), lazy.state.Sum(), "when Flush is called does not matter")
+			}
+		}
+		require.Equal(t, d.state.Runs(), closing.state.Runs())
+		require.Equal(t, d.state.Partition.Inputs, closing.state.Partition.Inputs)
+	})
+}
+
+// arrival is what the simplest reader says of a log: FORMAT.md's rule and nothing else.
+type arrival struct {
+	n      uint64
+	id     string
+	next   uint64
+	broken bool
+}
+
+func (a *arrival) accepts(f *events.Fact) bool {
+	if c, ok := f.Body.(*events.PartitionClaimed); ok {
+		if c.Prev != a.id || c.ID == "" || c.ID == a.id {
+			return false
+		}
+		*a = arrival{n: a.n + 1, id: c.ID}
+		return true
+	}
+	if a.n == 0 || f.Epoch != (events.Epoch{N: a.n, ID: a.id}) || a.broken || f.Sequence != a.next {
+		a.broken = a.broken || (f.Epoch == events.Epoch{N: a.n, ID: a.id} && f.Sequence > a.next)
+		return false
+	}
+	a.next++
+	return true
+}
+
+// Doubled records, late ones, and those of owners that were never current change nothing: the facts, and the state
+// behind each, are those of the undisturbed log.
+func TestDoubledAndStaleRecordsChangeNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDriver(t)
+		for range rapid.IntRange(1, 50).Draw(t, "facts") {
+			d.step()
+		}
+		s, calm := events.NewState(testPartition, nil), events.NewState(testPartition, nil)
+		for i, e := range d.log {
+			for rapid.IntRange(0, 2).Draw(t, "disturbance") == 0 {
+				late := *d.log[rapid.IntRange(0, len(d.log)-1).Draw(t, "late")].fact
+				switch c, claim := late.Body.(*events.PartitionClaimed); {
+				case claim && i == 0:
+					continue // the very first claim is not disturbed by itself
+				case claim:
+					c := *c
+					c.ID += rapid.SampledFrom([]string{"", "x"}).Draw(t, "another claim of that predecessor")
+					if current := s.Partition.Epoch.ID; c.Prev == current {
+						continue // then it is not late
+					}
+					late.Body = &c
+				case late.Epoch.N > s.Partition.Epoch.N || (late.Epoch == s.Partition.Epoch && late.Sequence >= s.Partition.NextSequence):
+					late.Epoch.ID = "stranger"
+				}
+				fate, err := s.Apply(&late, s.Next)
+				require.NoError(t, err)
+				require.Equal(t, events.FateVoid, fate)
+			}
+			fate, err := s.Apply(e.fact, s.Next)
+			require.NoError(t, err)
+			require.Equal(t, events.FateAccepted, fate)
+			_, err = calm.Apply(e.fact, calm.Next)
+			require.NoError(t, err)
+		}
+		got, err := s.Hash()
+		require.NoError(t, err)
+		want, err := calm.Hash()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
+// Dropped, doubled and reordered records of one epoch: the fold accepts just what the two lines of the rule accept, in
+// the order of the sequence, each once, and never errors, since what it accepts is a prefix of what was decided.
+// With claims in between, what follows a loss was decided on another state: then, and only then, it may find a fact
+// impossible, or the state's hash another one.
+func TestDroppedAndReorderedRecords(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDriver(t)
+		for range rapid.IntRange(1, 40).Draw(t, "facts") {
+			d.step()
+		}
+		var facts []*events.Fact
+		for _, e := range d.log {
+			for range rapid.SampledFrom([]int{1, 1, 1, 1, 1, 1, 0, 2}).Draw(t, "copies") {
+				facts = append(facts, e.fact)
+			}
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "swaps") {
+			i := rapid.IntRange(0, max(0, len(facts)-2)).Draw(t, "swap")
+			if i+1 < len(facts) {
+				facts[i], facts[i+1] = facts[i+1], facts[i]
+			}
+		}
+		s, rule := events.NewState(testPartition, nil), arrival{}
+		seen := map[events.Position]bool{}
+		for _, f := range facts {
+			want := rule.accepts(f)
+			fate, err := s.Apply(f, s.Next)
+			if err != nil {
+				require.True(t, want, "only what is accepted can be impossible")
+				require.Greater(t, s.Partition.Epoch.N, uint64(1), "%v", err)
+				require.True(t, errors.Is(err, events.ErrImpossible) || errors.Is(err, events.ErrStateHash), "%v", err)
+				return // the partition stops
+			}
+			require.Equal(t, want, fate == events.FateAccepted)
+			if _, claim := f.Body.(*events.PartitionClaimed); want && !claim {
+				require.False(t, seen[f.Position()], "applied twice")
+				seen[f.Position()] = true
+			}
+		}
+	})
+}
+
+// INV10, as far as the fold can keep it: a live task that is not parked and not about to be has a running attempt, a
+// timer, or a step that can start or be undone.
+func TestTimersFollowTheState(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDriver(t)
+		for range rapid.IntRange(1, 80).Draw(t, "facts") {
+			d.step()
+			d.state.Loaded(func(task *events.Task) bool {
+				timers := task.Timers()
+				if task.State.Ended() {
+					require.Empty(t, timers)
+					return true
+				}
+				running := 0
+				counts := map[string]int{}
+				task.RunningBy(counts, 1)
+				for _, n := range counts {
+					running += n
+				}
+				due := 0
+				for _, m := range timers {
+					require.NotZero(t, m.Due, "%+v", m)
+					if m.Kind == events.TimerCompleteBy {
+						due++
+						require.True(t, task.Running(m.Path, m.Operation, m.Attempt))
+					}
+				}
+				require.Equal(t, running, due, "each running attempt has a complete-by timer")
+				require.NotEmpty(t, task.State)
+				require.Equal(t, task.State == events.Parked, task.ParkedFrom != "")
+				require.NotEqual(t, events.Parked, task.ParkedFrom)
+				return true
+			})
+		}
+	})
+}

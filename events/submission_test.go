@@ -1,0 +1,228 @@
+package events_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+func TestParseSubmission(t *testing.T) {
+	t.Parallel()
+	s, err := events.ParseSubmission([]byte(`{"id":"delivery-42", "workflow":"drone-delivery", "version":3,
+		"input": {"b": 1.50, "a": [1, 2]}, "priority":-7, "labels" : {"region":"north"}, "deadline":"10m"}`))
+	require.NoError(t, err)
+	require.Equal(t, &events.Submission{
+		ID: "delivery-42", Workflow: "drone-delivery", Version: 3, Input: raw(`{"b":1.50,"a":[1,2]}`), Priority: -7,
+		Labels: map[string]string{"region": "north"}, Deadline: "10m",
+	}, s)
+	s, err = events.ParseSubmission([]byte(`{"workflow":"w","input":null}`))
+	require.NoError(t, err)
+	require.Equal(t, raw("null"), s.Input)
+}
+
+// faults returns the texts of all faults, and checks that each names its place.
+func faults(t *testing.T, err error) []string {
+	t.Helper()
+	list := []error{err}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		list = many.Unwrap()
+	}
+	texts := make([]string, len(list))
+	for i, e := range list {
+		var m *events.MemberError
+		require.True(t, errors.As(e, &m), "%T: %v", e, e)
+		texts[i] = m.Error()
+	}
+	return texts
+}
+
+// MISSION A7: everything that is wrong is said at once, with its place, and alike every time.
+func TestSubmissionFaults(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 101) + strings.Repeat("]", 101)
+	long := strings.Repeat("x", 300)
+	for name, c := range map[string]struct {
+		in   string
+		want []string
+	}{
+		"nothing":         {``, []string{`is not a JSON object such as {"workflow":"...","input":{...}}`}},
+		"not JSON":        {`hello`, []string{`is not JSON: invalid character 'h' looking for beginning of value`}},
+		"an array":        {`[]`, []string{`is not a JSON object such as {"workflow":"...","input":{...}}`}},
+		"null":            {`null`, []string{`is not a JSON object such as {"workflow":"...","input":{...}}`}},
+		"cut off":         {`{"workflow":"w"`, []string{`is not JSON: EOF`}},
+		"cut in a value":  {`{"workflow":"w`, []string{`/workflow: is not JSON: unexpected EOF`}},
+		"a bare key":      {`{1:2}`, []string{`is not JSON: invalid character '1'`}},
+		"two objects":     {`{"workflow":"w"}{}`, []string{`has something behind the object`}},
+		"not UTF-8":       {"{\"workflow\":\"w\",\"input\":\"\xff\"}", []string{`is not UTF-8`}},
+		"not UTF-8 later": {"{\"workflow\":\"w\xff\"}", []string{`is not UTF-8`}},
+		"no workflow":     {`{}`, []string{`/workflow: is required: the name of a workflow`}},
+		"twice":           {`{"workflow":"w","workflow":"w"}`, []string{`/workflow: stands there twice`}},
+		"a typing error":  {`{"workflow":"w","priorty":1}`, []string{`/priorty: is not a member of a submission; did you mean "priority"?`}},
+		"an unknown one": {
+			`{"workflow":"w","a/~b":1}`,
+			[]string{`/a~1~0b: is not a member of a submission; known are id, workflow, version, input, priority, labels, deadline`},
+		},
+		"rows to come": {`{"workflow":"w","not_before":"x","reply_to":"y"}`, []string{
+			`/not_before: is known, but not supported by this version`, `/reply_to: is known, but not supported by this version`,
+		}},
+		"everything at once": {
+			`{"id":"","workflow":7,"version":0,"priority":1001,"labels":[],"deadline":"5","imput":{},"input":` + deep + `}`,
+			[]string{
+				`/id: is not a text`, `/workflow: is not the name of a workflow`, `/version: is not a version such as 3`,
+				`/priority: is not a whole number from -1000 to 1000`, `/labels: is not an object of texts such as {"region":"north"}`,
+				`/deadline: "5" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`,
+				`/imput: is not a member of a submission; did you mean "input"?`, `/input: is nested more than 100 levels deep`,
+			},
+		},
+		"nulls": {`{"id":null,"workflow":null,"version":null,"priority":null,"labels":null,"deadline":null}`, []string{
+			`/id: is not a text`, `/workflow: is not the name of a workflow`, `/version: is not a version such as 3`,
+			`/priority: is not a whole number from -1000 to 1000`, `/labels: is not an object of texts such as {"region":"north"}`,
+			`/deadline: "" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`,
+		}},
+		"fractions": {`{"workflow":"w","version":1.5,"priority":1e0}`, []string{
+			`/version: is not a version such as 3`, `/priority: is not a whole number from -1000 to 1000`,
+		}},
+		"labels, in their order": {`{"workflow":"w","labels":{"z:":"1","a":2,"m":null,"":"x","ok":"` + long + `","k/~":1}}`, []string{
+			`/labels/z:: a key has 1 to 64 bytes without a colon, a value up to 256`, `/labels/a: is not a text`, `/labels/m: is not a text`,
+			`/labels/: a key has 1 to 64 bytes without a colon, a value up to 256`, `/labels/ok: a key has 1 to 64 bytes without a colon, a value up to 256`,
+			`/labels/k~1~0: is not a text`,
+		}},
+		"a label twice":       {`{"workflow":"w","labels":{"a":"1","a":"2"}}`, []string{`/labels/a: stands there twice`}},
+		"a deadline of none":  {`{"workflow":"w","deadline":"1970-01-01T00:00:00Z"}`, []string{`/deadline: "1970-01-01T00:00:00Z" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
+		"a negative deadline": {`{"workflow":"w","deadline":"-5m"}`, []string{`/deadline: "-5m" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
+		// Read with its offset it lies in the year 10000, which no reader of the fact could read.
+		"a deadline beyond time": {`{"workflow":"w","deadline":"9999-12-31T23:59:59-12:00"}`, []string{`/deadline: "9999-12-31T23:59:59-12:00" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
+		"a long ID":              {`{"workflow":"w","id":"` + long + `"}`, []string{`/id: has 300 bytes; 255 are allowed`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := events.ParseSubmission([]byte(c.in))
+			require.Error(t, err)
+			require.Equal(t, c.want, faults(t, err))
+		})
+	}
+}
+
+// An object of half a megabyte cannot hold a hundred thousand faults, nor the time that they take.
+func TestSubmissionFaultsAreBounded(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString(`{"workflow":"w"`)
+	for i := range 60_000 {
+		fmt.Fprintf(&b, `,"m%d":1`, i)
+	}
+	b.WriteString(`}`)
+	_, err := events.ParseSubmission([]byte(b.String()))
+	require.Equal(t, []string{"has more than 64 members"}, faults(t, err))
+	_, err = events.ParseSubmission([]byte(`{"workflow":"w","` + strings.Repeat("n", 1<<19) + `":1,"labels":{"` + strings.Repeat("n", 1<<19) + `":1}}`))
+	require.Less(t, len(err.Error()), 1000)
+}
+
+func TestTaskIDs(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"a", "delivery-42", "a/b c", "Zürich ✓ 東京", "...", ".a", strings.Repeat("x", 255), "%2F", "\u2028"} {
+		require.NoError(t, events.CheckTaskID(id), "%q", id)
+	}
+	for _, id := range []string{"", ".", "..", "a\x00", "a\nb", "\x7f", "\u0085", "\xff", strings.Repeat("x", 256)} {
+		require.Error(t, events.CheckTaskID(id), "%q", id)
+	}
+	for _, c := range []struct{ key, subject, own, want string }{
+		{"a", "", "", "a"}, {"", "a", "", "a"}, {"", "", "a", "a"}, {"a", "a", "a", "a"}, {"a", "", "a", "a"},
+		{"a", "b", "", ""}, {"a", "", "b", ""}, {"", "a", "b", ""}, {"a", "a", "b", ""}, {"", "", "", ""}, {"\xff", "", "", ""},
+		{strings.Repeat("a", 100), strings.Repeat("ü", 100), "", ""},
+	} {
+		got, err := events.TaskID([]byte(c.key), c.subject, c.own)
+		if c.want == "" {
+			require.Error(t, err, "%v", c)
+			require.Less(t, len(err.Error()), 300)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+}
+
+func content(t tester, object string) string {
+	t.Helper()
+	s, err := events.ParseSubmission([]byte(object))
+	require.NoError(t, err)
+	h, err := s.ContentHash()
+	require.NoError(t, err)
+	return h
+}
+
+// DESIGN 3: SHA-256 of the object with sorted members, no spaces and numbers as written.
+func TestContentHash(t *testing.T) {
+	t.Parallel()
+	same := func(a, b string) { t.Helper(); require.Equal(t, content(t, a), content(t, b)) }
+	differ := func(a, b string) { t.Helper(); require.NotEqual(t, content(t, a), content(t, b)) }
+	const base = `{"id":"a","workflow":"w","input":{"x":1,"y":[1,{"p":2,"q":"é<&>"}]},"labels":{"b":"2","a":"1"},"deadline":"10m"}`
+	require.Equal(t, "6b8c309ee51ea7a59a511ee4eddb35e9230931b0887bc31cd23e33ffed349c52", content(t, base))
+	same(base, `{ "deadline" : "600s", "labels":{"a":"1","b":"2"}, "input" : {"y":[1, {"q":"\u00e9\u003c&\u003e", "p":2}], "x":1}, "workflow":"w", "id":"a"}`)
+	same(base, strings.Replace(base, `"10m"`, `"0.16666666666666666h"`, 1)) // to the nanosecond
+	same(`{"workflow":"w","deadline":"2026-11-21T15:00:00+01:00"}`, `{"workflow":"w","deadline":"2026-11-21T14:00:00.000Z"}`)
+	same(`{"workflow":"w"}`, `{"workflow":"w","priority":0,"labels":{}}`)
+	differ(base, strings.Replace(base, `"x":1`, `"x":1.0`, 1))
+	differ(base, strings.Replace(base, `"x":1`, `"x":1e0`, 1))
+	differ(base, strings.Replace(base, `"id":"a"`, `"id":"b"`, 1))
+	differ(base, strings.Replace(base, `[1,`, `[1,1,`, 1))
+	differ(base, strings.Replace(base, `10m`, `11m`, 1))
+	differ(`{"workflow":"w"}`, `{"workflow":"w","input":null}`)
+	differ(`{"workflow":"w"}`, `{"workflow":"w","version":1}`)
+	differ(`{"workflow":"w","input":12345678901234567890}`, `{"workflow":"w","input":12345678901234567891}`)
+}
+
+func TestDeadlineFrom(t *testing.T) {
+	t.Parallel()
+	from := func(d string) events.Instant { return (&events.Submission{Deadline: d}).DeadlineFrom(testStart) }
+	require.Zero(t, from(""))
+	require.Equal(t, testStart+600_000, from("10m"))
+	require.Equal(t, testStart+1000, from("2026-11-21T14:00:01Z"))
+	require.Equal(t, testStart, from("1ns"))
+}
+
+// A content hash depends on the content alone: not on the order of members, nor on space.
+func TestContentHashProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,3}`), 1, 6, rapid.ID[string]).Draw(t, "members")
+		space := rapid.SampledFrom([]string{"", " ", "\n\t"})
+		object := func(names []string) string {
+			var b strings.Builder
+			b.WriteString(`{"workflow":"w","input":{`)
+			for i, n := range names {
+				if i > 0 {
+					b.WriteString(",")
+				}
+				fmt.Fprintf(&b, `%s"%s"%s:%d`, space.Draw(t, "s"), n, space.Draw(t, "s"), len(n)+int(n[0]))
+			}
+			b.WriteString(`}}`)
+			return b.String()
+		}
+		a, err := events.ParseSubmission([]byte(object(values)))
+		require.NoError(t, err)
+		b, err := events.ParseSubmission([]byte(object(rapid.Permutation(values).Draw(t, "order"))))
+		require.NoError(t, err)
+		x, err := a.ContentHash()
+		require.NoError(t, err)
+		y, err := b.ContentHash()
+		require.NoError(t, err)
+		require.Equal(t, x, y)
+	})
+}
+
+func TestSuggest(t *testing.T) {
+	t.Parallel()
+	known := []string{"retry", "complete_by", "undo"}
+	require.Equal(t, "retry", events.Nearest("Retyr", known))
+	require.Equal(t, "complete_by", events.Nearest("completeby", known))
+	require.Empty(t, events.Nearest("condition", known))
+	require.Equal(t, `did you mean "undo"?`, events.Suggest("undoo", known))
+	require.Equal(t, "known are retry, complete_by, undo", events.Suggest("condition", known))
+}

@@ -1,0 +1,95 @@
+package events_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// The identifier that remote services see: fixed for ever by these values, the same over attempts, another for
+// whatever else differs.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"a50a09f7-7d14-50b5-a54b-080aecd02df4": events.IdempotencyKey("delivery-42", 1, "package", events.Do),
+		"39309e14-d671-53de-82ab-f6065e0399aa": events.IdempotencyKey("delivery-42", 1, "package", events.Undo),
+		"2561dd2d-91ca-5cfc-ba2f-185aace94e8e": events.IdempotencyKey("delivery-42", 2, "package", events.Do),
+		"6be9960f-2314-5797-a369-a904152fb0d9": events.IdempotencyKey("delivery-42", 1, "package[17]", events.Do),
+		"28a79130-5f52-5f2f-9b9b-c95ad8508201": events.IdempotencyKey("Zürich/<3> \"✓\"", 1, "package", events.Do),
+	} {
+		require.Equal(t, want, got)
+	}
+	// No two of them share a text: the parts are JSON, not joined.
+	require.NotEqual(t, events.IdempotencyKey("a", 1, "b", events.Do), events.IdempotencyKey("a,1", 1, "b", events.Do))
+}
+
+func TestWorkRoundTrip(t *testing.T) {
+	t.Parallel()
+	w := events.Work{
+		Task: "t", Run: 1, Workflow: "w", Version: 2, Step: "a", Agent: "a", Operation: events.Undo, Attempt: 3, IdempotencyKey: "k",
+		CompleteBy: testStart, Input: raw(`{"x":1.0}`), Output: raw(`"<>"`), Home: 3, Ticket: "1-a/7",
+	}
+	r, err := events.EncodeWork(w, events.Subject{ID: "3/1-a/7", Source: testSource, Time: testStart})
+	require.NoError(t, err)
+	require.Equal(t, "3", r.Header(events.HeaderHome))
+	require.Equal(t, "1-a/7", r.Header(events.HeaderTicket))
+	got, e, err := events.DecodeWork(&r)
+	require.NoError(t, err)
+	require.Equal(t, w, got)
+	require.Equal(t, "3/1-a/7", e.ID)
+
+	for name, bad := range map[string]events.Work{
+		"task": {Step: "a", Attempt: 1, Operation: events.Do}, "step": {Task: "t", Attempt: 1, Operation: events.Do},
+		"attempt": {Task: "t", Step: "a", Operation: events.Do}, "operation": {Task: "t", Step: "a", Attempt: 1},
+	} {
+		r, err := events.EncodeWork(bad, events.Subject{})
+		require.NoError(t, err)
+		_, _, err = events.DecodeWork(&r)
+		require.Error(t, err, name)
+	}
+	for name, bad := range map[string]events.Record{
+		"another type": {Value: r.Value, Headers: headers("ce_type", events.TypeReport)},
+		"bad JSON":     {Value: []byte("{")},
+		"no event":     {Value: r.Value, Headers: headers("ce_specversion", "2")},
+	} {
+		_, _, err := events.DecodeWork(&bad)
+		require.Error(t, err, name)
+	}
+}
+
+func TestReportsAndRequests(t *testing.T) {
+	t.Parallel()
+	s := events.Subject{ID: "i", Source: "/s", Time: testStart}
+	r, err := events.EncodeReport(events.Report{Task: "t", Ticket: "k", RetryAfter: events.Duration(2e9)}, s)
+	require.NoError(t, err)
+	require.Equal(t, "k", r.Header(events.HeaderTicket))
+	require.Equal(t, events.TypeReport, r.Header(events.HeaderType))
+	require.Equal(t, "t", string(r.Key))
+	for kind, want := range map[string]string{events.RequestCancel: events.TypeCancel, events.RequestRetry: events.TypeRetry} {
+		r, err := events.EncodeRequest(events.Request{ID: "q", Kind: kind, Task: "t"}, s)
+		require.NoError(t, err)
+		require.Equal(t, want, r.Header(events.HeaderType))
+	}
+	_, err = events.EncodeReport(events.Report{Output: raw("{")}, s)
+	require.Error(t, err)
+}
+
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	p := events.Presence{
+		Kind: events.PresenceAgent, Instance: "a-0", Agents: []string{"a"}, Operations: map[string][]events.Operation{"a": {events.Do}},
+		Capacity: map[string]int{"a": 8}, InFlight: map[string]int{"a": 0}, Health: map[string]string{"a": events.Healthy},
+		Partitions: map[string][]int32{"a": {1, 3}}, StartedAt: testStart, SeenAt: testStart,
+	}
+	r, err := events.EncodePresence(p, events.Subject{ID: "i", Source: "/s", Time: testStart})
+	require.NoError(t, err)
+	require.Equal(t, "agent/a-0", string(r.Key))
+	got, err := events.DecodePresence(&r)
+	require.NoError(t, err)
+	require.Equal(t, p, got)
+	r.Value = nil // a tombstone
+	_, err = events.DecodePresence(&r)
+	require.Error(t, err)
+}
