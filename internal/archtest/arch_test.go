@@ -1,0 +1,39 @@
+package archtest
+
+import "testing"
+
+// rules are all rules, by the name of their test.
+var rules = map[string]rule{
+	"imports form a star around events":            theStar,
+	"the Kafka client and Pebble have one home":    theHomes,
+	"testing stays out of programs":                theTesting,
+	"pure code depends on its arguments only":      thePure,
+	"math/rand is not used":                        theDice,
+	"rules are switched off by sim and tests only": theSwitches,
+	"files and functions have a ceiling":           theSizes,
+	"every package says what it is for":            theDocs,
+	"exported constants have explicit values":      theIota,
+}
+
+func TestCode(t *testing.T) {
+	t.Parallel()
+	dir, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tree) < 100 {
+		t.Fatalf("only %d Go files found below %s: the rules would hold of nothing", len(tree), dir)
+	}
+	for name, r := range rules {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, v := range byPlace(r(tree)) {
+				t.Error(v)
+			}
+		})
+	}
+}
