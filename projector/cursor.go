@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"strings"
 )
 
 // A cursor is the suffix of a list's key at which to go on, with a version in front and a checksum behind. It holds no
@@ -24,8 +25,8 @@ func encodeCursor(suffix []byte) string {
 }
 
 func decodeCursor(s string) (suffix []byte, err error) {
-	if len(s) > cursorMax {
-		return nil, fmt.Errorf("%w: it is too long", ErrCursor)
+	if len(s) > cursorMax || strings.ContainsAny(s, "\r\n") { // base64 would skip line ends
+		return nil, fmt.Errorf("%w: it is too long or has line ends", ErrCursor)
 	}
 	b, err := cursorEncoding.DecodeString(s)
 	if err != nil {

@@ -30,9 +30,9 @@ const MaxList = 1000
 
 const defaultList = 100
 
-// maxListSteps bounds the index rows that one page looks at. Only a filter of several members that hardly ever hold
-// together comes near; such a page is shorter than its limit, or empty, and has a next.
-const maxListSteps = 100_000
+// maxListSteps bounds the index rows that one page looks at, to some 20 ms. Only a filter of several members that
+// hardly ever hold together comes near; such a page is shorter than its limit, or empty, and has a next.
+const maxListSteps = 20_000
 
 // List returns tasks of all partitions, the newest first, and the cursor of the next page, "" if there is none. All
 // of a page is as of one instant. Pages are stable under writes: a task that keeps fitting the filter is met exactly

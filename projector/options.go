@@ -49,6 +49,10 @@ func (o Options) withDefaults() Options {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 32 << 20
 	}
+	if o.FS == nil {
+		// Named, because Pebble's own default is wrapped in a watchdog whose goroutine outlives a failed Open.
+		o.FS = vfs.Default
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -62,9 +66,8 @@ func pebbleOptions(o Options, m *metrics) *pebble.Options {
 		MemTableSize: o.MemTableBytes,
 		// Two memtables may wait for their flush, so that a burst does not stop at the first.
 		MemTableStopWritesThreshold: 4,
-		// Sorted files of the top level cost each read a look; few are kept. Writes never stop for them: the owners'
-		// windows bound what comes in, and a stopped commit would stop partitions.
-		L0CompactionThreshold:      2,
+		// Files of the top level make reads slower, and stopped writes would stop partitions. The owners' windows bound
+		// what comes in, so compactions catch up after a burst.
 		L0StopWritesThreshold:      1000,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 		// Named and not FormatNewest: an upgrade of the library must not decide what is on disk.

@@ -25,9 +25,11 @@ func (t TopicID) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, t[
 
 // UnmarshalText reads 32 hexadecimal digits.
 func (t *TopicID) UnmarshalText(b []byte) error {
-	if n, err := hex.Decode(t[:], b); err != nil || n != len(t) || len(b) != 2*len(t) {
+	raw, err := hex.DecodeString(string(b))
+	if err != nil || len(raw) != len(t) {
 		return fmt.Errorf("%q is not a topic ID of 32 hexadecimal digits", b)
 	}
+	copy(t[:], raw)
 	return nil
 }
 

@@ -73,9 +73,6 @@ func Open(dir string, o Options) (*Store, error) {
 const dirMode = 0o700
 
 func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
-	if fs == nil {
-		fs = vfs.Default
-	}
 	if err := fs.MkdirAll(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("make the state store: %w", err)
 	}

@@ -1,0 +1,82 @@
+package projector
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+func TestIntegersSortAsKeys(t *testing.T) {
+	t.Parallel()
+	values := []int64{math.MinInt64, -1000, -1, 0, 1, 1000, math.MaxInt64}
+	for i, a := range values {
+		require.Equal(t, a, readInt(appendInt(nil, a)))
+		require.Equal(t, a, readInverted(appendInverted(nil, a)))
+		for _, b := range values[i+1:] {
+			require.Negative(t, bytes.Compare(appendInt(nil, a), appendInt(nil, b)))
+			require.Positive(t, bytes.Compare(appendInverted(nil, a), appendInverted(nil, b)))
+		}
+	}
+}
+
+func FuzzTextInKeys(f *testing.F) {
+	f.Add("a", "a\x00", "")
+	f.Add("", "\x00", "\xff")
+	f.Add("a\x00\x01", "a\x00\xff", "b")
+	f.Fuzz(func(t *testing.T, a, b, rest string) {
+		ka, kb := appendText(nil, a), appendText(nil, b)
+		require.Equal(t, strings.Compare(a, b), bytes.Compare(ka, kb), "the order is that of the texts")
+		if a != b {
+			require.False(t, bytes.HasPrefix(ka, kb), "none is a prefix of another")
+		}
+		text, left, ok := cutText(append(ka, rest...))
+		require.True(t, ok)
+		require.Equal(t, a, text)
+		require.Equal(t, rest, string(left))
+		cutText([]byte(rest)) // whatever it is, it does not panic
+	})
+}
+
+func TestReadyRowsSurviveTheirKeys(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		key := events.ReadyKey{
+			Agent: rapid.String().Draw(t, "agent"), Path: rapid.String().Draw(t, "path"),
+			Operation: events.Operation(rapid.String().Draw(t, "operation")),
+			Since:     events.Instant(rapid.Int64().Draw(t, "since")), Priority: rapid.Int().Draw(t, "priority"),
+		}
+		id := rapid.String().Draw(t, "id")
+		encoded := appendReady(nil, id, &key)
+		row, ok := readReady(encoded, key.Agent)
+		require.True(t, ok)
+		require.Equal(t, ReadyRow{Key: key, Task: id}, row)
+		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], key.Agent)
+		require.False(t, ok)
+	})
+}
+
+func FuzzTaskRow(f *testing.F) {
+	f.Add([]byte{1, 'a', '{', '}'})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		encoding, keys, err := splitTaskRow(value)
+		if err != nil {
+			require.ErrorIs(t, err, ErrDamaged)
+			return
+		}
+		require.Equal(t, value, append(append(appendTaskHead(nil, encoding), encoding...), keys...))
+	})
+}
+
+func TestPrefixEndCarries(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []byte{1, 3}, prefixEnd([]byte{1, 2}))
+	require.Equal(t, []byte{2}, prefixEnd([]byte{1, 0xff, 0xff}))
+	require.Nil(t, prefixEnd([]byte{0xff}))
+}

@@ -1,0 +1,424 @@
+package projector_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// model is the store as maps: what every read is compared with.
+type model struct {
+	partitions map[int32]*modelPartition
+}
+
+type modelPartition struct {
+	next    int64
+	sum     events.Hash
+	anchor  projector.Anchor
+	tasks   map[string]*modelTask
+	parts   map[string]events.PartRow
+	history map[string][]int64
+}
+
+type modelTask struct {
+	task *events.Task
+	row  events.TaskRow
+}
+
+func newModel() *model { return &model{partitions: map[int32]*modelPartition{}} }
+
+func (m *model) partition(n int32) *modelPartition {
+	p := m.partitions[n]
+	if p == nil {
+		p = &modelPartition{tasks: map[string]*modelTask{}, parts: map[string]events.PartRow{}, history: map[string][]int64{}}
+		m.partitions[n] = p
+	}
+	return p
+}
+
+var (
+	states    = []events.TaskState{events.Pending, events.Processing, events.Processed, events.Undoing, events.Undone, events.Parked}
+	workflows = []string{"ship", "ship2", "s"}
+	agents    = []string{"drone", "dron", "package"}
+	labels    = []map[string]string{nil, {"k": "v"}, {"k": "v2", "kk": "v"}, {"k": "v", "empty": ""}, {"k": "v:\x00w", "ü": "\x00"}}
+)
+
+// change draws a delta, and makes the same change to the model.
+func (m *model) change(t *rapid.T, number int32) *events.Delta {
+	p := m.partition(number)
+	d := &events.Delta{Partition: number, Next: p.next + int64(rapid.IntRange(0, 3).Draw(t, "records"))}
+	d.Sum = events.Hash{Hi: uint64(d.Next), Lo: rapid.Uint64().Draw(t, "sum")}
+	d.Runs = []events.Run{{Epoch: events.Epoch{N: 1, ID: "x"}, Offset: d.Next, Count: 1}}
+	p.sum = d.Sum
+	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(nastyIDs), 0, 4, rapid.ID).Draw(t, "ids") {
+		d.Tasks = append(d.Tasks, m.touch(t, p, id))
+	}
+	for offset := p.next; offset < d.Next; offset++ {
+		id := rapid.SampledFrom(nastyIDs).Draw(t, "of")
+		d.History = append(d.History, events.History{Task: id, Offset: offset})
+		p.history[id] = append(p.history[id], offset)
+	}
+	for _, r := range d.Tasks {
+		if r.Encoding == nil {
+			delete(p.history, r.ID)
+		}
+	}
+	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(nastyIDs), 0, 2, rapid.ID).Draw(t, "held") {
+		part := events.PartRow{Kind: events.KindHeld, ID: id + "\x00r1", Encoding: []byte(`{}`)}
+		if p.parts[part.ID].Encoding != nil {
+			part.Encoding = nil
+			delete(p.parts, part.ID)
+		} else {
+			p.parts[part.ID] = part
+		}
+		d.Parts = append(d.Parts, part)
+	}
+	p.next = d.Next
+	return d
+}
+
+func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
+	old := p.tasks[id]
+	if old != nil && rapid.IntRange(0, 3).Draw(t, "forget") == 0 {
+		delete(p.tasks, id)
+		return events.TaskRow{ID: id, Was: &old.row.Keys}
+	}
+	task := pending(id, events.Instant(rapid.IntRange(-1, 4).Draw(t, "submitted")))
+	task.Workflow, task.Labels = rapid.SampledFrom(workflows).Draw(t, "workflow"), rapid.SampledFrom(labels).Draw(t, "labels")
+	task.State = rapid.SampledFrom(states).Draw(t, "state")
+	k := events.Keys{Unplanned: rapid.Bool().Draw(t, "unplanned"), Due: events.Instant(rapid.IntRange(0, 6).Draw(t, "due"))}
+	if task.State.Ended() {
+		k = events.Keys{}
+		task.EndedAt = events.Instant(rapid.IntRange(1, 5).Draw(t, "ended"))
+	} else {
+		for _, path := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"p", "p[1]", "pack"}), 0, 3, rapid.ID).Draw(t, "ready") {
+			k.Ready = append(k.Ready, events.ReadyKey{
+				Agent: rapid.SampledFrom(agents).Draw(t, "agent"), Path: path, Operation: events.Do,
+				Since: task.SubmittedAt, Priority: rapid.SampledFrom([]int{-1000, -1, 0, 1, 1000}).Draw(t, "priority"),
+			})
+		}
+	}
+	var was *events.Keys
+	if old != nil {
+		was = &old.row.Keys
+		// An ended task never changes: this one was submitted anew.
+		if was.State.Ended() && (was.SubmittedAt != task.SubmittedAt || !task.State.Ended()) {
+			delete(p.history, id)
+		}
+	}
+	r := row(t, task, k, was)
+	p.tasks[id] = &modelTask{task: task, row: r}
+	return r
+}
+
+func TestStoreReadsLikeAModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		fs := vfs.NewMem()
+		s := open(t, fs)
+		defer func() { require.NoError(t, s.Close()) }()
+		m := newModel()
+		t.Repeat(map[string]func(*rapid.T){
+			"commit": func(t *rapid.T) { m.commit(t, s) },
+			"reset": func(t *rapid.T) {
+				n := rapid.Int32Range(0, 2).Draw(t, "partition")
+				require.NoError(t, s.Reset(n))
+				delete(m.partitions, n)
+			},
+			"reset all": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
+					require.NoError(t, s.ResetAll())
+					clear(m.partitions)
+				}
+			},
+			"reopen": func(t *rapid.T) {
+				require.NoError(t, s.Close())
+				s = open(t, fs)
+			},
+			"owner reads": func(t *rapid.T) { m.compareOwner(t, s) },
+			"lists":       func(t *rapid.T) { m.compareLists(t, s) },
+			"":            func(t *rapid.T) { m.compareRows(t, s) },
+		})
+	})
+}
+
+func (m *model) commit(t *rapid.T, s *projector.Store) {
+	b := projector.Batch{Anchors: map[int32]projector.Anchor{}}
+	for _, n := range rapid.SliceOfN(rapid.Int32Range(0, 2), 1, 3).Draw(t, "partitions") {
+		b.Deltas = append(b.Deltas, m.change(t, n))
+		if p := m.partition(n); p.next > 0 && rapid.Bool().Draw(t, "anchor") {
+			p.anchor = projector.Anchor{TopicID: topic, Offset: p.next - 1, Hash: fmt.Sprint(p.next)}
+			b.Anchors[n] = p.anchor
+		}
+	}
+	require.NoError(t, s.Commit(b))
+}
+
+// compareRows compares what has one answer.
+func (m *model) compareRows(t *rapid.T, s *projector.Store) {
+	require.NoError(t, s.CheckIndexes())
+	total := map[events.TaskState]int64{}
+	for n := range int32(3) {
+		p, known := m.partitions[n]
+		snap, anchor, exists, err := s.Partition(n).Snapshot()
+		require.NoError(t, err)
+		require.Equal(t, known, exists)
+		if !known {
+			p = newModel().partition(n)
+		}
+		require.Equal(t, p.next, snap.Next)
+		require.Equal(t, p.sum, snap.Sum)
+		require.Equal(t, p.anchor, anchor)
+		parts := map[string]events.PartRow{}
+		for _, part := range snap.Parts {
+			parts[part.ID] = part
+		}
+		require.Equal(t, p.parts, parts)
+		info, err := s.PartitionInfo(n)
+		require.NoError(t, err)
+		require.Equal(t, p.next, info.Next)
+		require.Equal(t, p.sum, info.StateHash)
+		live, due := int64(0), int64(0)
+		for _, x := range p.tasks {
+			total[x.task.State]++
+			if !x.task.State.Ended() {
+				live++
+			}
+			if x.row.Keys.Due != 0 {
+				due++
+			}
+		}
+		require.Equal(t, live, info.Live)
+		require.Equal(t, due, info.Due)
+		m.compareTasks(t, s, n, p)
+	}
+	require.Equal(t, total, s.States())
+}
+
+func (m *model) compareTasks(t *rapid.T, s *projector.Store, n int32, p *modelPartition) {
+	load := s.Partition(n).Loader()
+	for _, id := range nastyIDs {
+		x := p.tasks[id]
+		task, ok, err := s.Get(n, id)
+		require.NoError(t, err)
+		require.Equal(t, x != nil, ok)
+		encoding, keys, err := load(id)
+		require.NoError(t, err)
+		if x == nil {
+			require.Nil(t, encoding)
+		} else {
+			require.Equal(t, jsonOf(t, x.task), jsonOf(t, task))
+			require.Equal(t, x.row.Encoding, encoding)
+			require.JSONEq(t, jsonOf(t, x.row.Keys), string(keys))
+		}
+		var offsets []int64
+		after := int64(-1)
+		for {
+			page, err := s.HistoryOffsets(n, id, after, 2)
+			require.NoError(t, err)
+			offsets = append(offsets, page...)
+			if len(page) < 2 {
+				break
+			}
+			after = page[1]
+		}
+		require.Equal(t, p.history[id], offsets)
+	}
+}
+
+// compareOwner compares the queues, page by page.
+func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
+	n := rapid.Int32Range(0, 2).Draw(t, "partition")
+	p, v := m.partitions[n], s.Partition(n)
+	if p == nil {
+		p = newModel().partition(n)
+	}
+	limit := rapid.IntRange(1, 4).Draw(t, "limit")
+	waiting := map[string]int64{}
+	for _, agent := range agents {
+		want := p.ready(agent)
+		if len(want) > 0 {
+			waiting[agent] = int64(len(want))
+		}
+		q := projector.ReadyQuery{Agent: agent, Limit: limit}
+		got := []projector.ReadyRow{}
+		for {
+			page, err := v.Ready(q)
+			require.NoError(t, err)
+			got = append(got, page...)
+			if len(page) < limit {
+				break
+			}
+			q.After = &page[limit-1]
+		}
+		require.Equal(t, want, got)
+		even := func(r projector.ReadyRow) bool { return len(r.Task)%2 == 0 }
+		got, err := v.Ready(projector.ReadyQuery{Agent: agent, Skip: even, Limit: limit})
+		require.NoError(t, err)
+		want = slices.DeleteFunc(want, even)
+		require.Equal(t, want[:min(limit, len(want))], append([]projector.ReadyRow{}, got...))
+	}
+	require.Equal(t, waiting, mapOf(v.Agents()))
+	m.compareDue(t, p, v, limit)
+	var unplanned []string
+	for after := ""; ; {
+		page, err := v.Unplanned(after, limit)
+		require.NoError(t, err)
+		unplanned = append(unplanned, page...)
+		if len(page) < limit {
+			break
+		}
+		after = page[limit-1]
+	}
+	require.Equal(t, p.sorted(func(x *modelTask) bool { return x.row.Keys.Unplanned }), append([]string{}, unplanned...))
+}
+
+func (m *model) compareDue(t *rapid.T, p *modelPartition, v *projector.Partition, limit int) {
+	by := events.Instant(rapid.IntRange(0, 7).Draw(t, "by"))
+	all := p.due(math.MaxInt64)
+	due := p.due(by)
+	got, err := v.Due(by, limit)
+	require.NoError(t, err)
+	require.Equal(t, due[:min(limit, len(due))], append([]projector.DueRow{}, got...))
+	next, ok, err := v.NextDue()
+	require.NoError(t, err)
+	require.Equal(t, len(all) > 0, ok)
+	if ok {
+		require.Equal(t, all[0].Due, next)
+	}
+	walked := []projector.DueRow{}
+	for after := (projector.DueRow{}); ; {
+		page, err := v.Running(after, limit)
+		require.NoError(t, err)
+		walked = append(walked, page...)
+		if len(page) < limit {
+			break
+		}
+		after = page[limit-1]
+	}
+	require.Equal(t, all, walked)
+	ended, err := v.EndedBefore(by, projector.MaxRows)
+	require.NoError(t, err)
+	want := p.sorted(func(x *modelTask) bool { return x.task.EndedAt != 0 && x.task.EndedAt < by })
+	slices.SortStableFunc(want, func(a, b string) int { return cmp.Compare(p.tasks[a].task.EndedAt, p.tasks[b].task.EndedAt) })
+	require.Equal(t, want, ended)
+}
+
+func mapOf(m map[string]int64) map[string]int64 {
+	if m == nil {
+		return map[string]int64{}
+	}
+	return m
+}
+
+func (p *modelPartition) sorted(which func(*modelTask) bool) []string {
+	list := []string{}
+	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
+		if which(p.tasks[id]) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+func (p *modelPartition) ready(agent string) []projector.ReadyRow {
+	list := []projector.ReadyRow{}
+	for id, x := range p.tasks {
+		for _, k := range x.row.Keys.Ready {
+			if k.Agent == agent {
+				list = append(list, projector.ReadyRow{Key: k, Task: id})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b projector.ReadyRow) int {
+		return cmp.Or(cmp.Compare(b.Key.Priority, a.Key.Priority), cmp.Compare(a.Key.Since, b.Key.Since),
+			strings.Compare(a.Task, b.Task), strings.Compare(a.Key.Path, b.Key.Path))
+	})
+	return list
+}
+
+func (p *modelPartition) due(by events.Instant) []projector.DueRow {
+	list := []projector.DueRow{}
+	for id, x := range p.tasks {
+		if d := x.row.Keys.Due; d != 0 && d <= by {
+			list = append(list, projector.DueRow{Due: d, Task: id})
+		}
+	}
+	slices.SortFunc(list, func(a, b projector.DueRow) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), strings.Compare(a.Task, b.Task))
+	})
+	return list
+}
+
+// compareLists draws a filter and walks its pages.
+func (m *model) compareLists(t *rapid.T, s *projector.Store) {
+	f := projector.Filter{
+		Limit: rapid.IntRange(1, 4).Draw(t, "limit"),
+		Since: events.Instant(rapid.IntRange(-1, 4).Draw(t, "since")),
+		Until: events.Instant(rapid.IntRange(-1, 5).Draw(t, "until")),
+	}
+	if rapid.Bool().Draw(t, "by state") {
+		f.State = rapid.SampledFrom(states).Draw(t, "state")
+	}
+	if rapid.Bool().Draw(t, "by workflow") {
+		f.Workflow = rapid.SampledFrom(workflows).Draw(t, "workflow")
+	}
+	f.Labels = rapid.SampledFrom(labels).Draw(t, "labels")
+	var got []string
+	for {
+		page, next, err := s.List(f)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page), f.Limit)
+		for _, task := range page {
+			got = append(got, jsonOf(t, task))
+		}
+		if next == "" {
+			break
+		}
+		require.Len(t, page, f.Limit, "a page with a next is full")
+		f.Cursor = next
+	}
+	require.Equal(t, m.list(t, f), got)
+}
+
+func (m *model) list(t *rapid.T, f projector.Filter) []string {
+	type item struct {
+		task      *events.Task
+		partition int32
+	}
+	var all []item
+	for n, p := range m.partitions {
+		for _, x := range p.tasks {
+			k := x.task
+			fits := (f.State == "" || k.State == f.State) && (f.Workflow == "" || k.Workflow == f.Workflow) &&
+				(f.Since == 0 || k.SubmittedAt >= f.Since) && (f.Until == 0 || k.SubmittedAt < f.Until)
+			for key, value := range f.Labels {
+				v, ok := k.Labels[key]
+				fits = fits && ok && v == value
+			}
+			if fits {
+				all = append(all, item{k, n})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b item) int {
+		return cmp.Or(cmp.Compare(b.task.SubmittedAt, a.task.SubmittedAt), strings.Compare(a.task.ID, b.task.ID),
+			cmp.Compare(a.partition, b.partition))
+	})
+	var list []string
+	for _, x := range all {
+		list = append(list, jsonOf(t, x.task))
+	}
+	return list
+}

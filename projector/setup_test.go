@@ -1,0 +1,93 @@
+package projector_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	namespace = "018f-namespace"
+	directory = "state"
+)
+
+var topic = projector.TopicID{1, 2, 3}
+
+// tb is what testing and rapid have in common.
+type tb interface {
+	require.TestingT
+	Helper()
+}
+
+func open(t tb, fs vfs.FS) *projector.Store {
+	t.Helper()
+	s, err := projector.Open(directory, projector.Options{Namespace: namespace, FS: fs})
+	require.NoError(t, err)
+	return s
+}
+
+// setup returns a store in memory that is closed with the test.
+func setup(t *testing.T) *projector.Store {
+	t.Helper()
+	s := open(t, vfs.NewMem())
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// nastyIDs are allowed task IDs that begin each other, hold what keys use, or are long.
+var nastyIDs = []string{
+	"a", "a\u00a0", "aa", "a/b", "a b", "a\uffff", "b", "...", "日本語/配達", "\U0010ffff",
+	strings.Repeat("x", 255), strings.Repeat("x", 254), strings.Repeat("é", 127),
+}
+
+// row returns a task's row as Flush would make it.
+func row(t tb, task *events.Task, k events.Keys, was *events.Keys) events.TaskRow {
+	t.Helper()
+	b, err := events.Marshal(task)
+	require.NoError(t, err)
+	k.State, k.Workflow, k.SubmittedAt, k.EndedAt, k.Labels = task.State, task.Workflow, task.SubmittedAt, task.EndedAt, task.Labels
+	return events.TaskRow{ID: task.ID, Encoding: b, Keys: k, Was: was}
+}
+
+// pending returns a fresh task.
+func pending(id string, at events.Instant) *events.Task {
+	return &events.Task{ID: id, Run: 1, Workflow: "ship", State: events.Pending, SubmittedAt: at, UpdatedAt: at}
+}
+
+func partitionRow(t tb, p events.PartitionState) events.PartRow {
+	t.Helper()
+	b, err := events.Marshal(p)
+	require.NoError(t, err)
+	return events.PartRow{Kind: events.KindPartition, Encoding: b}
+}
+
+func commit(t tb, s *projector.Store, d *events.Delta) {
+	t.Helper()
+	anchor := projector.Anchor{TopicID: topic, Offset: d.Next - 1, Hash: fmt.Sprint(d.Next - 1)}
+	require.NoError(t, s.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{d.Partition: anchor}}))
+}
+
+func ids(tasks []*events.Task) []string {
+	list := []string{}
+	for _, t := range tasks {
+		list = append(list, t.ID)
+	}
+	return list
+}
+
+func jsonOf(t tb, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
+}
