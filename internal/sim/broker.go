@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// topic is one partition of a topic that somebody reads.
+type topic struct {
+	records  []events.Record
+	landedAt []events.Instant
+	readers  []*reading
+}
+
+func (t *topic) end() int64 { return int64(len(t.records)) }
+
+// reading follows a topic for one generation of a slot, one delivery at a time.
+type reading struct {
+	slot  *slot
+	topic *topic
+	gen   uint64
+	next  int64
+	// busy is set while a delivery is on its way; over, when nobody reads any more.
+	busy, over bool
+	give       func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64)
+}
+
+// follow starts a reading.
+func (w *World) follow(r *reading) *reading {
+	r.topic.readers = append(r.topic.readers, r)
+	w.pump(r)
+	return r
+}
+
+// pump fetches what there is, if the reading is idle and there is something.
+func (w *World) pump(r *reading) {
+	if r.busy || r.over || r.next >= r.topic.end() {
+		return
+	}
+	r.busy = true
+	w.after(w.lag(), func() {
+		if r.over {
+			return
+		}
+		to := r.topic.end()
+		if n := int64(1 + w.rng.IntN(12)); w.rng.IntN(3) == 0 && to-r.next > n {
+			to = r.next + n
+		}
+		records := append([]events.Record(nil), r.topic.records[r.next:to]...)
+		r.slot.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) {
+			if r.over {
+				return
+			}
+			r.next, r.busy = to, false
+			r.give(o, now, records, to)
+			w.pump(r)
+		})
+	})
+}
+
+// land appends records to a topic, where all of them stay.
+func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
+	for i := range records {
+		r := records[i]
+		r.Offset = t.end()
+		t.records = append(t.records, r)
+		t.landedAt = append(t.landedAt, w.now)
+		offsets = append(offsets, r.Offset)
+	}
+	keep := t.readers[:0]
+	for _, r := range t.readers {
+		if !r.over {
+			keep = append(keep, r)
+			w.pump(r)
+		}
+	}
+	t.readers = keep
+	return offsets
+}
+
+// producer is the client that appends to events for one claim and what follows it.
+type producer struct {
+	slot *slot
+	gen  uint64
+	// claim is the identifier of its claim: who wrote a record is known by it.
+	claim string
+	// clear is when its latest append lands: later ones do not overtake, unless the run reorders.
+	clear events.Instant
+	// closed is set when the client is gone; what is on its way may land all the same.
+	closed bool
+}
+
+// fate is what happens to one append.
+type fate struct {
+	// landings say after how many milliseconds which records land.
+	landings []landing
+	// answer says what is answered: after the landing with that index, or an error, or nothing.
+	answer  int
+	refused bool
+	silent  bool
+}
+
+type landing struct {
+	after    int
+	from, to int
+}
+
+func (w *World) drawFate(p *producer, n int) fate {
+	d := w.lag()
+	f := fate{landings: []landing{{d, 0, n}}}
+	cut := n
+	if n > 1 {
+		cut = 1 + w.rng.IntN(n-1)
+	}
+	switch x := w.faults; {
+	case w.chance(x.Lost):
+		f.landings = nil
+		f.refused, f.silent = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+		f.refused = f.refused || !f.silent
+	case w.chance(x.Silent):
+		f.silent = true
+	case w.chance(x.Error):
+		f.refused = true
+	case n > 1 && w.chance(x.Split):
+		f.landings[0].to = cut
+		f.refused = true
+	case n > 1 && w.chance(x.Apart):
+		f.landings = []landing{{d, 0, cut}, {d + w.lag(), cut, n}}
+		f.answer = 1
+	case w.chance(x.Double):
+		f.landings = append(f.landings, landing{d + w.lag(), 0, n})
+		f.answer = w.rng.IntN(2)
+	}
+	at := w.now + events.Instant(d)
+	if !w.chance(w.faults.Reorder) && at < p.clear {
+		for i := range f.landings {
+			f.landings[i].after += int(p.clear - at)
+		}
+	}
+	for _, l := range f.landings {
+		p.clear = max(p.clear, w.now+events.Instant(l.after))
+	}
+	return f
+}
+
+// produce appends records to the partition's events; answer is called at the broker, once or twice.
+func (w *World) produce(p *producer, records []events.Record, answer func(offsets []int64, err error)) {
+	f := w.drawFate(p, len(records))
+	offsets := make([]int64, len(records))
+	answered := func(err error) {
+		list := append([]int64(nil), offsets...)
+		if err != nil {
+			list = nil
+		}
+		for range 1 + w.bit(w.faults.AnswerTwice) {
+			w.after(w.lag(), func() { answer(list, err) })
+		}
+	}
+	for i, l := range f.landings {
+		w.after(l.after, func() {
+			if p.closed && w.rng.IntN(2) == 0 {
+				return // the client is gone, and this never left it
+			}
+			for j, at := range w.append(p, records[l.from:l.to]) {
+				offsets[l.from+j] = at
+			}
+			if !f.silent && !f.refused && i == f.answer {
+				answered(nil)
+			}
+		})
+	}
+	if f.refused {
+		w.after(w.lag(), func() { answered(errBroker) })
+	}
+}
+
+func (w *World) bit(p float64) int {
+	if w.chance(p) {
+		return 1
+	}
+	return 0
+}
+
+// append lands facts, which the partition's reader judges one by one.
+func (w *World) append(p *producer, records []events.Record) (offsets []int64) {
+	part := p.slot.part
+	for i := range records {
+		if w.violation != "" {
+			return make([]int64, len(records))
+		}
+		at := w.land(&part.log, records[i:i+1])[0]
+		offsets = append(offsets, at)
+		part.judge(&part.log.records[at], p)
+	}
+	return offsets
+}

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// node is one process, with a slot for each partition.
+type node struct {
+	w     *World
+	index int
+	name  string
+	// skew is how far its clock is ahead.
+	skew time.Duration
+	up   bool
+	// life counts its incarnations: what was meant for an earlier one is lost.
+	life   int
+	paused bool
+	// inbox is what came while the node was paused.
+	inbox []func()
+	sched *processScheduler
+	slots []*slot
+}
+
+// slot is a node's share of one partition: an owner and a store, and what the shell would hold.
+type slot struct {
+	node  *node
+	part  *partition
+	owner *supervisor.Owner
+	store *Store
+	// older is a checkpoint of the store.
+	older *Store
+	// stopped is set when the owner gave up for good.
+	stopped bool
+
+	producer *producer
+	tail     *reading
+	inputs   map[events.Input]*reading
+	// assigned is what the group told last.
+	assigned bool
+}
+
+func newNode(w *World, i int) *node {
+	n := &node{w: w, index: i, name: string(rune('A' + i))}
+	n.skew = []time.Duration{0, 0, 2500, -1500, 300}[w.rng.IntN(5)] * time.Millisecond
+	for _, p := range w.parts {
+		n.slots = append(n.slots, &slot{node: n, part: p, store: NewStore()})
+	}
+	return n
+}
+
+func (n *node) clock() events.Instant { return n.w.now.Add(n.skew) }
+
+// boot starts the process with the stores that it has.
+func (n *node) boot(fresh func() *Store) {
+	n.up, n.paused, n.inbox = true, false, nil
+	n.life++
+	n.sched = newProcessScheduler()
+	for _, s := range n.slots {
+		s.boot()
+	}
+	n.ticks(n.life)
+}
+
+func (s *slot) boot() {
+	w := s.node.w
+	cfg := w.cfg
+	cfg.Partition, cfg.Node = s.part.id, s.node.name
+	cfg.Entropy = func() (b [16]byte) {
+		for i := range b {
+			b[i] = byte(w.rng.IntN(256))
+		}
+		return b
+	}
+	o, err := supervisor.NewOwner(cfg, s.node.sched, s.store)
+	if err != nil {
+		w.fail("an owner cannot be made: %v", err)
+		return
+	}
+	s.owner, s.producer, s.tail, s.inputs, s.assigned = o, nil, nil, nil, false
+}
+
+// tick is how often an owner looks at its timers.
+const tick = 200
+
+func (n *node) ticks(life int) {
+	n.w.after(1+n.w.rng.IntN(tick), func() {
+		if n.life != life || !n.up {
+			return
+		}
+		if !n.paused {
+			for _, s := range n.slots {
+				s.owner.Tick(n.clock())
+				n.w.carry(s)
+				if !n.w.healed && n.w.rng.IntN(40) == 0 {
+					s.older = s.store.Clone()
+				}
+			}
+		}
+		n.ticks(life)
+	})
+}
+
+// receive has the process handle a message, now or when it wakes up.
+func (n *node) receive(life int, handle func()) {
+	switch {
+	case n.life != life || !n.up:
+	case n.paused:
+		n.inbox = append(n.inbox, handle)
+	default:
+		handle()
+	}
+}
+
+// tell brings a message to the slot's owner, d milliseconds from now.
+func (s *slot) tell(d int, message func(o *supervisor.Owner, now events.Instant)) {
+	n, life := s.node, s.node.life
+	n.w.after(d, func() {
+		n.receive(life, func() {
+			message(s.owner, n.clock())
+			n.w.carry(s)
+		})
+	})
+}
+
+func (n *node) wake() {
+	n.w.note("%s wakes up", n.name)
+	n.paused = false
+	waiting := n.inbox
+	n.inbox = nil
+	for _, m := range waiting {
+		if n.w.violation == "" {
+			m()
+		}
+	}
+}
+
+func (n *node) crash(fate int) {
+	n.up = false
+	n.life++
+	for _, s := range n.slots {
+		s.release()
+		switch {
+		case fate < 2:
+			s.store, s.older = NewStore(), nil
+		case fate < 4 && s.older != nil:
+			s.store, s.older = s.older, nil
+		}
+	}
+	n.w.note("%s crashes (its store: %s)", n.name, []string{"lost", "lost", "an older one", "an older one", "kept", "kept", "kept", "kept", "kept", "kept"}[fate])
+}
+
+func (n *node) restart() {
+	n.w.note("%s starts", n.name)
+	n.boot(nil)
+	for p := range n.slots {
+		if n.w.group[p] == n.index {
+			n.assign(p, true)
+		}
+	}
+}
+
+// revive brings the node up whatever happened to it.
+func (n *node) revive() {
+	if !n.up {
+		n.restart()
+	}
+	if n.paused {
+		n.wake()
+	}
+}
+
+// assign tells the node whether it should own the partition.
+func (n *node) assign(p int, yes bool) {
+	n.slots[p].tell(0, func(o *supervisor.Owner, now events.Instant) {
+		n.slots[p].assigned = yes
+		if yes {
+			o.Assign(now)
+		} else {
+			o.Revoke(now)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// begin is the time at which every world starts.
+const begin events.Instant = 1_800_000_000_000
+
+// World is one simulated run. One goroutine owns it.
+type World struct {
+	opt    Options
+	faults Faults
+	cfg    supervisor.Config
+	rng    *rand.Rand
+	now    events.Instant
+	agenda agenda
+	order  uint64
+
+	parts []*partition
+	nodes []*node
+	// group holds, for each partition, the node that should own it.
+	group   []int
+	agents  *agents
+	clients *clients
+	// catalogEnd is how many of the workflows are applied.
+	catalogEnd int
+	healed     bool
+
+	violation string
+	trace     []string
+	report    Report
+}
+
+// event is something that happens at a virtual time.
+type event struct {
+	at    events.Instant
+	order uint64
+	run   func()
+}
+
+type agenda []*event
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return a[i].at < a[j].at || (a[i].at == a[j].at && a[i].order < a[j].order)
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *agenda) Push(x any)   { *a = append(*a, x.(*event)) }
+func (a *agenda) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*a = old[:len(old)-1]
+	return last
+}
+
+// Run runs one seed until an invariant breaks or the world is at rest. A run that failed is run again with a trace.
+func Run(seed uint64, opt Options) *Report {
+	r := run(seed, opt)
+	if r.Failed() && !opt.Trace {
+		opt.Trace = true
+		return run(seed, opt)
+	}
+	return r
+}
+
+func run(seed uint64, opt Options) *Report {
+	w := newWorld(seed, opt)
+	w.start()
+	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
+	w.heal()
+	w.loop(w.now.Add(healing), w.atRest)
+	if w.violation == "" && !w.atRest() {
+		w.fail("the world does not come to rest: %s", w.unrest())
+	}
+	w.finish()
+	w.report.Seed, w.report.Violation, w.report.Trace = seed, w.violation, w.trace
+	w.report.Virtual = w.now.Sub(begin)
+	return &w.report
+}
+
+// healing bounds the time that a world without faults may take to come to rest: retries, cool-downs, held requests
+// and deadlines take up to a minute and a half.
+const healing = 5 * time.Minute
+
+func newWorld(seed uint64, opt Options) *World {
+	w := &World{opt: opt, rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), now: begin, catalogEnd: appliedAtStart}
+	w.report.Kinds = map[events.Name]int{}
+	draw := func(v *int, least, n int) {
+		if *v == 0 {
+			*v = least + w.rng.IntN(n)
+		}
+	}
+	partitions := int(opt.Partitions)
+	draw(&partitions, 1, 2)
+	w.opt.Partitions = int32(partitions)
+	draw(&w.opt.Nodes, 2, 2)
+	draw(&w.opt.Tasks, 3, 14)
+	if w.opt.Chaos == 0 {
+		w.opt.Chaos = time.Duration(5+w.rng.IntN(30)) * time.Second
+	}
+	if w.opt.Remember == 0 {
+		w.opt.Remember = 24 * time.Hour
+		if w.rng.IntN(3) == 0 {
+			w.opt.Remember = time.Duration(1+w.rng.IntN(8)) * time.Second
+		}
+	}
+	w.faults = *drawFaults(w.rng)
+	if opt.Faults != nil {
+		w.faults = *opt.Faults
+	}
+	w.cfg = drawConfig(w.rng, w.opt.Remember)
+	if opt.Config != nil {
+		w.cfg = *opt.Config
+	}
+	w.cfg.Partitions, w.cfg.Off = w.opt.Partitions, opt.Off
+	for p := range w.opt.Partitions {
+		w.parts = append(w.parts, newPartition(w, p))
+	}
+	w.agents, w.clients = newAgents(w), newClients(w)
+	for i := range w.opt.Nodes {
+		w.nodes = append(w.nodes, newNode(w, i))
+	}
+	return w
+}
+
+// loop runs events until the time, until done, or until an invariant breaks.
+func (w *World) loop(until events.Instant, done func() bool) {
+	for w.violation == "" && len(w.agenda) > 0 && w.agenda[0].at <= until {
+		e := heap.Pop(&w.agenda).(*event)
+		w.now = max(w.now, e.at)
+		w.report.Steps++
+		e.run()
+		if w.report.Steps%64 == 0 && done() {
+			return
+		}
+		if w.report.Steps > maxSteps {
+			w.fail("the world does not come to rest within %d steps: %s", maxSteps, w.unrest())
+		}
+	}
+	w.now = max(w.now, min(until, w.now.Add(time.Millisecond)))
+}
+
+// maxSteps is far above what a run takes: more is a livelock.
+const maxSteps = 400_000
+
+// after has run called d milliseconds from now.
+func (w *World) after(d int, run func()) {
+	w.order++
+	heap.Push(&w.agenda, &event{at: w.now + events.Instant(d), order: w.order, run: run})
+}
+
+// chance draws a fault.
+func (w *World) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+
+// lag draws how long something takes on its way, in milliseconds: mostly a moment, sometimes long.
+func (w *World) lag() int {
+	if !w.healed && w.chance(w.faults.Slow) {
+		if w.rng.IntN(8) == 0 {
+			return w.rng.IntN(4500)
+		}
+		return w.rng.IntN(300)
+	}
+	return w.rng.IntN(4)
+}
+
+// fail notes the first violation.
+func (w *World) fail(format string, args ...any) {
+	if w.violation == "" {
+		w.violation = fmt.Sprintf(format, args...)
+		w.note("VIOLATION: %s", w.violation)
+	}
+}
+
+// note adds a line to the trace.
+func (w *World) note(format string, args ...any) {
+	if w.opt.Trace {
+		w.trace = append(w.trace, fmt.Sprintf("%8.3f ", w.now.Sub(begin).Seconds())+fmt.Sprintf(format, args...))
+	}
+}
+
+// start brings up the nodes, and plans what clients and chaos do.
+func (w *World) start() {
+	w.group = make([]int, len(w.parts))
+	for _, n := range w.nodes {
+		n.boot(NewStore)
+	}
+	for p := range w.parts {
+		w.group[p] = w.rng.IntN(len(w.nodes))
+		w.nodes[w.group[p]].assign(p, true)
+	}
+	w.clients.plan()
+	for i, n := range []float64{w.faults.Crash, w.faults.Pause, w.faults.Reassign} {
+		for range w.count(n) {
+			w.after(w.rng.IntN(int(w.opt.Chaos.Milliseconds())), []func(){w.crash, w.pause, w.reassign}[i])
+		}
+	}
+	for range len(sources) - appliedAtStart {
+		w.after(w.rng.IntN(int(w.opt.Chaos.Milliseconds())), func() {
+			if !w.healed {
+				w.catalogEnd++
+				w.note("workflow %s is applied", compiled()[w.catalogEnd-1].version.Workflow)
+			}
+		})
+	}
+}
+
+// count draws a whole number with that mean, roughly.
+func (w *World) count(mean float64) int {
+	if mean <= 0 {
+		return 0
+	}
+	return int(mean/2 + w.rng.Float64()*mean + 0.5)
+}
+
+// heal ends the faults: every node is up, each partition is assigned to one of them, agents answer.
+func (w *World) heal() {
+	if w.violation != "" {
+		return
+	}
+	w.note("the world heals")
+	w.healed = true
+	w.faults = Faults{}
+	for _, n := range w.nodes {
+		n.revive()
+	}
+	for p := range w.parts {
+		for i, n := range w.nodes {
+			n.assign(p, i == w.group[p])
+		}
+	}
+	w.agents.heal()
+}
