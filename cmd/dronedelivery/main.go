@@ -84,7 +84,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%s: %w", cmd.Name(), err)}
 	})
-	root.AddCommand(newServe(), newLoad(), newFiles())
+	root.AddCommand(newServe(), newLoad(), newFiles(), newAudit())
 	return root
 }
 

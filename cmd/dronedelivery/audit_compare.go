@@ -1,0 +1,299 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+)
+
+// disagreement is one thing that does not fit, with its place.
+type disagreement struct {
+	Task    string `json:"task,omitempty"`
+	Service string `json:"service,omitempty"`
+	// Line is that of the service's ledger, from 1.
+	Line int    `json:"line,omitzero"`
+	Step string `json:"step,omitempty"`
+	What string `json:"what"`
+}
+
+// String returns it in one line.
+func (d disagreement) String() string {
+	var parts []string
+	if d.Task != "" {
+		parts = append(parts, fmt.Sprintf("task %q", d.Task))
+	}
+	if d.Service != "" {
+		parts = append(parts, "ledger of "+d.Service)
+	}
+	if d.Line > 0 {
+		parts = append(parts, fmt.Sprintf("line %d", d.Line))
+	}
+	if d.Step != "" {
+		parts = append(parts, "step "+d.Step)
+	}
+	return strings.Join(append(parts, d.What), ": ")
+}
+
+// known is the operation of a task that an identifier stands for.
+type known struct {
+	story *story
+	doing *doing
+}
+
+// comparison holds both sides.
+type comparison struct {
+	book    *logBook
+	entries []*entry
+	// byKey are the operations that the log holds, calls the ledger lines of each identifier.
+	byKey map[string]known
+	calls map[string][]*entry
+	world world
+	found []disagreement
+	// ends counts the deliveries by how they ended, ledgers the lines by service.
+	ends    map[string]int
+	ledgers map[string]*ledgerCounts
+	// submitted is how many deliveries had to be accounted for.
+	submitted int
+}
+
+// ledgerCounts are the figures of one ledger in the summary.
+type ledgerCounts struct {
+	Lines   int `json:"lines"`
+	Applied int `json:"applied"`
+	Undone  int `json:"undone"`
+	Refused int `json:"refused"`
+	Failed  int `json:"failed"`
+	Hung    int `json:"hung"`
+	// Repeats are calls of an attempt that was called before.
+	Repeats int `json:"repeats"`
+}
+
+func newComparison(book *logBook, entries []*entry) *comparison {
+	c := &comparison{
+		book: book, entries: entries, byKey: map[string]known{}, calls: map[string][]*entry{}, world: world{},
+		ends: map[string]int{}, ledgers: map[string]*ledgerCounts{},
+	}
+	for _, s := range dronedelivery.Services() {
+		c.ledgers[s] = &ledgerCounts{}
+	}
+	for _, s := range book.stories {
+		for _, d := range s.doings {
+			c.byKey[events.IdempotencyKey(s.id, 1, d.step, d.op)] = known{s, d}
+		}
+	}
+	return c
+}
+
+func (c *comparison) add(d disagreement) { c.found = append(c.found, d) }
+
+// run compares everything. ids are the submitted ones, nil for those in the log.
+func (c *comparison) run(ids []string, allowParked bool) {
+	c.found = append(c.found, c.book.faults...)
+	for _, e := range c.entries {
+		c.calls[e.IdempotencyKey] = append(c.calls[e.IdempotencyKey], e)
+	}
+	seen := map[string]bool{}
+	for _, e := range c.entries {
+		c.line(e, seen)
+	}
+	if ids == nil {
+		ids = slices.Sorted(maps.Keys(c.book.stories))
+	}
+	c.submitted = len(ids)
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+		s := c.book.stories[id]
+		if s == nil || s.submitted == 0 {
+			c.ends["lost"]++
+			c.add(disagreement{Task: id, What: "was submitted, and the log never accepted it"})
+			continue
+		}
+		c.ending(s, allowParked)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.book.stories)) {
+		if !wanted[id] {
+			c.add(disagreement{Task: id, What: "stands in the log, and was never submitted"})
+		}
+		c.story(c.book.stories[id])
+	}
+}
+
+// ending counts how a delivery ended.
+func (c *comparison) ending(s *story, allowParked bool) {
+	switch s.end {
+	case events.NameTaskProcessed:
+		c.ends["processed"]++
+	case events.NameTaskUndone:
+		c.ends["undone"]++
+	case events.NameTaskParked:
+		c.ends["parked"]++
+		if !allowParked {
+			c.add(disagreement{Task: s.id, What: "is parked"})
+		}
+	default:
+		c.ends["open"]++
+		c.add(disagreement{Task: s.id, What: "has not ended"})
+	}
+}
+
+// line compares one call with the log, and with the lines before it.
+func (c *comparison) line(e *entry, seen map[string]bool) {
+	n := c.ledgers[e.service]
+	n.Lines++
+	switch {
+	case e.Fault == dronedelivery.Hang:
+		n.Hung++
+	case e.Fault == dronedelivery.Fail:
+		n.Failed++
+	case e.Status >= 400:
+		n.Refused++
+	}
+	if e.Applied && e.operation() == events.Undo {
+		n.Undone++
+	} else if e.Applied {
+		n.Applied++
+	}
+	at := fmt.Sprintf("%s/%d", e.IdempotencyKey, e.Attempt)
+	if seen[at] {
+		n.Repeats++
+	}
+	seen[at] = true
+	wrong := func(format string, args ...any) {
+		c.add(disagreement{Task: e.task, Service: e.service, Line: e.number, What: fmt.Sprintf(format, args...)})
+	}
+	if what := c.world.fold(e); what != "" {
+		wrong("%s", what)
+	}
+	k, ok := c.byKey[e.IdempotencyKey]
+	if !ok {
+		wrong("the identifier %q stands for nothing in the log", e.IdempotencyKey)
+		return
+	}
+	if k.story.id != e.task {
+		wrong("the identifier is that of step %s of task %q", k.doing.step, k.story.id)
+		return
+	}
+	if k.doing.agent != e.service || k.doing.op != e.operation() || e.Run != 1 {
+		wrong("%s in run %d with the identifier of the %s of step %s (agent %s)", e.Method, e.Run, k.doing.op, k.doing.step, k.doing.agent)
+	}
+	if e.Attempt < 1 || e.Attempt > len(k.doing.attempts) {
+		wrong("attempt %d of the %s of step %s is not in the log, which holds %d", e.Attempt, k.doing.op, k.doing.step, len(k.doing.attempts))
+	}
+	if id, err := url.PathUnescape(e.Path[strings.LastIndexByte(e.Path, '/')+1:]); err != nil || id != e.task {
+		wrong("the path %s is not that of the task", e.Path)
+	}
+}
+
+// story compares a delivery with the calls that were made for it.
+func (c *comparison) story(s *story) {
+	for _, what := range s.faults {
+		c.add(disagreement{Task: s.id, What: what})
+	}
+	for _, d := range sorted(s.doings) {
+		for _, a := range d.attempts {
+			c.attempt(s, d, a)
+		}
+		if d.op == events.Do {
+			c.effect(s, d)
+		}
+	}
+}
+
+// sorted makes the order of disagreements the same each time.
+func sorted(doings map[operation]*doing) []*doing {
+	return slices.SortedFunc(maps.Values(doings), func(a, b *doing) int {
+		return strings.Compare(a.step+string(a.op), b.step+string(b.op))
+	})
+}
+
+// attempt compares one attempt's outcome with the answers of its service.
+func (c *comparison) attempt(s *story, d *doing, a *attempt) {
+	wrong := func(line int, format string, args ...any) {
+		c.add(disagreement{Task: s.id, Service: d.agent, Line: line, Step: d.step,
+			What: fmt.Sprintf("%s, attempt %d: ", d.op, a.number) + fmt.Sprintf(format, args...)})
+	}
+	var calls []*entry
+	for _, e := range c.calls[events.IdempotencyKey(s.id, 1, d.step, d.op)] {
+		if e.Attempt == a.number && e.task == s.id {
+			calls = append(calls, e)
+		}
+	}
+	status := func(want int) bool {
+		return slices.ContainsFunc(calls, func(e *entry) bool { return e.Status == want || want == 0 && e.ok() })
+	}
+	switch a.outcome {
+	case events.NameStepCompleted:
+		if !status(0) {
+			wrong(0, "the log says completed, and no call was answered with 2xx")
+		}
+	case events.NameCompensated:
+		if !status(0) {
+			wrong(0, "the log says undone, and no call was answered with 2xx")
+		}
+		c.undoneAfter(s, d, calls, wrong)
+	case events.NameStepFailed, events.NameUndoFailed:
+		var code int
+		if _, err := fmt.Sscanf(a.code, "http_%d", &code); err == nil && !status(code) {
+			wrong(0, "the log says %s, and no call was answered so", a.code)
+		}
+	}
+	for _, e := range calls {
+		if a.none && e.Applied {
+			wrong(e.number, "the agent reported that it changed nothing, and it took effect")
+		}
+	}
+}
+
+// undoneAfter checks that nothing of the do took effect behind the undo that succeeded.
+func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(int, string, ...any)) {
+	undo := 0
+	for _, e := range calls {
+		if e.ok() {
+			undo = max(undo, e.number)
+		}
+	}
+	for _, e := range c.calls[events.IdempotencyKey(s.id, 1, d.step, events.Do)] {
+		if e.service == d.agent && e.Applied && undo > 0 && e.number > undo {
+			wrong(e.number, "the do took effect behind its undo in line %d", undo)
+		}
+	}
+}
+
+// effect checks what is left at the service when the delivery has ended.
+func (c *comparison) effect(s *story, d *doing) {
+	if !s.ended() {
+		return
+	}
+	key := events.IdempotencyKey(s.id, 1, d.step, events.Do)
+	var last *entry
+	there := false
+	for _, e := range c.calls[key] {
+		if e.service == d.agent && e.task == s.id {
+			last = e
+			there = there || c.world.of(e).by == key
+		}
+	}
+	line := 0
+	if last != nil {
+		line = last.number
+	}
+	wrong := func(what string) {
+		c.add(disagreement{Task: s.id, Service: d.agent, Line: line, Step: d.step, What: what})
+	}
+	switch {
+	case s.end == events.NameTaskUndone && there && (d.undoable || d.pivot):
+		wrong("the delivery is undone, and an effect of it is left")
+	case s.end == events.NameTaskUndone && d.touched && d.undoable && !s.undone(d.step):
+		wrong("the delivery is undone, and a step that may have had an effect was not")
+	case s.end == events.NameTaskProcessed && d.completion == 0:
+		wrong("the delivery is processed, and this step did not complete")
+	case s.end == events.NameTaskProcessed && !there:
+		wrong("the delivery is processed, and its effect is not there")
+	}
+}

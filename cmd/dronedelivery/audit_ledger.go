@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+)
+
+// entry is one line of a ledger.
+type entry struct {
+	dronedelivery.Line
+	service string
+	// number counts the lines of a ledger from 1.
+	number int
+	// task is Line.Task, decoded.
+	task string
+}
+
+func (e *entry) operation() events.Operation {
+	if e.Method == http.MethodDelete {
+		return events.Undo
+	}
+	return events.Do
+}
+
+// ok says whether the call was answered with a success.
+func (e *entry) ok() bool { return e.Status >= 200 && e.Status <= 299 }
+
+// readLedgers reads the lines of all services whose task has the prefix, in the order of each ledger.
+func readLedgers(ctx context.Context, f auditFlags) ([]*entry, error) {
+	var all []*entry
+	urls, err := serviceURLs(f.services)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range dronedelivery.Services() {
+		number := 0
+		take := func(l dronedelivery.Line) error {
+			number++
+			e := &entry{Line: l, service: service, number: number, task: l.Task}
+			if task, err := url.PathUnescape(l.Task); err == nil {
+				e.task = task
+			}
+			if strings.HasPrefix(e.task, f.prefix) {
+				all = append(all, e)
+			}
+			return nil
+		}
+		if f.ledgers != "" {
+			err = readLedgerFile(filepath.Join(f.ledgers, service+".ndjson"), take)
+		} else if urls[service] == "" {
+			err = usageError{fmt.Errorf("audit: --services has no %s", service)}
+		} else {
+			err = dronedelivery.ReadLedger(ctx, urls[service], take)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the ledger of %s: %w", service, err)
+		}
+	}
+	return all, nil
+}
+
+// serviceURLs reads {"services":{"package":"http://..."}}, or the inner object alone, from a file or from the text.
+func serviceURLs(text string) (map[string]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	b := []byte(text)
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		var err error
+		if b, err = os.ReadFile(text); err != nil {
+			return nil, fmt.Errorf("read the services' addresses: %w", err)
+		}
+	}
+	var outer struct {
+		Services map[string]string `json:"services"`
+	}
+	if err := json.Unmarshal(b, &outer); err == nil && len(outer.Services) > 0 {
+		return outer.Services, nil
+	}
+	var inner map[string]string
+	if err := json.Unmarshal(b, &inner); err != nil {
+		return nil, usageError{fmt.Errorf("audit: --services is neither a file nor JSON such as {\"package\":\"http://...\"}: %w", err)}
+	}
+	return inner, nil
+}
+
+// readLedgerFile leaves out a torn last line: that call was never answered.
+func readLedgerFile(path string, take func(dronedelivery.Line) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	for {
+		b, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var l dronedelivery.Line
+		if err := json.Unmarshal(b, &l); err != nil {
+			return err
+		}
+		if err := take(l); err != nil {
+			return err
+		}
+	}
+}
+
+// thing is a resource of a service as its ledger makes it.
+type thing struct {
+	// keys are the identifiers of the PUTs that took effect.
+	keys map[string]bool
+	// by is the identifier in force, "" for none.
+	by        string
+	tombstone bool
+}
+
+// world replays a ledger by the rules of package dronedelivery, to see that its lines fit each other.
+type world map[string]*thing
+
+func (w world) of(e *entry) *thing {
+	at := e.service + " " + e.Path
+	t := w[at]
+	if t == nil {
+		t = &thing{keys: map[string]bool{}}
+		w[at] = t
+	}
+	return t
+}
+
+// fold returns what is wrong with the line, "" if it fits those before it.
+func (w world) fold(e *entry) string {
+	t := w.of(e)
+	hung := e.Status == 0 && e.Fault == dronedelivery.Hang
+	if e.Fault == dronedelivery.Hang && e.Status != 0 {
+		return fmt.Sprintf("was hung and answered with %d", e.Status)
+	}
+	if e.Status >= 500 && e.Fault != dronedelivery.Fail {
+		return fmt.Sprintf("was answered with %d, and the service was not told to fail", e.Status)
+	}
+	if e.Applied && !e.ok() && !hung {
+		return fmt.Sprintf("took effect and was answered with %d", e.Status)
+	}
+	if e.Method == http.MethodDelete {
+		return t.undo(e, hung)
+	}
+	return t.do(e, hung)
+}
+
+func (t *thing) do(e *entry, hung bool) string {
+	absent, known := t.by == "", t.keys[e.IdempotencyKey]
+	if e.Applied {
+		t.keys[e.IdempotencyKey], t.by = true, e.IdempotencyKey
+	}
+	switch {
+	case e.Applied && known:
+		return "took effect twice"
+	case e.Applied && t.tombstone:
+		return "took effect behind its undo"
+	case e.Applied && !hung && (e.Status == http.StatusCreated) != absent:
+		return fmt.Sprintf("was answered with %d, and whether the thing was there says otherwise", e.Status)
+	case !e.Applied && e.ok() && (!known || t.tombstone):
+		return "was answered as a repeat, and nothing stands before it"
+	case !e.Applied && e.Status == http.StatusCreated:
+		return "was answered with 201 and made nothing"
+	case e.Status == http.StatusConflict && !t.tombstone:
+		return "was answered with 409, and no undo stands before it"
+	}
+	return ""
+}
+
+func (t *thing) undo(e *entry, hung bool) string {
+	there := t.by != ""
+	if e.Applied {
+		t.by = ""
+	}
+	if e.Tombstone {
+		t.tombstone = true
+	}
+	switch {
+	case e.Tombstone != e.ok() && !hung: // a hung call may have been a refused one
+		return fmt.Sprintf("is an undo answered with %d, and its tombstone says otherwise", e.Status)
+	case e.Tombstone && e.Applied != there:
+		return "is an undo that found something where nothing was, or nothing where something was"
+	}
+	return ""
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/stretchr/testify/require"
+)
+
+// scribe writes a log of one partition and the ledgers that go with it.
+type scribe struct {
+	t       *testing.T
+	epoch   events.Epoch
+	seq     uint64
+	time    events.Instant
+	records []events.Record
+	ledgers map[string][]dronedelivery.Line
+}
+
+func newScribe(t *testing.T) *scribe {
+	return &scribe{t: t, time: 1_000_000, ledgers: map[string][]dronedelivery.Line{}}
+}
+
+func (s *scribe) claim(id, prev string) {
+	s.add(&events.Fact{Body: &events.PartitionClaimed{ID: id, Prev: prev, Owner: "n"}})
+	if prev == s.epoch.ID {
+		s.epoch, s.seq = events.Epoch{N: s.epoch.N + 1, ID: id}, 0
+	}
+}
+
+func (s *scribe) fact(task string, body events.Body) {
+	s.add(&events.Fact{Epoch: s.epoch, Sequence: s.seq, Task: task, Body: body})
+	s.seq++
+}
+
+func (s *scribe) add(f *events.Fact) {
+	s.time++
+	f.Time = s.time
+	r, err := events.EncodeFact(f, 0, "/sagalog/events/0")
+	require.NoError(s.t, err)
+	r.Offset = int64(len(s.records))
+	s.records = append(s.records, r)
+}
+
+// call writes a ledger line of an attempt.
+func (s *scribe) call(task, step, method string, attempt, status int, change ...func(*dronedelivery.Line)) {
+	op := events.Do
+	if method == http.MethodDelete {
+		op = events.Undo
+	}
+	l := dronedelivery.Line{
+		Method: method, Path: "/api/" + step + "s/" + url.PathEscape(task), IdempotencyKey: events.IdempotencyKey(task, 1, step, op),
+		Attempt: attempt, Status: status, Applied: status == 201 || status == 204, Task: url.PathEscape(task), Run: 1, Tombstone: status == 204,
+	}
+	for _, c := range change {
+		c(&l)
+	}
+	s.ledgers[step] = append(s.ledgers[step], l)
+}
+
+func (s *scribe) step(task, step string, pivot bool) {
+	s.fact(task, &events.StepStarted{Step: step, Agent: step, Attempt: 1, Pivot: pivot, Undoable: step == "package"})
+	s.call(task, step, http.MethodPut, 1, 201)
+	s.fact(task, &events.StepCompleted{Step: step, Attempt: 1})
+}
+
+// processed, undone and retried are three whole deliveries.
+func (s *scribe) processed(task string) {
+	s.fact(task, &events.Submitted{Workflow: "w", Version: 1, Hash: "h", Content: "c"})
+	s.step(task, "package", false)
+	s.fact(task, &events.StepSkipped{Step: "transport", Why: events.SkipCondition})
+	s.step(task, "delivery", true)
+	s.fact(task, &events.TaskProcessed{})
+}
+
+func (s *scribe) undone(task string) {
+	s.fact(task, &events.Submitted{Workflow: "w", Version: 1, Hash: "h", Content: "c"})
+	s.step(task, "package", false)
+	s.fact(task, &events.StepStarted{Step: "drone", Agent: "drone", Attempt: 1, Undoable: true})
+	s.call(task, "drone", http.MethodPut, 1, 422)
+	s.fact(task, &events.StepFailed{Step: "drone", Attempt: 1, Effect: events.EffectNone, Error: events.Error{Code: "http_422"}, Verdict: events.Verdict{Action: events.ActionUndo}})
+	s.fact(task, &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1})
+	s.call(task, "package", http.MethodDelete, 1, 204)
+	s.fact(task, &events.Compensated{Step: "package", Attempt: 1})
+	s.fact(task, &events.TaskUndone{})
+}
+
+func (s *scribe) retried(task string) {
+	s.fact(task, &events.Submitted{Workflow: "w", Version: 1, Hash: "h", Content: "c"})
+	s.fact(task, &events.StepStarted{Step: "package", Agent: "package", Attempt: 1, Undoable: true})
+	s.call(task, "package", http.MethodPut, 1, 0, func(l *dronedelivery.Line) { l.Applied, l.Fault = true, dronedelivery.Hang })
+	s.fact(task, &events.Timeout{Step: "package", Operation: events.Do, Attempt: 1})
+	s.fact(task, &events.StepStarted{Step: "package", Agent: "package", Attempt: 2, Undoable: true})
+	s.call(task, "package", http.MethodPut, 2, 200)
+	s.call(task, "package", http.MethodPut, 2, 200) // the same request, delivered twice
+	s.fact(task, &events.StepCompleted{Step: "package", Attempt: 2})
+	s.fact(task, &events.TaskProcessed{})
+}
+
+// audit returns the summary and whether it found fault.
+func (s *scribe) audit(f auditFlags, ids ...string) (report, error) {
+	book := newLogBook(1)
+	r := reading{book: book, partitions: 1, prefix: f.prefix}
+	for i := range s.records {
+		r.take(&s.records[i])
+	}
+	var entries []*entry
+	for _, service := range slices.Sorted(maps.Keys(s.ledgers)) {
+		for i, l := range s.ledgers[service] {
+			task, err := url.PathUnescape(l.Task)
+			require.NoError(s.t, err)
+			entries = append(entries, &entry{Line: l, service: service, number: i + 1, task: task})
+		}
+	}
+	var out bytes.Buffer
+	f.show = 20
+	err := judge(book, entries, ids, f, &out, io.Discard)
+	var sum report
+	require.NoError(s.t, json.Unmarshal(out.Bytes(), &sum))
+	return sum, err
+}
+
+func whole(t *testing.T) *scribe {
+	s := newScribe(t)
+	s.claim("a", "")
+	s.processed("d 1/ü")
+	s.undone("d2")
+	s.retried("d3")
+	return s
+}
+
+func TestAuditFindsNothingWhereAllFits(t *testing.T) {
+	t.Parallel()
+	s := whole(t)
+	late := s.epoch
+	s.claim("b", "a")
+	s.claim("late", "a")
+	s.epoch, s.seq, late = late, 99, s.epoch
+	s.fact("d2", &events.Submitted{Content: "other"}) // of the deposed owner
+	s.epoch, s.seq = late, 0
+	s.processed("d4")
+	sum, err := s.audit(auditFlags{}, "d 1/ü", "d2", "d3", "d4")
+	require.NoError(t, err, "%+v", sum.First)
+	require.Equal(t, map[string]int{"processed": 3, "undone": 1}, sum.Ends)
+	require.Equal(t, map[string]int{voidClaim: 1, voidEpoch: 1}, sum.Log.Void)
+	require.Equal(t, 2, sum.Log.Epochs)
+	require.Equal(t, 1, sum.Log.Timeouts)
+	require.Equal(t, 1, sum.Ledgers["package"].Repeats)
+}
+
+func TestAuditFindsEachDisagreement(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		harm func(s *scribe)
+		says   string
+	}{
+		"lost":           {func(s *scribe) {}, `task "d9": was submitted, and the log never accepted it`},
+		"accepted twice": {func(s *scribe) { s.fact("d2", &events.Submitted{}) }, "was accepted 2 times"},
+		"open":           {func(s *scribe) { s.records = s.records[:len(s.records)-1] }, "has not ended"},
+		"behind the end": {func(s *scribe) { s.fact("d2", &events.TaskUndone{}) }, "behind its end"},
+		"unknown call": {func(s *scribe) {
+			s.call("d2", "transport", http.MethodPut, 1, 201)
+		}, "stands for nothing in the log"},
+		"attempt ahead of the log": {func(s *scribe) { s.call("d3", "package", http.MethodPut, 3, 200) }, "attempt 3 of the do of step package is not in the log"},
+		"no 2xx":                   {func(s *scribe) { s.ledgers["delivery"] = nil }, "completed, and no call was answered with 2xx"},
+		"no undo":                  {func(s *scribe) { l := s.ledgers["package"]; s.ledgers["package"] = slices.Delete(l, 2, 3) }, "an effect of it is left"},
+		"undo before do": {func(s *scribe) {
+			l := s.ledgers["package"]
+			l[1], l[2] = l[2], l[1]
+		}, "behind its undo"},
+		"effect where none was reported": {func(s *scribe) { l := &s.ledgers["drone"][0]; l.Status, l.Applied = 201, true }, "reported that it changed nothing"},
+		"other status":                   {func(s *scribe) { s.ledgers["drone"][0].Status = 403 }, "http_422, and no call was answered so"},
+		"two outcomes": {func(s *scribe) {
+			s.records = s.records[:len(s.records)-1]
+			s.seq--
+			s.fact("d3", &events.StepFailed{Step: "package", Attempt: 2})
+		}, "which has its outcome"},
+		"undo behind the pivot": {func(s *scribe) {
+			s.fact("d7", &events.Submitted{})
+			s.step("d7", "package", false)
+			s.step("d7", "delivery", true)
+			s.fact("d7", &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1})
+		}, "behind its pivot"},
+		"undo while a do runs": {func(s *scribe) {
+			s.fact("d7", &events.Submitted{})
+			s.step("d7", "package", false)
+			s.fact("d7", &events.StepStarted{Step: "drone", Agent: "drone", Attempt: 1})
+			s.fact("d7", &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1})
+		}, "while attempt 1 of the do of step drone runs"},
+		"effect twice": {func(s *scribe) { l := s.ledgers["package"]; l[4].Applied, l[4].Status = true, 201 }, "took effect twice"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := whole(t)
+			tt.harm(s)
+			ids := []string{"d 1/ü", "d2", "d3"}
+			if name == "lost" {
+				ids = append(ids, "d9")
+			}
+			sum, err := s.audit(auditFlags{}, ids...)
+			require.Error(t, err)
+			require.Contains(t, fmt.Sprint(sum.First), tt.says)
+		})
+	}
+}
+
+func TestEveryLieIsFound(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(400) {
+		sum, err := whole(t).audit(auditFlags{lies: true, lie: seed}, "d 1/ü", "d2", "d3")
+		require.Error(t, err, "seed %d: %+v", seed, sum.Lie)
+		require.True(t, sum.Lie.Found, "seed %d: %+v %+v", seed, sum.Lie, sum.First)
+	}
+}
+
+func TestAuditUsage(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		"--brokers is missing": {"audit", "--ledgers", "x"},
+		"one of --services":    {"audit", "--brokers", "127.0.0.1:1"},
+		"exclude each other":   {"audit", "--brokers", "127.0.0.1:1", "--ledgers", "x", "--count", "1", "--ids", "y"},
+		"neither a file nor":   {"audit", "--brokers", "127.0.0.1:1", "--services", "{x"},
+	} {
+		var errs bytes.Buffer
+		require.Equal(t, exitUsage, run(t.Context(), args, io.Discard, &errs), errs.String())
+		require.Contains(t, errs.String(), says)
+	}
+}
