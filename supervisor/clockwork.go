@@ -175,7 +175,7 @@ func (o *Owner) timeout(t *events.Task, m events.Timer) *events.Fact {
 	v := Decide(Failure{
 		Task: t, Path: m.Path, Operation: m.Operation, Effect: events.EffectUnknown,
 		Error:  events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
-		Policy: o.sched.Policy(t, m.Path, m.Operation), Now: now,
+		Policy: o.policy(t, m.Path, m.Operation), Now: now,
 	})
 	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}
 	if m.Operation == events.Do {

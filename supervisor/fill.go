@@ -124,12 +124,12 @@ func (o *Owner) failWork(f *events.Fact, body *events.EffectFailed) {
 	switch w := f.Body.(type) {
 	case *events.StepStarted:
 		if t.Running(w.Step, events.Do, w.Attempt) {
-			failure.Path, failure.Operation, failure.Policy = w.Step, events.Do, o.sched.Policy(t, w.Step, events.Do)
+			failure.Path, failure.Operation, failure.Policy = w.Step, events.Do, o.policy(t, w.Step, events.Do)
 			body.Failed = &events.StepFailed{Step: w.Step, Attempt: w.Attempt, Error: fault, Effect: events.EffectNone, Verdict: Decide(failure)}
 		}
 	case *events.UndoStarted:
 		if t.Running(w.Step, events.Undo, w.Attempt) {
-			failure.Path, failure.Operation, failure.Policy = w.Step, events.Undo, o.sched.Policy(t, w.Step, events.Undo)
+			failure.Path, failure.Operation, failure.Policy = w.Step, events.Undo, o.policy(t, w.Step, events.Undo)
 			body.UndoFailed = &events.UndoFailed{Step: w.Step, Attempt: w.Attempt, Error: fault, Verdict: Decide(failure)}
 		}
 	}

@@ -47,6 +47,15 @@ func (o *Owner) prepare(t *events.Task) error {
 	return o.sched.Prepare(d.Hash, d.Body)
 }
 
+// policy returns what the task's definition says of failures. A process that has just started knows no definition
+// before it is prepared, and a timer or a report may be the first to ask for it.
+func (o *Owner) policy(t *events.Task, path string, op events.Operation) events.Policy {
+	if err := o.prepare(t); err != nil {
+		return events.Policy{Then: events.ActionPark} // follow parks the task and says why
+	}
+	return o.sched.Policy(t, path, op)
+}
+
 func (o *Owner) emitPlan(b *batch, t *events.Task, plan events.Plan) error {
 	for _, body := range plan.Facts {
 		if p, ok := body.(*events.TaskProcessed); ok && len(p.Output) > o.cfg.Settings.PayloadBytes {
@@ -72,7 +81,7 @@ func (o *Owner) notStarted(t *events.Task, path string, op events.Operation, e e
 	e.Message = clip(e.Message, maxDetail)
 	v := Decide(Failure{
 		Task: t, Path: path, Operation: op, Error: e, Effect: events.EffectNone,
-		Policy: o.sched.Policy(t, path, op), Now: max(o.now, o.state.Partition.Time),
+		Policy: o.policy(t, path, op), Now: max(o.now, o.state.Partition.Time),
 	})
 	f := &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last)}
 	if op == events.Undo {

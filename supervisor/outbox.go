@@ -247,9 +247,16 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, records []events.Record
 		if !o.state.Partition.Settled.Before(f.Position()) {
 			continue
 		}
-		if o.outstanding(f) {
+		due, err := o.outstanding(f)
+		if err != nil {
+			o.stop(err) // to leave it out would have the settled position pass it
+			return
+		}
+		if due {
 			o.stats.Resent++
 			o.enqueue(f, nil)
+		} else if len(o.box.entries) == 0 {
+			o.box.lastDone = f.Position() // nothing is owed for it, and a fact is to say so when all is quiet
 		}
 		o.box.durable = f.Position()
 	}
@@ -261,21 +268,21 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, records []events.Record
 }
 
 // outstanding says whether a new owner sends the fact's effects again: work only for attempts that still run.
-func (o *Owner) outstanding(f *events.Fact) bool {
+func (o *Owner) outstanding(f *events.Fact) (bool, error) {
 	t, err := o.state.Task(f.Task)
 	if err != nil {
-		return false
+		return false, err
 	}
 	if t != nil {
 		o.cache.note(f.Task)
 	}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
-		return t != nil && t.Running(b.Step, events.Do, b.Attempt)
+		return t != nil && t.Running(b.Step, events.Do, b.Attempt), nil
 	case *events.UndoStarted:
-		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
+		return t != nil && t.Running(b.Step, events.Undo, b.Attempt), nil
 	}
-	return true
+	return true, nil
 }
 
 // Fetched answers FetchInput. gone says that the record is not there any more: the log was trimmed in front of its

@@ -21,7 +21,7 @@ const (
 )
 
 // Owner is the pure owner of one partition. Its methods are called by one goroutine. After each call the caller takes
-// Actions and carries them out in order, before it calls the next method.
+// Actions and carries them out in order, again until there are none, before it calls the next method.
 type Owner struct {
 	cfg   Config
 	sched Scheduler
@@ -54,6 +54,9 @@ type Owner struct {
 	suspended bool
 	// unplanned says that the store may hold live tasks that nobody planned yet.
 	unplanned bool
+	// opening says that the state is to be read from the store, and deciding that there may be something to decide, as
+	// soon as everything said before is carried out.
+	opening, deciding bool
 	// poison holds causes that made deciding panic: they are rejected unseen (DESIGN 4).
 	poison map[events.Cause]string
 	// poisonTask likewise, for what follows from a task's state.
@@ -90,8 +93,18 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	}, nil
 }
 
-// Actions returns what is to be done, in order, and forgets it.
+// Actions returns what is to be done, in order, and forgets it. The caller asks again until there is nothing: what
+// the owner reads from the store waits until the commits in front of it are carried out. (An epoch that ended right
+// behind an acknowledgement would otherwise be opened from a snapshot older than the tasks that it then loads.)
 func (o *Owner) Actions() []Action {
+	switch {
+	case len(o.out) > 0:
+	case o.opening:
+		o.open()
+	case o.deciding:
+		o.deciding = false
+		o.decide()
+	}
 	out := o.out
 	o.out = nil
 	return out
@@ -193,7 +206,7 @@ func (o *Owner) forget() {
 	o.state = nil
 	o.load, o.log, o.pipe, o.box, o.times, o.defs = loading{}, tail{}, pipeline{seq: o.pipe.seq}, outbox{}, clockwork{}, definitions{}
 	o.in, o.queue, o.running, o.cache = nil, queue{}, nil, cache{}
-	o.unplanned = false
+	o.unplanned, o.opening, o.deciding = false, false, false
 }
 
 // stop ends the ownership with an error that an operator must see.
@@ -209,8 +222,15 @@ func (o *Owner) endEpoch() {
 	o.reload(o.pause())
 }
 
+// reload begins a generation. The state is opened when what was said so far is carried out.
 func (o *Owner) reload(pause time.Duration) {
 	o.forget()
+	o.phase, o.opening = phaseLoading, true
+	o.load.retryAt = o.now.Add(pause)
+}
+
+func (o *Owner) open() {
+	o.opening = false
 	snap, err := o.store.Snapshot()
 	if err == nil {
 		o.state, err = events.OpenState(o.cfg.Partition, snap, o.store.Load)
@@ -220,8 +240,6 @@ func (o *Owner) reload(pause time.Duration) {
 		return
 	}
 	o.state.SetLax(events.Lax{AnyClaim: o.cfg.Off.off(RuleClaimPrev), AnySequence: o.cfg.Off.off(RuleSequence)})
-	o.phase = phaseLoading
-	o.load.retryAt = o.now.Add(pause)
 	o.log.next = o.state.Next
 	o.do(Load{o.gen, o.state.Next})
 }

@@ -138,7 +138,7 @@ func (o *Owner) Appended(now events.Instant, gen, seq uint64, offsets []int64, e
 		}
 	}
 	o.sendEffects()
-	o.decide()
+	o.deciding = true
 }
 
 // acknowledge takes the answer to the oldest append: if the offsets are contiguous, nobody else wrote, so the facts

@@ -74,7 +74,7 @@ func (o *Owner) outcome(t *events.Task, p *events.Report, r *events.Record) *eve
 	}
 	v := Decide(Failure{
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
-		Policy: o.sched.Policy(t, p.Step, p.Operation), Now: max(o.now, o.state.Partition.Time),
+		Policy: o.policy(t, p.Step, p.Operation), Now: max(o.now, o.state.Partition.Time),
 	})
 	if p.Operation == events.Undo {
 		return o.inputFact(events.Reports, r, t.ID, &events.UndoFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, RetryAfter: p.RetryAfter, Verdict: v, Outcome: times})

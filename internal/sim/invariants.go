@@ -23,11 +23,22 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.settles(f.Settled)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
+		delete(p.cancelled, f.Task)
 		for _, h := range p.state.HeldFor(f.Task) {
 			p.cancelled[f.Task] = p.cancelled[f.Task] || h.Request.Kind == events.RequestCancel
 		}
+	case *events.StepFailed:
+		if b.Attempt > 0 {
+			p.verdict(f, supervisor.Failure{Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect, RetryAfter: b.RetryAfter.Std()}, b.Verdict)
+		}
+	case *events.UndoFailed:
+		if b.Attempt > 0 {
+			p.verdict(f, supervisor.Failure{Path: b.Step, Operation: events.Undo, Error: b.Error, RetryAfter: b.RetryAfter.Std()}, b.Verdict)
+		}
 	case *events.Timeout:
 		p.timesOut(f, b)
+		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectUnknown,
+			Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
 	case *events.DeadlinePassed:
 		if f.Time < b.Deadline {
 			w.fail("the deadline of task %q passed early", f.Task)
@@ -36,6 +47,18 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		p.sweeps(b)
 	case *events.InputRejected:
 		p.rejects(f, b)
+	}
+}
+
+// verdict checks that a failure was judged by the policy of the task's own definition.
+func (p *partition) verdict(f *events.Fact, x supervisor.Failure, got events.Verdict) {
+	t, err := p.state.Task(f.Task)
+	if err != nil || t == nil {
+		return
+	}
+	x.Task, x.Now, x.Policy = t, f.Time, programs.Policy(t, x.Path, x.Operation)
+	if want := supervisor.Decide(x); want != got {
+		p.w.fail("a failure of step %q of task %q is judged %+v; its definition says %+v", x.Path, f.Task, got, want)
 	}
 }
 
