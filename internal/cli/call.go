@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// DefaultAPI is where an engine listens by default.
+const DefaultAPI = "http://127.0.0.1:8642"
+
+// callTimeout bounds a call beside what it waits for.
+const callTimeout = 60 * time.Second
+
+// Problem is a problem document of the API.
+type Problem struct {
+	Type   string  `json:"type"`
+	Title  string  `json:"title"`
+	Status int     `json:"status"`
+	Detail string  `json:"detail"`
+	Reason string  `json:"reason"`
+	Errors []Place `json:"errors"`
+}
+
+// Place is one fault of a request.
+type Place struct {
+	Pointer   string `json:"pointer"`
+	Parameter string `json:"parameter"`
+	Message   string `json:"message"`
+	Line      int    `json:"line"`
+	Column    int    `json:"column"`
+}
+
+// String returns "place: message".
+func (p Place) String() string {
+	where := p.Pointer
+	if p.Parameter != "" {
+		where = p.Parameter
+	}
+	if p.Line > 0 {
+		where = strings.TrimSpace(fmt.Sprintf("%d:%d %s", p.Line, p.Column, where))
+	}
+	if where == "" {
+		return p.Message
+	}
+	return where + ": " + p.Message
+}
+
+// Error returns the problem with each fault on a line.
+func (p *Problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	for _, e := range p.Errors {
+		text += "\n  " + e.String()
+	}
+	return text
+}
+
+// unreachable is returned when nobody answers at the API's address.
+type unreachable struct {
+	url string
+	err error
+}
+
+func (e *unreachable) Error() string {
+	return fmt.Sprintf("no engine answers at %s: start one with `sagalog dev` or point --api at it (%s)", e.url, e.err)
+}
+func (e *unreachable) Unwrap() error { return e.err }
+
+// caller calls one engine's API.
+type caller struct {
+	base string
+	http *http.Client
+}
+
+func newCaller(base string) (*caller, error) {
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, Usage("--api %q is not a URL such as %s", base, DefaultAPI)
+	}
+	return &caller{base: strings.TrimSuffix(base, "/"), http: &http.Client{}}, nil
+}
+
+// request is one call.
+type request struct {
+	method, path string
+	query        url.Values
+	body         []byte
+	content      string
+	header       map[string]string
+	// wait is added to the call's time limit.
+	wait time.Duration
+}
+
+// do makes the call and reads the whole answer. A problem document is returned as *Problem.
+func (c *caller) do(ctx context.Context, r request) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+r.wait)
+	defer cancel()
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the answer of %s: %w", c.base, err)
+	}
+	return resp.StatusCode, b, problemOf(resp, b)
+}
+
+func (c *caller) send(ctx context.Context, r request) (*http.Response, error) {
+	target := c.base + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if r.content != "" {
+		req.Header.Set("Content-Type", r.content)
+	}
+	for k, v := range r.header {
+		req.Header.Set(k, v)
+	}
+	resp, err := c.http.Do(req)
+	if err == nil {
+		return resp, nil
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return nil, &unreachable{c.base, op.Err}
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return nil, fmt.Errorf("call %s: %w", c.base, err)
+}
+
+func problemOf(resp *http.Response, b []byte) error {
+	if resp.StatusCode < 400 {
+		return nil
+	}
+	p := &Problem{}
+	if json.Unmarshal(b, p) != nil || p.Status == 0 {
+		return &Problem{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode),
+			Detail: fmt.Sprintf("%s answered %s, and not as an engine does", resp.Request.URL, resp.Status)}
+	}
+	return p
+}
+
+// get reads a JSON document.
+func (c *caller) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
+	_, b, err := c.do(ctx, request{method: http.MethodGet, path: path, query: query})
+	return b, err
+}
+
+func taskPath(id string) string { return "/v1/tasks/" + url.PathEscape(id) }
+
+func (c *caller) close() { c.http.CloseIdleConnections() }

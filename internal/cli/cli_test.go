@@ -1,0 +1,473 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type result struct {
+	code     int
+	out, err string
+}
+
+// deps validates like a scheduler would: "bad" is a fault.
+var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (cli.Definition, []cli.Fault) {
+	if strings.Contains(string(data), "bad") {
+		return cli.Definition{}, []cli.Fault{
+			{File: file, Line: 3, Column: 5, Path: "steps.a", Message: "has no agent"},
+			{File: file, Line: 9, Column: 1, Message: "is odd", Warning: true},
+		}
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(string(data), "workflow: "), "\n")
+	return cli.Definition{Name: name, Body: data}, nil
+}}
+
+func runContext(ctx context.Context, stdin string, args ...string) result {
+	var out, err bytes.Buffer
+	root := &cobra.Command{Use: "sagalog", Short: "An engine"}
+	root.AddCommand(cli.Commands(deps)...)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&out)
+	root.SetErr(&err)
+	code := cli.Execute(ctx, root, args)
+	return result{code, out.String(), err.String()}
+}
+
+func run(args ...string) result { return runContext(context.Background(), "", args...) }
+
+// engine is an engine behind a socket; its call adds --api.
+type engine struct {
+	*apitest.Engine
+	url string
+}
+
+func setup(t *testing.T, change ...func(*api.Config)) *engine {
+	e := apitest.New()
+	return &engine{e, e.Serve(t, change...)}
+}
+
+func (e *engine) run(args ...string) result { return run(append(args, "--api", e.url)...) }
+
+func (e *engine) pipe(stdin string, args ...string) result {
+	return runContext(context.Background(), stdin, append(args, "--api", e.url)...)
+}
+
+func (e *engine) submit(t *testing.T, id string) {
+	t.Helper()
+	r := e.run("task", "submit", "-w", "order", "--id", id, "--input", `{"item":"lamp"}`)
+	require.Equal(t, 0, r.code, r.err)
+}
+
+func TestAWrongCallIsNamedAndExits2(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"taks", `unknown command "taks" for "sagalog"; did you mean "task"?`},
+		{"taks list --state x", `unknown command "taks" for "sagalog"; did you mean "task"?`},
+		{"task lst", `unknown command "lst" for "sagalog task"; did you mean "list"?`},
+		{"task sbmit --id x", `did you mean "submit"?`},
+		{"task --api http://x lst", `unknown command "lst" for "sagalog task"`},
+		{"workflow aply", `did you mean "apply"?`},
+		{"dlq redive", `did you mean "redrive"?`},
+		{"demo brk", `unknown command "brk" for "sagalog demo"; did you mean "break"?`},
+		{"help taks", `unknown command "taks"`},
+		{"completion bsh", `did you mean "bash"?`},
+		{"task", "Available Commands"},
+		{"task list --stat error", `unknown flag --stat for "sagalog task list"; did you mean "--state"?`},
+		{"task list -q", `unknown flag -q for "sagalog task list"`},
+		{"task list --limit x", "invalid argument"},
+		{"task get", "accepts 1 arg"},
+		{"task list extra", "unknown command"},
+		{"task list -o jso", `did you mean "json"?`},
+		{"task list --api ftp://x", "is not a URL"},
+		{"task submit", "--workflow is required"},
+		{"task submit -w order --input {", "is not JSON"},
+		{"task submit -w order --label x", "is not key:value"},
+		{"task submit -w order --id ..", "cannot stand in a URL"},
+		{"task submit --from x --wait", "--wait does not go with it"},
+		{"task get x --wait --timeout 0s", "--timeout must be positive"},
+		{"demo break drone --mode hung", `did you mean "hang"?`},
+		{"--nope", "unknown flag --nope"},
+	} {
+		r := run(strings.Fields(c.args)...)
+		require.Equal(t, 2, r.code, c.args)
+		require.Contains(t, r.err, c.says, c.args)
+		require.Empty(t, r.out, c.args)
+	}
+	r := run("task", "lst")
+	require.Contains(t, r.err, "Run 'sagalog task --help'")
+	require.Equal(t, 0, run().code)
+	require.Contains(t, run().out, "Available Commands")
+	require.Equal(t, 0, run("help", "task", "submit").code)
+	require.Contains(t, run("task", "submit", "--help").out, "[$SAGALOG_RETRY_FOR]")
+	require.Contains(t, run("__complete", "task", "list", "--state", "").out, "processing")
+	require.Contains(t, run("completion", "bash").out, "bash completion")
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	url := "http://" + l.Addr().String()
+	l.Close()
+	for _, args := range [][]string{{"task", "list"}, {"task", "get", "x"}, {"task", "watch", "x"}, {"task", "submit", "--from", "-", "--retry-for", "1ms"}} {
+		r := runContext(context.Background(), `{"workflow":"order"}`, append(args, "--api", url)...)
+		require.Equal(t, 1, r.code)
+		require.Contains(t, r.err, "no engine answers at "+url+": start one with `sagalog dev` or point --api at it")
+	}
+}
+
+func TestEveryFlagHasAVariable(t *testing.T) {
+	e := apitest.New()
+	t.Setenv("SAGALOG_API", e.Serve(t))
+	t.Setenv("SAGALOG_OUTPUT", "jsonl")
+	r := run("task", "list")
+	require.Equal(t, 0, r.code, r.err)
+	require.Empty(t, r.out)
+	r = run("task", "list", "-o", "json")
+	require.Equal(t, "[]\n", r.out, "a flag given wins")
+	t.Setenv("SAGALOG_LIMIT", "many")
+	r = run("task", "list")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, `SAGALOG_LIMIT="many"`)
+}
+
+func TestSubmittingATask(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	file := filepath.Join(t.TempDir(), "in.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"item":"lamp"}`), 0o600))
+	args := []string{"task", "submit", "-w", "order", "--id", "a/b c", "--input", "@" + file, "--label", "region=north", "--label", "k:v", "--priority", "3", "--deadline", "10m", "--version", "1"}
+	r := e.run(append(args, "-o", "jsonl")...)
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `^{"id":"a/b c","partition":\d,"offset":0,"token":"[\w-]+"}\n$`, r.out)
+	in := e.Inputs(events.Submissions)
+	require.JSONEq(t, `{"id":"a/b c","workflow":"order","version":1,"input":{"item":"lamp"},"priority":3,"labels":{"region":"north","k":"v"},"deadline":"10m"}`, string(in[0].Value))
+	r = e.run(args...)
+	require.Equal(t, 0, r.code, "the same again is a success")
+	require.Contains(t, r.out, "known")
+	r = e.run("task", "submit", "-w", "order", "--id", "a/b c", "--input", `{"item":"desk"}`)
+	require.Equal(t, 4, r.code)
+	r = e.pipe(`{"item":"x"}`, "task", "submit", "-w", "order", "--input", "-")
+	require.Equal(t, 0, r.code, r.err)
+	r = e.run("task", "submit", "-w", "ordr")
+	require.Equal(t, 3, r.code)
+	require.Contains(t, r.err, `did you mean "order"?`)
+	r = e.run("task", "submit", "-w", "order", "--input", `{"item":5}`)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "/input/item: must be a text")
+}
+
+func TestWaitingForTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, state string
+		code        int
+		end         func(e *engine)
+	}{
+		{"processed", "processed", 0, func(e *engine) { e.Finish("x") }},
+		{"parked", "error", 6, func(e *engine) { e.Park("x", "drone broken") }},
+		{"undone", "undone", 6, func(e *engine) {
+			e.Change("x", &events.TaskUndone{}, func(t *events.Task) { t.State = events.Undone })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t)
+			got := make(chan result)
+			watched := e.Watched()
+			go func() {
+				got <- e.run("task", "submit", "-w", "order", "--id", "x", "--input", `{"item":"x"}`, "--wait", "-o", "json")
+			}()
+			<-watched
+			c.end(e)
+			r := <-got
+			require.Equal(t, c.code, r.code, r.err)
+			require.Contains(t, r.out, fmt.Sprintf(`"state": %q`, c.state))
+		})
+	}
+	e := setup(t)
+	e.submit(t, "x")
+	r := e.run("task", "get", "x", "--wait", "--timeout", "50ms")
+	require.Equal(t, 5, r.code)
+	require.Contains(t, r.out, "pending")
+	require.Contains(t, r.err, "still pending")
+	require.Equal(t, 3, e.run("task", "get", "nope").code)
+
+	slow := setup(t)
+	slow.Manual = true
+	r = slow.run("task", "submit", "-w", "order", "--id", "x", "--input", `{"item":"x"}`, "--wait", "--timeout", "100ms")
+	require.Equal(t, 5, r.code, r.err)
+}
+
+func TestTheTablesForPeople(t *testing.T) {
+	t.Parallel()
+	e := setup(t, func(c *api.Config) { c.Node = "node-a" })
+	for _, id := range []string{"a", "b", "c"} {
+		e.submit(t, id)
+	}
+	e.Change("b", &events.StepFailed{Step: "reserve", Attempt: 1, Error: events.Error{Message: "busy"}, Verdict: events.Verdict{Action: events.ActionRetry, Reason: "1 of 5"}},
+		func(t *events.Task) {
+			t.State, t.FailureCount = events.Processing, 1
+			t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepWaiting, Attempt: 1, FailureCount: 1,
+				Error: &events.Error{Class: events.ClassRetryable, Message: "busy\x1b[31m"}}}
+		})
+	e.Park("b", "no lamp")
+	e.Finish("c")
+	e.Bury(events.Submissions, events.Record{Partition: 2, Offset: 9, Key: []byte("z"), Value: []byte(`{"workflow":"x"}`), Headers: []events.Header{{Key: "team", Value: []byte("red")}}}, "unknown_workflow")
+	var all strings.Builder
+	for _, args := range []string{
+		"task list", "task list --limit 1", "task list --state error -o jsonl", "task get b", "task history b", "workflow list", "workflow show order", "agents list",
+		"partitions list", "dlq list", "dlq show submissions-2-0", "task list --limit 2 --all --label x=y -o json",
+	} {
+		r := e.run(strings.Fields(args)...)
+		require.Equal(t, 0, r.code, r.err)
+		fmt.Fprintf(&all, "$ sagalog %s\n%s%s\n", args, r.out, r.err)
+	}
+	golden(t, "tables", all.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	file := filepath.Join("testdata", name+".golden")
+	if *rewrite {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+func TestSteeringATask(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "x")
+	r := e.run("task", "cancel", "x", "--reason", "late", "--request-id", "k")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "undoing")
+	require.JSONEq(t, `{"id":"k","kind":"cancel","task":"x","reason":"late"}`, string(e.Inputs(events.Reports)[0].Value))
+	require.Equal(t, 3, e.run("task", "cancel", "nope").code)
+	e.submit(t, "y")
+	e.Finish("y")
+	require.Equal(t, 4, e.run("task", "cancel", "y").code)
+	e.submit(t, "p")
+	e.Park("p", "why")
+	r = e.run("task", "retry", "p", "--step", "ship")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "processing")
+	require.Equal(t, 1, e.run("task", "retry", "p", "--step", "shop").code)
+}
+
+func TestWatchingATask(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "x")
+	got := make(chan result)
+	watched := e.Watched()
+	go func() { got <- e.run("task", "watch", "x") }()
+	<-watched
+	e.Change("x", &events.StepStarted{Step: "reserve", Attempt: 1}, func(t *events.Task) { t.State = events.Processing })
+	e.Finish("x")
+	r := <-got
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `(?s)Submitted.*StepStarted +reserve +1.*TaskProcessed`, r.out)
+	require.Equal(t, 3, e.run("task", "watch", "nope").code)
+
+	e.submit(t, "y")
+	r = e.run("task", "watch", "y", "--timeout", "50ms", "-o", "jsonl")
+	require.Equal(t, 5, r.code)
+	require.Contains(t, r.out, `"type":"Submitted"`)
+
+	ctx, interrupt := context.WithCancel(context.Background())
+	watched = e.Watched()
+	go func() { got <- runContext(ctx, "", "task", "watch", "y", "--api", e.url) }()
+	<-watched
+	interrupt()
+	r = <-got
+	require.Equal(t, 5, r.code)
+	require.Contains(t, r.err, "stopped watching")
+}
+
+func TestAWatchGoesOnWhereItBroke(t *testing.T) {
+	t.Parallel()
+	e := apitest.New()
+	url, stop := e.Start(t)
+	addr := strings.TrimPrefix(url, "http://")
+	x := &engine{e, url}
+	x.submit(t, "x")
+	got := make(chan result)
+	watched := e.Watched()
+	go func() { got <- x.run("task", "watch", "x", "-o", "jsonl") }()
+	<-watched
+	stop()
+	_, again := e.Start(t, func(c *api.Config) { c.Addr = addr })
+	defer again()
+	e.Finish("x")
+	r := <-got
+	require.Equal(t, 0, r.code, r.err)
+	require.Equal(t, 1, strings.Count(r.out, `"type":"Submitted"`), "nothing twice")
+	require.Equal(t, 1, strings.Count(r.out, `"type":"TaskProcessed"`))
+}
+
+func TestApplyingAndValidatingWorkflows(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	fine, bad := write("fine.yaml", "workflow: fine\n"), write("bad.yaml", "bad")
+	r := run("workflow", "validate", bad, fine)
+	require.Equal(t, 1, r.code)
+	require.Equal(t, bad+":3:5: steps.a: has no agent\n"+bad+":9:1: warning: is odd\n", r.out)
+	require.Contains(t, r.err, "1 fault")
+	r = run("workflow", "validate", bad, "-o", "jsonl")
+	require.Contains(t, r.out, `"line":3,"column":5`)
+	r = runContext(context.Background(), "workflow: x\n", "workflow", "validate", "-")
+	require.Equal(t, 0, r.code)
+	require.Contains(t, r.err, "valid: -")
+	require.Equal(t, 1, run("workflow", "validate", "/nope").code)
+
+	r = e.run("workflow", "apply", fine, bad)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "nothing is applied: 1 fault")
+	require.Equal(t, 3, e.run("workflow", "show", "fine").code)
+	r = e.run("workflow", "apply", "--dry-run", fine)
+	require.Equal(t, 0, r.code, r.err)
+	require.Equal(t, 3, e.run("workflow", "show", "fine").code)
+	r = e.run("workflow", "apply", fine)
+	require.Equal(t, "WORKFLOW  VERSION  CHANGED\nfine      1        yes\n", r.out)
+	require.Contains(t, e.run("workflow", "apply", fine).out, "no")
+}
+
+func TestDeadLettersAndTheExample(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.Bury(events.Submissions, events.Record{Partition: 2, Key: []byte("z"), Value: []byte(`{"workflow":"order","input":{"item":"x"}}`)}, "unknown_workflow")
+	r := e.run("dlq", "redrive", "submissions-2-0", "submissions-2-9")
+	require.Equal(t, 3, r.code)
+	require.Contains(t, r.out, "z ")
+	require.Contains(t, r.err, "submissions-2-9")
+	r = e.run("demo", "break", "drone", "--mode", "hang", "--for", "5s")
+	require.Equal(t, 0, r.code, r.err)
+	b, _ := e.Broken("drone")
+	require.Equal(t, api.Breakage{Service: "drone", Mode: "hang", For: 5 * time.Second}, b)
+	require.Equal(t, 0, e.run("demo", "mend").code)
+	require.Equal(t, 1, e.run("demo", "break", "dron").code)
+	none := setup(t, func(c *api.Config) { c.Demo = nil })
+	require.Contains(t, none.run("demo", "mend").err, "runs no example")
+	require.Contains(t, run("version").out, "sagalog 1.2.3")
+	require.Contains(t, run("version", "-o", "json").out, `"version": "1.2.3"`)
+}
+
+func TestSubmittingManyTellsEachLinesFate(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	lines := strings.Join([]string{
+		`{"id":"a","workflow":"order","input":{"item":"x"}}`, ``, `nope`, `{"workflow":"order","input":{"item":"x"}}`,
+		`{"id":"a","workflow":"order","input":{"item":"other"}}`, `{"id":"b","workflow":"order","input":{"item":5}}`, `{}`,
+	}, "\n")
+	r := e.pipe(lines, "task", "submit", "--from", "-")
+	require.Equal(t, 1, r.code)
+	require.Equal(t, "ACCEPTED  KNOWN  CONFLICTS  FAILED\n2         0      1          3\n", r.out)
+	require.Contains(t, r.err, "line 3: 400")
+	require.Contains(t, r.err, "line 5 (a): 409")
+	require.Contains(t, r.err, "line 6 (b): 422 /input/item: must be a text")
+	require.Contains(t, r.err, "line 7")
+
+	file := filepath.Join(t.TempDir(), "x.ndjson")
+	require.NoError(t, os.WriteFile(file, []byte(`{"id":"a","workflow":"order","input":{"item":"other"}}`), 0o600))
+	r = e.run("task", "submit", "--from", file, "-o", "jsonl")
+	require.Equal(t, 4, r.code)
+	require.Contains(t, r.out, `"line":1`)
+	require.Contains(t, r.out, `"status":409`)
+	r = e.pipe(`{"id":"a","workflow":"order","input":{"item":"x"}}`, "task", "submit", "--from", "-", "-o", "json")
+	require.Equal(t, 0, r.code)
+	require.Contains(t, r.out, `"status": 200`)
+	require.Equal(t, 1, e.run("task", "submit", "--from", "/nope").code)
+}
+
+func TestABulkGoesOnAfterTheEngineWasAway(t *testing.T) {
+	t.Parallel()
+	e := apitest.New()
+	url, stop := e.Start(t)
+	addr := strings.TrimPrefix(url, "http://")
+	source, out := net.Pipe()
+	got := make(chan result)
+	go func() {
+		var stdout, stderr bytes.Buffer
+		root := &cobra.Command{Use: "sagalog"}
+		root.AddCommand(cli.Commands(deps)...)
+		root.SetIn(source)
+		root.SetOut(&stdout)
+		root.SetErr(&stderr)
+		code := cli.Execute(context.Background(), root, []string{"task", "submit", "--from", "-", "--api", url})
+		got <- result{code, stdout.String(), stderr.String()}
+	}()
+	const n = 5000
+	send := func(from, to int) {
+		for i := from; i < to; i++ {
+			fmt.Fprintf(out, "{\"id\":\"t-%d\",\"workflow\":\"order\",\"input\":{\"item\":\"x\"}}\n", i)
+		}
+	}
+	send(0, 1000)
+	stop()
+	e.SetDown(errors.New("not ready yet"))
+	_, again := e.Start(t, func(c *api.Config) { c.Addr = addr })
+	defer again()
+	go func() { send(1000, n); out.Close() }()
+	e.SetDown(nil)
+	r := <-got
+	require.Equal(t, 0, r.code, r.err)
+	tasks := map[string]bool{}
+	for _, in := range e.Inputs(events.Submissions) {
+		tasks[string(in.Key)] = true
+	}
+	require.Len(t, tasks, n)
+}
+
+func TestABulkCanBeInterrupted(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	source, out := net.Pipe()
+	defer out.Close()
+	ctx, interrupt := context.WithCancel(context.Background())
+	got := make(chan result)
+	go func() {
+		var stderr bytes.Buffer
+		root := &cobra.Command{Use: "sagalog"}
+		root.AddCommand(cli.Commands(deps)...)
+		root.SetIn(source)
+		root.SetErr(&stderr)
+		root.SetOut(&bytes.Buffer{})
+		got <- result{code: cli.Execute(ctx, root, []string{"task", "submit", "--from", "-", "--api", e.url}), err: stderr.String()}
+	}()
+	fmt.Fprintln(out, `{"id":"a","workflow":"order","input":{"item":"x"}}`)
+	interrupt()
+	require.Equal(t, 1, (<-got).code)
+}

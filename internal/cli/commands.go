@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/spf13/cobra"
+)
+
+// Deps is what the commands need beside the API.
+type Deps struct {
+	// Load validates a definition, without an engine: its faults, and where none of them is an error, what is applied.
+	// file is its path, or "-" for stdin; $refs are relative to it.
+	Load func(file string, data []byte) (Definition, []Fault)
+	// Version is that of the program.
+	Version string
+}
+
+// Definition is a definition that was found valid.
+type Definition struct {
+	Name string
+	// Body is what is applied, with $refs inlined.
+	Body []byte
+}
+
+// Fault is one fault of a definition.
+type Fault struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	Warning bool   `json:"warning,omitempty"`
+}
+
+// String returns "file:line:column: message", the form that editors follow.
+func (f Fault) String() string {
+	kind, path := "", ""
+	if f.Warning {
+		kind = "warning: "
+	}
+	if f.Path != "" {
+		path = f.Path + ": "
+	}
+	return fmt.Sprintf("%s:%d:%d: %s%s%s", f.File, f.Line, f.Column, kind, path, f.Message)
+}
+
+// Commands returns the client commands.
+func Commands(d Deps) []*cobra.Command {
+	return []*cobra.Command{
+		workflowCommand(d), taskCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), demoCommand(), versionCommand(d),
+	}
+}
+
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{Use: use, Short: short}
+	g.PersistentFlags().String("api", DefaultAPI, "the engine's HTTP API")
+	g.AddCommand(subs...)
+	return g
+}
+
+// output adds -o.
+func output(c *cobra.Command) *cobra.Command {
+	c.Flags().StringP("output", "o", formatTable, "table, json or jsonl")
+	suggest(c, "output", formats...)
+	return c
+}
+
+// suggest has a shell complete a flag.
+func suggest(c *cobra.Command, flag string, values ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("cli: " + err.Error())
+	}
+}
+
+// client makes a RunE of a function that talks to the API.
+func client(run func(s *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		p, err := printerOf(cmd)
+		if err != nil {
+			return err
+		}
+		base, err := cmd.Flags().GetString("api")
+		if err != nil {
+			return err
+		}
+		c, err := newCaller(base)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		return run(&session{caller: c, printer: p, cmd: cmd}, args)
+	}
+}
+
+func printerOf(cmd *cobra.Command) (*printer, error) {
+	p := &printer{format: formatTable, out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
+	if f := cmd.Flags().Lookup("output"); f != nil {
+		p.format = f.Value.String()
+	}
+	if !slices.Contains(formats, p.format) {
+		return nil, Usage("--output %q: %s", p.format, events.Suggest(p.format, formats))
+	}
+	return p, nil
+}
+
+func versionCommand(d Deps) *cobra.Command {
+	return output(&cobra.Command{
+		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := printerOf(cmd)
+			if err != nil {
+				return err
+			}
+			if p.format == formatTable {
+				_, err = fmt.Fprintf(p.out, "sagalog %s (%s, %s/%s)\n", d.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				return err
+			}
+			doc, err := json.Marshal(map[string]string{"version": d.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+			if err != nil {
+				return err
+			}
+			return p.one(doc, nil)
+		},
+	})
+}

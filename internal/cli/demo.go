@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/spf13/cobra"
+)
+
+var breakModes = []string{"slow", "fail", "hang", "refuse"}
+
+func demoCommand() *cobra.Command {
+	breaks := &cobra.Command{
+		Use: "break SERVICE --mode slow|fail|hang|refuse --for 20s", Short: "Have a service of the example fail", Args: cobra.ExactArgs(1),
+		Example: "  sagalog demo break drone --mode fail --for 20s",
+		RunE:    client(func(s *session, args []string) error { return s.breakService(args[0]) }),
+	}
+	breaks.Flags().String("mode", "fail", "slow, fail, hang or refuse")
+	breaks.Flags().Duration("for", 20*time.Second, "how long")
+	suggest(breaks, "mode", breakModes...)
+	mend := &cobra.Command{
+		Use: "mend [SERVICE]", Short: "Mend a service of the example, or all", Args: cobra.MaximumNArgs(1),
+		RunE: client(func(s *session, args []string) error {
+			q := url.Values{}
+			if len(args) > 0 {
+				q.Set("service", args[0])
+			}
+			_, _, err := s.do(s.cmd.Context(), request{method: http.MethodDelete, path: "/v1/demo/break", query: q})
+			return noDemo(err)
+		}),
+	}
+	return group("demo", "Break and mend the services of the example that `sagalog dev` runs", breaks, mend)
+}
+
+func (s *session) breakService(service string) error {
+	if mode := s.flag("mode"); !slices.Contains(breakModes, mode) {
+		return Usage("--mode %q: %s", mode, events.Suggest(mode, breakModes))
+	}
+	span, _ := s.cmd.Flags().GetDuration("for")
+	body, err := json.Marshal(map[string]string{"service": service, "mode": s.flag("mode"), "for": span.String()})
+	if err != nil {
+		return err
+	}
+	_, _, err = s.do(s.cmd.Context(), request{method: http.MethodPut, path: "/v1/demo/break", body: body, content: "application/json"})
+	if err != nil {
+		return noDemo(err)
+	}
+	s.note("%s: %s for %s", service, s.flag("mode"), events.Duration(span))
+	return nil
+}
+
+func noDemo(err error) error {
+	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
+		p.Detail = "this engine runs no example; `sagalog dev` does, unless told --demo none"
+	}
+	return err
+}

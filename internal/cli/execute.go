@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Execute runs the command line on a root command with all its commands, and returns the exit code. It gives every
+// command of the tree what they share: variables for flags, and an answer to a mistyped name.
+func Execute(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	Prepare(root)
+	cmd, err := unknownCommand(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
+	if err == nil {
+		return ExitOK
+	}
+	if text := describe(ctx, err); text != "" {
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text)
+	}
+	code := Code(err)
+	if code == ExitUsage {
+		fmt.Fprintf(root.ErrOrStderr(), "Run '%s --help' for usage.\n", cmd.CommandPath())
+	}
+	return code
+}
+
+// unknownCommand finds a mistyped command before its flags are parsed: they would be those of its group, and the
+// complaint would be about the flag.
+func unknownCommand(root *cobra.Command, args []string) (*cobra.Command, error) {
+	if len(args) > 0 && strings.HasPrefix(args[0], "__") { // shell completion
+		return root, nil
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !isGroup(cmd) || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return root, nil
+	}
+	return cmd, unknown(cmd, rest[0])
+}
+
+func unknown(group *cobra.Command, name string) error {
+	var known []string
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	return Usage("unknown command %q for %q; %s", name, group.CommandPath(), events.Suggest(name, known))
+}
+
+func isGroup(c *cobra.Command) bool { return c.HasAvailableSubCommands() }
+
+const prepared = "sagalog-prepared"
+
+// Prepare gives a command and all below it what they share. Execute calls it.
+func Prepare(c *cobra.Command) {
+	if c.Annotations[prepared] != "" {
+		return
+	}
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[prepared] = "yes"
+	c.SetFlagErrorFunc(flagError)
+	for _, sub := range c.Commands() {
+		Prepare(sub)
+	}
+	for _, set := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
+		set.VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(f.Usage, "[$") {
+				f.Usage += " [$" + Variable(f.Name) + "]"
+			}
+		})
+	}
+	switch {
+	case c.Name() == "help" && c.HasParent():
+		c.RunE, c.Run = help, nil
+	case isGroup(c) && !c.Runnable():
+		c.Args, c.RunE = cobra.ArbitraryArgs, runGroup
+	case c.Args != nil:
+		check := c.Args
+		c.Args = func(cmd *cobra.Command, args []string) error { return wrongArguments(cmd, check(cmd, args)) }
+	}
+	if run := c.RunE; run != nil && !isGroup(c) {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := FlagsFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return run(cmd, args)
+		}
+	}
+}
+
+// runGroup is a group called by itself, or with a command that it does not have.
+func runGroup(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknown(cmd, args[0])
+	}
+	if !cmd.HasParent() {
+		return cmd.Help()
+	}
+	cmd.SetOut(cmd.ErrOrStderr())
+	cmd.Help()
+	return &codeError{code: ExitUsage, err: errors.New("a command is missing"), quiet: true}
+}
+
+// help replaces cobra's, which exits 0 for an unknown topic.
+func help(cmd *cobra.Command, args []string) error {
+	target, rest, err := cmd.Root().Find(args)
+	if err != nil {
+		return Usage("%s", err)
+	}
+	if len(rest) > 0 {
+		return unknown(target, rest[0])
+	}
+	target.InitDefaultHelpFlag()
+	return target.Help()
+}
+
+func wrongArguments(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*codeError](err); ok {
+		return err
+	}
+	return Usage("%s: %s; usage: %s", cmd.CommandPath(), err, cmd.UseLine())
+}
+
+// flagError names the nearest flag where one is not known.
+func flagError(cmd *cobra.Command, err error) error {
+	missing, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return Usage("%s: %s", cmd.CommandPath(), err)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	name := missing.GetSpecifiedName()
+	if missing.GetSpecifiedShortnames() != "" {
+		return Usage("unknown flag -%s for %q; known are %s", name, cmd.CommandPath(), strings.Join(known, ", "))
+	}
+	return Usage("unknown flag --%s for %q; %s", name, cmd.CommandPath(), events.Suggest("--"+name, known))
+}
+
+// Variable returns the variable that sets a flag.
+func Variable(flag string) string {
+	return "SAGALOG_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// FlagsFromEnvironment sets each flag that was not given and whose variable is there.
+func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" {
+			return
+		}
+		v, ok := lookup(Variable(f.Name))
+		if !ok || v == "" {
+			return
+		}
+		if err := flags.Set(f.Name, v); err != nil {
+			errs = append(errs, fmt.Errorf("%s=%q: %w", Variable(f.Name), v, err))
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return Usage("%s", err)
+	}
+	return nil
+}

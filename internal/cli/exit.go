@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The exit codes of INTERFACE.md.
+const (
+	ExitOK           = 0
+	ExitError        = 1
+	ExitUsage        = 2
+	ExitNotFound     = 3
+	ExitConflict     = 4
+	ExitStillRunning = 5
+	ExitEndedBadly   = 6
+)
+
+// codeError is an error with an exit code of its own. Quiet ones were reported already.
+type codeError struct {
+	code  int
+	err   error
+	quiet bool
+}
+
+func (e *codeError) Error() string { return e.err.Error() }
+func (e *codeError) Unwrap() error { return e.err }
+
+// Usage returns the error of a wrong call: exit code 2.
+func Usage(format string, args ...any) error {
+	return &codeError{code: ExitUsage, err: fmt.Errorf(format, args...)}
+}
+
+func exit(code int, format string, args ...any) error {
+	return &codeError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// Code returns the exit code of a command's error.
+func Code(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if c, ok := errors.AsType[*codeError](err); ok {
+		return c.code
+	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		switch p.Status {
+		case 404:
+			return ExitNotFound
+		case 409:
+			return ExitConflict
+		}
+	}
+	return ExitError
+}
+
+// describe returns what is said about an error, "" where all was said.
+func describe(ctx context.Context, err error) string {
+	if c, ok := errors.AsType[*codeError](err); ok && c.quiet {
+		return ""
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return err.Error()
+}

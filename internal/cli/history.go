@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// fact is what a table shows of an event of a history.
+type fact struct {
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Time      string `json:"time"`
+	Type      string `json:"type"`
+	Owner     string `json:"owner"`
+	Step      string `json:"step"`
+	Attempt   int    `json:"attempt"`
+	Cause     string `json:"cause"`
+	Data      struct {
+		Reason  string `json:"reason"`
+		Verdict struct {
+			Action string `json:"action"`
+			Reason string `json:"reason"`
+		} `json:"verdict"`
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	} `json:"data"`
+}
+
+func factRow(doc json.RawMessage) (row, error) {
+	var f fact
+	// A fact of a later version may hold other types of data; its envelope is shown all the same.
+	if err := json.Unmarshal(doc, &f); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+			return nil, decode(doc, &f)
+		}
+	}
+	attempt := ""
+	if f.Attempt > 0 {
+		attempt = strconv.Itoa(f.Attempt)
+	}
+	var detail []string
+	for _, d := range []string{f.Data.Error.Message, f.Data.Verdict.Action, f.Data.Verdict.Reason, f.Data.Reason} {
+		if d != "" {
+			detail = append(detail, d)
+		}
+	}
+	return row{f.Time, f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}, nil
+}
+
+var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL"}
+
+func historyCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "history ID", Short: "Read what happened to a task", Args: cobra.ExactArgs(1),
+		Long:    "Read the facts of a task from the log, in their order. `sagalog task watch` follows it live.",
+		Example: "  sagalog task history delivery-42\n  sagalog task history delivery-42 -o jsonl | jq .type",
+		RunE: client(func(s *session, args []string) error {
+			q := url.Values{"limit": {s.flag("limit")}}
+			if v := s.flag("cursor"); v != "" {
+				q.Set("cursor", v)
+			}
+			return s.pages(taskPath(args[0])+"/history", q, "events", factHead, factRow)
+		}),
+	})
+	c.Flags().Int("limit", 1000, "facts a page, up to 1000")
+	c.Flags().String("cursor", "", "go on behind an earlier page")
+	c.Flags().Bool("all", true, "all pages")
+	return c
+}
+
+func watchCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "watch ID", Short: "Follow a task live until it has ended", Args: cobra.ExactArgs(1),
+		Long: "Follow the facts of a task as they are decided, until it has ended. A broken connection is taken up again where it\n" +
+			"broke. Exit code: 0 for processed, 6 for undone, 5 if it still runs when --timeout is over or you stop watching.",
+		Example: "  sagalog task watch delivery-42\n  sagalog task watch delivery-42 -o jsonl",
+		RunE:    client(func(s *session, args []string) error { return s.watch(args[0]) }),
+	})
+	c.Flags().Duration("timeout", 0, "how long (default: until the end)")
+	return c
+}
+
+func (s *session) watch(id string) error {
+	ctx := s.cmd.Context()
+	if limit, _ := s.cmd.Flags().GetDuration("timeout"); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	last, retry, silent := "", backoff{}, time.Now()
+	for {
+		before := last
+		state, err := s.follow(ctx, id, &last)
+		if last != before {
+			retry.reset()
+			silent = time.Now()
+		}
+		switch {
+		case state != "":
+			return ending(&task{State: state})
+		case ctx.Err() != nil:
+			return exit(ExitStillRunning, "stopped watching; the task goes on")
+		case err != nil && (!isPassing(err) || last == "" || time.Since(silent) > watchPatience):
+			return err
+		}
+		if err := retry.pause(ctx); err != nil {
+			return exit(ExitStillRunning, "stopped watching; the task goes on")
+		}
+	}
+}
+
+// watchPatience is how long an engine may be away while a task is watched.
+const watchPatience = 2 * time.Minute
+
+// follow prints a stream's events until it ends, and returns the task's state if that is the end of the task.
+func (s *session) follow(ctx context.Context, id string, last *string) (state string, err error) {
+	header := map[string]string{"Accept": "text/event-stream"}
+	if *last != "" {
+		header["Last-Event-ID"] = *last
+	}
+	resp, err := s.send(ctx, request{method: http.MethodGet, path: taskPath(id) + "/history", header: header})
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNoContent:
+		return s.stateOf(ctx, id)
+	case resp.StatusCode >= 400:
+		b, _ := io.ReadAll(resp.Body)
+		return "", problemOf(resp, b)
+	}
+	r := bufio.NewReaderSize(resp.Body, 64<<10)
+	for {
+		e, err := readEvent(r)
+		if err != nil {
+			return "", err
+		}
+		if e.name == "end" {
+			var end struct {
+				State string `json:"state"`
+			}
+			err := decode(e.data, &end)
+			return end.State, err
+		}
+		if err := s.showEvent(e.data); err != nil {
+			return "", err
+		}
+		if e.id != "" {
+			*last = e.id
+		}
+	}
+}
+
+func (s *session) stateOf(ctx context.Context, id string) (string, error) {
+	doc, err := s.get(ctx, taskPath(id), nil)
+	if err != nil {
+		return "", err
+	}
+	var t task
+	err = decode(doc, &t)
+	return t.State, err
+}
+
+func (s *session) showEvent(doc json.RawMessage) error {
+	if s.format != formatTable {
+		return s.line(doc) // an endless array would never close
+	}
+	r, err := factRow(doc)
+	if err != nil {
+		return err
+	}
+	for i := range r {
+		r[i] = printable(r[i])
+	}
+	_, err = fmt.Fprintf(s.out, "%s  %-16s %-12s %-3s %s  %s\n", r[0], r[1], r[2], r[3], r[4], r[6])
+	return err
+}
+
+// sse is one server-sent event.
+type sse struct {
+	id, name string
+	data     json.RawMessage
+}
+
+// readEvent returns the next event that has data; comments are skipped.
+func readEvent(r *bufio.Reader) (sse, error) {
+	var e sse
+	for {
+		text, err := r.ReadString('\n')
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return e, fmt.Errorf("the stream broke off: %w", err)
+		}
+		text = strings.TrimRight(text, "\r\n")
+		name, value, _ := strings.Cut(text, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case text == "" && e.data != nil:
+			return e, nil
+		case text == "":
+			e = sse{}
+		case name == "id":
+			e.id = value
+		case name == "event":
+			e.name = value
+		case name == "data":
+			e.data = append(e.data, value...)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// The formats of -o.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatJSONL = "jsonl"
+)
+
+var formats = []string{formatTable, formatJSON, formatJSONL}
+
+// printer prints data to stdout in the format of -o.
+type printer struct {
+	format string
+	out    io.Writer
+	err    io.Writer
+}
+
+// row is one line of a table.
+type row []string
+
+// one prints a single document; table shows it to a person.
+func (p *printer) one(doc json.RawMessage, table func(w io.Writer) error) error {
+	switch p.format {
+	case formatJSON:
+		return p.indented(doc)
+	case formatJSONL:
+		return p.line(doc)
+	}
+	return table(p.out)
+}
+
+// list prints documents as an array, as lines, or as a table.
+func (p *printer) list(docs []json.RawMessage, head row, cells func(doc json.RawMessage) (row, error)) error {
+	switch p.format {
+	case formatJSON:
+		if docs == nil {
+			docs = []json.RawMessage{}
+		}
+		b, err := json.Marshal(docs)
+		if err != nil {
+			return err
+		}
+		return p.indented(b)
+	case formatJSONL:
+		for _, d := range docs {
+			if err := p.line(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := make([]row, 0, len(docs))
+	for _, d := range docs {
+		r, err := cells(d)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	return table(p.out, head, rows)
+}
+
+func (p *printer) indented(doc json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, bytes.TrimSpace(doc), "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := p.out.Write(b.Bytes())
+	return err
+}
+
+func (p *printer) line(doc json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Compact(&b, doc); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := p.out.Write(b.Bytes())
+	return err
+}
+
+// table aligns all rows; what pads the end of a line is cut off only then, since a missing last cell would end its column.
+func table(out io.Writer, head row, rows []row) error {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if head != nil {
+		fmt.Fprintln(w, strings.Join(head, "\t"))
+	}
+	for _, r := range rows {
+		for i, cell := range r {
+			r[i] = printable(cell)
+		}
+		fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printable keeps what others wrote (IDs, labels, reasons, errors) from moving a person's terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || (r >= 0x7f && r < 0xa0) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+func (p *printer) note(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
+
+// decode reads a document of the API into v.
+func decode(doc json.RawMessage, v any) error {
+	if err := json.Unmarshal(doc, v); err != nil {
+		return fmt.Errorf("the engine's answer is not as expected: %w", err)
+	}
+	return nil
+}
+
+// session is what a client command works with.
+type session struct {
+	*caller
+	*printer
+	cmd *cobra.Command
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/spf13/cobra"
+)
+
+// receipt is the API's answer to a submission or request.
+type receipt struct {
+	ID        string `json:"id"`
+	Partition int32  `json:"partition"`
+	Offset    *int64 `json:"offset"`
+	Token     string `json:"token"`
+}
+
+func submitCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "submit -w WORKFLOW [--id ID] [--input JSON|@FILE|-] | --from FILE.ndjson|-", Short: "Submit a task, or many from a file",
+		Args: cobra.NoArgs,
+		Long: `Submit a task. The same ID with the same content again is a success; with other content it is a conflict (exit 4).
+With --wait the exit code is 0 for processed, 5 for still running, 6 for undone or error.
+
+With --from, each line of the file is a submission such as {"id":"a","workflow":"order","input":{}}. Lines that fail
+are told on stderr, with their number; the exit code is 4 if all of these are conflicts, else 1. What an engine that
+restarts did not acknowledge is sent again with the same IDs; a line without one gets a UUIDv7.`,
+		Example: "  sagalog task submit -w drone-delivery --id delivery-42 --input @delivery.json --wait\n" +
+			"  echo '{\"ownerId\":\"o-7\"}' | sagalog task submit -w drone-delivery --input -\n" +
+			"  sagalog task submit --from deliveries.ndjson",
+		RunE: client(func(s *session, _ []string) error { return s.submit() }),
+	})
+	f := c.Flags()
+	f.StringP("workflow", "w", "", "name of the workflow")
+	f.Int("version", 0, "version of the workflow (default: the current one)")
+	f.String("id", "", "the task's ID (default: a new UUIDv7)")
+	f.String("input", "", "the task's input: JSON, @FILE, or - for stdin")
+	f.Int("priority", 0, "higher runs first")
+	f.StringArray("label", nil, "key:value, any number of times")
+	f.String("deadline", "", "a duration from acceptance (10m), or an instant")
+	f.String("from", "", "submissions, one a line: FILE.ndjson, or - for stdin")
+	f.Duration("retry-for", time.Minute, "with --from: how long to try again while nothing gets through")
+	waitFlags(c)
+	return c
+}
+
+func (s *session) submit() error {
+	if s.flag("from") != "" {
+		for _, name := range []string{"workflow", "version", "id", "input", "priority", "label", "deadline", "wait"} {
+			if s.cmd.Flags().Changed(name) {
+				return Usage("--from takes its submissions from the file: --%s does not go with it", name)
+			}
+		}
+		return s.submitFrom(s.flag("from"))
+	}
+	sub, err := s.submission()
+	if err != nil {
+		return err
+	}
+	body, err := events.Marshal(sub)
+	if err != nil {
+		return err
+	}
+	status, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: taskPath(sub.ID), body: body, content: "application/json"})
+	if err != nil {
+		return err
+	}
+	var r receipt
+	if err := decode(doc, &r); err != nil {
+		return err
+	}
+	if s.isSet("wait") {
+		return s.getTask(sub.ID, r.Token)
+	}
+	return s.one(doc, func(w io.Writer) error {
+		what, offset := "accepted", ""
+		if status == http.StatusOK {
+			what = "known"
+		}
+		if r.Offset != nil {
+			offset = strconv.FormatInt(*r.Offset, 10)
+		}
+		return table(w, row{"ID", "STATUS", "PARTITION", "OFFSET"}, []row{{r.ID, what, strconv.Itoa(int(r.Partition)), offset}})
+	})
+}
+
+// submission makes the object of the flags.
+func (s *session) submission() (*events.Submission, error) {
+	f := s.cmd.Flags()
+	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline")}
+	sub.Version, _ = f.GetInt("version")
+	sub.Priority, _ = f.GetInt("priority")
+	if sub.Workflow == "" {
+		return nil, Usage("--workflow is required (or --from)")
+	}
+	if sub.ID == "" {
+		sub.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	if err := events.CheckTaskID(sub.ID); err != nil {
+		return nil, Usage("--id: %s", strings.TrimPrefix(err.Error(), "/id: "))
+	}
+	labels, err := f.GetStringArray("label")
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range labels {
+		k, v, ok := strings.Cut(colon(l), ":")
+		if !ok || k == "" {
+			return nil, Usage("--label %q is not key:value", l)
+		}
+		if sub.Labels == nil {
+			sub.Labels = map[string]string{}
+		}
+		sub.Labels[k] = v
+	}
+	sub.Input, err = s.input(s.flag("input"))
+	return sub, err
+}
+
+func (s *session) input(text string) (json.RawMessage, error) {
+	b, from := []byte(text), "--input"
+	var err error
+	switch {
+	case text == "":
+		return nil, nil
+	case text == "-":
+		from = "stdin"
+		b, err = io.ReadAll(s.cmd.InOrStdin())
+	case strings.HasPrefix(text, "@"):
+		from = text[1:]
+		b, err = os.ReadFile(from)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the input: %w", err)
+	}
+	compact, err := events.Compact(b)
+	if err != nil || len(compact) == 0 {
+		return nil, Usage("%s is not JSON: %v", from, err)
+	}
+	return compact, nil
+}

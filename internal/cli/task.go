@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+)
+
+// task is what a table shows of a task.
+type task struct {
+	ID           string `json:"id"`
+	Workflow     string `json:"workflow"`
+	Version      int    `json:"version"`
+	State        string `json:"state"`
+	SubmittedAt  string `json:"submitted_at"`
+	UpdatedAt    string `json:"updated_at"`
+	EndedAt      string `json:"ended_at"`
+	LockedBy     string `json:"locked_by"`
+	FailureCount int    `json:"failure_count"`
+	Reason       string `json:"reason"`
+
+	Labels map[string]string `json:"labels"`
+	Output json.RawMessage   `json:"output"`
+	Steps  []step            `json:"steps"`
+}
+
+type step struct {
+	ID           string   `json:"id"`
+	Agent        string   `json:"agent"`
+	State        string   `json:"state"`
+	Attempt      int      `json:"attempt"`
+	FailureCount int      `json:"failure_count"`
+	CompleteBy   string   `json:"complete_by"`
+	Error        *failure `json:"error"`
+	Undo         *struct {
+		State   string   `json:"state"`
+		Attempt int      `json:"attempt"`
+		Error   *failure `json:"error"`
+	} `json:"undo"`
+}
+
+type failure struct {
+	Class   string `json:"class"`
+	Message string `json:"message"`
+}
+
+var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error"}
+
+func taskCommand() *cobra.Command {
+	g := group("task", "Submit, read and steer tasks",
+		submitCommand(), getCommand(), listCommand(), historyCommand(), watchCommand(),
+		requestCommand(requestUse{
+			kind: "cancel", short: "Cancel a task: what it did is undone",
+			long: "Cancel a task: what it did is undone. Past its point of no return that is refused (exit 4).",
+		}),
+		requestCommand(requestUse{
+			kind: "retry", short: "Retry a task that is parked in front of an operator", step: true,
+			long: "Retry a task that is parked: the step named by --step, or each one that failed, begins anew.",
+		}),
+	)
+	g.Aliases = []string{"tasks"}
+	return g
+}
+
+func getCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "get ID", Short: "Read a task", Args: cobra.ExactArgs(1),
+		Long: "Read a task. With --wait it waits until the task has ended or is parked, for at most --timeout;\n" +
+			"then the exit code is 0 for processed, 5 for still running, 6 for undone or error.",
+		Example: "  sagalog task get delivery-42\n  sagalog task get delivery-42 --wait --timeout 1m -o json",
+		RunE: client(func(s *session, args []string) error {
+			return s.getTask(args[0], "")
+		}),
+	})
+	waitFlags(c)
+	return c
+}
+
+func waitFlags(c *cobra.Command) {
+	c.Flags().Bool("wait", false, "wait until the task has ended or is parked")
+	c.Flags().Duration("timeout", 30*time.Second, "with --wait: how long")
+}
+
+func (s *session) flag(name string) string { return s.cmd.Flags().Lookup(name).Value.String() }
+
+func (s *session) isSet(name string) bool { return s.flag(name) == "true" }
+
+// getTask prints a task, after the wait that the flags ask for; token makes the answer no older than an input.
+func (s *session) getTask(id, token string) error {
+	wait := time.Duration(0)
+	if s.isSet("wait") {
+		wait, _ = s.cmd.Flags().GetDuration("timeout")
+		if wait <= 0 {
+			return Usage("--timeout must be positive")
+		}
+	}
+	doc, err := s.readTask(id, token, wait)
+	if err != nil {
+		return err
+	}
+	var t task
+	if err := decode(doc, &t); err != nil {
+		return err
+	}
+	if err := s.one(doc, func(w io.Writer) error { return showTask(w, &t) }); err != nil || wait == 0 {
+		return err
+	}
+	return ending(&t)
+}
+
+// ending is the exit code of --wait.
+func ending(t *task) error {
+	switch t.State {
+	case "processed":
+		return nil
+	case "undone":
+		return exit(ExitEndedBadly, "the task is undone%s", because(t.Reason))
+	case "error":
+		return exit(ExitEndedBadly, "the task is parked%s", because(t.Reason))
+	}
+	return exit(ExitStillRunning, "the task is still %s", t.State)
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + printable(reason)
+}
+
+// waitStep is one long read; the API allows a minute.
+const waitStep = 30 * time.Second
+
+// readTask reads a task until it has settled or the time is over. An engine that restarts meanwhile is waited for.
+func (s *session) readTask(id, token string, wait time.Duration) (json.RawMessage, error) {
+	end := time.Now().Add(wait)
+	retry := backoff{}
+	for {
+		left := time.Until(end)
+		q := url.Values{}
+		if token != "" {
+			q.Set("token", token)
+		}
+		step := min(max(left, 0), waitStep)
+		if wait > 0 {
+			q.Set("wait", step.Round(time.Millisecond).String())
+		}
+		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodGet, path: taskPath(id), query: q, wait: step})
+		switch {
+		case err != nil && wait > 0 && time.Until(end) > 0 && isPassing(err):
+			if err := retry.pause(s.cmd.Context()); err != nil {
+				return nil, err
+			}
+			continue
+		case err != nil:
+			return nil, notYet(err, wait)
+		}
+		var t task
+		if err := decode(doc, &t); err != nil {
+			return nil, err
+		}
+		if wait == 0 || time.Until(end) <= 0 || ending(&t) == nil || Code(ending(&t)) == ExitEndedBadly {
+			return doc, nil
+		}
+	}
+}
+
+func notYet(err error, wait time.Duration) error {
+	if p, ok := err.(*Problem); ok && p.Status == http.StatusServiceUnavailable && strings.HasSuffix(p.Type, ":not-yet") && wait > 0 {
+		return &codeError{code: ExitStillRunning, err: err}
+	}
+	return err
+}
+
+func showTask(w io.Writer, t *task) error {
+	head := []row{
+		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason},
+		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", t.SubmittedAt}, {"UPDATED", t.UpdatedAt}, {"ENDED", t.EndedAt},
+		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
+	}
+	rows := head[:0]
+	for _, r := range head {
+		if r[1] != "" {
+			rows = append(rows, r)
+		}
+	}
+	if err := table(w, nil, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	var steps []row
+	for _, st := range t.Steps {
+		steps = append(steps, stepRow(st))
+	}
+	return table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps)
+}
+
+func stepRow(st step) row {
+	r := row{st.ID, st.Agent, st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
+	failed := st.Error
+	if u := st.Undo; u != nil {
+		r[5] = u.State
+		if u.Error != nil {
+			failed = u.Error
+		}
+	}
+	if failed != nil {
+		r[6] = failed.Class + ": " + failed.Message
+	}
+	return r
+}
+
+func labelText(labels map[string]string) string {
+	keys := sortedKeys(labels)
+	for i, k := range keys {
+		keys[i] = k + ":" + labels[k]
+	}
+	return strings.Join(keys, " ")
+}
+
+func listCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, the newest first", Args: cobra.NoArgs,
+		Example: "  sagalog task list --state error\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
+		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
+	})
+	f := c.Flags()
+	f.String("state", "", strings.Join(taskStates, ", "))
+	f.String("workflow", "", "name of a workflow")
+	f.StringArray("label", nil, "key:value; several must all be there")
+	f.String("since", "", "submitted since this instant, or this long ago (24h)")
+	f.String("until", "", "submitted before this instant, or this long ago")
+	f.Int("limit", 100, "tasks a page, up to 1000")
+	f.String("cursor", "", "go on behind an earlier page")
+	f.Bool("all", false, "all pages")
+	suggest(c, "state", taskStates...)
+	return c
+}
+
+func (s *session) listTasks() error {
+	q := url.Values{}
+	for _, name := range []string{"state", "workflow", "since", "until", "limit", "cursor"} {
+		if v := s.flag(name); v != "" {
+			q.Set(name, v)
+		}
+	}
+	labels, err := s.cmd.Flags().GetStringArray("label")
+	if err != nil {
+		return err
+	}
+	for _, l := range labels {
+		q.Add("label", colon(l))
+	}
+	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},
+		func(doc json.RawMessage) (row, error) {
+			var t task
+			err := decode(doc, &t)
+			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), t.State, strconv.Itoa(t.FailureCount), t.SubmittedAt, t.UpdatedAt, t.Reason}, err
+		})
+}
+
+// colon lets a label be written key=value too.
+func colon(label string) string {
+	if strings.Contains(label, ":") {
+		return label
+	}
+	return strings.Replace(label, "=", ":", 1)
+}
+
+// pages prints a page of a list, or with --all each of them. A table or an array is printed whole, lines as they come.
+func (s *session) pages(path string, q url.Values, member string, head row, cells func(json.RawMessage) (row, error)) error {
+	var all []json.RawMessage
+	for {
+		doc, err := s.get(s.cmd.Context(), path, q)
+		if err != nil {
+			return err
+		}
+		var page map[string]json.RawMessage
+		if err := decode(doc, &page); err != nil {
+			return err
+		}
+		var items []json.RawMessage
+		var next string
+		if err := decode(page[member], &items); err != nil {
+			return err
+		}
+		if page["next"] != nil {
+			if err := decode(page["next"], &next); err != nil {
+				return err
+			}
+		}
+		if s.format == formatJSONL {
+			if err := s.list(items, head, cells); err != nil {
+				return err
+			}
+		} else {
+			all = append(all, items...)
+		}
+		if next != "" && s.isSet("all") {
+			q.Set("cursor", next)
+			continue
+		}
+		if s.format != formatJSONL {
+			if err := s.list(all, head, cells); err != nil {
+				return err
+			}
+		}
+		if next != "" {
+			s.note("there are more: --cursor %s, or --all", next)
+		}
+		return nil
+	}
+}
+
+// requestUse is how one kind of request is called.
+type requestUse struct {
+	kind, short, long string
+	step              bool
+}
+
+func requestCommand(u requestUse) *cobra.Command {
+	c := output(&cobra.Command{
+		Use: u.kind + " ID", Short: u.short, Long: u.long, Args: cobra.ExactArgs(1),
+		Example: "  sagalog task " + u.kind + " delivery-42 --reason 'the customer called'",
+		RunE:    client(func(s *session, args []string) error { return s.ask(u, args[0]) }),
+	})
+	c.Flags().String("reason", "", "why, for the history")
+	c.Flags().String("request-id", "", "the request's ID: the same one again changes nothing (default: a new one)")
+	if u.step {
+		c.Flags().String("step", "", "the step (default: each one that failed)")
+	}
+	waitFlags(c)
+	return c
+}
+
+// ask sends a request and shows the task as it is after it.
+func (s *session) ask(u requestUse, id string) error {
+	body := map[string]string{}
+	if v := s.flag("reason"); v != "" {
+		body["reason"] = v
+	}
+	if u.step && s.flag("step") != "" {
+		body["step"] = s.flag("step")
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	key := s.flag("request-id")
+	if key == "" {
+		key = uuid.Must(uuid.NewV7()).String()
+	}
+	_, doc, err := s.do(s.cmd.Context(), request{
+		method: http.MethodPost, path: taskPath(id) + "/" + u.kind, body: b, content: "application/json",
+		header: map[string]string{"Idempotency-Key": key},
+	})
+	if err != nil {
+		return err
+	}
+	var r receipt
+	if err := decode(doc, &r); err != nil {
+		return err
+	}
+	return s.getTask(id, r.Token)
+}

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func workflowCommand(d Deps) *cobra.Command {
+	g := group("workflow", "Validate, apply and read workflows", applyCommand(d), validateCommand(d), workflowListCommand(), showCommand())
+	g.Aliases = []string{"workflows"}
+	return g
+}
+
+func validateCommand(d Deps) *cobra.Command {
+	return output(&cobra.Command{
+		Use: "validate FILE...", Short: "Find every fault of definitions, without an engine", Args: cobra.MinimumNArgs(1),
+		Long:    "Find every fault of definitions in YAML or JSON, by line and column, without an engine. - is stdin. Exit code 1 if there are any.",
+		Example: "  sagalog workflow validate workflow.yaml\n  sagalog workflow validate workflows/*.yaml -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := printerOf(cmd)
+			if err != nil {
+				return err
+			}
+			all := []json.RawMessage{}
+			bad := 0
+			for _, file := range args {
+				_, faults, err := load(cmd, d, file)
+				if err != nil {
+					return err
+				}
+				for _, f := range faults {
+					if !f.Warning {
+						bad++
+					}
+					doc, err := json.Marshal(f)
+					if err != nil {
+						return err
+					}
+					all = append(all, doc)
+				}
+			}
+			if err := printFaults(p, all); err != nil {
+				return err
+			}
+			if bad > 0 {
+				return exit(ExitError, "%s", counted(bad, "fault"))
+			}
+			if len(all) == 0 {
+				p.note("valid: %s", strings.Join(args, ", "))
+			}
+			return nil
+		},
+	})
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func printFaults(p *printer, docs []json.RawMessage) error {
+	if p.format != formatTable {
+		return p.list(docs, nil, nil)
+	}
+	for _, d := range docs {
+		var f Fault
+		if err := decode(d, &f); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.out, printable(f.String()))
+	}
+	return nil
+}
+
+// load reads and validates a definition. Faults that are no warnings leave it empty.
+func load(cmd *cobra.Command, d Deps, file string) (Definition, []Fault, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return Definition{}, nil, fmt.Errorf("read the definition: %w", err)
+	}
+	def, faults := d.Load(file, data)
+	return def, faults, nil
+}
+
+func applyCommand(d Deps) *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "apply FILE...", Short: "Apply definitions: each becomes the current version of its workflow", Args: cobra.MinimumNArgs(1),
+		Long: "Apply definitions in YAML or JSON; - is stdin. All are validated first, and none is applied if one has a fault.\n" +
+			"Content that was applied before becomes current again under its version.",
+		Example: "  sagalog workflow apply workflow.yaml\n  sagalog workflow apply --dry-run workflows/*.yaml",
+		RunE:    client(func(s *session, args []string) error { return s.apply(d, args) }),
+	})
+	c.Flags().Bool("dry-run", false, "validate only, by the engine too")
+	return c
+}
+
+func (s *session) apply(d Deps, files []string) error {
+	var defs []Definition
+	bad := 0
+	for _, file := range files {
+		def, faults, err := load(s.cmd, d, file)
+		if err != nil {
+			return err
+		}
+		for _, f := range faults {
+			s.note("%s", printable(f.String()))
+			if !f.Warning {
+				bad++
+			}
+		}
+		defs = append(defs, def)
+	}
+	if bad > 0 {
+		return exit(ExitError, "nothing is applied: %s", counted(bad, "fault"))
+	}
+	q := url.Values{}
+	if s.isSet("dry-run") {
+		q.Set("dry_run", "true")
+	}
+	var docs []json.RawMessage
+	for _, def := range defs {
+		_, doc, err := s.do(s.cmd.Context(), request{
+			method: http.MethodPut, path: "/v1/workflows/" + url.PathEscape(def.Name), query: q, body: def.Body, content: "application/yaml",
+		})
+		if err != nil {
+			// What was applied before it stands, and is told.
+			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Name, err))
+		}
+		docs = append(docs, doc)
+	}
+	return s.listApplied(docs)
+}
+
+func (s *session) listApplied(docs []json.RawMessage) error {
+	return s.list(docs, row{"WORKFLOW", "VERSION", "CHANGED"}, func(doc json.RawMessage) (row, error) {
+		var a struct {
+			Name    string `json:"name"`
+			Version int    `json:"version"`
+			Changed bool   `json:"changed"`
+		}
+		err := decode(doc, &a)
+		return row{a.Name, strconv.Itoa(a.Version), yesNo(a.Changed)}, err
+	})
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// workflow is what a table shows of a workflow.
+type workflow struct {
+	Name        string `json:"name"`
+	Version     int    `json:"version"`
+	Versions    []int  `json:"versions"`
+	Description string `json:"description"`
+	AppliedAt   string `json:"applied_at"`
+	Hash        string `json:"hash"`
+	Steps       []struct {
+		ID    string   `json:"id"`
+		Agent string   `json:"agent"`
+		Needs []string `json:"needs"`
+		Undo  bool     `json:"undo"`
+		Pivot bool     `json:"pivot"`
+	} `json:"steps"`
+}
+
+func workflowListCommand() *cobra.Command {
+	return output(&cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List workflows", Args: cobra.NoArgs,
+		RunE: client(func(s *session, _ []string) error {
+			return s.whole("/v1/workflows", "workflows", row{"WORKFLOW", "VERSION", "VERSIONS", "APPLIED", "DESCRIPTION"},
+				func(doc json.RawMessage) (row, error) {
+					var w workflow
+					err := decode(doc, &w)
+					return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), w.AppliedAt, w.Description}, err
+				})
+		}),
+	})
+}
+
+// whole prints a list that the API answers at once.
+func (s *session) whole(path, member string, head row, cells func(json.RawMessage) (row, error)) error {
+	doc, err := s.get(s.cmd.Context(), path, nil)
+	if err != nil {
+		return err
+	}
+	if member != "" {
+		var of map[string]json.RawMessage
+		if err := decode(doc, &of); err != nil {
+			return err
+		}
+		doc = of[member]
+	}
+	var items []json.RawMessage
+	if err := decode(doc, &items); err != nil {
+		return err
+	}
+	return s.list(items, head, cells)
+}
+
+func showCommand() *cobra.Command {
+	c := output(&cobra.Command{
+		Use: "show NAME", Short: "Read a version of a workflow", Args: cobra.ExactArgs(1),
+		Example: "  sagalog workflow show drone-delivery\n  sagalog workflow show drone-delivery --version 2 -o json",
+		RunE: client(func(s *session, args []string) error {
+			q := url.Values{}
+			if v := s.flag("version"); v != "0" {
+				q.Set("version", v)
+			}
+			doc, err := s.get(s.cmd.Context(), "/v1/workflows/"+url.PathEscape(args[0]), q)
+			if err != nil {
+				return err
+			}
+			return s.one(doc, func(w io.Writer) error { return showWorkflow(w, doc) })
+		}),
+	})
+	c.Flags().Int("version", 0, "the version (default: the current one)")
+	return c
+}
+
+func showWorkflow(out io.Writer, doc json.RawMessage) error {
+	var w workflow
+	if err := decode(doc, &w); err != nil {
+		return err
+	}
+	versions := strings.Trim(fmt.Sprint(w.Versions), "[]")
+	err := table(out, nil, []row{{"WORKFLOW", w.Name}, {"VERSION", strconv.Itoa(w.Version)}, {"VERSIONS", versions},
+		{"APPLIED", w.AppliedAt}, {"HASH", w.Hash}, {"DESCRIPTION", w.Description}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	var rows []row
+	for _, st := range w.Steps {
+		rows = append(rows, row{st.ID, st.Agent, strings.Join(st.Needs, ","), yesNo(st.Undo), yesNo(st.Pivot)})
+	}
+	return table(out, row{"STEP", "AGENT", "NEEDS", "UNDO", "PIVOT"}, rows)
+}
