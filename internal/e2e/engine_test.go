@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/stretchr/testify/require"
+)
+
+// fleet is the five services in a process of their own.
+type fleet struct {
+	*process
+	dir  string
+	urls map[string]string
+}
+
+// startFleet runs the services; args are the rates at which they are broken.
+func startFleet(t *testing.T, work string, args ...string) *fleet {
+	t.Helper()
+	f := &fleet{dir: filepath.Join(work, "services")}
+	f.process = start(t, command{name: "services", dir: work, program: program("dronedelivery"),
+		args: append([]string{"serve", "--data", f.dir}, args...)})
+	f.urls = awaitEndpoints(t, f.process, f.dir).Services
+	return f
+}
+
+// env is where the agent bindings look for the services.
+func (f *fleet) env() []string {
+	var env []string
+	for _, s := range dronedelivery.Services() {
+		env = append(env, dronedelivery.EnvName(s)+"="+f.urls[s])
+	}
+	return env
+}
+
+// ledger returns the calls that a service received about a task, all of them for an empty ID.
+func (f *fleet) ledger(t *testing.T, service, task string) []dronedelivery.Line {
+	t.Helper()
+	return ledgerOf(t, f.urls[service], task)
+}
+
+func ledgerOf(t *testing.T, url, task string) []dronedelivery.Line {
+	t.Helper()
+	var lines []dronedelivery.Line
+	require.NoError(t, dronedelivery.ReadLedger(t.Context(), url, func(l dronedelivery.Line) error {
+		if task == "" || l.Task == task {
+			lines = append(lines, l)
+		}
+		return nil
+	}))
+	return lines
+}
+
+type endpoints struct {
+	HTTP     string            `json:"http"`
+	Kafka    string            `json:"kafka"`
+	Services map[string]string `json:"services"`
+}
+
+// awaitEndpoints reads DIR/endpoints.json once it is there.
+func awaitEndpoints(t *testing.T, p *process, dir string) endpoints {
+	t.Helper()
+	var e endpoints
+	eventually(t, patience, p.name+" says where it listens", func() bool {
+		require.True(t, p.running(), "%s has ended:\n%s", p.name, tail(p.err, 20))
+		b, err := os.ReadFile(filepath.Join(dir, "endpoints.json"))
+		return err == nil && json.Unmarshal(b, &e) == nil
+	})
+	return e
+}
+
+// engine is `sagalog dev` in a process of its own.
+type engine struct {
+	*process
+	t    *testing.T
+	work string
+	data string
+	// args and env are given again at each start.
+	args, env []string
+	endpoints
+}
+
+// newEngine prepares an engine on a new data directory, with ports that stay over restarts.
+func newEngine(t *testing.T, work string, args ...string) *engine {
+	t.Helper()
+	e := &engine{t: t, work: work, data: filepath.Join(work, "data")}
+	e.args = append([]string{"dev", "--http", freePort(t), "--kafka", freePort(t)}, args...)
+	return e
+}
+
+// freePort returns an address that nobody listens on. Somebody may take it before we do; then the test fails.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newEngineWith prepares an engine that works with the services of a fleet.
+func newEngineWith(t *testing.T, work string, f *fleet, args ...string) *engine {
+	t.Helper()
+	files := filepath.Join(work, "files")
+	if _, err := os.Stat(files); err != nil {
+		code, _, errs := output(t, program("dronedelivery"), "files", files)
+		require.Zero(t, code, errs)
+	}
+	e := newEngine(t, work, append([]string{"--demo", "none", "--workflows", files, "--agents", filepath.Join(files, "agents")}, args...)...)
+	e.env = f.env()
+	return e
+}
+
+// launch starts the process and returns when it says where it listens.
+func (e *engine) launch() {
+	e.t.Helper()
+	if err := os.Remove(filepath.Join(e.data, "endpoints.json")); err != nil {
+		require.ErrorIs(e.t, err, os.ErrNotExist)
+	}
+	e.process = start(e.t, command{name: "engine", dir: e.work, program: program("sagalog"), args: append(e.args, "--data", e.data), env: e.env})
+	e.endpoints = awaitEndpoints(e.t, e.process, e.data)
+}
+
+// start launches and returns when the engine is ready; it returns how long that took.
+func (e *engine) start() time.Duration {
+	e.t.Helper()
+	begun := time.Now()
+	e.launch()
+	e.ready()
+	return time.Since(begun)
+}
+
+func (e *engine) ready() {
+	e.t.Helper()
+	eventually(e.t, patience, "the engine is ready", func() bool {
+		require.True(e.t, e.running(), "the engine has ended:\n%s", tail(e.err, 20))
+		status, _, err := e.try("GET", "/readyz", nil)
+		return err == nil && status == 200
+	})
+}
+
+// stop is Ctrl-C, which must end it well.
+func (e *engine) stop() {
+	e.t.Helper()
+	code, took := e.interrupt()
+	require.Zero(e.t, code, tail(e.err, 20))
+	e.t.Logf("Ctrl-C ended it in %s", took.Round(time.Millisecond))
+}
+
+// logged says whether the engine's log has a line with all of these texts.
+func (e *engine) logged(texts ...string) bool {
+lines:
+	for line := range strings.Lines(e.stderr()) {
+		for _, s := range texts {
+			if !strings.Contains(line, s) {
+				continue lines
+			}
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The sizes of the long tests. Zero is the figure with SAGALOG_E2E=full, and a small one without.
+var (
+	deliveriesFlag = flag.Int("e2e.deliveries", 0, "deliveries of items 2 and 3 (full: 10,000)")
+	killsFlag      = flag.Int("e2e.kills", 0, "kills of item 3 (full: 12)")
+	minutesFlag    = flag.Float64("e2e.minutes", 0, "how long item 3 submits (full: 2.2)")
+	rateFlag       = flag.Float64("e2e.rate", 0, "deliveries a second of item 3 (full: as many as e2e.deliveries in e2e.minutes)")
+	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in item 6 (full: 1,000)")
+	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in item 7 (full: 1,000)")
+	seedFlag       = flag.Uint64("e2e.seed", 0, "seed of random instants (0: a fresh one, which is printed)")
+	keepFlag       = flag.Bool("e2e.keep", false, "keep data and logs of tests that pass, too")
+)
+
+// full says that the tests run at the size.
+var full = os.Getenv("SAGALOG_E2E") == "full"
+
+const sayHow = "SAGALOG_E2E=full go test ./internal/e2e -v -timeout 60m"
+
+// sized returns the flag's value where it is set, else the figure of this run.
+func sized[T int | float64](flag T, short, long T) T {
+	switch {
+	case flag != 0:
+		return flag
+	case full:
+		return long
+	}
+	return short
+}
+
+// seed returns the seed of this run and prints it.
+func seed(t *testing.T) uint64 {
+	s := *seedFlag
+	if s == 0 {
+		s = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (repeat with -e2e.seed %d)", s, s)
+	return s
+}
+
+// bin holds the binaries under test.
+var bin string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if bin, err = os.MkdirTemp("", "e2e-bin-"); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/sagalog", "./cmd/dronedelivery")
+	build.Dir, build.Stdout, build.Stderr = filepath.Join("..", ".."), os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e: build the programs:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func program(name string) string { return filepath.Join(bin, name) }
