@@ -1,0 +1,20 @@
+# What CI runs, step by step. The steps are told in .ci/run, which these targets call, so that both do the same.
+.PHONY: check test race lint fmt ci
+
+check: ## before a review: format, vet, lint, race tests
+	.ci/run format build vet lint race
+
+test: ## the tests, as the README says
+	.ci/run test
+
+race: ## the tests with the race detector
+	.ci/run race
+
+lint: ## format, vet, staticcheck, govulncheck
+	.ci/run format vet lint vuln
+
+fmt: ## formats every file
+	gofmt -w $$(git ls-files '*.go')
+
+ci: ## everything that CI runs
+	.ci/run
