@@ -1,6 +1,9 @@
 package supervisor
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -137,7 +140,7 @@ func (o *Owner) failWork(f *events.Fact, body *events.EffectFailed) {
 
 // planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups.
 func (o *Owner) planUnplanned(b *batch) bool {
-	for id := range o.poisonTask {
+	for _, id := range slices.Sorted(maps.Keys(o.poisonTask)) {
 		if err := o.planOne(b, id); err != nil {
 			o.stop(err) // parking it asks for nothing that could fail
 			return false

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -11,6 +13,8 @@ import (
 type queue struct {
 	agents map[string]*agentQueue
 	limit  int
+	// turn is the agent that was served first last time: the next one begins, so that none starves where batches fill.
+	turn string
 }
 
 type agentQueue struct {
@@ -104,6 +108,22 @@ func (q *queue) refill(s Store, name string, complete bool) error {
 	return nil
 }
 
+// round returns the agents in the order of their names, beginning behind the one that began last time. (Not in the
+// order of a map: the same state and inputs must give the same facts, INV4.)
+func (q *queue) round() []string {
+	names := slices.Sorted(maps.Keys(q.agents))
+	if len(names) == 0 {
+		return nil
+	}
+	at, found := slices.BinarySearch(names, q.turn)
+	if found {
+		at++
+	}
+	at %= len(names)
+	q.turn = names[at]
+	return append(names[at:len(names):len(names)], names[:at]...)
+}
+
 // take removes up to n attempts from the head of an agent's queue.
 func (q *queue) take(name string, n int) []events.Ready {
 	a := q.agent(name)
@@ -128,7 +148,7 @@ func (o *Owner) room(agent string) int {
 // admit starts attempts from the queues as the windows allow.
 func (o *Owner) admit(b *batch) bool {
 	o.queue.limit = o.cfg.Queue
-	for name := range o.queue.agents {
+	for _, name := range o.queue.round() {
 		// Once: until the batches in flight are committed, the store would give the same rows again.
 		if err := o.queue.refill(o.store, name, len(o.pipe.flying) == 0 && len(b.facts) == 0); err != nil {
 			o.stop(err)

@@ -77,7 +77,7 @@ func TestEverySeedKeepsTheInvariants(t *testing.T) {
 
 func TestARunIsAFunctionOfItsSeed(t *testing.T) {
 	t.Parallel()
-	for s := uint64(1); s <= 10; s++ {
+	for s := uint64(1); s <= 40; s++ {
 		a, b := sim.Run(s, sim.Options{}), sim.Run(s, sim.Options{Trace: true})
 		require.Equal(t, a.Digest, b.Digest, "seed %d", s)
 		require.Equal(t, a.Steps, b.Steps, "seed %d", s)
