@@ -1,0 +1,79 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/stretchr/testify/require"
+)
+
+// site is a node's API over a real socket.
+type site struct {
+	t    *testing.T
+	base string
+	http *http.Client
+}
+
+func (w *world) site(n *process) *site {
+	transport := &http.Transport{}
+	w.t.Cleanup(transport.CloseIdleConnections)
+	return &site{w.t, "http://" + n.Addr(), &http.Client{Transport: transport}}
+}
+
+func (s *site) call(method, path, kind, body string, into any) int {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewBufferString(body))
+	require.NoError(s.t, err)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	resp, err := s.http.Do(r)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	if into != nil {
+		require.NoError(s.t, json.Unmarshal(b, into), "%s %s: %d %s", method, path, resp.StatusCode, b)
+	}
+	return resp.StatusCode
+}
+
+func TestATaskGoesFromTheAPIToItsEnd(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2)
+	n := w.node(t.TempDir(), func(c *node.Config) { c.HTTP = "127.0.0.1:0" })
+	s := w.site(n)
+	require.Equal(t, 200, s.call("PUT", "/v1/workflows/order", "application/yaml", order, nil)/100*100)
+	w.hire(nil)
+	var receipt struct {
+		Token string `json:"token"`
+	}
+	require.Equal(t, 202, s.call("PUT", "/v1/tasks/t-1", "application/json", `{"workflow":"order","input":{"n":1}}`, &receipt))
+	var task struct {
+		State  string          `json:"state"`
+		Output json.RawMessage `json:"output"`
+	}
+	require.Equal(t, 200, s.call("GET", "/v1/tasks/t-1?wait=30s&token="+receipt.Token, "", "", &task))
+	require.Equal(t, string(events.Processed), task.State)
+	require.JSONEq(t, `{"did":"ship"}`, string(task.Output))
+	require.Equal(t, 200, s.call("PUT", "/v1/tasks/t-1", "application/json", `{"workflow":"order","input":{"n":1}}`, &receipt), "a repeat")
+	require.Equal(t, 409, s.call("PUT", "/v1/tasks/t-1", "application/json", `{"workflow":"order","input":{"n":2}}`, nil), "a conflict")
+	require.Equal(t, 404, s.call("PUT", "/v1/tasks/t-2", "application/json", `{"workflow":"ordre"}`, nil))
+	require.Equal(t, 404, s.call("GET", "/v1/tasks/t-2", "", "", nil))
+	var facts struct {
+		Facts []struct {
+			Type string `json:"type"`
+		} `json:"facts"`
+	}
+	s.call("GET", "/v1/tasks/t-1/history", "", "", &facts)
+	t.Logf("%d facts", len(facts.Facts))
+	require.Equal(t, 200, s.call("GET", "/metrics", "", "", nil))
+}

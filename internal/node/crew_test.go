@@ -1,0 +1,103 @@
+package node_test
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/stretchr/testify/require"
+)
+
+// crew is one process with the agents of the workflow order.
+type crew struct {
+	// act, if set, decides about each call; it may block until ctx ends. It is set before the crew starts.
+	act func(ctx context.Context, a agent.Attempt) error
+
+	// mu guards the fields below.
+	mu    sync.Mutex
+	calls []agent.Attempt
+
+	cancel  context.CancelFunc
+	ended   chan error
+	cluster *kafka.Cluster
+	net     *network
+}
+
+type input struct {
+	ID string `json:"id"`
+}
+
+type output struct {
+	Did string `json:"did"`
+}
+
+// hire starts a crew, which stops with the test.
+func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, options ...agent.Option) *crew {
+	w.t.Helper()
+	c := &crew{act: act, ended: make(chan error, 1), net: newNetwork(w.network)}
+	reg := agent.NewRegistry()
+	undo := agent.WithUndo(func(ctx context.Context, _ agent.Undo[input, output]) error { return c.called(ctx) })
+	for _, name := range []string{"stock", "bank", "carrier", "mail"} {
+		agent.Handle(reg, name, func(ctx context.Context, _ input) (output, error) {
+			a, _ := agent.FromContext(ctx)
+			return output{a.Step}, c.called(ctx)
+		}, append([]agent.Option{undo}, options...)...)
+	}
+	cc := w.broker.ClusterConfig()
+	cc.Dialer = c.net.Dial
+	var err error
+	c.cluster, err = kafka.Connect(cc)
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	conn, err := agent.Attach(ctx, c.cluster, reg, agent.Config{Log: w.logs.logger()})
+	require.NoError(w.t, err)
+	go func() { c.ended <- conn.Run(ctx) }()
+	w.t.Cleanup(c.leave)
+	return c
+}
+
+func (c *crew) called(ctx context.Context) error {
+	a, _ := agent.FromContext(ctx)
+	c.mu.Lock()
+	c.calls = append(c.calls, a)
+	c.mu.Unlock()
+	if c.act == nil {
+		return nil
+	}
+	return c.act(ctx, a)
+}
+
+// leave stops the crew, once.
+func (c *crew) leave() {
+	if c.cancel == nil {
+		return
+	}
+	c.cancel()
+	c.cancel = nil
+	<-c.ended
+	c.cluster.Close()
+	c.net.cut()
+}
+
+// of returns the calls of an operation of a step of a task, in order.
+func (c *crew) of(task, step string, op events.Operation) []agent.Attempt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []agent.Attempt
+	for _, a := range c.calls {
+		if a.Task == task && a.Step == step && a.Operation == op {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// all returns all calls.
+func (c *crew) all() []agent.Attempt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]agent.Attempt(nil), c.calls...)
+}

@@ -1,0 +1,47 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// logBook keeps what the engine tells an operator.
+type logBook struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (b *logBook) logger() *slog.Logger { return slog.New(bookHandler{b}) }
+
+// find returns the lines that contain the text.
+func (b *logBook) find(text string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	for _, l := range b.lines {
+		if strings.Contains(l, text) {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+type bookHandler struct{ b *logBook }
+
+func (h bookHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+func (h bookHandler) WithAttrs([]slog.Attr) slog.Handler           { return h }
+func (h bookHandler) WithGroup(string) slog.Handler                { return h }
+func (h bookHandler) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		return true
+	})
+	h.b.mu.Lock()
+	defer h.b.mu.Unlock()
+	h.b.lines = append(h.b.lines, line)
+	return nil
+}
