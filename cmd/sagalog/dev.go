@@ -193,7 +193,7 @@ func (d *dev) applyDir(ctx context.Context, dir string, files fs.FS, names []str
 		if err != nil {
 			return err
 		}
-		applied, faults, err := d.node.ApplyFile(ctx, name, source, func(ref string) ([]byte, error) { return fs.ReadFile(files, filepath.ToSlash(filepath.Clean(ref))) })
+		applied, faults, err := d.node.ApplyFile(ctx, name, source, func(ref string) ([]byte, error) { return openBeside(files, ref) })
 		if err != nil {
 			return err
 		}

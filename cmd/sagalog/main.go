@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -38,13 +37,6 @@ func newLogger(quiet bool) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
-
-// usageError is a wrong call: exit code 2.
-type usageError struct{ msg string }
-
-func (e *usageError) Error() string { return e.msg }
-
-func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
 // limitFlags adds a flag for each limit.
 func limitFlags(f *pflag.FlagSet, s *events.Settings) {
