@@ -1,0 +1,392 @@
+"""Folds a partition of <ns>.events and prints the state hash behind every record. Written from FORMAT.md alone, as the
+second implementation of it: `kcat -C -J -e -t sagalog.events -p 3 | python3 fold.py`."""
+import hashlib
+import json
+import re
+import sys
+
+scan = json.JSONDecoder().raw_decode
+
+
+def members(text):
+    """The members of a compact JSON object as raw texts, so that user data keeps its bytes."""
+    found, at = {}, 1
+    while text[at] != "}":
+        key, at = scan(text, at + (text[at] == ","))
+        _, end = scan(text, at + 1)
+        found[key] = text[at + 1:end]
+        at = end
+    return found
+
+
+def elements(text):
+    found, at = [], 1
+    while text[at] != "]":
+        at += text[at] == ","
+        _, end = scan(text, at)
+        found.append(text[at:end])
+        at = end
+    return found
+
+
+SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def quote(text):
+    return '"' + "".join(SHORT.get(c) or (f"\\u{ord(c):04x}" if c < " " else c) for c in text) + '"'
+
+
+def normal(text):
+    """Compact JSON as Sagalog writes it: of texts the escapes, of everything else the bytes."""
+    if text[0] == "{":
+        return "{" + ",".join(quote(k) + ":" + normal(v) for k, v in members(text).items()) + "}"
+    if text[0] == "[":
+        return "[" + ",".join(map(normal, elements(text))) + "]"
+    return quote(json.loads(text)) if text[0] == '"' else text
+
+
+ABSENT = {"0", '""', "false", "{}", "[]", ""}
+
+
+def obj(pairs):
+    """An object of (member, text); a member that is absent weighs nothing, unless it is marked by '!'."""
+    kept = ((k.rstrip("!"), v) for k, v in pairs if k.endswith("!") or v not in ABSENT)
+    return "{" + ",".join(f'"{k}":{v}' for k, v in kept) + "}"
+
+
+RAW = {"input", "output", "body", "detail"}
+
+
+class Entity(dict):
+    """Members as JSON texts, zero where nothing was set."""
+    order = ""
+
+    def __missing__(self, key):
+        return '""' if key.endswith("!") else "0"
+
+    def take(self, source, *names):
+        for n in names:
+            self[n] = source.get(n, "0")
+
+    def add(self, name, n=1):
+        self[name] = str(int(self.get(name, "0")) + n)
+
+    def clear_of(self, *names):
+        for n in names:
+            self.pop(n, None)
+
+    def value(self, name):
+        v = self.get(name, "0")
+        if isinstance(v, Entity):
+            return v.text()
+        if isinstance(v, list):
+            return "[" + ",".join(e.text() if isinstance(e, Entity) else e for e in v) + "]"
+        if name in RAW:
+            return v
+        if name in ("labels", "inputs") and v != "0":
+            m = members(v) if isinstance(v, str) else v
+            keys = sorted(m, key=lambda k: k.encode())
+            return "{" + ",".join(quote(k) + ":" + (m[k].text() if isinstance(m[k], Entity) else normal(m[k])) for k in keys) + "}"
+        return normal(v)
+
+    def text(self):
+        return obj((n, self.value(n.rstrip("!"))) for n in self.order.split())
+
+
+class Partition(Entity):
+    order = "partition! epoch owner since next_sequence broken time inputs settled settings reader since_hash"
+
+
+class Passed(Entity):
+    order = "next! hash"
+
+
+class Definition(Entity):
+    order = "workflow! hash! version! body!"
+
+
+class Request(Entity):
+    order = "id! kind! task! step reason attempt by"
+
+
+class Held(Entity):
+    order = "request! expires_at! cause! cause_hash"
+
+
+class Task(Entity):
+    order = """id! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from pivot_passed deadline_passed quiet_at
+        completions held requests steps traceparent last"""
+
+    def step(self, path):
+        for s in self["steps"]:
+            if s["path"] == path:
+                return s
+        s = Step(path=path, state='"not_started"')
+        self["steps"].append(s)
+        return s
+
+    def turn_back(self, reason):
+        if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
+            return
+        self.update(state='"undoing"', reason=reason)
+        self.clear_of("parked_from", "park_due", "park_reason")
+        for s in self["steps"]:
+            if s["state"] == '"waiting"':
+                s["state"] = '"failed"'
+                s.clear_of("retry_at")
+
+    def park_due_for(self, step, reason):
+        if self["state"] != '"error"':
+            self.update(park_due=step, park_reason=reason)
+
+    def judge(self, request):
+        if request in ('""', None):
+            return
+        if request not in self["requests"]:
+            self["requests"] = (self["requests"] + [request])[-64:]
+        self["held"] = [h for h in self["held"] if h["id"] != request]
+
+
+class Step(Entity):
+    order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
+        cool_downs touched completion pivot undoable undo"""
+
+
+class UndoState(Entity):
+    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries"
+
+
+class Error(Entity):
+    order = "class! code message! detail"
+
+
+TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
+
+
+class State:
+    def __init__(self, partition):
+        self.partition = Partition(partition=str(partition), inputs={})
+        self.tasks, self.held, self.definitions = {}, {}, {}
+        self.ordinal, self.ident, self.next, self.broken = 0, "", 0, False
+
+    def hash(self):
+        p = self.partition
+        p.update(next_sequence=str(self.next), broken="true" if self.broken else "false")
+        entities = [("partition", "", p)] + [("task", k, t) for k, t in self.tasks.items()]
+        entities += [("definition", k, d) for k, d in self.definitions.items()]
+        entities += [("held", t + "\0" + r, h) for (t, r), h in self.held.items()]
+        total = 0
+        for kind, ident, e in entities:
+            text = re.sub(r"(\\\\)|\\ufffd", lambda m: m[1] or "\ufffd", e.text())
+            digest = hashlib.sha256("\0".join((kind, ident, text)).encode()).digest()
+            total += int.from_bytes(digest[:16], "big")
+        return f"{total % (1 << 128):032x}"
+
+    def apply(self, record):
+        h = dict(zip(record["headers"][0::2], record["headers"][1::2]))
+        kind, body = h["ce_type"].removeprefix("sagalog."), members(record["payload"])
+        p, time = self.partition, quote(h["ce_time"])
+        if kind == "PartitionClaimed":
+            claim = json.loads(record["payload"])
+            if claim["prev"] != self.ident or claim["id"] in ("", self.ident):
+                return
+            self.ordinal, self.ident, self.next, self.broken = self.ordinal + 1, claim["id"], 0, False
+            p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"], time=max(p.get("time", ""), time))
+            p["since"] = p["time"]
+            return
+        current = self.ordinal > 0 and h["ce_epoch"] == f"{self.ordinal}-{self.ident}"
+        n = int(h["ce_sequence"])
+        if not current or self.broken or n != self.next:
+            self.broken = self.broken or (current and n > self.next)
+            return
+        self.fold(kind, body, h, time)
+        self.next += 1
+        p.add("since_hash")
+        if kind == "StateHash":
+            p.clear_of("since_hash")
+        p["time"] = max(p.get("time", ""), time)
+        cause = h.get("ce_causationid", "").split("/")
+        if cause[0] in "sr" and len(cause) == 3 and cause[1] == p["partition"]:
+            self.passed({"s": "submissions", "r": "reports"}[cause[0]], int(cause[2]) + 1, quote(h.get("ce_causehash", "")))
+        if "settled" in h and self.after(h["settled"]):
+            p["settled"] = quote(h["settled"])
+
+    def after(self, position):
+        def rank(text):
+            epoch, _, n = text.rpartition("/")
+            return int(epoch.split("-")[0] or 0) if epoch else 0, int(n or 0) if epoch else -1
+        return rank(json.loads(self.partition.get("settled", '""'))) < rank(position)
+
+    def passed(self, topic, after, digest):
+        known = self.partition["inputs"].get(topic)
+        if known is None or int(known["next"]) < after:
+            if after > 0:
+                self.partition["inputs"][topic] = Passed(next=str(after), hash=digest)
+
+    def fold(self, kind, body, h, time):
+        p, subject = self.partition, h.get("ce_subject", "")
+        if kind == "VersionBarrier":
+            p["reader"] = str(max(int(p["reader"]), int(body["reader"])))
+        elif kind == "SettingsAdopted":
+            p["settings"] = body["settings"]
+        elif kind == "DefinitionAdopted":
+            self.definitions[json.loads(body["hash"])] = Definition(body)
+        elif kind == "Submitted":
+            t = Task(id=quote(subject), run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
+                     facts="1", held=[], requests=[], steps=[], traceparent=quote(h.get("ce_traceparent", "")),
+                     last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
+            t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
+            for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
+                t["held"].append(self.held.pop(key)["request"])
+            self.tasks[subject] = t
+        elif kind == "RequestHeld":
+            r = Request(members(body["request"]), task=quote(subject))
+            held = Held(request=r, expires_at=body["expires_at"], cause=quote(h.get("ce_causationid", "")), cause_hash=quote(h.get("ce_causehash", "")))
+            self.held[subject, json.loads(r["id"])] = held
+        elif kind == "InputRejected":
+            self.held.pop((subject, json.loads(body.get("held", '""'))), None)
+        elif kind == "InputsPassed":
+            for topic, passed in members(body.get("inputs", "{}")).items():
+                passed = members(passed)
+                self.passed(topic, int(passed["next"]), passed.get("hash", '""'))
+        elif kind == "TasksSwept":
+            for t in json.loads(body["tasks"]):
+                del self.tasks[t]
+        elif kind == "EffectFailed":
+            for member, name in (("failed", "StepFailed"), ("undo_failed", "UndoFailed")):
+                if member in body:
+                    self.of_task(name, members(body[member]), h, time)
+        elif kind not in ("InputForwarded", "StateHash"):
+            self.of_task(kind, body, h, time)
+
+    def of_task(self, kind, body, h, time):
+        t = self.tasks[h["ce_subject"]]
+        t.add("facts")
+        t.update(updated_at=max(t["updated_at"], time), last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
+        getattr(self, kind)(t, body, time)
+
+    def StepStarted(self, t, body, time):
+        t["state"] = '"processing"'
+        s = t.step(body["step"])
+        s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable")
+        s.update(state='"running"', started_at=time)
+        s.clear_of("ended_at", "retry_at")
+        s.add("tries")
+
+    def StepCompleted(self, t, body, time):
+        s = t.step(body["step"])
+        t.add("completions")
+        s.take(body, "output")
+        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true")
+        s.clear_of("error", "reason")
+        if s["pivot"] == "true":
+            t["pivot_passed"] = "true"
+
+    def StepFailed(self, t, body, time, state='"failed"'):
+        s = t.step(body["step"])
+        if body["attempt"] != "0" and body.get("effect") != '"none"':
+            s["touched"] = "true"
+        verdict = members(body["verdict"])
+        s.update(state=state, ended_at=time, error=Error(members(body["error"])), reason=verdict["reason"])
+        s.add("failure_count")
+        t.add("failure_count")
+        action = json.loads(verdict["action"])
+        if action in ("retry", "cool_down"):
+            s.update(state='"waiting"', retry_at=verdict.get("at", "0"))
+        if action == "cool_down":
+            s.clear_of("tries")
+            s.add("cool_downs")
+        if action == "undo":
+            t.turn_back(verdict["reason"])
+        if action == "park":
+            t.park_due_for(body["step"], verdict["reason"])
+
+    def Timeout(self, t, body, time):
+        body = dict(body, error=TIMEOUT)
+        if body["operation"] == '"undo"':
+            return self.UndoFailed(t, body, time)
+        t["quiet_at"] = max(t.get("quiet_at", ""), body.get("quiet_at", ""))
+        self.StepFailed(t, body, time, '"timed_out"')
+
+    def StepSkipped(self, t, body, time):
+        s = t.step(body["step"])
+        s.clear()
+        s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
+
+    def UndoStarted(self, t, body, time):
+        s = t.step(body["step"])
+        s["state"] = '"undoing"'
+        u = s.setdefault("undo", UndoState())
+        u.take(body, "agent", "attempt", "complete_by")
+        u.update(state='"running"', started_at=time)
+        u.clear_of("ended_at", "retry_at")
+        u.add("tries")
+
+    def Compensated(self, t, body, time):
+        s = t.step(body["step"])
+        s["state"] = '"undone"'
+        s["undo"].update(state='"undone"', ended_at=time)
+        s["undo"].clear_of("error")
+
+    def UndoFailed(self, t, body, time):
+        s = t.step(body["step"])
+        u = s.setdefault("undo", UndoState())
+        verdict = members(body["verdict"])
+        u.update(state='"failed"', ended_at=time, error=Error(members(body["error"])))
+        u.add("failure_count")
+        t.add("failure_count")
+        action = json.loads(verdict["action"])
+        if action in ("retry", "cool_down"):
+            u.update(state='"waiting"', retry_at=verdict.get("at", "0"))
+            if action == "cool_down":
+                u.clear_of("tries")
+        else:
+            s["state"] = '"undo_failed"'
+            t.park_due_for(body["step"], verdict["reason"])
+
+    def CancelRequested(self, t, body, time):
+        t.judge(body["request"])
+        t.turn_back(body.get("reason", '"cancelled"'))
+
+    def DeadlinePassed(self, t, body, time):
+        t["deadline_passed"] = "true"
+        if body["action"] == '"undo"':
+            t.turn_back('"the deadline passed"')
+
+    def TaskProcessed(self, t, body, time):
+        t.update(state='"processed"', ended_at=time)
+        t.take(body, "output")
+
+    def TaskUndone(self, t, body, time):
+        t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
+
+    def TaskParked(self, t, body, time):
+        if t["state"] != '"error"':
+            t.update(parked_from=t["state"], state='"error"')
+        t["reason"] = body["reason"]
+        t.clear_of("park_due", "park_reason")
+
+    def TaskReopened(self, t, body, time):
+        for path in elements(body["steps"]) if body["steps"] != "null" else []:
+            s = t.step(path)
+            u = s.get("undo")
+            if s["state"] == '"undo_failed"' or (u is not None and u["state"] == '"waiting"'):
+                s["state"] = '"undoing"'
+                u.update(state='"waiting"', retry_at=time)
+                u.clear_of("tries")
+            else:
+                s.update(state='"waiting"', retry_at=time)
+                s.clear_of("tries", "cool_downs")
+        t.judge(body["request"])
+        if t["state"] == '"error"':
+            t["state"] = t["parked_from"]
+            t.clear_of("parked_from", "reason")
+
+
+state = None
+for line in sys.stdin:
+    r = json.loads(line)
+    state = state or State(r["partition"])
+    state.apply(r)
+    print(r["offset"], state.hash())
