@@ -16,7 +16,7 @@ import (
 // command of the tree what they share: variables for flags, and an answer to a mistyped name.
 func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
 	Prepare(root)
