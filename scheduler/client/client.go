@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+)
+
+// Submission is the one submission object. Without an ID a UUIDv7 is generated; it stands in the receipt.
+type Submission = events.Submission
+
+// Receipt says that the log holds a submission.
+type Receipt struct {
+	// ID is the task's.
+	ID        string
+	Partition int32
+	// Offset is where <ns>.submissions holds it; -1 where Known.
+	Offset int64
+	// Known says that the engine knew this very submission already.
+	Known bool
+	// Token, by HTTP and for Submit only, makes GET /v1/tasks/{id}?token= no older than the submission.
+	Token string
+}
+
+// Result is what became of one submission of many.
+type Result struct {
+	Receipt
+	Err error
+}
+
+// Client submits tasks. It is safe for concurrent use.
+type Client struct{ way way }
+
+// way is how submissions reach the log.
+type way interface {
+	// submit sends drafts that were checked, and returns a result for each in their order.
+	submit(ctx context.Context, drafts []draft) []Result
+	close()
+}
+
+// draft is a submission that was checked, with its ID.
+type draft struct {
+	id   string
+	body []byte
+}
+
+// Submit returns once the submission is durable, or with one of the errors of this package. By Kafka it waits for the
+// brokers until ctx ends; by HTTP for as long as HTTPConfig.RetryFor says.
+func (c *Client) Submit(ctx context.Context, s Submission) (Receipt, error) {
+	d, err := prepare(s)
+	if err != nil {
+		return Receipt{}, err
+	}
+	r := c.way.submit(ctx, []draft{d})[0]
+	return r.Receipt, r.Err
+}
+
+// SubmitAll submits many at once and returns a result for each, in their order. One that fails keeps no other back.
+func (c *Client) SubmitAll(ctx context.Context, list []Submission) []Result {
+	results := make([]Result, len(list))
+	drafts := make([]draft, 0, len(list))
+	places := make([]int, 0, len(list))
+	for i, s := range list {
+		d, err := prepare(s)
+		if err != nil {
+			results[i] = Result{Receipt: Receipt{ID: s.ID, Offset: -1}, Err: err}
+			continue
+		}
+		drafts, places = append(drafts, d), append(places, i)
+	}
+	for len(drafts) > 0 {
+		n := min(len(drafts), batchMax)
+		for i, r := range c.way.submit(ctx, drafts[:n]) {
+			results[places[i]] = r
+		}
+		drafts, places = drafts[n:], places[n:]
+	}
+	return results
+}
+
+// batchMax bounds what is sent at once: enough that the cost of a request does not matter.
+const batchMax = 2000
+
+// Close lets the connections go. A submission that is on its way has an unknown outcome.
+func (c *Client) Close() { c.way.close() }
+
+// prepare checks a submission as an engine would, as far as that is possible without its workflows.
+func prepare(s Submission) (draft, error) {
+	if s.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return draft{}, err
+		}
+		s.ID = id.String()
+	}
+	body, err := events.Marshal(&s)
+	if err != nil {
+		return draft{}, invalid(err)
+	}
+	if _, err := events.ParseSubmission(body); err != nil {
+		return draft{}, invalid(err)
+	}
+	if len(body) > maxBody {
+		return draft{}, &Error{Kind: ErrTooLarge}
+	}
+	return draft{id: s.ID, body: body}, nil
+}
+
+// maxBody is what a topic of ours takes, less room for headers. The engine's own limit is lower, and its to know.
+const maxBody = 2<<20 - 64<<10

@@ -1,0 +1,225 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/scheduler/client"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const partitions = apitest.Partitions
+
+// log is what submissions arrived in, whichever way they took.
+type log func() []events.Record
+
+// ways runs a test of both ways (STYLE 39).
+func ways(t *testing.T, test func(t *testing.T, c *client.Client, read log)) {
+	t.Run("kafka", func(t *testing.T) {
+		t.Parallel()
+		cluster := kafkatest.StartTCP(t)
+		topics := kafka.Topics{Namespace: "sagalog"}
+		kafkatest.Create(t, cluster, topics.Base(partitions)...)
+		c, err := client.Kafka(t.Context(), cluster.Brokers()...)
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		test(t, c, func() []events.Record { return readAll(t, cluster, topics.Submissions()) })
+	})
+	t.Run("http", func(t *testing.T) {
+		t.Parallel()
+		e := apitest.New()
+		c, err := client.HTTP(e.Serve(t))
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		test(t, c, func() []events.Record { return e.Inputs(events.Submissions) })
+	})
+}
+
+func submission(id string) client.Submission {
+	return client.Submission{ID: id, Workflow: "order", Input: json.RawMessage(`{"item":"lamp"}`), Labels: map[string]string{"k": "v"}, Deadline: "10m"}
+}
+
+func TestASubmissionIsDurableAtItsHome(t *testing.T) {
+	t.Parallel()
+	ways(t, func(t *testing.T, c *client.Client, read log) {
+		r, err := c.Submit(t.Context(), submission("a/b ü"))
+		require.NoError(t, err)
+		require.Equal(t, "a/b ü", r.ID)
+		require.Equal(t, events.Home("a/b ü", partitions), r.Partition)
+		require.EqualValues(t, 0, r.Offset)
+		in := read()
+		require.Len(t, in, 1)
+		require.Equal(t, "a/b ü", string(in[0].Key))
+		require.Equal(t, r.Partition, in[0].Partition)
+		require.JSONEq(t, `{"id":"a/b ü","workflow":"order","input":{"item":"lamp"},"labels":{"k":"v"},"deadline":"10m"}`, string(in[0].Value))
+		e, _, err := events.Open(&in[0])
+		require.NoError(t, err)
+		require.Equal(t, events.TypeSubmission, e.Type)
+		require.Equal(t, "a/b ü", e.Subject)
+
+		r, err = c.Submit(t.Context(), client.Submission{Workflow: "order", Input: json.RawMessage(`{"item":"x"}`)})
+		require.NoError(t, err)
+		require.Len(t, r.ID, 36)
+	})
+}
+
+func TestWhatIsNoSubmissionIsNotSent(t *testing.T) {
+	t.Parallel()
+	ways(t, func(t *testing.T, c *client.Client, read log) {
+		_, err := c.Submit(t.Context(), client.Submission{ID: "..", Priority: 5000, Deadline: "soon"})
+		require.ErrorIs(t, err, client.ErrInvalid)
+		var e *client.Error
+		require.ErrorAs(t, err, &e)
+		var at []string
+		for _, p := range e.Places {
+			at = append(at, p.Pointer)
+		}
+		require.ElementsMatch(t, []string{"/id", "/workflow", "/priority", "/deadline"}, at)
+		_, err = c.Submit(t.Context(), client.Submission{Workflow: "order", Input: json.RawMessage(`{`)})
+		require.ErrorIs(t, err, client.ErrInvalid)
+		_, err = c.Submit(t.Context(), client.Submission{Workflow: "order", Input: json.RawMessage(`"` + strings.Repeat("x", 3<<20) + `"`)})
+		require.ErrorIs(t, err, client.ErrTooLarge)
+		require.Empty(t, read())
+	})
+}
+
+func TestManyAreSubmittedAtOnce(t *testing.T) {
+	t.Parallel()
+	ways(t, func(t *testing.T, c *client.Client, read log) {
+		var list []client.Submission
+		for i := range 4500 {
+			list = append(list, submission(fmt.Sprint(i)))
+		}
+		list[7].Workflow = ""
+		for i, r := range c.SubmitAll(t.Context(), list) {
+			if i == 7 {
+				require.ErrorIs(t, r.Err, client.ErrInvalid)
+				continue
+			}
+			require.NoError(t, r.Err)
+			require.Equal(t, fmt.Sprint(i), r.ID)
+		}
+		require.Len(t, read(), 4499)
+	})
+}
+
+func TestAnEngineRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	e := apitest.New()
+	c, err := client.HTTP(e.Serve(t))
+	require.NoError(t, err)
+	defer c.Close()
+	first, err := c.Submit(t.Context(), submission("a"))
+	require.NoError(t, err)
+	require.NotEmpty(t, first.Token)
+	again, err := c.Submit(t.Context(), submission("a"))
+	require.NoError(t, err)
+	require.True(t, again.Known)
+	other := submission("a")
+	other.Priority = 3
+	unknown := submission("b")
+	unknown.Workflow = "ordr"
+	schema := submission("c")
+	schema.Input = json.RawMessage(`{}`)
+	large := submission("d")
+	large.Input = json.RawMessage(`{"item":"` + strings.Repeat("x", 5000) + `"}`)
+	want := []error{client.ErrConflict, client.ErrUnknownWorkflow, client.ErrInvalid, client.ErrTooLarge}
+	list := []client.Submission{other, unknown, schema, large}
+	for i, s := range list {
+		_, err := c.Submit(t.Context(), s)
+		require.ErrorIs(t, err, want[i])
+	}
+	for i, r := range c.SubmitAll(t.Context(), list) {
+		require.ErrorIs(t, r.Err, want[i])
+	}
+	var x *client.Error
+	_, err = c.Submit(t.Context(), schema)
+	require.ErrorAs(t, err, &x)
+	require.Equal(t, []client.Place{{Pointer: "/input/item", Message: "must be a text"}}, x.Places)
+}
+
+func TestAnEngineThatRestartsIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	e := apitest.New()
+	url, stop := e.Start(t)
+	stop()
+	c, err := client.HTTP(url)
+	require.NoError(t, err)
+	defer c.Close()
+	got := make(chan []client.Result)
+	go func() {
+		got <- c.SubmitAll(context.Background(), []client.Submission{submission("a"), submission("b")})
+	}()
+	e.SetDown(errors.New("not ready"))
+	_, again := e.Start(t, func(cfg *api.Config) { cfg.Addr = strings.TrimPrefix(url, "http://") })
+	defer again()
+	e.SetDown(nil)
+	for _, r := range <-got {
+		require.NoError(t, r.Err)
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	url, stop := apitest.New().Start(t)
+	stop()
+	c, err := client.HTTPWith(client.HTTPConfig{URL: url, RetryFor: -1})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Submit(t.Context(), submission("a"))
+	require.ErrorIs(t, err, client.ErrUnavailable)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = client.Kafka(ctx, strings.TrimPrefix(url, "http://"))
+	require.Error(t, err)
+	for _, bad := range []string{"", "localhost", "ftp://x"} {
+		_, err := client.HTTP(bad)
+		require.Error(t, err)
+	}
+	_, err = client.Kafka(t.Context())
+	require.Error(t, err)
+}
+
+func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.StartTCP(t)
+	_, err := client.KafkaWith(t.Context(), client.KafkaConfig{Brokers: cluster.Brokers(), Namespace: "other"})
+	require.ErrorContains(t, err, "namespace other")
+}
+
+func TestAClosedClientSaysSo(t *testing.T) {
+	t.Parallel()
+	cluster := kafkatest.StartTCP(t)
+	kafkatest.Create(t, cluster, kafka.Topics{Namespace: "sagalog"}.Base(1)...)
+	c, err := client.Kafka(t.Context(), cluster.Brokers()...)
+	require.NoError(t, err)
+	c.Close()
+	_, err = c.Submit(t.Context(), submission("a"))
+	require.ErrorIs(t, err, client.ErrClosed)
+}
+
+func readAll(t *testing.T, c *kafka.Cluster, topic string) []events.Record {
+	t.Helper()
+	var all []events.Record
+	for p := range int32(partitions) {
+		require.NoError(t, c.ReadRange(t.Context(), topic, p, 0, -1, func(r events.Record) error {
+			all = append(all, r)
+			return nil
+		}))
+	}
+	return all
+}

@@ -1,0 +1,236 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// HTTPConfig says how to reach an engine's API.
+type HTTPConfig struct {
+	// URL is the API's, such as http://127.0.0.1:8642.
+	URL string
+	// RetryFor is how long a submission is sent again while nobody answers or the log does not acknowledge; default
+	// DefaultRetryFor, negative not at all.
+	RetryFor time.Duration
+	// Client makes the calls; default one of its own.
+	Client *http.Client
+}
+
+// DefaultRetryFor is longer than an engine takes to restart.
+const DefaultRetryFor = 30 * time.Second
+
+// HTTP submits by an engine's API.
+func HTTP(url string) (*Client, error) { return HTTPWith(HTTPConfig{URL: url}) }
+
+// HTTPWith submits by an engine's API. Nothing is called yet.
+func HTTPWith(cfg HTTPConfig) (*Client, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("%q is not a URL such as http://127.0.0.1:8642", cfg.URL)
+	}
+	w := &httpWay{base: strings.TrimSuffix(cfg.URL, "/"), client: cfg.Client, retryFor: cfg.RetryFor}
+	if w.client == nil {
+		w.own = &http.Transport{Proxy: http.ProxyFromEnvironment}
+		w.client = &http.Client{Transport: w.own}
+	}
+	if w.retryFor == 0 {
+		w.retryFor = DefaultRetryFor
+	}
+	return &Client{way: w}, nil
+}
+
+// httpWay calls PUT for one submission and POST of NDJSON for many.
+type httpWay struct {
+	base     string
+	client   *http.Client
+	own      *http.Transport
+	retryFor time.Duration
+}
+
+func (w *httpWay) close() {
+	if w.own != nil {
+		w.own.CloseIdleConnections()
+	}
+}
+
+// The pauses between two tries double, from retryFirst to retryMost.
+const (
+	retryFirst = 50 * time.Millisecond
+	retryMost  = 2 * time.Second
+)
+
+// submit tries until each draft has a final answer, or nothing more is to be hoped for.
+func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
+	results := make([]Result, len(drafts))
+	open := make([]int, len(drafts))
+	for i := range drafts {
+		open[i] = i
+	}
+	pause, end := retryFirst, time.Now().Add(w.retryFor)
+	for {
+		batch := make([]draft, len(open))
+		for i, at := range open {
+			batch[i] = drafts[at]
+		}
+		var left []int
+		for i, r := range w.try(ctx, batch) {
+			results[open[i]] = r
+			if errors.Is(r.Err, ErrUnavailable) {
+				left = append(left, open[i])
+			}
+		}
+		if open = left; len(open) == 0 || time.Now().After(end) || !sleep(ctx, pause/2+rand.N(pause/2)) {
+			return results
+		}
+		pause = min(2*pause, retryMost)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *httpWay) try(ctx context.Context, drafts []draft) []Result {
+	if len(drafts) == 1 {
+		return []Result{w.put(ctx, drafts[0])}
+	}
+	return w.post(ctx, drafts)
+}
+
+// answer is what the API says of a submission: a receipt or a problem.
+type answer struct {
+	Line      int    `json:"line"`
+	ID        string `json:"id"`
+	Partition int32  `json:"partition"`
+	Offset    *int64 `json:"offset"`
+	Token     string `json:"token"`
+
+	Type   string `json:"type"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Pointer string `json:"pointer"`
+		Message string `json:"message"`
+	} `json:"errors"`
+}
+
+func (a *answer) result(id string) Result {
+	r := Result{Receipt: Receipt{ID: id, Partition: a.Partition, Offset: -1, Token: a.Token}}
+	if a.Status < http.StatusMultipleChoices {
+		r.Known = a.Status == http.StatusOK
+		if a.Offset != nil {
+			r.Offset = *a.Offset
+		}
+		return r
+	}
+	e := &Error{Kind: kindOf(a), Detail: a.Detail}
+	for _, p := range a.Errors {
+		e.Places = append(e.Places, Place{p.Pointer, p.Message})
+	}
+	r.Err = e
+	return r
+}
+
+func kindOf(a *answer) error {
+	switch a.Status {
+	case http.StatusNotFound:
+		if strings.HasSuffix(a.Type, ":unknown-workflow") {
+			return ErrUnknownWorkflow
+		}
+	case http.StatusConflict:
+		return ErrConflict
+	case http.StatusRequestEntityTooLarge:
+		return ErrTooLarge
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return ErrUnavailable
+	}
+	if a.Status >= http.StatusInternalServerError {
+		return ErrUnavailable
+	}
+	return ErrInvalid
+}
+
+func unavailable(id string, err error) Result {
+	return Result{Receipt: Receipt{ID: id, Offset: -1}, Err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
+}
+
+func (w *httpWay) call(ctx context.Context, method, path, content string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", content)
+	return w.client.Do(req)
+}
+
+func (w *httpWay) put(ctx context.Context, d draft) Result {
+	resp, err := w.call(ctx, http.MethodPut, "/v1/tasks/"+url.PathEscape(d.id), "application/json", d.body)
+	if err != nil {
+		return unavailable(d.id, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return unavailable(d.id, err)
+	}
+	var a answer
+	if err := json.Unmarshal(b, &a); err != nil {
+		return unavailable(d.id, fmt.Errorf("%s answered %s, and not as an engine does", w.base, resp.Status))
+	}
+	a.Status = resp.StatusCode
+	return a.result(d.id)
+}
+
+func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
+	results := make([]Result, len(drafts))
+	missing := func(err error) []Result {
+		for i, d := range drafts {
+			if results[i].ID == "" {
+				results[i] = unavailable(d.id, err)
+			}
+		}
+		return results
+	}
+	var body bytes.Buffer
+	for _, d := range drafts {
+		body.Write(d.body)
+		body.WriteByte('\n')
+	}
+	resp, err := w.call(ctx, http.MethodPost, "/v1/tasks", "application/x-ndjson", body.Bytes())
+	if err != nil {
+		return missing(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return missing(fmt.Errorf("%s answered %s", w.base, resp.Status))
+	}
+	lines := bufio.NewReader(resp.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return missing(errors.New("the engine did not answer each submission"))
+		}
+		var a answer
+		if err := json.Unmarshal(line, &a); err != nil || a.Line < 1 || a.Line > len(drafts) {
+			return missing(errors.New("the engine's answer is not as expected"))
+		}
+		results[a.Line-1] = a.result(drafts[a.Line-1].id)
+	}
+}
