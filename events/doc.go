@@ -26,50 +26,59 @@
 //
 // # A task
 //
-// A TaskReopened leads from error back to where the task was parked from. DESIGN calls error "parked".
+//	(none)      -- Submitted                          --> pending
+//	pending     -- StepStarted                        --> processing
+//	pending     -- TaskProcessed: all were skipped    --> processed
+//	processing  -- TaskProcessed                      --> processed
+//	pending, processing, error
+//	            -- CancelRequested, DeadlinePassed,
+//	               a verdict to undo                  --> undoing
+//	undoing     -- TaskUndone                         --> undone
+//	pending, processing, undoing
+//	            -- TaskParked                         --> error
+//	error       -- TaskReopened                       --> where it was parked from
+//	processed, undone
+//	            -- TasksSwept                         --> (none)
 //
-//	           StepStarted                     TaskProcessed
-//	 pending ───────────────► processing ─────────────────────► processed
-//	    │  │                    │   │  ▲
-//	    │  │         TaskParked │   │  │ TaskReopened
-//	    │  └──────────────┐     ▼   │  │
-//	    │      TaskParked └──► error┼──┘ ◄─────────┐
-//	    │                        │  │              │ TaskParked (an undo failed)
-//	    │ CancelRequested,       │  │              │ and TaskReopened
-//	    │ DeadlinePassed,        ▼  ▼              ▼
-//	    └──────────────────────► undoing ◄─────────┘ ──────────► undone
-//	      a verdict to undo                          TaskUndone
-//
-// A task that is parked while it is undoing stays parked until it is reopened: a cancel, a deadline or a late failure
-// would take it from its operator, and no step of it could move (INV10). pending and processing may end at once: a
-// task whose steps are all skipped is processed without ever having been processing.
+// DESIGN calls error "parked". A task that was parked while undoing goes nowhere but back to undoing, by TaskReopened: a
+// cancel, a deadline or a late failure would take it from its operator, and no step of it could move (INV10).
 //
 // # A step
 //
-//	 not_started ──► running ──► completed ─────┐ the task is undoing
-//	   │    ▲ │       │   ▲                     ▼
-//	   │    │ │       │   │ StepStarted      undoing ──► undone
-//	   │    │ │       ▼   │                     ▲
-//	   │    │ │      (failure)──► waiting       │
-//	   │    │ │       │   retry, cool_down      │
-//	   │    │ └──────►│                         │
-//	   │    │ attempt 0                         │
-//	   │    │         └─► failed, timed_out ────┘
-//	   │    │             undo, park   │
-//	   ▼    └── TaskReopened: waiting ◄┘
-//	 skipped
+//	not_started, waiting
+//	            -- StepStarted                        --> running
+//	not_started, waiting (never attempted)
+//	            -- StepSkipped                        --> skipped
+//	running     -- StepCompleted                      --> completed
+//	running     -- StepFailed, Timeout: by the verdict
+//	               retry, cool_down                   --> waiting
+//	               undo, park                         --> failed, timed_out
+//	not_started, waiting
+//	            -- StepFailed of attempt 0: likewise  --> waiting, failed
+//	waiting     -- the task turns to undoing          --> failed
+//	failed, timed_out, waiting
+//	            -- TaskReopened                       --> waiting
+//	completed, failed, timed_out
+//	            -- UndoStarted                        --> undoing
+//	undoing     -- Compensated                        --> undone
+//	undoing     -- UndoFailed, Timeout: park          --> undo_failed
+//	undo_failed -- TaskReopened                       --> undoing
 //
-// Undoing starts when no attempt of a do runs any more (DESIGN 5), and it takes every step whose effect outside may
-// exist: Step.Touched. When the task turns back, a step that waits becomes failed: no do starts from there on.
+// What is undone is every step that may have changed something outside: Step.Touched. No undo starts while an attempt
+// of a do is running (DESIGN 5).
 //
 // # An undo
 //
-//	         ┌──── retry, cool_down ◄──┐
-//	         ▼                         │
-//	 (none) ──► running ──► (failure) ─┴─► failed (the step: undo_failed; the task is parked)
-//	              │                          │
-//	              ▼                          │ TaskReopened: waiting
-//	            undone              ◄────────┘ by another attempt
+//	(none), waiting
+//	            -- UndoStarted                        --> running
+//	running     -- Compensated                        --> undone
+//	running     -- UndoFailed, Timeout: by the verdict
+//	               retry, cool_down                   --> waiting
+//	               park                               --> failed
+//	(none), waiting
+//	            -- UndoFailed of attempt 0: likewise  --> waiting, failed
+//	failed, waiting
+//	            -- TaskReopened                       --> waiting
 //
 // # What it refuses to do
 //
