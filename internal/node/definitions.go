@@ -126,7 +126,7 @@ func (d *definitions) CheckInput(_ context.Context, hash string, input json.RawM
 	}
 	var list []api.Fault
 	for _, f := range p.ValidateInput(input) {
-		list = append(list, api.Fault{Pointer: "/input" + f.Pointer, Message: f.Message})
+		list = append(list, api.Fault{Pointer: f.Pointer, Message: f.Message})
 	}
 	return list, nil
 }
