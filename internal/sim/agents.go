@@ -52,8 +52,15 @@ func (a *agents) forget(task string) {
 	}
 }
 
-// heal has every service answer from now on, also those attempts that had another fate.
-func (a *agents) heal() { a.fates = map[string]agentFate{} }
+// heal has every service answer from now on. What was answered stays: a service that reported that an attempt had no
+// effect does not carry it out when the request is delivered again.
+func (a *agents) heal() {
+	for k, f := range a.fates {
+		if f == fateSilent || f == fateLate {
+			delete(a.fates, k)
+		}
+	}
+}
 
 func (a *agents) receive(r events.Record) {
 	work, _, err := events.DecodeWork(&r)

@@ -112,6 +112,9 @@ func (p *partition) needsFact(m *meta) string {
 		return "it cannot be read"
 	}
 	if events.Home(m.task, p.w.opt.Partitions) != p.id {
+		if p.w.opt.Off&supervisor.RuleForward != 0 {
+			return "" // what is lost by it shows when the world is at rest
+		}
 		return "it is misplaced"
 	}
 	t, _ := p.state.Task(m.task)
@@ -247,6 +250,10 @@ func (p *partition) after(f *events.Fact, by *producer) {
 	t, _ := p.state.Task(f.Task)
 	switch b := f.Body.(type) {
 	case *events.PartitionClaimed:
+		if p.claims[b.ID] {
+			p.w.fail("INV11: the claim %s, made by %s, becomes current a second time and deposes the owner", b.ID, b.Owner)
+		}
+		p.claims[b.ID] = true
 		p.writer = by
 		p.w.report.Epochs++
 	case *events.Submitted:
@@ -367,6 +374,9 @@ func effectsOf(f *events.Fact) []string {
 
 // leaves checks INV8: the fact of an effect that leaves is durable and accepted. It returns the effect's key.
 func (p *partition) leaves(s *slot, a supervisor.Send) string {
+	if a.Kind == events.EffectForward && p.w.opt.Off&supervisor.RuleForward != 0 {
+		return ""
+	}
 	id := a.Record.Header(events.HeaderID)
 	switch a.Kind {
 	case events.EffectDeadLetter:

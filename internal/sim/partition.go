@@ -24,6 +24,8 @@ type partition struct {
 	// facts are the accepted facts by their ID; writer is who made the current claim.
 	facts  map[string]*events.Fact
 	writer *producer
+	// claims are the identifiers of the claims that were current.
+	claims map[string]bool
 	// byCause holds the accepted fact of each input.
 	byCause map[events.Cause]*events.Fact
 	// content is the accepted content of each task ID ever accepted.
@@ -84,7 +86,7 @@ func newPartition(w *World, id int32) *partition {
 	p := &partition{
 		w: w, id: id, state: events.NewState(id, nil), facts: map[string]*events.Fact{}, byCause: map[events.Cause]*events.Fact{},
 		content: map[string]map[string]bool{}, cancelled: map[string]bool{}, everHeld: map[string]bool{},
-		arrived: map[string]bool{}, undone: map[string]bool{},
+		claims: map[string]bool{}, arrived: map[string]bool{}, undone: map[string]bool{},
 	}
 	p.state.SetLax(w.lax())
 	return p

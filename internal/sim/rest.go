@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
@@ -87,6 +86,12 @@ func (p *partition) account(in events.Input, o int64, m *meta) {
 	cause := events.CauseInput(in, p.id, o)
 	f := p.byCause[cause]
 	if f == nil {
+		if m.kind == metaSubmission && events.Home(m.task, p.w.opt.Partitions) != p.id {
+			if !p.arrivedAtHome(cause, in, m) {
+				p.w.fail("INV12: the misplaced submission %s of %q came to nothing", cause, m.task)
+			}
+			return
+		}
 		if m.kind == metaSubmission && !p.content[m.task][m.content] {
 			p.w.fail("INV12: the submission %s of %q came to nothing", cause, m.task)
 		}
@@ -98,13 +103,7 @@ func (p *partition) account(in events.Input, o int64, m *meta) {
 			p.w.fail("INV12: %s was rejected and has no dead letter with its bytes", cause)
 		}
 	case *events.InputForwarded:
-		home := p.w.parts[events.Home(m.task, p.w.opt.Partitions)]
-		for _, h := range home.input(in).meta {
-			if h.origin == cause {
-				return
-			}
-		}
-		if !p.deadLettered(in, o, "") {
+		if !p.arrivedAtHome(cause, in, m) && !p.deadLettered(in, o, "") {
 			p.w.fail("INV12: %s was forwarded and arrived nowhere", cause)
 		}
 	case *events.RequestHeld:
@@ -113,6 +112,16 @@ func (p *partition) account(in events.Input, o int64, m *meta) {
 			p.w.fail("INV12: the held request %s came to nothing", cause)
 		}
 	}
+}
+
+// arrivedAtHome says whether a copy of the input landed in its home partition.
+func (p *partition) arrivedAtHome(cause events.Cause, in events.Input, m *meta) bool {
+	for _, h := range p.w.parts[events.Home(m.task, p.w.opt.Partitions)].input(in).meta {
+		if h.origin == cause {
+			return true
+		}
+	}
+	return false
 }
 
 // deadLettered says whether the input stands in the dead letters with its bytes and coordinates.
@@ -201,5 +210,3 @@ func (p *partition) fold(s *events.State, r *events.Record) bool {
 	}
 	return err == nil
 }
-
-var _ = time.Second
