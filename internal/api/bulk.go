@@ -231,13 +231,20 @@ func (b *bulkRun) collect() {
 			err = b.answers.add(append(line, '\n'))
 		}
 		if err != nil {
-			b.s.cfg.Logger.Error("the answers of a bulk submission cannot be kept", "error", err)
-			b.stop()
+			b.stop(err)
 		}
 	}
 }
 
-func (b *bulkRun) stop() { b.haltOnce.Do(func() { close(b.halt) }) }
+// stop has no further line read. It logs once, however many lines wait for the same log.
+func (b *bulkRun) stop(err error) {
+	b.haltOnce.Do(func() {
+		close(b.halt)
+		if b.ctx.Err() == nil {
+			b.s.cfg.Logger.Warn("a bulk submission was broken off", "error", err)
+		}
+	})
+}
 
 func (b *bulkRun) answer(f *fate) any {
 	p := f.problem
@@ -255,8 +262,8 @@ func (b *bulkRun) answer(f *fate) any {
 			b.s.metrics.lines.WithLabelValues(strconv.Itoa(status)).Inc()
 			return v
 		}
-		b.stop()
-		p = &lineProblem{Line: f.line, ID: f.draft.id, Problem: *b.s.unavailable(err)}
+		b.stop(err)
+		p = &lineProblem{Line: f.line, ID: f.draft.id, Problem: *unavailableProblem()}
 	}
 	b.s.metrics.lines.WithLabelValues(strconv.Itoa(p.Status)).Inc()
 	return p

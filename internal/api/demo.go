@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Server) registerDemo(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "mend-service", Method: http.MethodDelete, Path: demoPath, Summary: "Mend a service of the example", Tags: tags,
 	}), s.mendService)
-	describeBody(api, demoPath, http.MethodPut, map[string]any{"service": "drone", "mode": "fail", "for": "20s"}, contentJSON)
+	describeBody(api, demoPath, http.MethodPut, described{reflect.TypeFor[BreakageDocument](), map[string]any{"service": "drone", "mode": "fail", "for": "20s"}}, contentJSON)
 }
 
 func (s *Server) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -28,6 +29,12 @@ type RequestInput struct {
 	Key string `header:"Idempotency-Key" doc:"The request's ID: the same one again changes nothing. Generated if absent"`
 }
 
+// RequestBody says which step a request means, and why it is made.
+type RequestBody struct {
+	Step   string `json:"step,omitempty" doc:"For a retry; absent: each step that failed"`
+	Reason string `json:"reason,omitempty" doc:"For the history"`
+}
+
 // RequestAnswer is the receipt of a request.
 type RequestAnswer struct {
 	Status int
@@ -48,7 +55,8 @@ func (s *Server) registerRequests(api huma.API) {
 		huma.Register(api, op, func(ctx context.Context, in *RequestInput) (*RequestAnswer, error) {
 			return s.request(ctx, o.kind, in)
 		})
-		describeBody(api, path, http.MethodPost, map[string]any{"step": "drone", "reason": "the drone service is mended"}, contentJSON)
+		example := map[string]any{"step": "drone", "reason": "the drone service is mended"}
+		describeBody(api, path, http.MethodPost, described{reflect.TypeFor[RequestBody](), example}, contentJSON)
 		api.OpenAPI().Paths[path].Post.RequestBody.Required = false
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -179,13 +180,23 @@ func withExchange(ctx huma.Context, next func(huma.Context)) {
 
 func exchangeOf(ctx context.Context) exchange { return ctx.Value(exchangeKey{}).(exchange) }
 
+// described is the form of a body and an example of it.
+type described struct {
+	as      reflect.Type
+	example any
+}
+
 // describeBody documents a body that the handler reads itself. It comes after Register, or huma would read it.
-func describeBody(api huma.API, path, method string, example any, contents ...string) {
+func describeBody(api huma.API, path, method string, d described, contents ...string) {
 	b := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
 	for _, c := range contents {
-		b.Content[c] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}}
-		if example != nil && c == contentJSON {
-			b.Content[c].Example = example
+		schema := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+		if d.as != nil {
+			schema = api.OpenAPI().Components.Schemas.Schema(d.as, true, d.as.Name())
+		}
+		b.Content[c] = &huma.MediaType{Schema: schema}
+		if c == contentJSON {
+			b.Content[c].Example = d.example
 		}
 	}
 	item := api.OpenAPI().Paths[path]

@@ -228,6 +228,10 @@ func (s *Server) append(ctx context.Context, r events.Record) (int64, error) {
 
 func (s *Server) unavailable(err error) *Problem {
 	s.cfg.Logger.Warn("the log did not acknowledge an input", "error", err)
+	return unavailableProblem()
+}
+
+func unavailableProblem() *Problem {
 	return problem(http.StatusServiceUnavailable, codeUnavailable,
 		"The log did not acknowledge it in time. It may hold it all the same: send it again with the same ID, which has the effect of once.").
 		retryAfter(time.Second)

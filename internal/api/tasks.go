@@ -95,8 +95,14 @@ func (s *Server) registerTasks(api huma.API) {
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
 	})
 	huma.Register(api, list, s.listTasks)
-	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submissionExample, contentJSON)
-	describeBody(api, "/v1/tasks", http.MethodPost, submissionExample, contentJSON, contentNDJSON)
+	submission := described{reflect.TypeFor[events.Submission](), submissionExample}
+	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submission, contentJSON)
+	describeBody(api, "/v1/tasks", http.MethodPost, submission, contentJSON, contentNDJSON)
+	for _, op := range []*huma.Operation{api.OpenAPI().Paths["/v1/tasks/{id}"].Put, api.OpenAPI().Paths["/v1/tasks"].Post} {
+		known := *op.Responses["202"]
+		known.Description = "It was there already; for NDJSON, the fates of the lines"
+		op.Responses["200"] = &known
+	}
 }
 
 func checkID(id string) error {

@@ -90,7 +90,7 @@ func (s *Server) registerWorkflows(api huma.API) {
 		Description: "The body is YAML or JSON. A content that was applied before becomes current again under its version. " +
 			"422 lists every fault with line and column.",
 	}), s.putWorkflow)
-	describeBody(api, path, http.MethodPut, nil, "application/yaml", contentJSON)
+	describeBody(api, path, http.MethodPut, described{}, "application/yaml", contentJSON)
 }
 
 func (s *Server) listWorkflows(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
