@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -58,7 +59,7 @@ func (o *Owner) judgeSubmission(b *batch, item *inputItem) (bool, error) {
 	}
 	sub, err := events.ParseSubmission(data)
 	if err != nil {
-		return reject("", rejection(err), err.Error())
+		return reject("", rejection(data, err), err.Error())
 	}
 	id, err := events.TaskID(r.Key, env.Subject, sub.ID)
 	if err != nil {
@@ -88,10 +89,11 @@ func (o *Owner) judgeSubmission(b *batch, item *inputItem) (bool, error) {
 	return o.acceptSubmission(b, item, sub, accepted{content: content, traceparent: env.Traceparent})
 }
 
-// rejection tells unreadable bytes from a readable object with faults.
-func rejection(err error) string {
+// rejection tells unreadable bytes from a readable object with faults. What breaks off inside a member names that
+// member, and is no JSON all the same.
+func rejection(data []byte, err error) string {
 	var m *events.MemberError
-	if errors.As(err, &m) && m.Pointer == "" {
+	if errors.As(err, &m) && m.Pointer == "" || !json.Valid(data) {
 		return events.RejectUnreadable
 	}
 	return events.RejectInvalid
