@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -86,7 +87,19 @@ func (o *Owner) judgeSubmission(b *batch, item *inputItem) (bool, error) {
 		}
 		return reject(id, events.RejectConflict, "another submission with this ID and other content stands")
 	}
-	return o.acceptSubmission(b, item, sub, accepted{content: content, traceparent: env.Traceparent})
+	return o.acceptSubmission(b, item, sub, accepted{content: content, traceparent: traceOf(env.Traceparent)})
+}
+
+// maxTraceparent is above what W3C Trace Context writes (55 characters). The header comes from anybody, stands in every
+// fact of the task, and a long one would let them grow beyond what the topic takes.
+const maxTraceparent = 128
+
+// traceOf returns the trace context of a task, "" for what cannot be one.
+func traceOf(header string) string {
+	if len(header) > maxTraceparent || !utf8.ValidString(header) {
+		return ""
+	}
+	return header
 }
 
 // rejection tells unreadable bytes from a readable object with faults. What breaks off inside a member names that
@@ -114,6 +127,9 @@ func (o *Owner) acceptSubmission(b *batch, item *inputItem, sub *events.Submissi
 			what = fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
 		}
 		return true, o.reject(b, events.Submissions, item, sub.ID, events.RejectWorkflow, what)
+	}
+	if d := o.state.Definition(v.Hash); d != nil {
+		v.Version, v.Body = d.Version, d.Body // this partition goes by what it adopted, whatever defaults are filled today
 	}
 	if err := o.sched.Prepare(v.Hash, v.Body); err != nil {
 		return true, o.reject(b, events.Submissions, item, sub.ID, events.RejectWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
