@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
@@ -22,11 +23,9 @@ func (e *engine) cluster() *kafka.Cluster {
 
 // client is a producer that sends each record until it is acknowledged, whatever becomes of the engine.
 type client struct {
-	t       *testing.T
-	cluster *kafka.Cluster
-	p       *kafka.Producer
+	p *kafka.Producer
 	// again counts the records that were sent once more after an error.
-	again int
+	again atomic.Int64
 }
 
 func newClient(t *testing.T, c *kafka.Cluster) *client {
@@ -34,21 +33,23 @@ func newClient(t *testing.T, c *kafka.Cluster) *client {
 	p, err := kafka.NewProducer(c)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	return &client{t: t, cluster: c, p: p}
+	return &client{p: p}
 }
 
 // send returns when the record is acknowledged. It may then stand in the log twice.
-func (c *client) send(r events.Record) {
-	c.t.Helper()
-	eventually(c.t, patience, "a record is acknowledged", func() bool {
-		ctx, cancel := context.WithTimeout(c.t.Context(), patience/4)
-		defer cancel()
+func (c *client) send(ctx context.Context, r events.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
 		_, err := c.p.ProduceSync(ctx, r)
-		if err != nil {
-			c.again++
+		if err == nil {
+			return nil
 		}
-		return err == nil
-	})
+		if ctx.Err() != nil {
+			return err
+		}
+		c.again.Add(1)
+	}
 }
 
 // submission is a record as a plain Kafka client writes it.
