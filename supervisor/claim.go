@@ -189,6 +189,11 @@ func (o *Owner) own() {
 		}
 		o.in[in] = q
 	}
+	for cause := range o.poison { // what is passed is never judged again
+		if in, _, offset, ok := cause.Input(); ok && offset < o.state.Partition.Inputs[in].Next {
+			delete(o.poison, cause)
+		}
+	}
 	o.do(ReadInputs{o.gen, from})
 	o.resend()
 }
@@ -202,6 +207,7 @@ func (o *Owner) settleIn() {
 		}
 		t.RunningBy(o.running, 1)
 		o.cache.note(id)
+		o.evict() // a backlog whose tasks have deadlines is all alive, and far larger than memory
 		return nil
 	})
 	if err == nil {

@@ -15,14 +15,23 @@ import (
 type clockwork struct {
 	question uint64
 	asking   bool
-	// askedAt is the time of the outstanding or the latest question, ends its answer.
-	askedAt  events.Instant
-	ends     map[events.Input]int64
-	answered bool
+	// askedAt is the time of the outstanding or the latest question.
+	askedAt events.Instant
+	// goals are, for each input, the answer that is not reached yet. A newer answer does not replace it: under a steady
+	// load it would move away as fast as the owner comes nearer, and no timer would ever fire.
+	goals map[events.Input]goal
 	// horizon is, for each input, the latest time such that all that was durable before it has been judged.
 	horizon map[events.Input]events.Instant
+	// moved says that rows of tasks were touched whose retries fell due, and no fact took them along yet.
+	moved bool
 	// sweptAt is when sweeping was tried last.
 	sweptAt events.Instant
+}
+
+// goal is an end offset that was asked for at a time.
+type goal struct {
+	end     int64
+	askedAt events.Instant
 }
 
 // Bounds of one look at the timers: what is over them comes with the next batch.
@@ -45,35 +54,38 @@ func (o *Owner) Ends(now events.Instant, gen, question uint64, ends map[events.I
 	if err != nil {
 		return // asked again with the next tick
 	}
-	o.times.ends, o.times.answered = ends, true
+	for in, end := range ends {
+		if _, unreached := o.times.goals[in]; !unreached {
+			if o.times.goals == nil {
+				o.times.goals = map[events.Input]goal{}
+			}
+			o.times.goals[in] = goal{end, o.times.askedAt}
+		}
+	}
 	o.passHorizon()
 	o.decide()
 }
 
 // passHorizon moves the horizon when everything below the ends that were asked for has been judged.
 func (o *Owner) passHorizon() {
-	if !o.times.answered {
-		return
-	}
-	for in, end := range o.times.ends {
-		if o.in[in].judged >= end && o.times.horizon[in] < o.times.askedAt {
-			if o.times.horizon == nil {
-				o.times.horizon = map[events.Input]events.Instant{}
-			}
-			o.times.horizon[in] = o.times.askedAt
+	for in, g := range o.times.goals {
+		if o.in[in].judged < g.end {
+			continue
 		}
+		if o.times.horizon == nil {
+			o.times.horizon = map[events.Input]events.Instant{}
+		}
+		o.times.horizon[in] = max(o.times.horizon[in], g.askedAt)
+		delete(o.times.goals, in)
 	}
 }
 
 // tickTimers asks for the ends of the inputs when something is due.
 func (o *Owner) tickTimers() {
-	if o.phase != phaseOwning || o.times.asking {
+	if o.phase != phaseOwning || o.times.asking || len(o.times.goals) == len(o.in) || !o.somethingDue() {
 		return
 	}
-	if !o.somethingDue() {
-		return
-	}
-	o.times.asking, o.times.answered = true, false
+	o.times.asking = true
 	o.times.question++
 	o.times.askedAt = o.now
 	o.do(AskEnds{o.gen, o.times.question})
@@ -166,6 +178,7 @@ func (o *Owner) fireTask(b *batch, id string, at events.Instant) error {
 	if !moved {
 		return nil
 	}
+	o.times.moved = true
 	o.state.Touch(id) // a retry that is due goes from the timers to the queue
 	return o.follow(b, id)
 }
@@ -228,26 +241,13 @@ func (o *Owner) sweep(b *batch, at events.Instant) bool {
 	if before <= 0 || o.now.Sub(o.times.sweptAt) < sweepEvery {
 		return true
 	}
-	o.times.sweptAt = o.now
-	ids, err := o.store.Ended(before, sweepBatch)
+	swept, more, err := o.sweepable(b, before)
 	if err != nil {
 		o.stop(err)
 		return false
 	}
-	var swept []string
-	for _, id := range ids {
-		t, err := o.state.Task(id)
-		if err != nil {
-			o.stop(err)
-			return false
-		}
-		if t == nil {
-			continue
-		}
-		o.cache.note(id)
-		if t.State.Ended() && t.EndedAt < before && !o.box.unsettledTask(id) {
-			swept = append(swept, id)
-		}
+	if !more {
+		o.times.sweptAt = o.now
 	}
 	if len(swept) == 0 {
 		return true
@@ -259,6 +259,31 @@ func (o *Owner) sweep(b *batch, at events.Instant) bool {
 		Body:  &events.TasksSwept{Tasks: swept, EndedBefore: before},
 		Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon),
 	})
+}
+
+// sweepable returns some tasks that may be forgotten now, and whether there are more, which do not wait for the next
+// interval: a partition that ends a thousand tasks each second also forgets a thousand.
+func (o *Owner) sweepable(b *batch, before events.Instant) (swept []string, more bool, err error) {
+	ids, err := o.store.Ended(before, sweepBatch)
+	if err != nil || len(ids) == 0 {
+		return nil, false, err
+	}
+	busy, inFlight := o.unsettledTasks(b), false
+	for _, id := range ids {
+		t, err := o.state.Task(id)
+		if err != nil {
+			return nil, false, err
+		}
+		if t == nil { // swept already, by a batch in flight
+			inFlight = true
+			continue
+		}
+		o.cache.note(id)
+		if t.State.Ended() && t.EndedAt < before && !busy[id] {
+			swept = append(swept, id)
+		}
+	}
+	return swept, len(swept) == sweepBatch || (inFlight && len(ids) == sweepBatch), nil
 }
 
 // guard turns a panic while deciding into an error that sets aside what caused it.

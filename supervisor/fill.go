@@ -10,17 +10,24 @@ import (
 // unplannedBatch bounds the tasks planned at once after a take-over, so that inputs do not wait for all of them.
 const unplannedBatch = 200
 
-// fill decides the facts of a batch: what the partition itself needs, then reports, then submissions (a share of each
-// batch is theirs, so that neither starves), then timers and starts. It returns false when the epoch is over.
+// fill decides the facts of a batch: what the partition itself needs, then reports, submissions, timers and starts.
+// A share of each batch belongs to each of them, so that none starves while the others keep coming: a burst of
+// submissions would otherwise hold back the very starts that work it off. What is left over goes to the inputs. It
+// returns false when the epoch is over.
 func (o *Owner) fill(b *batch) bool {
 	o.queue.limit = o.cfg.Queue
 	gen := o.gen
+	inputs := func(in events.Input, quarters int) func(*batch) bool {
+		return func(b *batch) bool { return o.judgeGuarded(b, in, quarters) }
+	}
 	steps := []func(*batch) bool{
-		o.adopt, o.failEffects,
-		func(b *batch) bool { return o.judgeGuarded(b, events.Reports, o.cfg.BatchFacts*2/3) },
-		func(b *batch) bool { return o.judgeGuarded(b, events.Submissions, o.cfg.BatchFacts) },
-		func(b *batch) bool { return o.judgeGuarded(b, events.Reports, o.cfg.BatchFacts) },
-		o.planUnplanned, o.fireGuarded, o.admit, o.rest,
+		o.adopt, o.parkPoisoned, o.failEffects,
+		inputs(events.Reports, 2), inputs(events.Submissions, 3), inputs(events.Reports, 3),
+		o.planUnplanned, o.fireGuarded, o.admit,
+		inputs(events.Reports, 4), inputs(events.Submissions, 4), o.rest,
+	}
+	if !o.settling() {
+		steps = []func(*batch) bool{o.failEffects}
 	}
 	for _, step := range steps {
 		if !step(b) || o.gen != gen {
@@ -29,6 +36,10 @@ func (o *Owner) fill(b *batch) bool {
 	}
 	return true
 }
+
+// settling says whether the effects behind the settled position are within their bound. Beyond it nothing is decided
+// but that the broker refused some: that alone moves the position on.
+func (o *Owner) settling() bool { return len(o.box.entries) < o.cfg.Unsettled }
 
 // adopt writes the settings of this owner where they differ, and the hash of the state each so many facts.
 func (o *Owner) adopt(b *batch) bool {
@@ -47,11 +58,11 @@ func (o *Owner) adopt(b *batch) bool {
 	return true
 }
 
-func (o *Owner) judgeGuarded(b *batch, in events.Input, facts int) bool {
+func (o *Owner) judgeGuarded(b *batch, in events.Input, quarters int) bool {
 	var ok bool
 	err := func() (err error) {
 		defer guard(&err)
-		ok = o.judgeInputs(b, in, facts)
+		ok = o.judgeInputs(b, in, quarters)
 		return nil
 	}()
 	if err != nil {
@@ -96,7 +107,8 @@ func (o *Owner) failEffects(b *batch) bool {
 	return true
 }
 
-func (o *Owner) failEffect(b *batch, e *entry, x *effect) error {
+func (o *Owner) failEffect(b *batch, e *entry, x *effect) (err error) {
+	defer guard(&err)
 	body := &events.EffectFailed{Of: e.at, Kind: x.kind, Error: clip(x.failed, maxDetail)}
 	task := ""
 	switch x.kind {
@@ -138,8 +150,8 @@ func (o *Owner) failWork(f *events.Fact, body *events.EffectFailed) {
 	}
 }
 
-// planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups.
-func (o *Owner) planUnplanned(b *batch) bool {
+// parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again.
+func (o *Owner) parkPoisoned(b *batch) bool {
 	for _, id := range slices.Sorted(maps.Keys(o.poisonTask)) {
 		if err := o.planOne(b, id); err != nil {
 			o.stop(err) // parking it asks for nothing that could fail
@@ -147,6 +159,11 @@ func (o *Owner) planUnplanned(b *batch) bool {
 		}
 		delete(o.poisonTask, id)
 	}
+	return true
+}
+
+// planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups.
+func (o *Owner) planUnplanned(b *batch) bool {
 	if !o.unplanned || len(o.pipe.flying) > 0 {
 		return true
 	}
@@ -197,6 +214,11 @@ func (o *Owner) rest(b *batch) bool {
 		if len(q.items) > 0 {
 			return true
 		}
+	}
+	if o.times.moved && len(o.pipe.flying) == 0 {
+		// Retries fell due that have no place yet: their rows need a fact to travel with, or they would stand in front of
+		// all later timers for ever.
+		return o.passInputs(b)
 	}
 	settled := o.settled()
 	owed := o.state.Partition.Settled.Before(o.box.lastDone) && !settled.Before(o.box.lastDone)

@@ -28,7 +28,7 @@ func (o *Owner) follow(b *batch, id string) (err error) {
 			return err
 		}
 		if plan.Quiet() {
-			o.queue.push(plan.Ready, o.now)
+			o.queue.push(plan.Ready, o.stamp())
 			return nil
 		}
 		if err := o.emitPlan(b, t, plan); err != nil {
@@ -140,7 +140,7 @@ func (o *Owner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 		return false, err
 	}
 	for _, x := range plan.Ready {
-		if plan.Quiet() && x.Path == r.Path && x.Operation == r.Operation && x.NotBefore <= o.now {
+		if plan.Quiet() && x.Path == r.Path && x.Operation == r.Operation && x.NotBefore <= o.stamp() {
 			return true, nil
 		}
 	}
@@ -183,25 +183,38 @@ func attemptOf(b events.Body) int {
 	return 0
 }
 
-// agenda tells the store when the owner must look at a task next, and which of its steps wait for a place.
+// stamp is the time that the next fact would carry: what waits until an instant waits no longer once facts have passed
+// it, also where they were decided by a clock that was ahead of this one.
+func (o *Owner) stamp() events.Instant { return max(o.now, o.state.Partition.Time) }
+
+// agenda tells the store when the owner must look at a task next, and which of its steps wait for a place. These stand
+// in the queue from here on: a row that says that a step is ready says no more when its retry was due.
 func (o *Owner) agenda(t *events.Task) (due events.Instant, ready []events.ReadyKey) {
+	now := o.stamp()
 	for _, m := range t.Timers() {
 		waits := m.Kind == events.TimerRetry || m.Kind == events.TimerQuiet
-		if waits && m.Due <= o.now {
+		if waits && m.Due <= now {
 			continue // it is due: the step stands in the queue
 		}
 		if due == 0 || m.Due < due {
 			due = m.Due
 		}
 	}
-	plan, err := o.sched.Plan(t)
+	plan, err := o.planGuarded(t)
 	if err != nil {
 		return due, nil
 	}
+	o.queue.push(plan.Ready, now)
 	for _, r := range plan.Ready {
-		if r.NotBefore <= o.now {
+		if r.NotBefore <= now {
 			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}
 	}
 	return due, ready
+}
+
+// planGuarded asks for a plan where a panic sets nothing aside: whoever changed the task has asked before.
+func (o *Owner) planGuarded(t *events.Task) (p events.Plan, err error) {
+	defer guard(&err)
+	return o.sched.Plan(t)
 }

@@ -60,6 +60,10 @@ func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records [
 		q.items = append(q.items, inputItem{record: *r, delivery: o.defs.deliveries})
 		q.fetched = r.Offset + 1
 	}
+	if q.verify != "" && next >= q.judged {
+		o.stop(fmt.Errorf("%w: %s offset %d is not there; if its topic was restored or trimmed by hand, see README \"When the log was lost\"", ErrInputLost, in, q.judged-1))
+		return
+	}
 	q.fetched = max(q.fetched, next)
 	if len(q.items) == 0 {
 		q.judged = max(q.judged, q.fetched)
@@ -85,13 +89,13 @@ func (o *Owner) Backlog(in events.Input) int {
 	return len(o.in[in].items)
 }
 
-// judgeInputs judges queued inputs in the order of their topic until the batch has the given number of facts.
-func (o *Owner) judgeInputs(b *batch, in events.Input, facts int) bool {
+// judgeInputs judges queued inputs in the order of their topic until so many quarters of the batch are full.
+func (o *Owner) judgeInputs(b *batch, in events.Input, quarters int) bool {
 	q := o.in[in]
 	if q.verify != "" {
 		return true
 	}
-	for len(q.items) > 0 && len(b.facts) < facts && !o.full(b) {
+	for len(q.items) > 0 && 4*len(b.facts) < quarters*o.cfg.BatchFacts && 4*b.bytes < quarters*o.cfg.BatchBytes {
 		item := &q.items[0]
 		if item.record.Control {
 			o.passed(q, item)
@@ -183,8 +187,8 @@ func (o *Owner) unpassed() bool {
 // judge decides about one input. It returns false when definitions must be read before.
 func (o *Owner) judge(b *batch, in events.Input, item *inputItem) (bool, error) {
 	cause := events.CauseInput(in, o.cfg.Partition, item.record.Offset)
-	if why, bad := o.poison[cause]; bad {
-		return true, o.reject(b, in, item, "", events.RejectInternal, why)
+	if p, bad := o.poison[cause]; bad {
+		return true, o.detoxify(b, in, item, p)
 	}
 	o.judging = judging{cause: cause}
 	if item.record.Value == nil && hasHeader(&item.record, HeaderUnpacked) {
@@ -208,12 +212,35 @@ func hasHeader(r *events.Record, key string) bool {
 // setAside ends the epoch after a panic or an impossible fact: the speculative state may be half changed. In the next
 // epoch what caused it is rejected unseen, so poison never loops.
 func (o *Owner) setAside(cause events.Cause, task string, err error) {
+	if o.broken != nil { // a store that cannot be read says nothing against the input
+		o.stop(o.broken)
+		return
+	}
 	if task != "" {
 		o.poisonTask[task] = err.Error()
 	} else {
-		o.poison[cause] = err.Error()
+		o.poison[cause] = poison{task: o.judging.task, why: err.Error()}
 	}
 	o.endEpoch()
+}
+
+// poison is an input that made deciding panic, and the task that was being planned then.
+type poison struct{ task, why string }
+
+// detoxify judges an input that made deciding panic, unseen. A report parks its task: what it says is not lost, since
+// the fact's cause names the record. Everything else becomes a dead letter.
+func (o *Owner) detoxify(b *batch, in events.Input, item *inputItem, p poison) error {
+	if in == events.Reports && p.task != "" {
+		t, err := o.state.Task(p.task)
+		if err != nil {
+			return err
+		}
+		if t != nil && !t.State.Ended() && t.State != events.Parked {
+			reason := clip("internal: "+p.why, maxDetail)
+			return o.emit(b, o.inputFact(in, &item.record, t.ID, &events.TaskParked{Reason: reason}), nil)
+		}
+	}
+	return o.reject(b, in, item, "", events.RejectInternal, p.why)
 }
 
 // reject judges an input unusable; its dead letter is the effect.

@@ -206,14 +206,19 @@ func (b *outbox) folded(settled events.Position) {
 	}
 }
 
-// unsettledTask says whether some effect of the task lies behind the folded settled position.
-func (b *outbox) unsettledTask(id string) bool {
-	for _, m := range b.unsettled {
-		if m.task == id {
-			return true
+// unsettledTasks returns the tasks of which some effect lies behind the folded settled position, or may come to: facts
+// in flight count, whatever they are.
+func (o *Owner) unsettledTasks(filling *batch) map[string]bool {
+	busy := map[string]bool{}
+	for _, m := range o.box.unsettled {
+		busy[m.task] = true
+	}
+	for _, b := range append([]*batch{filling}, o.pipe.flying...) {
+		for _, f := range b.facts {
+			busy[f.Task] = true
 		}
 	}
-	return false
+	return busy
 }
 
 // resend collects the effects of the facts behind the folded settled position, as the log and not memory knows it.

@@ -58,9 +58,11 @@ type Owner struct {
 	// soon as everything said before is carried out.
 	opening, deciding bool
 	// poison holds causes that made deciding panic: they are rejected unseen (DESIGN 4).
-	poison map[events.Cause]string
+	poison map[events.Cause]poison
 	// poisonTask likewise, for what follows from a task's state.
 	poisonTask map[string]string
+	// broken is an error of the store that deciding met: not the input's fault.
+	broken error
 	judging    judging
 
 	cache cache
@@ -88,7 +90,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	}
 	return &Owner{
 		cfg: cfg, sched: s, store: store,
-		poison: map[events.Cause]string{}, poisonTask: map[string]string{}, windows: map[string]int{},
+		poison: map[events.Cause]poison{}, poisonTask: map[string]string{}, windows: map[string]int{},
 		position: map[events.Input]int64{},
 	}, nil
 }
@@ -233,7 +235,7 @@ func (o *Owner) open() {
 	o.opening = false
 	snap, err := o.store.Snapshot()
 	if err == nil {
-		o.state, err = events.OpenState(o.cfg.Partition, snap, o.store.Load)
+		o.state, err = events.OpenState(o.cfg.Partition, snap, o.loadTask)
 	}
 	if err != nil {
 		o.stop(err)
@@ -242,6 +244,14 @@ func (o *Owner) open() {
 	o.state.SetLax(events.Lax{AnyClaim: o.cfg.Off.off(RuleClaimPrev), AnySequence: o.cfg.Off.off(RuleSequence)})
 	o.log.next = o.state.Next
 	o.do(Load{o.gen, o.state.Next})
+}
+
+// loadTask finds a task in the store, and remembers that the store failed.
+func (o *Owner) loadTask(id string) (encoding, keys []byte, err error) {
+	if encoding, keys, err = o.store.Load(id); err != nil {
+		o.broken = err
+	}
+	return encoding, keys, err
 }
 
 // pause returns a random time up to RetryPause, so that two candidates do not meet again and again.

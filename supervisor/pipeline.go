@@ -49,9 +49,6 @@ func (o *Owner) emit(b *batch, f *events.Fact, input *events.Record) error {
 	if _, err := o.state.Apply(f, o.state.Next); err != nil {
 		return err
 	}
-	if f.Task != "" {
-		o.cache.touch(f.Task, b.seq)
-	}
 	r, err := events.EncodeFact(f, o.cfg.Partition, o.source())
 	if err != nil {
 		return err
@@ -77,7 +74,7 @@ func (o *Owner) full(b *batch) bool {
 
 // decide fills batches while there is something to decide and room in flight.
 func (o *Owner) decide() {
-	for o.canDecide() {
+	for o.canDecide() && (o.settling() || o.box.failed) {
 		b := &batch{seq: o.pipe.seq + 1}
 		if !o.fill(b) || len(b.facts) == 0 {
 			return
@@ -89,8 +86,7 @@ func (o *Owner) decide() {
 }
 
 func (o *Owner) canDecide() bool {
-	return o.phase == phaseOwning && !o.suspended && len(o.pipe.flying) < o.cfg.InFlight &&
-		len(o.box.entries) < o.cfg.Unsettled && !o.lagging()
+	return o.phase == phaseOwning && !o.suspended && len(o.pipe.flying) < o.cfg.InFlight && !o.lagging()
 }
 
 // lagging says whether reading has been behind one's own acknowledged writes for too long: an owner that can write
@@ -106,7 +102,7 @@ func (o *Owner) sendOff(b *batch) bool {
 		o.stop(err)
 		return false
 	}
-	o.pipe.seq = b.seq
+	o.pipe.seq, o.times.moved = b.seq, false
 	b.delta, b.sentAt = d, o.now
 	for _, row := range d.Tasks {
 		o.cache.touch(row.ID, b.seq) // also those whose place in the queue alone changed

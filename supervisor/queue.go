@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -20,8 +21,9 @@ type queue struct {
 type agentQueue struct {
 	heap readyHeap
 	have map[readyID]bool
-	// spilled says that the store holds rows that the heap does not.
+	// spilled says that the store holds rows that the heap does not: those that do not come before floor.
 	spilled bool
+	floor   events.Ready
 }
 
 type readyID struct {
@@ -68,7 +70,8 @@ func (q *queue) agent(name string) *agentQueue {
 }
 
 // push queues attempts that may start now. What does not fit waits in the store, whose row is written with the same
-// batch. Attempts of a later time are the timers' business.
+// batch: always the last in order, so that a task of high priority does not wait behind a full queue of others.
+// Attempts of a later time are the timers' business.
 func (q *queue) push(ready []events.Ready, now events.Instant) {
 	for _, r := range ready {
 		if r.NotBefore > now {
@@ -78,13 +81,25 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 		id := idOf(r)
 		switch {
 		case a.have[id]:
-		case len(a.heap) >= q.limit, a.spilled && r.Operation == events.Do:
-			a.spilled = true // the store has older ones: it must not overtake them
+		case a.spilled && !r.Before(a.floor): // the store has older ones: it must not overtake them
 		default:
 			a.have[id] = true
 			heap.Push(&a.heap, r)
+			if len(a.heap) > 2*q.limit {
+				a.spill(q.limit)
+			}
 		}
 	}
+}
+
+// spill keeps the first attempts in order and leaves the others to the store.
+func (a *agentQueue) spill(keep int) {
+	sort.Sort(a.heap) // a sorted heap is a heap
+	for _, r := range a.heap[keep:] {
+		delete(a.have, idOf(r))
+	}
+	a.heap = slices.Clone(a.heap[:keep])
+	a.spilled, a.floor = true, a.heap[keep-1]
 }
 
 // refill reads the head of an agent's queue from the store when memory holds none of it. Rows of attempts that have
@@ -98,7 +113,10 @@ func (q *queue) refill(s Store, name string, complete bool) error {
 	if err != nil {
 		return err
 	}
-	a.spilled = len(rows) >= q.limit || !complete
+	a.spilled, a.floor = len(rows) >= q.limit || !complete, events.Ready{}
+	if len(rows) > 0 {
+		a.floor = rows[len(rows)-1]
+	}
 	for _, r := range rows {
 		if id := idOf(r); !a.have[id] {
 			a.have[id] = true
@@ -160,7 +178,7 @@ func (o *Owner) admit(b *batch) bool {
 				break
 			}
 			rooms := map[string]int{name: room}
-			for _, r := range o.sched.Admit(ready, rooms, o.now) {
+			for _, r := range o.sched.Admit(ready, rooms, o.stamp()) {
 				if err := o.guardedStart(b, r); err != nil {
 					o.setAside("", r.Task, err)
 					return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -46,6 +47,7 @@ func (o *Owner) judgeReport(b *batch, item *inputItem) error {
 	if (p.Run != 0 && p.Run != t.Run) || !t.Running(p.Step, p.Operation, p.Attempt) {
 		return nil // unknown, finished or already decided: the first in the log won (INV7)
 	}
+	o.judging.task = id
 	if err := o.emit(b, o.outcome(t, &p, r), nil); err != nil {
 		return err
 	}
@@ -121,8 +123,9 @@ func (o *Owner) judgeRequest(b *batch, item *inputItem, env events.Envelope, dat
 	if q.ID == "" {
 		q.ID = env.ID
 	}
-	if q.ID == "" || len(q.ID) > events.MaxTaskID || len(q.Reason) > maxDetail {
-		return o.reject(b, events.Reports, item, id, events.RejectInvalid, "a request has an id of up to 255 bytes and a reason of up to 4096")
+	if q.ID == "" || !utf8.ValidString(q.ID) || max(len(q.ID), len(q.By), len(q.Step)) > events.MaxTaskID || len(q.Reason) > maxDetail {
+		// An ID that is no UTF-8 would be another one for whoever reads the fact, and fork the state (INV2).
+		return o.reject(b, events.Reports, item, id, events.RejectInvalid, "a request has an id in UTF-8, a step and a by of up to 255 bytes, and a reason of up to 4096")
 	}
 	if gone, err := o.misplaced(b, events.Reports, item, id); errors.Is(err, errTooOld) {
 		return o.reject(b, events.Reports, item, id, events.RejectMisplaced, err.Error())
@@ -140,6 +143,7 @@ func (o *Owner) judgeRequest(b *batch, item *inputItem, env events.Envelope, dat
 	if t.HasRequest(q.ID) {
 		return nil
 	}
+	o.judging.task = id
 	body, why := o.requested(t, &q)
 	if why != "" {
 		return o.reject(b, events.Reports, item, id, events.RejectRefused, why)

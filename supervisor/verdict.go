@@ -103,7 +103,8 @@ func decideUndo(f Failure) events.Verdict {
 // that the wait is the same wherever it is computed, and a thousand tasks that failed together do not come back
 // together.
 func Backoff(p events.Policy, task, path string, op events.Operation, tries int) time.Duration {
-	wait := float64(p.Backoff) * math.Pow(max(p.Factor, 1), float64(max(tries, 1)-1))
+	// The power is bounded before it is multiplied: infinity times no backoff is not a number.
+	wait := float64(p.Backoff) * min(math.Pow(max(p.Factor, 1), float64(max(tries, 1)-1)), math.MaxInt64)
 	if p.Max > 0 {
 		wait = min(wait, float64(p.Max))
 	}

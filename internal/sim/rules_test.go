@@ -34,7 +34,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"an unknown outcome ends the epoch", "g1", supervisor.RuleUnknown, with(func(f *sim.Faults) { f.Lost, f.Silent = 0.05, 0.05 }), "INV"},
 		{"inputs are resumed from the fold", "h4", supervisor.RuleResume, with(func(f *sim.Faults) { f.Error = 0.05 }), "INV12"},
 		{"a timer waits for the reports", "Em1", supervisor.RuleTimers, with(func(f *sim.Faults) { f.AgentLate, f.Slow = 0.4, 0.3 }), "beats its report"},
-		{"a misplaced input is forwarded by a fact", "Am1", supervisor.RuleForward, with(func(f *sim.Faults) { f.Misplaced, f.Slow = 0.4, 0.3 }), "came to nothing"},
+		{"a misplaced input is forwarded by a fact", "Am1", supervisor.RuleForward, with(func(f *sim.Faults) { f.Misplaced, f.Slow, f.Crash, f.Pause = 0.6, 0.5, 20, 0 }), "came to nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

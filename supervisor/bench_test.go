@@ -1,0 +1,428 @@
+package supervisor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+const start events.Instant = 1_800_000_000_000
+
+// bench is a model broker with one partition, whose candidates are moved by hand.
+type bench struct {
+	t        *testing.T
+	now      events.Instant
+	log      []events.Record
+	inputs   map[events.Input][]events.Record
+	versions versions
+	entropy  byte
+	// partition is the one that is owned, of partitions.
+	partition, partitions int32
+}
+
+func newBench(t *testing.T, workflows ...string) *bench {
+	b := &bench{t: t, now: start, inputs: map[events.Input][]events.Record{}, partitions: 1}
+	for _, w := range workflows {
+		b.define(w)
+	}
+	return b
+}
+
+func (b *bench) define(text string) {
+	src, faults := scheduler.Parse("bench.yaml", []byte(text), nil)
+	require.NotNil(b.t, src, "%v", faults)
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(b.t, err)
+	body, err := events.Marshal(d)
+	require.NoError(b.t, err)
+	n := 1
+	for _, v := range b.versions {
+		if v.Workflow == src.Workflow {
+			n++
+		}
+	}
+	b.versions = append(b.versions, supervisor.Version{Workflow: src.Workflow, Version: n, Hash: src.Hash, Body: body, Offset: int64(len(b.versions) + 1)})
+}
+
+type versions []supervisor.Version
+
+func (c versions) Current(name string) (v supervisor.Version, ok bool) {
+	for _, x := range c {
+		if x.Workflow == name {
+			v, ok = x, true
+		}
+	}
+	return v, ok
+}
+
+func (c versions) Version(name string, n int) (supervisor.Version, bool) {
+	for _, x := range c {
+		if x.Workflow == name && x.Version == n {
+			return x, true
+		}
+	}
+	return supervisor.Version{}, false
+}
+
+func (c versions) ByHash(name, hash string) (supervisor.Version, bool) {
+	for _, x := range c {
+		if x.Workflow == name && x.Hash == hash {
+			return x, true
+		}
+	}
+	return supervisor.Version{}, false
+}
+
+// put appends an input of the partition and returns its offset.
+func (b *bench) put(in events.Input, r events.Record) int64 {
+	r.Offset, r.Partition = int64(len(b.inputs[in])), b.partition
+	b.inputs[in] = append(b.inputs[in], r)
+	return r.Offset
+}
+
+func (b *bench) submit(id, workflow, rest string) int64 {
+	return b.put(events.Submissions, events.Record{Key: []byte(id), Value: fmt.Appendf(nil, `{"id":%q,"workflow":%q%s}`, id, workflow, rest)})
+}
+
+func (b *bench) report(p events.Report) int64 {
+	r, err := events.EncodeReport(p, events.Subject{ID: "r", Source: "/agents", Time: b.now})
+	require.NoError(b.t, err)
+	return b.put(events.Reports, r)
+}
+
+// done reports the success of an attempt of a do.
+func (b *bench) done(task, step string, attempt int) int64 {
+	return b.report(events.Report{Task: task, Run: 1, Step: step, Operation: events.Do, Attempt: attempt, Result: events.ResultCompleted, Output: json.RawMessage(`{"v":1}`)})
+}
+
+func (b *bench) failed(task, step string, attempt int, class events.Class, effect events.Effect) int64 {
+	return b.report(events.Report{Task: task, Run: 1, Step: step, Operation: events.Do, Attempt: attempt, Result: events.ResultFailed, Effect: effect, Error: &events.Error{Class: class, Message: "it failed"}})
+}
+
+func (b *bench) undone(task, step string, attempt int) int64 {
+	return b.report(events.Report{Task: task, Run: 1, Step: step, Operation: events.Undo, Attempt: attempt, Result: events.ResultCompleted})
+}
+
+func (b *bench) request(kind, id, task string) int64 {
+	r, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task}, events.Subject{ID: id, Source: "/op", Time: b.now})
+	require.NoError(b.t, err)
+	return b.put(events.Reports, r)
+}
+
+// land appends records to the log and returns their offsets.
+func (b *bench) land(records ...events.Record) (offsets []int64) {
+	for _, r := range records {
+		r.Offset, r.Partition = int64(len(b.log)), b.partition
+		b.log = append(b.log, r)
+		offsets = append(offsets, r.Offset)
+	}
+	return offsets
+}
+
+// read folds the log from nothing, as every reader does.
+func (b *bench) read() (s *events.State, accepted []*events.Fact, void int) {
+	s = events.NewState(b.partition, nil)
+	for i := range b.log {
+		f, err := events.DecodeFact(&b.log[i])
+		require.NoError(b.t, err)
+		fate, err := s.Apply(f, b.log[i].Offset)
+		require.NoError(b.t, err)
+		if fate == events.FateAccepted {
+			accepted = append(accepted, f)
+		} else {
+			void++
+		}
+	}
+	return s, accepted, void
+}
+
+// names lists the accepted facts about tasks and inputs, in order.
+func (b *bench) names() (list []string) {
+	_, accepted, _ := b.read()
+	for _, f := range accepted {
+		switch f.Body.(type) {
+		case *events.PartitionClaimed, *events.SettingsAdopted, *events.DefinitionAdopted, *events.StateHash, *events.InputsPassed:
+		default:
+			list = append(list, string(f.Body.Name()))
+		}
+	}
+	return list
+}
+
+func count[T events.Body](b *bench) (n int) {
+	_, accepted, _ := b.read()
+	for _, f := range accepted {
+		if _, ok := f.Body.(T); ok {
+			n++
+		}
+	}
+	return n
+}
+
+func last[T events.Body](b *bench) T {
+	_, accepted, _ := b.read()
+	for i := len(accepted) - 1; i >= 0; i-- {
+		if x, ok := accepted[i].Body.(T); ok {
+			return x
+		}
+	}
+	var none T
+	require.Fail(b.t, "no such fact", "%T in %v", none, b.names())
+	return none
+}
+
+func (b *bench) task(id string) *events.Task {
+	s, _, _ := b.read()
+	t, err := s.Task(id)
+	require.NoError(b.t, err)
+	require.NotNil(b.t, t, "task %q", id)
+	return t
+}
+
+// candidate is an owner with its store, and what it asked for and did not get yet.
+type candidate struct {
+	b     *bench
+	o     *supervisor.Owner
+	store *sim.Store
+	cfg   supervisor.Config
+	sched supervisor.Scheduler
+
+	todo []supervisor.Action
+	// hold keeps back actions by their type, such as "Append", and the readings "Tail" and "Input".
+	hold map[string]bool
+	// sent are the effects that were carried out; refuse says which the broker refuses.
+	sent   []supervisor.Send
+	refuse func(supervisor.Send) bool
+	tail   int64
+	read   map[events.Input]int64
+	gen    uint64
+	// stopped is what Stop said.
+	stopped error
+	appends int
+	asked   int
+}
+
+func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
+	s := events.DefaultSettings()
+	s.HashEvery = 5
+	c := &candidate{b: b, store: sim.NewStore(), sched: scheduler.New(), hold: map[string]bool{}, cfg: supervisor.Config{
+		Partition: b.partition, Partitions: b.partitions, Node: name, Settings: s, RetryPause: time.Millisecond,
+		Entropy: func() (x [16]byte) {
+			b.entropy++
+			x[15] = b.entropy
+			return x
+		},
+	}}
+	for _, f := range change {
+		f(c)
+	}
+	c.restart()
+	return c
+}
+
+// restart begins a new process with the store that there is.
+func (c *candidate) restart() {
+	o, err := supervisor.NewOwner(c.cfg, c.sched, c.store)
+	require.NoError(c.b.t, err)
+	c.o, c.todo, c.read, c.gen = o, nil, nil, 0
+}
+
+// own assigns the partition and runs until the owner owns it.
+func (c *candidate) own() *candidate {
+	c.o.Assign(c.b.now)
+	c.run()
+	for range 10 {
+		if c.o.Owning() {
+			return c
+		}
+		c.pass(10 * time.Millisecond)
+	}
+	require.Fail(c.b.t, "the candidate does not come to own the partition", "%+v", c.o.Status())
+	return c
+}
+
+// drain takes the actions; commits are carried out at once.
+func (c *candidate) drain() {
+	for {
+		actions := c.o.Actions()
+		if len(actions) == 0 {
+			return
+		}
+		for _, a := range actions {
+			switch a := a.(type) {
+			case supervisor.Commit:
+				require.NoError(c.b.t, c.store.Apply(a.Delta, a.Last))
+			case supervisor.Stop:
+				c.stopped = a.Err
+			case supervisor.Release:
+				c.read = nil
+			default:
+				c.todo = append(c.todo, a)
+			}
+		}
+	}
+}
+
+func nameOf(a supervisor.Action) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", a), "supervisor.")
+}
+
+// run does all that is not held back, until nothing is left.
+func (c *candidate) run() {
+	for range 100_000 {
+		c.drain()
+		if !c.next() && !c.deliver() {
+			return
+		}
+	}
+	require.Fail(c.b.t, "the owner does not come to rest", "%v", c.b.names())
+}
+
+func (c *candidate) next() bool {
+	for i, a := range c.todo {
+		if !c.hold[nameOf(a)] {
+			c.todo = append(append([]supervisor.Action(nil), c.todo[:i]...), c.todo[i+1:]...)
+			c.do(a)
+			return true
+		}
+	}
+	return false
+}
+
+func (c *candidate) do(a supervisor.Action) {
+	b := c.b
+	switch a := a.(type) {
+	case supervisor.Load:
+		c.gen, c.tail, c.read = a.Generation, a.From, nil
+		c.o.Loaded(b.now, a.Generation, int64(len(b.log)), nil)
+	case supervisor.Claim:
+		at := b.land(a.Record)
+		c.o.Claimed(b.now, a.Generation, at[0], nil)
+	case supervisor.Append:
+		c.appends++
+		at := b.land(a.Records...)
+		c.o.Appended(b.now, a.Generation, a.Batch, at, nil)
+	case supervisor.ReadInputs:
+		c.read = map[events.Input]int64{}
+		for in, from := range a.From {
+			c.read[in] = from
+		}
+	case supervisor.ReadFacts:
+		c.o.Replayed(b.now, a.Generation, append([]events.Record(nil), b.log[a.From:a.To]...), true)
+	case supervisor.FetchInput:
+		in, _, offset, _ := a.Cause.Input()
+		c.o.Fetched(b.now, a.Generation, a.Cause, b.inputs[in][offset], nil)
+	case supervisor.Send:
+		if c.refuse != nil && c.refuse(a) {
+			c.o.Sent(b.now, a.Generation, a.ID, errors.New("refused"))
+			return
+		}
+		c.sent = append(c.sent, a)
+		c.o.Sent(b.now, a.Generation, a.ID, nil)
+	case supervisor.AskEnds:
+		c.asked++
+		c.o.Ends(b.now, a.Generation, a.Question, map[events.Input]int64{events.Reports: int64(len(b.inputs[events.Reports])), events.Submissions: int64(len(b.inputs[events.Submissions]))}, nil)
+	case supervisor.AskCatalog:
+		c.o.Definitions(b.now, a.Generation, a.Question, append(versions(nil), b.versions...), nil)
+	}
+}
+
+// deliver gives what there is to read, unless it is held back.
+func (c *candidate) deliver() bool {
+	if c.gen != c.o.Generation() || c.stopped != nil {
+		return false
+	}
+	if end := int64(len(c.b.log)); c.tail < end && !c.hold["Tail"] {
+		records := append([]events.Record(nil), c.b.log[c.tail:end]...)
+		c.tail = end
+		c.o.Tail(c.b.now, c.gen, records, end)
+		return true
+	}
+	if c.read == nil || c.hold["Input"] {
+		return false
+	}
+	for _, in := range []events.Input{events.Reports, events.Submissions} {
+		if end := int64(len(c.b.inputs[in])); c.read[in] < end && !c.hold[string(in)] {
+			records := append([]events.Record(nil), c.b.inputs[in][c.read[in]:end]...)
+			c.read[in] = end
+			c.o.Input(c.b.now, c.gen, in, records, end)
+			return true
+		}
+	}
+	return false
+}
+
+// pass lets time pass and runs.
+func (c *candidate) pass(d time.Duration) {
+	c.b.now = c.b.now.Add(d)
+	c.o.Tick(c.b.now)
+	c.run()
+}
+
+// held returns the held-back actions of a type.
+func held[A supervisor.Action](c *candidate) (list []A) {
+	c.drain()
+	for _, a := range c.todo {
+		if x, ok := a.(A); ok {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// work lists the work requests that were sent, as "task.step operation#attempt".
+func (c *candidate) work() (list []string) {
+	for _, s := range c.sent {
+		if s.Kind != events.EffectWork {
+			continue
+		}
+		w, _, err := events.DecodeWork(&s.Record)
+		require.NoError(c.b.t, err)
+		list = append(list, fmt.Sprintf("%s.%s %s#%d", w.Task, w.Step, w.Operation, w.Attempt))
+	}
+	return list
+}
+
+func (c *candidate) sentTo(topic string) (list []events.Record) {
+	for _, s := range c.sent {
+		if s.Topic == topic {
+			list = append(list, s.Record)
+		}
+	}
+	return list
+}
+
+// The workflows of these tests.
+const (
+	oneStep = `
+workflow: one
+defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: park}}
+steps:
+  only: {agent: alpha, undo: {retry: {attempts: 2, backoff: 100ms}}}
+`
+	twoSteps = `
+workflow: two
+defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  first: {agent: alpha, undo: {retry: {attempts: 2, backoff: 100ms}}}
+  second: {agent: beta, needs: [first], undo: {retry: {attempts: 2, backoff: 100ms}}}
+`
+	pivoted = `
+workflow: pivoted
+defaults: {complete_by: 1s, retry: {attempts: 1, then: undo}}
+steps:
+  before: {agent: alpha, undo: {}}
+  point: {agent: alpha, needs: [before], pivot: true}
+  behind: {agent: alpha, needs: [point]}
+`
+)

@@ -1,0 +1,255 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// TestTwoLiveOwnersOfOnePartition has two owners decide at once, each sure that the partition is its own: the log
+// tells which of them was right, and every reader skips what the other wrote.
+func TestTwoLiveOwnersOfOnePartition(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoSteps)
+	a := b.candidate("A").own()
+	b.submit("t1", "two", "")
+	a.run()
+	a.hold["Tail"] = true // A does not read its own log: it is cut off, not dead
+
+	c := b.candidate("C").own()
+	require.True(t, a.o.Owning())
+	require.True(t, c.o.Owning(), "two owners are alive at once")
+	require.NotEqual(t, a.o.Epoch(), c.o.Epoch())
+
+	b.done("t1", "first", 1)
+	b.submit("t2", "two", "")
+	a.hold["Append"] = true
+	a.run() // A decides on the same inputs as C
+	stale := held[supervisor.Append](a)
+	require.NotEmpty(t, stale)
+	before := len(b.log)
+	a.hold["Append"] = false
+	a.run()
+	require.Greater(t, len(b.log), before, "A's stale facts are in the log")
+	after, _, void := b.read()
+	require.Positive(t, void, "as void facts")
+	c.run()
+
+	for i := range b.log { // the void facts change nothing in any reader
+		if i >= before && i < before+len(stale[0].Records) {
+			f, err := events.DecodeFact(&b.log[i])
+			require.NoError(t, err)
+			require.NotEqual(t, after.Partition.Epoch, f.Epoch)
+		}
+	}
+	require.False(t, a.o.Owning(), "A stepped down at the gap")
+	require.Equal(t, 1, countOf(c.work(), "t1.second do#1"))
+	require.Zero(t, countOf(a.work(), "t1.second do#1"), "none of its effects left")
+	oneOwnerPerEpoch(t, b)
+	sameEverywhere(t, b, c)
+}
+
+func countOf(list []string, what string) (n int) {
+	for _, x := range list {
+		if x == what {
+			n++
+		}
+	}
+	return n
+}
+
+// oneOwnerPerEpoch checks INV11 on the log: epochs of accepted facts follow one another, each with one claim.
+func oneOwnerPerEpoch(t *testing.T, b *bench) {
+	t.Helper()
+	_, accepted, _ := b.read()
+	var n uint64
+	for _, f := range accepted {
+		if _, ok := f.Body.(*events.PartitionClaimed); ok {
+			n++
+			continue
+		}
+		require.Equal(t, n, f.Epoch.N, "INV11: epochs do not interleave")
+	}
+}
+
+// sameEverywhere checks that the committed state is that of a reader without a store.
+func sameEverywhere(t *testing.T, b *bench, c *candidate) {
+	t.Helper()
+	s, _, _ := b.read()
+	h, err := s.Hash()
+	require.NoError(t, err)
+	require.EqualValues(t, len(b.log), c.store.Next())
+	require.Equal(t, h, c.store.Sum(), "INV2")
+}
+
+func TestTwoCandidatesAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a, c := b.candidate("A", func(c *candidate) { c.cfg.RetryPause = time.Second }), b.candidate("C")
+	a.hold["Claim"], c.hold["Claim"] = true, true
+	a.o.Assign(b.now)
+	c.o.Assign(b.now)
+	a.run()
+	c.run()
+	a.hold["Claim"], c.hold["Claim"] = false, false
+	c.run() // both claims name the same predecessor: the first in the log wins
+	a.run()
+	require.True(t, c.o.Owning())
+	require.False(t, a.o.Owning())
+	_, _, void := b.read()
+	require.Equal(t, 1, void)
+	c.hold["Claim"] = true
+	a.pass(time.Second) // A tries again as long as the partition is assigned to it
+	require.True(t, a.o.Owning())
+	c.run()
+	require.False(t, c.o.Owning(), "the tail told C while it was idle (reading/traces.md, k1)")
+	oneOwnerPerEpoch(t, b)
+}
+
+// TestNoEffectLeavesBeforeItsAcknowledgement is RuleDurable (INV8): it fails if a Send comes out before Appended.
+func TestNoEffectLeavesBeforeItsAcknowledgement(t *testing.T) {
+	t.Parallel()
+	effects := func(off supervisor.Rule) (before, after int) {
+		b := newBench(t, oneStep)
+		a := b.candidate("A", func(c *candidate) { c.cfg.Off = off }).own()
+		a.hold["Append"], a.hold["Send"] = true, true
+		b.submit("t1", "one", "")
+		b.put(events.Submissions, events.Record{Value: []byte("garbage")})
+		a.run()
+		require.NotEmpty(t, held[supervisor.Append](a), "the facts are on their way")
+		before = len(held[supervisor.Send](a))
+		a.hold["Append"] = false
+		a.run()
+		return before, len(held[supervisor.Send](a))
+	}
+	before, after := effects(0)
+	require.Zero(t, before, "INV8: an effect left before its fact was acknowledged")
+	require.Equal(t, 2, after, "and with the acknowledgement they leave")
+	before, _ = effects(supervisor.RuleDurable)
+	require.NotZero(t, before, "this test sees an effect that leaves too early")
+}
+
+func TestAnswersAreTakenInTheOrderOfTheBatches(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.BatchFacts, c.cfg.Settings.HashEvery = 2, 1000 }).own()
+	a.hold["Append"], a.hold["Send"] = true, true
+	for range 4 {
+		b.put(events.Submissions, events.Record{Value: []byte("garbage")})
+	}
+	a.run()
+	list := held[supervisor.Append](a)
+	require.GreaterOrEqual(t, len(list), 2)
+	first, second := b.land(list[0].Records...), b.land(list[1].Records...)
+	a.todo = without(a.todo, list[0].Generation)
+	a.o.Appended(b.now, list[1].Generation, list[1].Batch, second, nil)
+	require.Empty(t, held[supervisor.Send](a), "reading/traces.md, d3: the later answer waits")
+	next := a.store.Next()
+	a.o.Appended(b.now, list[0].Generation, list[0].Batch, first, nil)
+	require.NotEmpty(t, held[supervisor.Send](a))
+	require.Greater(t, a.store.Next(), next)
+	a.o.Appended(b.now, list[0].Generation, list[0].Batch, first, nil) // an answer that comes twice
+	a.drain()
+	require.True(t, a.o.Owning())
+}
+
+func TestAGapInTheOffsetsEndsTheEpoch(t *testing.T) {
+	t.Parallel()
+	for name, offsets := range map[string]func(good []int64) []int64{
+		"somebody wrote in between": func(g []int64) []int64 {
+			for i := range g {
+				g[i]++
+			}
+			return g
+		},
+		"below one's own position": func(g []int64) []int64 {
+			for i := range g {
+				g[i] -= 2
+			}
+			return g
+		},
+		"in the middle":  func(g []int64) []int64 { g[len(g)-1]++; return g },
+		"too few":        func(g []int64) []int64 { return g[1:] },
+		"none":           func([]int64) []int64 { return nil },
+		"more than sent": func(g []int64) []int64 { return append(g, g[len(g)-1]+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep)
+			a := b.candidate("A").own()
+			a.hold["Append"], a.hold["Tail"] = true, true
+			b.submit("t1", "one", "")
+			a.run()
+			x := held[supervisor.Append](a)[0]
+			next := a.store.Next()
+			a.o.Appended(b.now, x.Generation, x.Batch, offsets(b.land(x.Records...)), nil)
+			a.drain()
+			require.False(t, a.o.Owning())
+			require.Equal(t, next, a.store.Next(), "nothing is committed")
+			require.Empty(t, a.work())
+		})
+	}
+}
+
+func TestAnOwnerThatCannotReadItsOwnWritesStopsDeciding(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.hold["Tail"] = true
+	b.submit("t1", "one", "")
+	a.run()
+	a.pass(11 * time.Second)
+	n := len(b.log)
+	b.submit("t2", "one", "")
+	a.run()
+	require.Len(t, b.log, n)
+	a.hold["Tail"] = false
+	a.run()
+	require.Equal(t, 2, count[*events.Submitted](b))
+}
+
+func TestNothingIsDecidedWhileTheClockIsSuspected(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.o.Suspend(b.now, true)
+	b.submit("t1", "one", "")
+	a.pass(time.Second)
+	require.Empty(t, b.names())
+	a.o.Suspend(b.now, false)
+	a.run()
+	require.Equal(t, 1, count[*events.Submitted](b))
+}
+
+func TestARevokedOwnerSaysNothingMore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.o.Revoke(b.now)
+	b.submit("t1", "one", "")
+	a.pass(time.Minute)
+	require.Empty(t, b.names())
+	require.Equal(t, "idle", a.o.Status().Phase)
+	a.own().run()
+	require.Equal(t, 1, count[*events.Submitted](b))
+}
+
+func TestAClaimThatIsNeverSeenIsGivenUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A")
+	a.hold["Claim"] = true
+	a.o.Assign(b.now)
+	a.run()
+	first := held[supervisor.Claim](a)
+	require.Len(t, first, 1)
+	a.pass(11 * time.Second)
+	a.pass(time.Second)
+	again := held[supervisor.Claim](a)
+	require.Greater(t, len(again), 1, "a fresh claim by a fresh producer")
+	require.NotEqual(t, again[0].Record.Value, again[len(again)-1].Record.Value, "with a fresh identifier (reading/traces.md, j1)")
+}

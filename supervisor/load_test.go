@@ -1,0 +1,359 @@
+package supervisor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// finish reports the success of every attempt that was sent and not reported yet.
+func finish(b *bench, c *candidate, from int) int {
+	for _, s := range c.sent[from:] {
+		if s.Kind != events.EffectWork {
+			continue
+		}
+		w, _, err := events.DecodeWork(&s.Record)
+		require.NoError(b.t, err)
+		if w.Operation == events.Undo {
+			b.undone(w.Task, w.Step, w.Attempt)
+		} else {
+			b.done(w.Task, w.Step, w.Attempt)
+		}
+	}
+	return len(c.sent)
+}
+
+// TestABacklogOfFiveThousandTasks has one place for them all: memory stays within its bounds, and they run by
+// priority and then by age.
+func TestABacklogOfFiveThousandTasks(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) {
+		c.cfg.Window, c.cfg.Tasks, c.cfg.Queue, c.cfg.Settings.HashEvery = 1, 100, 50, 1_000_000
+	}).own()
+	urgent := map[string]bool{}
+	for i := range n {
+		id, rest := fmt.Sprintf("t%05d", i), ""
+		if i%100 == 99 {
+			rest, urgent[id] = `,"priority":5`, true
+		}
+		b.submit(id, "one", rest)
+		if i%250 == 249 {
+			b.now++
+			a.run()
+			require.LessOrEqual(t, a.o.Status().InMemory, 100+4*500, "tasks in memory")
+		}
+	}
+	require.Equal(t, n, a.store.Len())
+	done := 0
+	for range 200 { // far fewer than all: the order shows at once
+		done = finish(b, a, done)
+		a.run()
+		require.LessOrEqual(t, a.o.Status().InMemory, 100+3*50)
+	}
+	order := a.work()
+	require.Greater(t, len(order), 150)
+	first := order[:50]
+	for _, w := range first {
+		require.True(t, urgent[w[:6]], "%s runs before an urgent one", w)
+	}
+	require.IsIncreasing(t, first)
+	require.IsIncreasing(t, order[50:])
+}
+
+// TestASpilledQueueIsRefilled lets a tiny queue spill over again and again: every attempt starts in the end.
+func TestASpilledQueueIsRefilled(t *testing.T) {
+	t.Parallel()
+	for _, inFlight := range []int{1, 3} {
+		b := newBench(t, twoSteps)
+		a := b.candidate("A", func(c *candidate) {
+			c.cfg.Window, c.cfg.Tasks, c.cfg.Queue, c.cfg.BatchFacts, c.cfg.InFlight = 2, 3, 1, 4, inFlight
+		}).own()
+		for i := range 60 {
+			b.submit(fmt.Sprintf("t%02d", i), "two", "")
+		}
+		a.run()
+		done := 0
+		for range 100 {
+			done = finish(b, a, done)
+			a.run()
+		}
+		s, _, _ := b.read()
+		s.Loaded(func(x *events.Task) bool {
+			require.Equal(t, events.Processed, x.State, "%s with %d in flight", x.ID, inFlight)
+			return true
+		})
+		require.Equal(t, 60, count[*events.TaskProcessed](b))
+	}
+}
+
+// TestStartsAreNotStarvedBySubmissions keeps more submissions waiting than fit into any batch.
+func TestStartsAreNotStarvedBySubmissions(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(c *candidate){
+		"by number": func(c *candidate) { c.cfg.BatchFacts = 8 },
+		"by bytes":  func(c *candidate) { c.cfg.BatchBytes = 4 << 10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep)
+			a := b.candidate("A", change).own()
+			a.hold["Append"] = true
+			for i := range 500 {
+				b.submit(fmt.Sprintf("t%03d", i), "one", `,"input":"`+string(make500())+`"`)
+			}
+			started := 0
+			for range 20 {
+				a.run()
+				list := held[supervisor.Append](a)
+				require.NotEmpty(t, list)
+				a.todo = without(a.todo, list[0].Generation)
+				for _, x := range list {
+					for i := range x.Records {
+						if x.Records[i].Header(events.HeaderType) == events.TypePrefix+string(events.NameStepStarted) {
+							started++
+						}
+					}
+					a.o.Appended(b.now, x.Generation, x.Batch, b.land(x.Records...), nil)
+				}
+			}
+			require.Positive(t, started, "while submissions wait, nothing is started")
+			require.Less(t, count[*events.Submitted](b), 500, "the backlog lasted")
+		})
+	}
+}
+
+func make500() []byte {
+	text := make([]byte, 500)
+	for i := range text {
+		text[i] = 'x'
+	}
+	return text
+}
+
+// TestTimersFireThoughReportsKeepWaiting always has some report that is not judged yet: a timer waits for those that
+// were durable before it fell due, not for those that came since.
+func TestTimersFireThoughReportsKeepWaiting(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.BatchFacts, c.cfg.InFlight = 4, 1 }).own()
+	b.submit("slow", "one", "")
+	a.run()
+	b.now = b.now.Add(1100 * time.Millisecond)
+	a.hold["Append"] = true
+	for range 30 {
+		for range 6 {
+			b.put(events.Reports, events.Record{Value: []byte("garbage")})
+		}
+		a.pass(50 * time.Millisecond)
+		for _, x := range held[supervisor.Append](a) {
+			a.todo = without(a.todo, x.Generation)
+			a.o.Appended(b.now, x.Generation, x.Batch, b.land(x.Records...), nil)
+		}
+		a.run()
+	}
+	require.Equal(t, 1, count[*events.Timeout](b), "the attempt fell due 1.5 s ago")
+}
+
+// TestRetriesThatWaitForAPlaceDoNotHideOtherTimers has more retries due than one look at the timers takes, while the
+// only place is held by an attempt whose own timer is due later.
+func TestRetriesThatWaitForAPlaceDoNotHideOtherTimers(t *testing.T) {
+	t.Parallel()
+	const n = 600
+	b := newBench(t, `
+workflow: one
+defaults: {complete_by: 5s, retry: {attempts: 5, backoff: 3s, factor: 1, then: park}}
+steps:
+  only: {agent: alpha}
+`)
+	a := b.candidate("A").own()
+	a.o.SetWindows(b.now, map[string]int{"alpha": n})
+	for i := range n {
+		b.submit(fmt.Sprintf("t%03d", i), "one", "")
+	}
+	a.run()
+	for i := range n {
+		b.failed(fmt.Sprintf("t%03d", i), "only", 1, events.ClassRetryable, events.EffectNone)
+	}
+	a.run()
+	a.o.SetWindows(b.now, map[string]int{"alpha": 1})
+	b.submit("last", "one", `,"priority":9`)
+	a.run()
+	require.Equal(t, events.StepRunning, b.task("last").Step("only").State)
+	for range 70 { // all retries fall due, then the attempt; its agent is dead
+		a.pass(100 * time.Millisecond)
+	}
+	require.NotEqual(t, 0, b.task("last").Step("only").FailureCount, "the attempt that holds the only place times out")
+}
+
+// TestARetryThatFallsDueWhileAnotherStepStartsIsNotForgotten: the row that said when to look again is replaced by
+// one that says that the step is ready.
+func TestARetryThatFallsDueWhileAnotherStepStartsIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: par
+defaults: {complete_by: 1h, retry: {attempts: 5, backoff: 1s, factor: 1, then: park}}
+steps:
+  x: {agent: alpha}
+  y: {agent: beta}
+`)
+	a := b.candidate("A").own()
+	a.o.SetWindows(b.now, map[string]int{"beta": 1})
+	b.submit("t0", "par", "")
+	a.run()
+	b.submit("t1", "par", "") // its y waits for the place that t0 holds
+	a.run()
+	b.failed("t1", "x", 1, events.ClassRetryable, events.EffectNone)
+	a.run()
+	b.now = b.now.Add(2 * time.Second) // the retry of x is due; before anybody looks, t0 gives its place away
+	b.done("t0", "y", 1)
+	a.run()
+	require.NotNil(t, b.task("t1").Step("y"))
+	for range 10 {
+		a.pass(100 * time.Millisecond)
+	}
+	require.Equal(t, 2, b.task("t1").Step("x").Attempt)
+}
+
+func TestTasksFoldedByATakeOverArePlanned(t *testing.T) {
+	t.Parallel()
+	const n = 450 // more than one batch of planning
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.BatchFacts = 1000 }).own()
+	a.hold["Append"] = true
+	for i := range n {
+		b.submit(fmt.Sprintf("t%03d", i), "one", "")
+	}
+	a.run()
+	first := held[supervisor.Append](a)[0]
+	keep := first.Records[:0:0]
+	for _, r := range first.Records { // the append was cut: the tasks are there, their starts are not
+		if r.Header(events.HeaderType) != events.TypePrefix+string(events.NameStepStarted) {
+			keep = append(keep, r)
+		}
+	}
+	require.Equal(t, len(keep), cutAt(first.Records))
+	b.land(keep...)
+	c := b.candidate("C", func(c *candidate) { c.cfg.Window = 10 }).own()
+	done := 0
+	for range n {
+		done = finish(b, c, done)
+		c.run()
+	}
+	require.Equal(t, count[*events.Submitted](b), count[*events.TaskProcessed](b))
+	require.Equal(t, n, count[*events.Submitted](b))
+}
+
+// cutAt is the number of records before the first start.
+func cutAt(records []events.Record) int {
+	for i := range records {
+		if records[i].Header(events.HeaderType) == events.TypePrefix+string(events.NameStepStarted) {
+			return i
+		}
+	}
+	return len(records)
+}
+
+// TestATakeOverOfManyLiveTasksStaysInMemory: what runs or waits is counted, not kept.
+func TestATakeOverOfManyLiveTasksStaysInMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "deadline: 1h\n"+oneStep[1:])
+	change := func(c *candidate) { c.cfg.Window, c.cfg.Tasks, c.cfg.Queue = 1, 50, 50 }
+	a := b.candidate("A", change).own()
+	for i := range 1000 {
+		b.submit(fmt.Sprintf("t%04d", i), "one", "")
+	}
+	a.run()
+	a.restart()
+	most := 0
+	a.hold["ReadFacts"] = true
+	a.o.Assign(b.now)
+	a.run()
+	a.pass(time.Second)
+	a.hold["ReadFacts"] = false
+	a.next()
+	most = a.o.Status().InMemory
+	require.LessOrEqual(t, most, 200)
+}
+
+// TestSweepingKeepsUp forgets more tasks than one fact names without waiting for the next interval.
+func TestSweepingKeepsUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) {
+		c.cfg.Window, c.cfg.Settings.RememberFor = 2000, events.Duration(time.Minute)
+	}).own()
+	for i := range 1500 {
+		b.submit(fmt.Sprintf("t%04d", i), "one", "")
+	}
+	a.run()
+	for i := range 1500 {
+		b.done(fmt.Sprintf("t%04d", i), "only", 1)
+	}
+	a.run()
+	require.Equal(t, 1500, count[*events.TaskProcessed](b))
+	a.pass(2 * time.Second)
+	for range 20 {
+		a.pass(4 * time.Second)
+	}
+	require.Zero(t, a.store.Len(), "80 s after the end and 20 s after the horizon")
+}
+
+// TestABoundOnUnsettledEffectsIsNoDeadlock: at the bound nothing is decided, but that the broker refuses an effect
+// for good must be written down, or the bound is never left.
+func TestABoundOnUnsettledEffectsIsNoDeadlock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Unsettled, c.cfg.Window = 4, 100 }).own()
+	a.refuse = func(s supervisor.Send) bool { return s.Kind == events.EffectWork }
+	for i := range 20 {
+		b.submit(fmt.Sprintf("t%02d", i), "one", "")
+	}
+	a.run()
+	for range 40 {
+		a.pass(500 * time.Millisecond)
+	}
+	s, _, _ := b.read()
+	s.Loaded(func(x *events.Task) bool {
+		require.Equal(t, events.Parked, x.State, x.ID)
+		return true
+	})
+}
+
+// TestClocksThatDifferLoseNoWakeUp takes over from a node whose clock was ahead: the times of facts do not go back,
+// and what waits until such a time is still looked at.
+func TestClocksThatDifferLoseNoWakeUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: par
+defaults: {complete_by: 1s, retry: {attempts: 1, then: undo}}
+steps:
+  x: {agent: alpha, undo: {}}
+  y: {agent: beta, undo: {}, complete_by: 1h}
+`)
+	a := b.candidate("A").own()
+	b.submit("t1", "par", "")
+	a.run()
+	a.pass(1100 * time.Millisecond) // x times out, the task is undoing, quiet in 2 s
+	require.Equal(t, events.Undoing, b.task("t1").State)
+	b.now = b.now.Add(10 * time.Second)
+	b.submit("other", "par", "") // A's clock moves the time of the partition
+	a.hold["Send"] = true
+	a.o.Suspend(b.now, false)
+	a.hold["reports"] = true
+	a.run()
+	b.now = b.now.Add(-10*time.Second + 500*time.Millisecond)
+	c := b.candidate("C").own() // behind: for it, x is not quiet yet
+	b.failed("t1", "y", 1, events.ClassPermanent, events.EffectNone)
+	c.run()
+	for range 100 {
+		c.pass(100 * time.Millisecond)
+	}
+	require.Contains(t, c.work(), "t1.x undo#1")
+}
