@@ -75,7 +75,7 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentNDJSON)
 	b := &bulkRun{
 		s: s, ctx: r.Context(), trace: r.Header.Get("traceparent"), room: semaphore.NewWeighted(bulkBytes),
-		fates: make(chan *fate, bulkWindow), answers: newSpool(), halt: make(chan struct{}),
+		fates: make(chan *fate, bulkWindow), answers: newSpool(), missing: missingWorkflows{}, halt: make(chan struct{}),
 	}
 	var wait sync.WaitGroup
 	wait.Go(b.collect)
@@ -94,6 +94,8 @@ type bulkRun struct {
 	room    *semaphore.Weighted
 	fates   chan *fate
 	answers *spool
+	// missing is the reader's own.
+	missing missingWorkflows
 
 	haltOnce sync.Once
 	// halt is closed when the log no longer acknowledges: further lines would only wait for the same answer.
@@ -169,7 +171,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 
 // submit checks a line and produces it. It returns false when no further line is to be read.
 func (b *bulkRun) submit(n int, data []byte) bool {
-	d, err := b.s.check(b.ctx, data, "")
+	d, err := b.s.check(b.ctx, data, "", b.missing)
 	if err != nil {
 		return b.refuse(n, idOf(data), asProblem(err))
 	}

@@ -84,6 +84,15 @@ func TestABulkThatIsSentWholeBeforeItsAnswersAreReadDoesNotBlock(t *testing.T) {
 	require.Equal(t, n, lines)
 }
 
+func TestABulkAsksForAMissingWorkflowNotOnEachLine(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, f := range w.bulk(strings.Repeat(`{"workflow":"ordr","input":{"item":"x"}}`+"\n", 1000)) {
+		require.EqualValues(t, 404, f["status"])
+	}
+	require.Less(t, w.engine.Lookups(), 20)
+}
+
 func TestABulkAnswersWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -211,7 +211,7 @@ func (s *Server) redriveSubmission(ctx context.Context, r events.Record) (*Recei
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter names no task, and would be rejected again.", places(err)...)
 	}
-	d, err := s.check(ctx, data, task)
+	d, err := s.check(ctx, data, task, nil)
 	if err != nil {
 		return nil, err
 	}

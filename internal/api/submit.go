@@ -38,8 +38,8 @@ type draft struct {
 }
 
 // check makes a draft of a body: it can be read, its workflow and version are there, its input fits the schema, and
-// no other content holds its ID. urlID is the ID of the path, empty for POST.
-func (s *Server) check(ctx context.Context, data []byte, urlID string) (*draft, error) {
+// no other content holds its ID. urlID is the ID of the path, empty for POST. missing may be nil.
+func (s *Server) check(ctx context.Context, data []byte, urlID string, missing missingWorkflows) (*draft, error) {
 	sub, err := parseSubmission(data)
 	if err != nil {
 		return nil, err
@@ -52,10 +52,48 @@ func (s *Server) check(ctx context.Context, data []byte, urlID string) (*draft, 
 	if d.id == "" {
 		d.id = newID()
 	}
-	if err := s.checkDefinition(ctx, d); err != nil {
+	if err := s.checkDefinition(ctx, d, missing); err != nil {
 		return nil, err
 	}
 	return d, s.checkConflict(ctx, d)
+}
+
+// missingWorkflows remembers, for one bulk submission, which workflows are not there: finding that out takes a look at
+// the end of definitions, and a file that names a workflow wrongly does so on each line.
+type missingWorkflows map[workflowKey]missingWorkflow
+
+type workflowKey struct {
+	name    string
+	version int
+}
+
+type missingWorkflow struct {
+	problem error
+	until   time.Time
+}
+
+const (
+	// missingFor is short, since the workflow may be applied while the lines still come.
+	missingFor = time.Second
+	missingMax = 1000
+)
+
+func (m missingWorkflows) find(k workflowKey) error {
+	if f, ok := m[k]; ok && time.Now().Before(f.until) {
+		return f.problem
+	}
+	return nil
+}
+
+func (m missingWorkflows) add(k workflowKey, problem error) error {
+	if m == nil || asProblem(problem).Status != http.StatusNotFound {
+		return problem
+	}
+	if len(m) >= missingMax {
+		clear(m)
+	}
+	m[k] = missingWorkflow{problem, time.Now().Add(missingFor)}
+	return problem
 }
 
 // newID generates the ID of a task whose submitter chose none: a UUIDv7, so that IDs sort by time.
@@ -72,14 +110,18 @@ func parseSubmission(data []byte) (*events.Submission, error) {
 	return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", places(err)...)
 }
 
-func (s *Server) checkDefinition(ctx context.Context, d *draft) error {
+func (s *Server) checkDefinition(ctx context.Context, d *draft, missing missingWorkflows) error {
 	sub := d.submission
+	key := workflowKey{sub.Workflow, sub.Version}
+	if p := missing.find(key); p != nil {
+		return p
+	}
 	w, err := s.cfg.Definitions.Workflow(ctx, sub.Workflow, sub.Version)
 	if err != nil {
 		return s.internal(ctx, "look up a workflow", err)
 	}
 	if w == nil {
-		return s.unknownWorkflow(ctx, sub.Workflow, sub.Version, "/")
+		return missing.add(key, s.unknownWorkflow(ctx, sub.Workflow, sub.Version, "/"))
 	}
 	d.definition = w.Hash
 	faults, err := s.cfg.Definitions.CheckInput(ctx, w.Hash, sub.Input)
@@ -191,7 +233,7 @@ func (s *Server) submit(ctx context.Context, x exchange, urlID string) (*Receipt
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.check(ctx, data, urlID)
+	d, err := s.check(ctx, data, urlID, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ type Engine struct {
 	broken      map[string]api.Breakage
 	panics      bool
 	watched     chan struct{}
+	lookups     int
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an
@@ -237,6 +238,7 @@ func (e *Engine) Workflows(context.Context) ([]*api.Workflow, error) {
 func (e *Engine) Workflow(_ context.Context, name string, version int) (*api.Workflow, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.lookups++
 	for _, w := range e.definitions[name] {
 		if w.Version == version || (version == 0 && w.Current) {
 			return w, nil
@@ -244,6 +246,9 @@ func (e *Engine) Workflow(_ context.Context, name string, version int) (*api.Wor
 	}
 	return nil, nil
 }
+
+// Lookups counts the calls of Workflow.
+func (e *Engine) Lookups() int { e.mu.Lock(); defer e.mu.Unlock(); return e.lookups }
 
 // CheckInput implements api.Definitions.
 func (e *Engine) CheckInput(_ context.Context, _ string, input json.RawMessage) ([]api.Fault, error) {
