@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -85,3 +86,5 @@ func (s *Server) catch(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+var errPanic = errors.New("a handler panicked")

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -99,5 +98,3 @@ func (a *answer) code() int {
 	}
 	return a.status
 }
-
-var errPanic = errors.New("a handler panicked")
