@@ -317,7 +317,7 @@ func TestPythonFolderProperty(t *testing.T) {
 		}
 		return [2]string{log.String(), want.String()}
 	})
-	for seed := range 10 {
+	for seed := range 5 {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			l := logs.Example(seed)
 			stdout, _ := run(t, []byte(l[0]), filepath.Join("testdata", "fold.py"))
