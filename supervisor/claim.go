@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -136,8 +137,9 @@ func (o *Owner) maybeClaim() {
 	o.do(Claim{o.gen, r})
 }
 
+// source names the partition and, last, the node that writes: so each fact tells its owner.
 func (o *Owner) source() string {
-	return fmt.Sprintf("/%s/events/%d", o.cfg.Namespace, o.cfg.Partition)
+	return fmt.Sprintf("/%s/events/%d/%s", o.cfg.Namespace, o.cfg.Partition, url.PathEscape(o.cfg.Node))
 }
 
 // Claimed answers Claim. The answer alone proves nothing: another claim may lie before this one. Only reading the

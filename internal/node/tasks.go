@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"net/url"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
@@ -76,14 +78,13 @@ func (h *history) History(ctx context.Context, task string, from int64, limit in
 		return nil, err
 	}
 	var list []api.LoggedFact
-	owners := newOwners(t, partition)
 	for len(offsets) > 0 {
 		n := near(offsets)
 		want := offsets[:n]
 		err := t.cluster.ReadRange(ctx, t.topics.Events(), partition, want[0], want[n-1]+1, func(r events.Record) error {
 			if len(want) > 0 && r.Offset == want[0] {
 				want = want[1:]
-				list = append(list, api.LoggedFact{Record: r, Owner: owners.of(&r)})
+				list = append(list, api.LoggedFact{Record: r, Owner: ownerOf(&r)})
 			}
 			return nil
 		})
@@ -107,22 +108,14 @@ func near(offsets []int64) int {
 	return n
 }
 
-// owners tells which node made an epoch. The current epoch's is in the projection.
-type owners struct{ epoch, node string }
-
-func newOwners(t *tasks, partition int32) owners {
-	i, err := t.store.PartitionInfo(partition)
+// ownerOf returns the node that wrote a fact: the last part of its ce_source.
+func ownerOf(r *events.Record) string {
+	source := r.Header(events.HeaderSource)
+	node, err := url.PathUnescape(source[strings.LastIndexByte(source, '/')+1:])
 	if err != nil {
-		return owners{}
+		return ""
 	}
-	return owners{i.Epoch.String(), i.Owner}
-}
-
-func (o owners) of(r *events.Record) string {
-	if r.Header(events.HeaderEpoch) == o.epoch {
-		return o.node
-	}
-	return ""
+	return node
 }
 
 // rejections finds why an input became no fact of a task.
