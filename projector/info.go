@@ -76,7 +76,7 @@ func (s *Store) Get(partition int32, id string) (task *events.Task, ok bool, err
 func (s *Store) HistoryOffsets(partition int32, id string, after int64, limit int) (offsets []int64, err error) {
 	prefix := historyPrefix(nil, partition, id)
 	from := appendInt(append([]byte(nil), prefix...), after+1)
-	it, err := (&Partition{store: s}).iterate(from, prefixEnd(prefix))
+	it, err := s.iterate(from, prefixEnd(prefix))
 	if err != nil {
 		return nil, err
 	}

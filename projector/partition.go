@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -60,7 +58,7 @@ func emptyView() *view {
 // Snapshot returns what events.OpenState needs, and the anchor. exists is false where nothing was committed since the
 // partition was made or reset: it is folded from the beginning of the log.
 func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool, err error) {
-	it, err := p.iterate(p.row(rowMeta), p.row(rowPart+1))
+	it, err := p.store.iterate(p.row(rowMeta), p.row(rowPart+1))
 	if err != nil {
 		return snap, anchor, false, err
 	}
@@ -94,7 +92,7 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 		if !ok {
 			return snap, nil, fmt.Errorf("%w: part row %x", ErrDamaged, it.Key())
 		}
-		row := events.PartRow{Kind: events.Kind(kind), ID: string(id), Encoding: append([]byte(nil), it.Value()...)}
+		row := events.PartRow{Kind: events.Kind(kind), ID: id, Encoding: append([]byte(nil), it.Value()...)}
 		if row.Kind == events.KindPartition {
 			entity = row.Encoding
 		}
@@ -138,10 +136,3 @@ func readTask(r reader, partition int32, id string) (task *events.Task, ok bool,
 
 func (p *Partition) row(kind byte) []byte { return appendRow(nil, p.number, kind) }
 
-func (p *Partition) iterate(from, to []byte) (*pebble.Iterator, error) {
-	it, err := p.store.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-	if err != nil {
-		return nil, fmt.Errorf("read the state store: %w", err)
-	}
-	return it, nil
-}

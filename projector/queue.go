@@ -171,7 +171,7 @@ func (p *Partition) scan(s scan, yield func(key []byte) (more bool, err error)) 
 	if bytes.Compare(start, s.until) >= 0 {
 		return nil
 	}
-	it, err := p.iterate(start, s.until)
+	it, err := p.store.iterate(start, s.until)
 	if err != nil {
 		return err
 	}

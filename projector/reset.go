@@ -19,6 +19,15 @@ func (s *Store) Reset(partition int32) error {
 	p := s.Partition(partition)
 	p.commit.Lock()
 	defer p.commit.Unlock()
+	if err := s.beginReset(partition); err != nil {
+		return err
+	}
+	p.forget()
+	s.metrics.resets.Inc()
+	return s.finishReset(partition)
+}
+
+func (s *Store) beginReset(partition int32) error {
 	b := s.db.NewBatch()
 	defer b.Close()
 	from := appendPartition([]byte{spacePartition}, partition)
@@ -30,9 +39,7 @@ func (s *Store) Reset(partition int32) error {
 	if err != nil {
 		return fmt.Errorf("reset partition %d: %w", partition, err)
 	}
-	p.forget()
-	s.metrics.resets.Inc()
-	return s.finishReset(partition)
+	return nil
 }
 
 // ResetAll drops all partitions in one batch.
@@ -69,9 +76,9 @@ func (p *Partition) forget() {
 
 func (s *Store) finishResets() error {
 	prefix := []byte{spaceStore, storeReset}
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	it, err := s.iterate(prefix, prefixEnd(prefix))
 	if err != nil {
-		return fmt.Errorf("read the state store: %w", err)
+		return err
 	}
 	var list []int32
 	for ok := it.First(); ok; ok = it.Next() {
@@ -90,9 +97,9 @@ func (s *Store) finishResets() error {
 
 // finishReset deletes the partition's rows from the lists, and then the marker.
 func (s *Store) finishReset(partition int32) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{spaceList}, UpperBound: []byte{spaceList + 1}})
+	it, err := s.iterate([]byte{spaceList}, []byte{spaceList + 1})
 	if err != nil {
-		return fmt.Errorf("read the state store: %w", err)
+		return err
 	}
 	b := s.db.NewBatch()
 	defer func() { _ = b.Close() }()

@@ -88,7 +88,8 @@ func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
 }
 
 func openError(dir string, err error) error {
-	if pebble.IsCorruptionError(err) {
+	// A file that is missing is damage too: so looks a store whose very making was cut short by a power cut.
+	if pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %w; delete %s, it is rebuilt from the log", ErrDamaged, err, dir)
 	}
 	return fmt.Errorf("open the state store: %w (if it stays so, delete %s: it is rebuilt from the log)", err, dir)
@@ -136,9 +137,9 @@ func (s *Store) identify(namespace string) error {
 }
 
 func (s *Store) isEmpty() (empty bool, err error) {
-	it, err := s.db.NewIter(nil)
+	it, err := s.iterate(nil, nil)
 	if err != nil {
-		return false, fmt.Errorf("read the state store: %w", err)
+		return false, err
 	}
 	empty = !it.First()
 	return empty, closeIter(it)
@@ -160,9 +161,9 @@ func (s *Store) initialize(format, namespace string) error {
 
 // readPartitions jumps from meta row to meta row.
 func (s *Store) readPartitions() error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{spacePartition}, UpperBound: []byte{spacePartition + 1}})
+	it, err := s.iterate([]byte{spacePartition}, []byte{spacePartition + 1})
 	if err != nil {
-		return fmt.Errorf("read the state store: %w", err)
+		return err
 	}
 	for ok := it.First(); ok; {
 		number := readPartition(it.Key()[1:])
@@ -267,6 +268,15 @@ func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err
 		return false, fmt.Errorf("read the state store: %w", err)
 	}
 	return true, errors.Join(use(value), closer.Close())
+}
+
+// iterate returns an iterator over the keys from and until to, which stands before the first.
+func (s *Store) iterate(from, to []byte) (*pebble.Iterator, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return nil, fmt.Errorf("read the state store: %w", err)
+	}
+	return it, nil
 }
 
 func closeIter(it *pebble.Iterator) error {

@@ -91,7 +91,7 @@ func TestOpenRefuses(t *testing.T) {
 		_, err := projector.Open(filepath.Join(file, "state"), projector.Options{Namespace: namespace})
 		require.ErrorContains(t, err, "make the state store")
 	})
-	t.Run("a cut file", func(t *testing.T) {
+	t.Run("a missing file", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		s, err := projector.Open(dir, projector.Options{Namespace: namespace})
@@ -103,6 +103,7 @@ func TestOpenRefuses(t *testing.T) {
 			require.NoError(t, os.Remove(f))
 		}
 		_, err = projector.Open(dir, projector.Options{Namespace: namespace})
+		require.ErrorIs(t, err, projector.ErrDamaged)
 		require.ErrorContains(t, err, "rebuilt from the log")
 	})
 }
