@@ -95,7 +95,7 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 func planSteps(p *Program, t *events.Task) events.Plan {
 	var plan events.Plan
 	scope := newTaskScope(t)
-	open := 0
+	open, failed, running := 0, "", false
 	for i := range p.Definition().Steps {
 		step := &p.Definition().Steps[i]
 		at := t.Step(step.ID)
@@ -106,14 +106,23 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		switch {
 		case at == nil:
 			planNew(p, t, step, scope, &plan)
+		case at.State == events.StepWaiting && at.Attempt == 0: // reopened before it ever started: its if is asked anew
+			planNew(p, t, step, scope, &plan)
 		case at.State == events.StepWaiting:
 			r := readyOf(t, step.ID, events.Do, step.Agent)
 			r.NotBefore = at.RetryAt
 			plan.Ready = append(plan.Ready, r)
+		case at.State == events.StepRunning:
+			running = true
+		default:
+			failed = step.ID
 		}
 	}
 	if open == 0 {
 		plan.Facts = append(plan.Facts, finish(p, scope))
+	} else if failed != "" && !running && plan.Quiet() && len(plan.Ready) == 0 {
+		// An operator retried another step, and that one is through: nothing else would move the task (INV10).
+		plan.Facts = append(plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
 	return plan
 }
@@ -166,9 +175,7 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 			case events.StepRunning:
 				return events.Plan{}, nil
 			case events.StepWaiting:
-				r := readyOf(t, step.Path, events.Undo, u.Agent)
-				r.NotBefore = max(u.RetryAt, t.QuietAt)
-				return events.Plan{Ready: []events.Ready{r}}, nil
+				return s.readyUndo(t, step, max(u.RetryAt, t.QuietAt))
 			case events.StepBroken:
 				return events.Plan{Facts: []events.Body{&events.TaskParked{Step: step.Path, Reason: "its undo failed"}}}, nil
 			}
@@ -180,16 +187,20 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	if next == nil {
 		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason}}}, nil
 	}
+	return s.readyUndo(t, next, t.QuietAt)
+}
+
+func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.Instant) (events.Plan, error) {
 	p := s.program(t.Definition)
 	if p == nil {
 		return events.Plan{}, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
 	}
-	step, ok := p.Step(next.Path)
+	step, ok := p.Step(at.Path)
 	if !ok || step.Undo == nil {
-		return events.Plan{}, fmt.Errorf("step %q of workflow %q has no undo in its definition", next.Path, t.Workflow)
+		return events.Plan{}, fmt.Errorf("step %q of workflow %q has no undo in its definition", at.Path, t.Workflow)
 	}
-	r := readyOf(t, next.Path, events.Undo, step.Undo.Agent)
-	r.NotBefore = t.QuietAt
+	r := readyOf(t, at.Path, events.Undo, step.Undo.Agent)
+	r.NotBefore = notBefore
 	return events.Plan{Ready: []events.Ready{r}}, nil
 }
 

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"time"
@@ -214,7 +215,8 @@ func (o *Owner) expireHeld(b *batch, at events.Instant) bool {
 	at = min(at, o.times.horizon[events.Submissions])
 	held := o.state.Held()
 	sort.Slice(held, func(i, j int) bool {
-		return held[i].ExpiresAt < held[j].ExpiresAt || (held[i].ExpiresAt == held[j].ExpiresAt && held[i].Request.ID < held[j].Request.ID)
+		a, b := held[i], held[j]
+		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Request.Task, b.Request.Task), cmp.Compare(a.Request.ID, b.Request.ID)) < 0
 	})
 	for _, h := range held {
 		if h.ExpiresAt > at || o.full(b) {

@@ -29,11 +29,8 @@ func Decide(f Failure) events.Verdict {
 	if f.Operation == events.Undo {
 		return decideUndo(f)
 	}
-	switch f.Task.State {
-	case events.Undoing:
+	if f.Task.State == events.Undoing || f.Task.ParkedFrom == events.Undoing {
 		return events.Verdict{Action: events.ActionUndo, Reason: "the task is being undone"}
-	case events.Parked:
-		return events.Verdict{Action: events.ActionPark, Reason: "the task is parked"}
 	}
 	var tries, coolDowns int
 	if s := f.Task.Step(f.Path); s != nil {
@@ -60,7 +57,8 @@ func permanent(c events.Class) bool {
 // final undoes where the policy says so and the point of no return is not passed, and parks otherwise.
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
-	if f.Policy.Then == events.ActionUndo && !irrevocableAfter(f) {
+	// A parked task is an operator's: what fails in it meanwhile waits or parks too, and undoes nothing behind his back.
+	if f.Policy.Then == events.ActionUndo && !irrevocableAfter(f) && f.Task.State != events.Parked {
 		return events.Verdict{Action: events.ActionUndo, Reason: reason}
 	}
 	return events.Verdict{Action: events.ActionPark, Reason: reason}
