@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -92,7 +94,7 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 		if !ok {
 			return snap, nil, fmt.Errorf("%w: part row %x", ErrDamaged, it.Key())
 		}
-		row := events.PartRow{Kind: events.Kind(kind), ID: id, Encoding: append([]byte(nil), it.Value()...)}
+		row := events.PartRow{Kind: events.Kind(kind), ID: string(id), Encoding: append([]byte(nil), it.Value()...)}
 		if row.Kind == events.KindPartition {
 			entity = row.Encoding
 		}
@@ -135,4 +137,3 @@ func readTask(r reader, partition int32, id string) (task *events.Task, ok bool,
 }
 
 func (p *Partition) row(kind byte) []byte { return appendRow(nil, p.number, kind) }
-
