@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 // network is one process's way to the broker. It passes Kafka's frames on, and can lose, hold, cut and falsify them.
 type network struct {
 	vn *kafka.VirtualNetwork
-	// topic is what a produce request must name for the fault to be asked.
-	topic []byte
+	// topics are what a produce request must name one of for the fault to be asked.
+	topics [][]byte
 
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -47,10 +48,10 @@ func newNetwork(vn *kafka.VirtualNetwork) *network {
 }
 
 // inject has every produce request that names the topic ask the fault, which gets its number from 0.
-func (n *network) inject(topic []byte, fault func(int) fate) {
+func (n *network) inject(topics [][]byte, fault func(int) fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.topic, n.fault, n.count = topic, fault, 0
+	n.topics, n.fault, n.count = topics, fault, 0
 }
 
 // cut closes every connection, and allows no more.
@@ -87,7 +88,8 @@ func (n *network) Dial(ctx context.Context, network, host string) (net.Conn, err
 func (n *network) ask(frame []byte) fate {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.fault == nil || binary.BigEndian.Uint16(frame) != 0 || !bytes.Contains(frame, n.topic) {
+	named := slices.ContainsFunc(n.topics, func(t []byte) bool { return bytes.Contains(frame, t) })
+	if n.fault == nil || binary.BigEndian.Uint16(frame) != 0 || !named {
 		return fate{}
 	}
 	n.count++

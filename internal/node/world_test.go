@@ -11,6 +11,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,6 +28,8 @@ type world struct {
 	logs     *logBook
 	watch    *observer
 	serial   int
+	// eventsID is the ID of the events topic, by which produce requests name it.
+	eventsID [16]byte
 }
 
 // order is a workflow of five steps with a fork, undos and a pivot.
@@ -35,6 +38,7 @@ workflow: order
 defaults:
   complete_by: 5s
   retry: {attempts: 3, backoff: 200ms, factor: 2, max: 1s, then: undo}
+  undo: {retry: {attempts: 3, backoff: 200ms, factor: 2, max: 1s}}
 steps:
   reserve:
     agent: stock
@@ -129,6 +133,8 @@ func (w *world) node(dir string, change ...func(*node.Config)) *process {
 	require.NoError(w.t, err)
 	p.run()
 	if w.watch == nil {
+		w.eventsID, err = w.cluster.TopicID(context.Background(), w.topics.Events())
+		require.NoError(w.t, err)
 		w.watch = observe(w)
 	}
 	w.t.Cleanup(func() { _ = p.stop() })
@@ -154,10 +160,55 @@ func (p *process) stop() error {
 	return err
 }
 
+// state opens the store of a stopped node and calls fn.
+func (w *world) state(dir string, fn func(p *process)) {
+	w.t.Helper()
+	p, err := w.open(dir)
+	require.NoError(w.t, err)
+	fn(p)
+	require.NoError(w.t, p.Close())
+	p.cluster.Close()
+	p.net.cut()
+}
+
+// proveHashes folds each partition from nothing, up to where each stopped node's store stands, and compares.
+func (w *world) proveHashes(dirs ...string) {
+	w.t.Helper()
+	for _, dir := range dirs {
+		w.state(dir, func(p *process) {
+			for part := range w.parts {
+				info, err := p.Store().PartitionInfo(part)
+				require.NoError(w.t, err)
+				require.Positive(w.t, info.Next)
+				require.Equal(w.t, w.foldTo(part, info.Next), info.StateHash, "partition %d of %s at offset %d", part, dir, info.Next)
+			}
+			require.NoError(w.t, p.Store().CheckIndexes())
+		})
+	}
+}
+
+// foldTo folds a partition from nothing and from events alone.
+func (w *world) foldTo(part int32, to int64) events.Hash {
+	w.t.Helper()
+	store, err := projector.Open(w.t.TempDir(), projector.Options{Namespace: "fold"})
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	hash, err := node.Fold(ctx, w.cluster, store, node.FoldRange{Topic: w.topics.Events(), Partition: part, To: to})
+	require.NoError(w.t, err)
+	require.NoError(w.t, store.Close())
+	return hash
+}
+
 // kill cuts the node off the broker first, so that nothing it is about to say arrives.
 func (p *process) kill() {
 	p.net.cut()
 	_ = p.stop()
+}
+
+// disturb has each append of the node to events ask the fault.
+func (w *world) disturb(p *process, fault func(n int) fate) {
+	p.net.inject([][]byte{w.eventsID[:], []byte(w.topics.Events())}, fault)
 }
 
 // apply applies a definition through a node.

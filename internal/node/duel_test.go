@@ -1,0 +1,104 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+// Two nodes hold every partition at once, as after a group that failed to keep them apart.
+func TestTwoOwnersAtOnceWithoutAGroup(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		dirs := []string{t.TempDir(), t.TempDir()}
+		one := w.node(dirs[0])
+		w.apply(one, order)
+		crew := w.hire(nil)
+		two := w.node(dirs[1])
+		// Some appends arrive late, as after a pause of the process: then the other one has claimed meanwhile.
+		for i, p := range []*process{one, two} {
+			w.disturb(p, func(n int) fate {
+				if n%9 == 5+i {
+					return fate{late: 300 * time.Millisecond}
+				}
+				return fate{}
+			})
+		}
+		tasks := ids("t", rounds(t, 120, 2000))
+		for _, id := range tasks {
+			w.submit(id)
+			w.submit(id) // a repeat
+		}
+		w.watch.ended(tasks...)
+		w.watch.await("a void fact is in the log", func() bool { return voidFacts(w.watch.facts) > 0 })
+		require.NoError(t, one.stop())
+		require.NoError(t, two.stop())
+
+		w.watch.verify() // one owner to an epoch, no gap, no task accepted twice
+		all := w.watch.log()
+		t.Logf("%d records, %d void facts, %d epochs", len(all), voidFacts(all), epochs(all))
+		require.Greater(t, epochs(all), 4, "both came to own")
+		w.everyCallIsInTheLog(crew)
+		for _, id := range tasks {
+			require.Equal(t, events.Processed, w.watch.state(id, events.Processed).State)
+		}
+		w.proveHashes(dirs...)
+		w.observerAgrees()
+	})
+}
+
+// voidFacts counts the void records that are not claims.
+func voidFacts(list []seen) (n int) {
+	for _, s := range list {
+		if _, claim := s.fact.Body.(*events.PartitionClaimed); !claim && s.fate == events.FateVoid {
+			n++
+		}
+	}
+	return n
+}
+
+func epochs(list []seen) (n int) {
+	for _, s := range list {
+		if _, claim := s.fact.Body.(*events.PartitionClaimed); claim && s.fate == events.FateAccepted {
+			n++
+		}
+	}
+	return n
+}
+
+// everyCallIsInTheLog checks INV8: no agent runs an attempt that the log does not hold.
+func (w *world) everyCallIsInTheLog(c *crew) {
+	w.t.Helper()
+	started := map[string]bool{}
+	for _, s := range w.watch.log() {
+		if s.fate != events.FateAccepted {
+			continue
+		}
+		switch b := s.fact.Body.(type) {
+		case *events.StepStarted:
+			started[fmt.Sprint(s.fact.Task, b.Step, events.Do, b.Attempt)] = true
+		case *events.UndoStarted:
+			started[fmt.Sprint(s.fact.Task, b.Step, events.Undo, b.Attempt)] = true
+		}
+	}
+	require.NotEmpty(w.t, c.all())
+	for _, a := range c.all() {
+		require.True(w.t, started[fmt.Sprint(a.Task, a.Step, a.Operation, a.Attempt)], "%+v is not in the log", a)
+	}
+}
+
+// observerAgrees compares the observer's fold, which never met a store, with the fold of the same log into a store.
+func (w *world) observerAgrees() {
+	w.t.Helper()
+	for p := range w.parts {
+		w.watch.mu.Lock()
+		hash, err := w.watch.states[p].Hash()
+		next := w.watch.states[p].Next
+		w.watch.mu.Unlock()
+		require.NoError(w.t, err)
+		require.Equal(w.t, w.foldTo(p, next), hash, "partition %d at %d", p, next)
+	}
+}
