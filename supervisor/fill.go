@@ -150,14 +150,22 @@ func (o *Owner) failWork(f *events.Fact, body *events.EffectFailed) {
 	}
 }
 
-// parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again.
+// parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
+// acceptance was lost with the epoch is parked when it is accepted again.
 func (o *Owner) parkPoisoned(b *batch) bool {
 	for _, id := range slices.Sorted(maps.Keys(o.poisonTask)) {
-		if err := o.planOne(b, id); err != nil {
+		t, err := o.state.Task(id)
+		if err == nil && t != nil && (t.State == events.Parked || t.State.Ended()) {
+			delete(o.poisonTask, id)
+			continue
+		}
+		if err == nil {
+			err = o.planOne(b, id)
+		}
+		if err != nil {
 			o.stop(err) // parking it asks for nothing that could fail
 			return false
 		}
-		delete(o.poisonTask, id)
 	}
 	return true
 }
@@ -194,12 +202,6 @@ func (o *Owner) planOne(b *batch, id string) (err error) {
 	}
 	o.cache.note(id)
 	o.state.Touch(id)
-	if why, bad := o.poisonTask[id]; bad {
-		if t.State == events.Parked || t.State.Ended() {
-			return nil
-		}
-		return o.parkFor(b, t, "internal: "+why)
-	}
 	return o.follow(b, id)
 }
 

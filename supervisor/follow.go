@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -19,6 +20,9 @@ func (o *Owner) follow(b *batch, id string) (err error) {
 		t, err := o.state.Task(id)
 		if err != nil || t == nil || t.State.Ended() {
 			return err
+		}
+		if why, bad := o.poisonTask[id]; bad {
+			return o.parkFor(b, t, parkedInternal+why)
 		}
 		if err := o.prepare(t); err != nil {
 			return o.parkFor(b, t, err.Error())
@@ -38,6 +42,9 @@ func (o *Owner) follow(b *batch, id string) (err error) {
 	return fmt.Errorf("the plan of task %q does not come to rest", id)
 }
 
+// parkedInternal begins the reason of a task that was parked because deciding panicked.
+const parkedInternal = "internal: "
+
 // prepare makes the task's definition known to the scheduler, from the partition's own state.
 func (o *Owner) prepare(t *events.Task) error {
 	d := o.state.Definition(t.Definition)
@@ -49,7 +56,11 @@ func (o *Owner) prepare(t *events.Task) error {
 
 // policy returns what the task's definition says of failures. A process that has just started knows no definition
 // before it is prepared, and a timer or a report may be the first to ask for it.
+// A task that was parked because deciding panicked has none, since asking again may panic again.
 func (o *Owner) policy(t *events.Task, path string, op events.Operation) events.Policy {
+	if t.State == events.Parked && strings.HasPrefix(t.Reason, parkedInternal) {
+		return events.Policy{Then: events.ActionPark}
+	}
 	if err := o.prepare(t); err != nil {
 		return events.Policy{Then: events.ActionPark} // follow parks the task and says why
 	}
@@ -108,6 +119,9 @@ func (o *Owner) start(b *batch, r events.Ready) error {
 	}
 	o.judging = judging{task: r.Task}
 	o.cache.note(r.Task)
+	if why, bad := o.poisonTask[r.Task]; bad {
+		return o.parkFor(b, t, parkedInternal+why)
+	}
 	if err := o.prepare(t); err != nil {
 		return o.parkFor(b, t, err.Error())
 	}

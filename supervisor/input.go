@@ -236,7 +236,7 @@ func (o *Owner) detoxify(b *batch, in events.Input, item *inputItem, p poison) e
 			return err
 		}
 		if t != nil && !t.State.Ended() && t.State != events.Parked {
-			reason := clip("internal: "+p.why, maxDetail)
+			reason := clip(parkedInternal+p.why, maxDetail)
 			return o.emit(b, o.inputFact(in, &item.record, t.ID, &events.TaskParked{Reason: reason}), nil)
 		}
 	}

@@ -62,8 +62,8 @@ type Owner struct {
 	// poisonTask likewise, for what follows from a task's state.
 	poisonTask map[string]string
 	// broken is an error of the store that deciding met: not the input's fault.
-	broken error
-	judging    judging
+	broken  error
+	judging judging
 
 	cache cache
 	// position survives the epochs, and is used only where RuleResume is off.

@@ -1,0 +1,198 @@
+package supervisor_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// poisoned is a scheduler that panics where it is told to.
+type poisoned struct {
+	*scheduler.Scheduler
+	plan, policy, start, check func(t *events.Task) bool
+}
+
+func never(*events.Task) bool { return false }
+
+func poison() *poisoned {
+	return &poisoned{Scheduler: scheduler.New(), plan: never, policy: never, start: never, check: never}
+}
+
+func (p *poisoned) Plan(t *events.Task) (events.Plan, error) {
+	if p.plan(t) {
+		panic("plan of " + t.ID)
+	}
+	return p.Scheduler.Plan(t)
+}
+
+func (p *poisoned) Policy(t *events.Task, path string, op events.Operation) events.Policy {
+	if p.policy(t) {
+		panic("policy of " + t.ID)
+	}
+	return p.Scheduler.Policy(t, path, op)
+}
+
+func (p *poisoned) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
+	if p.start(t) {
+		panic("start of " + t.ID)
+	}
+	return p.Scheduler.Start(t, path, op)
+}
+
+func (p *poisoned) CheckInput(hash string, input []byte) string {
+	if p.check(nil) {
+		p.check = never
+		panic("input")
+	}
+	return p.Scheduler.CheckInput(hash, input)
+}
+
+func toxic(t *events.Task) bool { return t.ID == "toxic" }
+
+// settle runs for a while and checks that the owner does not loop: epochs end only so often.
+func settle(t *testing.T, a *candidate) {
+	t.Helper()
+	for range 40 {
+		a.pass(500 * time.Millisecond)
+		require.NoError(t, a.stopped)
+	}
+	require.LessOrEqual(t, a.o.Stats().Epochs, uint64(8), "poison loops")
+	require.True(t, a.o.Owning())
+}
+
+func TestASubmissionThatPanicsBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(p *poisoned){
+		"in the plan":  func(p *poisoned) { p.plan = toxic },
+		"in the check": func(p *poisoned) { p.check = func(*events.Task) bool { return true } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, p := newBench(t, oneStep), poison()
+			set(p)
+			a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+			b.submit("toxic", "one", "")
+			b.submit("t2", "one", "")
+			a.run()
+			settle(t, a)
+			require.Equal(t, events.RejectInternal, last[*events.InputRejected](b).Reason)
+			require.Len(t, a.sentTo("dlq.submissions"), 1)
+			require.Equal(t, b.inputs[events.Submissions][0].Value, a.sentTo("dlq.submissions")[0].Value)
+			require.Equal(t, "t2", b.task("t2").ID, "it blocks nothing")
+		})
+	}
+}
+
+func TestAReportThatPanicsParksItsTask(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(p *poisoned){
+		"in the plan": func(p *poisoned) {
+			p.plan = func(t *events.Task) bool {
+				return toxic(t) && t.State == events.Processing && t.Step("only").State != events.StepRunning
+			}
+		},
+		"in the policy": func(p *poisoned) { p.policy = toxic },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, p := newBench(t, oneStep), poison()
+			set(p)
+			a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+			b.submit("toxic", "one", "")
+			a.run()
+			if name == "in the plan" {
+				b.done("toxic", "only", 1)
+			} else {
+				b.failed("toxic", "only", 1, events.ClassRetryable, "")
+			}
+			b.submit("t2", "one", "")
+			a.run()
+			p.policy = never
+			settle(t, a)
+			x := b.task("toxic")
+			require.Equal(t, events.Parked, x.State)
+			require.Contains(t, x.Reason, "internal")
+			require.Equal(t, "t2", b.task("t2").ID)
+		})
+	}
+}
+
+func TestATimerThatPanicsParksItsTask(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(t, oneStep), poison()
+	p.policy = toxic
+	a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+	b.submit("toxic", "one", "")
+	b.submit("t2", "one", "")
+	a.run()
+	a.pass(1100 * time.Millisecond)
+	for range 4 {
+		a.pass(100 * time.Millisecond)
+	}
+	require.Equal(t, events.Parked, b.task("toxic").State)
+	require.Contains(t, b.task("toxic").Reason, "internal")
+	require.Equal(t, 1, b.task("t2").FailureCount, "the other timer fired")
+}
+
+func TestAStartThatPanicsParksItsTask(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(t, oneStep), poison()
+	p.start = toxic
+	a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+	b.submit("toxic", "one", "")
+	b.submit("t2", "one", "")
+	a.run()
+	settle(t, a)
+	require.Equal(t, events.Parked, b.task("toxic").State)
+	require.NotNil(t, b.task("t2").Step("only"))
+}
+
+func TestARefusedWorkRequestWhoseFailurePanicsParksItsTask(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(t, oneStep), poison()
+	p.policy = toxic
+	a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+	a.refuse = func(s supervisor.Send) bool { return s.Kind == events.EffectWork }
+	b.submit("toxic", "one", "")
+	a.run()
+	p.policy = never
+	settle(t, a)
+	require.Equal(t, events.Parked, b.task("toxic").State)
+}
+
+// failing is a store that cannot be read.
+type failing struct {
+	supervisor.Store
+	fail bool
+}
+
+var errDisk = errors.New("disk")
+
+func (f *failing) Load(id string) (encoding, keys []byte, err error) {
+	if f.fail {
+		return nil, nil, errDisk
+	}
+	return f.Store.Load(id)
+}
+
+func TestAStoreThatCannotBeReadStopsThePartitionAndBlamesNoInput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A")
+	f := &failing{Store: a.store}
+	o, err := supervisor.NewOwner(a.cfg, a.sched, f)
+	require.NoError(t, err)
+	a.o = o
+	a.own()
+	f.fail = true
+	b.submit("t1", "one", "")
+	a.run()
+	require.ErrorIs(t, a.stopped, errDisk)
+	require.Empty(t, b.names())
+}

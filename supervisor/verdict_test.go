@@ -1,0 +1,232 @@
+package supervisor_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+func seconds(n int) events.Duration { return events.Duration(time.Duration(n) * time.Second) }
+
+func TestVerdictsOfADo(t *testing.T) {
+	t.Parallel()
+	base := events.Policy{Attempts: 3, Backoff: seconds(1), Factor: 2, Max: seconds(10), Then: events.ActionUndo}
+	cool := base
+	cool.CoolDown, cool.CoolDownTimes = seconds(900), 2
+	park := base
+	park.Then = events.ActionPark
+	retryable := events.Error{Class: events.ClassRetryable, Message: "no answer"}
+	step := func(s events.Step) *events.Task {
+		s.Path, s.State = "x", events.StepRunning
+		return &events.Task{ID: "t", State: events.Processing, Steps: []*events.Step{&s}}
+	}
+	with := func(task *events.Task, s events.Step) *events.Task { task.Steps = append(task.Steps, &s); return task }
+	for name, c := range map[string]struct {
+		task   *events.Task
+		policy events.Policy
+		class  events.Class
+		effect events.Effect
+		want   events.Action
+	}{
+		"another attempt":                               {step(events.Step{Tries: 1}), base, "", "", events.ActionRetry},
+		"the last attempt":                              {step(events.Step{Tries: 3}), base, "", "", events.ActionUndo},
+		"the last attempt, then park":                   {step(events.Step{Tries: 3}), park, "", "", events.ActionPark},
+		"attempts used up, a cool-down left":            {step(events.Step{Tries: 3, CoolDowns: 1}), cool, "", "", events.ActionCoolDown},
+		"attempts and cool-downs used up":               {step(events.Step{Tries: 3, CoolDowns: 2}), cool, "", "", events.ActionUndo},
+		"what no retry can mend":                        {step(events.Step{Tries: 1}), cool, events.ClassPermanent, "", events.ActionUndo},
+		"an expression that fails":                      {&events.Task{ID: "t", State: events.Processing}, base, events.ClassExpression, events.EffectNone, events.ActionUndo},
+		"a limit":                                       {step(events.Step{Tries: 1}), park, events.ClassLimit, "", events.ActionPark},
+		"a refused work request":                        {step(events.Step{Tries: 1}), base, events.ClassDispatch, events.EffectNone, events.ActionRetry},
+		"while undoing":                                 {&events.Task{ID: "t", State: events.Undoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
+		"while parked":                                  {&events.Task{ID: "t", State: events.Parked, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionRetry},
+		"while parked, the attempts used up":            {&events.Task{ID: "t", State: events.Parked, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
+		"while parked on the way back":                  {&events.Task{ID: "t", State: events.Parked, ParkedFrom: events.Undoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
+		"past the pivot":                                {&events.Task{ID: "t", State: events.Processing, PivotPassed: true, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
+		"a pivot of unknown outcome":                    {step(events.Step{Tries: 3, Pivot: true}), base, "", events.EffectUnknown, events.ActionPark},
+		"a pivot that had no effect":                    {step(events.Step{Tries: 3, Pivot: true}), base, events.ClassPermanent, events.EffectNone, events.ActionUndo},
+		"a pivot whose earlier attempt timed out":       {step(events.Step{Tries: 3, Pivot: true, Touched: true}), base, events.ClassPermanent, events.EffectNone, events.ActionPark},
+		"another step's failure while the pivot runs":   {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepRunning}), base, "", "", events.ActionPark},
+		"another step's failure after a touched pivot":  {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepWaiting, Touched: true}), base, "", "", events.ActionPark},
+		"another step's failure, the pivot not reached": {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepWaiting}), base, "", "", events.ActionUndo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := retryable
+			if c.class != "" {
+				e.Class = c.class
+			}
+			f := supervisor.Failure{Task: c.task, Path: "x", Operation: events.Do, Error: e, Effect: c.effect, Policy: c.policy, Now: start}
+			v := supervisor.Decide(f)
+			require.Equal(t, c.want, v.Action)
+			require.NotEmpty(t, v.Reason)
+			require.Equal(t, v, supervisor.Decide(f), "a verdict is a function of its arguments")
+			if c.want == events.ActionRetry || c.want == events.ActionCoolDown {
+				require.Greater(t, v.At, start)
+			} else {
+				require.Zero(t, v.At)
+			}
+		})
+	}
+}
+
+func TestVerdictsOfAnUndo(t *testing.T) {
+	t.Parallel()
+	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 2, Then: events.ActionPark}
+	decide := func(tries int, class events.Class) events.Action {
+		task := &events.Task{ID: "t", State: events.Undoing, Steps: []*events.Step{{Path: "x", State: events.StepUndoing, Undo: &events.UndoState{State: events.StepRunning, Tries: tries}}}}
+		return supervisor.Decide(supervisor.Failure{Task: task, Path: "x", Operation: events.Undo, Error: events.Error{Class: class}, Policy: p, Now: start}).Action
+	}
+	require.Equal(t, events.ActionRetry, decide(1, events.ClassRetryable))
+	require.Equal(t, events.ActionPark, decide(2, events.ClassRetryable))
+	require.Equal(t, events.ActionPark, decide(1, events.ClassPermanent))
+	require.Equal(t, events.ActionRetry, decide(1, events.ClassTimeout))
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
+	task := &events.Task{ID: "t", State: events.Processing, Steps: []*events.Step{{Path: "x", State: events.StepRunning, Tries: 1}}}
+	p := events.Policy{Attempts: 3, Backoff: seconds(1), Factor: 1, Then: events.ActionPark}
+	at := func(after time.Duration) events.Instant {
+		return supervisor.Decide(supervisor.Failure{Task: task, Path: "x", Operation: events.Do, Error: events.Error{Class: events.ClassRetryable}, RetryAfter: after, Policy: p, Now: start}).At
+	}
+	require.Equal(t, start.Add(time.Minute), at(time.Minute))
+	require.Equal(t, at(0), at(time.Millisecond), "no sooner than the backoff")
+	require.Equal(t, at(0), at(-time.Hour))
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := events.Policy{
+			Backoff: events.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "backoff")),
+			Factor:  rapid.Float64Range(0, 1000).Draw(t, "factor"),
+			Max:     events.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "max")),
+		}
+		task, path := rapid.String().Draw(t, "task"), rapid.String().Draw(t, "path")
+		tries := rapid.IntRange(0, 2000).Draw(t, "tries")
+		got := supervisor.Backoff(p, task, path, events.Do, tries)
+		if got != supervisor.Backoff(p, task, path, events.Do, tries) {
+			t.Fatal("not a function of its arguments")
+		}
+		if got < 0 || got > 30*time.Hour {
+			t.Fatalf("%s is out of bounds", got)
+		}
+		want := float64(p.Backoff) * math.Pow(max(p.Factor, 1), float64(max(tries, 1)-1))
+		if p.Backoff == 0 {
+			want = 0
+		}
+		if p.Max > 0 {
+			want = min(want, float64(p.Max))
+		}
+		want = min(want, float64(24*time.Hour))
+		if float64(got) > want*1.25+1 || float64(got) < want*0.75-float64(time.Millisecond) {
+			t.Fatalf("%s is not within a quarter of %s", got, time.Duration(want))
+		}
+	})
+}
+
+func TestTheSpreadKeepsTasksApart(t *testing.T) {
+	t.Parallel()
+	p := events.Policy{Backoff: seconds(60), Factor: 1}
+	seen := map[time.Duration]bool{}
+	for i := range 1000 {
+		seen[supervisor.Backoff(p, fmt.Sprintf("task-%d", i), "x", events.Do, 1)] = true
+	}
+	require.Greater(t, len(seen), 500)
+}
+
+// TestTheWayOfATask walks through what the verdicts lead to.
+func TestTheWayOfATask(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		workflow string
+		walk     func(b *bench, a *candidate)
+		want     []string
+	}{
+		"all is well": {twoSteps, func(b *bench, a *candidate) {
+			b.done("t1", "first", 1)
+			a.run()
+			b.done("t1", "second", 1)
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "TaskProcessed"}},
+		"undone backwards, those of unknown outcome first": {twoSteps, func(b *bench, a *candidate) {
+			b.done("t1", "first", 1)
+			a.run()
+			b.failed("t1", "second", 1, events.ClassPermanent, "")
+			a.run()
+			b.undone("t1", "second", 1)
+			a.run()
+			b.undone("t1", "first", 1)
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "UndoStarted", "Compensated", "UndoStarted", "Compensated", "TaskUndone"}},
+		"what had no effect is not undone": {twoSteps, func(b *bench, a *candidate) {
+			b.done("t1", "first", 1)
+			a.run()
+			b.failed("t1", "second", 1, events.ClassPermanent, events.EffectNone)
+			a.run()
+			b.undone("t1", "first", 1)
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "UndoStarted", "Compensated", "TaskUndone"}},
+		"an undo that keeps failing parks, and is retried by the operator": {oneStep, func(b *bench, a *candidate) {
+			b.request(events.RequestCancel, "q", "t1")
+			a.run()
+			b.done("t1", "only", 1) // it arrives while the task is undoing: accepted, and undone
+			a.run()
+			for i := range 2 {
+				b.report(events.Report{Task: "t1", Step: "only", Operation: events.Undo, Attempt: i + 1, Result: events.ResultFailed})
+				a.run()
+				a.pass(300 * time.Millisecond)
+				a.pass(300 * time.Millisecond)
+			}
+			b.request(events.RequestRetry, "q2", "t1")
+			a.run()
+			b.undone("t1", "only", 3)
+		}, []string{"Submitted", "StepStarted", "CancelRequested", "StepCompleted", "UndoStarted", "UndoFailed", "UndoStarted", "UndoFailed", "TaskParked", "TaskReopened", "UndoStarted", "Compensated", "TaskUndone"}},
+		"past the pivot a cancel is refused and a failure parks": {pivoted, func(b *bench, a *candidate) {
+			b.done("t1", "before", 1)
+			a.run()
+			b.done("t1", "point", 1)
+			a.run()
+			b.request(events.RequestCancel, "q", "t1")
+			b.failed("t1", "behind", 1, events.ClassPermanent, "")
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "StepStarted", "InputRejected", "StepFailed", "TaskParked"}},
+		"a deadline undoes": {"deadline: 3s\n" + oneStep[1:], func(b *bench, a *candidate) {
+			b.failed("t1", "only", 1, events.ClassRetryable, events.EffectNone)
+			a.run()
+			a.pass(500 * time.Millisecond)
+			a.pass(500 * time.Millisecond)
+			b.failed("t1", "only", 2, events.ClassRetryable, events.EffectNone)
+			a.run() // parked: the deadline alerts only
+			a.pass(3 * time.Second)
+			b.request(events.RequestCancel, "q", "t1")
+		}, []string{"Submitted", "StepStarted", "StepFailed", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "CancelRequested", "TaskUndone"}},
+		"no undo before a timed-out attempt is quiet": {strings.Replace(oneStep, "then: park", "then: undo", 1), func(b *bench, a *candidate) {
+			for range 3 {
+				a.pass(1100 * time.Millisecond)
+			}
+			require.Zero(b.t, count[*events.UndoStarted](b))
+			a.pass(2 * time.Second)
+			a.pass(100 * time.Millisecond)
+			require.Equal(b.t, 1, count[*events.UndoStarted](b))
+			require.Empty(b.t, last[*events.UndoStarted](b).Output, "its outcome is unknown")
+			b.undone("t1", "only", 1)
+		}, []string{"Submitted", "StepStarted", "Timeout", "StepStarted", "Timeout", "UndoStarted", "Compensated", "TaskUndone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, c.workflow)
+			a := b.candidate("A").own()
+			b.submit("t1", strings.Fields(c.workflow[strings.Index(c.workflow, "workflow:"):])[1], "")
+			a.run()
+			c.walk(b, a)
+			a.run()
+			require.Equal(t, c.want, b.names())
+			sameEverywhere(t, b, a)
+		})
+	}
+}
