@@ -127,7 +127,7 @@ func (d *dev) openBroker(context.Context) error {
 	})
 	var busy *kafka.PortBusyError
 	if errors.As(err, &busy) {
-		return fmt.Errorf("%w: choose another address with --kafka (port 0 takes a free one)", err)
+		return fmt.Errorf("--kafka: %w", err)
 	}
 	if err != nil {
 		return err
