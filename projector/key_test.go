@@ -63,6 +63,7 @@ func TestReadyRowsSurviveTheirKeys(t *testing.T) {
 
 func FuzzTaskRow(f *testing.F) {
 	f.Add([]byte{1, 'a', '{', '}'})
+	f.Add([]byte{0x80, 0x00, 'a'}) // a length that is longer than it need be
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		encoding, keys, err := splitTaskRow(value)
@@ -70,7 +71,12 @@ func FuzzTaskRow(f *testing.F) {
 			require.ErrorIs(t, err, ErrDamaged)
 			return
 		}
-		require.Equal(t, value, append(append(appendTaskHead(nil, encoding), encoding...), keys...))
+		whole := append(append([]byte{}, encoding...), keys...)
+		require.True(t, bytes.HasSuffix(value, whole))
+		again, rest, err := splitTaskRow(append(appendTaskHead(nil, encoding), whole...))
+		require.NoError(t, err)
+		require.Equal(t, string(encoding), string(again))
+		require.Equal(t, string(keys), string(rest))
 	})
 }
 
