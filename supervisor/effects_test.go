@@ -158,6 +158,30 @@ func TestAnAttemptThatEndedIsNotSentAgain(t *testing.T) {
 	require.Equal(t, []string{"t2.only do#1"}, c.work())
 }
 
+// TestWhatNobodyOwesIsSaidToBeSettled: an attempt that ended before its request was settled is not sent again, and the
+// settled position, behind which inputs are trimmed, moves on all the same.
+func TestWhatNobodyOwesIsSaidToBeSettled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.hold["Send"] = true
+	b.submit("t1", "one", "")
+	a.run()
+	b.done("t1", "only", 1)
+	a.run()
+	c := b.candidate("C").own()
+	for range 3 {
+		c.pass(2 * time.Second)
+	}
+	require.Empty(t, c.sent)
+	s, accepted, _ := b.read()
+	for _, f := range accepted {
+		if _, ok := f.Body.(*events.StepStarted); ok {
+			require.False(t, s.Partition.Settled.Before(f.Position()))
+		}
+	}
+}
+
 func TestEffectsThatWereSettledAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

@@ -93,6 +93,32 @@ func TestASpilledQueueIsRefilled(t *testing.T) {
 	}
 }
 
+// TestAQueueThatRefillsWhileItSpillsForgetsNothing submits a task in the very batch that starts the last one in
+// memory: its row is committed with the acknowledgement, in front of the next look at the store.
+func TestAQueueThatRefillsWhileItSpillsForgetsNothing(t *testing.T) {
+	t.Parallel()
+	for limit := 1; limit <= 6; limit++ {
+		b := newBench(t, oneStep)
+		a := b.candidate("A", func(c *candidate) { c.cfg.Window, c.cfg.Queue, c.cfg.InFlight = 1, limit, 1 }).own()
+		n, done := 0, 0
+		submit := func() { n++; b.submit(fmt.Sprintf("t%03d", n), "one", "") }
+		for range 2*limit + 1 {
+			submit()
+		}
+		a.run()
+		for range 40 {
+			submit()
+			done = finish(b, a, done)
+			a.run()
+		}
+		for range 80 {
+			done = finish(b, a, done)
+			a.run()
+		}
+		require.Equal(t, n, count[*events.TaskProcessed](b), "with a queue of %d", limit)
+	}
+}
+
 // TestStartsAreNotStarvedBySubmissions keeps more submissions waiting than fit into any batch.
 func TestStartsAreNotStarvedBySubmissions(t *testing.T) {
 	t.Parallel()

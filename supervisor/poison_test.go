@@ -169,13 +169,14 @@ func TestARefusedWorkRequestWhoseFailurePanicsParksItsTask(t *testing.T) {
 // failing is a store that cannot be read.
 type failing struct {
 	supervisor.Store
-	fail bool
+	fail int
 }
 
 var errDisk = errors.New("disk")
 
 func (f *failing) Load(id string) (encoding, keys []byte, err error) {
-	if f.fail {
+	if f.fail > 0 {
+		f.fail--
 		return nil, nil, errDisk
 	}
 	return f.Store.Load(id)
@@ -190,7 +191,7 @@ func TestAStoreThatCannotBeReadStopsThePartitionAndBlamesNoInput(t *testing.T) {
 	require.NoError(t, err)
 	a.o = o
 	a.own()
-	f.fail = true
+	f.fail = 1 // once: the input is as good as any
 	b.submit("t1", "one", "")
 	a.run()
 	require.ErrorIs(t, a.stopped, errDisk)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -87,19 +86,7 @@ func (o *Owner) judgeSubmission(b *batch, item *inputItem) (bool, error) {
 		}
 		return reject(id, events.RejectConflict, "another submission with this ID and other content stands")
 	}
-	return o.acceptSubmission(b, item, sub, accepted{content: content, traceparent: traceOf(env.Traceparent)})
-}
-
-// maxTraceparent is above what W3C Trace Context writes (55 characters). The header comes from anybody, stands in every
-// fact of the task, and a long one would let them grow beyond what the topic takes.
-const maxTraceparent = 128
-
-// traceOf returns the trace context of a task, "" for what cannot be one.
-func traceOf(header string) string {
-	if len(header) > maxTraceparent || !utf8.ValidString(header) {
-		return ""
-	}
-	return header
+	return o.acceptSubmission(b, item, sub, accepted{content: content, traceparent: env.Traceparent})
 }
 
 // rejection tells unreadable bytes from a readable object with faults. What breaks off inside a member names that

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "number of seeds to run; 0 is 600, or 60 with -short")
+	seeds = flag.Int("sim.seeds", 0, "number of seeds to run; 0 is 500, or 60 with -short")
 	seed  = flag.Uint64("sim.seed", 0, "the first seed; with -sim.seeds=1 it is run alone")
 )
 
@@ -55,7 +55,7 @@ func run(first uint64, n int, opt sim.Options) (failed *sim.Report, total sim.Re
 func TestEverySeedKeepsTheInvariants(t *testing.T) {
 	n, first := *seeds, uint64(1)
 	if n == 0 {
-		n = 600
+		n = 500
 		if testing.Short() {
 			n = 60
 		}
