@@ -34,7 +34,10 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 // UnmarshalText reads 32 hexadecimal digits.
 func (h *Hash) UnmarshalText(b []byte) error {
 	var raw [16]byte
-	if n, err := hex.Decode(raw[:], b); err != nil || n != 16 || len(b) != 32 {
+	if len(b) != 2*len(raw) {
+		return fmt.Errorf("%q is not a hash of 32 hexadecimal digits", clip(string(b)))
+	}
+	if _, err := hex.Decode(raw[:], b); err != nil {
 		return fmt.Errorf("%q is not a hash of 32 hexadecimal digits", b)
 	}
 	h.Hi, h.Lo = binary.BigEndian.Uint64(raw[:8]), binary.BigEndian.Uint64(raw[8:])
@@ -73,6 +76,27 @@ func HashInput(r *Record) string {
 	d.Write(r.Key)
 	d.Write([]byte{0})
 	d.Write(r.Value)
+	var sum [sha256.Size]byte
+	d.Sum(sum[:0])
+	return hex.EncodeToString(sum[:8])
+}
+
+// HashRecord is HashInput with the headers: what ties a store to the log. Two facts may have the same key and value,
+// and differ in epoch and sequence alone.
+func HashRecord(r *Record) string {
+	d := sha256.New()
+	part := func(b []byte) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
+		d.Write(n[:])
+		d.Write(b)
+	}
+	part(r.Key)
+	part(r.Value)
+	for _, h := range r.Headers {
+		part([]byte(h.Key))
+		part(h.Value)
+	}
 	var sum [sha256.Size]byte
 	d.Sum(sum[:0])
 	return hex.EncodeToString(sum[:8])

@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,4 +46,11 @@ func TestHashInput(t *testing.T) {
 	}
 	require.Equal(t, "96afc4986608172d", hash("delivery-42", `{"workflow":"w"}`))
 	require.NotEqual(t, hash("ab", "c"), hash("a", "bc"))
+}
+
+func TestAHashOfAnotherLengthIsRefused(t *testing.T) {
+	t.Parallel()
+	var h events.Hash
+	require.Error(t, h.UnmarshalText([]byte("00")))
+	require.Error(t, h.UnmarshalText([]byte(strings.Repeat("0", 34))))
 }

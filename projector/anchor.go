@@ -22,7 +22,7 @@ func (a Anchor) IsZero() bool { return a == Anchor{} }
 
 // AnchorOf returns the anchor of the last folded record.
 func AnchorOf(topic TopicID, r *events.Record) Anchor {
-	return Anchor{TopicID: topic, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, Hash: events.HashInput(r)}
+	return Anchor{TopicID: topic, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, Hash: events.HashRecord(r)}
 }
 
 // Difference says how a log differs from the anchor.
@@ -71,7 +71,7 @@ func Check(a Anchor, topic TopicID, read func(offset int64) (events.Record, bool
 	if !ok {
 		return &AnchorError{Difference: RecordLost, Anchor: a, TopicID: topic}
 	}
-	if found := events.HashInput(&r); found != a.Hash {
+	if found := events.HashRecord(&r); found != a.Hash {
 		return &AnchorError{Difference: RecordOther, Anchor: a, TopicID: topic, Hash: found}
 	}
 	return nil
