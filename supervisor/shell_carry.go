@@ -15,6 +15,11 @@ const retryPause = 200 * time.Millisecond
 func (s *Shell) load(a Load) {
 	s.spawn(func(ctx context.Context) {
 		end, err := s.cfg.Log.End(ctx)
+		for err != nil && ctx.Err() == nil {
+			// The owner would answer an error by loading anew at once, and with the broker down go round in a circle.
+			pauseFor(ctx, retryPause)
+			end, err = s.cfg.Log.End(ctx)
+		}
 		s.post(func(now events.Instant) { s.owner.Loaded(now, a.Generation, end, err) })
 	})
 	s.spawn(func(ctx context.Context) {

@@ -30,6 +30,8 @@ type observer struct {
 	facts  []seen
 	moved  chan struct{}
 	err    error
+	// over says that what comes is of no interest.
+	over bool
 }
 
 func observe(w *world) *observer {
@@ -64,6 +66,9 @@ func (o *observer) run(ctx context.Context, r *kafka.Reader) {
 		}
 		o.mu.Lock()
 		for _, f := range fetches {
+			if o.over {
+				break
+			}
 			if f.Err != nil && o.err == nil {
 				o.err = f.Err
 			}
@@ -219,4 +224,11 @@ func (o *observer) verify() (void int) {
 		}
 	}
 	return void
+}
+
+// pauseErrors ends the observer's interest: its log is about to be replaced.
+func (o *observer) pauseErrors() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
 }

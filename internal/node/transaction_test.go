@@ -1,0 +1,69 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnOpenTransactionHoldsBackWhatLiesBehindIt(t *testing.T) {
+	for name, commits := range map[string]bool{"committed": true, "aborted": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := setup(t, 1)
+				dir := t.TempDir()
+				n := w.node(dir)
+				w.apply(n, order)
+				w.hire(nil)
+				w.submit("t-before")
+				w.watch.ended("t-before")
+
+				x := kafkatest.BeginTransaction(t, w.broker)
+				inside := submission("t-inside", nil)
+				inside.Topic = w.topics.Submissions()
+				x.Produce(inside)
+				at := w.produce(w.topics.Submissions(), 0, submission("t-behind", nil))
+				short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				require.ErrorIs(t, n.Tasks().WaitPassed(short, events.Submissions, 0, at[0]), context.DeadlineExceeded)
+				require.Nil(t, w.found("t-inside"))
+				require.Nil(t, w.found("t-behind"))
+
+				if commits {
+					x.Commit()
+				} else {
+					x.Abort()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				require.NoError(t, n.Tasks().WaitPassed(ctx, events.Submissions, 0, at[0]), "the token behind the marker arrives")
+				require.NoError(t, n.Tasks().WaitPassed(ctx, events.Submissions, 0, at[0]+1), "and that of the marker itself")
+				w.watch.ended("t-behind")
+				if commits {
+					w.watch.ended("t-inside")
+				}
+				require.Equal(t, commits, w.found("t-inside") != nil)
+				require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "a marker is no input")
+
+				n.kill() // the next one resumes behind a marker
+				n = w.node(dir)
+				w.submit("t-after")
+				w.watch.ended("t-after")
+				require.NoError(t, n.stop())
+				w.watch.verify()
+				w.proveHashes(dir)
+			})
+		})
+	}
+}
+
+// found returns a task as the observer knows it, nil if it does not.
+func (w *world) found(id string) *events.Task {
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	return w.watch.task(id)
+}
