@@ -84,6 +84,24 @@ func TestARefusedWorkRequestOfAnAttemptThatEnded(t *testing.T) {
 	settledBehind(t, b, a)
 }
 
+// TestAWorkRequestThatIsRefusedWhenSentAgainMayHaveHadAnEffect: the owner before had sent it, and the agent did it.
+func TestAWorkRequestThatIsRefusedWhenSentAgainMayHaveHadAnEffect(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	b.submit("t1", "one", "")
+	a.run()
+	require.Equal(t, []string{"t1.only do#1"}, a.work())
+	c := b.candidate("C")
+	c.refuse = func(s supervisor.Send) bool { return s.Kind == events.EffectWork }
+	c.own()
+	require.Equal(t, events.EffectUnknown, last[*events.EffectFailed](b).Failed.Effect)
+	b.request(events.RequestCancel, "q", "t1")
+	c.refuse = nil
+	c.run()
+	require.Equal(t, []string{"t1.only undo#1"}, c.work())
+}
+
 func TestARefusedForwardBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

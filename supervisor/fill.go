@@ -116,7 +116,7 @@ func (o *Owner) failEffect(b *batch, e *entry, x *effect) (err error) {
 		body.Input = e.fact.Cause
 	case events.EffectWork:
 		task = e.fact.Task
-		o.failWork(e.fact, body)
+		o.failWork(e, body)
 	}
 	if err := o.emit(b, &events.Fact{Task: task, Body: body, Cause: events.CauseFact(e.at)}, nil); err != nil {
 		return err
@@ -127,20 +127,24 @@ func (o *Owner) failEffect(b *batch, e *entry, x *effect) (err error) {
 	return nil
 }
 
-// failWork makes the refused work request a failed attempt, if the attempt still runs. It had no effect: no agent saw
-// it.
-func (o *Owner) failWork(f *events.Fact, body *events.EffectFailed) {
+// failWork makes the refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent
+// saw it; but where it was sent again after a take-over, an agent may have got it from the owner before.
+func (o *Owner) failWork(e *entry, body *events.EffectFailed) {
+	f, effect := e.fact, events.EffectNone
+	if e.again {
+		effect = events.EffectUnknown
+	}
 	t, err := o.state.Task(f.Task)
 	if err != nil || t == nil {
 		return
 	}
 	fault := events.Error{Class: events.ClassDispatch, Message: body.Error}
-	failure := Failure{Task: t, Error: fault, Effect: events.EffectNone, Now: max(o.now, o.state.Partition.Time)}
+	failure := Failure{Task: t, Error: fault, Effect: effect, Now: max(o.now, o.state.Partition.Time)}
 	switch w := f.Body.(type) {
 	case *events.StepStarted:
 		if t.Running(w.Step, events.Do, w.Attempt) {
 			failure.Path, failure.Operation, failure.Policy = w.Step, events.Do, o.policy(t, w.Step, events.Do)
-			body.Failed = &events.StepFailed{Step: w.Step, Attempt: w.Attempt, Error: fault, Effect: events.EffectNone, Verdict: Decide(failure)}
+			body.Failed = &events.StepFailed{Step: w.Step, Attempt: w.Attempt, Error: fault, Effect: effect, Verdict: Decide(failure)}
 		}
 	case *events.UndoStarted:
 		if t.Running(w.Step, events.Undo, w.Attempt) {
@@ -212,15 +216,15 @@ func (o *Owner) rest(b *batch) bool {
 		o.box.quietSince = o.now
 		return true
 	}
-	for _, q := range o.in {
-		if len(q.items) > 0 {
-			return true
-		}
-	}
 	if o.times.moved && len(o.pipe.flying) == 0 {
 		// Retries fell due that have no place yet: their rows need a fact to travel with, or they would stand in front of
 		// all later timers for ever.
 		return o.passInputs(b)
+	}
+	for _, q := range o.in {
+		if len(q.items) > 0 {
+			return true
+		}
 	}
 	settled := o.settled()
 	owed := o.state.Partition.Settled.Before(o.box.lastDone) && !settled.Before(o.box.lastDone)

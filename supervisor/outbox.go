@@ -42,6 +42,8 @@ type entry struct {
 	at, before events.Position
 	fact       *events.Fact
 	effects    []*effect
+	// again says that an earlier owner may have sent the effects too.
+	again bool
 	// failing is set while an EffectFailed for it is on its way.
 	failing bool
 }
@@ -94,7 +96,7 @@ func (o *Owner) enqueue(f *events.Fact, input *events.Record) {
 	if len(list) == 0 {
 		return
 	}
-	e := &entry{at: f.Position(), before: o.box.durable, fact: f, effects: list}
+	e := &entry{at: f.Position(), before: o.box.durable, fact: f, effects: list, again: o.box.replaying}
 	for _, x := range list {
 		o.box.nextID++
 		x.id = o.box.nextID

@@ -82,8 +82,6 @@ func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 type producer struct {
 	slot *slot
 	gen  uint64
-	// claim is the identifier of its claim: who wrote a record is known by it.
-	claim string
 	// clear is when its latest append lands: later ones do not overtake, unless the run reorders.
 	clear events.Instant
 	// closed is set when the client is gone; what is on its way may land all the same.

@@ -46,7 +46,6 @@ func (w *World) do(s *slot, a supervisor.Action) {
 		w.note("%s/%d releases generation %d", s.node.name, s.part.id, a.Generation)
 		s.release()
 	case supervisor.Stop:
-		s.stopped = true
 		w.fail("%s stops partition %d: %v", s.node.name, s.part.id, a.Err)
 	default:
 		w.fail("an unknown action %T", a)

@@ -32,14 +32,10 @@ type slot struct {
 	store *Store
 	// older is a checkpoint of the store.
 	older *Store
-	// stopped is set when the owner gave up for good.
-	stopped bool
 
 	producer *producer
 	tail     *reading
 	inputs   map[events.Input]*reading
-	// assigned is what the group told last.
-	assigned bool
 }
 
 func newNode(w *World, i int) *node {
@@ -54,7 +50,7 @@ func newNode(w *World, i int) *node {
 func (n *node) clock() events.Instant { return n.w.now.Add(n.skew) }
 
 // boot starts the process with the stores that it has.
-func (n *node) boot(fresh func() *Store) {
+func (n *node) boot() {
 	n.up, n.paused, n.inbox = true, false, nil
 	n.life++
 	n.sched = newProcessScheduler()
@@ -79,7 +75,7 @@ func (s *slot) boot() {
 		w.fail("an owner cannot be made: %v", err)
 		return
 	}
-	s.owner, s.producer, s.tail, s.inputs, s.assigned = o, nil, nil, nil, false
+	s.owner, s.producer, s.tail, s.inputs = o, nil, nil, nil
 }
 
 // tick is how often an owner looks at its timers.
@@ -154,7 +150,7 @@ func (n *node) crash(fate int) {
 
 func (n *node) restart() {
 	n.w.note("%s starts", n.name)
-	n.boot(nil)
+	n.boot()
 	for p := range n.slots {
 		if n.w.group[p] == n.index {
 			n.assign(p, true)
@@ -175,7 +171,6 @@ func (n *node) revive() {
 // assign tells the node whether it should own the partition.
 func (n *node) assign(p int, yes bool) {
 	n.slots[p].tell(0, func(o *supervisor.Owner, now events.Instant) {
-		n.slots[p].assigned = yes
 		if yes {
 			o.Assign(now)
 		} else {

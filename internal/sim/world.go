@@ -190,7 +190,7 @@ func (w *World) note(format string, args ...any) {
 func (w *World) start() {
 	w.group = make([]int, len(w.parts))
 	for _, n := range w.nodes {
-		n.boot(NewStore)
+		n.boot()
 	}
 	for p := range w.parts {
 		w.group[p] = w.rng.IntN(len(w.nodes))
