@@ -1,2 +1,39 @@
-// Package e2e proves the engine from outside: real processes, real sockets, kill -9.
+// Package e2e proves the engine from outside: it builds sagalog and dronedelivery once, and runs them as processes with
+// real sockets, real files and kill -9. It imports nothing of the engine but what a foreign program would have: the wire
+// (events) and a Kafka client.
+//
+// Small sizes run with `go test ./internal/e2e`; the issue's sizes with SAGALOG_E2E=full, one test after another:
+//
+//	SAGALOG_E2E=full go test ./internal/e2e -v -count=1 -timeout 60m
+//
+// The items of the issue, one by one (add SAGALOG_E2E=full for its figures):
+//
+//	1  go test ./internal/e2e -v -count=1 -run TestFirstStart
+//	2  go test ./internal/e2e -v -count=1 -run TestEveryDelivery -timeout 30m
+//	3  go test ./internal/e2e -v -count=1 -run TestKills -timeout 30m
+//	5  go test ./internal/e2e -v -count=1 -run 'TestTheState|TestAnotherLog|TestAFalseState' -timeout 30m
+//	6  go test ./internal/e2e -v -count=1 -run TestGarbage -timeout 30m
+//	7  go test ./internal/e2e -v -count=1 -run 'TestOneID|TestAWorkflow' -timeout 30m
+//
+// Operators: -run 'TestCancel|TestRetry|TestUndo|TestRedrive'. Beyond the issue, with SAGALOG_E2E=full only:
+// -run 'TestAFrozenEngine|TestKilledServices'.
+//
+// Sizes are flags; harder than the issue is, for example:
+//
+//	go test ./internal/e2e -v -count=1 -run TestKills -e2e.deliveries 6000 -e2e.minutes 2 -e2e.kills 80
+//
+// By hand, item 2 is
+//
+//	dronedelivery serve --data ./services --refuse drone=0.1 --hang package=0.005
+//	dronedelivery files ./files
+//	PACKAGE_URL=http://127.0.0.1:... ACCOUNT_URL=... sagalog dev --demo none --workflows ./files --agents ./files/agents
+//	dronedelivery load --count 10000 --api http://127.0.0.1:8642
+//	dronedelivery audit --brokers 127.0.0.1:9092 --services ./services/endpoints.json --count 10000
+//	dronedelivery audit --brokers 127.0.0.1:9092 --services ./services/endpoints.json --count 10000 --lie 7   # exit 1
+//
+// A test that fails keeps its data and logs and says where; -e2e.keep keeps those of the others too. Random instants come
+// from a seed that is printed; -e2e.seed repeats it (the processes' own timing stays what it is).
+//
+// What it refuses to do: it kills only what it started, by process ID, and judges no speed: waits have bounds of
+// patience, except the two that the issue names (first delivery within 10 s, Ctrl-C within 5 s).
 package e2e
