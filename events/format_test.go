@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -190,7 +191,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 
 	w, _, err := events.DecodeWork(&events.Record{Value: []byte(only(t, "json", "work"))})
 	require.NoError(t, err)
-	require.Equal(t, w.IdempotencyKey, events.IdempotencyKey(w.Task, w.Run, w.Step, w.Operation))
+	require.Equal(t, w.IdempotencyKey, events.IdempotencyKey(uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"), w.Task, w.Run, w.Step, w.Operation))
 	require.Equal(t, w.Home, events.Home(w.Task, 8))
 
 	s := only(t, "json", "SettingsAdopted")

@@ -126,17 +126,14 @@ const (
 	RequestRetry  = "retry"
 )
 
-// Namespace of the UUIDv5 that remote services see; fixed for ever.
-var idempotencyNamespace = uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11")
-
 // IdempotencyKey returns the identifier that the remote service sees: the same over all attempts of an operation
 // of a step in one run, and another after a rerun (DESIGN 3).
-func IdempotencyKey(task string, run int, step string, op Operation) string {
+func IdempotencyKey(namespace uuid.UUID, task string, run int, step string, op Operation) string {
 	b, err := Marshal([]any{task, run, step, op})
 	if err != nil {
 		panic("events: strings and numbers do not encode: " + err.Error())
 	}
-	return uuid.NewSHA1(idempotencyNamespace, b).String()
+	return uuid.NewSHA1(namespace, b).String()
 }
 
 // Presence is the value of a record in <ns>.presence: what an instance of an agent, or a node, says of itself each

@@ -3,6 +3,7 @@ package events_test
 import (
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
@@ -13,16 +14,16 @@ import (
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
-		"a50a09f7-7d14-50b5-a54b-080aecd02df4": events.IdempotencyKey("delivery-42", 1, "package", events.Do),
-		"39309e14-d671-53de-82ab-f6065e0399aa": events.IdempotencyKey("delivery-42", 1, "package", events.Undo),
-		"2561dd2d-91ca-5cfc-ba2f-185aace94e8e": events.IdempotencyKey("delivery-42", 2, "package", events.Do),
-		"6be9960f-2314-5797-a369-a904152fb0d9": events.IdempotencyKey("delivery-42", 1, "package[17]", events.Do),
-		"28a79130-5f52-5f2f-9b9b-c95ad8508201": events.IdempotencyKey("Zürich/<3> \"✓\"", 1, "package", events.Do),
+		"a50a09f7-7d14-50b5-a54b-080aecd02df4": events.IdempotencyKey(exampleNamespace, "delivery-42", 1, "package", events.Do),
+		"39309e14-d671-53de-82ab-f6065e0399aa": events.IdempotencyKey(exampleNamespace, "delivery-42", 1, "package", events.Undo),
+		"2561dd2d-91ca-5cfc-ba2f-185aace94e8e": events.IdempotencyKey(exampleNamespace, "delivery-42", 2, "package", events.Do),
+		"6be9960f-2314-5797-a369-a904152fb0d9": events.IdempotencyKey(exampleNamespace, "delivery-42", 1, "package[17]", events.Do),
+		"28a79130-5f52-5f2f-9b9b-c95ad8508201": events.IdempotencyKey(exampleNamespace, "Zürich/<3> \"✓\"", 1, "package", events.Do),
 	} {
 		require.Equal(t, want, got)
 	}
 	// No two of them share a text: the parts are JSON, not joined.
-	require.NotEqual(t, events.IdempotencyKey("a", 1, "b", events.Do), events.IdempotencyKey("a,1", 1, "b", events.Do))
+	require.NotEqual(t, events.IdempotencyKey(exampleNamespace, "a", 1, "b", events.Do), events.IdempotencyKey(exampleNamespace, "a,1", 1, "b", events.Do))
 }
 
 func TestWorkRoundTrip(t *testing.T) {
@@ -93,3 +94,6 @@ func TestPresence(t *testing.T) {
 	_, err = events.DecodePresence(&r)
 	require.Error(t, err)
 }
+
+// exampleNamespace is the namespace's UUID in FORMAT.md.
+var exampleNamespace = uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11")

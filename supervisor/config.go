@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -17,7 +18,9 @@ type Config struct {
 	Node string
 	// Namespace is the first part of ce_source and of topic names.
 	Namespace string
-	Settings  events.Settings
+	// NamespaceID is that of NamespaceCreated: remote services see identifiers within it.
+	NamespaceID uuid.UUID
+	Settings    events.Settings
 	// BatchFacts bounds the facts of one append. Less wastes round trips; more delays the first of them.
 	BatchFacts int
 	// BatchBytes bounds their bytes, below what the topic takes in one batch.

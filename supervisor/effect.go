@@ -76,7 +76,7 @@ func (o *Owner) work(f *events.Fact, w events.Work) []*effect {
 		return nil // forgotten: no attempt of it runs
 	}
 	w.Task, w.Run, w.Workflow, w.Version = t.ID, t.Run, t.Workflow, t.Version
-	w.IdempotencyKey = events.IdempotencyKey(t.ID, t.Run, w.Step, w.Operation)
+	w.IdempotencyKey = events.IdempotencyKey(o.cfg.NamespaceID, t.ID, t.Run, w.Step, w.Operation)
 	w.Home, w.Ticket = o.cfg.Partition, f.Position().String()
 	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, o.cfg.Partition), Source: o.source(), Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
@@ -260,5 +261,5 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 	require.Equal(t, events.Undo, last.Operation)
 	require.JSONEq(t, `{"a":1}`, string(last.Input))
 	require.JSONEq(t, `{"v":1}`, string(last.Output))
-	require.Equal(t, events.IdempotencyKey("t1", 1, "first", events.Undo), last.IdempotencyKey)
+	require.Equal(t, events.IdempotencyKey(uuid.Nil, "t1", 1, "first", events.Undo), last.IdempotencyKey)
 }

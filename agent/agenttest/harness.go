@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 )
@@ -78,7 +79,7 @@ func (h *Harness) Work(name string, op events.Operation, input any) events.Work 
 	task := fmt.Sprintf("task-%d", h.sent)
 	return events.Work{
 		Task: task, Run: 1, Workflow: "test", Version: 1, Step: "step", Agent: name, Operation: op, Attempt: 1,
-		IdempotencyKey: events.IdempotencyKey(task, 1, "step", op), CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)),
+		IdempotencyKey: events.IdempotencyKey(uuid.Nil, task, 1, "step", op), CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)),
 		Input: h.encode(input), Home: int32(h.sent % 4), Ticket: fmt.Sprintf("ticket-%d", h.sent),
 	}
 }

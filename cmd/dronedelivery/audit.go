@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/spf13/cobra"
 )
 
@@ -127,6 +129,13 @@ func audit(ctx context.Context, f auditFlags, stdout, stderr io.Writer) error {
 	book, err := readLog(ctx, cluster, f.namespace, f.prefix)
 	if err != nil {
 		return err
+	}
+	ns, err := node.ReadNamespace(ctx, cluster, f.namespace)
+	if err != nil {
+		return err
+	}
+	if book.namespace, err = uuid.Parse(ns.ID); err != nil {
+		return fmt.Errorf("the ID of namespace %s: %w", f.namespace, err)
 	}
 	return judge(book, entries, ids, f, stdout, stderr)
 }

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
 // logBook is what the log tells: the deliveries, and counts.
 type logBook struct {
-	stories map[string]*story
+	// namespace is the UUID in which remote services see identifiers.
+	namespace uuid.UUID
+	stories   map[string]*story
 	// faults are disagreements of the log with itself.
 	faults []disagreement
 	Counts logCounts

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/stretchr/testify/require"
@@ -58,7 +59,7 @@ func (s *scribe) call(task, step, method string, attempt, status int, change ...
 		op = events.Undo
 	}
 	l := dronedelivery.Line{
-		Method: method, Path: "/api/" + step + "s/" + url.PathEscape(task), IdempotencyKey: events.IdempotencyKey(task, 1, step, op),
+		Method: method, Path: "/api/" + step + "s/" + url.PathEscape(task), IdempotencyKey: events.IdempotencyKey(uuid.Nil, task, 1, step, op),
 		Attempt: attempt, Status: status, Applied: status == 201 || status == 204, Task: url.PathEscape(task), Run: 1, Tombstone: status == 204,
 	}
 	for _, c := range change {
@@ -161,7 +162,7 @@ func TestAuditFindsEachDisagreement(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		harm func(s *scribe)
-		says   string
+		says string
 	}{
 		"lost":           {func(s *scribe) {}, `task "d9": was submitted, and the log never accepted it`},
 		"accepted twice": {func(s *scribe) { s.fact("d2", &events.Submitted{}) }, "was accepted 2 times"},

@@ -217,12 +217,16 @@ func (n *Node) openOwners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	id, err := uuid.Parse(n.namespace.ID)
+	if err != nil {
+		return fmt.Errorf("the ID of namespace %s: %w", n.cfg.Namespace, err)
+	}
 	n.presence = &presence{cluster: n.cfg.Cluster, topic: n.topics.Presence(), log: n.cfg.Logger}
 	sched := scheduler.New()
 	for p := range n.partitions {
 		store := newPartitionStore(n.store, p, topic)
 		owner, err := supervisor.NewOwner(supervisor.Config{
-			Partition: p, Partitions: n.partitions, Node: n.cfg.Name, Namespace: n.cfg.Namespace, Settings: n.cfg.Settings,
+			Partition: p, Partitions: n.partitions, Node: n.cfg.Name, Namespace: n.cfg.Namespace, NamespaceID: id, Settings: n.cfg.Settings,
 			Entropy: entropy,
 		}, sched, store)
 		if err != nil {
