@@ -24,7 +24,6 @@ type catalog struct {
 	mu      sync.Mutex
 	next    int64
 	moved   chan struct{} // closed when next moves
-	err     error
 	offsets map[string]int64
 	full    map[string][]byte // bodies with defaults, by hash
 }
