@@ -11,9 +11,9 @@ import (
 // A cursor is the suffix of a list's key at which to go on, with a version in front and a checksum behind. It holds no
 // filter, so that a caller may change the limit, or even the filter, and goes on at the same place in time.
 const (
-	cursorVersion byte = 1
-	cursorMax          = 1024
-	checksumSize       = 4
+	cursorVersion = byte(1)
+	cursorMax     = 1024
+	checksumSize  = 4
 )
 
 var cursorEncoding = base64.RawURLEncoding.Strict()

@@ -381,6 +381,11 @@ func TestLimitsBecomeFactsAndNeverProduceErrors(t *testing.T) {
 		require.Contains(t, b.task("t1").Reason, "task_facts")
 		require.LessOrEqual(t, b.task("t1").Facts, 8+2, "a failure and the parking come on top")
 	})
+}
+
+func TestWhatOthersSendIsBounded(t *testing.T) {
+	t.Parallel()
+	small := func(c *candidate) { c.cfg.Settings.PayloadBytes = 64 }
 	t.Run("a trace context", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, oneStep)

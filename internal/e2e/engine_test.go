@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -150,18 +149,4 @@ func (e *engine) stop() {
 	code, took := e.interrupt()
 	require.Zero(e.t, code, tail(e.err, 20))
 	e.t.Logf("Ctrl-C ended it in %s", took.Round(time.Millisecond))
-}
-
-// logged says whether the engine's log has a line with all of these texts.
-func (e *engine) logged(texts ...string) bool {
-lines:
-	for line := range strings.Lines(e.stderr()) {
-		for _, s := range texts {
-			if !strings.Contains(line, s) {
-				continue lines
-			}
-		}
-		return true
-	}
-	return false
 }

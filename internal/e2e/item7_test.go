@@ -121,16 +121,21 @@ func TestOneIDIsOneTask(t *testing.T) {
 	require.Equal(t, 1, count(e.history(id), "Submitted"))
 	require.Len(t, e.list("limit=10"), 1)
 	require.Len(t, f.ledger(t, "package", "one%20/%20Lieferung%207%C3%BC"), 1, "and one effect")
-	dead := func() (reasons []string) {
-		records(t, e.cluster(), topics.DeadSubmissions(), func(r events.Record) { reasons = append(reasons, r.Header("__dlq.errors.reason")) })
-		return reasons
-	}
-	require.Empty(t, dead(), "a repeat is no fault")
+	require.Empty(t, e.deadReasons(), "a repeat is no fault")
 	t.Logf("%d submissions of one ID at once by %d ways: one task", n, len(ways))
 
 	e.stop()
 	e.start()
-	other := delivery(id, 8)
+	otherContentIsAConflict(t, e, ways, id)
+	require.Equal(t, first, e.settled(id), "the first stands")
+	require.Equal(t, 1, count(e.history(id), "Submitted"))
+	e.stop()
+}
+
+// otherContentIsAConflict submits other content for an ID that stands, by every way.
+func otherContentIsAConflict(t *testing.T, e *engine, ways map[string]func(id string, body []byte) error, id string) {
+	t.Helper()
+	body, other := delivery(id, 7), delivery(id, 8)
 	problem := e.ask(409, "PUT", taskPath(id), other)
 	t.Logf("HTTP: %s", problem)
 	require.Contains(t, string(problem), "conflict")
@@ -149,15 +154,18 @@ func TestOneIDIsOneTask(t *testing.T) {
 			conflicts++
 		}
 	}
-	eventually(t, patience, "each conflict is a dead letter", func() bool { return len(dead()) >= conflicts })
+	eventually(t, patience, "each conflict is a dead letter", func() bool { return len(e.deadReasons()) >= conflicts })
 	e.quiet(patience)
-	require.Len(t, dead(), conflicts)
-	for _, reason := range dead() {
+	require.Len(t, e.deadReasons(), conflicts)
+	for _, reason := range e.deadReasons() {
 		require.Equal(t, events.RejectConflict, reason)
 	}
-	require.Equal(t, first, e.settled(id), "the first stands")
-	require.Equal(t, 1, count(e.history(id), "Submitted"))
-	e.stop()
+}
+
+// deadReasons returns the reasons of all dead submissions.
+func (e *engine) deadReasons() (reasons []string) {
+	records(e.t, e.cluster(), topics.DeadSubmissions(), func(r events.Record) { reasons = append(reasons, r.Header("__dlq.errors.reason")) })
+	return reasons
 }
 
 // The second part of item 7: a workflow is found in the instant after it was applied.

@@ -68,9 +68,15 @@ func TestCancel(t *testing.T) {
 	f := startFleet(t, work)
 	e := newEngineWith(t, work, f)
 	e.start()
-	c := newClient(t, e.cluster())
+	cancelEarly(t, e, f)
+	cancelLate(t, e, f)
+	e.stop()
+}
 
-	// Early: the cancel overtakes the submission.
+// cancelEarly has the cancel overtake the submission.
+func cancelEarly(t *testing.T, e *engine, f *fleet) {
+	t.Helper()
+	c := newClient(t, e.cluster())
 	r, err := events.EncodeRequest(events.Request{ID: "early-1", Kind: events.RequestCancel, Task: "early"}, events.Subject{ID: "early-1", Source: "/e2e", Time: events.At(time.Now())})
 	require.NoError(t, err)
 	r.Topic, r.Partition = topics.Reports(), events.Home("early", 8)
@@ -90,7 +96,11 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, "undone", e.settled("early").State)
 	require.Zero(t, count(e.history("early"), "StepStarted"), "a cancelled task never starts")
 	require.Empty(t, f.ledger(t, "account", "early"))
+}
 
+// cancelLate cancels in the middle, at the end, and behind the point of no return.
+func cancelLate(t *testing.T, e *engine, f *fleet) {
+	t.Helper()
 	// In the middle: a running step is awaited, what it did is undone.
 	f.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Slow, Delay: 2 * time.Second})
 	e.submit("middle", delivery("middle", 1))
@@ -133,7 +143,6 @@ func TestCancel(t *testing.T) {
 	require.Contains(t, string(b), "point of no return")
 	f.mended(t, "delivery")
 	require.Equal(t, "processed", e.settled("pivot").State)
-	e.stop()
 }
 
 // undoOrder checks that the undos of a task began in the reverse order of the completions.
