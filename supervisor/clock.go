@@ -22,35 +22,53 @@ type Clock struct {
 	offset  time.Duration
 	suspect bool
 	since   time.Time
-	last    events.Instant
+	// ahead is how far the wall clock was ahead of what is trusted, at the latest reading.
+	ahead time.Duration
+	last  events.Instant
+	// read is the latest reading, and behind the part of the slewed time below a millisecond.
+	read   time.Time
+	behind time.Duration
 }
 
 // NewClock begins at t, which must carry a monotonic reading for the watch to work.
-func NewClock(t time.Time) *Clock { return &Clock{base: t, last: events.At(t)} }
+func NewClock(t time.Time) *Clock { return &Clock{base: t, read: t, last: events.At(t)} }
 
-// Read returns the time, and whether the suspicion began or ended with this reading. While suspect, and backwards,
-// the time stands still.
+// Read returns the time, and whether the suspicion began or ended with this reading. While suspect, the time stands
+// still. While the wall clock is behind what was told before, the time goes on at half the pace of the monotonic clock:
+// were it to stand still, a clock that was set back by an hour would stop all timers and claims for an hour.
 func (c *Clock) Read(t time.Time) (now events.Instant, turned bool) {
 	elapsed := t.Sub(c.base) // monotonic
 	wall := t.Round(0).Sub(c.base.Round(0))
-	ahead := wall - elapsed - c.offset
+	c.ahead = wall - elapsed - c.offset
 	switch {
-	case !c.suspect && ahead > maxJump:
+	case !c.suspect && c.ahead > maxJump:
 		c.suspect, c.since, turned = true, t, true
-	case c.suspect && ahead <= maxJump:
+	case c.suspect && c.ahead <= maxJump:
 		c.suspect, turned = false, true
 	case c.suspect && t.Sub(c.since) > trustAfter:
-		c.offset += ahead
+		c.offset += c.ahead
 		c.suspect, turned = false, true
 	}
 	if !c.suspect {
-		c.last = max(c.last, events.At(t))
+		c.move(t)
 	}
+	c.read = t
 	return c.last, turned
+}
+
+// move brings the time up to a trusted reading.
+func (c *Clock) move(t time.Time) {
+	if at := events.At(t); at >= c.last {
+		c.last, c.behind = at, 0
+		return
+	}
+	c.behind += max(t.Sub(c.read), 0) / 2
+	c.last = c.last.Add(c.behind)
+	c.behind %= time.Millisecond
 }
 
 // Suspect says whether the clock is not to be trusted now.
 func (c *Clock) Suspect() bool { return c.suspect }
 
-// Jump returns how far the wall clock is trusted to be ahead of the monotonic one.
-func (c *Clock) Jump() time.Duration { return c.offset }
+// Jump returns how far the wall clock is ahead of what is trusted.
+func (c *Clock) Jump() time.Duration { return c.ahead }

@@ -40,7 +40,9 @@ type Config struct {
 	HTTP     string
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
-	Tick    time.Duration
+	Tick time.Duration
+	// Now is the owners' clock; tests give their own.
+	Now     func() time.Time
 	Demo    api.Demo
 	Version string
 	Logger  *slog.Logger
@@ -234,7 +236,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		}
 		shell, err := supervisor.NewShell(owner, supervisor.ShellConfig{
 			Log:       &partitionLog{cluster: n.cfg.Cluster, topics: n.topics, partition: p, effects: n.producer, catalog: n.catalog},
-			Committer: store, Logger: n.cfg.Logger, Tick: n.cfg.Tick,
+			Committer: store, Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now,
 		})
 		if err != nil {
 			return err

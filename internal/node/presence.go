@@ -19,6 +19,8 @@ const (
 	silentAfter = 2500 * time.Millisecond
 	// listedFor is how long a silent instance is still shown to people.
 	listedFor = time.Minute
+	// maxCapacity is more than one instance can work on at once, and too little for a sum to overflow.
+	maxCapacity = 100_000
 )
 
 // presence follows the beats of agents and nodes.
@@ -122,6 +124,7 @@ func (p *presence) windows(partitions int32) map[string]int {
 			continue
 		}
 		for name, n := range b.Capacity {
+			n = min(max(n, 0), maxCapacity) // anyone may write here: nobody takes the places of others
 			if b.Health[name] == events.Unhealthy {
 				n = 0 // its breaker is open: one attempt for each partition tries whether it is back
 			}

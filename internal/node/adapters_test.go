@@ -1,0 +1,197 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+func TestARejectedInputIsADeadLetterAndTheTokenTellsWhy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, n, _ := ready(t, nil)
+		tooLong := make([]byte, events.DefaultSettings().SubmissionBytes+1)
+		for name, c := range map[string]struct {
+			value  []byte
+			reason string
+		}{
+			"garbage":  {[]byte("\x00\xff"), events.RejectUnreadable},
+			"faults":   {[]byte(`{"workflow":5}`), events.RejectInvalid},
+			"unknown":  {[]byte(`{"workflow":"other"}`), events.RejectWorkflow},
+			"version":  {[]byte(`{"workflow":"order","version":9}`), events.RejectWorkflow},
+			"too long": {tooLong, events.RejectTooLarge},
+		} {
+			r := events.Record{Key: []byte("t-" + name), Value: c.value, Headers: []events.Header{{Key: "mine", Value: []byte("kept")}}}
+			home := events.Home("t-"+name, w.parts)
+			at := w.produce(w.topics.Submissions(), home, r)[0]
+			require.NoError(t, n.Tasks().WaitPassed(t.Context(), events.Submissions, home, at), name)
+			why, err := n.Refusals().Rejection(t.Context(), events.Submissions, home, at)
+			require.NoError(t, err)
+			require.NotNil(t, why, name)
+			require.Equal(t, c.reason, why.Reason, name)
+			letter := w.letter(n, home, at)
+			require.Equal(t, c.value, letter.Value, name)
+			require.Equal(t, "kept", letter.Header("mine"))
+			require.Equal(t, c.reason, letter.Header(supervisor.DeadReason))
+		}
+		w.submit("t-good")
+		w.watch.ended("t-good")
+	})
+}
+
+// letter waits for the dead letter of the input at these coordinates.
+func (w *world) letter(n *process, partition int32, offset int64) events.Record {
+	w.t.Helper()
+	for {
+		ranges, err := n.Letters().Ranges(w.t.Context())
+		require.NoError(w.t, err)
+		for _, r := range ranges {
+			if r.Input != events.Submissions || r.Partition != partition || r.End == r.Start {
+				continue
+			}
+			list, err := n.Letters().Read(w.t.Context(), r.Input, r.Partition, r.Start, r.End)
+			require.NoError(w.t, err)
+			for _, l := range list {
+				if l.Header(supervisor.DeadOffset) == fmt.Sprint(offset) {
+					return l
+				}
+			}
+		}
+		w.pause(w.t.Context(), "a dead letter")
+	}
+}
+
+func TestARejectionIsFoundBehindManyFacts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		w.apply(n, single("w", 1))
+		w.hire(nil)
+		bad := w.produce(w.topics.Submissions(), 0, events.Record{Key: []byte("bad"), Value: []byte("{")})[0]
+		var list []events.Record
+		tasks := ids("t", 400)
+		for _, id := range tasks {
+			list = append(list, events.Record{Key: []byte(id), Value: []byte(`{"workflow":"w"}`)})
+		}
+		good := w.produce(w.topics.Submissions(), 0, list...)
+		w.watch.ended(tasks...)
+		why, err := n.Refusals().Rejection(t.Context(), events.Submissions, 0, bad)
+		require.NoError(t, err)
+		require.NotNil(t, why)
+		why, err = n.Refusals().Rejection(t.Context(), events.Submissions, 0, good[0])
+		require.NoError(t, err)
+		require.Nil(t, why)
+	})
+}
+
+func TestTheHistoryIsTheAcceptedFactsOfATask(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, n, _ := ready(t, nil)
+		tasks := ids("t", 30)
+		w.submit(tasks...)
+		w.watch.ended(tasks...)
+		for _, id := range tasks[:3] {
+			_, err := n.Store().Wait(t.Context(), events.Home(id, w.parts), func(i projector.Info) bool { return i.Live == 0 })
+			require.NoError(t, err)
+			var names []string
+			for from := int64(0); ; {
+				page, err := n.Facts().History(t.Context(), id, from, 5)
+				require.NoError(t, err)
+				require.LessOrEqual(t, len(page), 5)
+				if len(page) == 0 {
+					break
+				}
+				for _, f := range page {
+					fact, err := events.DecodeFact(&f.Record)
+					require.NoError(t, err)
+					require.Equal(t, id, fact.Task)
+					require.Equal(t, "node-1", f.Owner)
+					names = append(names, tell(fact))
+					from = f.Record.Offset + 1
+				}
+			}
+			require.Equal(t, w.watch.story(id), names)
+		}
+		none, err := n.Facts().History(t.Context(), "nobody", 0, 5)
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+}
+
+func TestATokenOfADuplicateArrives(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, n, _ := ready(t, nil)
+		w.submit("t-1")
+		w.watch.ended("t-1")
+		home := events.Home("t-1", w.parts)
+		at := w.produce(w.topics.Submissions(), home, submission("t-1", map[string]any{"n": 1}))
+		begin := time.Now()
+		require.NoError(t, n.Tasks().WaitPassed(t.Context(), events.Submissions, home, at[0]))
+		require.Less(t, time.Since(begin), time.Second)
+		require.NoError(t, n.Tasks().CatchUp(t.Context(), events.Submissions, home))
+		at = w.produce(w.topics.Submissions(), home, submission("t-1", map[string]any{"n": 2}))
+		require.NoError(t, n.Tasks().WaitPassed(t.Context(), events.Submissions, home, at[0]))
+		why, err := n.Refusals().Rejection(t.Context(), events.Submissions, home, at[0])
+		require.NoError(t, err)
+		require.Equal(t, events.RejectConflict, why.Reason)
+	})
+}
+
+func TestReadyMeansThatEveryPartitionIsOwned(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 3)
+		p, err := w.open(t.TempDir())
+		require.NoError(t, err)
+		require.ErrorContains(t, p.Ready(), "partition 2 is ")
+		p.run()
+		t.Cleanup(func() { _ = p.stop() })
+		for p.Ready() != nil {
+			w.pause(t.Context(), "the node to be ready")
+		}
+		view, err := p.ClusterView().Partitions(t.Context())
+		require.NoError(t, err)
+		require.Len(t, view, 3)
+		for _, part := range view {
+			require.Equal(t, "node-1", part.Owner)
+			require.Equal(t, part.EndOffset, part.AppliedOffset)
+		}
+		require.Equal(t, "node-1", p.ClusterView().Owner(1))
+		list, err := p.Tasks().List(t.Context(), api.Query{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, list.Tasks)
+		_, err = p.Tasks().List(t.Context(), api.Query{Limit: 10, Cursor: "foreign"})
+		require.ErrorIs(t, err, api.ErrBadCursor)
+		w.cutOff(p)
+	})
+}
+
+// cutOff: a node whose broker is gone gives its claim up, says so, and stops cleanly in spite of it.
+func (w *world) cutOff(p *process) {
+	w.t.Helper()
+	require.NoError(w.t, w.broker.Close())
+	begin := time.Now()
+	require.NoError(w.t, p.stop())
+	require.Less(w.t, time.Since(begin), 3*time.Second)
+}
+
+func TestANamespaceKeepsItsPartitions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		n := w.node(t.TempDir())
+		require.NoError(t, n.stop())
+		_, err := w.open(t.TempDir(), func(c *node.Config) { c.Partitions, c.PartitionsSet = 5, true })
+		require.ErrorContains(t, err, "has 2 partitions")
+		p, err := w.open(t.TempDir(), func(c *node.Config) { c.Partitions = 5 })
+		require.NoError(t, err)
+		require.Equal(t, int32(2), p.Partitions())
+		require.NoError(t, p.Close())
+		p.cluster.Close()
+		p.net.cut()
+	})
+}

@@ -1,0 +1,107 @@
+package node_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/stretchr/testify/require"
+)
+
+func beatOf(t *testing.T, p events.Presence) *events.Record {
+	t.Helper()
+	r, err := events.EncodePresence(p, events.Subject{ID: "b", Source: "/test", Time: events.At(time.Now())})
+	require.NoError(t, err)
+	return &r
+}
+
+func instance(name string, capacity map[string]int, health map[string]string) events.Presence {
+	return events.Presence{Kind: events.PresenceAgent, Instance: name, Capacity: capacity, Health: health}
+}
+
+func TestWindowsAreWhatHealthyInstancesPublish(t *testing.T) {
+	bank := func(n int) map[string]int { return map[string]int{"bank": n} }
+	sick := map[string]string{"bank": events.Unhealthy}
+	for name, c := range map[string]struct {
+		beats      []events.Presence
+		silence    time.Duration
+		partitions int32
+		want       map[string]int
+	}{
+		"nobody":                       {nil, 0, 4, map[string]int{}},
+		"one":                          {[]events.Presence{instance("a", bank(16), nil)}, 0, 4, bank(4)},
+		"rounded up":                   {[]events.Presence{instance("a", bank(17), nil)}, 0, 4, bank(5)},
+		"at least one a partition":     {[]events.Presence{instance("a", bank(2), nil)}, 0, 8, bank(1)},
+		"two":                          {[]events.Presence{instance("a", bank(16), nil), instance("b", bank(8), nil)}, 0, 4, bank(6)},
+		"the latest beat counts":       {[]events.Presence{instance("a", bank(16), nil), instance("a", bank(4), nil)}, 0, 4, bank(1)},
+		"an unhealthy one has none":    {[]events.Presence{instance("a", bank(16), sick), instance("b", bank(8), nil)}, 0, 4, bank(2)},
+		"all unhealthy: one tries":     {[]events.Presence{instance("a", bank(16), sick)}, 0, 4, bank(1)},
+		"a node is no agent":           {[]events.Presence{{Kind: events.PresenceNode, Instance: "a", Capacity: bank(9)}}, 0, 4, map[string]int{}},
+		"just heard":                   {[]events.Presence{instance("a", bank(16), nil)}, node.SilentAfter, 4, bank(4)},
+		"silent for too long":          {[]events.Presence{instance("a", bank(16), nil)}, node.SilentAfter + 1, 4, map[string]int{}},
+		"a negative capacity is none":  {[]events.Presence{instance("a", bank(-50), nil), instance("b", bank(8), nil)}, 0, 4, bank(2)},
+		"each agent has its own":       {[]events.Presence{instance("a", map[string]int{"bank": 8, "mail": 4}, sick)}, 0, 2, map[string]int{"bank": 1, "mail": 2}},
+		"a capacity beyond all reason": {[]events.Presence{instance("a", bank(1<<62), nil), instance("b", bank(1<<62), nil), instance("c", bank(1<<62), nil)}, 0, 1, bank(300_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var b node.Beats
+				for _, p := range c.beats {
+					b.Take(beatOf(t, p))
+				}
+				<-time.After(c.silence)
+				require.Equal(t, c.want, b.Windows(c.partitions))
+			})
+		})
+	}
+}
+
+func TestAnInstanceIsShownForAWhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var b node.Beats
+		b.Take(beatOf(t, instance("a", nil, nil)))
+		b.Take(&events.Record{Value: []byte("nonsense")})
+		<-time.After(node.ListedFor + time.Second)
+		b.Take(beatOf(t, instance("b", nil, nil)))
+		require.Len(t, b.Agents(), 1)
+		require.Equal(t, "b", b.Agents()[0].Instance)
+	})
+}
+
+// An agent with two places gets no more than its window, and more when another instance comes.
+func TestAttemptsThatRunKeepWithinThePublishedCapacity(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		open := make(chan struct{})
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		w.apply(n, order)
+		w.hire(func(ctx context.Context, a agent.Attempt) error {
+			<-open
+			return nil
+		}, agent.Concurrency(3))
+		w.windowKnown(n, "stock")
+		tasks := ids("t", 50)
+		w.submit(tasks...)
+		w.watch.await("some have started", func() bool { return started(w.watch) == 3 })
+		synctest.Wait()
+		w.watch.mu.Lock()
+		running := started(w.watch)
+		w.watch.mu.Unlock()
+		require.Equal(t, 3, running)
+		close(open)
+		w.watch.ended(tasks...)
+	})
+}
+
+func started(o *observer) (n int) {
+	for _, s := range o.facts {
+		if _, ok := s.fact.Body.(*events.StepStarted); ok {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,96 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+// reading is a time whose wall clock and whose monotonic clock are that far from the base: only the clocks of a
+// machine can move apart, so a test has to reach into time.Time, whose second word is the monotonic reading.
+func reading(base time.Time, wall, monotonic time.Duration) time.Time {
+	t := base.Add(monotonic)
+	ext := (*[3]uint64)(unsafe.Pointer(&t))[1]
+	moved := base.Add(wall)
+	(*[3]uint64)(unsafe.Pointer(&moved))[1] = ext
+	return moved
+}
+
+func TestTheReadingOfTheTestIsWhatItSays(t *testing.T) {
+	t.Parallel()
+	base := time.Now()
+	r := reading(base, time.Hour, time.Second)
+	require.Equal(t, time.Second, r.Sub(base))
+	require.Equal(t, time.Hour, r.Round(0).Sub(base.Round(0)))
+}
+
+func TestAClockThatGoesOnIsTrusted(t *testing.T) {
+	t.Parallel()
+	base := time.Now()
+	c := supervisor.NewClock(base)
+	for i := range 100 {
+		d := time.Duration(i) * 20 * time.Minute
+		now, turned := c.Read(reading(base, d+time.Duration(i)*40*time.Millisecond, d))
+		require.False(t, turned, "a clock that drifts by less than its limit is no jump")
+		require.Equal(t, events.At(base.Add(d+time.Duration(i)*40*time.Millisecond)), now)
+	}
+}
+
+func TestAJumpForwardIsSuspectedUntilItIsTakenBack(t *testing.T) {
+	t.Parallel()
+	base := time.Now()
+	c := supervisor.NewClock(base)
+	c.Read(reading(base, time.Second, time.Second))
+	now, turned := c.Read(reading(base, time.Hour, 2*time.Second))
+	require.True(t, turned)
+	require.True(t, c.Suspect())
+	require.Equal(t, events.At(base.Add(time.Second)), now, "nothing is stamped with the new time")
+	require.InDelta(t, int64(time.Hour), int64(c.Jump()), float64(3*time.Second), "what is told is how far it jumped")
+	now, turned = c.Read(reading(base, time.Hour+time.Second, 3*time.Second))
+	require.False(t, turned)
+	require.Equal(t, events.At(base.Add(time.Second)), now)
+	now, turned = c.Read(reading(base, 4*time.Second, 4*time.Second))
+	require.True(t, turned)
+	require.False(t, c.Suspect())
+	require.Equal(t, events.At(base.Add(4*time.Second)), now)
+}
+
+func TestAJumpThatStaysIsTrustedAfterAMinute(t *testing.T) {
+	t.Parallel()
+	base := time.Now()
+	c := supervisor.NewClock(base)
+	c.Read(reading(base, time.Hour, time.Second))
+	_, turned := c.Read(reading(base, time.Hour+50*time.Second, 51*time.Second))
+	require.False(t, turned)
+	now, turned := c.Read(reading(base, time.Hour+62*time.Second, 63*time.Second))
+	require.True(t, turned)
+	require.False(t, c.Suspect())
+	require.Equal(t, events.At(base.Add(time.Hour+62*time.Second)), now, "a machine that slept is right")
+	_, turned = c.Read(reading(base, time.Hour+90*time.Second, 91*time.Second))
+	require.False(t, turned)
+	_, turned = c.Read(reading(base, 2*time.Hour, 92*time.Second))
+	require.True(t, turned, "a second jump is suspected like the first")
+}
+
+func TestAClockThatWasSetBackGoesOnAtHalfThePace(t *testing.T) {
+	t.Parallel()
+	base := time.Now()
+	c := supervisor.NewClock(base)
+	last, _ := c.Read(reading(base, time.Second, time.Second))
+	for i := range 1000 { // readings closer together than a millisecond
+		d := time.Second + time.Duration(i+1)*300*time.Microsecond
+		now, turned := c.Read(reading(base, d-time.Hour, d))
+		require.False(t, turned)
+		require.GreaterOrEqual(t, now, last, "time never goes back")
+		last = now
+	}
+	require.InDelta(t, int64(events.At(base.Add(1150*time.Millisecond))), int64(last), 2)
+	now, _ := c.Read(reading(base, 61*time.Minute, 121*time.Minute))
+	require.InDelta(t, int64(events.At(base.Add(61*time.Minute))), int64(now), 500, "two hours later the wall clock has come up")
+	_, turned := c.Read(reading(base, 122*time.Minute, 121*time.Minute+time.Second))
+	require.True(t, turned, "an hour forward is a jump, also after an hour back")
+}
