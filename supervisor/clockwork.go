@@ -79,6 +79,7 @@ func (o *Owner) passHorizon() {
 		o.times.horizon[in] = max(o.times.horizon[in], g.askedAt)
 		delete(o.times.goals, in)
 	}
+	o.releaseKept()
 }
 
 // tickTimers asks for the ends of the inputs when something is due.
@@ -93,6 +94,9 @@ func (o *Owner) tickTimers() {
 }
 
 func (o *Owner) somethingDue() bool {
+	if len(o.box.kept) > 0 {
+		return true
+	}
 	ids, err := o.store.Due(o.now, 1)
 	if err != nil {
 		o.stop(err)

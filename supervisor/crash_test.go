@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,7 @@ func TestCrashAfterAnAppendWithoutAnAnswer(t *testing.T) {
 			}
 			a.own().run()
 			require.Equal(t, 1, count[*events.Submitted](b), "identical facts are not accepted twice (INV7)")
+			a.pass(300 * time.Millisecond) // an attempt that is overdue at the take-over is over, and made again
 			require.NotEmpty(t, a.work())
 			b.done("t1", "only", b.task("t1").Step("only").Attempt)
 			a.run()
@@ -112,6 +114,25 @@ func TestCrashAfterTheCommitAndBeforeTheEffects(t *testing.T) {
 	require.Equal(t, []string{"t1.only do#1"}, a.work(), "effects behind settled are sent again")
 	require.Len(t, a.sentTo("dlq.submissions"), 1)
 	require.Equal(t, "garbage", string(a.sentTo("dlq.submissions")[0].Value))
+}
+
+// A report that is durable at the take-over is judged before any work is sent again: a copy could act after the step was
+// judged to have had no effect.
+func TestWorkIsSentAgainOnlyAfterTheReportsAreJudged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(oneStep, "then: park", "then: undo", 1))
+	a := b.candidate("A").own()
+	a.hold["Send"] = true // the work lands, and its answer never comes
+	b.submit("t1", "one", "")
+	a.run()
+	a.hold["Send"] = false
+	b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
+	a.restart()
+	a.own()
+	a.pass(time.Second)
+	require.Empty(t, a.work(), "the attempt is over")
+	require.Equal(t, events.Undone, b.task("t1").State)
+	require.Zero(t, a.o.Status().Unsent, "and nothing is owed for it")
 }
 
 func TestCrashOfAnAgentBeforeItWorks(t *testing.T) {

@@ -38,8 +38,9 @@ func (o *Owner) fill(b *batch) bool {
 }
 
 // settling says whether the effects behind the settled position are within their bound. Beyond it nothing is decided
-// but that the broker refused some: that alone moves the position on.
-func (o *Owner) settling() bool { return len(o.box.entries) < o.cfg.Unsettled }
+// but that the broker refused some: that alone moves the position on. While work is kept until reports are judged, the
+// bound waits too: what is kept lies in front of all others, and deciding is what it waits for.
+func (o *Owner) settling() bool { return len(o.box.entries) < o.cfg.Unsettled || len(o.box.kept) > 0 }
 
 // adopt writes the settings of this owner where they differ, and the hash of the state each so many facts.
 func (o *Owner) adopt(b *batch) bool {

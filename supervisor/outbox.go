@@ -24,12 +24,19 @@ type outbox struct {
 	lastDone events.Position
 	// unsettled are the facts with effects behind the folded settled position, for sweeps.
 	unsettled []marked
+	// kept is the work to be sent again once the reports from before the epoch are judged: see releaseKept.
+	kept []keptWork
 	// replaying says that the effects of the time before the epoch are still being collected.
 	replaying bool
 	// failed says that some effect was refused for good and has no EffectFailed yet.
 	failed bool
 	// quietSince is when the last fact was decided, for the settled position of an idle partition.
 	quietSince events.Instant
+}
+
+type keptWork struct {
+	fact   *events.Fact
+	effect *effect
 }
 
 type marked struct {
@@ -269,9 +276,49 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, records []events.Record
 	}
 	if done {
 		o.box.replaying = false
+		o.keepWork()
 		o.settleIn()
+		o.tickTimers()
 		o.sendEffects()
 	}
+}
+
+// keepWork holds back the work that is to be sent again. Its report may lie in the log unread; sent now, a copy could
+// act after a step was judged, by that report, to have had no effect and to need no undo.
+func (o *Owner) keepWork() {
+	fresh := o.box.fresh[:0]
+	for _, e := range o.box.entries {
+		for _, x := range e.effects {
+			if x.kind == events.EffectWork {
+				o.box.kept = append(o.box.kept, keptWork{e.fact, x})
+			} else {
+				fresh = append(fresh, x)
+			}
+		}
+	}
+	o.box.fresh = fresh
+}
+
+// releaseKept sends the work again whose attempts still run, once every report below an end asked for in this epoch
+// has been judged.
+func (o *Owner) releaseKept() {
+	if len(o.box.kept) == 0 || o.times.horizon[events.Reports] == 0 {
+		return
+	}
+	for _, k := range o.box.kept {
+		due, err := o.outstanding(k.fact)
+		if err != nil {
+			return // the store is broken, and the partition stops
+		}
+		if due {
+			o.box.fresh = append(o.box.fresh, k.effect)
+		} else {
+			k.effect.done = true
+		}
+	}
+	o.box.kept = nil
+	o.box.trim()
+	o.sendEffects()
 }
 
 // outstanding says whether a new owner sends the fact's effects again: work only for attempts that still run.
