@@ -49,6 +49,25 @@ func TestARefusedWorkRequestIsAFailedAttempt(t *testing.T) {
 	require.Equal(t, events.Undone, b.task("t1").State, "no agent saw it: there is nothing to undo")
 }
 
+func TestARefusedDeadLetterRaisesOneAlert(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	refusals := 0
+	a.refuse = func(s supervisor.Send) bool {
+		if s.Kind == events.EffectDeadLetter {
+			refusals++
+		}
+		return s.Kind == events.EffectDeadLetter
+	}
+	b.put(events.Submissions, events.Record{Value: []byte("garbage")})
+	a.run()
+	a.pass(6 * time.Second)
+	a.pass(6 * time.Second)
+	require.Equal(t, 3, refusals, "it is tried again for as long as it takes")
+	require.Equal(t, 1, countOf(kinds(a), events.EffectAlert))
+}
+
 func TestARefusedUndoRequestIsAFailedUndo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

@@ -65,6 +65,8 @@ type effect struct {
 	wants  events.Cause
 	done   bool
 	failed string
+	// alerted says that an alert was raised for its refusal.
+	alerted bool
 	// retryAt is when a refused dead letter is tried again.
 	retryAt events.Instant
 }
@@ -147,12 +149,32 @@ func (o *Owner) Sent(now events.Instant, gen, id uint64, refused error) {
 	case x.kind == events.EffectDeadLetter: // never given up
 		x.retryAt = o.now.Add(deadLetterPause)
 		o.box.refused = append(o.box.refused, x)
+		o.alertRefused(x, refused)
 	default:
 		x.failed = refused.Error()
 		o.box.failed = true
 	}
 	o.box.trim()
 	o.decide()
+}
+
+// alertRefused raises one alert for a dead letter that is refused. It is no effect of a fact of its own: should it be
+// lost with the epoch, the next refusal raises it again.
+func (o *Owner) alertRefused(x *effect, refused error) {
+	if x.alerted {
+		return
+	}
+	x.alerted = true
+	for _, e := range o.box.entries {
+		for _, y := range e.effects {
+			if x != y {
+				continue
+			}
+			for _, a := range o.alert(e.fact, AlertEffect, "", "dead letter, tried again: "+refused.Error()) {
+				o.do(Send{Generation: o.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
+			}
+		}
+	}
 }
 
 // retryEffects sends refused dead letters again.
