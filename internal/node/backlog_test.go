@@ -31,7 +31,7 @@ func TestWhatWaitsIsInTheStore(t *testing.T) {
 	}
 	small := w.hire(act, agent.Concurrency(2))
 	w.windowKnown(n, "stock")
-	tasks := ids("t", rounds(t, 2_000, 20_000))
+	tasks := ids("t", rounds(t, 1_000, 20_000))
 	var list []events.Record
 	for _, id := range tasks {
 		list = append(list, events.Record{Key: []byte(id), Value: []byte(`{"workflow":"w"}`)})

@@ -14,7 +14,7 @@ import (
 // A node is cut off and ended at random moments under load. The next one starts on what the store held then, on an
 // empty directory, or on an old copy.
 func TestKilledAtRandomMomentsNothingIsLost(t *testing.T) {
-	for round := range rounds(t, 2, 40) {
+	for round := range rounds(t, 1, 40) {
 		seed := rand.Uint64()
 		t.Run("", func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestTwoOwnersAtOnceWithoutAGroup(t *testing.T) {
 				return fate{}
 			})
 		}
-		tasks := ids("t", rounds(t, 120, 2000))
+		tasks := ids("t", rounds(t, 60, 2000))
 		for _, id := range tasks {
 			w.submit(id)
 			w.submit(id) // a repeat

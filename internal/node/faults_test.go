@@ -35,13 +35,13 @@ func TestAppendsThatGoWrongLoseNothing(t *testing.T) {
 		// reclaims says that the owner must have claimed again.
 		reclaims bool
 	}{
-		"refused although applied":                {every(12, fate{code: invalidRecord}), true},
-		"failed with an unknown error":            {every(12, fate{code: unknownServerError}), false},
+		"refused although applied":                {every(8, fate{code: invalidRecord}), true},
+		"failed with an unknown error":            {every(8, fate{code: unknownServerError}), false},
 		"timed out although applied":              {every(5, fate{code: requestTimedOut}), false},
 		"not replicated enough although applied":  {every(5, fate{code: notEnoughAfterAppend}), false},
 		"another leader although applied":         {every(5, fate{code: notLeaderForPartition}), false},
-		"out of order although applied":           {every(12, fate{code: outOfOrderSequence}), true},
-		"producer unknown although applied":       {every(12, fate{code: unknownProducerID}), true},
+		"out of order although applied":           {every(8, fate{code: outOfOrderSequence}), true},
+		"producer unknown although applied":       {every(8, fate{code: unknownProducerID}), true},
 		"the connection is cut before an append":  {every(6, fate{cutBefore: true}), false},
 		"the connection is cut behind an append":  {every(6, fate{cutAfter: true}), false},
 		"no answer ever":                          {every(15, fate{silent: true}), false},
@@ -55,7 +55,7 @@ func TestAppendsThatGoWrongLoseNothing(t *testing.T) {
 				w.apply(n, order)
 				crew := w.hire(nil)
 				w.disturb(n, c.fault)
-				tasks := ids("t", 40)
+				tasks := ids("t", rounds(t, 16, 200))
 				for _, id := range tasks {
 					w.submit(id)
 				}

@@ -84,7 +84,7 @@ func TestAttemptsThatRunKeepWithinThePublishedCapacity(t *testing.T) {
 			return nil
 		}, agent.Concurrency(3))
 		w.windowKnown(n, "stock")
-		tasks := ids("t", 50)
+		tasks := ids("t", 20)
 		w.submit(tasks...)
 		w.watch.await("some have started", func() bool { return started(w.watch) == 3 })
 		synctest.Wait()
