@@ -396,7 +396,11 @@ func (p *partition) leaves(s *slot, a supervisor.Send) string {
 		p.w.fail("INV8: %s/%d sends %s %q to %s, whose fact the log does not hold", s.node.name, p.id, a.Kind, id, a.Topic)
 		return ""
 	}
-	if !slices.Contains(effectsOf(f), a.Kind) {
+	owed := effectsOf(f)
+	if slices.Contains(owed, events.EffectDeadLetter) {
+		owed = append(owed, events.EffectAlert) // that it was refused: owed by nobody, sent once an epoch
+	}
+	if !slices.Contains(owed, a.Kind) {
 		p.w.fail("%s/%d sends %s for %s %s", s.node.name, p.id, a.Kind, f.Body.Name(), id)
 	}
 	p.w.note("%s/%d sends %s %s", s.node.name, p.id, a.Kind, id)
