@@ -60,8 +60,9 @@ type ShellConfig struct {
 	Logger    *slog.Logger
 	// Tick is the interval of looking at timers: the sweep interval of MISSION D1.
 	Tick time.Duration
-	// Backlog bounds the inputs of a topic that were read and not judged.
-	Backlog int
+	// Backlog bounds the inputs of a topic that were read and not judged, BacklogBytes their bytes; one reading comes
+	// on top. Unbounded in bytes, a suspended or slow owner would hold gigabytes of large submissions.
+	Backlog, BacklogBytes int
 	// Now is the clock; tests give their own.
 	Now func() time.Time
 }
@@ -76,7 +77,7 @@ type Shell struct {
 	// Owned by Run.
 	ctx     context.Context
 	gen     *generation
-	waiting map[events.Input]chan struct{}
+	inflows map[events.Input]*inflow
 
 	wg sync.WaitGroup
 
@@ -106,13 +107,16 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 	if cfg.Backlog == 0 {
 		cfg.Backlog = 4096
 	}
+	if cfg.BacklogBytes == 0 {
+		cfg.BacklogBytes = 8 << 20 // two fetches of a partition
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mail: newMailbox(), waiting: map[events.Input]chan struct{}{}}, nil
+	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mail: newMailbox(), inflows: map[events.Input]*inflow{}}, nil
 }
 
 // Assign makes the owner a candidate.
@@ -195,10 +199,10 @@ func (s *Shell) carry() error {
 			}
 		}
 	}
-	for in, c := range s.waiting {
-		if s.owner.Backlog(in) < s.cfg.Backlog {
-			close(c)
-			delete(s.waiting, in)
+	for in, f := range s.inflows {
+		f.judged(s.owner.Backlog(in))
+		if len(f.sizes) < s.cfg.Backlog && f.bytes < s.cfg.BacklogBytes {
+			f.goOn()
 		}
 	}
 	return nil
@@ -258,9 +262,9 @@ func (s *Shell) release() {
 		s.gen.producer.Close()
 	}
 	s.gen = nil
-	for in, c := range s.waiting {
-		close(c)
-		delete(s.waiting, in)
+	for in, f := range s.inflows {
+		f.goOn()
+		delete(s.inflows, in)
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *Shell) readInput(gen uint64, in events.Input, from int64) {
 					close(room)
 					return
 				}
-				s.waiting[in] = room // closed when the owner has room again
+				s.inflow(in).came(records, room) // closed when the owner has room again
 			})
 			select {
 			case <-room:
@@ -133,6 +133,49 @@ func (s *Shell) readInput(gen uint64, in events.Input, from int64) {
 			s.post(func(now events.Instant) { s.owner.InputLost(now, gen, in, err) })
 		})
 	})
+}
+
+// inflow is what was read of an input and not judged: the sizes of its records, the oldest first.
+type inflow struct {
+	sizes []int
+	bytes int
+	// room holds the reading back until it is closed, nil while nothing is held back.
+	room chan struct{}
+}
+
+func (s *Shell) inflow(in events.Input) *inflow {
+	f := s.inflows[in]
+	if f == nil {
+		f = &inflow{}
+		s.inflows[in] = f
+	}
+	return f
+}
+
+// came notes a reading.
+func (f *inflow) came(records []events.Record, room chan struct{}) {
+	for i := range records {
+		size := records[i].Size()
+		f.sizes = append(f.sizes, size)
+		f.bytes += size
+	}
+	f.room = room
+}
+
+// judged forgets all but the latest records: those are what the owner still holds.
+func (f *inflow) judged(left int) {
+	for len(f.sizes) > left {
+		f.bytes -= f.sizes[0]
+		f.sizes = f.sizes[1:]
+	}
+}
+
+// goOn lets the reading go on.
+func (f *inflow) goOn() {
+	if f.room != nil {
+		close(f.room)
+		f.room = nil
+	}
 }
 
 func (s *Shell) readFacts(a ReadFacts) {

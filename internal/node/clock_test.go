@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,4 +59,31 @@ func TestWhileTheClockIsSuspectedNothingIsDecided(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An owner that decides nothing reads no more than its bounds: the rest waits at the broker.
+func TestWhatASuspendedOwnerReadsIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		start := time.Now()
+		var ahead atomic.Int64
+		w := setup(t, 1)
+		n := w.node(t.TempDir(), func(c *node.Config) {
+			c.Now = func() time.Time { return twoClocks(time.Since(start), time.Duration(ahead.Load())) }
+		})
+		w.apply(n, single("w", 1))
+		w.hire(nil)
+		w.submit("t-unknown") // rejected: the owner has begun
+		w.watch.await("it is judged", func() bool { return rejected(w, "t-unknown") != "" })
+		ahead.Store(int64(time.Hour))
+		<-time.After(time.Second)
+		before := n.net.received.Load()
+		text := strings.Repeat("x", 200<<10)
+		for _, id := range ids("t", 200) { // 40 MiB
+			w.produce(w.topics.Submissions(), 0, events.Record{Key: []byte(id), Value: []byte(`{"workflow":"w","input":{"a":"` + text + `"}}`)})
+		}
+		<-time.After(20 * time.Second)
+		t.Logf("%d MiB were read", (n.net.received.Load()-before)>>20)
+		require.Less(t, n.net.received.Load()-before, int64(20<<20))
+		require.NoError(t, n.stop())
+	})
 }

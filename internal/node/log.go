@@ -56,7 +56,7 @@ func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64,
 			if f.Err == nil {
 				continue
 			}
-			skipped, err := l.skip(ctx, f.Err, input, give)
+			skipped, err := l.skip(ctx, f, input, give)
 			if err != nil {
 				return err
 			}
@@ -68,13 +68,13 @@ func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64,
 
 // skip passes a batch of an input that unpacks to too much: each of its records becomes one without bytes, so that
 // the owner rejects them by their coordinates. Every other error ends the reading.
-func (l *partitionLog) skip(ctx context.Context, err error, input bool, give func([]events.Record, int64) error) (int64, error) {
+func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give func([]events.Record, int64) error) (int64, error) {
 	var tooLarge *kafka.TooLargeError
-	if !input || !errors.As(err, &tooLarge) {
-		return 0, position(err)
+	if !input || !errors.As(f.Err, &tooLarge) {
+		return 0, position(f.Err)
 	}
 	var records []events.Record
-	for at := tooLarge.Offset; at < tooLarge.Next; at++ {
+	for at := max(tooLarge.Offset, f.Next); at < tooLarge.Next; at++ {
 		records = append(records, events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: at, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}})
 	}
 	if err := give(records, tooLarge.Next); err != nil {
@@ -104,6 +104,10 @@ func (l *partitionLog) ReadRange(ctx context.Context, from, to int64, give func(
 // ReadInput implements supervisor.Log.
 func (l *partitionLog) ReadInput(ctx context.Context, in events.Input, offset int64) (events.Record, error) {
 	r, err := l.cluster.ReadAt(ctx, l.topic(supervisor.Topic(in)), l.partition, offset)
+	var tooLarge *kafka.TooLargeError
+	if errors.As(err, &tooLarge) {
+		return events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: offset, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}}, nil
+	}
 	return r, position(err)
 }
 
@@ -140,19 +144,32 @@ func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
 // sendPause is how long an effect waits that failed without being refused for good.
 const sendPause = time.Second
 
-// Send implements supervisor.Log.
+// Send implements supervisor.Log. It never blocks: a buffer that one dead topic has filled must not stop the owners.
 func (l *partitionLog) Send(ctx context.Context, topic string, r events.Record, done func(error)) {
 	r.Topic = l.name(topic)
-	l.effects.Produce(ctx, r, func(_ int32, _ int64, err error) {
+	l.send(ctx, r, sending{done: done})
+}
+
+// sending is a record on its way.
+type sending struct {
+	done func(error)
+	// refused says that the broker refused the record once. Brokers refuse whole batches, so it may have been for a
+	// neighbour's fault.
+	refused bool
+}
+
+func (l *partitionLog) send(ctx context.Context, r events.Record, s sending) {
+	l.effects.TryProduce(ctx, r, func(_ int32, _ int64, err error) {
 		switch {
 		case err == nil:
-			done(nil)
-		case kafka.IsPermanent(err):
-			done(err)
+			s.done(nil)
+		case kafka.IsPermanent(err) && s.refused:
+			s.done(err)
 		case ctx.Err() == nil:
+			s.refused = kafka.IsPermanent(err)
 			time.AfterFunc(sendPause, func() {
 				if ctx.Err() == nil {
-					l.Send(ctx, topic, r, done)
+					l.send(ctx, r, s)
 				}
 			})
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -27,6 +28,8 @@ type network struct {
 	fault func(n int) fate
 	count int
 	wg    sync.WaitGroup
+	// received counts the bytes that came from the broker.
+	received atomic.Int64
 }
 
 // fate is what happens to one produce request. The zero fate passes it.
@@ -163,6 +166,7 @@ func (l *link) responses() {
 		if err != nil {
 			return
 		}
+		l.n.received.Add(int64(len(frame)))
 		l.mu.Lock()
 		id := binary.BigEndian.Uint32(frame)
 		a := l.answers[id]

@@ -195,14 +195,7 @@ func (n *Node) checkAnchors(ctx context.Context) error {
 		if !exists || anchor.IsZero() {
 			continue
 		}
-		err = projector.Check(anchor, topic, func(offset int64) (events.Record, bool, error) {
-			r, err := n.cfg.Cluster.ReadAt(ctx, n.topics.Events(), p, offset)
-			var out *kafka.OutOfRangeError
-			if errors.As(err, &out) || errors.Is(err, kafka.ErrNoRecord) {
-				return r, false, nil
-			}
-			return r, err == nil, err
-		})
+		err = projector.Check(anchor, topic, n.recordAt(ctx, p))
 		if errors.Is(err, projector.ErrAnchor) {
 			n.cfg.Logger.Warn("the log is not the one that the state was folded from; the partition is rebuilt from the log", "partition", p, "error", err)
 			err = n.store.Reset(p)
@@ -212,6 +205,23 @@ func (n *Node) checkAnchors(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// anchorWait bounds the reading of an anchor's record at a change of epoch, where the owner waits for it.
+const anchorWait = 2 * time.Second
+
+// recordAt reads a record of a partition of events; false says that the log does not hold it.
+func (n *Node) recordAt(ctx context.Context, partition int32) func(int64) (events.Record, bool, error) {
+	return func(offset int64) (events.Record, bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, anchorWait)
+		defer cancel()
+		r, err := n.cfg.Cluster.ReadAt(ctx, n.topics.Events(), partition, offset)
+		var out *kafka.OutOfRangeError
+		if errors.As(err, &out) || errors.Is(err, kafka.ErrNoRecord) {
+			return r, false, nil
+		}
+		return r, err == nil, err
+	}
 }
 
 func (n *Node) openOwners(ctx context.Context) error {
@@ -227,6 +237,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 	sched := scheduler.New()
 	for p := range n.partitions {
 		store := newPartitionStore(n.store, p, topic)
+		store.record = n.recordAt(context.WithoutCancel(ctx), p)
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.partitions, Node: n.cfg.Name, Namespace: n.cfg.Namespace, NamespaceID: id, Settings: n.cfg.Settings,
 			Entropy: entropy,

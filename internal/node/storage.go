@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sagalog/sagalog/events"
@@ -14,6 +15,8 @@ type partitionStore struct {
 	load      events.Loader
 	partition int32
 	topicID   projector.TopicID
+	// record reads a record of the partition's log: projector.Check asks for the last folded one.
+	record func(offset int64) (events.Record, bool, error)
 }
 
 func newPartitionStore(s *projector.Store, partition int32, topic projector.TopicID) *partitionStore {
@@ -30,10 +33,19 @@ func (s *partitionStore) Commit(d *events.Delta, last events.Record) error {
 	return s.store.Commit(b)
 }
 
-// Snapshot implements supervisor.Store.
+// Snapshot implements supervisor.Store. It is asked for at each new epoch, and looks whether the log still is the one
+// that the state was folded from: an epoch may have ended because the broker lost acknowledged facts, and going on from
+// a state that the log does not hold would write facts that nobody can fold. A broker that does not answer proves
+// nothing; the claim will wait for it.
 func (s *partitionStore) Snapshot() (events.Snapshot, error) {
-	snap, _, _, err := s.part.Snapshot()
-	return snap, err
+	snap, anchor, exists, err := s.part.Snapshot()
+	if err != nil || !exists || anchor.IsZero() {
+		return snap, err
+	}
+	if err := projector.Check(anchor, s.topicID, s.record); errors.Is(err, projector.ErrAnchor) {
+		return snap, fmt.Errorf("%w: stop the engine; its next start rebuilds the partition from the log", err)
+	}
+	return snap, nil
 }
 
 // Load implements supervisor.Store.
