@@ -25,6 +25,8 @@ type clockwork struct {
 	horizon map[events.Input]events.Instant
 	// moved says that rows of tasks were touched whose retries fell due, and no fact took them along yet.
 	moved bool
+	// expiredAt is the time up to which held requests have expired.
+	expiredAt events.Instant
 	// sweptAt is when sweeping was tried last.
 	sweptAt events.Instant
 }
@@ -217,6 +219,9 @@ func (o *Owner) deadlinePassed(t *events.Task, m events.Timer) *events.Fact {
 // for after the expiry (reading/traces.md, D1).
 func (o *Owner) expireHeld(b *batch, at events.Instant) bool {
 	at = min(at, o.times.horizon[events.Submissions])
+	if at == o.times.expiredAt { // nothing new can have fallen due: they are many when somebody cancels what is not there
+		return true
+	}
 	held := o.state.Held()
 	sort.Slice(held, func(i, j int) bool {
 		a, b := held[i], held[j]
@@ -234,6 +239,9 @@ func (o *Owner) expireHeld(b *batch, at events.Instant) bool {
 		if !o.mustEmit(b, f) {
 			return false
 		}
+	}
+	if !o.full(b) {
+		o.times.expiredAt = at
 	}
 	return true
 }

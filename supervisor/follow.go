@@ -128,7 +128,7 @@ func (o *Owner) start(b *batch, r events.Ready) error {
 	if due, err := o.stillReady(t, r); err != nil || !due {
 		return err
 	}
-	if t.Facts >= o.cfg.Settings.TaskFacts {
+	if t.Facts >= o.cfg.Settings.TaskFacts && r.Operation == events.Do { // undoing has an end of its own
 		return o.parkFor(b, t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
 	}
 	s, err := o.sched.Start(t, r.Path, r.Operation)

@@ -11,7 +11,7 @@ type inputQueue struct {
 	items []inputItem
 	// judged is the offset of the first input that was not judged; fetched, that of the first one not read.
 	judged, fetched int64
-	// hash is HashInput of the record before judged, "" where that is not a record of data.
+	// last is the record that was judged last.
 	last *events.Record
 	// silent counts the inputs that were judged without a fact since the last one that made one.
 	silent int
@@ -47,6 +47,9 @@ func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records [
 	for i := range records {
 		r := &records[i]
 		if q.verify != "" {
+			if r.Offset < q.judged-1 {
+				continue // the batch of the record to be verified may begin before it
+			}
 			if r.Offset != q.judged-1 || events.HashInput(r) != q.verify {
 				o.stop(fmt.Errorf("%w: %s offset %d; if its topic was restored or trimmed by hand, see README \"When the log was lost\"", ErrInputLost, in, q.judged-1))
 				return
@@ -216,9 +219,13 @@ func (o *Owner) setAside(cause events.Cause, task string, err error) {
 		o.stop(o.broken)
 		return
 	}
-	if task != "" {
+	switch {
+	case task != "":
 		o.poisonTask[task] = err.Error()
-	} else {
+	case cause == "":
+		o.stop(err) // nothing to set aside: it would happen again in every epoch
+		return
+	default:
 		o.poison[cause] = poison{task: o.judging.task, why: err.Error()}
 	}
 	o.endEpoch()

@@ -86,7 +86,7 @@ func (o *Owner) decide() {
 }
 
 func (o *Owner) canDecide() bool {
-	return o.phase == phaseOwning && !o.suspended && len(o.pipe.flying) < o.cfg.InFlight && !o.lagging()
+	return o.phase == phaseOwning && !o.suspended && len(o.pipe.flying) < o.inFlight() && !o.lagging()
 }
 
 // lagging says whether reading has been behind one's own acknowledged writes for too long: an owner that can write
@@ -265,4 +265,12 @@ func (o *Owner) attemptEnded(task, path string, op events.Operation, attempt int
 		agent = s.Undo.Agent
 	}
 	o.running[agent]--
+}
+
+// inFlight is one while tasks of a take-over are unplanned: the store must have answered the batch before.
+func (o *Owner) inFlight() int {
+	if o.unplanned {
+		return 1
+	}
+	return o.cfg.InFlight
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -76,6 +77,24 @@ func (p *Producer) Produce(ctx context.Context, r events.Record, done func(parti
 			return
 		}
 		done(r.Partition, r.Offset, nil)
+	})
+}
+
+// ErrBufferFull is what TryProduce gives done while ProducerMaxBuffered records wait. The record was not sent.
+var ErrBufferFull = errors.New("too many records wait to be produced")
+
+// TryProduce is Produce for callers that must not block: a full buffer is an error.
+func (p *Producer) TryProduce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
+	rec := &toKgo([]events.Record{r})[0]
+	p.client.TryProduce(ctx, rec, func(r *kgo.Record, err error) {
+		switch {
+		case errors.Is(err, kgo.ErrMaxBuffered):
+			done(rec.Partition, -1, ErrBufferFull)
+		case err != nil:
+			done(rec.Partition, -1, fmt.Errorf("produce to %s/%d: %w", rec.Topic, rec.Partition, fromClient(err)))
+		default:
+			done(r.Partition, r.Offset, nil)
+		}
 	})
 }
 

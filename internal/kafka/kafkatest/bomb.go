@@ -1,0 +1,35 @@
+package kafkatest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// Bomb produces one compressed batch to partition 0 of a topic, with a record of zeros of each size: small on the wire,
+// and far larger than a reader unpacks. It returns their offsets.
+func Bomb(t *testing.T, b *kafka.Broker, topic string, sizes ...int) []int64 {
+	t.Helper()
+	cfg := b.ClusterConfig()
+	c, err := kgo.NewClient(
+		kgo.SeedBrokers(cfg.Brokers...), kgo.Dialer(cfg.Dialer), kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20),
+		kgo.ProducerLinger(100*time.Millisecond), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	)
+	require.NoError(t, err)
+	defer c.Close()
+	var records []*kgo.Record
+	for _, n := range sizes {
+		records = append(records, &kgo.Record{Topic: topic, Value: make([]byte, n)})
+	}
+	require.NoError(t, c.ProduceSync(context.Background(), records...).FirstErr())
+	var offsets []int64
+	for _, r := range records {
+		offsets = append(offsets, r.Offset)
+	}
+	return offsets
+}

@@ -1,0 +1,75 @@
+package node_test
+
+import (
+	"context"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// withoutCollector keeps the finalizer of a decompressor from running in a bubble that it does not belong to.
+func withoutCollector(t *testing.T) {
+	t.Helper()
+	percent := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+}
+
+// The resume point lies inside a batch that unpacks to too much: the next epoch reads from its middle.
+func TestARestartBehindABatchThatUnpacksToTooMuch(t *testing.T) {
+	withoutCollector(t)
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit("t-before")
+		w.watch.ended("t-before")
+		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 9<<20, 9<<20)
+		passed(t, n.Tasks().WaitPassed, offsets[1])
+		time.Sleep(5 * time.Second)
+		require.Len(t, w.read(w.topics.DeadSubmissions(), 0), 2)
+		require.NoError(t, n.stop())
+		n = w.node(dir)
+		w.submit("t-after")
+		w.watch.ended("t-after")
+		_, _, err := n.Status(0)
+		require.NoError(t, err)
+	})
+}
+
+// The dead letter of such a record is owed at a take-over, and its bytes cannot be had.
+func TestADeadLetterOfWhatUnpacksToTooMuchIsOwedAtATakeOver(t *testing.T) {
+	withoutCollector(t)
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit("t-before")
+		w.watch.ended("t-before")
+		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 18<<20)
+		passed(t, n.Tasks().WaitPassed, offsets[0])
+		n.kill()
+		require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "killed between fact and effect")
+		n = w.node(dir)
+		w.submit("t-after")
+		w.watch.ended("t-after")
+		time.Sleep(10 * time.Second)
+		_, _, err := n.Status(0)
+		require.NoError(t, err)
+		require.Len(t, w.read(w.topics.DeadSubmissions(), 0), 1)
+	})
+}
+
+func passed(t *testing.T, wait func(context.Context, events.Input, int32, int64) error, offset int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, wait(ctx, events.Submissions, 0, offset))
+}
