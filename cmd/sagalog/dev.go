@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -80,6 +81,27 @@ func (c *devConfig) validate() error {
 	}
 	if c.partitions < 1 || c.partitions > 1000 {
 		return usage("--partitions %d is not from 1 to 1000", c.partitions)
+	}
+	if c.sweep < 0 {
+		return usage("--sweep %s is negative", c.sweep)
+	}
+	if err := loopback("--http", c.http); err != nil {
+		return err
+	}
+	if err := loopback("--kafka", c.kafka); err != nil {
+		return err
+	}
+	return checkLimits(&c.settings)
+}
+
+// loopback refuses an address that other machines reach: neither the API nor the broker asks anybody who he is.
+func loopback(flag, addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usage("%s %q is not HOST:PORT, such as 127.0.0.1:0", flag, addr)
+	}
+	if host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return usage("%s %q is reached from other machines, and there is no authentication yet: use 127.0.0.1", flag, addr)
 	}
 	return nil
 }

@@ -48,3 +48,25 @@ func limitFlags(f *pflag.FlagSet, s *events.Settings) {
 	f.DurationVar((*time.Duration)(&s.Grace), "grace", s.Grace.Std(), "how long after a complete-by time a request may still land; no undo starts before")
 	f.DurationVar((*time.Duration)(&s.RememberFor), "remember-for", s.RememberFor.Std(), "how long a finished task and its ID are remembered")
 }
+
+// checkLimits refuses limits that nothing could keep.
+func checkLimits(s *events.Settings) error {
+	for _, l := range []struct {
+		flag  string
+		value int64
+		least int64
+	}{
+		{"--submission-bytes", int64(s.SubmissionBytes), 1}, {"--payload-bytes", int64(s.PayloadBytes), 1},
+		{"--task-facts", int64(s.TaskFacts), 10}, {"--held-requests", int64(s.HeldRequests), 0},
+		{"--held-for", int64(s.HeldFor), int64(time.Second)}, {"--grace", int64(s.Grace), 0},
+		{"--remember-for", int64(s.RememberFor), int64(time.Second)},
+	} {
+		if l.value < l.least {
+			return usage("%s is too small for anything to work", l.flag)
+		}
+	}
+	if s.SubmissionBytes > 1<<20 || s.PayloadBytes > 512<<10 {
+		return usage("--submission-bytes is at most 1 MiB and --payload-bytes at most 512 KiB: a fact holds them, and a record of the log at most 2 MiB")
+	}
+	return nil
+}

@@ -248,8 +248,8 @@ func (s *Server) submit(ctx context.Context, x exchange, urlID string) (*Receipt
 }
 
 // append returns the offset of a record once it is durable.
-func (s *Server) append(ctx context.Context, r events.Record) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, produceTimeout)
+func (s *Server) append(client context.Context, r events.Record) (int64, error) {
+	ctx, cancel := context.WithTimeout(client, produceTimeout)
 	defer cancel()
 	type ack struct {
 		offset int64
@@ -259,11 +259,17 @@ func (s *Server) append(ctx context.Context, r events.Record) (int64, error) {
 	s.cfg.Appender.Produce(ctx, r, func(_ int32, offset int64, err error) { answered <- ack{offset, err} })
 	select {
 	case a := <-answered:
-		if a.err != nil {
-			return 0, s.unavailable(a.err)
+		if a.err == nil {
+			return a.offset, nil
 		}
-		return a.offset, nil
+		if client.Err() != nil { // it hung up: nothing of ours failed
+			return 0, unavailableProblem()
+		}
+		return 0, s.unavailable(a.err)
 	case <-ctx.Done():
+		if client.Err() != nil {
+			return 0, unavailableProblem()
+		}
 		return 0, s.unavailable(ctx.Err())
 	}
 }

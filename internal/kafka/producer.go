@@ -45,9 +45,16 @@ func batchMaxBytes(topic string) int32 {
 
 // Producer appends records to any topic: effects of owners, inputs of the API. Each record says its partition.
 // It is idempotent, so the client's own retries do not double a record. It is safe for concurrent use.
+//
+// A caller's context bounds how long the caller waits, and never the record: the client checks the context of the first
+// buffered record of a partition and fails all that lie behind it, so one caller that hung up would have the records of
+// all others thrown away.
 type Producer struct {
 	client *kgo.Client
+	ctx    context.Context
 	cancel context.CancelFunc
+	// room holds a place for each record that waits.
+	room chan struct{}
 }
 
 // NewProducer opens a producer. Close it.
@@ -55,47 +62,60 @@ func NewProducer(c *Cluster) (*Producer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := c.open(append(producerOpts(c),
 		kgo.WithContext(ctx),
-		kgo.MaxBufferedRecords(ProducerMaxBuffered),
+		kgo.MaxBufferedRecords(2*ProducerMaxBuffered), // room is the bound, so the client's own is never met
 		kgo.UnknownTopicRetries(unknownTopicRetries),
 	)...)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	return &Producer{client: client, cancel: cancel}, nil
-}
-
-// Produce sends one record and calls done exactly once, from the client's goroutine, when the broker has answered for
-// good. done must not block. Produce itself blocks while ProducerMaxBuffered records wait, until ctx ends.
-//
-// A context that ends does not take a record back that was sent: done then still waits for the answer.
-func (p *Producer) Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	rec := &toKgo([]events.Record{r})[0]
-	p.client.Produce(ctx, rec, func(r *kgo.Record, err error) {
-		if err != nil {
-			done(rec.Partition, -1, fmt.Errorf("produce to %s/%d: %w", rec.Topic, rec.Partition, fromClient(err)))
-			return
-		}
-		done(r.Partition, r.Offset, nil)
-	})
+	return &Producer{client: client, ctx: ctx, cancel: cancel, room: make(chan struct{}, ProducerMaxBuffered)}, nil
 }
 
 // ErrBufferFull is what TryProduce gives done while ProducerMaxBuffered records wait. The record was not sent.
 var ErrBufferFull = errors.New("too many records wait to be produced")
 
+// Produce sends one record and calls done exactly once: when the broker has answered for good, or with ctx's error when
+// ctx ends first; the record is on its way then all the same, and its outcome unknown. done must not block. Produce
+// itself blocks while ProducerMaxBuffered records wait, until ctx ends.
+func (p *Producer) Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
+	select {
+	case p.room <- struct{}{}:
+		p.send(ctx, r, done)
+	case <-ctx.Done():
+		done(r.Partition, -1, produceFailed(&r, context.Cause(ctx)))
+	case <-p.ctx.Done():
+		done(r.Partition, -1, produceFailed(&r, ErrClosed))
+	}
+}
+
 // TryProduce is Produce for callers that must not block: a full buffer is an error.
 func (p *Producer) TryProduce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	rec := &toKgo([]events.Record{r})[0]
-	p.client.TryProduce(ctx, rec, func(r *kgo.Record, err error) {
-		switch {
-		case errors.Is(err, kgo.ErrMaxBuffered):
-			done(rec.Partition, -1, ErrBufferFull)
-		case err != nil:
-			done(rec.Partition, -1, fmt.Errorf("produce to %s/%d: %w", rec.Topic, rec.Partition, fromClient(err)))
-		default:
-			done(r.Partition, r.Offset, nil)
+	select {
+	case p.room <- struct{}{}:
+		p.send(ctx, r, done)
+	default:
+		done(r.Partition, -1, ErrBufferFull)
+	}
+}
+
+func (p *Producer) send(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
+	var once sync.Once
+	answer := func(offset int64, err error) { once.Do(func() { done(r.Partition, offset, err) }) }
+	giveUp := context.AfterFunc(ctx, func() { answer(-1, produceFailed(&r, context.Cause(ctx))) })
+	p.client.Produce(context.Background(), &toKgo([]events.Record{r})[0], func(k *kgo.Record, err error) {
+		giveUp()
+		<-p.room
+		if err != nil {
+			answer(-1, produceFailed(&r, fromClient(err)))
+			return
 		}
+		answer(k.Offset, nil)
 	})
+}
+
+func produceFailed(r *events.Record, err error) error {
+	return fmt.Errorf("produce to %s/%d: %w", r.Topic, r.Partition, err)
 }
 
 // ProduceSync sends records and waits for all answers; the offsets are in the order of the records. It returns the
