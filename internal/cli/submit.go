@@ -95,6 +95,9 @@ func (s *session) submit() error {
 // submission makes the object of the flags.
 func (s *session) submission() (*events.Submission, error) {
 	f := s.cmd.Flags()
+	if f.Changed("id") && s.flag("id") == "" {
+		return nil, Usage("--id is empty: a variable that is not set? Leave the flag out for a new ID; an empty one would be another task each time")
+	}
 	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline")}
 	sub.Version, _ = f.GetInt("version")
 	sub.Priority, _ = f.GetInt("priority")
