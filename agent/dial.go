@@ -167,8 +167,19 @@ func (s groupSource) Poll(ctx context.Context, most int) ([]events.Record, error
 	return records, err
 }
 
-func (s groupSource) Commit(ctx context.Context, next map[int32]int64) error {
-	return s.group.Commit(ctx, kafka.Offsets{s.topic: next})
+func (s groupSource) Assigned(partition int32) Mark { return Mark(s.group.Mark(s.topic, partition)) }
+
+func (s groupSource) Commit(ctx context.Context, marks map[int32]Mark) (map[int32]Mark, error) {
+	wanted := make(map[int32]kafka.Mark, len(marks))
+	for p, m := range marks {
+		wanted[p] = kafka.Mark(m)
+	}
+	stored, err := s.group.CommitMarks(ctx, kafka.Marks{s.topic: wanted})
+	out := make(map[int32]Mark, len(marks))
+	for p, m := range stored[s.topic] {
+		out[p] = Mark(m)
+	}
+	return out, err
 }
 
 func (s groupSource) Partitions() []int32 { return s.group.Assigned()[s.topic] }

@@ -34,11 +34,22 @@
 //
 //   - Nothing is reported at or after the complete-by time, and no recovery is tried (MISSION C4).
 //   - The committed offset of a partition never passes a request that is unfinished and not expired, so an instance
-//     that dies loses nothing (C5). A request is finished only when its report is durable (or may not be sent).
+//     that dies loses nothing (C5). A request is finished only when its report is durable (or may not be sent), or, with
+//     effect none, is about to be sent: if the instance dies between, the complete-by time ends the attempt.
 //   - A failed attempt has the effect none only if each of its tries has. (What an earlier delivery of the same attempt
 //     did before its instance died is not known here; only the Idempotency-Key guards against that.)
+//   - A request whose report says effect none is never run again: before the report is sent, a commit has recorded that
+//     it is finished, by the low-water mark or by the runs in the commit's metadata (done.go), which every later commit
+//     repeats and the next instance skips. Where that cannot be had in time, the report says unknown.
 //   - An attempt is run once at a time in a process, however often it is delivered.
 //   - Per agent at most its concurrency runs, and at most twice that is held; lanes of different agents share nothing.
+//
+// # Protocol gap
+//
+// Two deliveries are not covered. A request that runs while its partition moves to a living instance runs there too; if
+// the other's run ends first and without effect, ours may still have one. And an engine that dies may send an attempt
+// twice, at two offsets: instances that do not hold both at once, and are not the same process, do not know that they are
+// one. Against both only the Idempotency-Key guards.
 //
 // # Failures
 //

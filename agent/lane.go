@@ -33,6 +33,8 @@ type lane struct {
 	queue chan *request
 	// room wakes the reader, and flush, when a request has left the lane.
 	room chan struct{}
+	// wanted wakes the committer for promises.
+	wanted chan struct{}
 
 	// mu guards the fields below.
 	mu sync.Mutex
@@ -42,6 +44,10 @@ type lane struct {
 	running int
 	// flying finds the running and waiting requests by attempt.
 	flying map[attemptID]*request
+	// promises wait for the next commit.
+	promises []*promise
+	// spent are the attempts that were reported to have had no effect, until their complete-by times.
+	spent map[attemptID]time.Time
 }
 
 // attemptID is what makes two requests the same.
@@ -138,10 +144,12 @@ func (l *lane) waitRoom(stop context.Context) int {
 
 // take accepts one record: bad ones, expired ones and twins of what is held go no further.
 func (l *lane) take(stop context.Context, r *events.Record) {
-	at := place{r.Partition, r.Offset}
 	if r.Control {
 		return
 	}
+	mark := l.source.Assigned(r.Partition)
+	at := place{r.Partition, mark.Assignment, r.Offset}
+	l.marks.adopt(r.Partition, mark)
 	w, envelope, err := events.DecodeWork(r)
 	if err != nil {
 		l.metrics.drop(l.agent.name, "", dropInvalid)
@@ -152,13 +160,17 @@ func (l *lane) take(stop context.Context, r *events.Record) {
 		return
 	}
 	q := &request{work: w, traceparent: traceparentOr(envelope.Traceparent), by: w.CompleteBy.Time(), places: []place{at}}
-	l.marks.begin(at, q.by)
+	if !l.marks.begin(at, q.by) {
+		l.metrics.drop(l.agent.name, w.Operation, dropDuplicate)
+		return
+	}
 	if !time.Now().Before(q.by) {
 		l.metrics.drop(l.agent.name, w.Operation, dropExpired)
 		l.marks.finish(at)
 		return
 	}
 	if l.joins(q) {
+		// A twin of what is spent ends here, any other together with the one that is held.
 		l.metrics.drop(l.agent.name, w.Operation, dropDuplicate)
 		return
 	}
@@ -174,6 +186,12 @@ func (l *lane) take(stop context.Context, r *events.Record) {
 func (l *lane) joins(q *request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, spent := l.spent[q.id()]; spent {
+		for _, at := range q.places {
+			l.marks.finish(at)
+		}
+		return true
+	}
 	if twin := l.flying[q.id()]; twin != nil {
 		twin.places = append(twin.places, q.places...)
 		return true
@@ -235,6 +253,11 @@ func (l *lane) serve(work context.Context, q *request) {
 		l.release(q, finished)
 		return
 	}
+	if !l.ours(q) {
+		l.metrics.drop(l.agent.name, q.work.Operation, dropRevoked)
+		l.release(q, leaveUnfinished)
+		return
+	}
 	l.count(+1)
 	defer l.count(-1)
 	ctx, cancel := context.WithDeadlineCause(work, q.by, ErrCompleteBy)
@@ -253,8 +276,19 @@ func (l *lane) serve(work context.Context, q *request) {
 		l.release(q, leaveUnfinished)
 	default:
 		l.metrics.attempt(l.agent.name, q.work.Operation, t.result(), now.Sub(began))
+		t = l.settled(work, q, t)
 		l.reports.send(report{request: q, try: t, began: began, ended: now}, func(err error) { l.reported(q, err) })
 	}
+}
+
+// ours tells whether a request that waited is still this instance's. If not, another has it, and may report it without
+// effect at any moment.
+func (l *lane) ours(q *request) bool {
+	l.marks.keep(l.source.Partitions())
+	l.mu.Lock()
+	places := q.places[:len(q.places):len(q.places)]
+	l.mu.Unlock()
+	return l.marks.current(places)
 }
 
 // reported ends a request whose report has its answer. One that was not delivered counts as finished: the engine's
@@ -328,35 +362,4 @@ func (l *lane) flush() {
 			return
 		}
 	}
-}
-
-// commitLoop commits what has risen, at intervals and once more at the end.
-func (l *lane) commitLoop(done <-chan struct{}) {
-	t := time.NewTicker(l.config.CommitEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			l.commit()
-		case <-done:
-			l.commit()
-			return
-		}
-	}
-}
-
-func (l *lane) commit() {
-	l.marks.keep(l.source.Partitions())
-	low := l.marks.low(time.Now())
-	if len(low) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.config.CommitTimeout)
-	defer cancel()
-	if err := l.source.Commit(ctx, low); err != nil {
-		// Only work done twice hangs on it; the next interval tries again.
-		l.log.Warn("committing the low-water marks failed, trying again", "agent", l.agent.name, "error", err)
-		return
-	}
-	l.marks.commit(low)
 }

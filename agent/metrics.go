@@ -21,6 +21,7 @@ const (
 	dropExpired   = "expired"
 	dropDuplicate = "duplicate"
 	dropInvalid   = "invalid"
+	dropRevoked   = "revoked"
 )
 
 // metrics counts what agents do. Labels are agent names, do or undo, and the results above.
@@ -47,7 +48,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, labels),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sagalog_agent_requests_dropped_total",
-			Help: "Work requests that were not worked on: expired, duplicate, invalid.",
+			Help: "Work requests that were not worked on: expired, duplicate, invalid, revoked.",
 		}, labels),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sagalog_agent_in_flight", Help: "Attempts that run now.",

@@ -18,16 +18,30 @@ import (
 
 // Source is where the work requests of one agent come from: a member of a consumer group on <ns>.work.<agent>.
 //
-// Poll is called by one goroutine; Commit and Partitions by others, at the same time.
+// Poll and Assigned are called by one goroutine; Commit and Partitions by others, at the same time.
 type Source interface {
 	// Poll waits for work requests and returns at most most of them, the records of a partition in their order. It
 	// returns when ctx ends. Records may come together with an error. The caller owns the slice until the next Poll,
 	// and keeps the records' bytes. While it is not called, the source must hold back and stay a member of its group.
 	Poll(ctx context.Context, most int) ([]events.Record, error)
-	// Commit stores the next offset to read for each partition. It is durable on return.
-	Commit(ctx context.Context, next map[int32]int64) error
+	// Assigned returns what was committed of a partition, by whomever, when it was assigned to this instance. It speaks of
+	// the records that Poll returned last.
+	Assigned(partition int32) Mark
+	// Commit stores the marks of those partitions that are still under the mark's assignment, and returns them; they are
+	// durable, and no other instance was given the partition before. It is called once at a time.
+	Commit(ctx context.Context, marks map[int32]Mark) (map[int32]Mark, error)
 	// Partitions returns the partitions that are assigned now. It does not wait.
 	Partitions() []int32
+}
+
+// Mark is how far the work of a partition is done.
+type Mark struct {
+	// Assignment names the assignment of the partition that the mark belongs to; no two of a Source have the same.
+	Assignment int64
+	// Next is the offset to read from next time.
+	Next int64
+	// Metadata is kept with it: at most 4096 bytes of text, which say what is finished above Next.
+	Metadata string
 }
 
 // Sink is where reports and beats go.
@@ -54,7 +68,7 @@ type Config struct {
 	// most calls end in it, and a supervisor of processes usually waits for 10 s.
 	Grace time.Duration
 	// CommitEvery is the interval of the commits. Default 200 ms: what is done twice after a crash is what finished in
-	// it, and five commits a second and agent cost a broker nothing.
+	// it (what had no effect is committed at once), and five commits a second and agent cost a broker nothing.
 	CommitEvery time.Duration
 	// CommitTimeout bounds one commit. Default 2 s.
 	CommitTimeout time.Duration
@@ -159,7 +173,9 @@ func (r *Runner) newLane(a *agent, m *metrics) *lane {
 		},
 		queue:  make(chan *request, a.concurrency*readAhead),
 		room:   make(chan struct{}, 1),
+		wanted: make(chan struct{}, 1),
 		flying: map[attemptID]*request{},
+		spent:  map[attemptID]time.Time{},
 	}
 }
 

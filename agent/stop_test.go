@@ -136,6 +136,10 @@ func (closedSource) Poll(context.Context, int) ([]events.Record, error) {
 	return nil, agent.ErrSourceClosed
 }
 
-func (closedSource) Commit(context.Context, map[int32]int64) error { return nil }
+func (closedSource) Commit(context.Context, map[int32]agent.Mark) (map[int32]agent.Mark, error) {
+	return nil, nil
+}
+
+func (closedSource) Assigned(int32) agent.Mark { return agent.Mark{} }
 
 func (closedSource) Partitions() []int32 { return nil }

@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -15,11 +16,19 @@ type Source struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
 	queue     []events.Record
+	log       []events.Record
 	next      map[int32]int64
-	committed map[int32]int64
-	assigned  []int32
-	wake      chan struct{}
+	committed map[int32]agent.Mark
+	// found is what was committed when the source began.
+	found    map[int32]agent.Mark
+	assigned []int32
+	// deposed is set once another instance has the partitions.
+	deposed bool
+	wake    chan struct{}
 }
+
+// ErrDeposed is returned by Commit when there is a successor.
+var ErrDeposed = errors.New("agenttest: another instance has the partitions")
 
 // NewSource returns an empty source with these partitions, or with partition 0.
 func NewSource(partitions ...int32) *Source {
@@ -27,8 +36,26 @@ func NewSource(partitions ...int32) *Source {
 		partitions = []int32{0}
 	}
 	return &Source{
-		next: map[int32]int64{}, committed: map[int32]int64{}, assigned: partitions, wake: make(chan struct{}, 1),
+		next: map[int32]int64{}, committed: map[int32]agent.Mark{}, found: map[int32]agent.Mark{}, assigned: partitions,
+		wake: make(chan struct{}, 1),
 	}
+}
+
+// Successor returns the source that another instance has after this one's death at this moment: what is not committed
+// is delivered again, and this source commits nothing any more.
+func (s *Source) Successor() *Source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deposed = true
+	out := NewSource(s.assigned...)
+	out.log, out.next = slices.Clone(s.log), maps.Clone(s.next)
+	out.committed, out.found = maps.Clone(s.committed), maps.Clone(s.committed)
+	for _, r := range out.log {
+		if r.Offset >= out.found[r.Partition].Next {
+			out.queue = append(out.queue, r)
+		}
+	}
+	return out
 }
 
 // Add appends a record to its partition and returns its offset.
@@ -36,8 +63,10 @@ func (s *Source) Add(r events.Record) int64 {
 	s.mu.Lock()
 	r.Offset = s.next[r.Partition]
 	s.next[r.Partition]++
+	s.log = append(s.log, r)
+	s.queue = append(s.queue, r)
 	s.mu.Unlock()
-	s.Redeliver(r)
+	s.nudge()
 	return r.Offset
 }
 
@@ -46,6 +75,10 @@ func (s *Source) Redeliver(r events.Record) {
 	s.mu.Lock()
 	s.queue = append(s.queue, r)
 	s.mu.Unlock()
+	s.nudge()
+}
+
+func (s *Source) nudge() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -72,12 +105,24 @@ func (s *Source) Poll(ctx context.Context, most int) ([]events.Record, error) {
 	}
 }
 
-// Commit implements agent.Source.
-func (s *Source) Commit(_ context.Context, next map[int32]int64) error {
+// Assigned implements agent.Source.
+func (s *Source) Assigned(partition int32) agent.Mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.Copy(s.committed, next)
-	return nil
+	m := s.found[partition]
+	m.Assignment = 1
+	return m
+}
+
+// Commit implements agent.Source.
+func (s *Source) Commit(_ context.Context, marks map[int32]agent.Mark) (map[int32]agent.Mark, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deposed {
+		return nil, ErrDeposed
+	}
+	maps.Copy(s.committed, marks)
+	return marks, nil
 }
 
 // Partitions implements agent.Source.
@@ -91,7 +136,11 @@ func (s *Source) Partitions() []int32 {
 func (s *Source) Committed() map[int32]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.committed)
+	out := make(map[int32]int64, len(s.committed))
+	for p, m := range s.committed {
+		out[p] = m.Next
+	}
+	return out
 }
 
 // Left returns how many records were not polled yet.

@@ -19,7 +19,6 @@ var (
 	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in item 6 (full: 1,000)")
 	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in item 7 (full: 1,000)")
 	seedFlag       = flag.Uint64("e2e.seed", 0, "seed of random instants (0: a fresh one, which is printed)")
-	holeFlag       = flag.Bool("e2e.hole", false, "run the test that is known to fail")
 	keepFlag       = flag.Bool("e2e.keep", false, "keep data and logs of tests that pass, too")
 )
 

@@ -31,7 +31,7 @@ type GroupConfig struct {
 	// InstanceID makes the member static: a quick restart under the same name moves no partition. Empty: dynamic.
 	InstanceID string
 	// OnAssigned and OnRevoked are called with what was added and what is taken, from the client's goroutine. The
-	// rebalance waits for them, so they only hand over, or Commit. What was lost to another member comes in OnRevoked too.
+	// rebalance waits for them, so they only hand over. What was lost to another member comes in OnRevoked too.
 	OnAssigned, OnRevoked func(Partitions)
 	// MembershipOnly joins and balances but fetches nothing: for owners, who only need to know who should try.
 	MembershipOnly bool
@@ -70,9 +70,18 @@ type Group struct {
 	cancel  context.CancelFunc
 	cfg     GroupConfig
 
+	// pending is what was polled and waits for its marks. Owned by Poll.
+	pending *batch
+	// committing is held by CommitMarks, and by a revocation alone.
+	committing sync.RWMutex
+
+	// mu guards the fields below.
 	mu sync.Mutex
-	// assigned is guarded by mu.
-	assigned map[place]struct{}
+	// assigned holds the number of each partition's assignment, assignments the last one that was given.
+	assigned    map[place]int64
+	assignments int64
+	// marks are what was committed of the assigned partitions that were polled.
+	marks map[place]Mark
 }
 
 // NewGroup joins in the background. Leave it, or Close it to let the group notice by itself.
@@ -80,7 +89,7 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	g := &Group{cluster: c, cfg: cfg, assigned: make(map[place]struct{})}
+	g := &Group{cluster: c, cfg: cfg, assigned: make(map[place]int64), marks: make(map[place]Mark)}
 	ctx, cancel := context.WithCancel(context.Background())
 	opts := []kgo.Opt{
 		kgo.WithContext(ctx),
@@ -91,6 +100,8 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		kgo.HeartbeatInterval(cfg.Heartbeat),
 		kgo.RebalanceTimeout(cfg.Session),
 		kgo.DisableAutoCommit(),
+		// Poll must see which assignment its records belong to; it allows the rebalance before it returns.
+		kgo.BlockRebalanceOnPoll(),
 		// A work request must not be missed; one that comes twice does no harm.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -125,7 +136,8 @@ func (g *Group) onAssigned(ps map[string][]int32) {
 	g.mu.Lock()
 	for topic, partitions := range ps {
 		for _, p := range partitions {
-			g.assigned[place{topic, p}] = struct{}{}
+			g.assignments++
+			g.assigned[place{topic, p}] = g.assignments
 		}
 	}
 	g.mu.Unlock()
@@ -138,13 +150,16 @@ func (g *Group) onRevoked(ps map[string][]int32) {
 	if len(ps) == 0 {
 		return
 	}
+	g.committing.Lock()
 	g.mu.Lock()
 	for topic, partitions := range ps {
 		for _, p := range partitions {
 			delete(g.assigned, place{topic, p})
+			delete(g.marks, place{topic, p})
 		}
 	}
 	g.mu.Unlock()
+	g.committing.Unlock()
 	if g.cfg.OnRevoked != nil {
 		g.cfg.OnRevoked(maps.Clone(ps))
 	}
@@ -153,15 +168,27 @@ func (g *Group) onRevoked(ps map[string][]int32) {
 // Poll waits for up to limit records. Records and errors may come together; the error is ctx's or ErrClosed when there
 // is no point in polling on, else one of the broker's that the client goes on trying to overcome.
 func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
-	polled := g.client.PollRecords(ctx, limit)
-	if err := pollError(ctx, polled); err != nil {
-		return nil, err
-	}
 	var errs []error
-	polled.EachError(func(topic string, partition int32, err error) {
-		errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, typed(err, topic, partition, -1)))
-	})
-	return fromKgo(polled.Records()), errors.Join(errs...)
+	if g.pending == nil {
+		polled := g.client.PollRecords(ctx, limit)
+		g.mu.Lock()
+		assignments := maps.Clone(g.assigned)
+		g.mu.Unlock()
+		g.client.AllowRebalance()
+		if err := pollError(ctx, polled); err != nil {
+			return nil, err
+		}
+		polled.EachError(func(topic string, partition int32, err error) {
+			errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, typed(err, topic, partition, -1)))
+		})
+		g.pending = &batch{records: fromKgo(polled.Records()), assignments: assignments}
+	}
+	if err := g.learn(ctx, g.pending); err != nil {
+		return nil, errors.Join(append(errs, err)...)
+	}
+	records := g.current(g.pending)
+	g.pending = nil
+	return records, errors.Join(errs...)
 }
 
 // Commit records, for each partition, the offset to start from next time: the low-water mark of what is finished.

@@ -71,6 +71,46 @@ func groupCommits(t *testing.T, w world) {
 	require.Equal(t, []string{"d"}, values(take(t, again, 1)))
 }
 
+// A mark comes back with its metadata to whoever is assigned next, and only its own assignment may commit it.
+func groupMarks(t *testing.T, w world) {
+	topic := w.create(t)
+	w.write(t, topic, "a", "b", "c")
+	one := kafka.GroupConfig{InstanceID: "one"}
+	a, chA := w.member(t, one)
+	awaitAll(t, chA, a, 2)
+	early, err := a.CommitMarks(within(t), kafka.Marks{topic: {0: {Assignment: 1, Next: 3}}})
+	require.NoError(t, err)
+	require.Empty(t, early, "what was committed before is not known yet")
+	require.Len(t, take(t, a, 3), 3)
+	found := a.Mark(topic, 0)
+	require.NotZero(t, found.Assignment)
+	require.Equal(t, kafka.Mark{Assignment: found.Assignment}, found)
+	mark := kafka.Mark{Assignment: found.Assignment, Next: 1, Metadata: "1+1"}
+	stored, err := a.CommitMarks(within(t), kafka.Marks{topic: {0: mark, 1: {Assignment: found.Assignment + 100, Next: 9}}})
+	require.NoError(t, err)
+	require.Equal(t, kafka.Marks{topic: {0: mark}}, stored)
+
+	b, chB := w.member(t, one) // the same member, started again; a is a ghost
+	awaitAll(t, chB, b, 2)
+	require.Equal(t, []string{"b", "c"}, values(take(t, b, 2)))
+	got := b.Mark(topic, 0)
+	require.EqualValues(t, 1, got.Next)
+	require.Equal(t, "1+1", got.Metadata)
+	mark.Next = 3
+	stored, err = a.CommitMarks(within(t), kafka.Marks{topic: {0: mark}})
+	if err == nil {
+		require.Empty(t, stored, "the ghost has noticed")
+	}
+	got.Next = 2
+	stored, err = b.CommitMarks(within(t), kafka.Marks{topic: {0: got}})
+	require.NoError(t, err)
+	require.Equal(t, kafka.Marks{topic: {0: got}}, stored)
+	offsets, err := w.CommittedOffsets(within(t), w.topics.Namespace+".agents")
+	require.NoError(t, err)
+	require.EqualValues(t, 2, offsets[topic][0])
+	require.NoError(t, b.Leave(within(t)))
+}
+
 func groupLeaves(t *testing.T, w world) {
 	w.create(t)
 	for _, static := range []bool{false, true} {

@@ -49,6 +49,7 @@ var behaviours = map[string]func(*testing.T, world){
 	"the ends of many partitions come in one answer":                                endOffsets,
 	"trimming keeps the last record":                                                trimKeepsLast,
 	"a group starts at the first record and goes on from what was committed":        groupCommits,
+	"a mark comes back with its metadata, and a deposed member commits none":        groupMarks,
 	"a member that leaves hands over at once, static or not":                        groupLeaves,
 	"a static member that is removed loses its partitions at once":                  groupRemovesMember,
 	"a member without fetches still gets its partitions":                            groupMembershipOnly,
