@@ -39,7 +39,7 @@ func diverge(t *testing.T) *history {
 	h.world = setupOn(t, 1, h.disk)
 	n := h.node(h.dir)
 	h.apply(n, order)
-	h.hire(nil)
+	crew := h.hire(nil)
 	before, after := ids("before", 10), ids("after", 10)
 	h.submit(before...)
 	h.watch.ended(before...)
@@ -49,6 +49,7 @@ func diverge(t *testing.T) *history {
 	h.submit(after...)
 	h.watch.ended(after...)
 	require.NoError(t, n.stop())
+	crew.leave()
 	return h
 }
 
@@ -63,6 +64,7 @@ func TestALogThatWasCutAndRefilledIsSaidAndFoldedAnew(t *testing.T) {
 				h.watch.pauseErrors()
 				h.restart(h.disk, func() { copied(t, h.copy, h.disk) })
 				h.refresh()
+				h.hire(nil)
 				other := h.node(t.TempDir())
 				others := ids("other", refilled)
 				h.submit(others...)
