@@ -2,11 +2,15 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
 )
+
+// maxDueShown bounds the count of due timers: a person sees from far fewer that an owner is behind.
+const maxDueShown = 10_000
 
 // clusterView tells the API who runs what.
 type clusterView struct{ n *Node }
@@ -30,15 +34,20 @@ func (c *clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := events.At(time.Now())
 	var list []api.Partition
 	for p := range c.n.partitions {
 		i, err := c.n.store.PartitionInfo(p)
 		if err != nil {
 			return nil, err
 		}
+		due, err := c.n.store.Partition(p).Due(now, maxDueShown)
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, api.Partition{
 			Partition: p, Owner: i.Owner, Epoch: i.Epoch, Since: i.Since, AppliedOffset: i.Next,
-			EndOffset: ends[c.n.topics.Events()][p], StateHash: i.StateHash, Live: i.Live, Due: i.Due,
+			EndOffset: ends[c.n.topics.Events()][p], StateHash: i.StateHash, Live: i.Live, Due: int64(len(due)),
 		})
 	}
 	return list, nil
