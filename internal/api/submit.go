@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -152,11 +153,11 @@ func (s *Server) unknownWorkflow(ctx context.Context, name string, version int, 
 	if len(names) == 0 {
 		return workflowProblem("no workflow is known yet; apply one first", pointer, "workflow")
 	}
-	return workflowProblem("is not a known workflow; "+events.Suggest(name, names), pointer, "workflow")
+	return workflowProblem(fmt.Sprintf("no workflow has the name %q; %s", name, events.Suggest(name, names)), pointer, "workflow")
 }
 
 func workflowProblem(text, pointer, member string) error {
-	p := problem(http.StatusNotFound, codeWorkflow, "The workflow is not known: "+text+".")
+	p := problem(http.StatusNotFound, codeWorkflow, strings.ToUpper(text[:1])+text[1:]+".")
 	if pointer != "" {
 		p.Errors = []ProblemPlace{{Pointer: pointer + member, Message: text}}
 	}
