@@ -15,7 +15,7 @@
 //	6  go test ./internal/e2e -v -count=1 -run TestGarbage -timeout 30m
 //	7  go test ./internal/e2e -v -count=1 -run 'TestOneID|TestAWorkflow' -timeout 30m
 //
-// Operators: -run 'TestCancel|TestRetry|TestUndo|TestRedrive'. Beyond the issue, with SAGALOG_E2E=full only:
+// Operators: -run 'TestCancel|TestRetry|TestUndo|TestRedrive'. Beyond the issue, with SAGALOG_E2E=full or -e2e.deliveries only:
 // -run 'TestAFrozenEngine|TestKilledServices'.
 //
 // Sizes are flags; harder than the issue is, for example:

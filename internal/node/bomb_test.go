@@ -31,8 +31,7 @@ func TestARestartBehindABatchThatUnpacksToTooMuch(t *testing.T) {
 		w.watch.ended("t-before")
 		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 9<<20, 9<<20)
 		passed(t, n.Tasks().WaitPassed, offsets[1])
-		time.Sleep(5 * time.Second)
-		require.Len(t, w.read(w.topics.DeadSubmissions(), 0), 2)
+		deadLetters(t, w, 2)
 		require.NoError(t, n.stop())
 		n = w.node(dir)
 		w.submit("t-after")
@@ -60,10 +59,9 @@ func TestADeadLetterOfWhatUnpacksToTooMuchIsOwedAtATakeOver(t *testing.T) {
 		n = w.node(dir)
 		w.submit("t-after")
 		w.watch.ended("t-after")
-		time.Sleep(10 * time.Second)
+		deadLetters(t, w, 1)
 		_, _, err := n.Status(0)
 		require.NoError(t, err)
-		require.Len(t, w.read(w.topics.DeadSubmissions(), 0), 1)
 	})
 }
 
@@ -72,4 +70,18 @@ func passed(t *testing.T, wait func(context.Context, events.Input, int32, int64)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, wait(ctx, events.Submissions, 0, offset))
+}
+
+// deadLetters waits for exactly so many dead submissions.
+func deadLetters(t *testing.T, w *world, want int) {
+	t.Helper()
+	looks := time.NewTicker(100 * time.Millisecond)
+	defer looks.Stop()
+	for range int(patience / (100 * time.Millisecond)) {
+		if len(w.read(w.topics.DeadSubmissions(), 0)) >= want {
+			break
+		}
+		<-looks.C
+	}
+	require.Len(t, w.read(w.topics.DeadSubmissions(), 0), want)
 }

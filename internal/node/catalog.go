@@ -37,9 +37,14 @@ func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
 
 // Run follows until ctx ends.
 func (c *catalog) Run(ctx context.Context) error {
+	return followAgain(ctx, c.log.With("topic", c.topic), c.follow)
+}
+
+// followAgain follows a topic until ctx ends, again after errors of the broker.
+func followAgain(ctx context.Context, log *slog.Logger, follow func(context.Context) error) error {
 	for ctx.Err() == nil {
-		if err := c.follow(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("reading definitions is interrupted; trying again", "error", err)
+		if err := follow(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("reading is interrupted; trying again", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(sendPause):

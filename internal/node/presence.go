@@ -42,16 +42,7 @@ type beat struct {
 
 // Run follows until ctx ends.
 func (p *presence) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := p.follow(ctx); err != nil && ctx.Err() == nil {
-			p.log.Warn("reading presence is interrupted; trying again", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(sendPause):
-			}
-		}
-	}
-	return nil
+	return followAgain(ctx, p.log.With("topic", p.topic), p.follow)
 }
 
 func (p *presence) follow(ctx context.Context) error {
