@@ -36,8 +36,14 @@ type Config struct {
 	Partitions int32
 	// PartitionsSet says that a person asked for Partitions: another number in the log is then an error.
 	PartitionsSet bool
+	// Roles says what this node does; the zero value means everything.
+	Roles Roles
+	// Alone takes all partitions without asking a group: for the only node there is, on a broker of its own.
+	Alone bool
 	// HTTP is where the API listens; empty for none.
-	HTTP     string
+	HTTP string
+	// Advertise is the address by which other nodes reach the API; default the one that it listens on.
+	Advertise string
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
@@ -48,6 +54,16 @@ type Config struct {
 	Logger  *slog.Logger
 	// Registry takes all metrics of the process.
 	Registry *prometheus.Registry
+}
+
+// Roles are the parts of the engine that a node runs. (Agents are no part of it: they need nothing but the broker.)
+type Roles struct {
+	// Owner takes its share of the partitions: it schedules and supervises their tasks.
+	Owner bool
+	// API serves HTTP.
+	API bool
+	// Projector follows the partitions that others own too: reads of them stay here, and taking them over is quick.
+	Projector bool
 }
 
 // Node is one process of the engine. Open it, then Run it.
@@ -91,6 +107,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Partitions == 0 {
 		c.Partitions = 8
+	}
+	if c.Roles == (Roles{}) {
+		c.Roles = Roles{Owner: true, API: true, Projector: true}
 	}
 	if c.Settings == (events.Settings{}) {
 		c.Settings = events.DefaultSettings()
@@ -347,6 +366,9 @@ func (n *Node) owned() []int32 {
 	}
 	return list
 }
+
+// local says whether a partition can be read from this node's store: it is owned here, or followed and caught up.
+func (n *Node) local(int32) bool { return true }
 
 // Partitions returns how many partitions the namespace has.
 func (n *Node) Partitions() int32 { return n.partitions }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ const (
 	// maxCapacity is more than one instance can work on at once, and too little for a sum to overflow.
 	maxCapacity = 100_000
 )
+
+// ownedTopic is the key under which a node publishes the partitions that it owns.
+const ownedTopic = "events"
 
 // presence follows the beats of agents and nodes.
 type presence struct {
@@ -104,6 +108,19 @@ func (p *presence) agents() []events.Presence {
 	return list
 }
 
+// ownerOf returns the latest beat of the node that says it owns the partition; false when no living node does.
+func (p *presence) ownerOf(partition int32) (events.Presence, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found beat
+	for _, b := range p.seen {
+		if b.Kind == events.PresenceNode && time.Since(b.at) <= silentAfter && b.at.After(found.at) && slices.Contains(b.Partitions[ownedTopic], partition) {
+			found = b
+		}
+	}
+	return found.Presence, !found.at.IsZero()
+}
+
 // windows returns the places of each agent in one partition: what healthy instances publish, shared by all partitions
 // and at least one each, so that every partition can go on. An agent of which nobody is heard is left out.
 func (p *presence) windows(partitions int32) map[string]int {
@@ -132,7 +149,7 @@ func (p *presence) windows(partitions int32) map[string]int {
 func (n *Node) beatRecord() (events.Record, error) {
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: n.cfg.Name, Node: n.cfg.Name, HTTP: n.httpAddr(),
-		Partitions: map[string][]int32{"events": n.owned()}, StartedAt: n.startedAt, SeenAt: events.At(time.Now()),
+		Partitions: map[string][]int32{ownedTopic: n.owned()}, StartedAt: n.startedAt, SeenAt: events.At(time.Now()),
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + n.cfg.Namespace + "/nodes/" + n.cfg.Name, Time: b.SeenAt})
 	r.Topic = n.topics.Presence()
