@@ -44,7 +44,7 @@ type Config struct {
 	HTTP string
 	// Advertise is the address by which other nodes reach the API; default the one that it listens on.
 	Advertise string
-	Settings events.Settings
+	Settings  events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
 	// Now is the owners' clock; tests give their own.
