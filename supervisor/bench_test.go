@@ -307,6 +307,7 @@ func (c *candidate) do(a supervisor.Action) {
 		c.o.Loaded(b.now, a.Generation, int64(len(b.log)), nil)
 	case supervisor.Claim:
 		at := b.land(a.Record)
+		b.now++ // what starts in an epoch is younger than its claim
 		c.o.Claimed(b.now, a.Generation, at[0], nil)
 	case supervisor.Append:
 		c.appends++

@@ -17,6 +17,8 @@ type loading struct {
 	claim   string
 	sentAt  events.Instant
 	retryAt events.Instant
+	// again says that an epoch of this assignment has ended: a claim of another that is folded now ended it.
+	again bool
 	// folded counts records since the last commit.
 	folded int
 	last   events.Record
@@ -92,11 +94,17 @@ func (o *Owner) foldTail(r *events.Record) bool {
 			return false
 		}
 	}
-	if c, ok := f.Body.(*events.PartitionClaimed); ok && c.ID == o.load.claim {
-		if fate == events.FateAccepted {
-			o.own()
-			return o.phase != phaseStopped
+	c, ok := f.Body.(*events.PartitionClaimed)
+	switch {
+	case !ok:
+	case c.ID != o.load.claim:
+		if o.load.again && fate == events.FateAccepted && c.Owner != o.cfg.Node {
+			o.load.retryAt = o.now.Add(o.cfg.DeposedPause + o.pause())
 		}
+	case fate == events.FateAccepted:
+		o.own()
+		return o.phase != phaseStopped
+	default:
 		// Refused: somebody else's claim came first. Try again as long as the partition is assigned.
 		o.load.claim = ""
 		o.load.retryAt = o.now.Add(o.pause())

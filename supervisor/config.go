@@ -44,6 +44,10 @@ type Config struct {
 	LagMax time.Duration
 	// RetryPause bounds the random pause before a refused claim is tried again.
 	RetryPause time.Duration
+	// DeposedPause comes on top where another node's claim ended the epoch: two heartbeats of the group, which then says
+	// whether the partition is still assigned. An owner that woke from a long pause would otherwise depose its successor
+	// before it learns that it was replaced.
+	DeposedPause time.Duration
 	// Entropy gives 128 random bits: identifiers of claims, and pauses. The simulator seeds it.
 	Entropy func() [16]byte
 	// Off switches rules off; set by tests of the rules only.
@@ -72,6 +76,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RetryPause == 0 {
 		c.RetryPause = 500 * time.Millisecond
+	}
+	if c.DeposedPause == 0 {
+		c.DeposedPause = time.Second
 	}
 	if c.Namespace == "" {
 		c.Namespace = "sagalog"

@@ -129,10 +129,37 @@ func TestWorkIsSentAgainOnlyAfterTheReportsAreJudged(t *testing.T) {
 	b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
 	a.restart()
 	a.own()
-	a.pass(time.Second)
-	require.Empty(t, a.work(), "the attempt is over")
+	a.pass(100 * time.Millisecond)
+	require.Equal(t, []string{"t1.only undo#1"}, a.work(), "the attempt is over")
+	require.Equal(t, events.EffectUnknown, failure(t, b).Effect, "another copy of the request may still act")
+	b.undone("t1", "only", 1)
+	a.run()
 	require.Equal(t, events.Undone, b.task("t1").State)
 	require.Zero(t, a.o.Status().Unsent, "and nothing is owed for it")
+}
+
+// An attempt that an earlier owner sent may have been sent twice: that one copy had no effect proves nothing. One that
+// was started in the epoch was sent once.
+func TestEffectNoneIsBelievedOnlyOfWhatWasSentOnce(t *testing.T) {
+	t.Parallel()
+	for name, taken := range map[string]bool{"in its epoch": false, "after a take-over": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, strings.Replace(oneStep, "then: park", "then: undo", 1))
+			a := b.candidate("A").own()
+			b.submit("t1", "one", "")
+			a.run()
+			want := events.EffectNone
+			if taken {
+				a.restart()
+				a.own()
+				want = events.EffectUnknown
+			}
+			b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
+			a.run()
+			require.Equal(t, want, failure(t, b).Effect)
+		})
+	}
 }
 
 func TestCrashOfAnAgentBeforeItWorks(t *testing.T) {
@@ -315,4 +342,20 @@ func TestAnInputTopicThatLostItsTail(t *testing.T) {
 			require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 		})
 	}
+}
+
+// failure returns the only StepFailed of the log.
+func failure(t *testing.T, b *bench) *events.StepFailed {
+	t.Helper()
+	var found *events.StepFailed
+	for i := range b.log {
+		f, err := events.DecodeFact(&b.log[i])
+		require.NoError(t, err)
+		if body, ok := f.Body.(*events.StepFailed); ok {
+			require.Nil(t, found)
+			found = body
+		}
+	}
+	require.NotNil(t, found)
+	return found
 }

@@ -222,6 +222,7 @@ func (o *Owner) stop(err error) {
 // committed state within the same epoch would be wrong: what is in flight may still land (reading/traces.md, g2).
 func (o *Owner) endEpoch() {
 	o.reload(o.pause())
+	o.load.again = true
 }
 
 // reload begins a generation. The state is opened when what was said so far is carried out.

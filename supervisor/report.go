@@ -71,7 +71,7 @@ func (o *Owner) outcome(t *events.Task, p *events.Report, r *events.Record) *eve
 	}
 	fault := o.faultOf(p)
 	effect := events.EffectUnknown
-	if p.Effect == events.EffectNone {
+	if p.Effect == events.EffectNone && !o.sentTwice(s) {
 		effect = events.EffectNone
 	}
 	v := Decide(Failure{
@@ -83,6 +83,11 @@ func (o *Owner) outcome(t *events.Task, p *events.Report, r *events.Record) *eve
 	}
 	return o.inputFact(events.Reports, r, t.ID, &events.StepFailed{Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, RetryAfter: p.RetryAfter, Verdict: v, Outcome: times})
 }
+
+// sentTwice says whether the running attempt of a step may have been sent by an earlier owner and again by a later one:
+// it was started before the epoch. One copy may then have no effect, and the other, at another instance, one; only
+// where one request was sent does its report speak for the attempt.
+func (o *Owner) sentTwice(s *events.Step) bool { return s.StartedAt <= o.state.Partition.Since }
 
 // faultOf returns the reported error within its limits, with a class that is known.
 func (o *Owner) faultOf(p *events.Report) events.Error {

@@ -122,8 +122,16 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 // Assign makes the owner a candidate.
 func (s *Shell) Assign() { s.mail.post(func(now events.Instant) { s.owner.Assign(now) }) }
 
-// Revoke has the owner give the partition up.
-func (s *Shell) Revoke() { s.mail.post(func(now events.Instant) { s.owner.Revoke(now) }) }
+// Revoke has the owner give the partition up. The channel is closed when it has: from then on the shell writes nothing
+// to the store, until it is assigned again. It stays open when Run has ended.
+func (s *Shell) Revoke() <-chan struct{} {
+	done := make(chan struct{})
+	s.mail.post(func(now events.Instant) {
+		s.owner.Revoke(now)
+		close(done)
+	})
+	return done
+}
 
 // SetWindows gives the places of each agent in this partition.
 func (s *Shell) SetWindows(w map[string]int) {
