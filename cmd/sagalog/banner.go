@@ -1,38 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
-
-// writeEndpoints writes DIR/endpoints.json, for programs that start the engine with port 0.
-func (d *dev) writeEndpoints(context.Context) error {
-	e := struct {
-		HTTP     string            `json:"http"`
-		Kafka    string            `json:"kafka"`
-		Services map[string]string `json:"services"`
-	}{"http://" + d.node.Addr(), d.broker.Addr(), map[string]string{}}
-	if d.fleet != nil {
-		e.Services = d.fleet.URLs()
-	}
-	b, err := json.MarshalIndent(e, "", "  ")
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(d.cfg.data, "endpoints.json")
-	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
-}
 
 // banner says where everything is and what to try. Each command works when it is pasted.
 func (d *dev) banner(w io.Writer) {
@@ -81,17 +57,4 @@ func invocation() string {
 		return "go run ./cmd/sagalog"
 	}
 	return os.Args[0]
-}
-
-// definitionsOnly leaves out files that are no workflows: a schema beside them that a $ref names.
-func definitionsOnly(files fs.FS, names []string) []string {
-	var keep []string
-	for _, name := range names {
-		b, err := fs.ReadFile(files, name)
-		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") {
-			continue
-		}
-		keep = append(keep, name)
-	}
-	return keep
 }

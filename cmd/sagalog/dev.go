@@ -108,23 +108,22 @@ func loopback(flag, addr string) error {
 
 // dev is a running development engine.
 type dev struct {
-	cfg     devConfig
-	log     *slog.Logger
-	metrics *prometheus.Registry
-	broker  *kafka.Broker
-	cluster *kafka.Cluster
-	fleet   *dronedelivery.Fleet
-	node    *node.Node
-	agents  *agent.Connection
-	bound   []*agent.Binding
-	started time.Time
+	cfg      devConfig
+	log      *slog.Logger
+	metrics  *prometheus.Registry
+	broker   *kafka.Broker
+	cluster  *kafka.Cluster
+	fleet    *dronedelivery.Fleet
+	node     *node.Node
+	agents   *agent.Connection
+	bindings *bindings
 }
 
 func runDev(ctx context.Context, c devConfig) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	d := &dev{cfg: c, log: newLogger(c.quiet), started: time.Now(), metrics: prometheus.NewRegistry()}
+	d := &dev{cfg: c, log: newLogger(c.quiet), metrics: prometheus.NewRegistry()}
 	d.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, step := range []func(context.Context) error{d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents, d.writeEndpoints} {
@@ -183,97 +182,48 @@ func (d *dev) openNode(ctx context.Context) error {
 	return err
 }
 
-// applyWorkflows applies the example's workflow and those of --workflows. A file that cannot be applied ends the
-// start: a workflow that is silently missing would be noticed by a rejected task much later.
+// applyWorkflows applies the example's workflow and those of --workflows.
 func (d *dev) applyWorkflows(ctx context.Context) error {
+	a := applier{node: d.node, log: d.log}
 	if d.fleet != nil {
-		if err := d.applyDir(ctx, "", dronedelivery.Files(), []string{"workflow.yaml"}); err != nil {
+		if err := a.file(ctx, dronedelivery.Files(), definitionFile{name: "workflow.yaml", place: "workflow.yaml"}); err != nil {
 			return err
 		}
 	}
-	if d.cfg.workflows == "" {
-		return nil
-	}
-	files := os.DirFS(d.cfg.workflows)
-	var names []string
-	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-		found, err := fs.Glob(files, pattern)
-		if err != nil {
-			return err
-		}
-		names = append(names, found...)
-	}
-	if _, err := os.Stat(d.cfg.workflows); err != nil {
-		return fmt.Errorf("--workflows: %w", err)
-	}
-	return d.applyDir(ctx, d.cfg.workflows, files, definitionsOnly(files, names))
-}
-
-func (d *dev) applyDir(ctx context.Context, dir string, files fs.FS, names []string) error {
-	for _, name := range names {
-		source, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		applied, faults, err := d.node.ApplyFile(ctx, name, source, func(ref string) ([]byte, error) { return openBeside(files, ref) })
-		if err != nil {
-			return err
-		}
-		place := filepath.Join(dir, name)
-		for _, w := range applied.Warnings {
-			d.log.Warn("workflow", "file", place, "line", w.Line, "column", w.Column, "warning", w.Message)
-		}
-		var all []error
-		for _, f := range faults {
-			all = append(all, fmt.Errorf("%s:%d:%d: %s", place, f.Line, f.Column, f.Message))
-		}
-		if err := errors.Join(all...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.folder(ctx, d.cfg.workflows)
 }
 
 func (d *dev) openAgents(ctx context.Context) error {
-	registry := agent.NewRegistry()
+	d.bindings = newBindings()
 	if d.fleet != nil {
 		env := d.fleet.Env()
 		files, err := fs.Sub(dronedelivery.Files(), "agents")
 		if err != nil {
 			return err
 		}
-		if err := d.bind(registry, files, func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil {
+		if err := d.bindings.files(files, func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil {
 			return err
 		}
 	}
-	if d.cfg.agents != "" {
-		if _, err := os.Stat(d.cfg.agents); err != nil {
-			return fmt.Errorf("--agents: %w", err)
-		}
-		if err := d.bind(registry, os.DirFS(d.cfg.agents), os.LookupEnv); err != nil {
-			return err
-		}
+	if err := d.bindings.folder(d.cfg.agents); err != nil {
+		return err
 	}
-	if len(registry.Agents()) == 0 {
+	if len(d.bindings.names()) == 0 {
 		return nil
 	}
 	var err error
-	d.agents, err = agent.Attach(ctx, d.cluster, registry, agent.Config{
+	d.agents, err = agent.Attach(ctx, d.cluster, d.bindings.registry, agent.Config{
 		Instance: "dev", OutputLimit: d.cfg.settings.PayloadBytes, Registerer: d.metrics, Log: d.log,
 	})
 	return err
 }
 
-func (d *dev) bind(r *agent.Registry, files fs.FS, env func(string) (string, bool)) error {
-	bindings, err := agent.LoadBindings(files, env)
-	if err != nil {
-		return err
+func (d *dev) writeEndpoints(context.Context) error {
+	e := endpoints{HTTP: "http://" + d.node.Addr(), Kafka: d.broker.Addr(), Services: map[string]string{}}
+	if d.fleet != nil {
+		e.Services = d.fleet.URLs()
 	}
-	for _, b := range bindings {
-		b.Register(r)
-	}
-	d.bound = append(d.bound, bindings...)
-	return r.Err()
+	return e.write(d.cfg.data)
 }
 
 // run works until Ctrl-C. The parts end in the reverse order of their need: the broker, which all of them speak to,
@@ -307,8 +257,8 @@ func (d *dev) close() error {
 	if d.fleet != nil {
 		errs = append(errs, d.fleet.Close())
 	}
-	for _, b := range d.bound {
-		b.Close()
+	if d.bindings != nil {
+		d.bindings.close()
 	}
 	if d.cluster != nil {
 		d.cluster.Close()

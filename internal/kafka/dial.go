@@ -77,6 +77,9 @@ func (c *ClusterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
+// Mechanisms returns the SASL mechanisms that we can authenticate by, the safest first.
+func Mechanisms() []string { return []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"} }
+
 func mechanism(s *SASL) (sasl.Mechanism, error) {
 	if s == nil {
 		return nil, nil

@@ -10,6 +10,16 @@ import (
 	"github.com/gofrs/flock"
 )
 
+// Lock takes an exclusive lock on a file, which may not be there yet, and returns how to give it back. It is kept by the
+// process, so it ends with it. It errors with *LockedError while another process has it.
+func Lock(path string) (unlock func() error, err error) {
+	lock, err := lockFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Unlock, nil
+}
+
 // lockFile takes the lock and writes into the file who has it. The file stays when the lock is given back: removing it
 // would let a third process lock a new file of the same name while a second one holds the old.
 func lockFile(path string) (*flock.Flock, error) {

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
+	"golang.org/x/sync/errgroup"
+)
+
+// process is what every part of a long-running process is given.
+type process struct {
+	log     *slog.Logger
+	metrics *prometheus.Registry
+}
+
+func newProcess(quiet bool) process {
+	p := process{log: newLogger(quiet), metrics: prometheus.NewRegistry()}
+	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return p
+}
+
+// serving is a running node.
+type serving struct {
+	process
+	cfg      serveConfig
+	unlock   func() error
+	cluster  *kafka.Cluster
+	node     *node.Node
+	bindings *bindings
+	agents   *agent.Connection
+}
+
+func runServe(ctx context.Context, c serveConfig) (err error) {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	s := &serving{cfg: c, process: newProcess(c.quiet), bindings: newBindings()}
+	defer func() { err = errors.Join(err, s.close()) }()
+	steps := []func(context.Context) error{s.bind, s.lockData, s.connect, s.openNode, s.applyWorkflows, s.openAgents, s.writeEndpoints}
+	if c.roles.agentOnly() {
+		steps = []func(context.Context) error{s.bind, s.connect, s.awaitNamespace, s.openAgents}
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return stopped(ctx, err)
+		}
+	}
+	if !c.quiet {
+		s.banner(os.Stdout)
+	}
+	return stopped(ctx, s.run(ctx))
+}
+
+// stopped makes the end that was asked for no error.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// bind reads the files of --agents, before anything is opened that would have to be closed again.
+func (s *serving) bind(context.Context) error {
+	if !s.cfg.roles.agent {
+		return nil
+	}
+	if err := s.bindings.folder(s.cfg.agents); err != nil {
+		return err
+	}
+	if s.cfg.roles.agentOnly() && len(s.bindings.names()) == 0 {
+		return fmt.Errorf("--agents: %s holds no *.yaml file, so there is nothing to run", s.cfg.agents)
+	}
+	return nil
+}
+
+// lockData makes the data directory ours alone.
+func (s *serving) lockData(context.Context) error {
+	if err := serveDirectory(s.cfg.data); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.cfg.data, 0o700); err != nil {
+		return fmt.Errorf("make the data directory (--data): %w", err)
+	}
+	var err error
+	s.unlock, err = kafka.Lock(filepath.Join(s.cfg.data, lockFile))
+	return err
+}
+
+const lockFile = "LOCK"
+
+// serveDirectory refuses a directory that `sagalog dev` made: its state belongs to the log beside it.
+func serveDirectory(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "broker")); err == nil {
+		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds a broker of its own (%s), and its state belongs to that; give another --data",
+			dir, filepath.Join(dir, "broker"))
+	}
+	return nil
+}
+
+func (s *serving) connect(ctx context.Context) error {
+	cfg, err := s.cfg.member.cluster(s.process)
+	if err != nil {
+		return err
+	}
+	if plainPassword(cfg) {
+		s.log.Warn("the password travels in clear text: SASL PLAIN without TLS; use --tls, or SCRAM-SHA-512")
+	}
+	if s.cluster, err = kafka.Connect(cfg); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	return s.cluster.Ping(ctx)
+}
+
+// startWait bounds the first look at the cluster: a person waits for it.
+const startWait = 10 * time.Second
+
+func (s *serving) openNode(ctx context.Context) error {
+	cfg := node.Config{
+		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
+		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise,
+		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics,
+	}
+	if s.cfg.roles.node.API {
+		cfg.HTTP = s.cfg.http
+		if exposed(s.cfg.http) {
+			s.log.Warn("the HTTP API is reached from other machines and has no authentication yet: let only those reach it that may do everything", "http", s.cfg.http)
+		}
+	}
+	var err error
+	s.node, err = node.Open(ctx, cfg)
+	return err
+}
+
+func (s *serving) applyWorkflows(ctx context.Context) error {
+	return applier{node: s.node, log: s.log}.folder(ctx, s.cfg.workflows)
+}
+
+// namespaceEvery is how often agents look for a namespace that is not there yet.
+const namespaceEvery = time.Second
+
+// awaitNamespace lets agents start before the first node: only nodes make a namespace.
+func (s *serving) awaitNamespace(ctx context.Context) error {
+	for said := false; ; said = true {
+		_, err := node.ReadNamespace(ctx, s.cluster, s.cfg.namespace)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !said {
+			s.log.Warn("waiting for a node to make the namespace; agents alone make none", "namespace", s.cfg.namespace, "reason", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(namespaceEvery):
+		}
+	}
+}
+
+func (s *serving) openAgents(ctx context.Context) error {
+	if len(s.bindings.names()) == 0 {
+		return nil
+	}
+	var err error
+	s.agents, err = agent.Attach(ctx, s.cluster, s.bindings.registry, agent.Config{
+		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: s.cfg.settings.PayloadBytes, Registerer: s.metrics, Log: s.log,
+	})
+	return err
+}
+
+func (s *serving) writeEndpoints(context.Context) error {
+	return endpoints{HTTP: s.apiURL(), Kafka: strings.Join(s.cluster.Brokers(), ","), Node: s.cfg.node}.write(s.cfg.data)
+}
+
+// apiURL is where the API is for programs on this machine, "" where none is served.
+func (s *serving) apiURL() string {
+	if s.node == nil || s.node.Addr() == "" {
+		return ""
+	}
+	addr := s.node.Addr()
+	if host, port, err := net.SplitHostPort(addr); err == nil && everyAddress(host) {
+		addr = net.JoinHostPort("127.0.0.1", port)
+	}
+	return "http://" + addr
+}
+
+func (s *serving) banner(w io.Writer) {
+	fmt.Fprintf(w, "\nSagalog %s, node %s, is running. Ctrl-C ends it.\n\n", version(), s.cfg.node)
+	fmt.Fprintf(w, "  Namespace   %s\n", s.cfg.namespace)
+	fmt.Fprintf(w, "  Roles       %s\n", s.cfg.roles)
+	fmt.Fprintf(w, "  Brokers     %s\n", strings.Join(s.cluster.Brokers(), ","))
+	if api := s.apiURL(); api != "" {
+		fmt.Fprintf(w, "  HTTP API    %s          (OpenAPI: %s/openapi.yaml)\n", api, api)
+	}
+	if names := s.bindings.names(); len(names) > 0 {
+		fmt.Fprintf(w, "  Agents      %s\n", strings.Join(names, ","))
+	}
+	if s.node != nil {
+		fmt.Fprintf(w, "  Data        %s\n", s.cfg.data)
+	}
+	fmt.Fprintln(w)
+}
+
+func (s *serving) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	if s.node != nil {
+		g.Go(func() error { return s.node.Run(ctx) })
+	}
+	if s.agents != nil {
+		g.Go(func() error { return s.agents.Run(ctx) })
+	}
+	if s.cfg.pprof != "" {
+		g.Go(func() error { return servePprof(ctx, s.cfg.pprof) })
+	}
+	err := g.Wait()
+	s.node = nil // it has closed itself
+	return err
+}
+
+// close gives the lock back last: whoever takes it next finds everything at rest.
+func (s *serving) close() error {
+	var errs []error
+	if s.node != nil {
+		errs = append(errs, s.node.Close())
+	}
+	s.bindings.close()
+	if s.cluster != nil {
+		s.cluster.Close()
+	}
+	if s.unlock != nil {
+		errs = append(errs, s.unlock())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sagalog/sagalog/internal/node"
+)
+
+// applier applies the workflows of files through a node. A file that cannot be applied ends the start: a workflow that
+// is silently missing would be noticed by a rejected task much later.
+type applier struct {
+	node *node.Node
+	log  *slog.Logger
+}
+
+// folder applies all workflows of --workflows; nothing where the flag was not given.
+func (a applier) folder(ctx context.Context, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("--workflows: %w", err)
+	}
+	files := os.DirFS(dir)
+	var names []string
+	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+		found, err := fs.Glob(files, pattern)
+		if err != nil {
+			return err
+		}
+		names = append(names, found...)
+	}
+	for _, name := range definitionsOnly(files, names) {
+		if err := a.file(ctx, files, definitionFile{name: name, place: filepath.Join(dir, name)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// definitionFile is a workflow by its name among files, and where a person finds it.
+type definitionFile struct{ name, place string }
+
+func (a applier) file(ctx context.Context, files fs.FS, f definitionFile) error {
+	source, err := fs.ReadFile(files, f.name)
+	if err != nil {
+		return err
+	}
+	applied, faults, err := a.node.ApplyFile(ctx, f.name, source, func(ref string) ([]byte, error) { return openBeside(files, ref) })
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", f.place, err)
+	}
+	for _, w := range applied.Warnings {
+		a.log.Warn("workflow", "file", f.place, "line", w.Line, "column", w.Column, "warning", w.Message)
+	}
+	var all []error
+	for _, x := range faults {
+		all = append(all, fmt.Errorf("%s:%d:%d: %s", f.place, x.Line, x.Column, x.Message))
+	}
+	return errors.Join(all...)
+}
+
+// definitionsOnly leaves out files that are no workflows: a schema beside them that a $ref names.
+func definitionsOnly(files fs.FS, names []string) []string {
+	var keep []string
+	for _, name := range names {
+		b, err := fs.ReadFile(files, name)
+		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") {
+			continue
+		}
+		keep = append(keep, name)
+	}
+	return keep
+}
