@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // A cursor is the suffix of a list's key at which to go on, with a version in front and a checksum behind. It holds no
@@ -37,4 +39,16 @@ func decodeCursor(s string) (suffix []byte, err error) {
 		return nil, fmt.Errorf("%w: it is damaged or of another version", ErrCursor)
 	}
 	return b[1:end], nil
+}
+
+// CursorAt returns the cursor of the page that begins with the task of that partition and ID, submitted then.
+func CursorAt(partition int32, id string, submitted events.Instant) string {
+	return encodeCursor(appendSuffix(nil, submitted, id, partition))
+}
+
+// Place returns where the page of a cursor begins. Places compare bytewise in the order of the list, in every store of
+// a namespace; so the pages of several stores can be merged. It returns ErrCursor for what is no cursor.
+func Place(cursor string) (string, error) {
+	suffix, err := decodeCursor(cursor)
+	return string(suffix), err
 }

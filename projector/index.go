@@ -98,10 +98,12 @@ func labelPrefix(dst []byte, key, value string) []byte {
 // suffix ends a key of a list. The partition stands last and has a fixed width, so that the ID needs no escapes and
 // Reset finds the rows of its partition.
 func (s *keySet) suffix(at events.Instant, id string, partition int32) {
-	s.buf = appendInverted(s.buf, int64(at))
-	s.buf = append(s.buf, id...)
-	s.buf = appendPartition(s.buf, partition)
+	s.buf = appendSuffix(s.buf, at, id, partition)
 	s.finish(0)
+}
+
+func appendSuffix(dst []byte, at events.Instant, id string, partition int32) []byte {
+	return appendPartition(append(appendInverted(dst, int64(at)), id...), partition)
 }
 
 func (s *keySet) timed(partition int32, row byte, at events.Instant, id string) {

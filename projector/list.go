@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,6 +20,8 @@ type Filter struct {
 	// Since and Until bound the time of submission: Since is the earliest, Until the first that is too late; zero is
 	// no bound.
 	Since, Until events.Instant
+	// Partitions are those whose tasks are listed; none means all that the store holds.
+	Partitions []int32
 	// Limit is the most tasks of a page: zero means 100, more than MaxList means MaxList.
 	Limit int
 	// Cursor is the next of the page before; "" begins at the newest task.
@@ -86,12 +89,19 @@ func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next 
 		if f.Since != 0 && readInverted(suffix) < int64(f.Since) {
 			return tasks, "", nil
 		}
-		if !fits || len(tasks) == f.limit() {
+		if !fits {
 			return tasks, encodeCursor(suffix), nil
 		}
 		id, partition, ok := readSuffix(suffix)
 		if !ok {
 			return nil, "", fmt.Errorf("%w: list row %x", ErrDamaged, suffix)
+		}
+		if len(f.Partitions) > 0 && !slices.Contains(f.Partitions, partition) {
+			at = append(suffix, 0)
+			continue
+		}
+		if len(tasks) == f.limit() {
+			return tasks, encodeCursor(suffix), nil
 		}
 		task, ok, err := readTask(r, partition, id)
 		if err != nil {

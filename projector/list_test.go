@@ -3,6 +3,9 @@ package projector_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -86,6 +89,104 @@ func TestListIsStableUnderWrites(t *testing.T) {
 		assert.Equal(t, want, got)
 	}
 	require.NoError(t, s.CheckIndexes())
+}
+
+// The pages of two stores that hold halves of the partitions, and stale rows of the others, merge into the list of all.
+func TestListIsRestrictedToPartitionsAndItsPlacesMerge(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	var want []string
+	deltas := map[int32]*events.Delta{}
+	for i := range 60 {
+		// Many are submitted in one instant, so that the ID and the partition decide too; some IDs begin others.
+		task := pending(strings.Repeat("x", 1+i%4)+fmt.Sprint(i), events.Instant(i/12))
+		p := int32(i % 3)
+		if deltas[p] == nil {
+			deltas[p] = &events.Delta{Partition: p, Next: 1}
+		}
+		deltas[p].Tasks = append(deltas[p].Tasks, row(t, task, events.Keys{}, nil))
+	}
+	for _, d := range deltas {
+		commit(t, s, d)
+	}
+	all, _, err := s.List(projector.Filter{})
+	require.NoError(t, err)
+	want = ids(all)
+	require.Len(t, want, 60)
+
+	var got []string
+	for cursor, begin := "", ""; ; begin = cursor {
+		bound, heads := "", map[string]string{} // ID by place
+		for _, partitions := range [][]int32{{0, 2}, {1}} {
+			tasks, next, err := s.List(projector.Filter{Partitions: partitions, Limit: 7, Cursor: begin})
+			require.NoError(t, err)
+			for _, task := range tasks {
+				at, err := projector.Place(projector.CursorAt(partitionIn(t, deltas, task.ID), task.ID, task.SubmittedAt))
+				require.NoError(t, err)
+				heads[at] = task.ID
+			}
+			if next != "" {
+				at, err := projector.Place(next)
+				require.NoError(t, err)
+				if bound == "" || at < bound {
+					bound, cursor = at, next
+				}
+			}
+		}
+		for _, at := range slices.Sorted(maps.Keys(heads)) {
+			if bound == "" || at < bound {
+				got = append(got, heads[at])
+			}
+		}
+		if bound == "" {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+	_, err = projector.Place("zz")
+	require.ErrorIs(t, err, projector.ErrCursor)
+	page, next, err := s.List(projector.Filter{Partitions: []int32{9}})
+	require.NoError(t, err)
+	require.Empty(t, page)
+	require.Empty(t, next)
+}
+
+func partitionIn(t *testing.T, deltas map[int32]*events.Delta, id string) int32 {
+	t.Helper()
+	for p, d := range deltas {
+		for _, r := range d.Tasks {
+			if r.ID == id {
+				return p
+			}
+		}
+	}
+	t.Fatalf("task %s is in no partition", id)
+	return -1
+}
+
+// A store that holds mostly partitions of others gives short pages, and does not search without end.
+func TestListOfOnePartitionIsBoundedBySteps(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	const tasks = 25_000
+	for first := 0; first < tasks; first += 5000 {
+		d := &events.Delta{Next: int64(first + 1)}
+		for i := first; i < first+5000; i++ {
+			d.Tasks = append(d.Tasks, row(t, pending(fmt.Sprint(i), events.Instant(1+tasks-i)), events.Keys{}, nil))
+		}
+		commit(t, s, d)
+	}
+	commit(t, s, &events.Delta{Partition: 1, Next: 1, Tasks: []events.TaskRow{row(t, pending("oldest", 1), events.Keys{}, nil)}})
+	f := projector.Filter{Partitions: []int32{1}}
+	page, next, err := s.List(f)
+	require.NoError(t, err)
+	require.Empty(t, page)
+	require.NotEmpty(t, next)
+	f.Cursor = next
+	page, next, err = s.List(f)
+	require.NoError(t, err)
+	require.Equal(t, []string{"oldest"}, ids(page))
+	require.Empty(t, next)
 }
 
 // A filter whose members hardly hold together gives short pages instead of a call without end.
