@@ -138,7 +138,11 @@ func (l *partitionLog) Catalog(ctx context.Context) (supervisor.Catalog, error) 
 
 // NewProducer implements supervisor.Log.
 func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
-	return kafka.NewOwnerProducer(l.cluster, l.topics.Events(), l.partition)
+	p, err := kafka.NewOwnerProducer(l.cluster, l.topics.Events(), l.partition)
+	if err != nil {
+		return nil, err
+	}
+	return held(p), nil
 }
 
 // sendPause is how long an effect waits that failed without being refused for good.

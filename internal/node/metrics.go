@@ -48,7 +48,7 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
 		}
 		owning := 0.0
-		if status.Phase == "owning" {
+		if status.Phase == phaseOwning {
 			owning = 1
 		}
 		gauge(m.owning, owning)

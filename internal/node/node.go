@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,8 +81,20 @@ type Node struct {
 	presence *presence
 	defs     *definitions
 	tasks    *tasks
-	shells   []*supervisor.Shell
-	api      *api.Server
+	// shells are those of all partitions where the node owns, none where it does not.
+	shells []*supervisor.Shell
+	// ownership is nil for a node that is alone, or owns nothing.
+	ownership *ownership
+	// standby is nil for a node that follows nothing.
+	standby *standby
+	api     *api.Server
+
+	// goals are the ends of events at the start, by partition: a partition that was folded so far is caught up.
+	goals map[int32]int64
+	// settled says that every partition had an owner once; leaving that this node gives its partitions up.
+	settled, leaving atomic.Bool
+	// auditFound is what the last audit found, nil for nothing.
+	auditFound atomic.Pointer[kafka.AuditError]
 
 	// catalogDone ends the follower that Open started.
 	stopCatalog context.CancelFunc
@@ -120,62 +133,6 @@ func (c *Config) setDefaults() {
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
 	}
-}
-
-// openNamespace makes or reads the namespace's first record and audits its topics.
-func (n *Node) openNamespace(ctx context.Context) error {
-	if err := n.cfg.Cluster.Ping(ctx); err != nil {
-		return fmt.Errorf("reach the brokers: %w", err)
-	}
-	var err error
-	if n.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
-		return err
-	}
-	specs := n.topics.Base(n.cfg.Partitions)
-	if err := kafka.EnsureTopics(ctx, n.cfg.Cluster, specs...); err != nil {
-		return fmt.Errorf("make the topics of namespace %s: %w", n.cfg.Namespace, err)
-	}
-	n.catalog = newCatalog(n.cfg.Cluster, n.topics.Definitions(), n.cfg.Logger)
-	followCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n.stopCatalog = stop
-	n.catalogEnd.Go(func() { _ = n.catalog.Run(followCtx) })
-	if err := n.catalog.upToNow(ctx); err != nil {
-		return err
-	}
-	if err := n.createNamespace(ctx); err != nil {
-		return err
-	}
-	n.partitions = n.namespace.Partitions
-	if n.cfg.PartitionsSet && n.cfg.Partitions != n.partitions {
-		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another data directory or namespace", n.cfg.Namespace, n.partitions, n.cfg.Partitions)
-	}
-	return kafka.Audit(ctx, n.cfg.Cluster, n.topics.Base(n.partitions)...)
-}
-
-func (n *Node) createNamespace(ctx context.Context) error {
-	var ok bool
-	if n.namespace, ok = n.catalog.Namespace(); ok {
-		if n.namespace.Format > events.FormatVersion {
-			return fmt.Errorf("namespace %s has format %d: %w", n.cfg.Namespace, n.namespace.Format, events.ErrReaderTooOld)
-		}
-		return nil
-	}
-	ns := scheduler.Namespace{ID: uuid.NewString(), Partitions: n.cfg.Partitions, Format: events.FormatVersion}
-	r, err := scheduler.EncodeNamespace(ns, events.Subject{ID: ns.ID, Source: "/" + n.cfg.Namespace, Time: events.At(time.Now())})
-	if err != nil {
-		return err
-	}
-	r.Topic = n.topics.Definitions()
-	if _, err := n.producer.ProduceSync(ctx, r); err != nil {
-		return fmt.Errorf("write the namespace's first record: %w", err)
-	}
-	if err := n.catalog.upToNow(ctx); err != nil {
-		return err
-	}
-	if n.namespace, ok = n.catalog.Namespace(); !ok { // another node's may be the first: that one counts
-		return fmt.Errorf("the definitions topic of namespace %s does not begin with its first record", n.cfg.Namespace)
-	}
-	return nil
 }
 
 // openStore opens the projection. One of another format, or a damaged one, is set aside and folded anew: the log is
@@ -248,11 +205,32 @@ func (n *Node) openOwners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.presence = &presence{cluster: n.cfg.Cluster, topic: n.topics.Presence(), log: n.cfg.Logger}
+	if n.cfg.Roles.Owner {
+		if err := n.openShells(ctx, topic); err != nil {
+			return err
+		}
+	}
+	if n.cfg.Alone {
+		return n.cfg.Registry.Register(newOwnerMetrics(n))
+	}
+	if n.cfg.Roles.Owner {
+		n.ownership = newOwnership(n)
+	}
+	if n.cfg.Roles.Projector {
+		if err := n.openStandby(ctx, topic); err != nil {
+			return err
+		}
+	}
+	return n.cfg.Registry.Register(newOwnerMetrics(n))
+}
+
+// openShells makes the owners. Each waits until its partition is assigned.
+func (n *Node) openShells(ctx context.Context, topic projector.TopicID) error {
 	id, err := uuid.Parse(n.namespace.ID)
 	if err != nil {
 		return fmt.Errorf("the ID of namespace %s: %w", n.cfg.Namespace, err)
 	}
-	n.presence = &presence{cluster: n.cfg.Cluster, topic: n.topics.Presence(), log: n.cfg.Logger}
 	sched := scheduler.New()
 	for p := range n.partitions {
 		store := newPartitionStore(n.store, p, topic)
@@ -273,7 +251,29 @@ func (n *Node) openOwners(ctx context.Context) error {
 		}
 		n.shells = append(n.shells, shell)
 	}
-	return n.cfg.Registry.Register(newOwnerMetrics(n))
+	return nil
+}
+
+// openStandby follows all partitions; those that are assigned to this node leave it.
+func (n *Node) openStandby(ctx context.Context, topic projector.TopicID) error {
+	of := kafka.Partitions{}
+	for p := range n.partitions {
+		of[n.topics.Events()] = append(of[n.topics.Events()], p)
+	}
+	ends, err := n.cfg.Cluster.EndOffsets(ctx, of)
+	if err != nil {
+		return err
+	}
+	n.goals = ends[n.topics.Events()]
+	if n.standby, err = newStandby(n, topic); err != nil {
+		return err
+	}
+	for p := range n.partitions {
+		if err := n.standby.follow(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func entropy() (b [16]byte) {
@@ -284,7 +284,7 @@ func entropy() (b [16]byte) {
 func (n *Node) openAPI(context.Context) error {
 	n.tasks = &tasks{store: n.store, cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions}
 	n.defs = &definitions{catalog: n.catalog, cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions, producer: n.producer}
-	if n.cfg.HTTP == "" {
+	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
 	var err error
@@ -305,16 +305,39 @@ func (n *Node) openAPI(context.Context) error {
 // Run works until ctx ends or something cannot go on, and closes the node.
 func (n *Node) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, s := range n.shells {
-		s.Assign()
-		g.Go(func() error { return s.Run(ctx) })
+	g.Go(func() error { return n.own(ctx) })
+	if n.standby != nil {
+		g.Go(func() error { return n.standby.Run(ctx) })
 	}
 	g.Go(func() error { return n.presence.Run(ctx) })
 	g.Go(func() error { return n.beat(ctx) })
+	g.Go(func() error { return n.audit(ctx) })
 	if n.api != nil {
 		g.Go(func() error { return n.api.Run(ctx) })
 	}
 	return errors.Join(g.Wait(), n.Close())
+}
+
+// own runs the owners. At the end they stop before the group hears of it: nothing is decided here any more when
+// another node begins, so nothing lands behind its claim.
+func (n *Node) own(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range n.shells {
+		if n.cfg.Alone {
+			s.Assign()
+		}
+		g.Go(func() error { return s.Run(ctx) })
+	}
+	if n.ownership != nil {
+		g.Go(func() error { return n.ownership.Run(ctx) })
+	}
+	err := g.Wait()
+	n.leaving.Store(true)
+	if n.ownership != nil {
+		n.ownership.leave()
+	}
+	n.farewell()
+	return err
 }
 
 // Close ends what Open began. It may be called once after Open failed or instead of Run.
@@ -322,6 +345,9 @@ func (n *Node) Close() error {
 	if n.stopCatalog != nil {
 		n.stopCatalog()
 		n.catalogEnd.Wait()
+	}
+	if n.standby != nil {
+		n.standby.close()
 	}
 	if n.producer != nil {
 		n.producer.Close()
@@ -332,19 +358,48 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// Ready returns nil when every partition is owned here and has caught up, else what is missing.
+// Ready returns nil when every partition assigned here is owned and every followed one has caught up, else what is
+// missing. A node is not ready before every partition has had an owner somewhere once.
 func (n *Node) Ready() error {
 	var missing []error
-	for p, s := range n.shells {
-		status, _, err := s.Status()
-		switch {
-		case err != nil:
+	everywhere := true
+	for p := range n.partitions {
+		if err := n.ready(p); err != nil {
 			missing = append(missing, err)
-		case status.Phase != "owning":
-			missing = append(missing, fmt.Errorf("partition %d is %s", p, status.Phase))
+		}
+		if !n.settled.Load() && !n.owns(p) {
+			_, elsewhere := n.presence.ownerOf(p)
+			everywhere = everywhere && elsewhere
 		}
 	}
+	switch {
+	case n.settled.Load():
+	case everywhere:
+		n.settled.Store(true)
+	default:
+		missing = append(missing, errors.New("not every partition has an owner yet"))
+	}
+	if found := n.auditFound.Load(); found != nil {
+		missing = append(missing, found)
+	}
 	return errors.Join(missing...)
+}
+
+func (n *Node) ready(p int32) error {
+	if n.cfg.Alone || n.ownership != nil && n.ownership.isAssigned(p) {
+		status, _, err := n.shells[p].Status()
+		if err != nil {
+			return err
+		}
+		if status.Phase != phaseOwning {
+			return fmt.Errorf("partition %d is %s", p, status.Phase)
+		}
+		return nil
+	}
+	if n.standby != nil && !n.local(p) {
+		return fmt.Errorf("partition %d is not folded to the end that it had at the start", p)
+	}
+	return nil
 }
 
 // Addr returns where the API listens, "" if it does not.
@@ -357,18 +412,46 @@ func (n *Node) httpAddr() string {
 	return n.api.Addr()
 }
 
+// advertised is where other nodes reach the API.
+func (n *Node) advertised() string {
+	if n.cfg.Advertise != "" {
+		return n.cfg.Advertise
+	}
+	return n.httpAddr()
+}
+
+// phaseOwning is the phase of an owner that decides in an epoch of its own.
+const phaseOwning = "owning"
+
+func (n *Node) owns(p int32) bool {
+	if int(p) >= len(n.shells) || n.leaving.Load() {
+		return false
+	}
+	status, _, _ := n.shells[p].Status()
+	return status.Phase == phaseOwning
+}
+
 func (n *Node) owned() []int32 {
 	var list []int32
-	for p, s := range n.shells {
-		if status, _, _ := s.Status(); status.Phase == "owning" {
-			list = append(list, int32(p))
+	for p := range n.partitions {
+		if n.owns(p) {
+			list = append(list, p)
 		}
 	}
 	return list
 }
 
 // local says whether a partition can be read from this node's store: it is owned here, or followed and caught up.
-func (n *Node) local(int32) bool { return true }
+func (n *Node) local(p int32) bool {
+	if n.cfg.Alone || n.owns(p) {
+		return true
+	}
+	if n.standby == nil {
+		return false
+	}
+	info, err := n.store.PartitionInfo(p)
+	return err == nil && info.Next >= n.goals[p]
+}
 
 // Partitions returns how many partitions the namespace has.
 func (n *Node) Partitions() int32 { return n.partitions }

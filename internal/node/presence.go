@@ -33,15 +33,20 @@ type presence struct {
 	topic   string
 	log     *slog.Logger
 
-	// mu guards seen, by kind and instance.
-	mu   sync.Mutex
+	// mu guards the fields below.
+	mu sync.Mutex
+	// seen holds the latest beats by kind and instance.
 	seen map[string]beat
+	// since is when the listening began, or began again after an interruption.
+	since time.Time
 }
 
 type beat struct {
 	events.Presence
 	// at is when the beat was read here: clocks of other machines decide nothing.
 	at time.Time
+	// evicted says that the instance was silent and was removed from its groups.
+	evicted bool
 }
 
 // Run follows until ctx ends.
@@ -60,6 +65,9 @@ func (p *presence) follow(ctx context.Context) error {
 	}
 	defer r.Close()
 	r.Add(p.topic, 0, end, -1) // older beats say nothing about now
+	p.mu.Lock()
+	p.since = time.Now()
+	p.mu.Unlock()
 	for {
 		fetches, err := r.Poll(ctx)
 		if err != nil {
@@ -86,7 +94,7 @@ func (p *presence) take(r *events.Record) {
 	if p.seen == nil {
 		p.seen = map[string]beat{}
 	}
-	p.seen[b.Kind+"/"+b.Instance] = beat{b, time.Now()}
+	p.seen[b.Kind+"/"+b.Instance] = beat{Presence: b, at: time.Now()}
 	for k, old := range p.seen {
 		if time.Since(old.at) > listedFor {
 			delete(p.seen, k)
@@ -148,7 +156,7 @@ func (p *presence) windows(partitions int32) map[string]int {
 // beatRecord is what this node says of itself.
 func (n *Node) beatRecord() (events.Record, error) {
 	b := events.Presence{
-		Kind: events.PresenceNode, Instance: n.cfg.Name, Node: n.cfg.Name, HTTP: n.httpAddr(),
+		Kind: events.PresenceNode, Instance: n.cfg.Name, Node: n.cfg.Name, HTTP: n.advertised(),
 		Partitions: map[string][]int32{ownedTopic: n.owned()}, StartedAt: n.startedAt, SeenAt: events.At(time.Now()),
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + n.cfg.Namespace + "/nodes/" + n.cfg.Name, Time: b.SeenAt})
@@ -173,5 +181,14 @@ func (n *Node) beat(ctx context.Context) error {
 			return nil
 		case <-ticks.C:
 		}
+	}
+}
+
+// farewell says that this node owns nothing any more, so that nobody sends it reads until its silence is noticed.
+func (n *Node) farewell() {
+	ctx, cancel := context.WithTimeout(context.Background(), beatEvery)
+	defer cancel()
+	if r, err := n.beatRecord(); err == nil {
+		_, _ = n.producer.ProduceSync(ctx, r) // without an answer the silence tells
 	}
 }

@@ -111,7 +111,7 @@ func (w *world) open(dir string, change ...func(*node.Config)) (*process, error)
 	p.cluster, err = kafka.Connect(cc)
 	require.NoError(w.t, err)
 	cfg := node.Config{
-		Cluster: p.cluster, Name: fmt.Sprintf("node-%d", w.serial), Dir: dir, Partitions: w.parts, Logger: w.logs.logger(),
+		Cluster: p.cluster, Name: fmt.Sprintf("node-%d", w.serial), Dir: dir, Partitions: w.parts, Alone: true, Logger: w.logs.logger(),
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -1,0 +1,130 @@
+package node_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/stretchr/testify/require"
+)
+
+// together has a node share the partitions with others.
+func together(c *node.Config) { c.Alone = false }
+
+// owners returns who owns how many partitions, as the log says.
+func (w *world) owners() map[string]int {
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	return w.ownersNow()
+}
+
+// ownersNow is called with the observer's mu held.
+func (w *world) ownersNow() map[string]int {
+	of := map[int32]string{}
+	for _, s := range w.watch.facts {
+		if c, ok := s.fact.Body.(*events.PartitionClaimed); ok && s.fate == events.FateAccepted {
+			of[s.partition] = c.Owner
+		}
+	}
+	count := map[string]int{}
+	for _, name := range of {
+		count[name]++
+	}
+	return count
+}
+
+// shared waits until the partitions are spread over the nodes as evenly as their number allows.
+func (w *world) shared(names ...string) time.Duration {
+	w.t.Helper()
+	begun := time.Now()
+	w.watch.await(fmt.Sprintf("%v share %d partitions", names, w.parts), func() bool {
+		now := w.ownersNow()
+		sum := 0
+		for _, name := range names {
+			if n := now[name]; n < int(w.parts)/len(names) || n > (int(w.parts)+len(names)-1)/len(names) {
+				return false
+			}
+			sum += now[name]
+		}
+		return sum == int(w.parts)
+	})
+	return time.Since(begun)
+}
+
+func TestNodesShareThePartitions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 4)
+		dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+		one := w.node(dirs[0], together)
+		w.apply(one, order)
+		crew := w.hire(nil)
+		t.Logf("the first node owns all after %s", w.shared("node-1"))
+		var tasks []string
+		work := func(name string) {
+			more := ids(name, 20)
+			w.submit(more...)
+			tasks = append(tasks, more...)
+		}
+		work("one")
+		two := w.node(dirs[1], together)
+		t.Logf("two nodes share after %s", w.shared("node-1", "node-2"))
+		work("two")
+		three := w.node(dirs[2], together)
+		t.Logf("three nodes share after %s", w.shared("node-1", "node-2", "node-3"))
+		work("three")
+
+		begun := time.Now()
+		require.NoError(t, three.stop())
+		took := w.shared("node-1", "node-2")
+		t.Logf("a clean stop is made up for %s after its beginning", time.Since(begun))
+		require.Less(t, took, 2*time.Second, "leaving needs no silence to be noticed")
+		work("stopped")
+
+		two.kill()
+		took = w.shared("node-1")
+		t.Logf("a dead node is replaced after %s", took)
+		require.Less(t, took, 5*time.Second, "it does not take a session")
+		work("killed")
+
+		w.watch.ended(tasks...)
+		require.NoError(t, one.stop())
+		w.watch.verify()
+		w.everyCallIsInTheLog(crew)
+		for _, id := range tasks {
+			require.Equal(t, events.Processed, w.watch.state(id, events.Processed).State)
+		}
+		w.proveHashes(dirs[0])
+		w.observerAgrees()
+	})
+}
+
+// A node with the role projector has folded what others own, so that reads and take-overs need nothing more.
+func TestAProjectorFollowsWhatOthersOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 4)
+		dirs := []string{t.TempDir(), t.TempDir()}
+		one := w.node(dirs[0], together)
+		w.apply(one, order)
+		w.hire(nil)
+		w.shared("node-1")
+		tasks := ids("t", 40)
+		w.submit(tasks...)
+		watcher := w.node(dirs[1], together, func(c *node.Config) { c.Roles = node.Roles{Projector: true} })
+		w.watch.ended(tasks...)
+		require.Equal(t, map[string]int{"node-1": 4}, w.owners(), "a projector owns nothing")
+		for p := range w.parts {
+			want, err := one.Store().PartitionInfo(p)
+			require.NoError(t, err)
+			_, err = watcher.Store().Wait(t.Context(), p, func(i projector.Info) bool { return i.Next >= want.Next })
+			require.NoError(t, err)
+		}
+		<-time.After(2 * time.Second) // until the owner's beats were heard
+		require.NoError(t, watcher.Ready())
+		require.NoError(t, one.stop())
+		require.NoError(t, watcher.stop())
+		w.proveHashes(dirs...)
+	})
+}
