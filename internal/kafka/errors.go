@@ -22,6 +22,11 @@ var (
 	ErrNoRecord = errors.New("no record at that offset")
 	// ErrUnknownTopic is returned when the cluster has no such topic or partition.
 	ErrUnknownTopic = errors.New("unknown topic or partition")
+	// ErrFenced is returned by a Group whose static name was taken over by another process. It does not come back by
+	// itself, since the two would push each other out for ever.
+	ErrFenced = errors.New("another process has joined under the same instance name")
+	// ErrDenied is returned by a Group that the cluster does not let in, or whose topics it may not see.
+	ErrDenied = errors.New("not authorized")
 )
 
 // LockedError is returned by OpenBroker when another process has the data directory open.

@@ -82,6 +82,9 @@ type Group struct {
 	assignments int64
 	// marks are what was committed of the assigned partitions that were polled.
 	marks map[place]Mark
+	// lost is why the membership is lost for good, nil as long as it is not. over is closed then.
+	lost error
+	over chan struct{}
 }
 
 // NewGroup joins in the background. Leave it, or Close it to let the group notice by itself.
@@ -89,7 +92,9 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	g := &Group{cluster: c, cfg: cfg, assigned: make(map[place]int64), marks: make(map[place]Mark)}
+	g := &Group{
+		cluster: c, cfg: cfg, assigned: make(map[place]int64), marks: make(map[place]Mark), over: make(chan struct{}),
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	opts := []kgo.Opt{
 		kgo.WithContext(ctx),
@@ -100,8 +105,6 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		kgo.HeartbeatInterval(cfg.Heartbeat),
 		kgo.RebalanceTimeout(cfg.Session),
 		kgo.DisableAutoCommit(),
-		// Poll must see which assignment its records belong to; it allows the rebalance before it returns.
-		kgo.BlockRebalanceOnPoll(),
 		// A work request must not be missed; one that comes twice does no harm.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -113,9 +116,14 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onAssigned(ps) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
+		kgo.WithHooks(groupHook{g}),
 	}
 	if cfg.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(cfg.InstanceID))
+	}
+	if !cfg.MembershipOnly {
+		// Poll must see which assignment its records belong to; it allows the rebalance before it returns.
+		opts = append(opts, kgo.BlockRebalanceOnPoll())
 	}
 	client, err := c.open(opts...)
 	if err != nil {
@@ -165,8 +173,8 @@ func (g *Group) onRevoked(ps map[string][]int32) {
 	}
 }
 
-// Poll waits for up to limit records. Records and errors may come together; the error is ctx's or ErrClosed when there
-// is no point in polling on, else one of the broker's that the client goes on trying to overcome.
+// Poll waits for up to limit records. Records and errors may come together; the error is ctx's, ErrClosed, ErrFenced or
+// ErrDenied when there is no point in polling on, else one of the broker's that the client goes on trying to overcome.
 func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 	var errs []error
 	if g.pending == nil {
@@ -175,7 +183,7 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 		assignments := maps.Clone(g.assigned)
 		g.mu.Unlock()
 		g.client.AllowRebalance()
-		if err := pollError(ctx, polled); err != nil {
+		if err := errors.Join(pollError(ctx, polled), g.lostFor(polled)); err != nil {
 			return nil, err
 		}
 		polled.EachError(func(topic string, partition int32, err error) {
@@ -254,15 +262,19 @@ func (g *Group) Resume(topic string, partition int32) {
 
 // Leave gives the partitions back at once, after OnRevoked, and closes the member. The client sends no leave for a
 // static member, and its partitions would lie idle for a session; so we send it, and only after the client has ended,
-// since it would join again.
+// since it would join again. One that was fenced says nothing: the member of its name is another.
 func (g *Group) Leave(ctx context.Context) error {
 	defer g.cancel()
 	stop := context.AfterFunc(ctx, g.cancel)
 	defer stop()
 	err := g.client.LeaveGroupContext(ctx)
+	member, _ := g.client.GroupMetadata()
 	g.client.Close()
+	if errors.Is(g.lostFor(nil), ErrFenced) {
+		return nil
+	}
 	if g.cfg.InstanceID != "" {
-		err = g.cluster.RemoveMember(ctx, g.cfg.Group, g.cfg.InstanceID)
+		err = g.cluster.leave(ctx, g.cfg, member)
 	}
 	if err != nil {
 		return fmt.Errorf("leave group %s: %w", g.cfg.Group, fromClient(err))
@@ -272,19 +284,6 @@ func (g *Group) Leave(ctx context.Context) error {
 
 // Close ends the member without a word to the group, as a crash would, but quicker for the process.
 func (g *Group) Close() { closeClient(g.client, g.cancel) }
-
-// RemoveMember takes a static member out of its group, so that the coordinator moves its partitions at once. A wrong
-// suspicion costs a hand-over. A member that is not there is no error.
-func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) error {
-	resp, err := c.admin.LeaveGroup(ctx, kadm.LeaveGroup(group).InstanceIDs(instanceID))
-	if err == nil {
-		err = resp.Error()
-	}
-	if err != nil && !errors.Is(err, kerr.UnknownMemberID) {
-		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, err)
-	}
-	return nil
-}
 
 // CommittedOffsets returns what a group has committed.
 func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -146,6 +147,83 @@ func groupRemovesMember(t *testing.T, w world) {
 	awaitAll(t, chB, b, 2)
 	require.Less(t, time.Since(began), 6*time.Second)
 	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "never there"))
+}
+
+// watch calls Watch, which is to end before the test.
+func watch(t *testing.T, g *kafka.Group) chan error {
+	t.Helper()
+	ctx := within(t)
+	ended := make(chan error, 1)
+	go func() { ended <- g.Watch(ctx) }()
+	return ended
+}
+
+func groupFences(t *testing.T, w world) {
+	w.create(t)
+	for _, only := range []bool{true, false} {
+		revoked := make(chan kafka.Partitions, 16)
+		cfg := kafka.GroupConfig{InstanceID: "same", MembershipOnly: only, OnRevoked: func(p kafka.Partitions) { revoked <- p }}
+		a, chA := w.member(t, cfg)
+		watchA := watch(t, a)
+		awaitAll(t, chA, a, 2)
+		cfg.OnRevoked = nil
+		b, chB := w.member(t, cfg)
+		watchB := watch(t, b)
+		awaitAll(t, chB, b, 2)
+		if !only {
+			_, err := a.Poll(within(t), 1)
+			require.ErrorIs(t, err, kafka.ErrFenced)
+		}
+		err := await(t, watchA)
+		require.ErrorIs(t, err, kafka.ErrFenced)
+		require.ErrorContains(t, err, `"same"`)
+		require.Len(t, await(t, revoked), 1, "it gave its partitions up before")
+		require.Empty(t, a.Assigned())
+		require.NoError(t, a.Leave(within(t)), "and puts nobody out when it goes")
+		require.NoError(t, b.Commit(within(t), kafka.Offsets{w.topics.Events(): {0: 1}}), "the newer is a member")
+		require.NoError(t, b.Leave(within(t)))
+		require.ErrorIs(t, await(t, watchB), kafka.ErrClosed)
+	}
+}
+
+func groupComesBack(t *testing.T, w world) {
+	w.create(t)
+	changes := make(chan string, 16)
+	g, ch := w.member(t, kafka.GroupConfig{
+		InstanceID: "woken", MembershipOnly: true, OnRevoked: func(kafka.Partitions) { changes <- "revoked" },
+	})
+	ended := watch(t, g)
+	awaitAll(t, ch, g, 2)
+	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "woken"))
+	require.Equal(t, "revoked", await(t, changes))
+	awaitAll(t, ch, g, 2)
+	require.NoError(t, g.Leave(within(t)))
+	require.ErrorIs(t, await(t, ended), kafka.ErrClosed)
+}
+
+func groupNamesMembers(t *testing.T, w world) {
+	w.create(t)
+	group := w.topics.Namespace + ".agents"
+	names, err := w.StaticMembers(within(t), group)
+	require.NoError(t, err)
+	require.Nil(t, names, "no such group")
+	a, _ := w.member(t, kafka.GroupConfig{InstanceID: "b"})
+	b, _ := w.member(t, kafka.GroupConfig{InstanceID: "a"})
+	c, _ := w.member(t, kafka.GroupConfig{})
+	require.Eventually(t, func() bool {
+		names, err = w.StaticMembers(within(t), group)
+		return err != nil || slices.Equal(names, []string{"a", "b"})
+	}, stepWait, 20*time.Millisecond)
+	require.NoError(t, err)
+	require.NoError(t, b.Leave(within(t)))
+	names, err = w.StaticMembers(within(t), group)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, names)
+	require.NoError(t, a.Leave(within(t)))
+	require.NoError(t, c.Leave(within(t)))
+	names, err = w.StaticMembers(within(t), group)
+	require.NoError(t, err)
+	require.Empty(t, names)
 }
 
 func groupMembershipOnly(t *testing.T, w world) {

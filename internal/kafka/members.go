@@ -1,0 +1,149 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// denials do not mend by themselves: somebody has to change a permission or a password.
+var denials = []error{
+	kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
+}
+
+// lostForGood gives the errors that end a membership our names, and returns nil for all others: the client overcomes
+// those by joining again.
+func lostForGood(err error) error {
+	if errors.Is(err, kerr.FencedInstanceID) {
+		return fmt.Errorf("%w: %w", ErrFenced, err)
+	}
+	for _, denial := range denials {
+		if errors.Is(err, denial) {
+			return fmt.Errorf("%w: %w", ErrDenied, err)
+		}
+	}
+	return nil
+}
+
+// groupHook hears why a session with the group ended. Callbacks tell only that the partitions are lost.
+type groupHook struct{ g *Group }
+
+// OnGroupManageError implements kgo.HookGroupManageError. The client calls it after OnRevoked.
+func (h groupHook) OnGroupManageError(err error) { h.g.lose(err) }
+
+// lose notes the first error that ends the membership for good. The client goes on asking to be let in, in vain or not:
+// who is told here closes the group.
+func (g *Group) lose(err error) {
+	if err = lostForGood(err); err == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		g.lost = fmt.Errorf("member %q of group %s: %w", g.cfg.InstanceID, g.cfg.Group, err)
+		close(g.over)
+	}
+}
+
+// lostFor looks for such an error among what a poll brought, where those of the topics stand, and returns the first one
+// that was ever noted.
+func (g *Group) lostFor(polled kgo.Fetches) error {
+	polled.EachError(func(_ string, _ int32, err error) { g.lose(err) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lost
+}
+
+// Watch waits until the membership is lost for good, and returns why: ErrFenced, ErrDenied, or ErrClosed. It returns nil
+// when ctx ends. A session that ends for another reason is not the end: the client joins again, and OnRevoked and
+// OnAssigned tell of it. For a group that is polled Poll returns the same errors; one with MembershipOnly is not polled,
+// and this is how it learns. A wrong password is not noticed here, as nobody gets as far as the group: Ping tells.
+func (g *Group) Watch(ctx context.Context) error {
+	if !g.cfg.MembershipOnly {
+		select {
+		case <-g.over:
+			return g.lostFor(nil)
+		case <-g.client.Context().Done():
+			return fmt.Errorf("watch group %s: %w", g.cfg.Group, ErrClosed)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	// Its topics are paused, so that a poll brings errors and nothing else.
+	for {
+		polled := g.client.PollRecords(ctx, 1)
+		if err := g.lostFor(polled); err != nil {
+			return err
+		}
+		if err := pollError(ctx, polled); errors.Is(err, ErrClosed) {
+			return fmt.Errorf("watch group %s: %w", g.cfg.Group, ErrClosed)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// RemoveMember takes a static member out of its group, so that the coordinator moves its partitions at once. A wrong
+// suspicion costs a hand-over. A member that is not there is no error.
+func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) error {
+	resp, err := c.admin.LeaveGroup(ctx, kadm.LeaveGroup(group).InstanceIDs(instanceID))
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil && !errors.Is(err, kerr.UnknownMemberID) {
+		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, err)
+	}
+	return nil
+}
+
+// leave is RemoveMember for a member itself. Apache Kafka refuses it if the name is another's by now; the embedded broker
+// looks at the name alone.
+func (c *Cluster) leave(ctx context.Context, cfg GroupConfig, memberID string) error {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = cfg.Group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.InstanceID = memberID, &cfg.InstanceID
+	req.Members = append(req.Members, m)
+	resp, err := req.RequestWith(ctx, c.client)
+	if err != nil {
+		return err
+	}
+	for _, m := range resp.Members {
+		err = errors.Join(err, kerr.ErrorForCode(m.ErrorCode))
+	}
+	err = errors.Join(err, kerr.ErrorForCode(resp.ErrorCode))
+	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.FencedInstanceID) {
+		return nil // it is gone already
+	}
+	return err
+}
+
+// StaticMembers returns the names of the static members that a group has now, sorted; nil if there is no such group. A
+// member that died is among them until its session ends or it is removed.
+func (c *Cluster) StaticMembers(ctx context.Context, group string) ([]string, error) {
+	resp, err := c.admin.DescribeGroups(ctx, group)
+	if err == nil {
+		err = resp[group].Err
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the members of group %s: %w", group, fromClient(err))
+	}
+	var names []string
+	for _, m := range resp[group].Members {
+		if m.InstanceID != nil {
+			names = append(names, *m.InstanceID)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
