@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // The limits of a record batch, in bytes: input limit < fact limit < topic and producer limit (DESIGN 2).
@@ -110,23 +111,29 @@ const (
 )
 
 // replication is 3 where there are three brokers to hold the copies, else 1: with two, one copy more would stop
-// appends whenever either is down.
+// appends whenever either is down. A broker that is down for now counts (Apache Kafka 4 and later say so): a topic that is
+// made meanwhile would else have one copy for ever.
 func (c *Cluster) replication(ctx context.Context) (int16, error) {
 	if c.cfg.Embedded {
 		return 1, nil
 	}
-	brokers, err := c.admin.ListBrokers(ctx)
+	req := kmsg.NewPtrDescribeClusterRequest()
+	req.IncludeFencedBrokers = true
+	resp, err := req.RequestWith(ctx, c.client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("list brokers: %w", err)
 	}
-	if len(brokers) >= safeReplication {
+	if len(resp.Brokers) >= safeReplication {
 		return safeReplication, nil
 	}
 	return 1, nil
 }
 
-// EnsureTopics creates those topics that are missing and returns when each partition has a leader. A topic that is
-// there is left as it is: Audit judges it.
+// EnsureTopics creates those topics that are missing and returns when each partition has a leader and each broker that
+// answers knows it. A topic that is there is left as it is: Audit judges it.
 func EnsureTopics(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 	rf, err := c.replication(ctx)
 	if err != nil {
@@ -166,11 +173,10 @@ const leaderPoll = 50 * time.Millisecond
 
 func (c *Cluster) awaitLeaders(ctx context.Context, specs []TopicSpec) error {
 	for {
-		there, err := c.describe(ctx, names(specs)...)
+		missing, err := c.missing(ctx, specs)
 		if err != nil {
 			return fmt.Errorf("list topics: %w", err)
 		}
-		missing := leaderless(there, specs)
 		if missing == "" {
 			return nil
 		}
@@ -180,6 +186,41 @@ func (c *Cluster) awaitLeaders(ctx context.Context, specs []TopicSpec) error {
 		case <-time.After(leaderPoll):
 		}
 	}
+}
+
+// missing returns a topic that some broker does not know, or that has a partition without a leader; "" if there is none.
+// Each broker is asked, since it learns of a new topic a moment after the others, and until then it says that there is
+// none: to Audit, which would refuse the start, and to readers and producers.
+func (c *Cluster) missing(ctx context.Context, specs []TopicSpec) (string, error) {
+	there, err := c.describe(ctx, names(specs)...)
+	if err != nil {
+		return "", err
+	}
+	if topic := leaderless(there, specs); topic != "" || c.cfg.Embedded {
+		return topic, nil
+	}
+	brokers, err := c.admin.ListBrokers(ctx)
+	if err != nil {
+		return "", err
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	for _, s := range specs {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &s.Name
+		req.Topics = append(req.Topics, topic)
+	}
+	for _, b := range brokers {
+		resp, err := req.RequestWith(ctx, c.client.Broker(int(b.NodeID)))
+		if err != nil {
+			continue // it is going away; before it comes back it learns what there is
+		}
+		for _, t := range resp.Topics {
+			if kerr.ErrorForCode(t.ErrorCode) != nil && t.Topic != nil {
+				return *t.Topic, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 func leaderless(there kadm.TopicDetails, specs []TopicSpec) string {
