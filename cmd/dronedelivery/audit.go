@@ -23,6 +23,7 @@ type auditFlags struct {
 	prefix, ids        string
 	count, first, show int
 	allowParked        bool
+	epochs             bool
 	lie                uint64
 	lies               bool
 }
@@ -39,11 +40,14 @@ func newAudit() *cobra.Command {
   - each completed step has its 2xx, each step that failed by a status has that status;
   - each undo that succeeded came after what it undid, in reverse order, one by one;
   - an undone delivery has no effect left, a processed one has all of them;
-  - each attempt has one outcome, and nothing happens after a delivery's end.
+  - each attempt has one outcome, and nothing happens after a delivery's end;
+  - each epoch has one owner, who alone wrote its records, and epochs do not interleave;
+  - each work request, dead letter, forward and alert is the effect of an accepted fact, never of a void one.
 
 The log is read by the rule of events/FORMAT.md and nothing else of the engine: only the current epoch, in it only the
-next sequence. A JSON summary goes to stdout. It exits with 1 if anything disagrees; the first disagreements are in the
-summary and on stderr.
+next sequence. A JSON summary goes to stdout, with who owned what, the time from the last fact of each epoch to the
+first of the next, and how long deliveries waited; with --epochs also each epoch. It exits with 1 if anything disagrees;
+the first disagreements are in the summary and on stderr.
 
 --lie SEED changes one ledger line in memory before the comparison (seed mod 4: drops it, changes its attempt, its
 identifier, its status). An audit that is worth anything then fails, and names the line.`,
@@ -69,6 +73,7 @@ identifier, its status). An audit that is worth anything then fails, and names t
 	flags.IntVar(&f.first, "first", 1, "number of the first one")
 	flags.StringVar(&f.ids, "ids", "", "`FILE` with the submitted IDs, one a line, instead of --count")
 	flags.BoolVar(&f.allowParked, "allow-parked", false, "a delivery may be parked in front of an operator")
+	flags.BoolVar(&f.epochs, "epochs", false, "the summary lists each epoch of each partition")
 	flags.IntVar(&f.show, "show", 20, "how many disagreements are shown")
 	flags.Uint64Var(&f.lie, "lie", 0, "`SEED`: change one ledger line in memory first")
 	return cmd
@@ -121,12 +126,16 @@ func audit(ctx context.Context, f auditFlags, stdout, stderr io.Writer) error {
 		return usageError{fmt.Errorf("audit: %w", err)}
 	}
 	defer cluster.Close()
-	// The ledgers first: a call that is made meanwhile then has its fact in the log.
+	// The ledgers and the effects first: what comes meanwhile then has its fact in the log.
 	entries, err := readLedgers(ctx, f)
 	if err != nil {
 		return err
 	}
-	book, err := readLog(ctx, cluster, f.namespace, f.prefix)
+	effects, err := readEffects(ctx, cluster, f.namespace)
+	if err != nil {
+		return err
+	}
+	book, err := readLog(ctx, cluster, f)
 	if err != nil {
 		return err
 	}
@@ -137,18 +146,17 @@ func audit(ctx context.Context, f auditFlags, stdout, stderr io.Writer) error {
 	if book.namespace, err = uuid.Parse(ns.ID); err != nil {
 		return fmt.Errorf("the ID of namespace %s: %w", f.namespace, err)
 	}
-	return judge(book, entries, ids, f, stdout, stderr)
+	return judge(newComparison(book, entries, effects), ids, f, stdout, stderr)
 }
 
 // judge compares and reports.
-func judge(book *logBook, entries []*entry, ids []string, f auditFlags, stdout, stderr io.Writer) error {
-	c := newComparison(book, entries)
+func judge(c *comparison, ids []string, f auditFlags, stdout, stderr io.Writer) error {
 	r := &report{}
 	if f.lies {
 		r.Lie = c.lie(f.lie)
 	}
 	c.run(ids, f.allowParked)
-	r.fill(c, f.show)
+	r.fill(c, f)
 	for _, d := range r.First {
 		fmt.Fprintln(stderr, d)
 	}

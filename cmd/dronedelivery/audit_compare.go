@@ -57,6 +57,9 @@ type comparison struct {
 	// ends counts the deliveries by how they ended, ledgers the lines by service.
 	ends    map[string]int
 	ledgers map[string]*ledgerCounts
+	// outside is what owners wrote outside the log of events, effects the figures of it.
+	outside []effect
+	effects map[string]*effectCounts
 	// submitted is how many deliveries had to be accounted for.
 	submitted int
 }
@@ -73,9 +76,9 @@ type ledgerCounts struct {
 	Repeats int `json:"repeats"`
 }
 
-func newComparison(book *logBook, entries []*entry) *comparison {
+func newComparison(book *logBook, entries []*entry, outside []effect) *comparison {
 	c := &comparison{
-		book: book, entries: entries, byKey: map[string]known{}, calls: map[string][]*entry{}, world: world{},
+		book: book, entries: entries, outside: outside, byKey: map[string]known{}, calls: map[string][]*entry{}, world: world{},
 		ends: map[string]int{}, ledgers: map[string]*ledgerCounts{},
 	}
 	for _, s := range dronedelivery.Services() {
@@ -94,6 +97,7 @@ func (c *comparison) add(d disagreement) { c.found = append(c.found, d) }
 // run compares everything. ids are the submitted ones, nil for those in the log.
 func (c *comparison) run(ids []string, allowParked bool) {
 	c.found = append(c.found, c.book.faults...)
+	c.effects = c.book.reaches.compare(c.outside, c.add)
 	for _, e := range c.entries {
 		c.calls[e.IdempotencyKey] = append(c.calls[e.IdempotencyKey], e)
 	}

@@ -15,6 +15,10 @@ type logBook struct {
 	// namespace is the UUID in which remote services see identifiers.
 	namespace uuid.UUID
 	stories   map[string]*story
+	tenures   []*tenure
+	reaches   reaches
+	// asked is when each submission was written.
+	asked map[events.Cause]events.Instant
 	// faults are disagreements of the log with itself.
 	faults []disagreement
 	Counts logCounts
@@ -74,37 +78,69 @@ func (r *rule) judge(f *events.Fact) string {
 	return ""
 }
 
+// readTopic reads a whole topic, without markers.
+func readTopic(ctx context.Context, c *kafka.Cluster, topic string, take func(*events.Record)) error {
+	partitions, err := c.Partitions(ctx, topic)
+	if err != nil {
+		return err
+	}
+	for p := range partitions {
+		from, err := c.StartOffset(ctx, topic, p)
+		if err != nil {
+			return err
+		}
+		err = c.ReadRange(ctx, topic, p, from, -1, func(r events.Record) error {
+			if !r.Control {
+				take(&r)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // readLog reads all partitions of the events topic. Of the tasks it keeps those with the prefix.
-func readLog(ctx context.Context, c *kafka.Cluster, namespace, prefix string) (*logBook, error) {
-	topic := kafka.Topics{Namespace: namespace}.Events()
+func readLog(ctx context.Context, c *kafka.Cluster, f auditFlags) (*logBook, error) {
+	topic := kafka.Topics{Namespace: f.namespace}.Events()
 	partitions, err := c.Partitions(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
 	book := newLogBook(partitions)
-	for p := range partitions {
-		from, err := c.StartOffset(ctx, topic, p)
-		if err != nil {
-			return nil, err
-		}
-		reading := reading{book: book, partition: p, partitions: partitions, prefix: prefix}
-		err = c.ReadRange(ctx, topic, p, from, -1, func(r events.Record) error { reading.take(&r); return nil })
-		if err != nil {
-			return nil, err
-		}
+	if book.asked, err = readAsked(ctx, c, f.namespace, f.prefix); err != nil {
+		return nil, err
 	}
-	return book, nil
+	var r *reading
+	err = readTopic(ctx, c, topic, func(rec *events.Record) {
+		if r == nil || r.partition != rec.Partition {
+			r = book.read(rec.Partition, f.prefix)
+		}
+		r.take(rec)
+	})
+	book.apart()
+	return book, err
 }
 
 func newLogBook(partitions int32) *logBook {
-	return &logBook{stories: map[string]*story{}, Counts: logCounts{
+	return &logBook{stories: map[string]*story{}, reaches: reaches{}, Counts: logCounts{
 		Partitions: partitions, Void: map[string]int{}, Rejected: map[string]int{},
 	}}
+}
+
+// read begins the reading of a partition.
+func (b *logBook) read(partition int32, prefix string) *reading {
+	t := &tenure{Partition: partition}
+	b.tenures = append(b.tenures, t)
+	return &reading{book: b, tenure: t, partition: partition, partitions: b.Counts.Partitions, prefix: prefix}
 }
 
 // reading is the reading of one partition.
 type reading struct {
 	book       *logBook
+	tenure     *tenure
 	partition  int32
 	partitions int32
 	prefix     string
@@ -113,9 +149,6 @@ type reading struct {
 }
 
 func (r *reading) take(rec *events.Record) {
-	if rec.Control {
-		return
-	}
 	counts := &r.book.Counts
 	counts.Records++
 	f, err := events.DecodeFact(rec)
@@ -124,10 +157,20 @@ func (r *reading) take(rec *events.Record) {
 		return
 	}
 	wasBroken := r.rule.broken
-	if why := r.rule.judge(f); why != "" {
+	why := r.rule.judge(f)
+	_, claim := f.Body.(*events.PartitionClaimed)
+	var owned *epoch
+	if !claim {
+		owned = r.owned(f, rec)
+	}
+	if why != "" {
 		counts.Void[why]++
 		if r.rule.broken && !wasBroken {
 			counts.Broken++
+		}
+		if owned != nil {
+			owned.Void++
+			r.book.reaches.skip(f, r.partition, rec.Offset)
 		}
 		return
 	}
@@ -136,10 +179,13 @@ func (r *reading) take(rec *events.Record) {
 		return
 	}
 	counts.Facts++
-	if _, ok := f.Body.(*events.PartitionClaimed); ok {
+	if claim {
 		counts.Epochs++
+		r.claim(f, rec)
 		return
 	}
+	owned.count(f, rec.Offset)
+	r.book.reaches.accept(f, r.partition)
 	if want := events.FactID(f, r.partition); rec.Header(events.HeaderID) != want {
 		r.fault(f.Task, fmt.Sprintf("the fact at offset %d has the ce_id %q instead of %q", rec.Offset, rec.Header(events.HeaderID), want))
 	}
@@ -167,6 +213,7 @@ func (r *reading) tell(f *events.Fact, offset int64) {
 	if home := events.Home(f.Task, r.partitions); home != r.partition {
 		s.fault("has a fact at offset %d of partition %d; its home is %d", offset, r.partition, home)
 	}
+	s.beat(f, r.book.asked[f.Cause])
 	s.fold(f, &r.book.Counts)
 }
 

@@ -5,6 +5,9 @@ type report struct {
 	Submitted     int                      `json:"submitted"`
 	Ends          map[string]int           `json:"ends"`
 	Log           logCounts                `json:"log"`
+	Ownership     ownership                `json:"ownership"`
+	Waits         waits                    `json:"waits"`
+	Effects       map[string]*effectCounts `json:"effects"`
 	Ledgers       map[string]*ledgerCounts `json:"ledgers"`
 	LinesCompared int                      `json:"lines_compared"`
 	TasksCompared int                      `json:"tasks_compared"`
@@ -13,11 +16,15 @@ type report struct {
 	First         []disagreement           `json:"first,omitempty"`
 }
 
-func (r *report) fill(c *comparison, show int) {
-	r.Submitted, r.Ends, r.Log, r.Ledgers = c.submitted, c.ends, c.book.Counts, c.ledgers
+func (r *report) fill(c *comparison, f auditFlags) {
+	r.Submitted, r.Ends, r.Log, r.Ledgers, r.Effects = c.submitted, c.ends, c.book.Counts, c.ledgers, c.effects
+	r.Ownership, r.Waits = c.book.ownership(), c.book.waits()
+	if f.epochs {
+		r.Ownership.Partitions = c.book.tenures
+	}
 	r.LinesCompared, r.TasksCompared = len(c.entries), len(c.book.stories)
 	r.Disagreements = len(c.found)
-	r.First = c.found[:min(show, len(c.found))]
+	r.First = c.found[:min(f.show, len(c.found))]
 	if r.Lie == nil {
 		return
 	}

@@ -46,6 +46,7 @@ type story struct {
 	doings      map[operation]*doing
 	skipped     map[string]bool
 	completions int
+	pulse       pulse
 	// faults are disagreements of its facts with each other.
 	faults []string
 }

@@ -25,14 +25,17 @@ type scribe struct {
 	time    events.Instant
 	records []events.Record
 	ledgers map[string][]dronedelivery.Line
+	effects []effect
+	// node writes.
+	node string
 }
 
 func newScribe(t *testing.T) *scribe {
-	return &scribe{t: t, time: 1_000_000, ledgers: map[string][]dronedelivery.Line{}}
+	return &scribe{t: t, node: "n", time: 1_000_000, ledgers: map[string][]dronedelivery.Line{}}
 }
 
 func (s *scribe) claim(id, prev string) {
-	s.add(&events.Fact{Body: &events.PartitionClaimed{ID: id, Prev: prev, Owner: "n"}})
+	s.add(&events.Fact{Body: &events.PartitionClaimed{ID: id, Prev: prev, Owner: s.node}})
 	if prev == s.epoch.ID {
 		s.epoch, s.seq = events.Epoch{N: s.epoch.N + 1, ID: id}, 0
 	}
@@ -46,7 +49,7 @@ func (s *scribe) fact(task string, body events.Body) {
 func (s *scribe) add(f *events.Fact) {
 	s.time++
 	f.Time = s.time
-	r, err := events.EncodeFact(f, 0, "/sagalog/events/0")
+	r, err := events.EncodeFact(f, 0, "/sagalog/events/0/"+s.node)
 	require.NoError(s.t, err)
 	r.Offset = int64(len(s.records))
 	s.records = append(s.records, r)
@@ -110,10 +113,11 @@ func (s *scribe) retried(task string) {
 // audit returns the summary and whether it found fault.
 func (s *scribe) audit(f auditFlags, ids ...string) (report, error) {
 	book := newLogBook(1)
-	r := reading{book: book, partitions: 1, prefix: f.prefix}
+	r := book.read(0, f.prefix)
 	for i := range s.records {
 		r.take(&s.records[i])
 	}
+	book.apart()
 	var entries []*entry
 	for _, service := range slices.Sorted(maps.Keys(s.ledgers)) {
 		for i, l := range s.ledgers[service] {
@@ -124,7 +128,7 @@ func (s *scribe) audit(f auditFlags, ids ...string) (report, error) {
 	}
 	var out bytes.Buffer
 	f.show = 20
-	err := judge(book, entries, ids, f, &out, io.Discard)
+	err := judge(newComparison(book, entries, s.effects), ids, f, &out, io.Discard)
 	var sum report
 	require.NoError(s.t, json.Unmarshal(out.Bytes(), &sum))
 	return sum, err

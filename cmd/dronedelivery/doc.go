@@ -5,5 +5,5 @@
 // Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 error, 2 usage.
 //
 // It refuses to listen anywhere but on loopback, and to submit in another way than a user's own program would: it
-// prints submissions for `sagalog task submit --from -`, or posts them to the public HTTP API.
+// prints submissions for `sagalog task submit --from -`, posts them to the public HTTP API, or produces them to Kafka.
 package main

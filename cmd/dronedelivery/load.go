@@ -20,8 +20,11 @@ type loadFlags struct {
 	rate         float64
 	prefix       string
 	seed         uint64
-	api          string
+	apis         []string
+	brokers      []string
+	namespace    string
 	giveUp       time.Duration
+	timeout      time.Duration
 	quiet        bool
 }
 
@@ -34,18 +37,22 @@ func newLoad() *cobra.Command {
 seed make the same submissions, so that running it twice submits nothing twice. (Another seed with the same
 prefix makes conflicts.)
 
-Without --api they go to stdout, one a line, at --rate a second. With --api they are posted to URL/v1/tasks in NDJSON
-batches, and each is sent again until it is acknowledged, whatever becomes of the engine meanwhile. If the engine falls
-behind the rate, what became due is sent as soon as it can be. At the end a JSON line on stdout tells how it went.
-It exits with 1 if a submission was refused or none was acknowledged for --give-up.`,
+Without --api and --brokers they go to stdout, one a line, at --rate a second. With --api they are posted to
+URL/v1/tasks in NDJSON batches, with several URLs to the nodes in turn, passing over those that failed lately. With
+--brokers they are produced to NAMESPACE.submissions, and no node is asked. Either way each is sent again until it is
+acknowledged, whatever becomes of the engine meanwhile. If the engine falls behind the rate, what became due is sent as
+soon as it can be. At the end a JSON line on stdout tells how it went. It exits with 1 if a submission was refused or
+none was acknowledged for --give-up.`,
 		Example: `  dronedelivery load --count 100 | sagalog task submit --from -
-  dronedelivery load --count 50000 --rate 1000 --prefix monday- --api http://127.0.0.1:8642`,
+  dronedelivery load --count 50000 --rate 1000 --prefix monday- --api http://127.0.0.1:8642
+  dronedelivery load --count 5000 --rate 50 --api http://127.0.0.1:8642,http://127.0.0.1:8643
+  dronedelivery load --count 5000 --rate 50 --brokers 127.0.0.1:9092`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
 				return usageError{fmt.Errorf("load: %w", err)}
 			}
-			if f.api != "" {
+			if len(f.apis)+len(f.brokers) > 0 {
 				return submit(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return printTasks(cmd.Context(), f, cmd.OutOrStdout())
@@ -57,9 +64,13 @@ It exits with 1 if a submission was refused or none was acknowledged for --give-
 	flags.Float64Var(&f.rate, "rate", 0, "deliveries a second; 0 is as fast as possible")
 	flags.StringVar(&f.prefix, "prefix", "delivery-", "what IDs begin with")
 	flags.Uint64Var(&f.seed, "seed", 1, "changes the deliveries' content")
-	flags.StringVar(&f.api, "api", "", "base `URL` of an engine to submit to, such as http://127.0.0.1:8642")
-	flags.DurationVar(&f.giveUp, "give-up", 10*time.Minute, "with --api: end after this time without any acknowledgement")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "with --api: no progress on stderr")
+	flags.StringSliceVar(&f.apis, "api", nil, "base `URL` of an engine to submit to, such as http://127.0.0.1:8642; of several nodes with commas between")
+	flags.StringSliceVar(&f.brokers, "brokers", nil, "`HOST:PORT` of the engine's Kafka, to submit there")
+	flags.StringVar(&f.namespace, "namespace", "sagalog", "with --brokers: namespace of the engine's topics")
+	flags.DurationVar(&f.giveUp, "give-up", 10*time.Minute, "submitting: end after this time without any acknowledgement")
+	// Half a minute outlasts any start; a node that was stopped in the middle of an answer costs no more.
+	flags.DurationVar(&f.timeout, "request-timeout", 30*time.Second, "submitting: how long an answer may take before a batch is sent again")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "submitting: no progress on stderr")
 	return cmd
 }
 
@@ -76,6 +87,12 @@ func (f loadFlags) validate() error {
 	}
 	if f.giveUp <= 0 {
 		faults = append(faults, fmt.Errorf("--give-up %s is not above 0", f.giveUp))
+	}
+	if f.timeout <= 0 {
+		faults = append(faults, fmt.Errorf("--request-timeout %s is not above 0", f.timeout))
+	}
+	if len(f.apis) > 0 && len(f.brokers) > 0 {
+		faults = append(faults, errors.New("--api and --brokers exclude each other"))
 	}
 	return errors.Join(faults...)
 }

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
 
 const (
@@ -22,25 +19,21 @@ const (
 	// backoffMin and backoffMax bound the pause before a batch is sent again: an engine that restarts is found within
 	// a second, one that is down is not hammered.
 	backoffMin, backoffMax = 100 * time.Millisecond, time.Second
-	// requestTimeout frees a sender whose engine was stopped in the middle.
-	requestTimeout = 30 * time.Second
 )
 
 // errRefused says that the engine will never accept some submission.
 var errRefused = errors.New("some submissions were refused")
 
-// submit posts all submissions and returns when each is acknowledged or refused.
+// submit hands all submissions in and returns when each is acknowledged or refused.
 func submit(ctx context.Context, f loadFlags, stdout, stderr io.Writer) error {
-	target, err := url.JoinPath(f.api, "/v1/tasks")
-	if u, parseErr := url.Parse(f.api); err != nil || parseErr != nil || u.Host == "" {
-		return usageError{fmt.Errorf("load: --api %q is not a URL such as http://127.0.0.1:8642", f.api)}
+	w, err := newWay(ctx, f)
+	if err != nil {
+		return err
 	}
+	defer w.close()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	transport := &http.Transport{MaxIdleConnsPerHost: senders, Proxy: http.ProxyFromEnvironment}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: requestTimeout}
-	s := &sender{flags: f, target: target, client: client, tally: newTally(time.Now())}
+	s := &sender{flags: f, way: w, tally: newTally(time.Now())}
 
 	batches := make(chan batch, senders)
 	var wg sync.WaitGroup
@@ -79,12 +72,11 @@ func submit(ctx context.Context, f loadFlags, stdout, stderr io.Writer) error {
 	return errors.Join(err, s.tally.report(stdout, time.Now()))
 }
 
-// sender posts batches. Several goroutines share it.
+// sender hands batches in. Several goroutines share it.
 type sender struct {
-	flags  loadFlags
-	target string
-	client *http.Client
-	tally  *tally
+	flags loadFlags
+	way   way
+	tally *tally
 }
 
 // deliver sends a batch until each of its submissions is acknowledged or refused. The same IDs and contents make
@@ -96,7 +88,11 @@ func (s *sender) deliver(ctx context.Context, b batch) error {
 	}
 	begun, backoff := time.Now(), backoffMin
 	for {
-		fates, err := s.post(ctx, open)
+		tasks := make([]dronedelivery.Task, len(open))
+		for i, n := range open {
+			tasks[i] = s.flags.task(n)
+		}
+		fates, err := s.way.post(ctx, tasks)
 		if refusedAll := new(refusedBatch); errors.As(err, &refusedAll) {
 			return err
 		}
@@ -150,43 +146,6 @@ func (s *sender) settle(b batch, open []int, fates []fate) []int {
 		}
 	}
 	return again
-}
-
-// refusedBatch is an answer to a whole batch that no repeat can change, such as 404.
-type refusedBatch struct{ status, detail string }
-
-func (r *refusedBatch) Error() string {
-	return fmt.Sprintf("the engine answers %s: %s", r.status, r.detail)
-}
-
-// post sends one batch and reads as many fates as arrive. Fates that arrived count also if the answer then breaks off.
-func (s *sender) post(ctx context.Context, open []int) (fates []fate, err error) {
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
-	for _, i := range open {
-		if err := e.Encode(s.flags.task(i)); err != nil {
-			return nil, fmt.Errorf("encode submission: %w", err)
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, &body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	req.Header.Set("Accept", "application/x-ndjson")
-	res, err := s.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		detail, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-		if transient(res.StatusCode) {
-			return nil, fmt.Errorf("the engine answers %s", res.Status)
-		}
-		return nil, &refusedBatch{res.Status, strings.TrimSpace(string(detail))}
-	}
-	return readFates(res.Body)
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

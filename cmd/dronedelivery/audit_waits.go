@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// figures are quantiles, of times in milliseconds.
+type figures struct {
+	Count int     `json:"count"`
+	P50   float64 `json:"p50_ms"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+func figuresOf(ms []float64) figures {
+	if len(ms) == 0 {
+		return figures{}
+	}
+	slices.Sort(ms)
+	at := func(q float64) float64 { return ms[int(q*float64(len(ms)-1))] }
+	return figures{Count: len(ms), P50: at(0.5), P99: at(0.99), Max: at(1)}
+}
+
+// waits is the section of the summary that tells how long deliveries waited, by the times of their facts.
+type waits struct {
+	// Accepted is from the submission's record to its acceptance: two clocks, the producer's and the owner's.
+	Accepted figures `json:"to_accepted"`
+	// Started is from the acceptance to the first step.
+	Started figures `json:"to_started"`
+	// Silent is each delivery's longest time between two facts, from its acceptance to its end.
+	Silent figures `json:"silent"`
+	// Whole is from acceptance to end.
+	Whole figures `json:"whole"`
+	// Longest is the longest silence of all.
+	Longest *silence `json:"longest_silence,omitempty"`
+}
+
+// silence is a time in which nothing was written about a delivery.
+type silence struct {
+	Task      string         `json:"task"`
+	Partition int32          `json:"partition"`
+	From      events.Instant `json:"from"`
+	To        events.Instant `json:"to"`
+	// Behind and Before are the facts at its ends.
+	Behind events.Name `json:"behind"`
+	Before events.Name `json:"before"`
+}
+
+func (s *silence) ms() float64 { return s.To.Sub(s.From).Seconds() * 1000 }
+
+// pulse is when the facts of a delivery were written.
+type pulse struct {
+	asked, submitted, started, ended events.Instant
+	last                             events.Instant
+	behind                           events.Name
+	longest                          silence
+}
+
+// beat books a fact of the story.
+func (s *story) beat(f *events.Fact, asked events.Instant) {
+	p := &s.pulse
+	name := f.Body.Name()
+	switch name {
+	case events.NameSubmitted:
+		p.asked, p.submitted = asked, f.Time
+	case events.NameStepStarted:
+		if p.started == 0 {
+			p.started = f.Time
+		}
+	case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+		p.ended = f.Time
+	}
+	if p.submitted == 0 {
+		return // a request that is held waits for its submission, and not for the engine
+	}
+	if p.last != 0 && f.Time-p.last >= p.longest.To-p.longest.From {
+		p.longest = silence{Task: s.id, Partition: s.partition, From: p.last, To: f.Time, Behind: p.behind, Before: name}
+	}
+	p.last, p.behind = f.Time, name
+}
+
+// waits sums up.
+func (b *logBook) waits() waits {
+	var w waits
+	var accepted, started, silent, whole []float64
+	for _, s := range b.stories {
+		p := &s.pulse
+		if p.submitted == 0 {
+			continue
+		}
+		if p.asked != 0 {
+			accepted = append(accepted, p.submitted.Sub(p.asked).Seconds()*1000)
+		}
+		if p.started != 0 {
+			started = append(started, p.started.Sub(p.submitted).Seconds()*1000)
+		}
+		if p.ended != 0 {
+			whole = append(whole, p.ended.Sub(p.submitted).Seconds()*1000)
+		}
+		silent = append(silent, p.longest.ms())
+		if w.Longest == nil || p.longest.ms() > w.Longest.ms() {
+			w.Longest = &p.longest
+		}
+	}
+	w.Accepted, w.Started, w.Silent, w.Whole = figuresOf(accepted), figuresOf(started), figuresOf(silent), figuresOf(whole)
+	return w
+}
+
+// readAsked reads when each submission with the prefix was written, by the cause that names its record.
+func readAsked(ctx context.Context, c *kafka.Cluster, namespace, prefix string) (map[events.Cause]events.Instant, error) {
+	asked := map[events.Cause]events.Instant{}
+	err := readTopic(ctx, c, kafka.Topics{Namespace: namespace}.Submissions(), func(r *events.Record) {
+		if strings.HasPrefix(string(r.Key), prefix) {
+			asked[events.CauseInput(events.Submissions, r.Partition, r.Offset)] = r.Timestamp
+		}
+	})
+	return asked, err
+}
