@@ -31,17 +31,29 @@ type AgentsAnswer struct {
 	}
 }
 
-// PartitionDocument is the state of a partition.
+// PartitionDocument is the state of a partition. Where no node answers for it, only partition and end_offset are there.
 type PartitionDocument struct {
 	Partition     int32          `json:"partition"`
-	Owner         string         `json:"owner,omitempty"`
+	Owner         string         `json:"owner,omitempty" doc:"Absent, as all below but end_offset, while the partition is taken over or its owner does not answer"`
 	Epoch         string         `json:"epoch,omitempty"`
 	Since         events.Instant `json:"since,omitzero" format:"date-time"`
-	AppliedOffset int64          `json:"applied_offset" doc:"The next offset to fold"`
-	EndOffset     int64          `json:"end_offset"`
-	StateHash     string         `json:"state_hash"`
-	Live          int64          `json:"live" doc:"Tasks that have not ended"`
-	Due           int64          `json:"due" doc:"Timers that are due and not fired"`
+	AppliedOffset *int64         `json:"applied_offset,omitempty" doc:"The next offset to fold"`
+	EndOffset     *int64         `json:"end_offset,omitempty" doc:"Absent while the log does not tell it"`
+	StateHash     string         `json:"state_hash,omitempty"`
+	Live          *int64         `json:"live,omitempty" doc:"Tasks that have not ended"`
+	Due           *int64         `json:"due,omitempty" doc:"Timers that are due and not fired"`
+}
+
+func partitionDocument(p *Partition) PartitionDocument {
+	d := PartitionDocument{Partition: p.Partition}
+	if p.EndOffset >= 0 {
+		d.EndOffset = &p.EndOffset
+	}
+	if p.Known {
+		d.Owner, d.Epoch, d.Since, d.StateHash = p.Owner, p.Epoch.String(), p.Since, p.StateHash.String()
+		d.AppliedOffset, d.Live, d.Due = &p.AppliedOffset, &p.Live, &p.Due
+	}
+	return d
 }
 
 // PartitionsAnswer lists partitions.
@@ -73,7 +85,9 @@ func (s *Server) registerCluster(api huma.API) {
 		return operation(api, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: text, Tags: tags})
 	}
 	huma.Register(api, op("list-agents", "/v1/agents", "List instances of agents"), s.listAgents)
-	huma.Register(api, op("list-partitions", "/v1/partitions", "List partitions"), s.listPartitions)
+	partitions := op("list-partitions", "/v1/partitions", "List partitions")
+	partitions.Description = "Each as the node that owns it knows it. What no node answers for has no owner and no epoch."
+	huma.Register(api, partitions, s.listPartitions)
 	huma.Register(api, op("info", "/v1/info", "What runs here"), s.info)
 	huma.Register(api, op("healthz", "/healthz", "Whether the process lives"), func(context.Context, *struct{}) (*HealthAnswer, error) {
 		return healthy(), nil
@@ -128,12 +142,18 @@ func (s *Server) listPartitions(ctx context.Context, _ *struct{}) (*PartitionsAn
 	if err != nil {
 		return nil, s.internal(ctx, "list partitions", err)
 	}
-	out := &PartitionsAnswer{Body: make([]PartitionDocument, len(list))}
-	for i, p := range list {
-		out.Body[i] = PartitionDocument{
-			Partition: p.Partition, Owner: p.Owner, Epoch: p.Epoch.String(), Since: p.Since, AppliedOffset: p.AppliedOffset,
-			EndOffset: p.EndOffset, StateHash: p.StateHash.String(), Live: p.Live, Due: p.Due,
+	asked, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &PartitionsAnswer{Body: make([]PartitionDocument, 0, len(list))}
+	for i := range list {
+		if asked == nil || slices.Contains(asked, list[i].Partition) {
+			out.Body = append(out.Body, partitionDocument(&list[i]))
 		}
+	}
+	if asked == nil {
+		s.gatherPartitions(ctx, out.Body)
 	}
 	return out, nil
 }

@@ -17,7 +17,11 @@ type Config struct {
 	// same machine it is the proxy's name.
 	Hosts []string
 
-	Namespace  string
+	Namespace string
+	// NamespaceID tells this namespace from others of its name, so that nodes of two clusters never answer for each
+	// other; default Namespace.
+	NamespaceID string
+	// Node is this node's name, by which others call it.
 	Node       string
 	Version    string
 	Partitions int32
@@ -73,6 +77,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.DefinitionBytes == 0 {
 		c.DefinitionBytes = DefaultDefinitionBytes
+	}
+	if c.NamespaceID == "" {
+		c.NamespaceID = c.Namespace
 	}
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }

@@ -80,6 +80,19 @@ func (s *Server) document(ctx context.Context, t *events.Task) (TaskDocument, er
 	return d, nil
 }
 
+// size is about what a task weighs in an answer.
+func (d *TaskDocument) size() int {
+	n := 512 + len(d.Input) + len(d.Output)
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		n += 256 + len(s.Input) + len(s.Output)
+		if s.Error != nil {
+			n += len(s.Error.Detail)
+		}
+	}
+	return n
+}
+
 // stepDocuments lists the definition's steps in its order, also those that have not started, and then those that
 // only the task has.
 func stepDocuments(defined []Step, t *events.Task) []StepDocument {

@@ -12,13 +12,19 @@ import (
 // ErrBadCursor is returned by Tasks.List for a cursor that it did not give.
 var ErrBadCursor = errors.New("not a cursor of this list")
 
-// Tasks reads the projection. All methods are safe for concurrent use.
+// Tasks reads the projection of the partitions that are here (Route.Here); of others it may know nothing, or what was
+// long ago. All methods are safe for concurrent use.
 type Tasks interface {
 	// Task returns a task as of the latest commit, nil if it is not known. The task is the caller's.
 	Task(ctx context.Context, id string) (*events.Task, error)
 	// List returns tasks by submitted_at, the newest first. A walk by Page.Next sees each task that was there when it
 	// began and still matches exactly once, whatever is written meanwhile. It returns ErrBadCursor for a foreign cursor.
 	List(ctx context.Context, q Query) (Page, error)
+	// Cursor returns the cursor of the page that begins with the task of that ID, submitted then.
+	Cursor(id string, submitted events.Instant) string
+	// Place returns where the page of a cursor begins. Places compare bytewise in the order of the list, whichever node
+	// gave the cursor. It returns ErrBadCursor for a foreign one.
+	Place(cursor string) (string, error)
 	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
 	// It is taken before looking at the task, or a commit in between is missed.
 	Changed(id string) <-chan struct{}
@@ -37,6 +43,8 @@ type Query struct {
 	Labels map[string]string
 	// Since and Until bound submitted_at: Since <= t < Until.
 	Since, Until events.Instant
+	// Partitions are those whose tasks are listed; none means all.
+	Partitions []int32
 	// Limit is from 1 to MaxLimit. A page may be shorter and still have a next.
 	Limit int
 	// Cursor is Page.Next of the page before; empty for the first one.
@@ -152,19 +160,34 @@ type Appender interface {
 type Cluster interface {
 	// Owner returns the node that owns a partition, empty if none is known. It is called for each task that is read.
 	Owner(partition int32) string
+	// Route returns where reads of a partition are answered now. It is called for each request and submission, and again
+	// and again while one waits, so it answers from memory.
+	Route(partition int32) Route
 	// Partitions returns all partitions in order.
 	Partitions(ctx context.Context) ([]Partition, error)
 	// Agents returns the instances whose beats were seen lately, of agents only.
 	Agents(ctx context.Context) ([]events.Presence, error)
 }
 
+// Route is where reads of a partition are answered.
+type Route struct {
+	// Here says that this node's store has the partition and has caught up.
+	Here bool
+	// Node is the owner where it is another node that lives, empty where no such one is known.
+	Node string
+	// Addr is the host:port of that node's API, empty where it serves none.
+	Addr string
+}
+
 // Partition is the state of a partition of events.
 type Partition struct {
 	Partition int32
-	Owner     string
-	Epoch     events.Epoch
-	Since     events.Instant
-	// AppliedOffset is the next offset to fold, EndOffset the end of the log.
+	// Known says that the partition is here. Where it is not, only Partition and EndOffset are set.
+	Known bool
+	Owner string
+	Epoch events.Epoch
+	Since events.Instant
+	// AppliedOffset is the next offset to fold, EndOffset the end of the log, negative where the log does not tell it.
 	AppliedOffset int64
 	EndOffset     int64
 	StateHash     events.Hash

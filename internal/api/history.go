@@ -43,12 +43,13 @@ type HistoryPage struct {
 }
 
 func (s *Server) registerHistory(api huma.API) {
-	op := operation(api, huma.Operation{
+	op := mayMove(api, huma.Operation{
 		OperationID: "task-history", Method: http.MethodGet, Path: "/v1/tasks/{id}/history",
 		Summary: "Read or follow the history of a task", Tags: []string{"tasks"},
 		Description: "As JSON, in pages. As text/event-stream each fact is an event whose name is its type and whose id resumes the stream; " +
 			"comments keep it alive each 15 s; the event end, with the task's state, closes it when the task has ended, and a stream resumed " +
-			"behind the end is answered 204.",
+			"behind the end is answered 204. A stream also ends, without that event, when its node stops or its task's partition is taken over: " +
+			"ask again with Last-Event-ID.",
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 			contentJSON:        {Schema: huma.SchemaFromType(api.OpenAPI().Components.Schemas, historyReflected)},
 			contentEventStream: {Schema: &huma.Schema{Type: huma.TypeString}},

@@ -14,6 +14,8 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	streams  prometheus.Gauge
 	lines    *prometheus.CounterVec
+	// forwarded has the outcomes of forward.go.
+	forwarded *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -36,8 +38,15 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "sagalog_api_bulk_lines_total",
 			Help: "Lines of bulk submissions by the status of their answer.",
 		}, []string{"status"}),
+		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sagalog_api_forwarded_total",
+			Help: "Reads passed to the node that owns their partition, by what came of it.",
+		}, []string{"outcome"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.streams, m.lines} {
+	for _, o := range outcomes {
+		m.forwarded.WithLabelValues(o) // so that a rate of errors is there from the first one on
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.streams, m.lines, m.forwarded} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -19,8 +19,9 @@ type Problem struct {
 	Detail   string `json:"detail,omitempty" doc:"What is wrong in this case, and what to do"`
 	Instance string `json:"instance,omitempty" doc:"The path of the request"`
 	// Reason is that of an InputRejected fact.
-	Reason string         `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token"`
-	Errors []ProblemPlace `json:"errors,omitempty" doc:"Each fault and its place"`
+	Reason     string         `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token"`
+	Partitions []int32        `json:"partitions,omitempty" doc:"The partitions that no node answers for"`
+	Errors     []ProblemPlace `json:"errors,omitempty" doc:"Each fault and its place"`
 
 	headers http.Header
 }
@@ -61,6 +62,7 @@ const (
 	codeCrossOrigin  = "cross-origin"
 	codeInternal     = "internal"
 	codePrecondition = "not-possible"
+	codeTakeover     = "taking-over"
 )
 
 func problem(status int, code, detail string, places ...ProblemPlace) *Problem {

@@ -177,8 +177,12 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 
 // requested returns the task that a request is about. One that is not known may stand in submissions unjudged, since
 // a producer may cancel what it submitted a moment ago; so its partition first catches up. Where that takes too long
-// nil is returned, and the request goes to the log, where the owner holds it until the task is there.
+// nil is returned, and the request goes to the log, where the owner holds it until the task is there; so too where no
+// node answers for the partition.
 func (s *Server) requested(ctx context.Context, id string) (*events.Task, error) {
+	if unseen(ctx) {
+		return nil, nil
+	}
 	t, err := s.cfg.Tasks.Task(ctx, id)
 	if err != nil {
 		return nil, s.internal(ctx, "look up a task", err)

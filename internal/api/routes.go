@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// routes builds the whole handler, from the outside in: measure, catch, protect, dispatch, mux, huma.
+// routes builds the whole handler, from the outside in: measure, catch, protect, receive, dispatch, carry, mux, huma.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := humago.New(mux, s.description())
@@ -33,7 +33,7 @@ func (s *Server) routes() (http.Handler, error) {
 	if err := serveDocument(mux, api.OpenAPI()); err != nil {
 		return nil, err
 	}
-	return s.metrics.measure(s.catch(s.guard.protect(s.dispatch(mux)))), nil
+	return s.metrics.measure(s.catch(s.guard.protect(s.receive(s.dispatch(mux))))), nil
 }
 
 // description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member,
@@ -90,14 +90,30 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 			return
 		}
 		masked := mask(r, escaped)
-		if h, pattern := mux.Handler(masked); pattern == "" {
+		h, pattern := mux.Handler(masked)
+		if pattern == "" {
 			var p probe
 			h.ServeHTTP(&p, masked)
 			writeProblem(w, r, p.problem())
 			return
 		}
-		defer func() { r.Pattern = masked.Pattern }() // for measure and catch
-		mux.ServeHTTP(w, masked)
+		r.Pattern = pattern // for measure, catch and carry
+		s.carry(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, mask(r, escaped)) }))
+	})
+}
+
+// receive names this node to the one that passed the request on, and refuses what is for another node: one that had
+// this address before, or that of another cluster.
+func (s *Server) receive(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if to := r.Header.Get(headerForwarded); to != "" {
+			w.Header().Set(headerAnswered, s.forwarder.self)
+			if to != s.forwarder.self {
+				writeProblem(w, r, takeoverProblem().with(headerMoved, "1"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -38,6 +38,8 @@ type Server struct {
 	metrics *metrics
 	handler http.Handler
 	guard   *guard
+	// forwarder passes to other nodes what is about their partitions.
+	forwarder *forwarder
 
 	// stopping ends when a stop begins: streams and waits end with it, everything else is finished.
 	stopping context.Context
@@ -57,6 +59,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("register the API's metrics: %w", err)
 	}
 	s := &Server{cfg: cfg, metrics: m}
+	s.forwarder = newForwarder(&s.cfg, m)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.guard = newGuard(cfg.Hosts)
 	if s.handler, err = s.routes(); err != nil {
@@ -93,6 +96,7 @@ func (s *Server) Addr() string {
 // Run serves until ctx ends, then stops within stopTimeout: it takes no new requests, ends streams and waits, and
 // answers what is under way. It calls Listen if nobody did.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.forwarder.close()
 	defer s.stop()
 	if s.listener == nil {
 		if err := s.Listen(); err != nil {

@@ -164,7 +164,8 @@ func workflowProblem(text, pointer, member string) error {
 	return p
 }
 
-// checkConflict spares a client the dead letter where the projection already holds another content for the ID.
+// checkConflict spares a client the dead letter where the projection already holds another content for the ID. Where the
+// task's partition is elsewhere, the log alone decides: a submission waits for no other node.
 func (s *Server) checkConflict(ctx context.Context, d *draft) error {
 	d.partition = events.Home(d.id, s.cfg.Partitions)
 	whole := *d.submission
@@ -174,6 +175,9 @@ func (s *Server) checkConflict(ctx context.Context, d *draft) error {
 		return s.internal(ctx, "hash a submission", err)
 	}
 	d.content = content
+	if !s.cfg.Cluster.Route(d.partition).Here {
+		return nil
+	}
 	t, err := s.cfg.Tasks.Task(ctx, d.id)
 	if err != nil {
 		return s.internal(ctx, "look up a task", err)

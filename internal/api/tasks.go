@@ -68,7 +68,7 @@ func (s *Server) registerTasks(api huma.API) {
 		OperationID: "put-task", Method: http.MethodPut, Path: "/v1/tasks/{id}", Summary: "Submit a task", Tags: []string{"tasks"},
 		DefaultStatus: http.StatusAccepted,
 		Description: "202 once the log holds it, 200 where the same submission was known already, 409 where another one holds the ID. " +
-			"The log decides: a conflict that is not known yet is answered 202 and becomes a dead letter, which the token tells.",
+			"The log decides: a conflict that is not known yet, or to another node only, is answered 202 and becomes a dead letter, which the token tells.",
 	})
 	huma.Register(api, put, func(ctx context.Context, in *TaskPath) (*ReceiptAnswer, error) {
 		if err := checkID(in.ID); err != nil {
@@ -85,14 +85,17 @@ func (s *Server) registerTasks(api huma.API) {
 	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
 		return s.submit(ctx, exchangeOf(ctx), "")
 	})
-	get := operation(api, huma.Operation{
+	get := mayMove(api, huma.Operation{
 		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "Read a task", Tags: []string{"tasks"},
 		Description: "With a token it waits until that input was judged, 5 s or as long as wait says. If it was not judged by then the answer is 503 " +
-			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected or conflict and the reason.",
+			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected or conflict and the reason. " +
+			"A wait goes on at the next owner when its partition is taken over meanwhile.",
 	})
 	huma.Register(api, get, s.getTask)
-	list := operation(api, huma.Operation{
+	list := mayMove(api, huma.Operation{
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
+		Description: "A page may be shorter than its limit and still have a next. While the owner of a partition cannot be asked the answer is 503, " +
+			"which names the partitions: no task is left out in silence.",
 	})
 	huma.Register(api, list, s.listTasks)
 	submission := described{reflect.TypeFor[events.Submission](), submissionExample}
@@ -289,20 +292,50 @@ func (s *Server) listTasks(ctx context.Context, in *ListQuery) (*ListAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.cfg.Tasks.List(ctx, q)
-	if errors.Is(err, ErrBadCursor) {
-		return nil, parameterProblem("cursor", "is not a cursor of this list")
+	asked, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &ListAnswer{}
+	if asked != nil {
+		out.Body, err = s.listOf(ctx, q, asked)
+	} else {
+		out.Body, err = s.listAll(ctx, q)
 	}
 	if err != nil {
 		return nil, s.internal(ctx, "list tasks", err)
 	}
-	list := TaskList{Tasks: make([]TaskDocument, len(page.Tasks)), Next: page.Next}
-	for i, t := range page.Tasks {
-		if list.Tasks[i], err = s.document(ctx, t); err != nil {
-			return nil, err
-		}
+	return out, nil
+}
+
+// listBytes bounds the documents of one page, beside its last: a thousand tasks with inputs of half a megabyte would
+// else be held in memory here, and again where the lists of several nodes are merged.
+const listBytes = 16 << 20
+
+// listHere lists from this node's store.
+func (s *Server) listHere(ctx context.Context, q Query) (TaskList, error) {
+	page, err := s.cfg.Tasks.List(ctx, q)
+	if errors.Is(err, ErrBadCursor) {
+		return TaskList{}, parameterProblem("cursor", "is not a cursor of this list")
 	}
-	return &ListAnswer{Body: list}, nil
+	if err != nil {
+		return TaskList{}, fmt.Errorf("read the list of tasks: %w", err)
+	}
+	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next}
+	size := 0
+	for _, t := range page.Tasks {
+		if size > listBytes {
+			list.Next = s.cfg.Tasks.Cursor(t.ID, t.SubmittedAt)
+			break
+		}
+		d, err := s.document(ctx, t)
+		if err != nil {
+			return TaskList{}, err
+		}
+		size += d.size()
+		list.Tasks = append(list.Tasks, d)
+	}
+	return list, nil
 }
 
 var taskStates = []string{

@@ -35,11 +35,26 @@ func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	list, next, err := t.store.List(projector.Filter{
 		State: q.State, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
+		Partitions: q.Partitions,
 	})
 	if errors.Is(err, projector.ErrCursor) {
 		return api.Page{}, api.ErrBadCursor
 	}
 	return api.Page{Tasks: list, Next: next}, err
+}
+
+// Cursor implements api.Tasks.
+func (t *tasks) Cursor(id string, submitted events.Instant) string {
+	return projector.CursorAt(t.home(id), id, submitted)
+}
+
+// Place implements api.Tasks.
+func (t *tasks) Place(cursor string) (string, error) {
+	place, err := projector.Place(cursor)
+	if errors.Is(err, projector.ErrCursor) {
+		return "", api.ErrBadCursor
+	}
+	return place, err
 }
 
 // Changed implements api.Tasks.

@@ -118,7 +118,7 @@ func clone(t *events.Task) *events.Task {
 	return c
 }
 
-// List implements api.Tasks. A cursor is the submitted_at of the last task.
+// List implements api.Tasks. A cursor is the instant before which all tasks of the page were submitted.
 func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +132,7 @@ func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 	}
 	var all []*events.Task
 	for _, t := range e.tasks {
-		if t.SubmittedAt < before && fits(t, q) {
+		if t.SubmittedAt < before && fits(t, q) && (q.Partitions == nil || slices.Contains(q.Partitions, events.Home(t.ID, Partitions))) {
 			all = append(all, clone(t))
 		}
 	}
@@ -142,6 +142,20 @@ func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 	}
 	all = all[:q.Limit]
 	return api.Page{Tasks: all, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
+}
+
+// Cursor implements api.Tasks. No two tasks are submitted in one instant here.
+func (e *Engine) Cursor(_ string, submitted events.Instant) string {
+	return strconv.FormatInt(int64(submitted)+1, 10)
+}
+
+// Place implements api.Tasks.
+func (e *Engine) Place(cursor string) (string, error) {
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil {
+		return "", api.ErrBadCursor
+	}
+	return fmt.Sprintf("%020d", 1<<62-n), nil
 }
 
 func fits(t *events.Task, q api.Query) bool {
@@ -329,6 +343,9 @@ func (e *Engine) Apply(_ context.Context, d api.Draft) (api.Applied, []api.Fault
 // Owner implements api.Cluster.
 func (e *Engine) Owner(int32) string { return "node-a" }
 
+// Route implements api.Cluster: everything is here.
+func (e *Engine) Route(int32) api.Route { return api.Route{Here: true} }
+
 // Partitions implements api.Cluster.
 func (e *Engine) Partitions(context.Context) ([]api.Partition, error) {
 	e.mu.Lock()
@@ -336,7 +353,7 @@ func (e *Engine) Partitions(context.Context) ([]api.Partition, error) {
 	list := make([]api.Partition, Partitions)
 	for i := range list {
 		list[i] = api.Partition{
-			Partition: int32(i), Owner: "node-a", Epoch: events.Epoch{N: 1, ID: "e"}, Since: 1795269600000,
+			Partition: int32(i), Known: true, Owner: "node-a", Epoch: events.Epoch{N: 1, ID: "e"}, Since: 1795269600000,
 			AppliedOffset: e.ends[i], EndOffset: e.ends[i],
 		}
 	}

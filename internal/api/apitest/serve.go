@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,14 +33,19 @@ func (e *Engine) Start(t testing.TB, change ...func(*api.Config)) (url string, s
 	for _, c := range change {
 		c(&cfg)
 	}
+	return Start(t, cfg)
+}
+
+// Start runs an API until stop is called, which waits for the end.
+func Start(t testing.TB, cfg api.Config) (url string, stop func()) {
 	s, err := api.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, s.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	return "http://" + s.Addr(), func() {
+	return "http://" + s.Addr(), sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
-	}
+	})
 }

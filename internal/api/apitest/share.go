@@ -1,0 +1,126 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+)
+
+// Share is an Engine as one node of several knows it: those of the partitions that are routed to it. Reads of others
+// tell nothing, and are counted as Misreads.
+type Share struct {
+	*Engine
+	name string
+
+	mu sync.Mutex
+	// mu guards the fields below.
+	routes   [Partitions]api.Route
+	misreads []string
+}
+
+// Share returns the engine as the node of that name knows it, which is nothing until partitions are routed to it.
+func (e *Engine) Share(name string) *Share { return &Share{Engine: e, name: name} }
+
+// Config returns the configuration of an API of that node.
+func (s *Share) Config() api.Config {
+	c := s.Engine.Config()
+	c.Node = s.name
+	c.Tasks, c.History, c.Rejections, c.Cluster = s, s, s, s
+	return c
+}
+
+// Direct tells the node where a partition is from now on.
+func (s *Share) Direct(partition int32, to api.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.routes[partition] = to
+}
+
+// Misreads returns what was asked of partitions that are not here.
+func (s *Share) Misreads() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.misreads)
+}
+
+// has says whether a partition is here, and counts where it is not.
+func (s *Share) has(what string, partition int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.routes[partition].Here {
+		s.misreads = append(s.misreads, fmt.Sprintf("%s of partition %d", what, partition))
+	}
+	return s.routes[partition].Here
+}
+
+// Route implements api.Cluster.
+func (s *Share) Route(partition int32) api.Route {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes[partition]
+}
+
+// Owner implements api.Cluster.
+func (s *Share) Owner(partition int32) string {
+	if !s.has("owner", partition) {
+		return ""
+	}
+	return s.name
+}
+
+// Partitions implements api.Cluster.
+func (s *Share) Partitions(ctx context.Context) ([]api.Partition, error) {
+	list, err := s.Engine.Partitions(ctx)
+	for i := range list {
+		list[i].Owner = s.name
+		if !s.Route(list[i].Partition).Here {
+			list[i] = api.Partition{Partition: list[i].Partition, EndOffset: list[i].EndOffset}
+		}
+	}
+	return list, err
+}
+
+// Task implements api.Tasks.
+func (s *Share) Task(ctx context.Context, id string) (*events.Task, error) {
+	if !s.has("task", events.Home(id, Partitions)) {
+		return nil, nil
+	}
+	return s.Engine.Task(ctx, id)
+}
+
+// List implements api.Tasks.
+func (s *Share) List(ctx context.Context, q api.Query) (api.Page, error) {
+	if q.Partitions == nil {
+		for p := range int32(Partitions) {
+			q.Partitions = append(q.Partitions, p)
+		}
+	}
+	for _, p := range q.Partitions {
+		s.has("list", p)
+	}
+	return s.Engine.List(ctx, q)
+}
+
+// WaitPassed implements api.Tasks.
+func (s *Share) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {
+	s.has("wait", partition)
+	return s.Engine.WaitPassed(ctx, in, partition, offset)
+}
+
+// CatchUp implements api.Tasks.
+func (s *Share) CatchUp(ctx context.Context, in events.Input, partition int32) error {
+	s.has("wait", partition)
+	return s.Engine.CatchUp(ctx, in, partition)
+}
+
+// History implements api.History.
+func (s *Share) History(ctx context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
+	if !s.has("history", events.Home(task, Partitions)) {
+		return nil, nil
+	}
+	return s.Engine.History(ctx, task, from, limit)
+}
