@@ -27,7 +27,9 @@ type network struct {
 	conns map[net.Conn]struct{}
 	fault func(n int) fate
 	count int
-	wg    sync.WaitGroup
+	// gate is closed while traffic passes.
+	gate chan struct{}
+	wg   sync.WaitGroup
 	// received counts the bytes that came from the broker.
 	received atomic.Int64
 }
@@ -47,7 +49,30 @@ type fate struct {
 var errCut = errors.New("the network is cut")
 
 func newNetwork(vn *kafka.VirtualNetwork) *network {
-	return &network{vn: vn, conns: map[net.Conn]struct{}{}}
+	n := &network{vn: vn, conns: map[net.Conn]struct{}{}, gate: make(chan struct{})}
+	close(n.gate)
+	return n
+}
+
+// freeze holds everything back in both directions until thaw, as SIGSTOP does. What was said before arrives then.
+func (n *network) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gate = make(chan struct{})
+}
+
+func (n *network) thaw() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.gate)
+}
+
+// pass waits while the network is frozen.
+func (n *network) pass() {
+	n.mu.Lock()
+	gate := n.gate
+	n.mu.Unlock()
+	<-gate
 }
 
 // inject has every produce request that names the topic ask the fault, which gets its number from 0.
@@ -131,6 +156,7 @@ func (l *link) requests() {
 		if err != nil {
 			return
 		}
+		l.n.pass()
 		f := l.n.ask(frame)
 		if f.cutBefore {
 			return
@@ -143,6 +169,7 @@ func (l *link) requests() {
 				timer := time.NewTimer(f.late)
 				defer timer.Stop()
 				<-timer.C
+				l.n.pass()
 				l.write(frame)
 			})
 			continue
@@ -166,6 +193,7 @@ func (l *link) responses() {
 		if err != nil {
 			return
 		}
+		l.n.pass()
 		l.n.received.Add(int64(len(frame)))
 		l.mu.Lock()
 		id := binary.BigEndian.Uint32(frame)

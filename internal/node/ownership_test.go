@@ -128,3 +128,45 @@ func TestAProjectorFollowsWhatOthersOwn(t *testing.T) {
 		w.proveHashes(dirs...)
 	})
 }
+
+// A node is paused in the middle of its work, replaced, and wakes up: what it had decided lands behind its successor's
+// claim and is void for every reader, none of it has an effect, and the node comes back as a member like any other.
+func TestAPausedNodeIsReplacedAndWakes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 4)
+		dirs := []string{t.TempDir(), t.TempDir()}
+		one := w.node(dirs[0], together)
+		w.apply(one, order)
+		crew := w.hire(nil)
+		two := w.node(dirs[1], together)
+		w.shared("node-1", "node-2")
+		var tasks []string
+		for round := 0; voidFacts(w.watch.log()) == 0; round++ {
+			require.Less(t, round, 50, "no void fact came")
+			more := ids(fmt.Sprintf("t-%d", round), 40)
+			tasks = append(tasks, more...)
+			// Appends are under way when the pause begins.
+			w.disturb(one, func(int) fate { return fate{late: 100 * time.Millisecond} })
+			w.submit(more[:20]...)
+			<-time.After(50 * time.Millisecond)
+			one.net.freeze()
+			w.disturb(one, nil)
+			w.submit(more[20:]...)
+			took := w.shared("node-2")
+			require.Less(t, took, 5*time.Second)
+			w.watch.ended(more...)
+			one.net.thaw()
+			w.shared("node-1", "node-2")
+		}
+		t.Logf("%d epochs, %d void facts", epochs(w.watch.log()), voidFacts(w.watch.log()))
+		require.NoError(t, one.stop())
+		require.NoError(t, two.stop())
+		w.watch.verify()
+		w.everyCallIsInTheLog(crew)
+		for _, id := range tasks {
+			require.Equal(t, events.Processed, w.watch.state(id, events.Processed).State)
+		}
+		w.proveHashes(dirs...)
+		w.observerAgrees()
+	})
+}
