@@ -86,6 +86,8 @@ type fetchAt struct {
 	offset    int64
 	bytes     int32
 	unpack    unpacker
+	// committed leaves out what was aborted, and ends at the last stable offset.
+	committed bool
 }
 
 type fetched struct {
@@ -128,6 +130,9 @@ func (c *Cluster) fetchOnce(ctx context.Context, at fetchAt, try int) (fetched, 
 	}
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 0, 1, at.bytes
+	if at.committed {
+		req.IsolationLevel = readCommitted
+	}
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID = at.topic, id
 	p := kmsg.NewFetchRequestTopicPartition()
@@ -148,8 +153,12 @@ func decode(at fetchAt, resp *kmsg.FetchResponse) (fetched, error) {
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
 		return fetched{}, fmt.Errorf("the broker answered for %d topics instead of one", len(resp.Topics))
 	}
+	isolation := kgo.ReadUncommitted()
+	if at.committed {
+		isolation = kgo.ReadCommitted()
+	}
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: at.offset, Topic: at.topic, Partition: at.partition,
+		KeepControlRecords: true, IsolationLevel: isolation, Offset: at.offset, Topic: at.topic, Partition: at.partition,
 	}, &resp.Topics[0].Partitions[0], at.unpack.bounded, nil)
 	if fp.Err != nil && len(fp.Records) == 0 {
 		return fetched{}, fp.Err

@@ -70,8 +70,14 @@ type Reader struct {
 	added map[string]map[int32]kgo.Offset
 	// nudges is when to restart the fetches that were waiting at a broker when a partition was added.
 	nudges []time.Time
-	// wake ends a Poll that waits, so that it looks at added.
+	// wake ends a Poll that waits, so that it looks at added, and at stirred.
 	wake context.CancelFunc
+	// stirred holds the partitions of which batches were read that Poll has not handed out to the end, of a reader of
+	// committed records; at lookAt it sees whether they were aborted. batches counts them, and polled is how many there
+	// were before the latest wait.
+	stirred         map[place]stirring
+	lookAt          time.Time
+	batches, polled uint64
 }
 
 // nudgeAfter bounds how long an added partition waits behind a fetch that is held at the broker: the client learns who
@@ -102,15 +108,20 @@ func NewReader(c *Cluster, cfg ReaderConfig) (*Reader, error) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	client, err := c.open(append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(unpack))...)
-	if err != nil {
+	r := &Reader{
+		cluster: c, cancel: cancel, cfg: cfg, unpack: unpack,
+		next: make(map[place]int64), added: make(map[string]map[int32]kgo.Offset), stirred: make(map[place]stirring),
+	}
+	opts := append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(unpack))
+	if cfg.ReadCommitted {
+		opts = append(opts, kgo.WithHooks(&batchHook{r}))
+	}
+	var err error
+	if r.client, err = c.open(opts...); err != nil {
 		cancel()
 		return nil, err
 	}
-	return &Reader{
-		cluster: c, client: client, cancel: cancel, cfg: cfg, unpack: unpack,
-		next: make(map[place]int64), added: make(map[string]map[int32]kgo.Offset),
-	}, nil
+	return r, nil
 }
 
 func readerOpts(cfg ReaderConfig) []kgo.Opt {
@@ -207,6 +218,7 @@ func (r *Reader) Poll(ctx context.Context) ([]Fetch, error) {
 				out[i].Err = r.locate(ctx, out[i])
 			}
 		}
+		out = append(out, r.passAborted(ctx)...)
 		if len(out) > 0 {
 			return out, nil
 		}
@@ -214,7 +226,7 @@ func (r *Reader) Poll(ctx context.Context) ([]Fetch, error) {
 }
 
 // beforePoll applies what was added and nudges what waits. It returns the context of one wait, which ends early for
-// the next nudge and for the next Add.
+// the next nudge, for the next Add, and to look for aborted records.
 func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,9 +248,14 @@ func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.Cance
 		r.nudges = r.nudges[1:]
 		r.nudge()
 	}
+	r.polled = r.batches
+	until := r.lookAt
+	if len(r.nudges) > 0 && (until.IsZero() || r.nudges[0].Before(until)) {
+		until = r.nudges[0]
+	}
 	waiting, cancel := context.WithCancel(ctx)
-	if len(r.nudges) > 0 {
-		waiting, cancel = context.WithDeadline(ctx, r.nudges[0])
+	if !until.IsZero() {
+		waiting, cancel = context.WithDeadline(ctx, until)
 	}
 	r.wake = cancel
 	return waiting, cancel
@@ -275,6 +292,7 @@ func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 			r.drop(at) // after a loss the client goes on where the log is whole, and that would be a silent reset
 		} else {
 			r.next[at] = f.Next
+			r.calm(at, &f)
 		}
 		if f.Err != nil || len(f.Records) > 0 || f.Next != next {
 			out = append(out, f)

@@ -174,6 +174,33 @@ func readerAborted(t *testing.T, w world) {
 	require.Equal(t, []string{"but this"}, values(read(t, r, 1)))
 }
 
+// The marker of what was aborted lies behind another transaction that is still open.
+func readerAbortedBeforeOpen(t *testing.T, w world) {
+	topic := w.create(t)
+	w.write(t, topic, "before")
+	r := w.reader(t, kafka.ReaderConfig{ReadCommitted: true, KeepControl: true})
+	r.Add(topic, 0, 0, -1)
+	require.Equal(t, []string{"before"}, values(read(t, r, 1)))
+	aborted := w.transaction(t)
+	send(t, aborted, topic, "never", "ever")
+	open := w.client(t, kgo.TransactionalID("open-"+w.topics.Namespace), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RequiredAcks(kgo.AllISRAcks()))
+	send(t, open, topic, "later")
+	require.NoError(t, aborted.EndTransaction(within(t), kgo.TryAbort))
+	end, err := w.EndOffset(within(t), topic, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, end, "the last stable offset is that of the open one")
+	require.EqualValues(t, end, readTo(t, r, end), "a reader gets to the end that is asked for")
+
+	require.NoError(t, open.EndTransaction(within(t), kgo.TryCommit))
+	var got []string
+	for _, rec := range read(t, r, 3) {
+		if !rec.Control {
+			got = append(got, fmt.Sprintf("%d %s", rec.Offset, rec.Value))
+		}
+	}
+	require.Equal(t, []string{"3 later"}, got)
+}
+
 func readerTooLarge(t *testing.T, w world) {
 	topic := w.create(t)
 	w.write(t, topic, "before")

@@ -42,6 +42,7 @@ var behaviours = map[string]func(*testing.T, world){
 	"a reader adds, removes and pauses while it waits":                              readerChanges,
 	"a committed reader waits for an open transaction and passes its marker":        readerCommitted,
 	"a committed reader passes an aborted transaction":                              readerAborted,
+	"a committed reader passes aborted records in front of an open transaction":     readerAbortedBeforeOpen,
 	"a batch that unpacks to too much has coordinates to skip by":                   readerTooLarge,
 	"one record is found by its coordinates":                                        readAt,
 	"a range ends where the log ended when it was asked for":                        readRange,
@@ -82,12 +83,17 @@ func TestBehaviour(t *testing.T) {
 	for kind, start := range worlds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			for name, behave := range behaviours {
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					behave(t, newWorld(t, start(t)))
-				})
-			}
+			behaveOn(t, start)
+		})
+	}
+}
+
+// behaveOn runs the suite; start connects to a cluster, which the tests may share.
+func behaveOn(t *testing.T, start func(testing.TB) *kafka.Cluster) {
+	for name, behave := range behaviours {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			behave(t, newWorld(t, start(t)))
 		})
 	}
 }
@@ -333,33 +339,43 @@ func ensureIsIdempotent(t *testing.T, w world) {
 
 func auditRefuses(t *testing.T, w world) {
 	w.create(t)
-	audit := func(specs ...kafka.TopicSpec) []kafka.TopicProblem {
-		err := kafka.Audit(within(t), w.Cluster, specs...)
-		refused, ok := errors.AsType[*kafka.AuditError](err)
-		require.True(t, ok, "%v", err)
-		return refused.Problems
-	}
 	more := w.spec()
 	more.Partitions = 3
 	missing := w.spec()
 	missing.Name = w.topics.Reports()
-	got := audit(more, missing)
-	require.Len(t, got, 2)
+	got := w.refused(t, 2, more, missing)
 	require.Equal(t, "partitions", got[0].Setting)
 	require.Equal(t, "missing", got[1].Value)
 
 	for setting, value := range map[string]string{
 		"retention.ms": "1000", "retention.bytes": "1000000", "cleanup.policy": "compact", "max.message.bytes": "1000",
 	} {
-		kafka.AlterTopic(t, w.Cluster, w.topics.Events(), setting, value)
-		got := audit(w.spec())
-		require.Len(t, got, 1, setting)
-		require.Equal(t, setting, got[0].Setting)
-		require.Equal(t, value, got[0].Value)
-		require.Contains(t, got[0].Remedy, "kafka-configs.sh")
-		kafka.AlterTopic(t, w.Cluster, w.topics.Events(), setting, got[0].Want[strings.LastIndex(got[0].Want, " ")+1:])
-		require.NoError(t, kafka.Audit(within(t), w.Cluster, w.spec()))
+		w.refusesSetting(t, setting, value)
 	}
+}
+
+// refused audits until there are n problems, and returns them. Of several brokers one may not have heard yet what was
+// altered a moment ago, and the audit asks any.
+func (w world) refused(t *testing.T, n int, specs ...kafka.TopicSpec) []kafka.TopicProblem {
+	t.Helper()
+	var refused *kafka.AuditError
+	require.Eventually(t, func() bool {
+		err := kafka.Audit(within(t), w.Cluster, specs...)
+		return errors.As(err, &refused) && len(refused.Problems) == n
+	}, stepWait, 20*time.Millisecond, "%v", refused)
+	return refused.Problems
+}
+
+// refusesSetting alters a setting of the events topic, expects the audit to name it, and does what the audit says.
+func (w world) refusesSetting(t *testing.T, setting, value string) {
+	t.Helper()
+	kafka.AlterTopic(t, w.Cluster, w.topics.Events(), setting, value)
+	got := w.refused(t, 1, w.spec())
+	require.Equal(t, setting, got[0].Setting)
+	require.Equal(t, value, got[0].Value)
+	require.Contains(t, got[0].Remedy, "kafka-configs.sh")
+	kafka.AlterTopic(t, w.Cluster, w.topics.Events(), setting, got[0].Want[strings.LastIndex(got[0].Want, " ")+1:])
+	require.Eventually(t, func() bool { return kafka.Audit(within(t), w.Cluster, w.spec()) == nil }, stepWait, 20*time.Millisecond)
 }
 
 func topicIdentity(t *testing.T, w world) {
