@@ -8,9 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"golang.org/x/sync/errgroup"
 )
+
+// lagEvery is how often lag tools get a new figure: as often as common ones look.
+const lagEvery = 5 * time.Second
 
 // leaveWait bounds the leaving of the group; without an answer the others notice by our silence.
 const leaveWait = 2 * time.Second
@@ -84,7 +88,34 @@ func (o *ownership) Run(ctx context.Context) error {
 	g.Go(func() error { return o.watch(ctx) })
 	g.Go(func() error { return o.carry(ctx) })
 	g.Go(func() error { return o.evict(ctx) })
+	g.Go(func() error { return o.showLag(ctx) })
 	return g.Wait()
+}
+
+// showLag commits the resume points of what is owned, for lag tools only: nobody resumes from them (DESIGN 4).
+func (o *ownership) showLag(ctx context.Context) error {
+	ticks := time.NewTicker(lagEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+		marks := kafka.Offsets{o.n.topics.Events(): {}, o.n.topics.Submissions(): {}, o.n.topics.Reports(): {}}
+		for _, p := range o.n.owned() {
+			info, err := o.n.store.PartitionInfo(p)
+			if err != nil {
+				continue // the owner meets it, and says so
+			}
+			marks[o.n.topics.Events()][p] = info.Next
+			marks[o.n.topics.Submissions()][p] = info.Inputs[events.Submissions].Next
+			marks[o.n.topics.Reports()][p] = info.Inputs[events.Reports].Next
+		}
+		if err := o.group.Commit(ctx, marks); err != nil && ctx.Err() == nil {
+			o.n.cfg.Logger.Debug("the lag that tools show is old", "error", err) // refused while the group changes
+		}
+	}
 }
 
 // watch ends when the membership is lost for good.

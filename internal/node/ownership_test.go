@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -90,6 +91,8 @@ func TestNodesShareThePartitions(t *testing.T) {
 		work("killed")
 
 		w.watch.ended(tasks...)
+		<-time.After(6 * time.Second) // lag is committed every five
+		w.noLag()
 		require.NoError(t, one.stop())
 		w.watch.verify()
 		w.everyCallIsInTheLog(crew)
@@ -169,4 +172,20 @@ func TestAPausedNodeIsReplacedAndWakes(t *testing.T) {
 		w.proveHashes(dirs...)
 		w.observerAgrees()
 	})
+}
+
+// noLag checks that lag tools see that everything was judged.
+func (w *world) noLag() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	committed, err := w.cluster.CommittedOffsets(ctx, w.topics.Namespace+".owners")
+	require.NoError(w.t, err)
+	for _, topic := range []string{w.topics.Submissions(), w.topics.Events()} {
+		for p := range w.parts {
+			end, err := w.cluster.EndOffset(ctx, topic, p)
+			require.NoError(w.t, err)
+			require.Equal(w.t, end, committed[topic][p], "%s/%d", topic, p)
+		}
+	}
 }
