@@ -117,6 +117,11 @@ func (c *connection) sasl() (*kafka.SASL, error) {
 	return s, nil
 }
 
+const (
+	plainPasswordText   = "the password travels in clear text: SASL PLAIN without TLS"
+	plainPasswordRemedy = "speak TLS (--tls), or authenticate by --sasl SCRAM-SHA-512"
+)
+
 // plainPassword says that the password would be read by anyone on the way.
 func plainPassword(cfg kafka.ClusterConfig) bool {
 	if cfg.SASL == nil || cfg.SASL.Mechanism != "PLAIN" || cfg.TLS != nil {

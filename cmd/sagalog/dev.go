@@ -138,12 +138,15 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 }
 
 func (d *dev) openBroker(context.Context) error {
+	if err := devDirectory(d.cfg.data); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(d.cfg.data, 0o700); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)
 	}
 	var err error
 	d.broker, err = kafka.OpenBroker(kafka.BrokerConfig{
-		Dir: filepath.Join(d.cfg.data, "broker"), LockFile: filepath.Join(d.cfg.data, "LOCK"), Addr: d.cfg.kafka,
+		Dir: filepath.Join(d.cfg.data, "broker"), LockFile: filepath.Join(d.cfg.data, lockFile), Addr: d.cfg.kafka,
 		Fsync: d.cfg.fsync, Logger: d.log,
 	})
 	var busy *kafka.PortBusyError
@@ -155,6 +158,15 @@ func (d *dev) openBroker(context.Context) error {
 	}
 	d.cluster, err = kafka.Connect(d.broker.ClusterConfig())
 	return err
+}
+
+// devDirectory refuses a directory that `sagalog serve` made, before a broker is put beside its state.
+func devDirectory(dir string) error {
+	_, noState := os.Stat(filepath.Join(dir, "state"))
+	if _, err := os.Stat(filepath.Join(dir, "broker")); noState == nil && errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is a data directory of `sagalog serve`: it holds state, and its log is on a Kafka cluster; give another --data", dir)
+	}
+	return nil
 }
 
 func (d *dev) openFleet(context.Context) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"regexp"
@@ -153,8 +154,8 @@ func everyAddress(host string) bool {
 }
 
 // cluster returns how to reach the cluster; its brokers see the node's name.
-func (m *member) cluster(p process) (kafka.ClusterConfig, error) {
-	cfg, err := m.config(p.log)
+func (m *member) cluster(log *slog.Logger) (kafka.ClusterConfig, error) {
+	cfg, err := m.config(log)
 	cfg.ClientID = "sagalog-" + m.node
 	return cfg, err
 }

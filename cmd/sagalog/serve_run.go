@@ -110,24 +110,27 @@ func serveDirectory(dir string) error {
 	return nil
 }
 
+// connect looks whether everything that this process is to do can be done: what cannot be is refused here, with what to
+// change, and does not fail later in a loop.
 func (s *serving) connect(ctx context.Context) error {
-	cfg, err := s.cfg.member.cluster(s.process)
+	cfg, err := s.cfg.member.cluster(s.log)
 	if err != nil {
 		return err
 	}
 	if plainPassword(cfg) {
-		s.log.Warn("the password travels in clear text: SASL PLAIN without TLS; use --tls, or SCRAM-SHA-512")
+		s.log.Warn(plainPasswordText, "remedy", plainPasswordRemedy)
 	}
 	if s.cluster, err = kafka.Connect(cfg); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startWait)
-	defer cancel()
-	return s.cluster.Ping(ctx)
+	return s.preflight(ctx)
 }
 
-// startWait bounds the first look at the cluster: a person waits for it.
-const startWait = 10 * time.Second
+func (s *serving) preflight(ctx context.Context) error {
+	need := s.cfg.need(s.cluster, s.bindings.names(), func(string) {})
+	need.Partitions = s.cfg.partitions
+	return kafka.Preflight(ctx, s.cluster, need)
+}
 
 func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
@@ -138,13 +141,18 @@ func (s *serving) openNode(ctx context.Context) error {
 	if s.cfg.roles.node.API {
 		cfg.HTTP = s.cfg.http
 		if exposed(s.cfg.http) {
-			s.log.Warn("the HTTP API is reached from other machines and has no authentication yet: let only those reach it that may do everything", "http", s.cfg.http)
+			s.log.Warn(exposedText, "http", s.cfg.http, "remedy", exposedRemedy)
 		}
 	}
 	var err error
 	s.node, err = node.Open(ctx, cfg)
 	return err
 }
+
+const (
+	exposedText   = "the HTTP API is reached from other machines and has no authentication yet"
+	exposedRemedy = "let only those reach it who may do everything, or listen on 127.0.0.1 (--http)"
+)
 
 func (s *serving) applyWorkflows(ctx context.Context) error {
 	return applier{node: s.node, log: s.log}.folder(ctx, s.cfg.workflows)
@@ -155,13 +163,18 @@ const namespaceEvery = time.Second
 
 // awaitNamespace lets agents start before the first node: only nodes make a namespace.
 func (s *serving) awaitNamespace(ctx context.Context) error {
+	submissions := kafka.Topics{Namespace: s.cfg.namespace}.Submissions()
 	for said := false; ; said = true {
-		_, err := node.ReadNamespace(ctx, s.cluster, s.cfg.namespace)
-		if err == nil || ctx.Err() != nil {
+		_, err := s.cluster.Partitions(ctx, submissions)
+		switch {
+		case err == nil && !said:
+			return nil
+		case err == nil:
+			return s.preflight(ctx) // the topics of work could not be looked at before
+		case ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknownTopic):
 			return err
-		}
-		if !said {
-			s.log.Warn("waiting for a node to make the namespace; agents alone make none", "namespace", s.cfg.namespace, "reason", err)
+		case !said:
+			s.log.Warn("waiting for a node to make the namespace: agents alone make none", "namespace", s.cfg.namespace)
 		}
 		select {
 		case <-ctx.Done():

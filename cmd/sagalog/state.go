@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -25,53 +25,55 @@ type hashRow struct {
 	Rebuilt *events.Hash `json:"rebuilt,omitempty"`
 }
 
+// stateConfig is the flags of state hash.
+type stateConfig struct {
+	connection
+	output
+	data, namespace string
+	rebuild         bool
+}
+
 func stateCommand() *cobra.Command {
 	group := &cobra.Command{Use: "state", Short: "Look at the state store of a stopped engine"}
-	var data, output string
-	var rebuild bool
+	var c stateConfig
 	hash := &cobra.Command{
 		Use:   "hash",
 		Short: "Print offset and state hash of each partition of a stopped engine",
-		Long: `Print offset and state hash of each partition of a stopped engine.
+		Long: `Print offset and state hash of each partition of a stopped engine. Partitions that this engine never had are left out.
 
 With --rebuild the log is folded from nothing to the same offsets, in a temporary place, and the command exits with 1
-when any hash differs: then the state directory can be deleted, and the next start makes it anew.`,
-		Example: "  sagalog state hash --data ./sagalog-data\n  sagalog state hash --data ./sagalog-data --rebuild -o json",
-		Args:    cobra.NoArgs,
+when any hash differs: then the state directory can be deleted, and the next start makes it anew.
+
+The log of ` + "`sagalog dev`" + ` is in the data directory; that of ` + "`sagalog serve`" + ` is on --brokers.`,
+		Example: `  sagalog state hash --data ./sagalog-data
+  sagalog state hash --data ./sagalog-data --rebuild -o json
+  sagalog state hash --data /var/lib/sagalog --rebuild --brokers k1:9092`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rows, err := stateHash(cmd.Context(), data, rebuild)
+			if err := c.output.validate(); err != nil {
+				return err
+			}
+			rows, err := c.hashes(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := printHashes(cmd, output, rows); err != nil {
+			if err := printRows(cmd.OutOrStdout(), c.output, rows, printHashes); err != nil {
 				return err
 			}
 			return differing(rows)
 		},
 	}
-	hash.Flags().StringVar(&data, "data", "./sagalog-data", "data directory of the engine, which must be stopped")
-	hash.Flags().BoolVar(&rebuild, "rebuild", false, "fold the log from nothing too, and compare")
-	hash.Flags().StringVarP(&output, "output", "o", "table", "table, json or jsonl")
+	f := hash.Flags()
+	f.StringVar(&c.data, "data", "./sagalog-data", "data directory of the engine, which must be stopped")
+	f.BoolVar(&c.rebuild, "rebuild", false, "fold the log from nothing too, and compare")
+	f.StringVar(&c.namespace, "namespace", "sagalog", "what the names of all topics begin with")
+	c.connection.flags(f)
+	c.output.flags(f)
 	group.AddCommand(hash)
 	return group
 }
 
-func printHashes(cmd *cobra.Command, output string, rows []hashRow) error {
-	out := cmd.OutOrStdout()
-	switch output {
-	case "json":
-		return json.NewEncoder(out).Encode(rows)
-	case "jsonl":
-		for _, r := range rows {
-			if err := json.NewEncoder(out).Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "table":
-	default:
-		return usage("-o %q is not known: table, json or jsonl", output)
-	}
+func printHashes(out io.Writer, rows []hashRow) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PARTITION\tOFFSET\tHASH\tREBUILT")
 	for _, r := range rows {
@@ -94,59 +96,122 @@ func differing(rows []hashRow) error {
 	return errors.Join(errs...)
 }
 
-// stateHash opens the data directory as the engine does, with its lock.
-func stateHash(ctx context.Context, data string, rebuild bool) ([]hashRow, error) {
-	if _, err := os.Stat(filepath.Join(data, "broker")); err != nil {
-		return nil, fmt.Errorf("%s is not a data directory of `sagalog dev`: %w", data, err)
-	}
-	broker, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: filepath.Join(data, "broker"), LockFile: filepath.Join(data, "LOCK"), Logger: newLogger(true)})
+// hashes opens the data directory as the engine does, with its lock.
+func (c *stateConfig) hashes(ctx context.Context) (_ []hashRow, err error) {
+	cluster, closeLog, err := c.openLog(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer broker.Close()
-	cluster, err := kafka.Connect(broker.ClusterConfig())
+	defer func() { err = errors.Join(err, closeLog()) }()
+	ns, err := node.ReadNamespace(ctx, cluster, c.namespace)
 	if err != nil {
 		return nil, err
 	}
-	defer cluster.Close()
-	ns, err := node.ReadNamespace(ctx, cluster, "sagalog")
+	store, err := projector.Open(c.state(), projector.Options{Namespace: ns.ID})
 	if err != nil {
 		return nil, err
 	}
-	store, err := projector.Open(filepath.Join(data, "state"), projector.Options{Namespace: ns.ID})
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	var rows []hashRow
+	defer func() { err = errors.Join(err, store.Close()) }()
+	rows := []hashRow{}
 	for p := range ns.Partitions {
 		info, err := store.PartitionInfo(p)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, hashRow{Partition: p, Offset: info.Next, Hash: info.StateHash})
+		if info.Exists {
+			rows = append(rows, hashRow{Partition: p, Offset: info.Next, Hash: info.StateHash})
+		}
 	}
-	if !rebuild {
+	if !c.rebuild {
 		return rows, nil
 	}
-	return rows, rebuildHashes(ctx, cluster, ns.ID, rows)
+	return rows, c.rebuildHashes(ctx, rebuilding{cluster: cluster, namespaceID: ns.ID, rows: rows})
+}
+
+func (c *stateConfig) state() string { return filepath.Join(c.data, "state") }
+
+// openLog reaches the log that belongs to the data directory, and makes the directory ours. Close gives it back.
+func (c *stateConfig) openLog(ctx context.Context) (*kafka.Cluster, func() error, error) {
+	own := serveDirectory(c.data) != nil
+	if _, err := os.Stat(c.state()); err != nil {
+		if !own {
+			return nil, nil, fmt.Errorf("%s is no data directory (--data): it holds no state", c.data)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil, fmt.Errorf("%s holds no state at present: the next start of `sagalog dev` folds it from the log", c.data)
+		}
+		return nil, nil, err
+	}
+	if own {
+		return c.openBroker()
+	}
+	if len(c.brokers) == 0 {
+		return nil, nil, usage("--brokers is missing: %s is a data directory of `sagalog serve`, and its log is on a Kafka cluster", c.data)
+	}
+	cfg, err := c.config(newLogger(true))
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock, err := kafka.Lock(filepath.Join(c.data, lockFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := kafka.Connect(cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, unlock())
+	}
+	closeLog := func() error {
+		cluster.Close()
+		return unlock()
+	}
+	if err := kafka.Reach(ctx, cluster); err != nil {
+		return nil, nil, errors.Join(err, closeLog())
+	}
+	return cluster, closeLog, nil
+}
+
+// openBroker opens the broker of a data directory of dev, which takes the lock.
+func (c *stateConfig) openBroker() (*kafka.Cluster, func() error, error) {
+	if len(c.brokers) > 0 {
+		return nil, nil, usage("--brokers is not for %s: it is a data directory of `sagalog dev`, and its log is in it", c.data)
+	}
+	broker, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: filepath.Join(c.data, "broker"), LockFile: filepath.Join(c.data, lockFile), Logger: newLogger(true)})
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := kafka.Connect(broker.ClusterConfig())
+	if err != nil {
+		return nil, nil, errors.Join(err, broker.Close())
+	}
+	return cluster, func() error {
+		cluster.Close()
+		return broker.Close()
+	}, nil
+}
+
+// rebuilding is what is folded anew, and with what it is compared.
+type rebuilding struct {
+	cluster     *kafka.Cluster
+	namespaceID string
+	rows        []hashRow
 }
 
 // rebuildHashes folds the log of each partition in a temporary store, so that a long one needs little memory.
-func rebuildHashes(ctx context.Context, cluster *kafka.Cluster, namespace string, rows []hashRow) error {
+func (c *stateConfig) rebuildHashes(ctx context.Context, b rebuilding) error {
 	dir, err := os.MkdirTemp("", "sagalog-rebuild-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	store, err := projector.Open(dir, projector.Options{Namespace: namespace})
+	store, err := projector.Open(dir, projector.Options{Namespace: b.namespaceID})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	for i := range rows {
-		r := &rows[i]
-		sum, err := node.Fold(ctx, cluster, store, node.FoldRange{Topic: kafka.Topics{Namespace: "sagalog"}.Events(), Partition: r.Partition, To: r.Offset})
+	topic := kafka.Topics{Namespace: c.namespace}.Events()
+	for i := range b.rows {
+		r := &b.rows[i]
+		sum, err := node.Fold(ctx, b.cluster, store, node.FoldRange{Topic: topic, Partition: r.Partition, To: r.Offset})
 		if err != nil {
 			return fmt.Errorf("fold partition %d: %w", r.Partition, err)
 		}

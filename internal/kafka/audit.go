@@ -7,26 +7,16 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Audit refuses, with an *AuditError that names all of them, settings that could lose facts and partition counts that
-// have changed (a changed count would send a task's records to another home). It changes nothing.
+// Audit refuses, with an *AuditError that names all of them, settings that could lose facts or that refuse every append,
+// and partition counts that have changed (a changed count would send a task's records to another home). It changes
+// nothing.
 func Audit(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
-	rf, err := c.replication(ctx)
+	a, err := c.audit(ctx, specs)
 	if err != nil {
 		return err
-	}
-	there, err := c.describe(ctx, names(specs)...)
-	if err != nil {
-		return fmt.Errorf("list topics: %w", err)
-	}
-	configs, err := c.admin.DescribeTopicConfigs(ctx, names(specs)...)
-	if err != nil {
-		return fmt.Errorf("describe topic settings: %w", err)
-	}
-	a := auditor{bootstrap: strings.Join(c.cfg.Brokers, ","), replication: int(rf)}
-	for _, s := range specs {
-		a.topic(s, there[s.Name], configs)
 	}
 	if len(a.problems) > 0 {
 		return &AuditError{Problems: a.problems}
@@ -34,10 +24,32 @@ func Audit(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 	return nil
 }
 
+func (c *Cluster) audit(ctx context.Context, specs []TopicSpec) (*auditor, error) {
+	rf, err := c.replication(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there, err := c.describe(ctx, names(specs)...)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	configs, err := c.admin.DescribeTopicConfigs(ctx, names(specs)...)
+	if err != nil {
+		return nil, fmt.Errorf("describe topic settings: %w", err)
+	}
+	a := &auditor{cluster: c, replication: int(rf), insync: map[string]int{}}
+	for _, s := range specs {
+		a.topic(s, there[s.Name], configs)
+	}
+	return a, nil
+}
+
 type auditor struct {
-	bootstrap   string
+	cluster     *Cluster
 	replication int
 	problems    []TopicProblem
+	// insync is min.insync.replicas of each topic.
+	insync map[string]int
 }
 
 func (a *auditor) topic(s TopicSpec, t kadm.TopicDetail, configs kadm.ResourceConfigs) {
@@ -47,18 +59,21 @@ func (a *auditor) topic(s TopicSpec, t kadm.TopicDetail, configs kadm.ResourceCo
 	}
 	if n := len(t.Partitions); n != int(s.Partitions) {
 		a.add(s.Name, "partitions", strconv.Itoa(n), strconv.Itoa(int(s.Partitions)),
-			"the number is fixed when the namespace is created; restore the topic from a copy, or start another namespace")
+			"the number is fixed when the namespace is made: restore the topic from a copy, or begin another namespace (--namespace); where all its topics were made by hand, "+
+				"give their number when the first node is started (--partitions)")
 	}
-	if n := t.Partitions.NumReplicas(); n < a.replication {
-		a.add(s.Name, "replication", strconv.Itoa(n), strconv.Itoa(a.replication),
-			"kafka-reassign-partitions.sh --bootstrap-server "+a.bootstrap+" with three replicas for each partition")
+	replicas := leastReplicas(t)
+	if replicas < a.replication {
+		a.add(s.Name, "the number of replicas", strconv.Itoa(replicas), strconv.Itoa(a.replication),
+			a.cluster.cfg.bootstrap("kafka-reassign-partitions.sh")+" --execute --reassignment-json-file FILE, which names "+strconv.Itoa(a.replication)+" replicas for each partition")
 	}
 	rc, err := configs.On(s.Name, nil)
 	if err == nil {
 		err = rc.Err
 	}
 	if err != nil {
-		a.add(s.Name, "settings", "unreadable ("+err.Error()+")", "readable", "allow DESCRIBE_CONFIGS on the topic")
+		a.add(s.Name, "the list of settings", "unreadable ("+err.Error()+")", "readable",
+			a.cluster.allow("topic", s.Name, []kmsg.ACLOperation{opDescribeConfigs}))
 		return
 	}
 	values := make(map[string]string, len(rc.Configs))
@@ -66,12 +81,32 @@ func (a *auditor) topic(s TopicSpec, t kadm.TopicDetail, configs kadm.ResourceCo
 		values[c.Key] = c.MaybeValue()
 	}
 	a.settings(s, values)
+	a.insync[s.Name], _ = strconv.Atoi(values["min.insync.replicas"]) // absent: no broker of ours asks for any
+	if a.insync[s.Name] > replicas {
+		a.add(s.Name, "min.insync.replicas", values["min.insync.replicas"], "at most the number of replicas, which is "+strconv.Itoa(replicas)+", or every append is refused",
+			a.alter(s.Name, "min.insync.replicas", strconv.Itoa(max(1, replicas-1))))
+	}
+}
+
+// leastReplicas is the number of copies of the partition that has fewest.
+func leastReplicas(t kadm.TopicDetail) int {
+	least := -1
+	for _, p := range t.Partitions {
+		if least < 0 || len(p.Replicas) < least {
+			least = len(p.Replicas)
+		}
+	}
+	return max(least, 0)
 }
 
 func (a *auditor) settings(s TopicSpec, values map[string]string) {
 	a.atLeast(s.Name, values, "max.message.bytes", s.MaxMessageBytes)
 	if s.Compacted {
-		return // what such a topic forgets, its writers say again each second
+		// What such a topic forgets, its writers say again each second; without compaction it would grow for ever.
+		if got, ok := values["cleanup.policy"]; ok && !strings.Contains(got, "compact") {
+			a.add(s.Name, "cleanup.policy", got, "compact", a.alter(s.Name, "cleanup.policy", "compact"))
+		}
+		return
 	}
 	a.equal(s.Name, values, "cleanup.policy", "delete")
 	a.equal(s.Name, values, "retention.ms", "-1")
@@ -99,7 +134,7 @@ func (a *auditor) atLeast(topic string, values map[string]string, key string, wa
 }
 
 func (a *auditor) alter(topic, key, value string) string {
-	return "kafka-configs.sh --bootstrap-server " + a.bootstrap + " --alter --entity-type topics --entity-name " + topic +
+	return a.cluster.cfg.bootstrap("kafka-configs.sh") + " --alter --entity-type topics --entity-name " + topic +
 		" --add-config " + key + "=" + value
 }
 

@@ -122,8 +122,10 @@ type TopicProblem struct {
 	Remedy string
 }
 
-func (p TopicProblem) String() string {
-	return fmt.Sprintf("topic %s: %s is %s, must be %s. Remedy: %s", p.Topic, p.Setting, p.Value, p.Want, p.Remedy)
+func (p TopicProblem) String() string { return p.what() + ". Remedy: " + p.Remedy }
+
+func (p TopicProblem) what() string {
+	return fmt.Sprintf("topic %s: %s is %s, must be %s", p.Topic, p.Setting, p.Value, p.Want)
 }
 
 // AuditError is returned by Audit when settings could lose facts, or when a partition count has changed.

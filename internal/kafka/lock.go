@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,23 @@ func Lock(path string) (unlock func() error, err error) {
 		return nil, err
 	}
 	return lock.Unlock, nil
+}
+
+// LockFree errors with *LockedError while a process has the lock. It leaves no trace.
+func LockFree(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil // nobody was here yet
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", path, err)
+	}
+	if ok {
+		return lock.Unlock()
+	}
+	holder, _ := os.ReadFile(path) // without it the error still says which file
+	return &LockedError{Path: path, Holder: strings.TrimSpace(string(holder))}
 }
 
 // lockFile takes the lock and writes into the file who has it. The file stays when the lock is given back: removing it

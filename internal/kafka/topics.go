@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -133,7 +132,8 @@ func (c *Cluster) replication(ctx context.Context) (int16, error) {
 }
 
 // EnsureTopics creates those topics that are missing and returns when each partition has a leader and each broker that
-// answers knows it. A topic that is there is left as it is: Audit judges it.
+// answers knows it. A topic that is there is left as it is: Audit judges it. It errors with *CreateError where the
+// cluster refuses one.
 func EnsureTopics(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 	rf, err := c.replication(ctx)
 	if err != nil {
@@ -147,9 +147,8 @@ func EnsureTopics(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 		if there.Has(s.Name) {
 			continue
 		}
-		_, err := c.admin.CreateTopic(ctx, s.Partitions, rf, s.settings(rf), s.Name)
-		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return fmt.Errorf("create topic %s: %w", s.Name, err)
+		if err := c.create(ctx, s, rf); err != nil {
+			return err
 		}
 	}
 	return c.awaitLeaders(ctx, specs)

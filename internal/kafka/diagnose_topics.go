@@ -1,0 +1,156 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// namespace finds out how many partitions there are. It returns false where nothing can be said of the topics.
+func (l *look) namespace(ctx context.Context, there kadm.TopicDetails) bool {
+	ns := l.need.Topics.Namespace
+	if !l.need.node() {
+		l.made = int32(len(there[l.need.Topics.Submissions()].Partitions))
+	} else if present(there, l.need.Topics.Definitions()) && l.need.Made != nil {
+		var err error
+		if l.made, err = l.need.Made(ctx); err != nil {
+			l.add(Finding{Check: CheckNamespace, Status: StatusFail, What: fmt.Sprintf("namespace %s cannot be read: %s", ns, err),
+				Remedy: "give the --namespace of an engine, or one of which there is no topic yet", passing: errors.Is(err, context.DeadlineExceeded)})
+			return false
+		}
+	}
+	switch {
+	case l.made > 0:
+		l.add(Finding{Check: CheckNamespace, Status: StatusOK, What: fmt.Sprintf("namespace %s has %d partitions", ns, l.made)})
+	case l.need.node():
+		l.add(Finding{Check: CheckNamespace, Status: StatusOK, What: fmt.Sprintf("namespace %s does not exist yet: the first node makes it, with %d partitions", ns, l.need.Partitions)})
+	default:
+		l.add(Finding{Check: CheckNamespace, Status: StatusWarn, What: fmt.Sprintf("namespace %s does not exist yet: agents wait for it", ns),
+			Remedy: "start a node with another role than agent"})
+	}
+	return true
+}
+
+// lasting are the topics that hold what was accepted.
+func lasting(t Topics) []string { return []string{t.Events(), t.Submissions(), t.Reports()} }
+
+// creation finds what is missing: made by us, or lost.
+func (l *look) creation(_ context.Context, specs []TopicSpec, there kadm.TopicDetails) {
+	for _, s := range specs {
+		if present(there, s.Name) {
+			continue
+		}
+		if l.made > 0 && slices.Contains(lasting(l.need.Topics), s.Name) {
+			l.add(Finding{Check: CheckTopics, Status: StatusFail,
+				What:   fmt.Sprintf("the topic %s is gone, although the namespace %s exists, and with it what was accepted", s.Name, l.need.Topics.Namespace),
+				Remedy: "restore it from a copy, or begin another namespace (--namespace), or delete all topics of this one"})
+			continue
+		}
+		l.missing = append(l.missing, s)
+	}
+	if len(l.missing) > 0 {
+		l.add(Finding{Check: CheckTopics, Status: StatusOK, What: fmt.Sprintf("%d topics are missing and can be made: %s", len(l.missing), strings.Join(names(l.missing), ", "))})
+	}
+}
+
+// settings audits the topics that are there.
+func (l *look) settings(ctx context.Context, specs []TopicSpec, there kadm.TopicDetails) {
+	specs = slices.DeleteFunc(slices.Clone(specs), func(s TopicSpec) bool { return !present(there, s.Name) })
+	if !l.need.node() || len(specs) == 0 {
+		return // agents keep no facts: the nodes audit
+	}
+	a, err := l.c.audit(ctx, specs)
+	if err != nil {
+		l.add(Finding{Check: CheckTopics, Status: StatusFail, What: fromClient(err).Error(), passing: true, Remedy: "look at the brokers' logs"})
+		return
+	}
+	for _, p := range a.problems {
+		l.add(Finding{Check: CheckTopics, Status: StatusFail, What: p.what(), Remedy: p.Remedy})
+	}
+	if len(a.problems) == 0 {
+		l.add(Finding{Check: CheckTopics, Status: StatusOK, What: fmt.Sprintf("%d topics have settings that lose nothing", len(specs))})
+	}
+	if a.replication < safeReplication && !l.c.cfg.Embedded {
+		l.add(Finding{Check: CheckReplicas, Status: StatusWarn, What: "there are fewer than three brokers, so new topics hold each record once: what is on a lost disk is lost",
+			Remedy: "run three brokers for what must not be lost"})
+	}
+	l.inSync(specs, there, a.insync)
+}
+
+// inSync tells of partitions to which nothing can be appended now, and of those that would bear no further loss.
+func (l *look) inSync(specs []TopicSpec, there kadm.TopicDetails, insync map[string]int) {
+	var refusing, behind []string
+	var brokers []int32
+	for _, s := range specs {
+		for _, p := range there[s.Name].Partitions.Sorted() {
+			if len(p.ISR) == len(p.Replicas) || p.Leader < 0 {
+				continue
+			}
+			at := s.Name + "/" + strconv.Itoa(int(p.Partition))
+			if len(p.ISR) < insync[s.Name] {
+				refusing = append(refusing, at)
+			} else {
+				behind = append(behind, at)
+			}
+			brokers = append(brokers, without(p.Replicas, p.ISR)...)
+		}
+	}
+	if len(refusing) > 0 {
+		l.add(Finding{Check: CheckReplicas, Status: StatusFail, later: true,
+			What:   "fewer copies are in sync than min.insync.replicas, so appends are refused at present: " + shortened(refusing),
+			Remedy: "start the brokers whose copies are behind: " + numbers(brokers)})
+	}
+	if len(behind) > 0 {
+		l.add(Finding{Check: CheckReplicas, Status: StatusWarn,
+			What: "not all copies are in sync: " + shortened(behind), Remedy: "start the brokers whose copies are behind: " + numbers(brokers)})
+	}
+	if len(refusing)+len(behind) == 0 {
+		l.add(Finding{Check: CheckReplicas, Status: StatusOK, What: "all copies are in sync"})
+	}
+}
+
+// leaders tells of partitions that nobody serves.
+func (l *look) leaders(specs []TopicSpec, there kadm.TopicDetails) {
+	var missing []string
+	var brokers []int32
+	for _, s := range specs {
+		for _, p := range there[s.Name].Partitions.Sorted() {
+			if p.Leader < 0 {
+				missing = append(missing, s.Name+"/"+strconv.Itoa(int(p.Partition)))
+				brokers = append(brokers, p.Replicas...)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		l.add(Finding{Check: CheckReplicas, Status: StatusFail, What: "nobody leads " + shortened(missing), passing: true,
+			Remedy: "start the brokers that hold copies: " + numbers(brokers)})
+	}
+}
+
+func without(all, some []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(all), func(n int32) bool { return slices.Contains(some, n) })
+}
+
+// shownMost keeps a list readable: a broker that is down concerns hundreds of partitions.
+const shownMost = 6
+
+func shortened(list []string) string {
+	if len(list) <= shownMost {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:shownMost], ", "), len(list)-shownMost)
+}
+
+func numbers(brokers []int32) string {
+	slices.Sort(brokers)
+	var list []string
+	for _, b := range slices.Compact(brokers) {
+		list = append(list, strconv.Itoa(int(b)))
+	}
+	return strings.Join(list, ", ")
+}

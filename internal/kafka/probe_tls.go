@@ -1,0 +1,103 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// noHandshake explains a TLS handshake that failed.
+func (p *probe) noHandshake(ctx context.Context, err error) *fault {
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &unknown):
+		return &fault{security: true, what: "its certificate is signed by an authority that we do not know" + issuer(unknown.Cert),
+			remedy: "give that authority's certificate by --tls-ca FILE"}
+	case errors.As(err, &host):
+		return &fault{security: true, what: fmt.Sprintf("its certificate is for %s, and not for %s", bearer(host.Certificate), host.Host),
+			remedy: "call the broker by a name of its certificate (--brokers, and advertised.listeners of the broker), or say which one to expect by --tls-server-name"}
+	case errors.As(err, &invalid):
+		return &fault{security: true, what: "its certificate is not valid: " + err.Error(),
+			remedy: "renew the broker's certificate; if it is valid, set the clock of this machine"}
+	}
+	if f := refusedCertificate(err); f != nil {
+		return f
+	}
+	if (errors.As(err, &record) || hungUp(err) || timedOut(err)) && p.speaksPlain(ctx) {
+		return &fault{security: true, what: "the listener speaks plain text, and we spoke TLS",
+			remedy: "leave out --tls and the --tls-... flags, or give the port of the TLS listener (--brokers)"}
+	}
+	if errors.As(err, &record) {
+		return &fault{what: "something listens there, and it speaks no TLS", remedy: "correct host and port (--brokers)"}
+	}
+	if hungUp(err) || timedOut(err) {
+		return p.noAnswer(ctx, err)
+	}
+	return &fault{security: true, what: "the TLS handshake failed: " + err.Error(), remedy: "look into the broker's log, which says why"}
+}
+
+func issuer(cert *x509.Certificate) string {
+	if cert == nil {
+		return ""
+	}
+	return " (" + cert.Issuer.String() + ")"
+}
+
+func bearer(cert *x509.Certificate) string {
+	names := append([]string{}, cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return "no host at all (it has no subject alternative name)"
+	}
+	return strings.Join(names, ", ")
+}
+
+// speaksPlain asks anew whether the listener answers Kafka's first request in plain text. It tells no secret.
+func (p *probe) speaksPlain(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeWait) // the handshake may have used up its time
+	defer cancel()
+	plain := &probe{cfg: p.cfg, addr: p.addr, clear: true}
+	w, _, f := plain.connect(ctx)
+	if f != nil {
+		return false
+	}
+	defer w.close()
+	_, err := w.ask(ctx, kmsg.NewPtrApiVersionsRequest(), askVersions)
+	return err == nil
+}
+
+// The alerts of TLS by which a broker says that it wants a certificate, or another one (RFC 8446, 6.2).
+var certificateAlerts = map[tls.AlertError]string{
+	42: "it refuses our certificate (bad certificate)", 43: "it refuses our certificate (unsupported)",
+	44: "it refuses our certificate (revoked)", 45: "it refuses our certificate (expired)",
+	46: "it refuses our certificate, or asks for one that we do not show", 48: "it does not know the authority that signed our certificate",
+	116: "it asks for a certificate, and we show none",
+}
+
+// refusedCertificate explains a broker's alert; nil for other errors. With TLS 1.3 it comes after the handshake, with
+// the first answer.
+func refusedCertificate(err error) *fault {
+	var alert tls.AlertError
+	var remote *net.OpError
+	if !errors.As(err, &alert) || !errors.As(err, &remote) || remote.Op != "remote error" {
+		return nil
+	}
+	what, ok := certificateAlerts[alert]
+	if !ok {
+		return &fault{security: true, what: "it ended the TLS handshake: " + alert.Error(),
+			remedy: "look into the broker's log, and at its ssl.enabled.protocols and ssl.client.auth; a certificate of ours is given by --tls-cert and --tls-key"}
+	}
+	return &fault{security: true, what: what,
+		remedy: "give a certificate that the broker trusts by --tls-cert FILE and --tls-key FILE"}
+}
