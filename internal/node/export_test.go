@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/projector"
@@ -36,6 +38,26 @@ func (b *Beats) Windows(partitions int32) map[string]int { return b.p.windows(pa
 
 // Agents returns the instances seen lately.
 func (b *Beats) Agents() []events.Presence { return b.p.agents() }
+
+// Listen begins the listening now; SilentNodes and SilentAgents are who should be removed.
+func (b *Beats) Listen() { b.p.since = time.Now() }
+
+func (b *Beats) SilentNodes(self string, members ...string) []string {
+	return b.p.silentNodes(members, self)
+}
+
+func (b *Beats) SilentAgents(self string) (names []string) {
+	for _, p := range b.p.silentAgents(self) {
+		names = append(names, p.Instance)
+	}
+	return names
+}
+
+// OwnerOf returns the node that says it owns the partition.
+func (b *Beats) OwnerOf(partition int32) string {
+	p, _ := b.p.ownerOf(partition)
+	return p.Instance
+}
 
 // SilentAfter is when a sender counts as gone, ListedFor how long it is shown.
 const (

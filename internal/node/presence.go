@@ -85,14 +85,18 @@ func (p *presence) follow(ctx context.Context) error {
 }
 
 func (p *presence) take(r *events.Record) {
-	b, err := events.DecodePresence(r)
-	if err != nil || b.Instance == "" {
-		return // anyone may write here; what cannot be read says nothing
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.seen == nil {
 		p.seen = map[string]beat{}
+	}
+	if len(r.Value) == 0 { // a tombstone says goodbye
+		delete(p.seen, string(r.Key))
+		return
+	}
+	b, err := events.DecodePresence(r)
+	if err != nil || b.Instance == "" {
+		return // anyone may write here; what cannot be read says nothing
 	}
 	p.seen[b.Kind+"/"+b.Instance] = beat{Presence: b, at: time.Now()}
 	for k, old := range p.seen {
@@ -184,11 +188,12 @@ func (n *Node) beat(ctx context.Context) error {
 	}
 }
 
-// farewell says that this node owns nothing any more, so that nobody sends it reads until its silence is noticed.
+// farewell says goodbye, so that nobody sends this node reads until its silence is noticed.
 func (n *Node) farewell() {
 	ctx, cancel := context.WithTimeout(context.Background(), beatEvery)
 	defer cancel()
 	if r, err := n.beatRecord(); err == nil {
+		r.Value = nil
 		_, _ = n.producer.ProduceSync(ctx, r) // without an answer the silence tells
 	}
 }

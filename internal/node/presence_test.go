@@ -105,3 +105,70 @@ func started(o *observer) (n int) {
 	}
 	return n
 }
+
+func nodeBeat(name string, owned ...int32) events.Presence {
+	return events.Presence{Kind: events.PresenceNode, Instance: name, Node: name, Partitions: map[string][]int32{"events": owned}}
+}
+
+// Who is silent is said only by a node whose own beats come back, and of members alone.
+func TestSilenceIsNoticedByWhoHearsItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var b node.Beats
+		members := []string{"me", "other", "unheard"}
+		b.Listen()
+		b.Take(beatOf(t, nodeBeat("me")))
+		b.Take(beatOf(t, nodeBeat("other")))
+		b.Take(beatOf(t, nodeBeat("stranger")))
+		require.Empty(t, b.SilentNodes("me", members...), "the listening has only begun")
+		<-time.After(node.SilentAfter + time.Millisecond)
+		require.Empty(t, b.SilentNodes("me", members...), "it hears not even itself: it was paused, or is cut off")
+		b.Take(beatOf(t, nodeBeat("other"))) // what was said meanwhile comes in the order of the log, before its own beat
+		b.Take(beatOf(t, nodeBeat("me")))
+		require.Equal(t, []string{"unheard"}, b.SilentNodes("me", members...))
+		for range 3 {
+			<-time.After(time.Second)
+			b.Take(beatOf(t, nodeBeat("me")))
+		}
+		require.Equal(t, []string{"other", "unheard"}, b.SilentNodes("me", members...))
+		b.Take(beatOf(t, nodeBeat("other")))
+		require.Equal(t, []string{"unheard"}, b.SilentNodes("me", members...))
+	})
+}
+
+func TestASilentAgentIsRemovedOnceForEachSilence(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var b node.Beats
+		b.Listen()
+		later := func() {
+			for range 3 {
+				<-time.After(time.Second)
+				b.Take(beatOf(t, nodeBeat("me")))
+			}
+		}
+		for range 2 {
+			b.Take(beatOf(t, instance("a", nil, nil)))
+			require.Empty(t, b.SilentAgents("me"))
+			later()
+			require.Equal(t, []string{"a"}, b.SilentAgents("me"))
+			require.Empty(t, b.SilentAgents("me"))
+		}
+	})
+}
+
+func TestTheOwnerIsWhoSaidSoLastAndLives(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var b node.Beats
+		require.Empty(t, b.OwnerOf(1))
+		b.Take(beatOf(t, nodeBeat("one", 0, 1)))
+		<-time.After(time.Second)
+		b.Take(beatOf(t, nodeBeat("two", 1)))
+		require.Equal(t, "one", b.OwnerOf(0))
+		require.Equal(t, "two", b.OwnerOf(1))
+		bye := beatOf(t, nodeBeat("two", 1))
+		bye.Value = nil
+		b.Take(bye)
+		require.Equal(t, "one", b.OwnerOf(1), "a goodbye is heard at once")
+		<-time.After(node.SilentAfter)
+		require.Empty(t, b.OwnerOf(1), "a silent one owns nothing that anybody could read there")
+	})
+}
