@@ -11,6 +11,7 @@ readonly up_seconds=90       # a broker takes 4 s; a machine that starts three f
 readonly stop_seconds=60     # a broker hands its partitions over and closes its logs; it takes 1 to 3 s
 readonly kill_seconds=10     # the kernel ends a process at once, unless its disk hangs
 readonly port_tries=3        # another process may take a free port before the broker does
+launched=()                  # by number, the processes that this shell started and that do not serve yet
 readonly mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -97,10 +98,15 @@ find_java() {
 # --- processes
 
 # is_up N: whether the process of broker-N.pid runs and is still that broker. A number is used again some day, and a
-# process that ended and that nobody waited for has no arguments.
+# process that ended and that nobody waited for has no arguments. One that was just launched may still be a copy of this
+# shell, with its arguments.
 is_up() {
   local pid args
   pid="$(cat "$dir/broker-$1.pid" 2>/dev/null)" && [[ "$pid" =~ ^[0-9]+$ ]] || return 1
+  if [[ "${launched[$1]-}" == "$pid" ]]; then
+    kill -0 "$pid" 2>/dev/null
+    return
+  fi
   if [[ -d /proc/self ]]; then
     args="$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" || return 1
   else
@@ -130,6 +136,7 @@ launch() {
   "$java" -Xmx512m -XX:+UseSerialGC -Djava.awt.headless=true -Dorg.slf4j.simpleLogger.showDateTime=true \
     -Dorg.slf4j.simpleLogger.dateTimeFormat='yyyy-MM-dd HH:mm:ss.SSS' -cp "$cache/*" \
     kafka.Kafka "$dir/broker-$1.properties" </dev/null >>"$log" 2>&1 &
+  launched[$1]=$!
   echo $! >"$dir/broker-$1.pid"
 }
 
@@ -139,11 +146,11 @@ log_since_start() { tail -c "+$(($(cat "$dir/broker-$1.began") + 1))" "$dir/brok
 await_up() {
   local deadline=$((SECONDS + up_seconds))
   until log_since_start "$1" | grep -q 'Kafka Server started'; do
-    # A broker that was just launched is a copy of this shell for a moment.
-    is_up "$1" || { sleep 0.3; is_up "$1"; } || return 1
+    is_up "$1" || return 1
     ((SECONDS < deadline)) || return 1
     sleep 0.1
   done
+  launched[$1]=
 }
 
 # explain N prints why a broker did not start.
@@ -154,8 +161,8 @@ explain() {
     echo "kafka.sh: broker $1 cannot listen on $busy: something else does. Stop that, or choose another --port" >&2
     return
   fi
-  echo "kafka.sh: broker $1 did not start; its log ends so ($dir/broker-$1.log):" >&2
-  log_since_start "$1" | grep -v ' INFO ' | tail -n 15 >&2 || true
+  echo "kafka.sh: broker $1 does not serve; its log is $dir/broker-$1.log, with these errors:" >&2
+  log_since_start "$1" | grep -E ' (ERROR|FATAL) |^[a-zA-Z.]*(Exception|Error):|^Error' | tail -n 15 >&2 || true
 }
 
 # --- ports

@@ -229,7 +229,12 @@ func (r *Real) showLogs() {
 		if err != nil {
 			continue
 		}
-		lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(l string) bool { return strings.Contains(l, " INFO ") })
-		r.t.Logf("the end of the log of broker %d, without INFO:\n%s", n, strings.Join(lines[max(0, len(lines)-logTail):], "\n"))
+		var told []string
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, " WARN ") || strings.Contains(line, " ERROR ") || strings.HasPrefix(line, "java.") {
+				told = append(told, line)
+			}
+		}
+		r.t.Logf("the last warnings and errors of broker %d:\n%s", n, strings.Join(told[max(0, len(told)-logTail):], ""))
 	}
 }

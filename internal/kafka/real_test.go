@@ -1,0 +1,135 @@
+package kafka_test
+
+import (
+	"context"
+	"crypto/tls"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// The tests here start a real Apache Kafka each, one after another, so that two cores carry them: the suite of all
+// brokers, and what only several brokers, or guarded ones, can show. Without kafkatest.RealEnv they are skipped.
+
+// quickFailover is how soon a killed broker counts as gone. With the default of 9 s each kill takes as much longer.
+var quickFailover = map[string]string{"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
+
+var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+
+func TestRealOneBroker(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{})
+	behaveOn(t, as(k, "", ""))
+}
+
+func as(k *kafkatest.Real, user, mechanism string) func(testing.TB) *kafka.Cluster {
+	return func(t testing.TB) *kafka.Cluster { return k.Connect(t, user, mechanism) }
+}
+
+func TestRealThreeBrokers(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{Brokers: 3, Set: quickFailover})
+	t.Run("suite", func(t *testing.T) { behaveOn(t, as(k, "", "")) })
+	t.Run("each topic has three copies, of which two are needed", func(t *testing.T) {
+		threeCopies(t, newWorld(t, k.Connect(t, "", "")))
+	})
+	t.Run("the audit refuses what loses facts with a broker", func(t *testing.T) {
+		auditRefusesCopies(t, newWorld(t, k.Connect(t, "", "")))
+	})
+	t.Run("a topic that is made while a broker is down has three copies too", func(t *testing.T) {
+		k.Kill(2)
+		threeCopies(t, newWorld(t, k.Connect(t, "", "")))
+		k.Start(2)
+		k.AwaitInSync()
+	})
+	t.Run("leaders move under an owner, a reader and a group", func(t *testing.T) { leadersMove(t, k) })
+}
+
+func threeCopies(t *testing.T, w world) {
+	specs := append(w.topics.Base(3), w.topics.WorkSpec("package", 3))
+	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, specs...))
+	require.NoError(t, kafka.Audit(within(t), w.Cluster, specs...))
+	for _, s := range specs {
+		placements := kafka.Placements(t, w.Cluster, s.Name)
+		require.Len(t, placements, int(s.Partitions))
+		for _, p := range placements {
+			require.Equal(t, 3, p.Replicas, s.Name)
+		}
+		settings := kafka.Settings(t, w.Cluster, s.Name)
+		require.Equal(t, "2", settings["min.insync.replicas"], s.Name)
+		require.Equal(t, "false", settings["unclean.leader.election.enable"], s.Name)
+		require.Equal(t, "-1", settings["retention.ms"], s.Name)
+	}
+}
+
+func auditRefusesCopies(t *testing.T, w world) {
+	w.create(t)
+	w.refusesSetting(t, "min.insync.replicas", "1")
+	w.refusesSetting(t, "unclean.leader.election.enable", "true")
+
+	// A topic that somebody made with one copy, on a broker that loses what is a week old.
+	kafka.CreateTopic(t, w.Cluster, w.topics.Reports(), 2)
+	spec := kafka.TopicSpec{Name: w.topics.Reports(), Partitions: 2, MaxMessageBytes: kafka.MaxMessageBytes}
+	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, spec), "it is left as it is")
+	wrong := map[string]string{}
+	for _, p := range w.refused(t, 4, spec) {
+		wrong[p.Setting] = p.Value
+	}
+	require.Equal(t, map[string]string{
+		"the number of replicas": "1", "min.insync.replicas": "1", "retention.ms": "604800000", "max.message.bytes": "1048588",
+	}, wrong)
+}
+
+func TestRealSASL(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{SASL: true, ACLs: true})
+	for _, mechanism := range mechanisms {
+		t.Run(mechanism, func(t *testing.T) {
+			t.Parallel()
+			behaveOn(t, as(k, kafkatest.AdminUser, mechanism))
+		})
+	}
+}
+
+func TestRealTLS(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{TLS: true})
+	t.Run("suite", func(t *testing.T) { behaveOn(t, as(k, "", "")) })
+	t.Run("a broker of another authority is not believed", func(t *testing.T) {
+		cfg := k.Config("", "")
+		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		require.ErrorContains(t, ping(t, cfg), "certificate")
+	})
+	t.Run("without TLS there is no answer", func(t *testing.T) {
+		cfg := k.Config("", "")
+		cfg.TLS = nil
+		require.Error(t, ping(t, cfg))
+	})
+}
+
+func TestRealSASLOverTLS(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{SASL: true, TLS: true})
+	for _, mechanism := range mechanisms {
+		t.Run(mechanism, func(t *testing.T) {
+			for _, user := range []string{kafkatest.AdminUser, kafkatest.LimitedUser} {
+				w := newWorld(t, k.Connect(t, user, mechanism))
+				appendIsContiguous(t, w)
+			}
+		})
+		t.Run(mechanism+" with a wrong password", func(t *testing.T) {
+			cfg := k.Config("", mechanism)
+			cfg.SASL.Password = "wrong"
+			require.ErrorContains(t, ping(t, cfg), "SASL_AUTHENTICATION_FAILED")
+		})
+	}
+}
+
+// ping is to fail within seconds.
+func ping(t *testing.T, cfg kafka.ClusterConfig) error {
+	t.Helper()
+	c, err := kafka.Connect(cfg)
+	require.NoError(t, err)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	return c.Ping(ctx)
+}
