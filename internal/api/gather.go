@@ -79,17 +79,28 @@ func (s *Server) away(partitions []int32) []int32 {
 
 // listOf answers another node: for all that it asks, or not at all.
 func (s *Server) listOf(ctx context.Context, q Query, asked []int32) (TaskList, error) {
+	moved := func() error {
+		if away := s.away(asked); len(away) > 0 {
+			return takeoverProblem(away...).with(headerMoved, "1")
+		}
+		return nil
+	}
+	if err := moved(); err != nil {
+		return TaskList{}, err
+	}
 	q.Partitions = asked
 	list, err := s.listHere(ctx, q)
-	// The look comes last: what has left by then may have been read when it was half gone.
-	if away := s.away(asked); len(away) > 0 {
-		return list, takeoverProblem(away...).with(headerMoved, "1")
+	// The second look comes last: what has left by then may have been read when it was half gone.
+	if err := moved(); err != nil {
+		return TaskList{}, err
 	}
 	return list, err
 }
 
 // listAll merges the lists of all nodes. Tasks that cannot be asked for now are not left out in silence: it is an error.
 func (s *Server) listAll(ctx context.Context, q Query) (TaskList, error) {
+	ctx, cancel := context.WithTimeout(ctx, gatherWithin)
+	defer cancel()
 	var missing []int32
 	for range gatherTries {
 		var list TaskList
@@ -108,8 +119,6 @@ func (s *Server) gather(ctx context.Context, q Query) (list TaskList, missing []
 	if len(w.nowhere) > 0 {
 		return list, w.nowhere, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, gatherWithin)
-	defer cancel()
 	var mu sync.Mutex // guards pages, missing and err
 	var pages []TaskList
 	take := func(page TaskList, of []int32, e error) {

@@ -1,0 +1,270 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/stretchr/testify/require"
+)
+
+// list returns the IDs of one page, and the cursor of the next.
+func (m *member) list(query string) (ids []string, next string) {
+	m.t.Helper()
+	r := m.do("GET", "/v1/tasks?"+query, "")
+	require.Equal(m.t, 200, r.status, r.body)
+	var page struct {
+		Tasks []struct {
+			ID string `json:"id"`
+		} `json:"tasks"`
+		Next string `json:"next"`
+	}
+	require.NoError(m.t, json.Unmarshal([]byte(r.body), &page))
+	for _, x := range page.Tasks {
+		ids = append(ids, x.ID)
+	}
+	return ids, page.Next
+}
+
+func TestAListHoldsTheTasksOfAllNodes(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b", "c")
+	single := &member{world: &world{t: t, engine: n.engine, url: n.engine.Serve(t), client: n.members[0].client}}
+	for i := range 40 {
+		single.do("PUT", fmt.Sprintf("/v1/tasks/t%d", i), fmt.Sprintf(`{"workflow":"order","input":{"item":"x","big":12345678901234567890},"labels":{"k,l":"%d:,","a&b":"ü %%"}}`, i%3))
+		if i%4 == 0 {
+			n.engine.Finish(fmt.Sprintf("t%d", i))
+		}
+	}
+	for _, query := range []string{
+		"", "limit=1000", "limit=7", "limit=1", "state=processed&limit=3", "state=pending", "workflow=order&limit=9", "workflow=nope",
+		"label=" + url.QueryEscape("a&b:ü %") + "&label=" + url.QueryEscape("k,l:1:,") + "&limit=4", "since=2026-11-21T14:00:20Z&until=2026-11-21T14:00:31.500Z&limit=4",
+	} {
+		var walks [][]string
+		for _, m := range append([]*member{single}, n.members...) {
+			var walk []string
+			for cursor := ""; ; {
+				ids, next := m.list(query + "&cursor=" + cursor)
+				walk = append(walk, ids...)
+				if cursor = next; next == "" {
+					break
+				}
+			}
+			walks = append(walks, walk)
+		}
+		for i, m := range n.members {
+			require.Equal(t, walks[0], walks[1+i], "%q through %s", query, m.name)
+		}
+	}
+	whole := n.members[0].do("GET", "/v1/tasks?limit=1000", "").body
+	require.Contains(t, whole, `"big":12345678901234567890`, "numbers keep their digits")
+	require.Equal(t, whole, n.members[1].do("GET", "/v1/tasks?limit=1000", "").body)
+	for _, bad := range []string{"cursor=zz", "state=x", "limit=0", "limit=1001", "label=x", "since=x", "nope=1"} {
+		require.Equal(t, 422, n.members[0].do("GET", "/v1/tasks?"+bad, "").status, bad)
+	}
+}
+
+// Pages are asked of one node after the other, while tasks are submitted, end, and partitions move: each task that was
+// there at the beginning is met once.
+func TestAWalkOverNodesMeetsEachTaskOnce(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	n.moving = true
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var want []string
+	for i := range 60 {
+		id := fmt.Sprintf("old%d", i)
+		n.members[i%2].submit(id)
+		want = append(want, id)
+	}
+	slices.Reverse(want)
+	for range 5 {
+		var got []string
+		for cursor, i := "", 0; ; i++ {
+			ids, next := n.members[random.IntN(2)].list(fmt.Sprintf("limit=%d&cursor=%s", 1+random.IntN(9), cursor))
+			for _, id := range ids {
+				if strings.HasPrefix(id, "old") {
+					got = append(got, id)
+				}
+			}
+			if cursor = next; next == "" {
+				break
+			}
+			n.members[random.IntN(2)].submit(fmt.Sprintf("new%d", random.Uint64()))
+			n.engine.Finish(want[random.IntN(len(want))])
+			n.move(random.Int32N(apitest.Partitions), n.members[random.IntN(2)])
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+func TestAListThatWouldNotBeWholeIsRefused(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	a, b := n.members[0], n.members[1]
+	b.submit("x")
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	require.NoError(t, err)
+	defer silent.Close()
+	b.stop()
+	a.do("GET", "/v1/tasks", "").takingOver(t, 1, 3)
+	n.orphan(3)
+	a.do("GET", "/v1/tasks", "").takingOver(t, 3)
+	n.orphan(0)
+	a.do("GET", "/v1/tasks", "").takingOver(t, 0, 3)
+	for p := range int32(apitest.Partitions) {
+		n.move(p, a)
+	}
+	require.Equal(t, 200, a.do("GET", "/v1/tasks", "").status)
+	a.share.Direct(2, api.Route{Node: "b", Addr: silent.Addr().String()})
+	begin := time.Now()
+	a.do("GET", "/v1/tasks", "").takingOver(t, 2)
+	require.Less(t, time.Since(begin), 15*time.Second)
+}
+
+func TestAListIsAskedForAgainWhereAPartitionHasMoved(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b", "c")
+	n.moving = true
+	f := &flighty{}
+	d := n.join("d", func(c *api.Config) { f.Share = c.Cluster.(*apitest.Share); c.Cluster = f })
+	for p := range int32(apitest.Partitions) {
+		n.move(p, n.members[2])
+	}
+	n.members[2].submit("x")
+	stale := api.Route{Node: "b", Addr: n.members[1].addr}
+	f.routes = []api.Route{stale, stale, stale, stale}
+	ids, _ := d.list("")
+	require.Equal(t, []string{"x"}, ids)
+	require.Equal(t, "1", d.count("moved"))
+	f.routes = []api.Route{{Here: true}, {Here: true}, {Here: true}, {Here: true}} // and gone when they were read
+	ids, _ = d.list("")
+	require.Equal(t, []string{"x"}, ids)
+}
+
+// What a client says of partitions is not listened to; between nodes it only restricts.
+func TestOnlyNodesRestrictAListToPartitions(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	a := n.members[0]
+	for p := range int32(apitest.Partitions) {
+		a.submit(idIn(p, "t"))
+	}
+	count := func(headers ...string) int {
+		r := a.do("GET", "/v1/tasks", "", headers...)
+		require.Equal(t, 200, r.status, r.body)
+		return len(r.json(t)["tasks"].([]any))
+	}
+	require.Equal(t, 4, count("Sagalog-Partitions", "0"))
+	require.Equal(t, 1, count("Sagalog-Partitions", "0", "Sagalog-Forwarded", "test/a"))
+	require.Equal(t, 2, count("Sagalog-Partitions", "2,0", "Sagalog-Forwarded", "test/a"))
+	for _, bad := range []string{"", "x", "4", "-1", "0,,2", "0 ,2"} {
+		require.Equal(t, 422, a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", bad, "Sagalog-Forwarded", "test/a").status, bad)
+	}
+	r := a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", "0,1", "Sagalog-Forwarded", "test/a")
+	require.Equal(t, 503, r.status, "it has only one of them")
+	require.Equal(t, "1", r.header.Get("Sagalog-Moved"))
+	require.Equal(t, []int32{1}, r.problem(t).Partitions)
+	require.Equal(t, 503, a.do("GET", "/v1/tasks", "", "Sagalog-Partitions", "0", "Sagalog-Forwarded", "test/b").status, "it is another node")
+}
+
+func TestAPageOfHugeTasksIsCutShort(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	a := n.members[0]
+	huge := events.Error{Detail: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
+	var want []string
+	for i := range 20 {
+		id := fmt.Sprintf("t%d", i)
+		a.submit(id)
+		n.engine.Change(id, &events.StepStarted{}, func(t *events.Task) {
+			t.Steps = []*events.Step{{Path: "reserve", State: events.StepRunning, Error: &huge}}
+		})
+		want = append(want, id)
+	}
+	slices.Reverse(want)
+	for _, m := range n.members {
+		var got []string
+		for cursor, pages := "", 0; ; pages++ {
+			ids, next := m.list("limit=1000&cursor=" + cursor)
+			require.Less(t, len(ids), 20)
+			got = append(got, ids...)
+			if cursor = next; next == "" {
+				require.Equal(t, 1, pages)
+				break
+			}
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+func TestPartitionsAreShownThoughTheirOwnerIsSilent(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	a, b := n.members[0], n.members[1]
+	for p := range int32(apitest.Partitions) {
+		a.submit(idIn(p, "t"))
+	}
+	show := func(m *member) (list []map[string]any) {
+		r := m.do("GET", "/v1/partitions", "")
+		require.Equal(t, 200, r.status, r.body)
+		require.NoError(t, json.Unmarshal([]byte(r.body), &list))
+		require.Len(t, list, apitest.Partitions)
+		return list
+	}
+	require.Equal(t, show(a), show(b))
+	for p, d := range show(a) {
+		require.Equal(t, []string{"a", "b"}[p%2], d["owner"])
+		require.EqualValues(t, 1, d["live"])
+		require.EqualValues(t, 0, d["due"])
+		require.Equal(t, "1-e", d["epoch"])
+	}
+	a.share.Direct(3, api.Route{Node: "a", Addr: a.addr}) // a asks itself, and has nothing to say
+	b.stop()
+	begin := time.Now()
+	list := show(a)
+	require.Less(t, time.Since(begin), 4*time.Second)
+	for _, p := range []int{1, 3} {
+		require.Equal(t, map[string]any{"partition": float64(p), "end_offset": 1.0}, list[p])
+	}
+	require.Equal(t, "a", list[2]["owner"])
+	n.orphan(1)
+	require.Equal(t, map[string]any{"partition": 1.0, "end_offset": 1.0}, show(a)[1])
+}
+
+// An answer of another node is merged only as far as it was asked for, and as far as it can be read.
+func TestNonsenseOfAnotherNodeIsNotMerged(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a")
+	a := n.members[0]
+	body := ""
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sagalog-Answered", r.Header.Get("Sagalog-Forwarded"))
+		fmt.Fprint(w, body)
+	}))
+	defer other.Close()
+	a.share.Direct(1, api.Route{Node: "b", Addr: other.Listener.Addr().String()})
+	for _, body = range []string{"", "[]", "{", `{"tasks":[{"id":5}]}`} {
+		a.do("GET", "/v1/tasks", "").takingOver(t, 1)
+	}
+	body = `{"tasks":[],"next":"zz"}`
+	require.Equal(t, 500, a.do("GET", "/v1/tasks", "").status)
+	body = `[{"partition":0,"owner":"b","applied_offset":7},{"partition":1,"owner":"b","epoch":"2-x","applied_offset":7},{"partition":9}]`
+	var list []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(a.do("GET", "/v1/partitions", "").body), &list))
+	require.Equal(t, "a", list[0]["owner"])
+	require.Equal(t, "b", list[1]["owner"])
+}
