@@ -384,9 +384,12 @@ func topicIdentity(t *testing.T, w world) {
 	require.NoError(t, err)
 	require.NotZero(t, first)
 	kafka.DeleteTopic(t, w.Cluster, topic)
-	// Apache Kafka tells its brokers of the deletion a moment later.
+	// Apache Kafka tells its brokers of the deletion a moment later. Until then the topic seems to be there, and then
+	// nobody creates the one that is waited for.
 	require.Eventually(t, func() bool {
-		if kafka.EnsureTopics(within(t), w.Cluster, w.spec()) != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if kafka.EnsureTopics(ctx, w.Cluster, w.spec()) != nil {
 			return false
 		}
 		second, err := w.TopicID(within(t), topic)
