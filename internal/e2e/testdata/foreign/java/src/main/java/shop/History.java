@@ -1,0 +1,202 @@
+package shop;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/**
+ * Reads {@code <ns>.events} as events/FORMAT.md says under "Reading the log": which facts count, and what became of an
+ * input. Beside them it reads the inputs that were sent home, and the dead letters of submissions.
+ */
+final class History implements AutoCloseable {
+    /** Bounds the wait for any one thing; the engine takes milliseconds. */
+    static final Duration PATIENCE = Duration.ofSeconds(90);
+
+    private static final Set<String> ENDS = Set.of("TaskProcessed", "TaskUndone", "TaskParked");
+    static final ObjectMapper JSON = new ObjectMapper();
+
+    /** What became of a submission: the name of its fact, or "duplicate", and where it was judged. */
+    record Outcome(String kind, String at) {}
+
+    private record Fact(String kind, JsonNode body) {}
+
+    final String submissions;
+    private final String events;
+    private final String dead;
+    private final KafkaConsumer<String, byte[]> consumer;
+    private final Map<Integer, Epochs> epochs = new HashMap<>();
+    /** The offset of the first submission of a partition that was not judged. */
+    private final Map<Integer, Long> judged = new HashMap<>();
+    /** The kinds of the facts of each task. */
+    final Map<String, List<String>> tasks = new HashMap<>();
+    /** Facts by their cause. */
+    private final Map<String, List<Fact>> caused = new HashMap<>();
+    /** From "partition/offset" where an input was found to where its copy lies. */
+    private final Map<String, String> homes = new HashMap<>();
+    /** Dead letters by "partition/offset" of the rejected input. */
+    private final Map<String, ConsumerRecord<String, byte[]>> letters = new HashMap<>();
+    int voids;
+
+    History(String brokers, String namespace) {
+        events = namespace + ".events";
+        submissions = namespace + ".submissions";
+        dead = "dlq." + namespace + ".submissions";
+        Properties config = new Properties();
+        config.put("bootstrap.servers", brokers);
+        config.put("isolation.level", "read_committed");
+        config.put("enable.auto.commit", "false");
+        config.put("auto.offset.reset", "earliest");
+        consumer = new KafkaConsumer<>(config, new StringDeserializer(), new ByteArrayDeserializer());
+        List<TopicPartition> all = new ArrayList<>();
+        for (String topic : List.of(events, submissions, dead)) {
+            consumer.partitionsFor(topic).forEach(p -> all.add(new TopicPartition(topic, p.partition())));
+        }
+        consumer.assign(all);
+        consumer.seekToBeginning(all);
+    }
+
+    @Override
+    public void close() {
+        consumer.close();
+    }
+
+    /** Says what became of the submission at this place; one that was sent home is followed there. */
+    Outcome outcome(int partition, long offset) {
+        until("submission " + partition + "/" + offset + " is judged",
+            () -> judged.getOrDefault(partition, 0L) > offset ? true : null);
+        String here = partition + "/" + offset;
+        for (Fact fact : caused.getOrDefault("s/" + here, List.of())) {
+            if (!fact.kind.equals("InputForwarded")) {
+                return new Outcome(fact.kind, here);
+            }
+            String[] home = until("submission " + here + " comes home", () -> homes.get(here)).split("/");
+            return outcome(Integer.parseInt(home[0]), Long.parseLong(home[1]));
+        }
+        return new Outcome("duplicate", here);
+    }
+
+    /** Returns the dead letter of the submission that was rejected at "partition/offset". */
+    ConsumerRecord<String, byte[]> letter(String at) {
+        return until("the dead letter of " + at, () -> letters.get(at));
+    }
+
+    /** Returns the facts of a task once it has ended. */
+    List<String> end(String task) {
+        return until("task " + task + " ends", () -> {
+            List<String> facts = tasks.getOrDefault(task, List.of());
+            return facts.stream().anyMatch(ENDS::contains) ? facts : null;
+        });
+    }
+
+    /** Reads on until there is something. */
+    private <T> T until(String what, Supplier<T> find) {
+        Instant deadline = Instant.now().plus(PATIENCE);
+        for (T found = find.get(); ; found = find.get()) {
+            if (found != null) {
+                return found;
+            }
+            if (Instant.now().isAfter(deadline)) {
+                throw new IllegalStateException("waited " + PATIENCE + " in vain: " + what);
+            }
+            consumer.poll(Duration.ofMillis(200)).forEach(this::read);
+        }
+    }
+
+    private void read(ConsumerRecord<String, byte[]> record) {
+        if (record.topic().equals(submissions)) {
+            String found = text(record, "forwarded-from");
+            if (!found.isEmpty()) {
+                homes.put(found, record.partition() + "/" + record.offset());
+            }
+            return;
+        }
+        if (record.topic().equals(dead)) {
+            letters.put(text(record, "__dlq.errors.partition") + "/" + text(record, "__dlq.errors.offset"), record);
+            return;
+        }
+        String kind = text(record, "ce_type").replaceFirst("^sagalog\\.", "");
+        if (!epochs.computeIfAbsent(record.partition(), p -> new Epochs()).accepts(kind, record)) {
+            voids++;
+            return;
+        }
+        fact(record, kind, json(record));
+    }
+
+    private void fact(ConsumerRecord<String, byte[]> record, String kind, JsonNode body) {
+        if (record.key() != null) {
+            tasks.computeIfAbsent(record.key(), k -> new ArrayList<>()).add(kind);
+        }
+        String cause = text(record, "ce_causationid");
+        long passed = 0;
+        if (kind.equals("InputsPassed")) {
+            passed = body.path("inputs").path("submissions").path("next").asLong(0);
+        } else if (cause.startsWith("s/")) {
+            caused.computeIfAbsent(cause, c -> new ArrayList<>()).add(new Fact(kind, body));
+            passed = Long.parseLong(cause.substring(cause.lastIndexOf('/') + 1)) + 1;
+        }
+        judged.merge(record.partition(), passed, Math::max);
+    }
+
+    /** Returns the last header of this key; an absent one is the empty text. */
+    static String text(ConsumerRecord<String, byte[]> record, String key) {
+        Header header = record.headers().lastHeader(key);
+        return header == null || header.value() == null ? "" : new String(header.value(), StandardCharsets.UTF_8);
+    }
+
+    private static JsonNode json(ConsumerRecord<String, byte[]> record) {
+        try {
+            return JSON.readTree(record.value());
+        } catch (IOException e) {
+            throw new IllegalStateException(record.topic() + " holds no JSON at " + record.offset(), e);
+        }
+    }
+
+    /** The rule of void records, for one partition. */
+    private static final class Epochs {
+        private String ident = "";
+        private long ordinal;
+        private long next;
+        private boolean broken;
+
+        boolean accepts(String kind, ConsumerRecord<String, byte[]> record) {
+            if (kind.equals("PartitionClaimed")) {
+                JsonNode claim = json(record);
+                String id = claim.path("id").asText();
+                if (!claim.path("prev").asText().equals(ident) || id.isEmpty() || id.equals(ident)) {
+                    return false;
+                }
+                ident = id;
+                ordinal++;
+                next = 0;
+                broken = false;
+                return true;
+            }
+            if (ordinal == 0 || !text(record, "ce_epoch").equals(ordinal + "-" + ident)) {
+                return false;
+            }
+            long sequence = Long.parseLong(text(record, "ce_sequence"));
+            boolean accepted = !broken && sequence == next;
+            broken |= sequence > next;
+            if (accepted) {
+                next++;
+            }
+            return accepted;
+        }
+    }
+}
