@@ -93,6 +93,21 @@ func TestABulkAsksForAMissingWorkflowNotOnEachLine(t *testing.T) {
 	require.Less(t, w.engine.Lookups(), 20)
 }
 
+// A fault of an input may be that of a schema which another node has replaced: the definitions are looked at again, for
+// one line at once, for a whole file now and then.
+func TestTheDefinitionsAreLookedAtAgainForAFaultyInput(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	bad := `{"workflow":"order","input":{}}`
+	require.Equal(t, 422, w.do("POST", "/v1/tasks", bad).status)
+	require.Equal(t, 1, w.engine.Refreshes())
+	require.Equal(t, 422, w.do("POST", "/v1/tasks", `{"workflow":"order","version":1,"input":{}}`).status)
+	require.Equal(t, 1, w.engine.Refreshes(), "a version never changes")
+	r := w.do("POST", "/v1/tasks", strings.Repeat(bad+"\n", 5000), "Content-Type", "application/x-ndjson")
+	require.Equal(t, 5000, strings.Count(r.body, `"status":422`))
+	require.Less(t, w.engine.Refreshes(), 30)
+}
+
 func TestABulkAnswersWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

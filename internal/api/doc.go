@@ -6,6 +6,16 @@
 // than the fold of that input. Checks before the log (workflow, schema, conflict) spare people a dead letter and are
 // no promise: the log decides.
 //
+// What is about one task is answered where its partition is: from this node's store, or by the node that owns it, to
+// which the request is passed on (passage.go, forward.go). Lists ask every node for its partitions and merge (gather.go).
+// Submissions go to the log from anywhere, so that none fails because a node is down. While a partition is taken over,
+//
+//   - reads of it are 503 with Retry-After and the code taking-over, and so is a list that would lack its tasks;
+//   - what waits anyway is bridged: ?wait=, token=, and a stream that is being opened go on at the next owner;
+//   - an open stream ends cleanly, and Last-Event-ID takes it up again;
+//   - a cancel or retry looks for the next owner for a few seconds, and then goes to the log unseen;
+//   - GET /v1/partitions shows the partition without owner and epoch.
+//
 // What it keeps:
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: what is held of it is
 //     bounded by bulkWindow lines and bulkBytes.

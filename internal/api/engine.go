@@ -80,6 +80,8 @@ type Rejections interface {
 
 // Definitions knows the workflows and applies new versions. All methods are safe for concurrent use.
 type Definitions interface {
+	// Refresh returns when the methods below know what was applied at any node before the call.
+	Refresh(ctx context.Context) error
 	// Workflows returns the current version of each workflow, by name.
 	Workflows(ctx context.Context) ([]*Workflow, error)
 	// Workflow returns a version of a workflow, the current one for version 0; nil if there is none. Before it returns

@@ -140,7 +140,8 @@ func (p *passage) run() {
 			p.giveUp(at)
 			return
 		}
-		if next := p.s.cfg.Cluster.Route(p.partition); !over && (next == failed || !next.known()) {
+		// The next owner is asked at once, but two nodes that both deny it are not asked in a row for ever.
+		if next := p.s.cfg.Cluster.Route(p.partition); !over && (tries > 0 || next == failed || !next.known()) {
 			pause(p.r.Context(), passagePause)
 		}
 	}

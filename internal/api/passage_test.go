@@ -292,6 +292,9 @@ func TestSomethingElseAtTheAddressOfANodeIsNotBelieved(t *testing.T) {
 	a.do("GET", path(id), "").takingOver(t, 1)
 	a.do("GET", "/v1/tasks", "").takingOver(t, 1)
 
+	a.share.Direct(1, api.Route{Node: "b", Addr: "localhost" + n.members[1].addr[strings.LastIndex(n.members[1].addr, ":"):]})
+	require.Equal(t, 404, a.do("GET", path(id), "").status, "the node itself is believed by any name of its machine")
+
 	// A node of the same name in another cluster, and one of this cluster by another name.
 	foreign := setupNodes(t)
 	b := foreign.join("b", func(c *api.Config) { c.NamespaceID = "other" })

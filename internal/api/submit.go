@@ -86,6 +86,23 @@ func (m missingWorkflows) find(k workflowKey) error {
 	return nil
 }
 
+// stale says whether the submission may mean a version that is not known here yet. Of a bulk submission with a faulty
+// input on each line it says so now and then.
+func (m missingWorkflows) stale(sub *events.Submission) bool {
+	if sub.Version != 0 {
+		return false // a version never changes
+	}
+	looked := workflowKey{sub.Workflow, -1}
+	if m == nil {
+		return true
+	}
+	if time.Now().Before(m[looked].until) {
+		return false
+	}
+	m[looked] = missingWorkflow{until: time.Now().Add(missingFor)}
+	return true
+}
+
 func (m missingWorkflows) add(k workflowKey, problem error) error {
 	if m == nil || asProblem(problem).Status != http.StatusNotFound {
 		return problem
@@ -124,16 +141,30 @@ func (s *Server) checkDefinition(ctx context.Context, d *draft, missing missingW
 	if w == nil {
 		return missing.add(key, s.unknownWorkflow(ctx, sub.Workflow, sub.Version, "/"))
 	}
-	d.definition = w.Hash
 	faults, err := s.cfg.Definitions.CheckInput(ctx, w.Hash, sub.Input)
+	if err == nil && len(faults) > 0 && missing.stale(sub) {
+		w, faults, err = s.checkAgain(ctx, w, sub, faults)
+	}
 	if err != nil {
 		return s.internal(ctx, "validate an input", err)
 	}
+	d.definition = w.Hash
 	if len(faults) > 0 {
 		return problem(http.StatusUnprocessableEntity, codeInvalid,
 			fmt.Sprintf("The input does not fit the schema of workflow %s, version %d.", w.Name, w.Version), faultPlaces(faults, "/input")...)
 	}
 	return nil
+}
+
+// checkAgain validates an input that did not fit once more, if another node has applied a version since.
+func (s *Server) checkAgain(ctx context.Context, old *Workflow, sub *events.Submission, faults []Fault) (*Workflow, []Fault, error) {
+	s.refresh(ctx)
+	w, err := s.cfg.Definitions.Workflow(ctx, sub.Workflow, sub.Version)
+	if err != nil || w == nil || w.Hash == old.Hash {
+		return old, faults, err
+	}
+	faults, err = s.cfg.Definitions.CheckInput(ctx, w.Hash, sub.Input)
+	return w, faults, err
 }
 
 // unknownWorkflow names the nearest workflow, or the versions that there are.

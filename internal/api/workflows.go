@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -94,6 +95,7 @@ func (s *Server) registerWorkflows(api huma.API) {
 }
 
 func (s *Server) listWorkflows(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
+	s.refresh(ctx)
 	list, err := s.cfg.Definitions.Workflows(ctx)
 	if err != nil {
 		return nil, s.internal(ctx, "list workflows", err)
@@ -114,7 +116,20 @@ func summary(w *Workflow) WorkflowDocument {
 	return d
 }
 
+// refreshWithin bounds a look at the end of definitions. Without the brokers what is known is shown.
+const refreshWithin = 2 * time.Second
+
+// refresh has what was applied at another node a moment ago be seen here.
+func (s *Server) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, refreshWithin)
+	defer cancel()
+	if err := s.cfg.Definitions.Refresh(ctx); err != nil {
+		s.cfg.Logger.Debug("the end of definitions is not known; showing what was read", "error", err)
+	}
+}
+
 func (s *Server) getWorkflow(ctx context.Context, in *WorkflowQuery) (*WorkflowAnswer, error) {
+	s.refresh(ctx)
 	w, err := s.cfg.Definitions.Workflow(ctx, in.Name, in.Version)
 	if err != nil {
 		return nil, s.internal(ctx, "look up a workflow", err)
@@ -141,6 +156,7 @@ func (s *Server) putWorkflow(ctx context.Context, in *WorkflowPut) (*AppliedAnsw
 	}
 	apply := s.cfg.Definitions.Apply
 	if in.DryRun {
+		s.refresh(ctx)
 		apply = s.cfg.Definitions.Check
 	}
 	a, faults, err := apply(ctx, Draft{Name: in.Name, Source: source})

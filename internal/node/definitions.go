@@ -32,6 +32,9 @@ type definitions struct {
 	programs map[string]*scheduler.Program
 }
 
+// Refresh implements api.Definitions.
+func (d *definitions) Refresh(ctx context.Context) error { return d.catalog.upToNow(ctx) }
+
 // Workflows implements api.Definitions.
 func (d *definitions) Workflows(context.Context) ([]*api.Workflow, error) {
 	var list []*api.Workflow

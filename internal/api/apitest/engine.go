@@ -48,6 +48,7 @@ type Engine struct {
 	panics      bool
 	watched     chan struct{}
 	lookups     int
+	refreshes   int
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an
@@ -231,6 +232,17 @@ func (e *Engine) Rejection(_ context.Context, in events.Input, partition int32, 
 	defer e.mu.Unlock()
 	return e.rejected[events.CauseInput(in, partition, offset)], nil
 }
+
+// Refresh implements api.Definitions: there is nothing that is not known.
+func (e *Engine) Refresh(context.Context) error {
+	e.mu.Lock()
+	e.refreshes++
+	e.mu.Unlock()
+	return nil
+}
+
+// Refreshes counts the calls of Refresh.
+func (e *Engine) Refreshes() int { e.mu.Lock(); defer e.mu.Unlock(); return e.refreshes }
 
 // Workflows implements api.Definitions.
 func (e *Engine) Workflows(context.Context) ([]*api.Workflow, error) {
