@@ -38,11 +38,11 @@ func (o *ownership) evict(ctx context.Context) error {
 				members = found
 			}
 		}
-		for _, name := range o.n.presence.silentNodes(members, o.n.cfg.Name) {
+		for _, name := range o.n.presence.silentNodes(members) {
 			members = slices.DeleteFunc(members, func(m string) bool { return m == name })
 			o.remove(ctx, o.groupName(), name)
 		}
-		for _, b := range o.n.presence.silentAgents(o.n.cfg.Name) {
+		for _, b := range o.n.presence.silentAgents() {
 			for _, agent := range b.Agents {
 				o.remove(ctx, o.n.cfg.Namespace+".agents."+agent, b.Instance)
 			}
@@ -67,23 +67,29 @@ func (o *ownership) remove(ctx context.Context, group, member string) {
 	log.Warn("a member is silent and was removed: others take over what it had")
 }
 
-// attentive says whether this node reads its own beats back; mu is held.
-func (p *presence) attentive(self string) bool {
-	own, ok := p.seen[events.PresenceNode+"/"+self]
-	return ok && time.Since(own.at) <= ownBeatWithin && time.Since(p.since) > silentAfter
+func (p *presence) ownKey() string { return events.PresenceNode + "/" + p.self }
+
+// silent says whether nothing was heard since the given instant for silentAfter, while this node heard itself all the
+// time: one that was paused or cut off has heard nobody, and when the leader of presence comes back the first to reach
+// it hears itself before the others. mu is held.
+func (p *presence) silent(last time.Time) bool {
+	if time.Since(p.seen[p.ownKey()].at) > ownBeatWithin {
+		return false
+	}
+	if last.Before(p.since) {
+		last = p.since
+	}
+	return time.Since(last) > silentAfter
 }
 
-// silentNodes returns those members of whom no beat was read for silentAfter, while this node's own beats come back.
-func (p *presence) silentNodes(members []string, self string) []string {
+// silentNodes returns those members of whom no beat was read for silentAfter. Of one that was never heard, the silence
+// began with the listening.
+func (p *presence) silentNodes(members []string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.attentive(self) {
-		return nil
-	}
 	var silent []string
 	for _, m := range members {
-		// Of a member that was never heard the silence began when the listening did.
-		if b := p.seen[events.PresenceNode+"/"+m]; m != self && time.Since(b.at) > silentAfter {
+		if m != p.self && p.silent(p.seen[events.PresenceNode+"/"+m].at) {
 			silent = append(silent, m)
 		}
 	}
@@ -91,16 +97,13 @@ func (p *presence) silentNodes(members []string, self string) []string {
 }
 
 // silentAgents returns the last beats of instances of agents that fell silent, once for each silence.
-func (p *presence) silentAgents(self string) []events.Presence {
+func (p *presence) silentAgents() []events.Presence {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.attentive(self) {
-		return nil
-	}
 	var silent []events.Presence
 	for _, key := range slices.Sorted(maps.Keys(p.seen)) {
 		b := p.seen[key]
-		if b.Kind == events.PresenceAgent && !b.evicted && time.Since(b.at) > silentAfter {
+		if b.Kind == events.PresenceAgent && !b.evicted && p.silent(b.at) {
 			b.evicted = true
 			p.seen[key] = b
 			silent = append(silent, b.Presence)

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/projector"
@@ -39,15 +37,13 @@ func (b *Beats) Windows(partitions int32) map[string]int { return b.p.windows(pa
 // Agents returns the instances seen lately.
 func (b *Beats) Agents() []events.Presence { return b.p.agents() }
 
-// Listen begins the listening now; SilentNodes and SilentAgents are who should be removed.
-func (b *Beats) Listen() { b.p.since = time.Now() }
+// Self makes it the presence of that node; SilentNodes and SilentAgents are who should be removed.
+func (b *Beats) Self(name string) { b.p.self = name }
 
-func (b *Beats) SilentNodes(self string, members ...string) []string {
-	return b.p.silentNodes(members, self)
-}
+func (b *Beats) SilentNodes(members ...string) []string { return b.p.silentNodes(members) }
 
-func (b *Beats) SilentAgents(self string) (names []string) {
-	for _, p := range b.p.silentAgents(self) {
+func (b *Beats) SilentAgents() (names []string) {
+	for _, p := range b.p.silentAgents() {
 		names = append(names, p.Instance)
 	}
 	return names

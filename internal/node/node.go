@@ -205,7 +205,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.presence = &presence{cluster: n.cfg.Cluster, topic: n.topics.Presence(), log: n.cfg.Logger}
+	n.presence = &presence{cluster: n.cfg.Cluster, topic: n.topics.Presence(), log: n.cfg.Logger, self: n.cfg.Name}
 	if n.cfg.Roles.Owner {
 		if err := n.openShells(ctx, topic); err != nil {
 			return err

@@ -32,12 +32,14 @@ type presence struct {
 	cluster *kafka.Cluster
 	topic   string
 	log     *slog.Logger
+	// self is this node's name.
+	self string
 
 	// mu guards the fields below.
 	mu sync.Mutex
 	// seen holds the latest beats by kind and instance.
 	seen map[string]beat
-	// since is when the listening began, or began again after an interruption.
+	// since is from when on this node's own beats have come back without a gap: before it, nobody's silence meant anything.
 	since time.Time
 }
 
@@ -65,9 +67,6 @@ func (p *presence) follow(ctx context.Context) error {
 	}
 	defer r.Close()
 	r.Add(p.topic, 0, end, -1) // older beats say nothing about now
-	p.mu.Lock()
-	p.since = time.Now()
-	p.mu.Unlock()
 	for {
 		fetches, err := r.Poll(ctx)
 		if err != nil {
@@ -98,7 +97,11 @@ func (p *presence) take(r *events.Record) {
 	if err != nil || b.Instance == "" {
 		return // anyone may write here; what cannot be read says nothing
 	}
-	p.seen[b.Kind+"/"+b.Instance] = beat{Presence: b, at: time.Now()}
+	key := b.Kind + "/" + b.Instance
+	if key == p.ownKey() && time.Since(p.seen[key].at) > ownBeatWithin {
+		p.since = time.Now()
+	}
+	p.seen[key] = beat{Presence: b, at: time.Now()}
 	for k, old := range p.seen {
 		if time.Since(old.at) > listedFor {
 			delete(p.seen, k)

@@ -110,47 +110,54 @@ func nodeBeat(name string, owned ...int32) events.Presence {
 	return events.Presence{Kind: events.PresenceNode, Instance: name, Node: name, Partitions: map[string][]int32{"events": owned}}
 }
 
-// Who is silent is said only by a node whose own beats come back, and of members alone.
+// Who is silent is said only by a node whose own beats came back all the time, and of members alone.
 func TestSilenceIsNoticedByWhoHearsItself(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var b node.Beats
+		b.Self("me")
 		members := []string{"me", "other", "unheard"}
-		b.Listen()
+		alone := func(seconds int) {
+			for range seconds {
+				<-time.After(time.Second)
+				b.Take(beatOf(t, nodeBeat("me")))
+			}
+		}
 		b.Take(beatOf(t, nodeBeat("me")))
 		b.Take(beatOf(t, nodeBeat("other")))
 		b.Take(beatOf(t, nodeBeat("stranger")))
-		require.Empty(t, b.SilentNodes("me", members...), "the listening has only begun")
-		<-time.After(node.SilentAfter + time.Millisecond)
-		require.Empty(t, b.SilentNodes("me", members...), "it hears not even itself: it was paused, or is cut off")
-		b.Take(beatOf(t, nodeBeat("other"))) // what was said meanwhile comes in the order of the log, before its own beat
-		b.Take(beatOf(t, nodeBeat("me")))
-		require.Equal(t, []string{"unheard"}, b.SilentNodes("me", members...))
-		for range 3 {
-			<-time.After(time.Second)
-			b.Take(beatOf(t, nodeBeat("me")))
-		}
-		require.Equal(t, []string{"other", "unheard"}, b.SilentNodes("me", members...))
+		alone(2)
+		require.Empty(t, b.SilentNodes(members...), "two seconds are no silence")
 		b.Take(beatOf(t, nodeBeat("other")))
-		require.Equal(t, []string{"unheard"}, b.SilentNodes("me", members...))
+		alone(1)
+		require.Equal(t, []string{"unheard"}, b.SilentNodes(members...))
+		alone(2)
+		require.Equal(t, []string{"other", "unheard"}, b.SilentNodes(members...))
+		b.Take(beatOf(t, nodeBeat("other")))
+		require.Equal(t, []string{"unheard"}, b.SilentNodes(members...))
+		<-time.After(10 * time.Second)
+		require.Empty(t, b.SilentNodes(members...), "it hears not even itself: it was paused, or is cut off")
+		b.Take(beatOf(t, nodeBeat("me")))
+		alone(2)
+		require.Empty(t, b.SilentNodes(members...), "the others get as long as at the beginning")
+		alone(1)
+		require.Equal(t, []string{"other", "unheard"}, b.SilentNodes(members...))
 	})
 }
 
 func TestASilentAgentIsRemovedOnceForEachSilence(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var b node.Beats
-		b.Listen()
-		later := func() {
+		b.Self("me")
+		b.Take(beatOf(t, nodeBeat("me")))
+		for range 2 {
+			b.Take(beatOf(t, instance("a", nil, nil)))
+			require.Empty(t, b.SilentAgents())
 			for range 3 {
 				<-time.After(time.Second)
 				b.Take(beatOf(t, nodeBeat("me")))
 			}
-		}
-		for range 2 {
-			b.Take(beatOf(t, instance("a", nil, nil)))
-			require.Empty(t, b.SilentAgents("me"))
-			later()
-			require.Equal(t, []string{"a"}, b.SilentAgents("me"))
-			require.Empty(t, b.SilentAgents("me"))
+			require.Equal(t, []string{"a"}, b.SilentAgents())
+			require.Empty(t, b.SilentAgents())
 		}
 	})
 }
