@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/stretchr/testify/require"
 )
@@ -25,4 +26,36 @@ func BenchmarkBulkSubmission(b *testing.B) {
 	require.NoError(b, err)
 	resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// One operation is one read of a task, at the node that owns it or through another one.
+func BenchmarkRead(b *testing.B) {
+	e := apitest.New()
+	owner, asked := e.Share("owner"), e.Share("asked")
+	ownerURL, stop := apitest.Start(b, owner.Config())
+	defer stop()
+	askedURL, stopAsked := apitest.Start(b, asked.Config())
+	defer stopAsked()
+	id := idIn(0, "t")
+	owner.Direct(0, api.Route{Here: true})
+	asked.Direct(0, api.Route{Node: "owner", Addr: strings.TrimPrefix(ownerURL, "http://")})
+	defer http.DefaultClient.CloseIdleConnections()
+	get := func(b *testing.B, method, url string) {
+		r, err := http.NewRequest(method, url+path(id), strings.NewReader(good))
+		require.NoError(b, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(b, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(b, err)
+		resp.Body.Close()
+		require.Less(b, resp.StatusCode, 300)
+	}
+	get(b, "PUT", ownerURL)
+	for name, url := range map[string]string{"owner": ownerURL, "another": askedURL} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				get(b, "GET", url)
+			}
+		})
+	}
 }

@@ -238,3 +238,36 @@ func TestALongHistoryIsTheSameThroughAnyNode(t *testing.T) {
 	require.Equal(t, "end", end.name)
 	s.finished()
 }
+
+// Waits hold their connections, and reads do not stand in line behind them.
+func TestManyWaitsAtAnotherNodeHoldNoReadUp(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a")
+	a := n.members[0]
+	const waits = 200 // more than there are connections for reads
+	held, release := make(chan struct{}, waits), make(chan struct{})
+	owner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Sagalog-Answered", r.Header.Get("Sagalog-Forwarded"))
+		if r.URL.Query().Get("wait") != "" {
+			held <- struct{}{}
+			<-release
+		}
+	}))
+	defer owner.Close()
+	a.share.Direct(1, api.Route{Node: "b", Addr: owner.Listener.Addr().String()})
+	id := idIn(1, "t")
+	got := make(chan reply, waits)
+	for range waits {
+		go func() { got <- a.do("GET", path(id)+"?wait=30s", "") }()
+	}
+	for range waits {
+		<-held
+	}
+	for range 20 {
+		require.Equal(t, 200, a.do("GET", path(id), "").status)
+	}
+	close(release)
+	for range waits {
+		require.Equal(t, 200, (<-got).status)
+	}
+}
