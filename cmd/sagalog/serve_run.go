@@ -167,10 +167,8 @@ func (s *serving) awaitNamespace(ctx context.Context) error {
 	for said := false; ; said = true {
 		_, err := s.cluster.Partitions(ctx, submissions)
 		switch {
-		case err == nil && !said:
-			return nil
 		case err == nil:
-			return s.preflight(ctx) // the topics of work could not be looked at before
+			return nil
 		case ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknownTopic):
 			return err
 		case !said:
@@ -187,6 +185,10 @@ func (s *serving) awaitNamespace(ctx context.Context) error {
 func (s *serving) openAgents(ctx context.Context) error {
 	if len(s.bindings.names()) == 0 {
 		return nil
+	}
+	// The topics of work could not be looked at before there was a namespace.
+	if err := s.preflight(ctx); err != nil {
+		return err
 	}
 	var err error
 	s.agents, err = agent.Attach(ctx, s.cluster, s.bindings.registry, agent.Config{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -33,15 +34,46 @@ func (c *Cluster) audit(ctx context.Context, specs []TopicSpec) (*auditor, error
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	configs, err := c.admin.DescribeTopicConfigs(ctx, names(specs)...)
+	configs, err := c.topicSettings(ctx, names(specs))
 	if err != nil {
 		return nil, fmt.Errorf("describe topic settings: %w", err)
 	}
 	a := &auditor{cluster: c, replication: int(rf), insync: map[string]int{}}
 	for _, s := range specs {
-		a.topic(s, there[s.Name], configs)
+		a.topic(s, there[s.Name], configs[s.Name])
 	}
 	return a, nil
+}
+
+// topicSettings are the settings of a topic that count, its own and the broker's, or why they cannot be told.
+type topicSettings struct {
+	values map[string]string
+	err    error
+}
+
+// topicSettings asks for the settings of topics. (kadm gives up on all topics at the first that may not be described.)
+func (c *Cluster) topicSettings(ctx context.Context, topics []string) (map[string]topicSettings, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	for _, t := range topics {
+		r := kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, t
+		req.Resources = append(req.Resources, r)
+	}
+	resp, err := req.RequestWith(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]topicSettings, len(resp.Resources))
+	for _, r := range resp.Resources {
+		s := topicSettings{values: make(map[string]string, len(r.Configs)), err: kerr.ErrorForCode(r.ErrorCode)}
+		for _, v := range r.Configs {
+			if v.Value != nil {
+				s.values[v.Name] = *v.Value
+			}
+		}
+		out[r.ResourceName] = s
+	}
+	return out, nil
 }
 
 type auditor struct {
@@ -52,34 +84,26 @@ type auditor struct {
 	insync map[string]int
 }
 
-func (a *auditor) topic(s TopicSpec, t kadm.TopicDetail, configs kadm.ResourceConfigs) {
+func (a *auditor) topic(s TopicSpec, t kadm.TopicDetail, configs topicSettings) {
 	if t.Topic == "" || t.Err != nil {
 		a.add(s.Name, "the topic", "missing", "there", "let `sagalog` create it, or restore it from a copy")
 		return
 	}
 	if n := len(t.Partitions); n != int(s.Partitions) {
-		a.add(s.Name, "partitions", strconv.Itoa(n), strconv.Itoa(int(s.Partitions)),
-			"the number is fixed when the namespace is made: restore the topic from a copy, or begin another namespace (--namespace); where all its topics were made by hand, "+
-				"give their number when the first node is started (--partitions)")
+		a.add(s.Name, settingPartitions, strconv.Itoa(n), strconv.Itoa(int(s.Partitions)),
+			"the number is fixed when the namespace is made: restore the topic from a copy, or begin another namespace (--namespace)")
 	}
 	replicas := leastReplicas(t)
 	if replicas < a.replication {
 		a.add(s.Name, "the number of replicas", strconv.Itoa(replicas), strconv.Itoa(a.replication),
 			a.cluster.cfg.bootstrap("kafka-reassign-partitions.sh")+" --execute --reassignment-json-file FILE, which names "+strconv.Itoa(a.replication)+" replicas for each partition")
 	}
-	rc, err := configs.On(s.Name, nil)
-	if err == nil {
-		err = rc.Err
-	}
-	if err != nil {
-		a.add(s.Name, "the list of settings", "unreadable ("+err.Error()+")", "readable",
+	if configs.err != nil {
+		a.add(s.Name, "the list of settings", "unreadable ("+configs.err.Error()+")", "readable",
 			a.cluster.allow("topic", s.Name, []kmsg.ACLOperation{opDescribeConfigs}))
 		return
 	}
-	values := make(map[string]string, len(rc.Configs))
-	for _, c := range rc.Configs {
-		values[c.Key] = c.MaybeValue()
-	}
+	values := configs.values
 	a.settings(s, values)
 	a.insync[s.Name], _ = strconv.Atoi(values["min.insync.replicas"]) // absent: no broker of ours asks for any
 	if a.insync[s.Name] > replicas {
@@ -87,6 +111,9 @@ func (a *auditor) topic(s TopicSpec, t kadm.TopicDetail, configs kadm.ResourceCo
 			a.alter(s.Name, "min.insync.replicas", strconv.Itoa(max(1, replicas-1))))
 	}
 }
+
+// settingPartitions is what a TopicProblem calls the number of partitions.
+const settingPartitions = "partitions"
 
 // leastReplicas is the number of copies of the partition that has fewest.
 func leastReplicas(t kadm.TopicDetail) int {

@@ -238,8 +238,7 @@ func (l *look) versions(r looked) {
 
 // topics looks at permissions, at what is there and at what would be made.
 func (l *look) topics(ctx context.Context) {
-	asked := l.names(ctx)
-	there, err := l.c.describe(ctx, asked...)
+	there, err := l.see(ctx, l.names(ctx))
 	if err != nil {
 		l.add(Finding{Check: CheckTopics, Status: StatusFail, What: "the topics cannot be listed: " + fromClient(err).Error(), passing: true,
 			Remedy: "look at the brokers' logs: the cluster may have no controller at present"})

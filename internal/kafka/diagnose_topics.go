@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // namespace finds out how many partitions there are. It returns false where nothing can be said of the topics.
@@ -34,6 +36,34 @@ func (l *look) namespace(ctx context.Context, there kadm.TopicDetails) bool {
 			Remedy: "start a node with another role than agent"})
 	}
 	return true
+}
+
+// see describes topics and what we may do with them. (kadm gives up on all topics at the first that may not be described.)
+func (l *look) see(ctx context.Context, topics []string) (kadm.TopicDetails, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.IncludeTopicAuthorizedOperations = true
+	for _, t := range topics {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &t
+		req.Topics = append(req.Topics, topic)
+	}
+	resp, err := req.RequestWith(ctx, l.c.client)
+	if err != nil {
+		return nil, err
+	}
+	there := kadm.TopicDetails{}
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		d := kadm.TopicDetail{Topic: *t.Topic, Partitions: kadm.PartitionDetails{}, Err: kerr.ErrorForCode(t.ErrorCode),
+			AuthorizedOperations: kadm.DecodeACLOperations(t.AuthorizedOperations)}
+		for _, p := range t.Partitions {
+			d.Partitions[p.Partition] = kadm.PartitionDetail{Partition: p.Partition, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR}
+		}
+		there[d.Topic] = d
+	}
+	return there, nil
 }
 
 // lasting are the topics that hold what was accepted.
@@ -70,6 +100,10 @@ func (l *look) settings(ctx context.Context, specs []TopicSpec, there kadm.Topic
 		return
 	}
 	for _, p := range a.problems {
+		if p.Setting == settingPartitions && l.made == 0 { // somebody made it by hand, before the first node
+			p.Remedy = fmt.Sprintf("give --partitions %s, if all topics of the namespace have as many; or delete this one, if it is empty, so that it is made anew: %s --delete --topic %s",
+				p.Value, l.c.cfg.bootstrap("kafka-topics.sh"), p.Topic)
+		}
 		l.add(Finding{Check: CheckTopics, Status: StatusFail, What: p.what(), Remedy: p.Remedy})
 	}
 	if len(a.problems) == 0 {
@@ -85,7 +119,7 @@ func (l *look) settings(ctx context.Context, specs []TopicSpec, there kadm.Topic
 // inSync tells of partitions to which nothing can be appended now, and of those that would bear no further loss.
 func (l *look) inSync(specs []TopicSpec, there kadm.TopicDetails, insync map[string]int) {
 	var refusing, behind []string
-	var brokers []int32
+	var refusers, followers []int32
 	for _, s := range specs {
 		for _, p := range there[s.Name].Partitions.Sorted() {
 			if len(p.ISR) == len(p.Replicas) || p.Leader < 0 {
@@ -93,21 +127,20 @@ func (l *look) inSync(specs []TopicSpec, there kadm.TopicDetails, insync map[str
 			}
 			at := s.Name + "/" + strconv.Itoa(int(p.Partition))
 			if len(p.ISR) < insync[s.Name] {
-				refusing = append(refusing, at)
+				refusing, refusers = append(refusing, at), append(refusers, without(p.Replicas, p.ISR)...)
 			} else {
-				behind = append(behind, at)
+				behind, followers = append(behind, at), append(followers, without(p.Replicas, p.ISR)...)
 			}
-			brokers = append(brokers, without(p.Replicas, p.ISR)...)
 		}
 	}
 	if len(refusing) > 0 {
 		l.add(Finding{Check: CheckReplicas, Status: StatusFail, later: true,
 			What:   "fewer copies are in sync than min.insync.replicas, so appends are refused at present: " + shortened(refusing),
-			Remedy: "start the brokers whose copies are behind: " + numbers(brokers)})
+			Remedy: "start the brokers whose copies are behind: " + numbers(refusers)})
 	}
 	if len(behind) > 0 {
 		l.add(Finding{Check: CheckReplicas, Status: StatusWarn,
-			What: "not all copies are in sync: " + shortened(behind), Remedy: "start the brokers whose copies are behind: " + numbers(brokers)})
+			What: "not all copies are in sync: " + shortened(behind), Remedy: "start the brokers whose copies are behind: " + numbers(followers)})
 	}
 	if len(refusing)+len(behind) == 0 {
 		l.add(Finding{Check: CheckReplicas, Status: StatusOK, What: "all copies are in sync"})

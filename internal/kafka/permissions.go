@@ -219,7 +219,7 @@ func (l *look) tellLacking(topics, groups operations, byHand []TopicSpec) {
 			continue
 		}
 		f := Finding{Check: CheckPermissions, Status: StatusFail,
-			What:   l.c.cfg.principal() + " may not " + r.lacking.sentence(r.kind),
+			What:   l.c.cfg.principal() + " lacks permissions: " + r.lacking.list(r.kind),
 			Remedy: l.c.allow(r.kind, r.prefix, r.lacking.all())}
 		var commands []string
 		for _, s := range byHand {
@@ -254,8 +254,8 @@ func (o operations) all() []kmsg.ACLOperation {
 	return slices.Compact(list)
 }
 
-// sentence is "READ the topics a, b, nor WRITE the topic c".
-func (o operations) sentence(kind string) string {
+// list is "READ on the topics a, b; WRITE on the topic c".
+func (o operations) list(kind string) string {
 	var parts []string
 	for _, op := range o.all() {
 		var on []string
@@ -264,20 +264,24 @@ func (o operations) sentence(kind string) string {
 				on = append(on, name)
 			}
 		}
-		plural := ""
 		if len(on) > 1 {
-			plural = "s"
+			parts = append(parts, fmt.Sprintf("%s on the %ss %s", op, kind, strings.Join(on, ", ")))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s on the %s %s", op, kind, on[0]))
 		}
-		parts = append(parts, fmt.Sprintf("%s the %s%s %s", op, kind, plural, strings.Join(on, ", ")))
 	}
-	return strings.Join(parts, "; nor ")
+	return strings.Join(parts, "; ")
 }
 
 // allow is the command by which an administrator allows operations on all of a namespace.
 func (c *Cluster) allow(kind, prefix string, ops []kmsg.ACLOperation) string {
 	s := c.cfg.bootstrap("kafka-acls.sh") + " --add --allow-principal '" + c.cfg.principal() + "'"
 	for _, op := range ops {
-		s += " --operation " + op.String()
+		name := op.String()
+		if op == opDescribeConfigs {
+			name = "DescribeConfigs" // the script takes no underscore
+		}
+		s += " --operation " + name
 	}
 	return s + " --" + kind + " " + prefix + " --resource-pattern-type prefixed"
 }

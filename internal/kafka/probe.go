@@ -174,8 +174,8 @@ func (p *probe) speaksTLS(ctx context.Context) bool {
 	}
 	defer conn.Close()
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
-	var alert tls.AlertError // a refusal is spoken in TLS too
-	return err == nil || errors.As(err, &alert)
+	_, refused := alert(err) // a refusal is spoken in TLS too
+	return err == nil || refused
 }
 
 // noAnswer explains a connection that was made and gives no answers.

@@ -77,25 +77,36 @@ func (p *probe) speaksPlain(ctx context.Context) bool {
 	return err == nil
 }
 
-// The alerts of TLS by which a broker says that it wants a certificate, or another one (RFC 8446, 6.2).
-var certificateAlerts = map[tls.AlertError]string{
-	42: "it refuses our certificate (bad certificate)", 43: "it refuses our certificate (unsupported)",
-	44: "it refuses our certificate (revoked)", 45: "it refuses our certificate (expired)",
-	46: "it refuses our certificate, or asks for one that we do not show", 48: "it does not know the authority that signed our certificate",
-	116: "it asks for a certificate, and we show none",
+// alert returns what the other side ended TLS with (RFC 8446, 6.2), by the name that crypto/tls gives it.
+func alert(err error) (string, bool) {
+	var remote *net.OpError
+	if !errors.As(err, &remote) || remote.Op != "remote error" {
+		return "", false
+	}
+	return strings.TrimPrefix(remote.Err.Error(), "tls: "), true
+}
+
+// The alerts by which a broker says that it wants a certificate, or another one.
+var certificateAlerts = map[string]string{
+	"bad certificate":               "it refuses our certificate, or asks for one and we show none",
+	"unsupported certificate":       "it refuses our certificate: it does not support its kind",
+	"revoked certificate":           "it refuses our certificate: it is revoked",
+	"expired certificate":           "it refuses our certificate: it has expired",
+	"unknown certificate":           "it refuses our certificate",
+	"unknown certificate authority": "it does not know the authority that signed our certificate",
+	"certificate required":          "it asks for a certificate, and we show none",
 }
 
 // refusedCertificate explains a broker's alert; nil for other errors. With TLS 1.3 it comes after the handshake, with
 // the first answer.
 func refusedCertificate(err error) *fault {
-	var alert tls.AlertError
-	var remote *net.OpError
-	if !errors.As(err, &alert) || !errors.As(err, &remote) || remote.Op != "remote error" {
+	name, ok := alert(err)
+	if !ok {
 		return nil
 	}
-	what, ok := certificateAlerts[alert]
+	what, ok := certificateAlerts[name]
 	if !ok {
-		return &fault{security: true, what: "it ended the TLS handshake: " + alert.Error(),
+		return &fault{security: true, what: "it ended the TLS handshake: " + name,
 			remedy: "look into the broker's log, and at its ssl.enabled.protocols and ssl.client.auth; a certificate of ours is given by --tls-cert and --tls-key"}
 	}
 	return &fault{security: true, what: what,
