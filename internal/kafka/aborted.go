@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,60 +29,105 @@ type stirring struct {
 	at    time.Time
 }
 
+// stir is which partitions were stirred: batches of them were read that Poll has not handed out to the end. Its lock is
+// its own and nothing is called with it held, since the client calls note out of a fetch, and with Reader.mu held there
+// is waiting for the end of fetches (Add, Remove, the nudge).
+type stir struct {
+	mu sync.Mutex
+	// mu guards the fields below.
+	places map[place]stirring
+	// lookAt is when Poll sees whether they were aborted; zero is never.
+	lookAt time.Time
+	// batches counts, and polled is how many there were before the latest wait.
+	batches, polled uint64
+	// wake ends the wait, so that Poll looks at lookAt.
+	wake context.CancelFunc
+}
+
 // batchHook notes that batches of a partition were read.
-type batchHook struct{ reader *Reader }
+type batchHook struct{ stir *stir }
 
 // OnFetchBatchRead implements kgo.HookFetchBatchRead. It is called before any record of the batch is handed out.
 func (h *batchHook) OnFetchBatchRead(_ kgo.BrokerMetadata, topic string, partition int32, _ kgo.FetchBatchMetrics) {
-	r := h.reader
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := place{topic, partition}
-	if _, ok := r.next[at]; !ok {
-		return
+	if wake := h.stir.note(place{topic, partition}); wake != nil {
+		wake()
 	}
-	r.batches++
-	r.stirred[at] = stirring{r.batches, time.Now()}
-	if r.lookAt.IsZero() {
-		r.lookAt = time.Now().Add(abortedQuiet)
-		if r.wake != nil {
-			r.wake()
+}
+
+// note returns how to wake Poll, if that has to look at something and does not know it.
+func (s *stir) note(at place) (wake context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches++
+	s.places[at] = stirring{s.batches, time.Now()}
+	if s.lookAt.IsZero() {
+		s.lookAt = time.Now().Add(abortedQuiet)
+		wake = s.wake
+	}
+	return wake
+}
+
+// wait begins a wait of Poll, which wake ends, and returns when to end it to look.
+func (s *stir) wait(wake context.CancelFunc) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake = wake
+	s.polled = s.batches
+	return s.lookAt
+}
+
+// again has a partition looked at once more.
+func (s *stir) again(at place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places[at] = stirring{s.batches, time.Now()}
+	s.lookAt = time.Now().Add(abortedQuiet)
+}
+
+// calm forgets what was stirred of a partition before Poll, and handed out to the end of the log.
+func (s *stir) calm(at place, f *Fetch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.places[at]; ok && p.batch <= s.polled && f.Err == nil && f.Next == f.HighWatermark {
+		delete(s.places, at)
+		if len(s.places) == 0 {
+			s.lookAt = time.Time{}
 		}
 	}
 }
 
-// calm forgets what was stirred of a partition before Poll, and handed out to the end of the log. It is called with mu
-// held.
-func (r *Reader) calm(at place, f *Fetch) {
-	if s, ok := r.stirred[at]; ok && s.batch <= r.polled && f.Err == nil && f.Next == f.HighWatermark {
-		delete(r.stirred, at)
-		if len(r.stirred) == 0 {
-			r.lookAt = time.Time{}
-		}
-	}
-}
-
-// quiet returns the partitions that were stirred and then quiet for long enough, with their positions.
-func (r *Reader) quiet() map[place]int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if r.lookAt.IsZero() || now.Before(r.lookAt) {
+// due returns the partitions that were stirred and then quiet for long enough, and forgets them. When others will be is
+// in lookAt.
+func (s *stir) due(now time.Time) []place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lookAt.IsZero() || now.Before(s.lookAt) {
 		return nil
 	}
+	var out []place
+	s.lookAt = time.Time{}
+	for at, p := range s.places {
+		due := p.at.Add(abortedQuiet)
+		if !now.Before(due) {
+			out = append(out, at)
+			delete(s.places, at)
+		} else if s.lookAt.IsZero() || due.Before(s.lookAt) {
+			s.lookAt = due
+		}
+	}
+	return out
+}
+
+// quiet returns the partitions that are to be looked at, with their positions.
+func (r *Reader) quiet() map[place]int64 {
+	due := r.stirred.due(time.Now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	out := make(map[place]int64)
-	r.lookAt = time.Time{}
-	for at, s := range r.stirred {
-		due := s.at.Add(abortedQuiet)
-		if next, ok := r.next[at]; ok && now.Before(due) {
-			if r.lookAt.IsZero() || due.Before(r.lookAt) {
-				r.lookAt = due
-			}
-			continue
-		} else if ok {
+	for _, at := range due {
+		if next, ok := r.next[at]; ok {
 			out[at] = next
 		}
-		delete(r.stirred, at)
 	}
 	return out
 }
@@ -95,8 +141,7 @@ func (r *Reader) passAborted(ctx context.Context) []Fetch {
 		switch next, ok := r.next[at]; {
 		case !ok || next != from: // removed, moved, or read on
 		case err != nil:
-			r.stirred[at] = stirring{r.batches, time.Now()}
-			r.lookAt = time.Now().Add(abortedQuiet)
+			r.stirred.again(at)
 		case f.Next > from:
 			r.next[at] = f.Next
 			out = append(out, f)

@@ -70,14 +70,11 @@ type Reader struct {
 	added map[string]map[int32]kgo.Offset
 	// nudges is when to restart the fetches that were waiting at a broker when a partition was added.
 	nudges []time.Time
-	// wake ends a Poll that waits, so that it looks at added, and at stirred.
+	// wake ends a Poll that waits, so that it looks at added.
 	wake context.CancelFunc
-	// stirred holds the partitions of which batches were read that Poll has not handed out to the end, of a reader of
-	// committed records; at lookAt it sees whether they were aborted. batches counts them, and polled is how many there
-	// were before the latest wait.
-	stirred         map[place]stirring
-	lookAt          time.Time
-	batches, polled uint64
+
+	// stirred is of a reader of committed records. It has a lock of its own.
+	stirred stir
 }
 
 // nudgeAfter bounds how long an added partition waits behind a fetch that is held at the broker: the client learns who
@@ -110,11 +107,11 @@ func NewReader(c *Cluster, cfg ReaderConfig) (*Reader, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Reader{
 		cluster: c, cancel: cancel, cfg: cfg, unpack: unpack,
-		next: make(map[place]int64), added: make(map[string]map[int32]kgo.Offset), stirred: make(map[place]stirring),
+		next: make(map[place]int64), added: make(map[string]map[int32]kgo.Offset), stirred: stir{places: make(map[place]stirring)},
 	}
 	opts := append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(unpack))
 	if cfg.ReadCommitted {
-		opts = append(opts, kgo.WithHooks(&batchHook{r}))
+		opts = append(opts, kgo.WithHooks(&batchHook{&r.stirred}))
 	}
 	var err error
 	if r.client, err = c.open(opts...); err != nil {
@@ -248,17 +245,17 @@ func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.Cance
 		r.nudges = r.nudges[1:]
 		r.nudge()
 	}
-	r.polled = r.batches
-	until := r.lookAt
+	waiting, wake := context.WithCancel(ctx)
+	r.wake = wake
+	until := r.stirred.wait(wake)
 	if len(r.nudges) > 0 && (until.IsZero() || r.nudges[0].Before(until)) {
 		until = r.nudges[0]
 	}
-	waiting, cancel := context.WithCancel(ctx)
-	if !until.IsZero() {
-		waiting, cancel = context.WithDeadline(ctx, until)
+	if until.IsZero() {
+		return waiting, wake
 	}
-	r.wake = cancel
-	return waiting, cancel
+	waiting, stop := context.WithDeadline(waiting, until)
+	return waiting, func() { stop(); wake() }
 }
 
 // pollError finds the errors that the client injects under no topic: those of the poll itself. An end of the waiting
@@ -292,7 +289,7 @@ func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 			r.drop(at) // after a loss the client goes on where the log is whole, and that would be a silent reset
 		} else {
 			r.next[at] = f.Next
-			r.calm(at, &f)
+			r.stirred.calm(at, &f)
 		}
 		if f.Err != nil || len(f.Records) > 0 || f.Next != next {
 			out = append(out, f)
