@@ -427,12 +427,11 @@ command_run() {
   find_java
   fetch
   how=TERM # for ending, which runs when this function has gone
-  local about="kept in"
   if [[ -n "$keep" ]]; then
     use_dir "$keep"
   else
     use_dir "$(mktemp -d "${TMPDIR:-/tmp}/sagalog-kafka.XXXXXX")"
-    how=KILL about="until the end in" # what is removed need not be closed
+    how=KILL # what is removed need not be closed
   fi
   ending() {
     trap '' INT TERM HUP
@@ -443,16 +442,17 @@ command_run() {
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   bring_up
-  echo "Apache Kafka $version, $brokers broker(s), $about $dir"
-  ((!sasl)) || echo "users and passwords: $dir/credentials"
-  ((!tls)) || echo "certificate authority: $dir/ca.pem"
+  echo "Apache Kafka $version, $brokers broker(s)"
+  echo "directory $dir"
+  ((!sasl)) || echo "passwords $dir/credentials"
+  ((!tls)) || echo "authority $dir/ca.pem"
   echo "bootstrap $(cat "$dir/bootstrap")"
   if ((until_eof)); then
     while read -r _; do :; done
     how=KILL
     return
   fi
-  echo "Ctrl-C ends it."
+  if [[ -n "$keep" ]]; then echo "Ctrl-C ends it, and keeps the directory."; else echo "Ctrl-C ends it, and removes the directory."; fi
   while :; do
     sleep 3600 &
     wait $! || true

@@ -71,7 +71,7 @@ func Up(t testing.TB, o Options) *Real {
 		t.Skip("needs a real Kafka: " + RealEnv + "=1 go test ./internal/..., or .ci/run kafka")
 	}
 	o.Brokers = max(o.Brokers, 1)
-	r := &Real{t: t, options: o, dir: t.TempDir(), passwords: make(map[string]string)}
+	r := &Real{t: t, options: o, passwords: make(map[string]string)}
 	began := time.Now()
 	r.run()
 	t.Logf("Apache Kafka, %d broker(s), is up after %.1f s", o.Brokers, time.Since(began).Seconds())
@@ -86,11 +86,11 @@ func Up(t testing.TB, o Options) *Real {
 	return r
 }
 
-// run starts the script, which runs as long as the cluster does and ends it when its standard input ends. So no broker
-// outlives this process, however it ends.
+// run starts the script, which runs as long as the cluster does, ends it when its standard input ends, and removes its
+// directory. So no broker outlives this process, however it ends.
 func (r *Real) run() {
 	r.t.Helper()
-	cmd := exec.Command("bash", append([]string{script(r.t), "run", "--dir", r.dir, "--port", "0", "--until-eof"}, r.options.arguments()...)...)
+	cmd := exec.Command("bash", append([]string{script(r.t), "run", "--port", "0", "--until-eof"}, r.options.arguments()...)...)
 	hold, err := cmd.StdinPipe()
 	require.NoError(r.t, err)
 	out, err := cmd.StdoutPipe()
@@ -101,9 +101,11 @@ func (r *Real) run() {
 	timer := time.AfterFunc(realWait, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	lines := bufio.NewScanner(out)
 	for r.bootstrap == "" && lines.Scan() {
-		r.bootstrap, _ = strings.CutPrefix(lines.Text(), "bootstrap ")
-		if r.bootstrap == lines.Text() {
-			r.bootstrap = ""
+		switch what, value, _ := strings.Cut(lines.Text(), " "); what {
+		case "directory":
+			r.dir = value
+		case "bootstrap":
+			r.bootstrap = value
 		}
 	}
 	timer.Stop()
