@@ -434,7 +434,7 @@ command_run() {
     how=KILL # what is removed need not be closed
   fi
   ending() {
-    trap '' INT TERM HUP
+    trap '' INT TERM HUP PIPE # whoever read what this prints may be gone
     end_all "$how"
     [[ -n "$keep" ]] || rm -rf "$dir"
   }
