@@ -42,14 +42,19 @@ func partitionsCommand() *cobra.Command {
 						Owner     string `json:"owner"`
 						Epoch     string `json:"epoch"`
 						Since     string `json:"since"`
-						Applied   int64  `json:"applied_offset"`
-						End       int64  `json:"end_offset"`
+						Applied   *int64 `json:"applied_offset"`
+						End       *int64 `json:"end_offset"`
 						Hash      string `json:"state_hash"`
-						Live      int64  `json:"live"`
-						Due       int64  `json:"due"`
+						Live      *int64 `json:"live"`
+						Due       *int64 `json:"due"`
 					}
 					err := decode(doc, &p)
-					n := func(v int64) string { return strconv.FormatInt(v, 10) }
+					n := func(v *int64) string { // absent while nobody owns the partition
+						if v == nil {
+							return "-"
+						}
+						return strconv.FormatInt(*v, 10)
+					}
 					return row{strconv.Itoa(p.Partition), p.Owner, p.Epoch, p.Since, n(p.Applied), n(p.End), n(p.Live), n(p.Due), p.Hash}, err
 				})
 		}),

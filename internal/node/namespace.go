@@ -24,6 +24,9 @@ func (n *Node) openNamespace(ctx context.Context) error {
 	if n.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
 		return err
 	}
+	if n.voice, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
+		return err
+	}
 	if err := n.followDefinitions(ctx); err != nil {
 		return err
 	}

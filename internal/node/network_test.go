@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -46,7 +46,9 @@ type fate struct {
 	silent bool
 }
 
-var errCut = errors.New("the network is cut")
+// errCut is what a machine says on which nobody listens. (The client tries again without a pause after an error of dialling
+// that no network gives.)
+var errCut = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 func newNetwork(vn *kafka.VirtualNetwork) *network {
 	n := &network{vn: vn, conns: map[net.Conn]struct{}{}, gate: make(chan struct{})}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -76,6 +77,9 @@ type Node struct {
 	startedAt  events.Instant
 
 	producer *kafka.Producer
+	// voice is the producer of beats alone: one that shared its buffer with effects would fall silent with them while a
+	// leader is gone, and a living node would be taken for dead.
+	voice    *kafka.Producer
 	store    *projector.Store
 	catalog  *catalog
 	presence *presence
@@ -289,7 +293,7 @@ func (n *Node) openAPI(context.Context) error {
 	}
 	var err error
 	n.api, err = api.New(api.Config{
-		Addr: n.cfg.HTTP, Namespace: n.cfg.Namespace, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.partitions,
+		Addr: n.cfg.HTTP, Hosts: n.hosts(), Namespace: n.cfg.Namespace, NamespaceID: n.namespace.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.partitions,
 		SubmissionBytes: n.cfg.Settings.SubmissionBytes,
 		Tasks:           n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks}, Definitions: n.defs,
 		Appender: n.producer, Cluster: &clusterView{n}, Demo: n.cfg.Demo,
@@ -349,8 +353,10 @@ func (n *Node) Close() error {
 	if n.standby != nil {
 		n.standby.close()
 	}
-	if n.producer != nil {
-		n.producer.Close()
+	for _, p := range []*kafka.Producer{n.producer, n.voice} {
+		if p != nil {
+			p.Close()
+		}
 	}
 	if n.store != nil {
 		return n.store.Close()
@@ -418,6 +424,15 @@ func (n *Node) advertised() string {
 		return n.cfg.Advertise
 	}
 	return n.httpAddr()
+}
+
+// hosts are the names by which other nodes call this one's API.
+func (n *Node) hosts() []string {
+	host, _, err := net.SplitHostPort(n.cfg.Advertise)
+	if err != nil {
+		return nil
+	}
+	return []string{host}
 }
 
 // phaseOwning is the phase of an owner that decides in an epoch of its own.

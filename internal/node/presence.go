@@ -161,27 +161,33 @@ func (p *presence) windows(partitions int32) map[string]int {
 }
 
 // beatRecord is what this node says of itself.
-func (n *Node) beatRecord() (events.Record, error) {
+func (n *Node) beatRecord(owned []int32) (events.Record, error) {
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: n.cfg.Name, Node: n.cfg.Name, HTTP: n.advertised(),
-		Partitions: map[string][]int32{ownedTopic: n.owned()}, StartedAt: n.startedAt, SeenAt: events.At(time.Now()),
+		Partitions: map[string][]int32{ownedTopic: owned}, StartedAt: n.startedAt, SeenAt: events.At(time.Now()),
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + n.cfg.Namespace + "/nodes/" + n.cfg.Name, Time: b.SeenAt})
 	r.Topic = n.topics.Presence()
 	return r, err
 }
 
-// beat says each second that the node lives, and gives the owners their windows.
+// beat says each second that the node lives, at once when what it owns has changed, and gives the owners their windows.
 func (n *Node) beat(ctx context.Context) error {
-	ticks := time.NewTicker(beatEvery)
+	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
+	var said time.Time
+	var owned []int32
 	for {
-		if r, err := n.beatRecord(); err == nil {
-			n.producer.Produce(ctx, r, func(int32, int64, error) {}) // the next beat makes up for a lost one
-		}
-		w := n.presence.windows(n.partitions)
-		for _, s := range n.shells {
-			s.SetWindows(w)
+		now := n.owned()
+		if time.Since(said) >= beatEvery || !slices.Equal(now, owned) {
+			if r, err := n.beatRecord(now); err == nil {
+				n.voice.TryProduce(ctx, r, func(int32, int64, error) {}) // the next beat makes up for a lost one
+			}
+			said, owned = time.Now(), now
+			w := n.presence.windows(n.partitions)
+			for _, s := range n.shells {
+				s.SetWindows(w)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -195,8 +201,8 @@ func (n *Node) beat(ctx context.Context) error {
 func (n *Node) farewell() {
 	ctx, cancel := context.WithTimeout(context.Background(), beatEvery)
 	defer cancel()
-	if r, err := n.beatRecord(); err == nil {
+	if r, err := n.beatRecord(nil); err == nil {
 		r.Value = nil
-		_, _ = n.producer.ProduceSync(ctx, r) // without an answer the silence tells
+		_, _ = n.voice.ProduceSync(ctx, r) // without an answer the silence tells
 	}
 }
