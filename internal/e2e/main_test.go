@@ -12,10 +12,13 @@ import (
 
 // The sizes of the long tests. Zero is the figure with SAGALOG_E2E=full, and a small one without.
 var (
-	deliveriesFlag = flag.Int("e2e.deliveries", 0, "deliveries of items 2 and 3 (full: 10,000)")
-	killsFlag      = flag.Int("e2e.kills", 0, "kills of item 3 (full: 12)")
-	minutesFlag    = flag.Float64("e2e.minutes", 0, "how long item 3 submits (full: 2.2)")
-	rateFlag       = flag.Float64("e2e.rate", 0, "deliveries a second of item 3 (full: as many as e2e.deliveries in e2e.minutes)")
+	deliveriesFlag = flag.Int("e2e.deliveries", 0, "deliveries of items 2 and 3, and of TestClusterEveryDelivery (full: 10,000)")
+	killsFlag      = flag.Int("e2e.kills", 0, "kills of item 3, and of TestClusterKills (full: 12)")
+	minutesFlag    = flag.Float64("e2e.minutes", 0, "how long item 3 submits, and TestClusterKills (full: 2.2)")
+	rateFlag       = flag.Float64("e2e.rate", 0, "deliveries a second of item 3 (full: as many as e2e.deliveries in e2e.minutes), and of the cluster tests")
+	deadFlag       = flag.Float64("e2e.dead", 0, "how many seconds every other node that TestClusterKills killed stays dead (full: 15)")
+	outagesFlag    = flag.Int("e2e.outages", 0, "brokers that TestClusterBrokers kills (full: 6)")
+	pausesFlag     = flag.Int("e2e.pauses", 0, "how often TestClusterPausedOwner stops an owner (full: 6)")
 	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in item 6 (full: 1,000)")
 	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in item 7 (full: 1,000)")
 	seedFlag       = flag.Uint64("e2e.seed", 0, "seed of random instants (0: a fresh one, which is printed)")

@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// fewSeconds is what "no task waits longer than a few seconds" is held to.
+const fewSeconds = 10 * time.Second
+
+// Issue 4 item 5: nodes come and go under load, from one to four and back. The partitions even out, no delivery waits
+// longer than a few seconds, and nothing is lost. Then each node is restarted in turn.
+func TestClusterScaling(t *testing.T) {
+	// Nothing is broken here but that nodes come and go, so that every silence of a delivery is theirs.
+	c := newCluster(t, kafkatest.Options{})
+	nodes := []*member{c.up("n1"), c.node("n2"), c.node("n3"), c.node("n4")}
+	c.even(patience)
+	s := c.stream("s-", sized(*rateFlag, 20, 50))
+	most := sized(0, 3, 4)
+	for _, m := range nodes[1:most] {
+		after(t, settleFor)
+		m.start()
+		c.even(patience)
+	}
+	// Those that were there first go first: what they owned is spread over the younger ones.
+	for _, m := range nodes[:most-1] {
+		after(t, settleFor)
+		m.leave()
+		c.even(patience)
+	}
+	after(t, settleFor)
+	l := s.end()
+	c.ended(l)
+	scaled(c, c.agree(l))
+
+	t.Log("a rolling restart of three nodes")
+	for _, m := range nodes[:2] {
+		m.start()
+	}
+	if last := nodes[2]; !last.running() {
+		last.start()
+	}
+	for _, m := range nodes[3:] {
+		if m.process != nil && m.running() {
+			m.leave()
+		}
+	}
+	c.even(patience)
+	s = c.stream("r-", sized(*rateFlag, 20, 50))
+	for _, m := range nodes[:3] {
+		after(t, settleFor)
+		m.leave()
+		m.start()
+		c.even(patience)
+	}
+	after(t, settleFor)
+	l = s.end()
+	c.ended(l)
+	scaled(c, c.agree(l))
+	c.same(l, nodes[:3]...)
+	c.hashes()
+}
+
+// settleFor lets deliveries run between two changes.
+const settleFor = 2 * time.Second
+
+// scaled requires that no delivery waited long.
+func scaled(c *cluster, f findings) {
+	c.t.Helper()
+	c.t.Logf("changes of epoch: %s", f.Ownership.Gaps)
+	for what, s := range map[string]spread{"for its acceptance": f.Waits.Accepted, "for its first step": f.Waits.Started, "between two facts": f.Waits.Silent} {
+		require.Less(c.t, s.Max, float64(fewSeconds.Milliseconds()), "a delivery waited %s", what)
+	}
+	require.Zero(c.t, f.Log.Timeouts, "an attempt was lost on the way, and its time passed")
+}
+
+// Issue 4 item 6: agents in processes of their own; one dies in the middle of its work. Another instance does it, with the
+// same identifier.
+func TestClusterAgentKilled(t *testing.T) {
+	c := newCluster(t, kafkatest.Options{})
+	one, two := c.up("n1", "owner", "api", "projector"), c.up("n2", "owner", "api", "projector")
+	c.even(patience)
+	agents := []*member{c.node("a1", "agent"), c.node("a2", "agent")}
+	for _, a := range agents {
+		a.start()
+	}
+	c.spread("drone", "a1", "a2")
+	for round := range sized(0, 1, 5) {
+		victim, other := agents[round%2], agents[(round+1)%2]
+		agentDies(c, round, victim, other)
+		victim.start()
+		c.spread("drone", "a1", "a2")
+	}
+	c.same(&load{prefix: "a0-", count: agentTasks}, one, two)
+	c.hashes()
+}
+
+// spread waits until each instance has partitions of an agent's work, and no partition has two.
+func (c *cluster) spread(agent string, instances ...string) {
+	c.t.Helper()
+	eventually(c.t, patience, "the work is spread over "+fmt.Sprint(instances), func() bool {
+		of := map[string][]int32{}
+		total := 0
+		for _, i := range c.alive("api")[0].agents() {
+			if i.Agent == agent && slices.Contains(instances, i.Instance) {
+				of[i.Instance] = i.Partitions
+				total += len(i.Partitions)
+			}
+		}
+		for _, name := range instances {
+			if len(of[name]) == 0 {
+				return false
+			}
+		}
+		return total == len(c.log.parts)
+	})
+}
+
+const (
+	agentTasks = 24
+	// droneTakes is long against a hand-over, and short against the drone step's complete-by time of 30 s.
+	droneTakes = 4 * time.Second
+)
+
+// agentDies kills an instance of agents while the drone's service works for it.
+func agentDies(c *cluster, round int, victim, other *member) {
+	c.t.Helper()
+	t, prefix := c.t, fmt.Sprintf("a%d-", round)
+	c.fleet.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Slow, Delay: droneTakes})
+	l := c.burst(prefix, agentTasks, c.alive("api")...)
+	l.acknowledged(t, patience)
+	node := c.alive("api")[0]
+	var mine []int32
+	eventually(t, patience, "the victim is in the middle of its work", func() bool {
+		for _, i := range node.agents() {
+			if i.Agent == "drone" && i.Instance == victim.name && i.InFlight > 0 {
+				mine = i.Partitions
+				return true
+			}
+		}
+		return false
+	})
+	died := time.Now()
+	victim.kill()
+	c.fleet.mended(t, "drone") // calls that wait now are answered at once, to nobody
+	c.ended(l)
+	f := c.agree(l)
+	require.Zero(t, f.Log.Timeouts, "the work was handed over, and not given up")
+
+	took, twice := []time.Duration{}, 0
+	for i := 1; i <= l.count; i++ {
+		id := l.id(i)
+		done := c.drone(node, id)
+		calls := c.fleet.ledger(t, "drone", id)
+		for _, call := range calls {
+			require.Equal(t, calls[0].IdempotencyKey, call.IdempotencyKey, "%s: another identifier", id)
+			require.Equal(t, 1, call.Attempt, "%s: another attempt", id)
+		}
+		if !slices.Contains(mine, events.Home(id, int32(len(c.log.parts)))) || done.started.After(died) || done.completed.Before(died) {
+			continue
+		}
+		require.Equal(t, other.name, done.instance, "%s was under way in %s when it died", id, victim.name)
+		took = append(took, done.completed.Sub(died))
+		if len(calls) > 1 {
+			twice++
+		}
+	}
+	require.NotEmpty(t, took, "nothing was under way in %s", victim.name)
+	require.Positive(t, twice, "no call was made twice, so none was in the middle")
+	slices.Sort(took)
+	t.Logf("%s died with %d drones under way; %s did them, %d by a second call with the same identifier; from the kill to the fact p50 %s, most %s",
+		victim.name, len(took), other.name, twice, percentile(took, 0.5), percentile(took, 1))
+}
+
+// droneDone is how the drone's step of a delivery went.
+type droneDone struct {
+	instance           string
+	started, completed time.Time
+}
+
+func (c *cluster) drone(m *member, id string) droneDone {
+	c.t.Helper()
+	var d droneDone
+	for _, f := range m.history(id) {
+		var b struct{ Step, Instance string }
+		require.NoError(c.t, json.Unmarshal(f.Data, &b))
+		switch {
+		case b.Step != "drone":
+		case f.Type == "StepStarted":
+			d.started = f.Time
+		case f.Type == "StepCompleted":
+			d.completed, d.instance = f.Time, b.Instance
+		}
+	}
+	return d
+}

@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// chunk is how long one process of a stream submits.
+const chunk = 3 * time.Second
+
+// stream submits at a steady rate until it is ended, by one `dronedelivery load` after another. Each begins when it is
+// due, whether or not the one before was answered.
+type stream struct {
+	t    *testing.T
+	load load
+	rate float64
+	to   []string
+
+	stop chan struct{}
+	done sync.WaitGroup
+	// mu guards the fields below.
+	mu     sync.Mutex
+	faults []error
+	again  int
+	slow   float64
+}
+
+// stream begins to submit to some nodes in turn, by Kafka where none is given.
+func (c *cluster) stream(prefix string, rate float64, nodes ...*member) *stream {
+	c.t.Helper()
+	s := &stream{t: c.t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: []string{"--brokers", c.kafka.Bootstrap()}}
+	if len(nodes) > 0 {
+		s.to = []string{"--api", urls(nodes), "--request-timeout", "3s"}
+	}
+	s.done.Go(s.run)
+	c.t.Cleanup(s.wait)
+	return s
+}
+
+// run starts a chunk each time that one is due.
+func (s *stream) run() {
+	size := max(1, int(s.rate*chunk.Seconds()))
+	ticks := time.NewTicker(time.Duration(float64(size) / s.rate * float64(time.Second)))
+	defer ticks.Stop()
+	for first := 1; ; first += size {
+		s.mu.Lock()
+		s.load.count += size
+		s.mu.Unlock()
+		s.done.Go(func() { s.submit(first, size) })
+		select {
+		case <-s.stop:
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+func (s *stream) submit(first, size int) {
+	// Not the test's context: a chunk that was begun is acknowledged as a whole.
+	cmd := exec.Command(program("dronedelivery"), append([]string{"load", "--quiet", "--count", strconv.Itoa(size), "--first", strconv.Itoa(first),
+		"--rate", fmt.Sprint(s.rate), "--prefix", s.load.prefix, "--give-up", patience.String()}, s.to...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var r struct {
+		Again int     `json:"sent_again"`
+		Max   float64 `json:"ack_max_ms"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again += r.Again
+	s.slow = max(s.slow, r.Max)
+	if err != nil {
+		s.faults = append(s.faults, fmt.Errorf("submit %d from %d on: %w: %s", size, first, err, errs.String()))
+	}
+}
+
+func (s *stream) wait() {
+	select {
+	case <-s.stop:
+	default:
+		close(s.stop)
+	}
+	s.done.Wait()
+}
+
+// submitted is how many have become due, or will within a chunk.
+func (s *stream) submitted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.load.count
+}
+
+// end ends the stream and returns when all of it is acknowledged.
+func (s *stream) end() *load {
+	s.t.Helper()
+	s.wait()
+	require.Empty(s.t, s.faults)
+	s.t.Logf("%d submissions acknowledged, %d sent again, %.1f/s; from due to acknowledged at most %.0f ms", s.load.count, s.again, s.rate, s.slow)
+	return &s.load
+}
+
+// burst submits count deliveries as fast as they are taken.
+func (c *cluster) burst(prefix string, count int, nodes ...*member) *load {
+	c.t.Helper()
+	l := &load{count: count, prefix: prefix}
+	l.process = start(c.t, command{name: "load-" + prefix, dir: c.work, program: program("dronedelivery"), args: []string{
+		"load", "--quiet", "--count", strconv.Itoa(count), "--prefix", prefix, "--api", urls(nodes), "--request-timeout", "10s",
+	}})
+	return l
+}

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// watcher follows the raw log of events, by the rule of events/FORMAT.md and with nothing of the engine, so that a test
+// knows what is in the log while it grows.
+type watcher struct {
+	conn  *kafka.Cluster
+	parts []*watched
+	// tasks holds each task's last fact.
+	tasks map[string]string
+}
+
+// dump writes all records of the log of events into a file, one JSON line each, so that what a test met can be looked
+// into when its brokers are gone.
+func (w *watcher) dump(ctx context.Context, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	to := bufio.NewWriter(f)
+	e := json.NewEncoder(to)
+	for p := range w.parts {
+		err = errors.Join(err, w.conn.ReadRange(ctx, topics.Events(), int32(p), 0, -1, func(r events.Record) error {
+			headers := map[string]string{}
+			for _, h := range r.Headers {
+				headers[h.Key] = string(h.Value)
+			}
+			return e.Encode(map[string]any{"partition": p, "offset": r.Offset, "written": r.Timestamp, "key": string(r.Key), "headers": headers, "value": json.RawMessage(r.Value)})
+		}))
+	}
+	return errors.Join(err, to.Flush(), f.Close())
+}
+
+// watched is one partition as far as it was read.
+type watched struct {
+	next int64
+	// n and id are the valid claim, seq the next sequence in its epoch.
+	n      int
+	id     string
+	seq    int
+	broken bool
+	owner  string
+	// past holds the epochs that are over.
+	past map[string]bool
+	// late counts records of an epoch behind the next claim, void all that a reader skips.
+	late, void int
+}
+
+// look reads what has come since the last look.
+func (w *watcher) look(ctx context.Context) error {
+	if w.parts == nil {
+		n, err := w.conn.Partitions(ctx, topics.Events())
+		if err != nil {
+			return err
+		}
+		for range n {
+			w.parts = append(w.parts, &watched{past: map[string]bool{}})
+		}
+	}
+	for p, part := range w.parts {
+		err := w.conn.ReadRange(ctx, topics.Events(), int32(p), part.next, -1, func(r events.Record) error {
+			part.next = r.Offset + 1
+			if !r.Control && part.accepts(&r) && r.Key != nil {
+				w.tasks[string(r.Key)] = strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accepts is the rule.
+func (p *watched) accepts(r *events.Record) bool {
+	if r.Header(events.HeaderType) == events.TypePrefix+string(events.NamePartitionClaimed) {
+		var c struct{ ID, Prev, Owner string }
+		if json.Unmarshal(r.Value, &c) != nil || c.Prev != p.id || c.ID == "" || c.ID == p.id {
+			p.void++
+			return false
+		}
+		if p.n > 0 {
+			p.past[p.epoch()] = true
+		}
+		p.n, p.id, p.owner, p.seq, p.broken = p.n+1, c.ID, c.Owner, 0, false
+		return true
+	}
+	epoch := r.Header(events.HeaderEpoch)
+	seq, err := strconv.Atoi(r.Header(events.HeaderSequence))
+	current := p.n > 0 && epoch == p.epoch()
+	if current && err == nil && !p.broken && seq == p.seq {
+		p.seq++
+		return true
+	}
+	p.broken = p.broken || current && seq > p.seq
+	p.void++
+	if p.past[epoch] {
+		p.late++
+	}
+	return false
+}
+
+func (p *watched) epoch() string { return fmt.Sprintf("%d-%s", p.n, p.id) }
+
+// owners returns the owner of each partition by its latest claim.
+func (w *watcher) owners() map[int32]string {
+	of := map[int32]string{}
+	for p, part := range w.parts {
+		of[int32(p)] = part.owner
+	}
+	return of
+}
+
+// epochs returns the epoch of each partition that a node owns.
+func (w *watcher) epochs(owner string) map[int32]string {
+	of := map[int32]string{}
+	for p, part := range w.parts {
+		if part.owner == owner {
+			of[int32(p)] = part.epoch()
+		}
+	}
+	return of
+}
+
+// late counts the void records that a deposed owner landed behind its successor's claim.
+func (w *watcher) late() (n int) {
+	for _, p := range w.parts {
+		n += p.late
+	}
+	return n
+}
+
+// ends returns where each partition's log ends, as far as it was read.
+func (w *watcher) ends() (list []int64) {
+	for _, p := range w.parts {
+		list = append(list, p.next)
+	}
+	return list
+}
+
+// open returns some deliveries of a load that have not ended, with their last fact and home.
+func (w *watcher) open(l *load) (list []string) {
+	for i := 1; i <= l.count && len(list) < 20; i++ {
+		last := w.tasks[l.id(i)]
+		switch events.Name(last) {
+		case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+			continue
+		case "":
+			last = "nothing"
+		}
+		home := events.Home(l.id(i), int32(len(w.parts)))
+		list = append(list, fmt.Sprintf("%s: %s in partition %d of %s", l.id(i), last, home, w.parts[home].owner))
+	}
+	return list
+}
+
+// endedWith counts the tasks with a prefix that have ended or are parked.
+func (w *watcher) endedWith(prefix string) (n int) {
+	for task, last := range w.tasks {
+		switch events.Name(last) {
+		case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+			if strings.HasPrefix(task, prefix) {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// Any node answers for all: one that follows every partition, one that knows only its own, and one that owns none.
+func TestClusterAnyNodeAnswers(t *testing.T) {
+	c := newCluster(t, kafkatest.Options{}, "--refuse", "drone=0.1")
+	nodes := []*member{c.up("n1"), c.up("n2", "owner", "agent", "api"), c.up("n3", "api")}
+	c.even(patience)
+	for _, m := range nodes {
+		m.ready()
+	}
+	// A load by each of them, and reads with the token of a submission right behind it by each of the others.
+	for i, m := range nodes {
+		l := c.burst("any-"+m.name+"-", sized(0, 60, 300), m)
+		for p := range int32(len(c.log.parts)) {
+			id := homed("token-"+m.name+"-", p, int32(len(c.log.parts)))
+			token := m.submit(id, delivery(id, 7))
+			by := nodes[(i+1)%len(nodes)]
+			var got task
+			requireJSON(t, by.ask(200, "GET", taskPath(id)+"?token="+token+"&wait=20s", nil), &got)
+			require.Equal(t, id, got.ID)
+			require.Contains(t, []string{"processed", "undone"}, got.State, "asked %s for %s", by.name, id)
+		}
+		l.acknowledged(t, patience)
+		c.ended(l)
+		c.agree(l)
+		c.same(l, nodes...)
+	}
+	anyNodeRefuses(t, nodes)
+
+	// The one that owns nothing goes on answering when an owner leaves, and when one dies.
+	api := nodes[2]
+	nodes[1].leave()
+	c.even(patience)
+	id := homed("left-", 0, int32(len(c.log.parts)))
+	api.submit(id, delivery(id, 1))
+	begun := time.Now()
+	require.NotEmpty(t, api.settled(id).State)
+	t.Logf("read by the node without partitions: %s to its end", time.Since(begun).Round(time.Millisecond))
+	nodes[1].start()
+	c.even(patience)
+	nodes[0].kill()
+	begun = time.Now()
+	for p := range int32(len(c.log.parts)) {
+		id := homed("died-", p, int32(len(c.log.parts)))
+		api.submit(id, delivery(id, 1))
+		require.Contains(t, []string{"processed", "undone"}, api.settled(id).State)
+	}
+	t.Logf("an owner died: a delivery of each partition has ended after %s, as a node without partitions reads", time.Since(begun).Round(time.Millisecond))
+	nodes[0].start()
+	c.even(patience)
+	c.hashes()
+}
+
+// anyNodeRefuses looks at answers that are not 200, which are the same on each node, too.
+func anyNodeRefuses(t *testing.T, nodes []*member) {
+	t.Helper()
+	id := homed("conflict-", 0, 8)
+	nodes[0].submit(id, delivery(id, 1))
+	nodes[0].settled(id)
+	for _, m := range nodes {
+		m.ask(404, "GET", taskPath("nobody-"+m.name), nil)
+		m.ask(404, "GET", taskPath("nobody-"+m.name)+"/history", nil)
+		m.ask(200, "PUT", taskPath(id), delivery(id, 1))
+		problem := m.ask(409, "PUT", taskPath(id), delivery(id, 2))
+		require.True(t, json.Valid(problem), "%s", problem)
+	}
+}
+
+// homed returns an ID with a prefix whose home is that partition.
+func homed(prefix string, p, partitions int32) string {
+	for i := 0; ; i++ {
+		if id := prefix + string(rune('a'+i%26)) + string(rune('a'+i/26)); events.Home(id, partitions) == p {
+			return id
+		}
+	}
+}
