@@ -36,22 +36,25 @@ func newProcess(quiet bool) process {
 type serving struct {
 	process
 	cfg      serveConfig
+	reach    kafka.ClusterConfig
 	unlock   func() error
 	cluster  *kafka.Cluster
 	node     *node.Node
 	bindings *bindings
 	agents   *agent.Connection
+	// warned is what was said of the cluster already.
+	warned map[string]bool
 }
 
 func runServe(ctx context.Context, c serveConfig) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	s := &serving{cfg: c, process: newProcess(c.quiet), bindings: newBindings()}
+	s := &serving{cfg: c, process: newProcess(c.quiet), bindings: newBindings(), warned: map[string]bool{}}
 	defer func() { err = errors.Join(err, s.close()) }()
-	steps := []func(context.Context) error{s.bind, s.lockData, s.connect, s.openNode, s.applyWorkflows, s.openAgents, s.writeEndpoints}
+	steps := []func(context.Context) error{s.configure, s.bind, s.lockData, s.connect, s.openNode, s.applyWorkflows, s.openAgents, s.writeEndpoints}
 	if c.roles.agentOnly() {
-		steps = []func(context.Context) error{s.bind, s.connect, s.awaitNamespace, s.openAgents}
+		steps = []func(context.Context) error{s.configure, s.bind, s.connect, s.awaitNamespace, s.openAgents}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -69,6 +72,12 @@ func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
+	return err
+}
+
+// configure reads the files of the connection's flags.
+func (s *serving) configure(context.Context) (err error) {
+	s.reach, err = s.cfg.member.cluster(s.log)
 	return err
 }
 
@@ -112,15 +121,11 @@ func serveDirectory(dir string) error {
 
 // connect looks whether everything that this process is to do can be done: what cannot be is refused here, with what to
 // change, and does not fail later in a loop.
-func (s *serving) connect(ctx context.Context) error {
-	cfg, err := s.cfg.member.cluster(s.log)
-	if err != nil {
-		return err
-	}
-	if plainPassword(cfg) {
+func (s *serving) connect(ctx context.Context) (err error) {
+	if plainPassword(s.reach) {
 		s.log.Warn(plainPasswordText, "remedy", plainPasswordRemedy)
 	}
-	if s.cluster, err = kafka.Connect(cfg); err != nil {
+	if s.cluster, err = kafka.Connect(s.reach); err != nil {
 		return err
 	}
 	return s.preflight(ctx)
@@ -129,6 +134,12 @@ func (s *serving) connect(ctx context.Context) error {
 func (s *serving) preflight(ctx context.Context) error {
 	need := s.cfg.need(s.cluster, s.bindings.names(), func(string) {})
 	need.Partitions = s.cfg.partitions
+	need.Warn = func(f kafka.Finding) {
+		if !s.warned[f.What] { // it is looked at twice
+			s.warned[f.What] = true
+			s.log.Warn(f.What, "remedy", f.Remedy)
+		}
+	}
 	return kafka.Preflight(ctx, s.cluster, need)
 }
 
@@ -161,18 +172,14 @@ func (s *serving) applyWorkflows(ctx context.Context) error {
 // namespaceEvery is how often agents look for a namespace that is not there yet.
 const namespaceEvery = time.Second
 
-// awaitNamespace lets agents start before the first node: only nodes make a namespace.
+// awaitNamespace lets agents start before the first node: only nodes make a namespace. That there is none yet was said
+// by preflight.
 func (s *serving) awaitNamespace(ctx context.Context) error {
 	submissions := kafka.Topics{Namespace: s.cfg.namespace}.Submissions()
-	for said := false; ; said = true {
+	for {
 		_, err := s.cluster.Partitions(ctx, submissions)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknownTopic):
+		if err == nil || ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknownTopic) {
 			return err
-		case !said:
-			s.log.Warn("waiting for a node to make the namespace: agents alone make none", "namespace", s.cfg.namespace)
 		}
 		select {
 		case <-ctx.Done():

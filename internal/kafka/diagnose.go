@@ -28,6 +28,8 @@ type Need struct {
 	// Made returns the number of partitions that the namespace was made with, and 0 while there is none. It is called
 	// only when the topic of definitions is there and may be read. Only a node needs it.
 	Made func(context.Context) (int32, error)
+	// Warn is given by Preflight what works and what somebody should know. Nil for nobody.
+	Warn func(Finding)
 }
 
 // node says that the process is more than agents.
@@ -45,7 +47,7 @@ const (
 
 // Preflight looks whether a process can do its work, so that nothing of it fails later in a loop. It makes the topics of
 // a namespace that is not there yet, because what may be done with a topic can be asked only when it exists. It waits a
-// few seconds for what may pass by itself. It errors with *PreflightError; what somebody should know is logged.
+// few seconds for what may pass by itself. It errors with *PreflightError.
 func Preflight(ctx context.Context, c *Cluster, need Need) error {
 	ctx, cancel := context.WithTimeout(ctx, preflightWait)
 	defer cancel()
@@ -121,8 +123,8 @@ func (l *look) failed() bool {
 
 func (l *look) warn() {
 	for _, f := range l.findings {
-		if f.Status != StatusOK {
-			l.c.cfg.Logger.Warn(f.What, "check", f.Check, "remedy", f.Remedy)
+		if f.Status != StatusOK && l.need.Warn != nil {
+			l.need.Warn(f)
 		}
 	}
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// checkup is what doctor found, by check and status.
+type checkup map[string]map[kafka.Status][]kafka.Finding
+
+func examined(t *testing.T, p *program) checkup {
+	t.Helper()
+	out := checkup{}
+	for line := range strings.Lines(p.out.String()) {
+		var f kafka.Finding
+		require.NoError(t, json.Unmarshal([]byte(line), &f))
+		require.NotEmpty(t, f.What)
+		require.Equal(t, f.Status != kafka.StatusOK, f.Remedy != "", "a remedy where something is wrong: %s", f.What)
+		if out[f.Check] == nil {
+			out[f.Check] = map[kafka.Status][]kafka.Finding{}
+		}
+		out[f.Check][f.Status] = append(out[f.Check][f.Status], f)
+	}
+	return out
+}
+
+// Doctor looks at a cluster before there is a namespace, while a node runs and after it, and changes nothing.
+func TestDoctorLooksBeforeWhileAndAfter(t *testing.T) {
+	t.Parallel()
+	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NODE=n1", "SAGALOG_HTTP=" + freePort(t)}}
+	doctor := []string{"doctor", "-o", "jsonl"}
+
+	before := at.run(t, doctor...)
+	require.Equal(t, 0, before.code())
+	found := examined(t, before)
+	require.Contains(t, found[kafka.CheckBrokers][kafka.StatusOK][0].What, broker.Addr())
+	require.Contains(t, found[kafka.CheckNamespace][kafka.StatusOK][0].What, "does not exist yet: the first node makes it, with 8 partitions")
+	require.Contains(t, found[kafka.CheckTopics][kafka.StatusOK][0].What, "8 topics are missing and can be made")
+	require.Contains(t, found[checkData][kafka.StatusOK][0].What, "does not exist yet")
+	require.Contains(t, found[checkHTTP][kafka.StatusOK][0].What, "is free")
+	entries, err := os.ReadDir(at.dir)
+	require.NoError(t, err)
+	require.Empty(t, entries, "looking leaves nothing behind")
+
+	n := at.start(t, "serve")
+	data := filepath.Join(at.dir, "sagalog-data")
+	n.eventually("ready", func() bool { return get(t, n.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
+	while := at.run(t, doctor...)
+	require.Equal(t, 0, while.code())
+	found = examined(t, while)
+	require.Equal(t, "namespace sagalog has 8 partitions", found[kafka.CheckNamespace][kafka.StatusOK][0].What)
+	require.Contains(t, found[checkData][kafka.StatusWarn][0].What, "node n1 runs in the data directory")
+	require.Contains(t, found[checkHTTP][kafka.StatusOK][0].What, "is where that node serves its API")
+
+	require.Equal(t, 0, n.stop())
+	after := at.run(t, doctor...)
+	require.Equal(t, 0, after.code())
+	found = examined(t, after)
+	require.Contains(t, found[checkData][kafka.StatusOK][0].What, "can be written and is free")
+	require.Len(t, found[kafka.CheckReplicas][kafka.StatusWarn], 1, "one broker keeps one copy")
+}
+
+// Each thing that would stop a start fails a check, with exit code 1.
+func TestDoctorFailsWhatServeWouldRefuse(t *testing.T) {
+	t.Parallel()
+	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = busy.Close() })
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "dev", "broker", "x"), "")
+	write(t, filepath.Join(dir, "agents", "a.yaml"), "agent: a\nhttp: {base: \"${ env.NOT_SET }\"}\ndo: {method: PUT, path: /}\n")
+	unlock, err := kafka.Lock(filepath.Join(dir, "locked", lockFile))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unlock() })
+	brokers := "--brokers " + broker.Addr()
+	for name, c := range map[string]struct{ args, check, says string }{
+		"nobody there":       {"--brokers 127.0.0.1:1", kafka.CheckBrokers, "connection refused"},
+		"TLS":                {brokers + " --tls", kafka.CheckSecurity, "the listener speaks plain text, and we spoke TLS"},
+		"a directory of dev": {brokers + " --data dev", checkData, "is a data directory of `sagalog dev`"},
+		"in use":             {brokers + " --data locked", checkData, "the data directory is in use by process"},
+		"not a directory":    {brokers + " --data agents/a.yaml", checkData, "cannot be written"},
+		"a busy port":        {brokers + " --http " + busy.Addr().String(), checkHTTP, "address already in use"},
+		"bad agents":         {brokers + " --agents agents", checkAgents, "NOT_SET"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"doctor", "-o", "jsonl", "--http", "127.0.0.1:0"}, strings.Fields(c.args)...)
+			p := place{dir: dir}.run(t, args...)
+			require.Equal(t, 1, p.code())
+			require.Len(t, examined(t, p)[c.check][kafka.StatusFail], 1)
+			require.Contains(t, examined(t, p)[c.check][kafka.StatusFail][0].What, c.says)
+			require.Contains(t, p.err.String(), "1 fail")
+		})
+	}
+}
+
+// A person reads a table, in which the remedy stands below what it mends; a program reads an array.
+func TestDoctorPrintsForPeopleAndPrograms(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	table := at.run(t, "doctor", "--brokers", "127.0.0.1:1", "--http", "127.0.0.1:0")
+	require.Equal(t, 1, table.code())
+	require.Contains(t, table.out.String(), "fail  brokers      broker 127.0.0.1:1: nothing listens there (connection refused)\n"+
+		"                   remedy: start the broker, or correct host and port (--brokers)\n")
+	require.Contains(t, table.err.String(), "sagalog: 3 checks: 2 ok, 0 warn, 1 fail")
+
+	list := at.run(t, "doctor", "--brokers", "127.0.0.1:1", "--http", "127.0.0.1:0", "-o", "json")
+	var findings []kafka.Finding
+	require.NoError(t, json.Unmarshal([]byte(list.out.String()), &findings))
+	require.Len(t, findings, 3)
+
+	for args, says := range map[string]string{
+		"-o yaml --brokers h:1": `-o "yaml" is not known`,
+		"":                      "--brokers is missing",
+		"--roles x --brokers h": `unknown role "x"`,
+	} {
+		p := at.run(t, append([]string{"doctor"}, strings.Fields(args)...)...)
+		require.Equal(t, 2, p.code(), args)
+		require.Contains(t, p.err.String(), says)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	require.NoError(t, os.Mkdir(filepath.Join(at.dir, "agents"), 0o700))
+	for _, c := range []struct{ args, says string }{
+		{"", "--brokers is missing"},
+		{"--brokers localhost", `--brokers: "localhost" is not HOST:PORT`},
+		{"--brokers :9092", `":9092" is not HOST:PORT`},
+		{"--brokers h:1 --roles ownr", `--roles: unknown role "ownr"; did you mean "owner"?`},
+		{"--brokers h:1 --roles agent,apy", `did you mean "api"?`},
+		{"--brokers h:1 --roles agent", "--agents is missing"},
+		{"--brokers h:1 --roles agent --agents agents --workflows agents", "--workflows needs one of the roles owner, api, projector"},
+		{"--brokers h:1 --roles owner --agents agents", "--agents needs the role agent, and --roles is owner"},
+		{"--brokers h:1 --node a/b", `--node "a/b" is no node name`},
+		{"--brokers h:1 --node -x", "is no node name"},
+		{"--brokers h:1 --namespace a/b", `--namespace "a/b" is no beginning of topic names`},
+		{"--brokers h:1 --http 8642", `--http "8642" is not HOST:PORT`},
+		{"--brokers h:1 --http 0.0.0.0:8642", "add --advertise HOST:PORT"},
+		{"--brokers h:1 --http [::]:8642", "add --advertise HOST:PORT"},
+		{"--brokers h:1 --http :8642", "add --advertise HOST:PORT"},
+		{"--brokers h:1 --http :8642 --advertise 0.0.0.0:8642", `--advertise "0.0.0.0:8642" is not HOST:PORT by which other nodes reach`},
+		{"--brokers h:1 --http :8642 --advertise h:0", "is not HOST:PORT by which other nodes reach"},
+		{"--brokers h:1 --partitions 0", "--partitions 0 is not from 1 to 1000"},
+		{"--brokers h:1 --sweep -1s", "--sweep -1s is negative"},
+		{"--brokers h:1 --payload-bytes 0", "--payload-bytes is too small"},
+		{"--brokers h:1 --sasl SCRAM-SHA-265 --sasl-user u", `did you mean "SCRAM-SHA-256"?`},
+		{"--brokers h:1 --sasl-user u", "--sasl is missing"},
+		{"--brokers h:1 --sasl plain", "--sasl-user is missing"},
+		{"--brokers h:1 --sasl plain --sasl-user u", "the password of u is missing: set SAGALOG_SASL_PASSWORD or --sasl-password-file"},
+		{"--brokers h:1 --sasl plain --sasl-user u --sasl-password p --sasl-password-file f", "are both given"},
+		{"--brokers h:1 --tls-cert c.pem", "--tls-cert and --tls-key belong together"},
+		{"--broker h:1", `unknown flag --broker for "sagalog serve"; did you mean "--brokers"?`},
+	} {
+		p := at.run(t, append([]string{"serve"}, strings.Fields(c.args)...)...)
+		require.Equal(t, 2, p.code(), c.args)
+		require.Contains(t, p.err.String(), c.says, c.args)
+		require.Empty(t, p.out.String(), c.args)
+	}
+	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data"), "a wrong call leaves nothing behind")
+}
+
+// What cannot work is refused with exit code 1 and what to change, and no secret is told.
+func TestServeRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	const secret = "open-sesame"
+	guarded := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true, Allowed: []kafkatest.Allowed{}})
+	plain := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{})
+	lossy, err := kafka.Connect(plain.Config("", ""))
+	require.NoError(t, err)
+	t.Cleanup(lossy.Close)
+	kafkatest.Create(t, lossy, kafka.Topics{Namespace: "lossy"}.Base(4)...)
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte(kafkatest.LimitedPassword+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "text"), []byte("no certificate"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "dev", "broker"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o700))
+	tls := "--brokers " + guarded.Bootstrap() + " --tls-ca " + guarded.CAFile
+	for name, c := range map[string]struct {
+		args string
+		say  []string
+	}{
+		"nobody there":         {"--brokers 127.0.0.1:1", []string{"nothing listens there (connection refused). Remedy: start the broker, or correct host and port (--brokers)"}},
+		"plain text to TLS":    {"--brokers " + guarded.Bootstrap(), []string{"the listener speaks TLS, and we spoke plain text. Remedy: add --tls"}},
+		"TLS to plain text":    {"--tls --brokers " + plain.Bootstrap(), []string{"leave out --tls"}},
+		"an unknown authority": {"--tls --brokers " + guarded.Bootstrap(), []string{"--tls-ca FILE"}},
+		"no user":              {tls, []string{"the listener asks who we are (SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and we do not say. Remedy: add --sasl"}},
+		"a wrong password":     {tls + " --sasl SCRAM-SHA-512 --sasl-user limited --sasl-password " + secret, []string{"it does not accept the user limited", "SAGALOG_SASL_PASSWORD"}},
+		"no permission": {tls + " --sasl plain --sasl-user limited --sasl-password-file password",
+			[]string{"User:limited lacks permissions: READ on the topics", "kafka-acls.sh", "--add --allow-principal 'User:limited' --operation READ"}},
+		"other partitions":   {"--namespace lossy --brokers " + plain.Bootstrap(), []string{"topic lossy.events: partitions is 4, must be 8", "--partitions 4"}},
+		"a directory of dev": {"--data dev --brokers " + plain.Bootstrap(), []string{"dev is a data directory of `sagalog dev`: it holds a broker of its own"}},
+		"no file":            {"--brokers h:1 --tls-ca none.pem", []string{"--tls-ca: open none.pem: no such file"}},
+		"no certificate":     {"--brokers h:1 --tls-ca text", []string{"--tls-ca: text holds no certificate in PEM form"}},
+		"no password file":   {"--brokers h:1 --sasl plain --sasl-user u --sasl-password-file none", []string{"--sasl-password-file: open none"}},
+		"no agents":          {"--brokers h:1 --agents none", []string{"--agents: stat none"}},
+		"empty agents":       {"--brokers h:1 --roles agent --agents empty", []string{"--agents: empty holds no *.yaml file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			args := append([]string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()}, strings.Fields(c.args)...)
+			p := place{dir: dir}.run(t, args...)
+			require.Equal(t, 1, p.code())
+			require.Less(t, time.Since(began), 20*time.Second)
+			for _, part := range c.say {
+				require.Contains(t, p.err.String(), part)
+			}
+			require.NotContains(t, p.err.String()+p.out.String(), secret)
+			require.NotContains(t, p.err.String()+p.out.String(), kafkatest.LimitedPassword)
+		})
+	}
+}
+
+// A node starts, says where it is, keeps its data directory for itself, and ends cleanly when it is asked to.
+func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
+	t.Parallel()
+	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NAMESPACE=shop", "SAGALOG_PARTITIONS=3"}}
+	data := filepath.Join(at.dir, "n1")
+	node := []string{"serve", "--data", data, "--http", "127.0.0.1:0", "--node", "n1"}
+	n1 := at.start(t, node...)
+	e := n1.endpoints(data)
+	require.Equal(t, broker.Addr(), e.Kafka)
+	require.Equal(t, "n1", e.Node)
+	n1.eventually("ready", func() bool { return get(t, e.HTTP+"/readyz", nil) == http.StatusOK })
+	for _, part := range []string{"node n1, is running. Ctrl-C ends it.", "Namespace   shop", "Roles       owner,agent,api,projector", "Brokers     " + broker.Addr(), e.HTTP} {
+		require.Contains(t, n1.out.String(), part)
+	}
+
+	second := at.run(t, node...)
+	require.Equal(t, 1, second.code())
+	require.Contains(t, second.err.String(), fmt.Sprintf("the data directory is in use by process %d", n1.cmd.Process.Pid))
+
+	other := at.run(t, "serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--node", "n2", "--partitions", "5")
+	require.Equal(t, 1, other.code())
+	require.Contains(t, other.err.String(), "namespace shop has 3 partitions, fixed when it was made")
+
+	require.Equal(t, 0, n1.stop())
+	require.NotContains(t, n1.err.String(), "level=ERROR")
+
+	require.Contains(t, at.run(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0").err.String(), "is a data directory of `sagalog serve`")
+	require.NoDirExists(t, filepath.Join(data, "broker"))
+
+	// The same directory and name go on.
+	again := at.start(t, append(node, "--quiet")...)
+	again.eventually("ready again", func() bool { return get(t, again.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
+	require.Equal(t, 0, again.stop())
+	require.Empty(t, again.out.String())
+
+	// The data directory belongs to one namespace.
+	foreign := at.run(t, append(node, "--namespace", "bar")...)
+	require.Equal(t, 1, foreign.code())
+	require.Contains(t, foreign.err.String(), "belongs to another namespace")
+}
+
+// A process with agents alone waits for the first node, works, needs no directory, and is known by its node's name.
+func TestAgentsInAProcessOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	calls := make(chan string, 10)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls <- r.URL.Path
+		_, _ = io.WriteString(w, `{"done":true}`)
+	}))
+	defer service.Close()
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SHOP_URL=" + service.URL}}
+	write(t, filepath.Join(at.dir, "agents", "pack.yaml"), "agent: pack\nhttp: {base: \"${ env.SHOP_URL }\"}\ndo: {method: PUT, path: \"/pack/${ input.item }\"}\n")
+	write(t, filepath.Join(at.dir, "workflows", "order.yaml"), "workflow: order\nsteps:\n  pack: {agent: pack, with: {item: \"${ input.item }\"}}\n")
+
+	agents := at.start(t, "serve", "--roles", "agent", "--agents", "agents", "--node", "hands-1")
+	agents.eventually("waiting", func() bool {
+		return strings.Contains(agents.err.String(), "namespace sagalog does not exist yet: agents wait for it")
+	})
+
+	data := filepath.Join(at.dir, "n1")
+	n1 := at.start(t, "serve", "--roles", "owner,api,projector", "--workflows", "workflows", "--data", data, "--http", "127.0.0.1:0", "--node", "n1", "--partitions", "2")
+	e := n1.endpoints(data)
+	agents.eventually("running", func() bool { return strings.Contains(agents.out.String(), "node hands-1, is running") })
+	require.Contains(t, agents.out.String(), "Agents      pack")
+	require.NotContains(t, agents.out.String(), "HTTP API")
+	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data"))
+
+	var known struct {
+		Agents []struct {
+			Instance string `json:"instance"`
+		} `json:"agents"`
+	}
+	n1.eventually("known", func() bool { return get(t, e.HTTP+"/v1/agents", &known) == http.StatusOK && len(known.Agents) == 1 })
+	require.Equal(t, "hands-1", known.Agents[0].Instance)
+
+	submit := at.run(t, "task", "submit", "--api", e.HTTP, "-w", "order", "--id", "o1", "--input", `{"item":"lamp"}`, "--wait")
+	require.Equal(t, 0, submit.code())
+	require.Equal(t, "/pack/lamp", <-calls)
+	require.Equal(t, 0, agents.stop())
+	require.Equal(t, 0, n1.stop())
+}
+
+// All of it in variables: TLS, a user with what it needs and no more, the password in a file.
+func TestANodeOnAGuardedClusterWithTheLeastPermissions(t *testing.T) {
+	t.Parallel()
+	ops := []kmsg.ACLOperation{kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribeConfigs}
+	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true, ClientCertificate: true, Allowed: []kafkatest.Allowed{
+		{Prefix: "sagalog.", To: ops}, {Prefix: "dlq.sagalog.", To: ops}, {Group: true, Prefix: "sagalog.", To: ops[:1]},
+	}})
+	at := place{dir: t.TempDir(), env: []string{
+		"SAGALOG_BROKERS=" + g.Bootstrap(), "SAGALOG_TLS_CA=" + g.CAFile, "SAGALOG_TLS_CERT=" + g.CertFile, "SAGALOG_TLS_KEY=" + g.KeyFile,
+		"SAGALOG_SASL=scram-sha-512", "SAGALOG_SASL_USER=limited", "SAGALOG_SASL_PASSWORD_FILE=password", "SAGALOG_HTTP=127.0.0.1:0", "SAGALOG_NODE=n1",
+	}}
+	write(t, filepath.Join(at.dir, "password"), kafkatest.LimitedPassword+"\n")
+	write(t, filepath.Join(at.dir, "workflows", "order.yaml"), "workflow: order\nsteps:\n  pack: {agent: pack}\n")
+	write(t, filepath.Join(at.dir, "agents", "pack.yaml"), "agent: pack\nhttp: {base: \"http://127.0.0.1:1\"}\ndo: {method: PUT, path: /}\n")
+	n := at.start(t, "serve", "--workflows", "workflows", "--agents", "agents")
+	e := n.endpoints(filepath.Join(at.dir, "sagalog-data"))
+	n.eventually("ready", func() bool { return get(t, e.HTTP+"/readyz", nil) == http.StatusOK })
+	require.Equal(t, 0, at.run(t, "task", "submit", "--api", e.HTTP, "-w", "order", "--id", "o1").code())
+	require.Equal(t, 0, n.stop())
+	require.NotContains(t, n.err.String()+n.out.String(), kafkatest.LimitedPassword)
+	require.NotContains(t, n.err.String(), "AUTHORIZATION_FAILED")
+
+	hashes := at.run(t, "state", "hash", "--rebuild", "-o", "json")
+	require.Equal(t, 0, hashes.code())
+	var rows []hashRow
+	require.NoError(t, json.Unmarshal([]byte(hashes.out.String()), &rows))
+	require.Len(t, rows, 8)
+}
+
+// A node beside a running `dev`, on its broker, with a namespace of its own.
+func TestServeOnTheBrokerOfDev(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	dev := at.start(t, "dev", "--data", "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none")
+	kafka := dev.endpoints(filepath.Join(at.dir, "dev")).Kafka
+	n := at.start(t, "serve", "--brokers", kafka, "--namespace", "beside", "--data", "n", "--http", "127.0.0.1:0")
+	e := n.endpoints(filepath.Join(at.dir, "n"))
+	n.eventually("ready", func() bool { return get(t, e.HTTP+"/readyz", nil) == http.StatusOK })
+	require.Equal(t, 0, n.stop())
+	require.Equal(t, 0, dev.stop())
+}
+
+// get returns the status of an answer, 0 for none, and decodes its body.
+func get(t *testing.T, url string, into any) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), stepWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	if into != nil {
+		require.NoError(t, json.NewDecoder(res.Body).Decode(into))
+	}
+	return res.StatusCode
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
