@@ -21,15 +21,6 @@ const (
 	maySettings = kmsg.ACLOperationDescribeConfigs
 )
 
-// enough is what a process of all roles needs, and no more.
-func enough(namespace string) []kafkatest.Allowed {
-	ops := []kmsg.ACLOperation{mayRead, mayWrite, mayCreate, maySettings}
-	return []kafkatest.Allowed{
-		{Prefix: namespace + ".", To: ops}, {Prefix: "dlq." + namespace + ".", To: ops},
-		{Group: true, Prefix: namespace + ".", To: []kmsg.ACLOperation{mayRead}},
-	}
-}
-
 // everything is the need of a process of all roles.
 func everything() kafka.Need {
 	return kafka.Need{Topics: kafka.Topics{Namespace: "sagalog"}, Partitions: 3, Owner: true, API: true, Projector: true, Agents: []string{"pack"}, Made: made(0)}
@@ -69,7 +60,7 @@ func refused(t *testing.T, err error) string {
 // What is missing is told with the command that gives it.
 func TestMissingPermissionsAreToldWithTheCommandThatGivesThem(t *testing.T) {
 	t.Parallel()
-	all := enough("sagalog")
+	all := kafkatest.Enough("sagalog")
 	const acls = "kafka-acls.sh --bootstrap-server "
 	for name, c := range map[string]struct {
 		allowed []kafkatest.Allowed
@@ -108,7 +99,7 @@ func TestMissingPermissionsAreToldWithTheCommandThatGivesThem(t *testing.T) {
 // Whoever may not make topics is told who may, and how.
 func TestTopicsThatMayNotBeMadeAreToldWithTheCommandThatMakesThem(t *testing.T) {
 	t.Parallel()
-	allowed := without(without(enough("sagalog"), "sagalog", mayCreate), "dlq", mayCreate)
+	allowed := without(without(kafkatest.Enough("sagalog"), "sagalog", mayCreate), "dlq", mayCreate)
 	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, Allowed: allowed})
 	c := connect(t, g, kafkatest.LimitedUser)
 	text := refused(t, kafka.Preflight(within(t), c, everything()))
@@ -127,7 +118,7 @@ func TestTopicsThatMayNotBeMadeAreToldWithTheCommandThatMakesThem(t *testing.T) 
 // The refusal of one topic at run time, such as that of work for a new agent, says how to make it too.
 func TestEnsureTopicsSaysHowToMakeATopicThatIsRefused(t *testing.T) {
 	t.Parallel()
-	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, Allowed: without(enough("sagalog"), "sagalog", mayCreate)})
+	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, Allowed: without(kafkatest.Enough("sagalog"), "sagalog", mayCreate)})
 	err := kafka.EnsureTopics(within(t), connect(t, g, kafkatest.LimitedUser), kafka.Topics{Namespace: "sagalog"}.WorkSpec("pack", 3))
 	var e *kafka.CreateError
 	require.ErrorAs(t, err, &e)
@@ -160,7 +151,7 @@ func TestAPolicyThatForbidsATopicIsPassedOn(t *testing.T) {
 // With what it needs and no more, a process gets its topics, and a second look finds nothing to say.
 func TestAProcessWithWhatItNeedsIsLetThrough(t *testing.T) {
 	t.Parallel()
-	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true, Allowed: enough("sagalog")})
+	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true, Allowed: kafkatest.Enough("sagalog")})
 	c := connect(t, g, kafkatest.LimitedUser)
 	need := everything()
 	before := kafka.Diagnose(within(t), c, need)

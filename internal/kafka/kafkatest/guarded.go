@@ -57,6 +57,15 @@ type Allowed struct {
 	To     []kmsg.ACLOperation
 }
 
+// Enough is what a process of all roles needs, and no more.
+func Enough(namespace string) []Allowed {
+	ops := []kmsg.ACLOperation{kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribeConfigs}
+	return []Allowed{
+		{Prefix: namespace + ".", To: ops}, {Prefix: "dlq." + namespace + ".", To: ops},
+		{Group: true, Prefix: namespace + ".", To: []kmsg.ACLOperation{kmsg.ACLOperationRead}},
+	}
+}
+
 // Mechanisms that a Guarded knows; every user has each.
 var guardedMechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
