@@ -1,0 +1,182 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// The tests here start a real Apache Kafka, one after another. Without kafkatest.RealEnv they are skipped.
+
+// refusalWait is what "within seconds" means: brokers that do not answer at all are waited for, the others not.
+const refusalWait = 11 * time.Second
+
+// refuse starts a node that must be refused, with what to change, and returns what it said.
+func (p place) refuse(t *testing.T, args string, say ...string) {
+	t.Helper()
+	began := time.Now()
+	s := p.run(t, append([]string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()}, strings.Fields(args)...)...)
+	require.Less(t, time.Since(began), refusalWait)
+	require.Equal(t, 1, s.code())
+	for _, part := range say {
+		require.Contains(t, s.err.String(), part)
+	}
+	require.Contains(t, s.err.String(), "Remedy: ")
+	for _, v := range p.env {
+		if secret, ok := strings.CutPrefix(v, "SAGALOG_SASL_PASSWORD="); ok {
+			require.NotContains(t, s.err.String()+s.out.String(), secret)
+		}
+	}
+	t.Logf("after %.1f s: %s", time.Since(began).Seconds(), strings.TrimSpace(s.err.String()))
+}
+
+// Issue item 8 on brokers that ask who we are and allow what their access lists say.
+func TestRealRefusalsOfGuardedBrokers(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{SASL: true, ACLs: true, TLS: true})
+	as := func(user, password, mechanism string) place {
+		return place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + k.Bootstrap(), "SAGALOG_TLS_CA=" + k.CAFile(),
+			"SAGALOG_SASL=" + mechanism, "SAGALOG_SASL_USER=" + user, "SAGALOG_SASL_PASSWORD=" + password}}
+	}
+	limited := as(kafkatest.LimitedUser, k.Password(kafkatest.LimitedUser), "SCRAM-SHA-512")
+	t.Run("nobody listens", func(t *testing.T) {
+		limited.refuse(t, "--brokers "+freePort(t), "nothing listens there (connection refused)")
+	})
+	t.Run("plain text", func(t *testing.T) {
+		place{dir: t.TempDir()}.refuse(t, "--brokers "+k.Bootstrap(), "the listener speaks TLS, and we spoke plain text", "add --tls")
+	})
+	t.Run("an unknown authority", func(t *testing.T) {
+		place{dir: t.TempDir()}.refuse(t, "--tls --brokers "+k.Bootstrap(), "signed by an authority that we do not know", "--tls-ca FILE")
+	})
+	t.Run("nobody says who he is", func(t *testing.T) {
+		place{dir: t.TempDir()}.refuse(t, "--brokers "+k.Bootstrap()+" --tls-ca "+k.CAFile(), "the listener asks who we are (SASL: ", "add --sasl MECHANISM")
+	})
+	for _, mechanism := range kafka.Mechanisms() {
+		t.Run("a wrong password, "+mechanism, func(t *testing.T) {
+			as(kafkatest.LimitedUser, "open-sesame", mechanism).refuse(t, "", "it does not accept the user limited with the given password by "+mechanism, "SAGALOG_SASL_PASSWORD")
+		})
+	}
+	t.Run("an unknown user", func(t *testing.T) {
+		as("nobody", "open-sesame", "SCRAM-SHA-256").refuse(t, "", "it does not accept the user nobody")
+	})
+	t.Run("permissions", func(t *testing.T) { missingPermissions(t, k, limited) })
+	t.Run("enough", func(t *testing.T) { leastPermissions(t, k, limited) })
+}
+
+// missingPermissions leaves out one permission at a time, each in a namespace of its own.
+func missingPermissions(t *testing.T, k *kafkatest.Real, limited place) {
+	all := []string{"READ", "WRITE", "CREATE", "DESCRIBE_CONFIGS"}
+	for name, c := range map[string]struct {
+		grants func(ns string) []kafkatest.Grant
+		say    []string
+	}{
+		"none": {func(string) []kafkatest.Grant { return nil },
+			[]string{"READ on the topics NS.definitions", "--operation READ --operation WRITE --operation CREATE --operation DescribeConfigs --topic NS. --resource-pattern-type prefixed",
+				"--topic dlq.NS. ", "READ on the group NS.owners", "--operation READ --group NS. "}},
+		"group": {func(ns string) []kafkatest.Grant {
+			return []kafkatest.Grant{{Topic: ns + ".", Operations: all}, {Topic: "dlq." + ns + ".", Operations: all}}
+		}, []string{"lacks permissions: READ on the group NS.owners. Remedy: kafka-acls.sh"}},
+		"create": {func(ns string) []kafkatest.Grant {
+			return []kafkatest.Grant{{Topic: ns + ".", Operations: []string{"READ", "WRITE", "DESCRIBE_CONFIGS"}}, {Topic: "dlq." + ns + ".", Operations: all}, {Group: ns + ".", Operations: all[:1]}}
+		}, []string{"lacks permissions: CREATE on the topics NS.alerts, NS.definitions", "or, instead of CREATE, make the topics by:",
+			"--create --topic NS.events --partitions 8 --replication-factor 1 --config cleanup.policy=delete"}},
+		"write": {func(ns string) []kafkatest.Grant {
+			return []kafkatest.Grant{{Topic: ns + ".", Operations: []string{"READ", "CREATE", "DESCRIBE_CONFIGS"}}, {Topic: "dlq." + ns + ".", Operations: all}, {Group: ns + ".", Operations: all[:1]}}
+		}, []string{"WRITE on the topics NS.alerts, NS.definitions, NS.events", "--operation WRITE --topic NS. "}},
+		"settings": {func(ns string) []kafkatest.Grant {
+			return []kafkatest.Grant{{Topic: ns + ".", Operations: all}, {Topic: "dlq." + ns + ".", Operations: all[:3]}, {Group: ns + ".", Operations: all[:1]}}
+		}, []string{"DESCRIBE_CONFIGS on the topics dlq.NS.reports, dlq.NS.submissions", "--operation DescribeConfigs --topic dlq.NS. "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := "no-" + name
+			k.Allow(kafkatest.LimitedUser, c.grants(ns)...)
+			var say []string
+			for _, part := range c.say {
+				say = append(say, strings.ReplaceAll(part, "NS", ns))
+			}
+			limited.refuse(t, "--namespace "+ns, say...)
+		})
+	}
+}
+
+// leastPermissions runs a task with what the refusals ask for, and no more.
+func leastPermissions(t *testing.T, k *kafkatest.Real, limited place) {
+	all := []string{"READ", "WRITE", "CREATE", "DESCRIBE_CONFIGS"}
+	k.Allow(kafkatest.LimitedUser, kafkatest.Grant{Topic: "sagalog.", Operations: all}, kafkatest.Grant{Topic: "dlq.sagalog.", Operations: all},
+		kafkatest.Grant{Group: "sagalog.", Operations: all[:1]})
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"done":true}`) }))
+	defer service.Close()
+	limited.env = append(limited.env, "SHOP_URL="+service.URL)
+	write(t, filepath.Join(limited.dir, "agents", "pack.yaml"), "agent: pack\nhttp: {base: \"${ env.SHOP_URL }\"}\ndo: {method: PUT, path: /pack}\n")
+	write(t, filepath.Join(limited.dir, "workflows", "order.yaml"), "workflow: order\nsteps:\n  pack: {agent: pack}\n")
+	data := filepath.Join(limited.dir, "data")
+	n := limited.start(t, "serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "agents", "--workflows", "workflows", "--node", "n1")
+	e := n.endpoints(data)
+	submit := limited.run(t, "task", "submit", "--api", e.HTTP, "-w", "order", "--id", "o1", "--wait")
+	require.Equal(t, 0, submit.code(), submit.err.String())
+	require.Equal(t, 0, limited.run(t, "doctor", "--data", data, "--http", strings.TrimPrefix(e.HTTP, "http://"), "--agents", "agents").code())
+	require.Equal(t, 0, n.stop())
+	require.NotContains(t, n.err.String(), "AUTHORIZATION_FAILED")
+	require.Len(t, hashes(t, limited.run(t, "state", "hash", "--data", data, "--rebuild", "-o", "json")), 8)
+}
+
+// Issue item 8 on brokers that let everybody in: what is there already, and what is somewhere else.
+func TestRealRefusalsOfTopics(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{})
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + k.Bootstrap()}}
+	admin := k.Connect(t, "", "")
+	t.Run("settings that lose facts", func(t *testing.T) {
+		topics := kafka.Topics{Namespace: "lossy"}
+		kafkatest.Create(t, admin, kafka.TopicSpec{Name: topics.Events(), Partitions: 8, MaxMessageBytes: 1 << 20, Compacted: true})
+		at.refuse(t, "--namespace lossy", "topic lossy.events: cleanup.policy is compact, must be delete. Remedy: kafka-configs.sh --bootstrap-server "+k.Bootstrap()+
+			" --alter --entity-type topics --entity-name lossy.events --add-config cleanup.policy=delete", "max.message.bytes is 1048576, must be at least 2097152")
+	})
+	t.Run("another number of partitions", func(t *testing.T) {
+		kafkatest.Create(t, admin, kafka.Topics{Namespace: "counted"}.Base(3)...)
+		at.refuse(t, "--namespace counted", "topic counted.events: partitions is 3, must be 8. Remedy: give --partitions 3")
+	})
+	t.Run("TLS", func(t *testing.T) {
+		at.refuse(t, "--tls", "the listener speaks plain text, and we spoke TLS", "leave out --tls")
+	})
+	t.Run("SASL", func(t *testing.T) {
+		at.env = append(at.env, "SAGALOG_SASL_PASSWORD=open-sesame")
+		at.refuse(t, "--sasl PLAIN --sasl-user u", "the listener asks nobody who he is, and we authenticate", "leave out --sasl")
+	})
+}
+
+// A cluster that has lost a broker is told as what it is, and refuses no start.
+func TestRealDoctorOfAClusterThatLostABroker(t *testing.T) {
+	k := kafkatest.Up(t, kafkatest.Options{Brokers: 3, Set: map[string]string{"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}})
+	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + k.Bootstrap(), "SAGALOG_HTTP=127.0.0.1:0", "SAGALOG_PARTITIONS=2"}}
+	data := filepath.Join(at.dir, "sagalog-data")
+	first := at.start(t, "serve")
+	first.eventually("ready", func() bool { return get(t, first.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
+	require.Equal(t, 0, first.stop())
+	whole := at.run(t, "doctor", "-o", "jsonl")
+	require.Equal(t, 0, whole.code())
+	require.Len(t, examined(t, whole)[kafka.CheckBrokers][kafka.StatusOK], 3)
+	require.Equal(t, "all copies are in sync", examined(t, whole)[kafka.CheckReplicas][kafka.StatusOK][0].What)
+	require.NotContains(t, whole.out.String(), "warn")
+
+	k.Kill(2)
+	var lost checkup
+	require.Eventually(t, func() bool {
+		p := at.run(t, "doctor", "-o", "jsonl")
+		lost = examined(t, p)
+		return p.code() == 0 && len(lost[kafka.CheckReplicas][kafka.StatusWarn]) > 0
+	}, stepWait, 500*time.Millisecond)
+	require.Len(t, lost[kafka.CheckBrokers][kafka.StatusOK], 2)
+	require.Contains(t, lost[kafka.CheckBrokers][kafka.StatusWarn][0].What, k.Brokers()[1]+": nothing listens there")
+	require.Contains(t, lost[kafka.CheckReplicas][kafka.StatusWarn][0].Remedy, "start the brokers whose copies are behind: 2")
+
+	n := at.start(t, "serve")
+	n.eventually("ready", func() bool { return get(t, n.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
+	require.Equal(t, 0, n.stop())
+}
