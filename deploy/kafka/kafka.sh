@@ -299,7 +299,7 @@ format_data() {
     pids+=($!)
   done
   for ((n = 1; n <= brokers; n++)); do
-    wait "${pids[n - 1]}" || { grep -v ' INFO ' "$dir/format-$n.log" | tail -n 15 >&2; fail "the directory of broker $n was not formatted; what was said stands above"; }
+    wait "${pids[n - 1]}" || { grep -v -e ' INFO ' -e '^[[:space:]]*at ' "$dir/format-$n.log" | tail -n 15 >&2; fail "the directory of broker $n was not formatted; what was said stands above"; }
     rm "$dir/format-$n.log"
   done
 }
