@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,7 +18,7 @@ import (
 // This file is the only one of the package that knows internal/kafka, so that a Go program needs one call to become
 // an agent. All else speaks to Source and Sink.
 
-// closeWait bounds how long leaving the groups takes; without an answer the groups notice by themselves.
+// closeWait bounds how long leaving the groups takes, all at once; without an answer they notice by themselves.
 const closeWait = 2 * time.Second
 
 // DialConfig says how to reach the engine's Kafka.
@@ -70,7 +71,6 @@ func Dial(ctx context.Context, r *Registry, c DialConfig) (*Connection, error) {
 // missing, with as many partitions as the namespace has.
 func Attach(ctx context.Context, cluster *kafka.Cluster, r *Registry, c Config) (*Connection, error) {
 	c.withDefaults()
-	static := c.Instance // a name that somebody chose is the same after a restart, which then moves no partition
 	if c.Instance == "" {
 		c.Instance = defaultInstance()
 	}
@@ -87,21 +87,17 @@ func Attach(ctx context.Context, cluster *kafka.Cluster, r *Registry, c Config) 
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
 	out := &Connection{}
-	if err := out.open(cluster, r, &c, wiring{topics: topics, static: static}); err != nil {
+	if err := out.open(cluster, r, &c); err != nil {
 		out.close()
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
 	return out, nil
 }
 
-// wiring is how the members of a connection are named.
-type wiring struct {
-	topics kafka.Topics
-	// static is the instance's chosen name, "" if it has none.
-	static string
-}
-
-func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config, w wiring) error {
+// open joins a group for each agent, as a static member under the instance's name. So a quick restart under a name that
+// somebody chose moves no partition, and an instance that falls silent can be removed by the name in its beats, before
+// its session ends.
+func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config) error {
 	producer, err := kafka.NewProducer(cluster)
 	if err != nil {
 		return err
@@ -110,15 +106,15 @@ func (c *Connection) open(cluster *kafka.Cluster, r *Registry, config *Config, w
 	config.Sink = producerSink{producer}
 	config.Sources = map[string]Source{}
 	for _, name := range r.Agents() {
-		topic := w.topics.Work(name)
+		topic := kafka.Topics{Namespace: config.Namespace}.Work(name)
 		g, err := kafka.NewGroup(cluster, kafka.GroupConfig{
-			Group: config.Namespace + ".agents." + name, Topics: []string{topic}, InstanceID: w.static,
+			Group: config.Namespace + ".agents." + name, Topics: []string{topic}, InstanceID: config.Instance,
 		})
 		if err != nil {
 			return err
 		}
 		c.groups = append(c.groups, g)
-		config.Sources[name] = groupSource{g, topic}
+		config.Sources[name] = groupSource{group: g, topic: topic, instance: config.Instance}
 	}
 	c.Runner, err = NewRunner(r, *config)
 	return err
@@ -133,10 +129,12 @@ func (c *Connection) Run(ctx context.Context) error {
 func (c *Connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
+	var leaving sync.WaitGroup
 	for _, g := range c.groups {
 		// Nothing hangs on the answer: a member that did not say goodbye is missed after a session.
-		_ = g.Leave(ctx)
+		leaving.Go(func() { _ = g.Leave(ctx) })
 	}
+	leaving.Wait()
 	if c.producer != nil {
 		c.producer.Close()
 	}
@@ -155,19 +153,29 @@ func defaultInstance() string {
 
 // groupSource is a member of a consumer group as a Source.
 type groupSource struct {
-	group *kafka.Group
-	topic string
+	group           *kafka.Group
+	topic, instance string
 }
 
 func (s groupSource) Poll(ctx context.Context, most int) ([]events.Record, error) {
 	records, err := s.group.Poll(ctx, most)
-	if errors.Is(err, kafka.ErrClosed) {
+	switch {
+	case errors.Is(err, kafka.ErrFenced):
+		err = &FencedError{Instance: s.instance}
+	case errors.Is(err, kafka.ErrClosed), errors.Is(err, kafka.ErrDenied):
 		err = fmt.Errorf("%w: %w", ErrSourceClosed, err)
 	}
 	return records, err
 }
 
-func (s groupSource) Assigned(partition int32) Mark { return Mark(s.group.Mark(s.topic, partition)) }
+func (s groupSource) Assigned(partition int32) Assigned {
+	return Assigned{Mark: Mark(s.group.Mark(s.topic, partition)), Shared: s.group.Shared(s.topic, partition)}
+}
+
+func (s groupSource) Confirm(ctx context.Context) (map[int32]int64, error) {
+	held, err := s.group.Confirm(ctx)
+	return held[s.topic], err
+}
 
 func (s groupSource) Commit(ctx context.Context, marks map[int32]Mark) (map[int32]Mark, error) {
 	wanted := make(map[int32]kafka.Mark, len(marks))

@@ -15,8 +15,8 @@
 //	work ---> read ------------------> dropped (counted)
 //	           |
 //	           v
-//	        waiting ----- stop ------> delivered again
-//	           |  a worker is free
+//	        waiting ----- stop, or its partition is another's by now ------> delivered again
+//	           |  a worker is free, and the group has confirmed that the partition is ours
 //	           v
 //	        trying <---+
 //	           |       | retryable, and another try fits before the complete-by time
@@ -36,20 +36,46 @@
 //   - The committed offset of a partition never passes a request that is unfinished and not expired, so an instance
 //     that dies loses nothing (C5). A request is finished only when its report is durable (or may not be sent), or, with
 //     effect none, is about to be sent: if the instance dies between, the complete-by time ends the attempt.
-//   - A failed attempt has the effect none only if each of its tries has. (What an earlier delivery of the same attempt
-//     did before its instance died is not known here; only the Idempotency-Key guards against that.)
+//   - A failed attempt has the effect none only if each of its tries has, and no other instance can have had its request.
+//   - A request is started only after the group has confirmed, behind the reading of it, that its partition is ours.
 //   - A request whose report says effect none is never run again: before the report is sent, a commit has recorded that
 //     it is finished, by the low-water mark or by the runs in the commit's metadata (done.go), which every later commit
 //     repeats and the next instance skips. Where that cannot be had in time, the report says unknown.
 //   - An attempt is run once at a time in a process, however often it is delivered.
 //   - Per agent at most its concurrency runs, and at most twice that is held; lanes of different agents share nothing.
 //
-// # Protocol gap
+// # Many instances
 //
-// Two deliveries are not covered. A request that runs while its partition moves to a living instance runs there too; if
-// the other's run ends first and without effect, ours may still have one. And an engine that dies may send an attempt
-// twice, at two offsets: instances that do not hold both at once, and are not the same process, do not know that they are
-// one. Against both only the Idempotency-Key guards.
+// Instances of an agent share the partitions of its work topic as static members of a group, under the names in their
+// beats. A partition moves when an instance comes or goes, and when one that is silent is removed (by a node, or by the
+// group after a session of 10 s). Reading is not fenced: who does not know yet that it lost a partition reads on, and
+// what it has begun goes on in any case. So a request may run in two instances, both with the same Idempotency-Key, and
+// the engine believes the report that comes first. That one must not say effect none while the other run may still have
+// one. It holds by two rules, whatever was paused for how long:
+//
+//	(1) An instance begins a request only after the group has told it, in answer to a question that was asked after the
+//	    request was read, that it had the partition still (proof.go).
+//	(2) Whoever is assigned a partition asks afterwards where it ends. What lies below may have been read by others: a
+//	    failure of it is of unknown effect (Assigned.Shared). What lies above can only be ours: another one that reads it
+//	    reads it after our assignment, and by (1) it is told so before it begins.
+//
+// A partition for which nothing was ever committed was read by nobody: its first reader commits before it begins, and
+// says effect none of all that waits there. A member that was forgotten, or missed a generation, and comes back to what
+// it had, takes it as assigned anew. What the last commit records as finished is begun by nobody (done.go).
+//
+// The answer of (1) is also worth little for long: an instance that was stopped and wakes after more than 3 s asks again,
+// so that it does not begin what has been done, and perhaps undone, meanwhile. This is a matter of time and so no
+// guarantee; between the last question and the call a pause of any length may fall. The service is asked to refuse a do
+// that comes after its undo.
+//
+// At a stop an instance finishes what runs, within its grace, commits, and leaves its groups. Where partitions are taken
+// from it while it runs, it begins nothing more of them, and still reports what it had begun. Commits for them are
+// refused, which is no fault. If another process takes its name, the older one ends with FencedError.
+//
+// Left is that one attempt may lie at two offsets. An engine that dies may send it twice; of an attempt that an earlier
+// epoch began the engine takes effect none for unknown. And a broker that lost what it knew of its producers (the embedded
+// one does when it dies) may store twice what is sent again; if then also the partition moves to another instance between
+// the two copies, only the Idempotency-Key guards.
 //
 // # Failures
 //

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,6 +54,21 @@ func decodeDone(next int64, text string) []span {
 		s := span{next + g, next + g + n}
 		out = append(out, s)
 		next = s.end
+	}
+	return out
+}
+
+// union returns the runs of both, which are sorted and apart, in the same way.
+func union(a, b []span) []span {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(x, y span) int { return cmp.Compare(x.first, y.first) })
+	out := all[:0]
+	for _, s := range all {
+		if n := len(out); n > 0 && s.first <= out[n-1].end {
+			out[n-1].end = max(out[n-1].end, s.end)
+			continue
+		}
+		out = append(out, s)
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func TestWhatWasKeptIsNeverBegunAgain(t *testing.T) {
 		stored := Mark{Assignment: 1}
 		kept := map[int64]bool{}
 		at := func(o int64) place { return place{0, assignment, o} }
-		m.adopt(0, stored)
+		m.adopt(0, Assigned{Mark: stored})
 		open := func(t *rapid.T) int64 {
 			var out []int64
 			for o := range end {
@@ -84,7 +84,7 @@ func TestWhatWasKeptIsNeverBegunAgain(t *testing.T) {
 				from := stored
 				from.Assignment = assignment
 				m = newMarks()
-				m.adopt(0, from)
+				m.adopt(0, Assigned{Mark: from})
 				for o := from.Next; o < end; o++ {
 					if m.begin(at(o), by) {
 						require.False(t, kept[o], "%d was kept, and begins again from %+v", o, from)
@@ -108,7 +108,7 @@ func TestWhatWasKeptIsNeverBegunAgain(t *testing.T) {
 func TestMetadataThatWouldNotFitKeepsNoPromise(t *testing.T) {
 	t.Parallel()
 	m := newMarks()
-	m.adopt(0, Mark{Assignment: 1})
+	m.adopt(0, Assigned{Mark: Mark{Assignment: 1}})
 	now, by := time.Unix(1000, 0), time.Unix(2000, 0)
 	var kept []place
 	refused := 0

@@ -1,6 +1,9 @@
 package agent
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrCompleteBy is the cause of an attempt's context once its complete-by time has passed.
@@ -19,3 +22,13 @@ var (
 	// errBreakerOpen is the cause of a retryable failure when the breaker stayed open for as long as there was time.
 	errBreakerOpen = errors.New("the circuit breaker of the agent is open")
 )
+
+// FencedError ends the run of an instance whose name another process has taken. Its partitions are the other's.
+type FencedError struct{ Instance string }
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("another process uses the instance name %q: give each its own (--node, or Config.Instance in Go)", e.Instance)
+}
+
+// Unwrap returns ErrSourceClosed.
+func (e *FencedError) Unwrap() error { return ErrSourceClosed }

@@ -30,6 +30,9 @@ type lane struct {
 	metrics *metrics
 	log     *slog.Logger
 
+	// proof tells whether a request may be started.
+	proof *proof
+
 	queue chan *request
 	// room wakes the reader, and flush, when a request has left the lane.
 	room chan struct{}
@@ -66,6 +69,8 @@ type request struct {
 	by          time.Time
 	// places are where the request lies: more than one if it was sent twice. Guarded by the lane's mu.
 	places []place
+	// after is the last question of proof that was asked before the request, in its last place, was read. Guarded by mu.
+	after int64
 }
 
 func (q *request) id() attemptID {
@@ -79,12 +84,13 @@ func (l *lane) run(stop context.Context) error {
 	defer halt()
 	work, kill := context.WithCancelCause(context.WithoutCancel(stop))
 	defer kill(nil)
-	var workers, committer sync.WaitGroup
+	var workers, committer, prover sync.WaitGroup
 	for range l.agent.concurrency {
 		workers.Go(func() { l.workLoop(stop, work) })
 	}
 	done := make(chan struct{})
 	committer.Go(func() { l.commitLoop(done) })
+	prover.Go(func() { l.proveLoop(stop) })
 
 	err := l.readLoop(stop)
 	halt()
@@ -92,6 +98,7 @@ func (l *lane) run(stop context.Context) error {
 	l.flush()
 	close(done)
 	committer.Wait()
+	prover.Wait()
 	return err
 }
 
@@ -147,9 +154,9 @@ func (l *lane) take(stop context.Context, r *events.Record) {
 	if r.Control {
 		return
 	}
-	mark := l.source.Assigned(r.Partition)
-	at := place{r.Partition, mark.Assignment, r.Offset}
-	l.marks.adopt(r.Partition, mark)
+	from := l.source.Assigned(r.Partition)
+	at := place{r.Partition, from.Mark.Assignment, r.Offset}
+	l.marks.adopt(r.Partition, from)
 	w, envelope, err := events.DecodeWork(r)
 	if err != nil {
 		l.metrics.drop(l.agent.name, "", dropInvalid)
@@ -159,7 +166,10 @@ func (l *lane) take(stop context.Context, r *events.Record) {
 		l.marks.finish(at)
 		return
 	}
-	q := &request{work: w, traceparent: traceparentOr(envelope.Traceparent), by: w.CompleteBy.Time(), places: []place{at}}
+	q := &request{
+		work: w, traceparent: traceparentOr(envelope.Traceparent), by: w.CompleteBy.Time(),
+		places: []place{at}, after: l.proof.last(),
+	}
 	if !l.marks.begin(at, q.by) {
 		l.metrics.drop(l.agent.name, w.Operation, dropDuplicate)
 		return
@@ -193,7 +203,7 @@ func (l *lane) joins(q *request) bool {
 		return true
 	}
 	if twin := l.flying[q.id()]; twin != nil {
-		twin.places = append(twin.places, q.places...)
+		twin.places, twin.after = append(twin.places, q.places...), q.after
 		return true
 	}
 	l.flying[q.id()] = q
@@ -241,23 +251,35 @@ func (l *lane) workLoop(stop, work context.Context) {
 				l.release(q, leaveUnfinished)
 				return
 			}
-			l.serve(work, q)
+			if l.startable(stop, q) {
+				l.serve(work, q)
+			}
 		}
 	}
 }
 
-// serve makes one attempt and reports it.
-func (l *lane) serve(work context.Context, q *request) {
-	if !time.Now().Before(q.by) {
+// startable tells whether a request that waited is to be worked on, and lets it go otherwise.
+func (l *lane) startable(stop context.Context, q *request) bool {
+	ctx, cancel := context.WithDeadline(stop, q.by)
+	defer cancel()
+	proven := l.proven(ctx, q)
+	switch {
+	case !time.Now().Before(q.by):
 		l.metrics.drop(l.agent.name, q.work.Operation, dropExpired)
 		l.release(q, finished)
-		return
-	}
-	if !l.ours(q) {
+	case stop.Err() != nil:
+		l.release(q, leaveUnfinished)
+	case !proven:
 		l.metrics.drop(l.agent.name, q.work.Operation, dropRevoked)
 		l.release(q, leaveUnfinished)
-		return
+	default:
+		return true
 	}
+	return false
+}
+
+// serve makes one attempt and reports it.
+func (l *lane) serve(work context.Context, q *request) {
 	l.count(+1)
 	defer l.count(-1)
 	ctx, cancel := context.WithDeadlineCause(work, q.by, ErrCompleteBy)
@@ -279,16 +301,6 @@ func (l *lane) serve(work context.Context, q *request) {
 		t = l.settled(work, q, t)
 		l.reports.send(report{request: q, try: t, began: began, ended: now}, func(err error) { l.reported(q, err) })
 	}
-}
-
-// ours tells whether a request that waited is still this instance's. If not, another has it, and may report it without
-// effect at any moment.
-func (l *lane) ours(q *request) bool {
-	l.marks.keep(l.source.Partitions())
-	l.mu.Lock()
-	places := q.places[:len(q.places):len(q.places)]
-	l.mu.Unlock()
-	return l.marks.current(places)
 }
 
 // reported ends a request whose report has its answer. One that was not delivered counts as finished: the engine's

@@ -10,7 +10,8 @@ import (
 // An attempt that is reported to have had no effect must never be run again: the engine then has nothing to undo, and
 // what a second run does stays. Its request, however, is delivered again after a crash if an earlier one of the
 // partition holds the low-water mark. So the report waits for a commit that covers the request, alone or by the runs in
-// its metadata; without one the effect is reported as unknown, which is always safe.
+// its metadata; without one the effect is reported as unknown, which is always safe. It is unknown too where another
+// instance may have the same request: if that one's run has an effect and ends second, its report counts no more.
 
 // promise is a request whose end is to be recorded by the next commit.
 type promise struct {
@@ -22,15 +23,28 @@ type promise struct {
 
 // settled returns the try as it may be reported.
 func (l *lane) settled(work context.Context, q *request, t try) try {
-	if t.failure == nil || t.failure.Effect != events.EffectNone || l.spend(work, q) {
+	if t.failure == nil || t.failure.Effect != events.EffectNone {
 		return t
 	}
-	l.log.Warn("that an attempt had no effect cannot be recorded, it is reported as unknown", "agent", l.agent.name,
-		"task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt)
+	if l.exclusive(q) {
+		if l.spend(work, q) {
+			return t
+		}
+		l.log.Warn("that an attempt had no effect cannot be recorded, it is reported as unknown", "agent", l.agent.name,
+			"task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt)
+	}
 	f := *t.failure
 	f.Effect = events.EffectUnknown
 	t.failure = &f
 	return t
+}
+
+// exclusive tells whether no other instance has had the request in any of its places.
+func (l *lane) exclusive(q *request) bool {
+	l.mu.Lock()
+	places := q.places[:len(q.places):len(q.places)]
+	l.mu.Unlock()
+	return l.marks.exclusive(places)
 }
 
 // spend makes sure that the attempt is never run again, and tells whether it could. A twin that comes meanwhile must be
@@ -49,7 +63,7 @@ func (l *lane) spend(work context.Context, q *request) bool {
 		}
 		select {
 		case kept := <-p.answer:
-			if !kept {
+			if !kept || !l.marks.exclusive(p.places) {
 				return false
 			}
 		case <-t.C:

@@ -18,15 +18,18 @@ import (
 
 // Source is where the work requests of one agent come from: a member of a consumer group on <ns>.work.<agent>.
 //
-// Poll and Assigned are called by one goroutine; Commit and Partitions by others, at the same time.
+// Poll and Assigned are called by one goroutine, Confirm, Commit and Partitions by others, at the same time.
 type Source interface {
 	// Poll waits for work requests and returns at most most of them, the records of a partition in their order. It
 	// returns when ctx ends. Records may come together with an error. The caller owns the slice until the next Poll,
 	// and keeps the records' bytes. While it is not called, the source must hold back and stay a member of its group.
 	Poll(ctx context.Context, most int) ([]events.Record, error)
-	// Assigned returns what was committed of a partition, by whomever, when it was assigned to this instance. It speaks of
-	// the records that Poll returned last.
-	Assigned(partition int32) Mark
+	// Assigned returns what was known of a partition when it was assigned to this instance. It speaks of the records that
+	// Poll returned last.
+	Assigned(partition int32) Assigned
+	// Confirm asks whether the partitions are still this instance's, and returns the assignment of each that was when the
+	// answer was given: no other instance was given it before. It is called once at a time.
+	Confirm(ctx context.Context) (map[int32]int64, error)
 	// Commit stores the marks of those partitions that are still under the mark's assignment, and returns them; they are
 	// durable, and no other instance was given the partition before. It is called once at a time.
 	Commit(ctx context.Context, marks map[int32]Mark) (map[int32]Mark, error)
@@ -42,6 +45,15 @@ type Mark struct {
 	Next int64
 	// Metadata is kept with it: at most 4096 bytes of text, which say what is finished above Next.
 	Metadata string
+}
+
+// Assigned is a partition when it is assigned.
+type Assigned struct {
+	// Mark is what was committed, by whomever.
+	Mark Mark
+	// Shared is the offset below which another instance may have read before, and may still be at work on what it read.
+	// It is an end of the partition that was asked for after the assignment, or 0 if no other instance had it ever.
+	Shared int64
 }
 
 // Sink is where reports and beats go.
@@ -171,7 +183,7 @@ func (r *Runner) newLane(a *agent, m *metrics) *lane {
 		exec: &executor{
 			agent: a, retry: retry, policy: retry.policy(), gate: g, outputLimit: c.OutputLimit, log: c.Log,
 		},
-		queue:  make(chan *request, a.concurrency*readAhead),
+		proof: newProof(), queue: make(chan *request, a.concurrency*readAhead),
 		room:   make(chan struct{}, 1),
 		wanted: make(chan struct{}, 1),
 		flying: map[attemptID]*request{},

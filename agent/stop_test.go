@@ -140,6 +140,8 @@ func (closedSource) Commit(context.Context, map[int32]agent.Mark) (map[int32]age
 	return nil, nil
 }
 
-func (closedSource) Assigned(int32) agent.Mark { return agent.Mark{} }
+func (closedSource) Assigned(int32) agent.Assigned { return agent.Assigned{} }
+
+func (closedSource) Confirm(context.Context) (map[int32]int64, error) { return nil, nil }
 
 func (closedSource) Partitions() []int32 { return nil }

@@ -28,11 +28,13 @@ type marks struct {
 
 type mark struct {
 	assignment int64
+	// shared is Assigned.Shared.
+	shared int64
 	// next is one past the highest offset that was read.
 	next int64
 	// open are the unfinished offsets with their complete-by times.
 	open map[int64]time.Time
-	// before are the runs that were finished before the partition was assigned.
+	// before are the runs that were finished before the partition was assigned, by others or by us.
 	before []span
 	// promised are the finished offsets that the commits must cover from now on.
 	promised map[int64]struct{}
@@ -59,17 +61,32 @@ func (m *marks) current(places []place) bool {
 	return slices.ContainsFunc(places, func(at place) bool { return m.find(at) != nil })
 }
 
-// adopt begins a partition that was assigned. What is known of an earlier assignment is void: others may have had it.
-func (m *marks) adopt(partition int32, from Mark) {
+// adopt begins a partition that was assigned. Of an earlier assignment only what was finished counts still: others may
+// have had it since.
+func (m *marks) adopt(partition int32, from Assigned) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := m.partitions[partition]; p != nil && p.assignment == from.Assignment {
-		return
+	before := decodeDone(from.Mark.Next, from.Mark.Metadata)
+	if p := m.partitions[partition]; p != nil {
+		if p.assignment == from.Mark.Assignment {
+			return
+		}
+		before = union(before, p.runs(from.Mark.Next))
 	}
 	m.partitions[partition] = &mark{
-		assignment: from.Assignment, next: from.Next, open: map[int64]time.Time{}, promised: map[int64]struct{}{},
-		before: decodeDone(from.Next, from.Metadata), committed: Mark{Next: -1},
+		assignment: from.Mark.Assignment, shared: from.Shared, next: from.Mark.Next,
+		open: map[int64]time.Time{}, promised: map[int64]struct{}{}, before: before, committed: Mark{Next: -1},
 	}
+}
+
+// exclusive tells whether no other instance has read any of the places, or will before it is committed.
+func (m *marks) exclusive(places []place) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !slices.ContainsFunc(places, func(at place) bool {
+		p := m.find(at)
+		return p == nil || at.offset < p.shared
+	})
 }
 
 // begin notes a request that was read, of an adopted partition, and tells whether there is work to do: false if it was

@@ -28,7 +28,7 @@ func TestTheLowWaterMarkNeverPassesAnUnfinishedRequest(t *testing.T) {
 				at := place{p, 1, next[p]}
 				next[p] += rapid.Int64Range(1, 3).Draw(t, "gap") // control records and trimmed ones leave gaps
 				by := now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "left")) * time.Second)
-				m.adopt(p, Mark{Assignment: 1})
+				m.adopt(p, Assigned{Mark: Mark{Assignment: 1}})
 				require.True(t, m.begin(at, by))
 				model[at] = entry{by, true}
 			},
@@ -91,11 +91,11 @@ func TestMarksOfAPartitionGivenAwayAreForgotten(t *testing.T) {
 	m := newMarks()
 	by := time.Unix(10, 0)
 	for p := range int32(3) {
-		m.adopt(p, Mark{Assignment: 1})
+		m.adopt(p, Assigned{Mark: Mark{Assignment: 1}})
 		require.True(t, m.begin(place{p, 1, 5}, by))
 	}
 	m.keep([]int32{0, 2})
-	m.adopt(0, Mark{Assignment: 2, Next: 5})
+	m.adopt(0, Assigned{Mark: Mark{Assignment: 2, Next: 5}})
 	require.True(t, m.begin(place{0, 2, 5}, by), "given away and back: another may have had it")
 	for p := range int32(3) {
 		m.finish(place{p, 1, 5})

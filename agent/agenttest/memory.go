@@ -19,8 +19,9 @@ type Source struct {
 	log       []events.Record
 	next      map[int32]int64
 	committed map[int32]agent.Mark
-	// found is what was committed when the source began.
+	// found is what was committed when the source began, shared where its partitions ended then.
 	found    map[int32]agent.Mark
+	shared   map[int32]int64
 	assigned []int32
 	// deposed is set once another instance has the partitions.
 	deposed bool
@@ -36,19 +37,20 @@ func NewSource(partitions ...int32) *Source {
 		partitions = []int32{0}
 	}
 	return &Source{
-		next: map[int32]int64{}, committed: map[int32]agent.Mark{}, found: map[int32]agent.Mark{}, assigned: partitions,
+		next: map[int32]int64{}, committed: map[int32]agent.Mark{}, found: map[int32]agent.Mark{},
+		shared: map[int32]int64{}, assigned: partitions,
 		wake: make(chan struct{}, 1),
 	}
 }
 
 // Successor returns the source that another instance has after this one's death at this moment: what is not committed
-// is delivered again, and this source commits nothing any more.
+// is delivered again, and this source commits and confirms nothing any more.
 func (s *Source) Successor() *Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deposed = true
 	out := NewSource(s.assigned...)
-	out.log, out.next = slices.Clone(s.log), maps.Clone(s.next)
+	out.log, out.next, out.shared = slices.Clone(s.log), maps.Clone(s.next), maps.Clone(s.next)
 	out.committed, out.found = maps.Clone(s.committed), maps.Clone(s.committed)
 	for _, r := range out.log {
 		if r.Offset >= out.found[r.Partition].Next {
@@ -106,12 +108,25 @@ func (s *Source) Poll(ctx context.Context, most int) ([]events.Record, error) {
 }
 
 // Assigned implements agent.Source.
-func (s *Source) Assigned(partition int32) agent.Mark {
+func (s *Source) Assigned(partition int32) agent.Assigned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.found[partition]
 	m.Assignment = 1
-	return m
+	return agent.Assigned{Mark: m, Shared: s.shared[partition]}
+}
+
+// Confirm implements agent.Source.
+func (s *Source) Confirm(context.Context) (map[int32]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := map[int32]int64{}
+	for _, p := range s.assigned {
+		if !s.deposed {
+			held[p] = 1
+		}
+	}
+	return held, nil
 }
 
 // Commit implements agent.Source.

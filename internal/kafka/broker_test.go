@@ -116,7 +116,7 @@ func TestACleanStopKeepsRecordsOffsetsAndGroups(t *testing.T) {
 	w.write(t, topic, "a", "b", "c")
 	id, err := w.TopicID(within(t), topic)
 	require.NoError(t, err)
-	g, ch := w.member(t, kafka.GroupConfig{})
+	g, ch := w.member(t, kafka.GroupConfig{MembershipOnly: true})
 	awaitAll(t, ch, g, 2)
 	require.NoError(t, g.Commit(within(t), kafka.Offsets{topic: {0: 2}}))
 	require.NoError(t, g.Leave(within(t)))

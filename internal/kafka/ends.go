@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -25,7 +26,7 @@ type Offsets map[string]map[int32]int64
 
 // EndOffsets returns the last stable offset of each partition: everything below it is committed or aborted for good.
 // The question is sent when it is called, one request to each broker that leads some of the partitions; it errors if
-// any of them has no answer.
+// any of them has no answer, and then returns those that have.
 func (c *Cluster) EndOffsets(ctx context.Context, of Partitions) (Offsets, error) {
 	return c.listOffsets(ctx, of, askEnd, readCommitted)
 }
@@ -72,18 +73,21 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 		return out, nil
 	}
 	// The client splits the request by leader, and asks again where the leader has moved.
+	var errs []error
 	for _, shard := range c.client.RequestSharded(ctx, req) {
 		if shard.Err != nil {
-			return nil, fmt.Errorf("list offsets: %w", fromClient(shard.Err))
+			errs = append(errs, fmt.Errorf("list offsets: %w", fromClient(shard.Err)))
+			continue
 		}
-		if err := out.add(shard.Resp.(*kmsg.ListOffsetsResponse)); err != nil {
-			return nil, err
-		}
+		errs = append(errs, out.add(shard.Resp.(*kmsg.ListOffsetsResponse)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return out, err
 	}
 	for topic, partitions := range of {
 		for _, p := range partitions {
 			if _, ok := out[topic][p]; !ok {
-				return nil, fmt.Errorf("list offsets of %s/%d: no answer", topic, p)
+				return out, fmt.Errorf("list offsets of %s/%d: no answer", topic, p)
 			}
 		}
 	}
@@ -91,10 +95,12 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 }
 
 func (o Offsets) add(resp *kmsg.ListOffsetsResponse) error {
+	var errs []error
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return fmt.Errorf("list offsets of %s/%d: %w", t.Topic, p.Partition, fromClient(err))
+				errs = append(errs, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, p.Partition, fromClient(err)))
+				continue
 			}
 			if o[t.Topic] == nil {
 				o[t.Topic] = make(map[int32]int64, len(t.Partitions))
@@ -102,5 +108,5 @@ func (o Offsets) add(resp *kmsg.ListOffsetsResponse) error {
 			o[t.Topic][p.Partition] = p.Offset
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -74,14 +74,25 @@ type Group struct {
 	pending *batch
 	// committing is held by CommitMarks, and by a revocation alone.
 	committing sync.RWMutex
+	// ask wakes the goroutine that learns, which closes asked when it has ended.
+	ask   chan struct{}
+	asked chan struct{}
 
 	// mu guards the fields below.
 	mu sync.Mutex
+	// session is whom the group knew us as when it assigned what is in assigned.
+	session membership
 	// assigned holds the number of each partition's assignment, assignments the last one that was given.
 	assigned    map[place]int64
 	assignments int64
-	// marks are what was committed of the assigned partitions that were polled.
-	marks map[place]Mark
+	// holdings are what is known of the assigned partitions. news is closed when there are more.
+	holdings map[place]holding
+	news     chan struct{}
+	// unlearnt is why the last try to learn them failed.
+	unlearnt error
+	// interrupted are assigned partitions that have to be read from their marks again. wake ends a Poll for that.
+	interrupted map[place]struct{}
+	wake        context.CancelFunc
 	// lost is why the membership is lost for good, nil as long as it is not. over is closed then.
 	lost error
 	over chan struct{}
@@ -93,11 +104,29 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{
-		cluster: c, cfg: cfg, assigned: make(map[place]int64), marks: make(map[place]Mark), over: make(chan struct{}),
+		cluster: c, cfg: cfg, assigned: make(map[place]int64), holdings: make(map[place]holding),
+		interrupted: make(map[place]struct{}), news: make(chan struct{}), over: make(chan struct{}),
+		ask: make(chan struct{}, 1), asked: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	client, err := c.open(append(g.options(), kgo.WithContext(ctx))...)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	g.client, g.cancel = client, cancel
+	if cfg.MembershipOnly {
+		client.PauseFetchTopics(cfg.Topics...)
+		close(g.asked)
+	} else {
+		go g.learnLoop(ctx)
+	}
+	return g, nil
+}
+
+func (g *Group) options() []kgo.Opt {
+	cfg := g.cfg
 	opts := []kgo.Opt{
-		kgo.WithContext(ctx),
 		kgo.ConsumerGroup(cfg.Group),
 		kgo.ConsumeTopics(cfg.Topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -113,7 +142,8 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
 		kgo.MaxDecompressBatchBytes(defaultMaxDecompress),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onAssigned(ps) }),
+		// The client calls this at the begin of every session, also when nothing was added.
+		kgo.OnPartitionsAssigned(func(_ context.Context, c *kgo.Client, ps map[string][]int32) { g.onAssigned(membershipOf(c), ps) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
 		kgo.WithHooks(groupHook{g}),
@@ -125,52 +155,7 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		// Poll must see which assignment its records belong to; it allows the rebalance before it returns.
 		opts = append(opts, kgo.BlockRebalanceOnPoll())
 	}
-	client, err := c.open(opts...)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	if cfg.MembershipOnly {
-		client.PauseFetchTopics(cfg.Topics...)
-	}
-	g.client, g.cancel = client, cancel
-	return g, nil
-}
-
-func (g *Group) onAssigned(ps map[string][]int32) {
-	if len(ps) == 0 {
-		return
-	}
-	g.mu.Lock()
-	for topic, partitions := range ps {
-		for _, p := range partitions {
-			g.assignments++
-			g.assigned[place{topic, p}] = g.assignments
-		}
-	}
-	g.mu.Unlock()
-	if g.cfg.OnAssigned != nil {
-		g.cfg.OnAssigned(maps.Clone(ps))
-	}
-}
-
-func (g *Group) onRevoked(ps map[string][]int32) {
-	if len(ps) == 0 {
-		return
-	}
-	g.committing.Lock()
-	g.mu.Lock()
-	for topic, partitions := range ps {
-		for _, p := range partitions {
-			delete(g.assigned, place{topic, p})
-			delete(g.marks, place{topic, p})
-		}
-	}
-	g.mu.Unlock()
-	g.committing.Unlock()
-	if g.cfg.OnRevoked != nil {
-		g.cfg.OnRevoked(maps.Clone(ps))
-	}
+	return opts
 }
 
 // Poll waits for up to limit records. Records and errors may come together; the error is ctx's, ErrClosed, ErrFenced or
@@ -178,7 +163,9 @@ func (g *Group) onRevoked(ps map[string][]int32) {
 func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 	var errs []error
 	if g.pending == nil {
-		polled := g.client.PollRecords(ctx, limit)
+		waiting, stop := g.beforePoll(ctx)
+		polled := g.client.PollRecords(waiting, limit)
+		stop()
 		g.mu.Lock()
 		assignments := maps.Clone(g.assigned)
 		g.mu.Unlock()
@@ -187,11 +174,13 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 			return nil, err
 		}
 		polled.EachError(func(topic string, partition int32, err error) {
-			errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, typed(err, topic, partition, -1)))
+			if topic != "" {
+				errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, typed(err, topic, partition, -1)))
+			}
 		})
 		g.pending = &batch{records: fromKgo(polled.Records()), assignments: assignments}
 	}
-	if err := g.learn(ctx, g.pending); err != nil {
+	if err := g.awaitMarks(ctx, g.pending); err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	records := g.current(g.pending)
@@ -199,7 +188,8 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 	return records, errors.Join(errs...)
 }
 
-// Commit records, for each partition, the offset to start from next time: the low-water mark of what is finished.
+// Commit records, for each partition, the offset to start from next time: the low-water mark of what is finished. It is
+// for groups with MembershipOnly, and for partitions of which Poll has returned records.
 func (g *Group) Commit(ctx context.Context, marks Offsets) error {
 	if len(marks) == 0 {
 		return nil
@@ -264,13 +254,19 @@ func (g *Group) Resume(topic string, partition int32) {
 // static member, and its partitions would lie idle for a session; so we send it, and only after the client has ended,
 // since it would join again. One that was fenced says nothing: the member of its name is another.
 func (g *Group) Leave(ctx context.Context) error {
-	defer g.cancel()
-	stop := context.AfterFunc(ctx, g.cancel)
+	// The client waits for a rebalance that is under way, which may wait for a dead member. Then it gets half of the time,
+	// so that there is some left to say that we are gone.
+	waiting, end := context.WithCancel(ctx)
+	if by, bounded := ctx.Deadline(); bounded {
+		waiting, end = context.WithTimeout(ctx, time.Until(by)/2)
+	}
+	defer end()
+	stop := context.AfterFunc(waiting, g.cancel)
 	defer stop()
-	err := g.client.LeaveGroupContext(ctx)
-	member, _ := g.client.GroupMetadata()
-	g.client.Close()
-	if errors.Is(g.lostFor(nil), ErrFenced) {
+	err := g.client.LeaveGroupContext(waiting)
+	member := membershipOf(g.client).member
+	g.Close()
+	if errors.Is(g.lose(nil), ErrFenced) {
 		return nil
 	}
 	if g.cfg.InstanceID != "" {
@@ -283,7 +279,12 @@ func (g *Group) Leave(ctx context.Context) error {
 }
 
 // Close ends the member without a word to the group, as a crash would, but quicker for the process.
-func (g *Group) Close() { closeClient(g.client, g.cancel) }
+func (g *Group) Close() {
+	closeClient(g.client, g.cancel)
+	// Its last act is to poll, and what it threw away so held up a goroutine of its own for ever.
+	g.client.AllowRebalance()
+	<-g.asked
+}
 
 // CommittedOffsets returns what a group has committed.
 func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {

@@ -2,11 +2,10 @@ package kafka
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"errors"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -24,8 +23,12 @@ type Mark struct {
 // Marks holds a mark for each partition.
 type Marks map[string]map[int32]Mark
 
-// learnWait bounds one question for what was committed; the next Poll asks again.
-const learnWait = 5 * time.Second
+func (m Marks) set(at place, mark Mark) {
+	if m[at.topic] == nil {
+		m[at.topic] = make(map[int32]Mark)
+	}
+	m[at.topic][at.partition] = mark
+}
 
 // batch is what was polled, with the assignments that it was polled under.
 type batch struct {
@@ -33,55 +36,17 @@ type batch struct {
 	assignments map[place]int64
 }
 
-// learn reads what was committed of partitions whose first records are about to be handed out. Nobody commits for them
-// between their assignment and this: their last member's commits end before it gives them up (onRevoked) or are refused
-// for its generation, and CommitMarks refuses ours until the mark is known.
-func (g *Group) learn(ctx context.Context, b *batch) error {
-	unknown := false
-	g.mu.Lock()
-	for _, r := range b.records {
-		at := place{r.Topic, r.Partition}
-		unknown = unknown || g.marks[at].Assignment != b.assignments[at]
-	}
-	g.mu.Unlock()
-	if !unknown {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, learnWait)
-	defer cancel()
-	resp, err := g.cluster.admin.FetchOffsets(ctx, g.cfg.Group)
-	if err == nil {
-		err = resp.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("read the marks of group %s: %w", g.cfg.Group, err)
-	}
-	committed := make(map[place]Mark)
-	resp.Each(func(o kadm.OffsetResponse) {
-		committed[place{o.Topic, o.Partition}] = Mark{Next: max(0, o.At), Metadata: o.Metadata}
-	})
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for at, id := range b.assignments {
-		// What has moved since was perhaps committed by another; its records are dropped.
-		if g.assigned[at] == id && g.marks[at].Assignment != id {
-			m := committed[at]
-			m.Assignment = id
-			g.marks[at] = m
-		}
-	}
-	return nil
-}
-
 // current returns the records of partitions that are still under the assignment that they were polled under. The others
-// belong to whoever has the partition now, and are fetched again.
+// belong to whoever has the partition now, and are fetched again; so are those that were interrupted.
 func (g *Group) current(b *batch) []events.Record {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := b.records[:0]
 	for _, r := range b.records {
 		at := place{r.Topic, r.Partition}
-		if id, ok := b.assignments[at]; ok && g.marks[at].Assignment == id {
+		id, polled := b.assignments[at]
+		_, interrupted := g.interrupted[at]
+		if polled && !interrupted && g.holdings[at].mark.Assignment == id {
 			out = append(out, r)
 		}
 	}
@@ -93,39 +58,78 @@ func (g *Group) current(b *batch) []events.Record {
 func (g *Group) Mark(topic string, partition int32) Mark {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.marks[place{topic, partition}]
+	return g.holdings[place{topic, partition}].mark
+}
+
+// Shared returns the offset below which another member may have read of a partition, and may still be at work on what
+// it read, since it may not know yet that the partition is ours. It belongs to the records that Poll returned last.
+func (g *Group) Shared(topic string, partition int32) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.holdings[place{topic, partition}].shared
 }
 
 // CommitMarks is Commit with metadata, for partitions that were polled. It leaves out those that are not under the
-// mark's assignment any more, and returns the others; they are durable. A revocation waits for it: the next member
-// reads marks only after our last commit, which the broker would take even then, as it checks the generation only.
+// mark's assignment any more, and returns the others; they are durable. Where the group refuses, as it does in the
+// middle of a rebalance, it returns none: that is no error. A revocation waits for it: the next member reads marks only
+// after our last commit, which the broker would take even then, as it checks the generation only.
 func (g *Group) CommitMarks(ctx context.Context, marks Marks) (Marks, error) {
 	g.committing.RLock()
 	defer g.committing.RUnlock()
 	ours := g.ours(marks)
-	if len(ours) == 0 {
-		return nil, nil
+	err := g.store(ctx, ours)
+	for _, refusal := range refusals {
+		if errors.Is(err, refusal) {
+			return nil, nil
+		}
 	}
-	offsets := make(Offsets, len(ours))
-	for topic, partitions := range ours {
+	if err != nil {
+		return nil, err
+	}
+	return ours, nil
+}
+
+// refusals say that the group knows this member by another name or generation, or no more.
+var refusals = []error{
+	errNotAssigned, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.FencedInstanceID,
+}
+
+// store commits marks under the membership that their partitions were assigned to.
+func (g *Group) store(ctx context.Context, marks Marks) error {
+	offsets := make(Offsets, len(marks))
+	for topic, partitions := range marks {
 		offsets[topic] = make(map[int32]int64, len(partitions))
 		for p, m := range partitions {
 			offsets[topic][p] = m.Next
 		}
 	}
-	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
+	return g.Commit(kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			for j := range req.Topics[i].Partitions {
 				p := &req.Topics[i].Partitions[j]
-				p.Metadata = kmsg.StringPtr(ours[req.Topics[i].Topic][p.Partition].Metadata)
+				p.Metadata = kmsg.StringPtr(marks[req.Topics[i].Topic][p.Partition].Metadata)
 			}
 		}
-		return nil
-	})
-	if err := g.Commit(ctx, offsets); err != nil {
-		return nil, err
+		return g.mayCommit(membership{req.MemberID, req.Generation}, marks)
+	}), offsets)
+}
+
+// mayCommit is asked when it stands who commits: the client may have joined again in the meantime, and then others may
+// have had the partitions.
+func (g *Group) mayCommit(as membership, marks Marks) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !as.follows(g.session) {
+		return errNotAssigned
 	}
-	return ours, nil
+	for topic, partitions := range marks {
+		for p, m := range partitions {
+			if g.assigned[place{topic, p}] != m.Assignment {
+				return errNotAssigned
+			}
+		}
+	}
+	return nil
 }
 
 func (g *Group) ours(marks Marks) Marks {
@@ -135,13 +139,9 @@ func (g *Group) ours(marks Marks) Marks {
 	for topic, partitions := range marks {
 		for p, m := range partitions {
 			at := place{topic, p}
-			if id, ok := g.assigned[at]; !ok || id != m.Assignment || g.marks[at].Assignment != id {
-				continue
+			if id, ok := g.assigned[at]; ok && id == m.Assignment && g.holdings[at].mark.Assignment == id {
+				ours.set(at, m)
 			}
-			if ours[topic] == nil {
-				ours[topic] = make(map[int32]Mark)
-			}
-			ours[topic][p] = m
 		}
 	}
 	return ours

@@ -35,29 +35,25 @@ func lostForGood(err error) error {
 type groupHook struct{ g *Group }
 
 // OnGroupManageError implements kgo.HookGroupManageError. The client calls it after OnRevoked.
-func (h groupHook) OnGroupManageError(err error) { h.g.lose(err) }
+func (h groupHook) OnGroupManageError(err error) { _ = h.g.lose(err) }
 
-// lose notes the first error that ends the membership for good. The client goes on asking to be let in, in vain or not:
-// who is told here closes the group.
-func (g *Group) lose(err error) {
-	if err = lostForGood(err); err == nil {
-		return
-	}
+// lose notes the first error that ends the membership for good, and returns the one that is noted. The client goes on
+// asking to be let in, in vain or not: who is told here closes the group.
+func (g *Group) lose(err error) error {
+	err = lostForGood(err)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lost == nil {
+	if err != nil && g.lost == nil {
 		g.lost = fmt.Errorf("member %q of group %s: %w", g.cfg.InstanceID, g.cfg.Group, err)
 		close(g.over)
 	}
+	return g.lost
 }
 
-// lostFor looks for such an error among what a poll brought, where those of the topics stand, and returns the first one
-// that was ever noted.
+// lostFor looks for such an error among what a poll brought, where those of the topics stand.
 func (g *Group) lostFor(polled kgo.Fetches) error {
-	polled.EachError(func(_ string, _ int32, err error) { g.lose(err) })
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.lost
+	polled.EachError(func(_ string, _ int32, err error) { _ = g.lose(err) })
+	return g.lose(nil)
 }
 
 // Watch waits until the membership is lost for good, and returns why: ErrFenced, ErrDenied, or ErrClosed. It returns nil
@@ -68,7 +64,7 @@ func (g *Group) Watch(ctx context.Context) error {
 	if !g.cfg.MembershipOnly {
 		select {
 		case <-g.over:
-			return g.lostFor(nil)
+			return g.lose(nil)
 		case <-g.client.Context().Done():
 			return fmt.Errorf("watch group %s: %w", g.cfg.Group, ErrClosed)
 		case <-ctx.Done():

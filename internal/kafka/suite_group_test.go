@@ -149,6 +149,72 @@ func groupRemovesMember(t *testing.T, w world) {
 	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "never there"))
 }
 
+// A member is asked for its partitions while another comes and goes, and is put out while it does not know yet.
+func groupConfirms(t *testing.T, w world) {
+	topic := w.create(t)
+	one := kafka.GroupConfig{InstanceID: "one", Heartbeat: 5 * time.Second}
+	a, chA := w.member(t, one)
+	awaitAll(t, chA, a, 2)
+	first, err := a.Confirm(within(t))
+	require.NoError(t, err)
+	require.Len(t, first[topic], 2)
+	again, err := a.Confirm(within(t))
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+
+	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "one"))
+	_, err = a.Confirm(within(t))
+	require.Error(t, err, "it is out, and hears of it at the next heartbeat only")
+	stored, err := a.CommitMarks(within(t), kafka.Marks{topic: {0: {Assignment: first[topic][0], Next: 1}}})
+	require.NoError(t, err)
+	require.Empty(t, stored)
+	b, chB := w.member(t, one)
+	awaitAll(t, chB, b, 2)
+	_, err = a.Confirm(within(t))
+	require.ErrorIs(t, err, kafka.ErrFenced)
+	require.ErrorIs(t, a.Watch(within(t)), kafka.ErrFenced)
+	held, err := b.Confirm(within(t))
+	require.NoError(t, err)
+	require.Len(t, held[topic], 2)
+	require.NoError(t, b.Leave(within(t)))
+}
+
+// What a member keeps through a rebalance is its own all the time; what comes to it may have been read by another.
+func groupSharesNothingItKept(t *testing.T, w world) {
+	topic := w.create(t)
+	w.write(t, topic, "a", "b")
+	a, chA := w.member(t, kafka.GroupConfig{InstanceID: "one"})
+	awaitAll(t, chA, a, 2)
+	require.Len(t, take(t, a, 2), 2)
+	require.Zero(t, a.Shared(topic, 0), "nobody has committed, so nobody has read")
+	offsets, err := w.CommittedOffsets(within(t), w.topics.Namespace+".agents")
+	require.NoError(t, err)
+	require.Equal(t, kafka.Offsets{topic: {0: 0, 1: 0}}, offsets, "from now on somebody has")
+	first, err := a.Confirm(within(t))
+	require.NoError(t, err)
+
+	b, chB := w.member(t, kafka.GroupConfig{InstanceID: "two"})
+	for len(b.Assigned()[topic]) == 0 {
+		held, _ := a.Confirm(within(t)) // while it joins there is a moment without an answer
+		for p, id := range held[topic] {
+			require.Equal(t, first[topic][p], id)
+		}
+		select {
+		case <-chB:
+		default:
+		}
+	}
+	kept := a.Assigned()[topic]
+	require.Len(t, kept, 1)
+	require.NoError(t, a.Leave(within(t)))
+	awaitAll(t, chB, b, 2)
+	w.write(t, topic, "c")
+	require.Equal(t, []string{"a", "b", "c"}, values(take(t, b, 3)))
+	require.GreaterOrEqual(t, b.Shared(topic, 0), int64(2))
+	require.LessOrEqual(t, b.Shared(topic, 0), int64(3))
+	require.NoError(t, b.Leave(within(t)))
+}
+
 // watch calls Watch, which is to end before the test.
 func watch(t *testing.T, g *kafka.Group) chan error {
 	t.Helper()

@@ -55,6 +55,8 @@ var behaviours = map[string]func(*testing.T, world){
 	"a static member that is removed loses its partitions at once":                  groupRemovesMember,
 	"of two members with one name the older is told, and the newer stays":           groupFences,
 	"a member that is removed comes back by itself":                                 groupComesBack,
+	"a member that was put out cannot confirm that it has its partitions":           groupConfirms,
+	"what another member may have read is told, and what it cannot have read":       groupSharesNothingItKept,
 	"the static members of a group are known by name":                               groupNamesMembers,
 	"a member without fetches still gets its partitions":                            groupMembershipOnly,
 	"what is closed answers that it is closed":                                      closedAnswers,

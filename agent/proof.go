@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Reading is not fenced: an instance that was paused, or cut off, reads and works on although others have its partitions
+// by now. So before a request is started the group is asked, after the request was read, whether its partition is still
+// ours. If it was, then whoever is given the partition later finds that it ends behind the request, and knows that the
+// request may have been started (Assigned.Shared). This holds however long the instance is paused between the answer and
+// the start. The age of the answer is bounded too, but only so that an instance that wakes does not start what others
+// have done, reported and perhaps undone in the meantime.
+
+const (
+	// proofLasts is a third of the session: who was not heard of for longer may have been replaced.
+	proofLasts = 3 * time.Second
+	// proofTimeout bounds one question, so that what it proves lasts for a while after it.
+	proofTimeout = 2 * time.Second
+	// proofPause is between questions that fail: in a rebalance the next one is answered.
+	proofPause = 20 * time.Millisecond
+	// proofWarning is after how many failures in a row an operator is told: more than a rebalance takes.
+	proofWarning = 100
+)
+
+// proof is the last answer to the question which partitions are ours.
+type proof struct {
+	// wanted wakes who asks.
+	wanted chan struct{}
+
+	// mu guards the fields below.
+	mu sync.Mutex
+	// asked counts the questions. answered is the one that was answered last, since when, and held the answer.
+	asked, answered int64
+	since           time.Time
+	held            map[int32]int64
+	// news is closed at the next answer.
+	news chan struct{}
+}
+
+func newProof() *proof { return &proof{wanted: make(chan struct{}, 1), news: make(chan struct{})} }
+
+// last returns the number of the last question.
+func (p *proof) last() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+func (p *proof) want() {
+	select {
+	case p.wanted <- struct{}{}:
+	default:
+	}
+}
+
+func (p *proof) ask() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	return p.asked
+}
+
+func (p *proof) answer(question int64, since time.Time, held map[int32]int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answered, p.since, p.held = question, since, held
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+// of tells whether one of the places was ours, and whether that is known: there is an answer to a question that was
+// asked behind the given one, and it is young enough. Otherwise there is more to know when news is closed.
+func (p *proof) of(places []place, behind int64) (ours, known bool, news <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, at := range places {
+		id, held := p.held[at.partition]
+		ours = ours || held && id == at.assignment
+	}
+	return ours, p.answered > behind && young(p.since, time.Now()), p.news
+}
+
+// young looks at both clocks: the monotonic one stands still while a machine is suspended, the other one may be set back.
+func young(since, now time.Time) bool {
+	return now.Sub(since) < proofLasts && now.Round(0).Sub(since.Round(0)) < proofLasts
+}
+
+// proven waits until it is known whether a request is still this instance's. When ctx ends it is not.
+func (l *lane) proven(ctx context.Context, q *request) bool {
+	for {
+		l.marks.keep(l.source.Partitions())
+		l.mu.Lock()
+		places, after := q.places[:len(q.places):len(q.places)], q.after
+		l.mu.Unlock()
+		if !l.marks.current(places) {
+			return false
+		}
+		ours, known, news := l.proof.of(places, after)
+		if known {
+			return ours
+		}
+		l.proof.want()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// proveLoop asks when somebody wants to know; one answer serves all who wait for it.
+func (l *lane) proveLoop(stop context.Context) {
+	failures := 0
+	for {
+		select {
+		case <-stop.Done():
+			return
+		case <-l.proof.wanted:
+		}
+		question, since := l.proof.ask(), time.Now()
+		ctx, cancel := context.WithTimeout(stop, proofTimeout)
+		held, err := l.source.Confirm(ctx)
+		cancel()
+		if err == nil {
+			failures = 0
+			l.proof.answer(question, since, held)
+			continue
+		}
+		failures++
+		if failures == proofWarning {
+			l.log.Warn("work waits, since the group does not say whether its partitions are still ours",
+				"agent", l.agent.name, "error", err)
+		}
+		l.proof.want()
+		pause(stop, proofPause)
+	}
+}

@@ -1,0 +1,79 @@
+package kafka_test
+
+import (
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The group forgets a member that has just heard of a rebalance. It then joins under a new name with what it had, and the
+// client tells of no loss; but another may have had it between, and what that one committed must stand.
+func TestAMemberThatWasForgottenWhileItJoinsStartsFromTheMarks(t *testing.T) {
+	t.Parallel()
+	network := new(kafka.VirtualNetwork)
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.ListenFn(network.Listen), kfake.SeedTopics(1, "work"))
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	c, err := kafka.Connect(kafka.ClusterConfig{Brokers: broker.ListenAddrs(), Dialer: network.DialContext})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	producer, err := kafka.NewProducer(c)
+	require.NoError(t, err)
+	defer producer.Close()
+	_, err = producer.ProduceSync(within(t), events.Record{Topic: "work", Value: []byte("a")},
+		events.Record{Topic: "work", Value: []byte("b")}, events.Record{Topic: "work", Value: []byte("c")})
+	require.NoError(t, err)
+	revoked := make(chan kafka.Partitions, 1)
+	g, err := kafka.NewGroup(c, kafka.GroupConfig{
+		Group: "crew", Topics: []string{"work"}, InstanceID: "one", OnRevoked: func(p kafka.Partitions) {
+			select {
+			case revoked <- p:
+			default:
+			}
+		},
+	})
+	require.NoError(t, err)
+	defer g.Close()
+	require.Len(t, take(t, g, 3), 3)
+	before := g.Mark("work", 0)
+
+	joins := make(chan string, 8)
+	broker.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		if len(joins) > 0 {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
+		resp.ErrorCode = kerr.RebalanceInProgress.Code
+		return resp, nil, true
+	})
+	broker.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		joins <- req.(*kmsg.JoinGroupRequest).MemberID
+		return nil, nil, false
+	})
+	require.NoError(t, c.RemoveMember(within(t), "crew", "one"))
+	require.Equal(t, []string{"a", "b", "c"}, values(take(t, g, 3)), "nothing of it was committed")
+	require.NotEmpty(t, await(t, joins), "it joined as who it was, and was not known")
+	require.Empty(t, await(t, joins), "then as somebody new")
+	after := g.Mark("work", 0)
+	require.NotEqual(t, before.Assignment, after.Assignment)
+	require.EqualValues(t, 3, g.Shared("work", 0))
+	require.Empty(t, revoked, "the client did not tell")
+	before.Next = 3
+	stored, err := g.CommitMarks(within(t), kafka.Marks{"work": {0: before}})
+	require.NoError(t, err)
+	require.Empty(t, stored)
+	after.Next = 1
+	stored, err = g.CommitMarks(within(t), kafka.Marks{"work": {0: after}})
+	require.NoError(t, err)
+	require.Equal(t, kafka.Marks{"work": {0: after}}, stored)
+	held, err := g.Confirm(within(t))
+	require.NoError(t, err)
+	require.Equal(t, after.Assignment, held["work"][0])
+}
