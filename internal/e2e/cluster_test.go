@@ -314,7 +314,7 @@ func (c *cluster) hashes() {
 	}
 	compared, facts := 0, 0
 	for _, m := range c.nodes {
-		if !m.keepsData() {
+		if m.process == nil || !m.has("owner") && !m.has("projector") {
 			continue
 		}
 		for _, r := range stateHash(c.t, m.data, "--rebuild", "--brokers", c.kafka.Bootstrap()) {
