@@ -37,44 +37,48 @@ func (n *Need) node() bool { return n.Owner || n.API || n.Projector }
 
 // The times of Preflight.
 const (
-	// preflightWait bounds it as a whole: a person waits for it.
+	// preflightWait bounds what leads to a refusal: a person waits for it.
 	preflightWait = 10 * time.Second
 	// patience is for brokers that start at the same time as we do: they take a few seconds.
 	patience = 7 * time.Second
 	// lookAgain is short, since what it waits for is over in a moment.
 	lookAgain = 500 * time.Millisecond
+	// createWait bounds the making of topics, which is no refusal but work: some seconds on busy brokers.
+	createWait = 30 * time.Second
 )
 
 // Preflight looks whether a process can do its work, so that nothing of it fails later in a loop. It makes the topics of
 // a namespace that is not there yet, because what may be done with a topic can be asked only when it exists. It waits a
 // few seconds for what may pass by itself. It errors with *PreflightError.
 func Preflight(ctx context.Context, c *Cluster, need Need) error {
-	ctx, cancel := context.WithTimeout(ctx, preflightWait)
-	defer cancel()
-	until := time.Now().Add(patience)
-	said := false
+	began := time.Now()
+	var before []Finding
 	for {
 		l := look{c: c, need: need}
-		l.all(ctx)
-		fails := slices.DeleteFunc(slices.Clone(l.findings), func(f Finding) bool { return f.Status != StatusFail || f.later })
+		l.within(ctx, time.Until(began.Add(preflightWait)))
+		fails := l.fails()
+		if before != nil && len(fails) > 0 && time.Since(began) > preflightWait {
+			fails = before // the last look was cut short: what it complains of is the lack of time
+		}
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case len(fails) == 0 && len(l.missing) > 0:
-			if err := EnsureTopics(ctx, c, l.missing...); err != nil {
+			if err := l.create(ctx); err != nil {
 				return err
 			}
+			began = time.Now()
 			continue // what was made is looked at too
 		case len(fails) == 0:
 			l.warn()
 			return nil
-		case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled):
-			return context.Cause(ctx)
-		case time.Now().After(until) || slices.ContainsFunc(fails, func(f Finding) bool { return !f.passing }):
+		case time.Since(began) > patience || slices.ContainsFunc(fails, func(f Finding) bool { return !f.passing }):
 			return &PreflightError{Findings: fails}
 		}
-		if !said {
-			said = true
+		if before == nil {
 			c.cfg.Logger.Warn("the cluster is not ready; trying again for a few seconds", "reason", fails[0].What)
 		}
+		before = fails
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):
@@ -82,12 +86,28 @@ func Preflight(ctx context.Context, c *Cluster, need Need) error {
 	}
 }
 
+// fails are the findings that stop a start.
+func (l *look) fails() []Finding {
+	return slices.DeleteFunc(slices.Clone(l.findings), func(f Finding) bool { return f.Status != StatusFail || f.later })
+}
+
+// create makes what is missing.
+func (l *look) create(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, createWait)
+	defer cancel()
+	err := EnsureTopics(ctx, l.c, l.missing...)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &PreflightError{Findings: []Finding{{Check: CheckTopics, Status: StatusFail,
+			What:   fmt.Sprintf("the topics were not made within %s: %s", createWait, err),
+			Remedy: "look at the brokers' logs: brokers may be down or overloaded"}}}
+	}
+	return err
+}
+
 // Diagnose looks at all that Preflight looks at, changes nothing, and does not wait for what may pass.
 func Diagnose(ctx context.Context, c *Cluster, need Need) []Finding {
-	ctx, cancel := context.WithTimeout(ctx, preflightWait)
-	defer cancel()
 	l := look{c: c, need: need}
-	l.all(ctx)
+	l.within(ctx, preflightWait)
 	return l.findings
 }
 
@@ -129,7 +149,9 @@ func (l *look) warn() {
 	}
 }
 
-func (l *look) all(ctx context.Context) {
+func (l *look) within(ctx context.Context, bound time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
 	l.brokers(ctx)
 	if l.failed() {
 		return // nobody is there to ask

@@ -264,6 +264,21 @@ func TestANamespaceThatCannotBeReadIsRefused(t *testing.T) {
 	require.Contains(t, refused(t, kafka.Preflight(within(t), b, need)), "namespace sagalog cannot be read: INVALID_RECORD")
 }
 
+// A cluster whose __consumer_offsets cannot be made has no groups, and nobody would ever be given a partition.
+func TestAClusterWithoutGroupsIsTold(t *testing.T) {
+	t.Parallel()
+	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{})
+	answerBy(g, kmsg.NewPtrFindCoordinatorRequest(), func(resp *kmsg.FindCoordinatorResponse) {
+		c := kmsg.NewFindCoordinatorResponseCoordinator()
+		c.Key, c.ErrorCode = "sagalog.owners", kerr.CoordinatorNotAvailable.Code
+		resp.Coordinators = append(resp.Coordinators, c)
+	})
+	findings := failing(kafka.Diagnose(within(t), connect(t, g, ""), everything()))
+	require.Len(t, findings, 1)
+	require.Equal(t, kafka.CheckGroups, findings[0].Check)
+	require.Contains(t, findings[0].String(), "no broker coordinates the group sagalog.owners. Remedy: look whether the topic __consumer_offsets can be made")
+}
+
 func TestPreflightEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	c, err := kafka.Connect(at(closedPort(t)))

@@ -6,6 +6,7 @@
 //	Broker         the embedded broker, with the guards that kfake lacks: a lock, a scrub, a bounded stop
 //	Cluster        how to reach a cluster, ours or Apache Kafka; offsets, single records and ranges
 //	Topics         the names of a namespace's topics; EnsureTopics makes them, Audit refuses what would lose facts
+//	Diagnose       looks at all that a process needs of a cluster; Preflight refuses a start with what to change
 //	OwnerProducer  appends of one epoch to one partition: in order, all or an error, nothing after an error
 //	Producer       everything else that is produced, each record to a partition that it names
 //	Reader         chosen partitions from chosen offsets, without a group

@@ -24,6 +24,7 @@ const (
 	CheckVersions    = "versions"
 	CheckSecurity    = "security"
 	CheckPermissions = "permissions"
+	CheckGroups      = "groups"
 	CheckNamespace   = "namespace"
 	CheckTopics      = "topics"
 	CheckReplicas    = "replicas"

@@ -87,7 +87,11 @@ func (l *look) permissions(ctx context.Context, there kadm.TopicDetails) bool {
 	topics := l.lackingOnTopics(there)
 	groups := operations{}
 	for _, group := range l.need.groups() {
-		if l.groupDenied(ctx, group) {
+		denied, known := l.groupDenied(ctx, group)
+		if !known {
+			break // the next one would take as long
+		}
+		if denied {
 			groups.add(group, opRead)
 		}
 	}
@@ -134,8 +138,8 @@ func (l *look) lackingOnTopics(there kadm.TopicDetails) operations {
 // groupWait bounds the questions about one group: in a cluster that never had a group, the first one takes a second.
 const groupWait = 4 * time.Second
 
-// groupDenied tells whether we may not be a member of a group.
-func (l *look) groupDenied(ctx context.Context, group string) bool {
+// groupDenied tells whether we may not be a member of a group; known is false where nobody answers for it.
+func (l *look) groupDenied(ctx context.Context, group string) (denied, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, groupWait)
 	defer cancel()
 	describe := kmsg.NewPtrDescribeGroupsRequest()
@@ -145,11 +149,11 @@ func (l *look) groupDenied(ctx context.Context, group string) bool {
 		g := resp.Groups[0]
 		err = kerr.ErrorForCode(g.ErrorCode)
 		if ops := kadm.DecodeACLOperations(g.AuthorizedOperations); err == nil && len(ops) > 0 {
-			return !slices.Contains(ops, opRead)
+			return !slices.Contains(ops, opRead), true
 		}
 	}
 	if errors.Is(err, kerr.GroupAuthorizationFailed) {
-		return true
+		return true, true
 	}
 	// Of a group that nobody was in yet, brokers tell no operations. A heartbeat of nobody is refused in any case; how,
 	// says what we may.
@@ -159,14 +163,30 @@ func (l *look) groupDenied(ctx context.Context, group string) bool {
 	if err == nil {
 		err = kerr.ErrorForCode(answer.ErrorCode)
 	}
-	switch {
-	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		return true
-	case errors.Is(err, kerr.CoordinatorNotAvailable), errors.Is(err, context.DeadlineExceeded):
-		l.add(Finding{Check: CheckPermissions, Status: StatusFail, What: "no broker coordinates the group " + group, passing: true,
-			Remedy: "look whether the topic __consumer_offsets can be made and has leaders: offsets.topic.replication.factor of the brokers must not be above their number"})
+	if errors.Is(err, kerr.CoordinatorNotAvailable) || timedOut(err) {
+		l.uncoordinated(group)
+		return false, false
 	}
-	return false
+	return errors.Is(err, kerr.GroupAuthorizationFailed), true
+}
+
+// uncoordinated tells that nobody answers for a group. The client asks on until its time is over; whether the brokers
+// say that there is no coordinator, or are only slow, one more question tells.
+func (l *look) uncoordinated(group string) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
+	defer cancel()
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
+	resp, err := req.RequestWith(ctx, l.c.client)
+	if err == nil && len(resp.Coordinators) == 1 {
+		err = kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
+	}
+	l.add(Finding{
+		Check: CheckGroups, Status: StatusFail, What: "no broker coordinates the group " + group, passing: true,
+		later: !errors.Is(err, kerr.CoordinatorNotAvailable), // the member waits for brokers that are slow
+		Remedy: "look whether the topic __consumer_offsets can be made and has leaders: offsets.topic.replication.factor of the brokers " +
+			"must not be above their number",
+	})
 }
 
 // creationDenied asks, without making anything, which topics we may not make. Other refusals become findings.
