@@ -104,8 +104,8 @@ is_up() {
   local pid args
   pid="$(cat "$dir/broker-$1.pid" 2>/dev/null)" && [[ "$pid" =~ ^[0-9]+$ ]] || return 1
   if [[ "${launched[$1]-}" == "$pid" ]]; then
-    kill -0 "$pid" 2>/dev/null
-    return
+    kill -0 "$pid" 2>/dev/null || return 1
+    return 0 # a bare return would return, in a trap, what stood before the trap
   fi
   if [[ -d /proc/self ]]; then
     args="$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" || return 1
@@ -145,7 +145,7 @@ log_since_start() { tail -c "+$(($(cat "$dir/broker-$1.began") + 1))" "$dir/brok
 # await_up N returns when a broker says that it serves: it has joined the cluster and opened its port.
 await_up() {
   local deadline=$((SECONDS + up_seconds))
-  until log_since_start "$1" | grep -q 'Kafka Server started'; do
+  until log_since_start "$1" | grep 'Kafka Server started' >/dev/null; do # -q would end early, and the pipe break
     is_up "$1" || return 1
     ((SECONDS < deadline)) || return 1
     sleep 0.1
@@ -156,9 +156,9 @@ await_up() {
 # explain N prints why a broker did not start.
 explain() {
   local busy
-  busy="$(log_since_start "$1" | sed -n 's/.*bind to \([^ ]*\): Address already in use.*/\1/p' | head -n 1)"
+  busy="$(log_since_start "$1" | sed -n 's/.*bind to \([^ ]*\): Address already in use.*/\1/p')"
   if [[ -n "$busy" ]]; then
-    echo "kafka.sh: broker $1 cannot listen on $busy: something else does. Stop that, or choose another --port" >&2
+    echo "kafka.sh: broker $1 cannot listen on ${busy%%$'\n'*}: something else does. Stop that, or choose another --port" >&2
     return
   fi
   echo "kafka.sh: broker $1 does not serve; its log is $dir/broker-$1.log, with these errors:" >&2
