@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startWait bounds the wait for a broker in this process; it answers within milliseconds.
-const startWait = 10 * time.Second
+// startWait bounds the wait for a broker. One in this process answers within milliseconds; three real ones that are just
+// up, on a busy machine, take seconds to make the topics of a namespace.
+const startWait = 30 * time.Second
 
 // Start returns a cluster of an embedded broker in memory, over a virtual network, that ends with the test.
 func Start(t testing.TB) *kafka.Cluster {
