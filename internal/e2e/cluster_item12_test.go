@@ -91,8 +91,9 @@ func TestClusterKills(t *testing.T) {
 // are restarted one after another, while deliveries run.
 func TestClusterBrokers(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed(t), 43))
-	// With the default of 9 s the others notice a dead broker so late that its partitions stand still for longer.
-	c := newCluster(t, replicated(map[string]string{"broker.session.timeout.ms": "2000"}), "--refuse", "drone=0.1", "--hang", hangRate())
+	// With the default of 9 s the others notice a dead broker so late that its partitions stand still for longer. Shorter
+	// than this, a busy machine has living brokers taken for dead.
+	c := newCluster(t, replicated(map[string]string{"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}), "--refuse", "drone=0.1", "--hang", hangRate())
 	nodes := []*member{c.up("n1"), c.up("n2")}
 	c.even(patience)
 	s := c.stream("b-", sized(*rateFlag, 15, 40), nodes...)

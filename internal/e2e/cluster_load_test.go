@@ -95,13 +95,6 @@ func (s *stream) wait() {
 	s.done.Wait()
 }
 
-// submitted is how many have become due, or will within a chunk.
-func (s *stream) submitted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.load.count
-}
-
 // end ends the stream and returns when all of it is acknowledged.
 func (s *stream) end() *load {
 	s.t.Helper()

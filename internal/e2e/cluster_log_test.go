@@ -144,14 +144,6 @@ func (w *watcher) late() (n int) {
 	return n
 }
 
-// ends returns where each partition's log ends, as far as it was read.
-func (w *watcher) ends() (list []int64) {
-	for _, p := range w.parts {
-		list = append(list, p.next)
-	}
-	return list
-}
-
 // open returns some deliveries of a load that have not ended, with their last fact and home.
 func (w *watcher) open(l *load) (list []string) {
 	for i := 1; i <= l.count && len(list) < 20; i++ {
