@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // member joins a group and tells of its assignments.
@@ -152,7 +154,8 @@ func groupRemovesMember(t *testing.T, w world) {
 // A member is asked for its partitions while another comes and goes, and is put out while it does not know yet.
 func groupConfirms(t *testing.T, w world) {
 	topic := w.create(t)
-	one := kafka.GroupConfig{InstanceID: "one", Heartbeat: 5 * time.Second}
+	// It must not hear of it before the other has come, which takes seconds on a busy machine.
+	one := kafka.GroupConfig{InstanceID: "one", Session: 40 * time.Second, Heartbeat: 35 * time.Second}
 	a, chA := w.member(t, one)
 	awaitAll(t, chA, a, 2)
 	first, err := a.Confirm(within(t))
@@ -270,7 +273,12 @@ func groupComesBack(t *testing.T, w world) {
 func groupNamesMembers(t *testing.T, w world) {
 	w.create(t)
 	group := w.topics.Namespace + ".agents"
-	names, err := w.StaticMembers(within(t), group)
+	var names []string
+	var err error
+	require.Eventually(t, func() bool {
+		names, err = w.StaticMembers(within(t), group)
+		return !errors.Is(err, kerr.CoordinatorNotAvailable) // the first group of a cluster makes the topic of all groups
+	}, stepWait, 100*time.Millisecond)
 	require.NoError(t, err)
 	require.Nil(t, names, "no such group")
 	a, _ := w.member(t, kafka.GroupConfig{InstanceID: "b"})
