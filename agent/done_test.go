@@ -112,7 +112,7 @@ func TestMetadataThatWouldNotFitKeepsNoPromise(t *testing.T) {
 	now, by := time.Unix(1000, 0), time.Unix(2000, 0)
 	var kept []place
 	refused := 0
-	for o := range int64(6000) {
+	for o := range int64(4500) {
 		at := place{0, 1, o}
 		require.True(t, m.begin(at, by))
 		switch {

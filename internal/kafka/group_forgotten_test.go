@@ -57,7 +57,23 @@ func TestAMemberThatWasForgottenWhileItJoinsStartsFromTheMarks(t *testing.T) {
 		joins <- req.(*kmsg.JoinGroupRequest).MemberID
 		return nil, nil, false
 	})
+	confirmed, committed := make(chan kafka.Assignments, 1), make(chan kafka.Marks, 1)
+	all := before
+	all.Next = 3
+	broker.ControlKey(int16(kmsg.SyncGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		go func() { // the client holds it back until it has joined
+			stored, _ := g.CommitMarks(within(t), kafka.Marks{"work": {0: all}})
+			committed <- stored
+		}()
+		broker.SleepControl(func() { // it is somebody new, and does not know yet what it is given
+			held, _ := g.Confirm(within(t))
+			confirmed <- held
+		})
+		return nil, nil, false
+	})
 	require.NoError(t, c.RemoveMember(within(t), "crew", "one"))
+	require.Empty(t, await(t, confirmed), "what it had is not what it has")
+	require.Empty(t, await(t, committed))
 	require.Equal(t, []string{"a", "b", "c"}, values(take(t, g, 3)), "nothing of it was committed")
 	require.NotEmpty(t, await(t, joins), "it joined as who it was, and was not known")
 	require.Empty(t, await(t, joins), "then as somebody new")
@@ -65,12 +81,8 @@ func TestAMemberThatWasForgottenWhileItJoinsStartsFromTheMarks(t *testing.T) {
 	require.NotEqual(t, before.Assignment, after.Assignment)
 	require.EqualValues(t, 3, g.Shared("work", 0))
 	require.Empty(t, revoked, "the client did not tell")
-	before.Next = 3
-	stored, err := g.CommitMarks(within(t), kafka.Marks{"work": {0: before}})
-	require.NoError(t, err)
-	require.Empty(t, stored)
 	after.Next = 1
-	stored, err = g.CommitMarks(within(t), kafka.Marks{"work": {0: after}})
+	stored, err := g.CommitMarks(within(t), kafka.Marks{"work": {0: after}})
 	require.NoError(t, err)
 	require.Equal(t, kafka.Marks{"work": {0: after}}, stored)
 	held, err := g.Confirm(within(t))

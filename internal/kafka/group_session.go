@@ -134,9 +134,7 @@ func (g *Group) Confirm(ctx context.Context) (Assignments, error) {
 	}
 	// A rebalance that is under way has assigned nothing yet.
 	if err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
-		if lost := g.lose(err); lost != nil {
-			return nil, lost
-		}
+		// That the name is another's says nothing here: we may have joined anew since we looked who we are.
 		return nil, fmt.Errorf("confirm the membership in group %s: %w", g.cfg.Group, fromClient(err))
 	}
 	return held, nil

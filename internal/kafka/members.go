@@ -37,7 +37,8 @@ type groupHook struct{ g *Group }
 // OnGroupManageError implements kgo.HookGroupManageError. The client calls it after OnRevoked.
 func (h groupHook) OnGroupManageError(err error) { _ = h.g.lose(err) }
 
-// lose notes the first error that ends the membership for good, and returns the one that is noted. The client goes on
+// lose notes the first error that ends the membership for good, and returns the one that is noted. It is for errors of the
+// client's own session, in which a name that is another's cannot be our own of a moment later. The client goes on
 // asking to be let in, in vain or not: who is told here closes the group.
 func (g *Group) lose(err error) error {
 	err = lostForGood(err)
