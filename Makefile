@@ -1,5 +1,5 @@
 # What CI runs, step by step. The steps are told in .ci/run, which these targets call, so that both do the same.
-.PHONY: check test race lint fmt ci
+.PHONY: check test race lint kafka fmt ci
 
 check: ## before a review: format, vet, lint, race tests
 	.ci/run format build vet lint race
@@ -12,6 +12,9 @@ race: ## the tests with the race detector
 
 lint: ## format, vet, staticcheck, govulncheck
 	.ci/run format vet lint vuln
+
+kafka: ## the tests on a real Apache Kafka
+	.ci/run kafka
 
 fmt: ## formats every file
 	gofmt -w $$(git ls-files '*.go')
