@@ -110,6 +110,56 @@ func TestTwoCandidatesAtOnce(t *testing.T) {
 	oneOwnerPerEpoch(t, b)
 }
 
+// An owner that another one deposed claims again only after the group has had two heartbeats to say that it was replaced.
+func TestADeposedOwnerWaitsForTheGroupsWord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a, c := b.candidate("A").own(), b.candidate("C")
+	c.own()
+	a.run() // its tail tells
+	require.False(t, a.o.Owning())
+	a.pass(900 * time.Millisecond)
+	require.Len(t, claims(t, b), 2, "no word came yet")
+	a.pass(time.Second)
+	require.Len(t, claims(t, b), 3, "it is still assigned")
+	require.True(t, a.o.Owning())
+	oneOwnerPerEpoch(t, b)
+}
+
+// A partition that stopped with an error is tried again when it is given back, and only then.
+func TestAStoppedOwnerTriesAgainWhenItIsAssignedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.o.TailLost(b.now, a.o.Generation(), errDisk)
+	a.run()
+	require.Equal(t, "stopped", a.o.Status().Phase)
+	a.o.Assign(b.now)
+	a.pass(time.Second)
+	require.Equal(t, "stopped", a.o.Status().Phase)
+	a.o.Revoke(b.now)
+	a.run()
+	require.Equal(t, "idle", a.o.Status().Phase)
+	a.stopped = nil
+	a.own()
+	b.submit("t1", "one", "")
+	a.run()
+	require.Equal(t, []string{"t1.only do#1"}, a.work())
+	oneOwnerPerEpoch(t, b)
+}
+
+func claims(t *testing.T, b *bench) (owners []string) {
+	t.Helper()
+	for i := range b.log {
+		f, err := events.DecodeFact(&b.log[i])
+		require.NoError(t, err)
+		if c, ok := f.Body.(*events.PartitionClaimed); ok {
+			owners = append(owners, c.Owner)
+		}
+	}
+	return owners
+}
+
 // TestNoEffectLeavesBeforeItsAcknowledgement is RuleDurable (INV8): it fails if a Send comes out before Appended.
 func TestNoEffectLeavesBeforeItsAcknowledgement(t *testing.T) {
 	t.Parallel()
@@ -234,6 +284,7 @@ func TestARevokedOwnerSaysNothingMore(t *testing.T) {
 	a.pass(time.Minute)
 	require.Empty(t, b.names())
 	require.Equal(t, "idle", a.o.Status().Phase)
+	a.stopped = nil
 	a.own().run()
 	require.Equal(t, 1, count[*events.Submitted](b))
 }

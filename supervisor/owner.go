@@ -114,10 +114,11 @@ func (o *Owner) Actions() []Action {
 
 func (o *Owner) do(a Action) { o.out = append(o.out, a) }
 
-// Assign makes the owner a candidate: it loads the log and claims the partition.
+// Assign makes the owner a candidate: it loads the log and claims the partition. One that stopped with an error tries
+// again when the partition was revoked meanwhile, and stops again if nothing was mended.
 func (o *Owner) Assign(now events.Instant) {
 	o.enter(now)
-	if o.assigned || o.phase == phaseStopped {
+	if o.assigned {
 		return
 	}
 	o.assigned = true
@@ -128,10 +129,8 @@ func (o *Owner) Assign(now events.Instant) {
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)
 	o.assigned = false
-	if o.phase != phaseStopped {
-		o.forget()
-		o.phase = phaseIdle
-	}
+	o.forget()
+	o.phase = phaseIdle
 }
 
 // Owning says whether the owner decides in an epoch of its own.

@@ -120,7 +120,14 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 }
 
 // Assign makes the owner a candidate.
-func (s *Shell) Assign() { s.mail.post(func(now events.Instant) { s.owner.Assign(now) }) }
+func (s *Shell) Assign() {
+	s.mail.post(func(now events.Instant) {
+		s.mu.Lock()
+		s.err = nil
+		s.mu.Unlock()
+		s.owner.Assign(now)
+	})
+}
 
 // Revoke has the owner give the partition up. The channel is closed when it has: from then on the shell writes nothing
 // to the store, until it is assigned again. It stays open when Run has ended.

@@ -76,6 +76,9 @@ func (c *Cluster) topicSettings(ctx context.Context, topics []string) (map[strin
 	return out, nil
 }
 
+// SettingReplication is what a TopicProblem calls the number of copies, which is no setting of a topic.
+const SettingReplication = "replication"
+
 type auditor struct {
 	cluster     *Cluster
 	replication int

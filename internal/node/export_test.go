@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/projector"
@@ -37,11 +39,16 @@ func (b *Beats) Windows(partitions int32) map[string]int { return b.p.windows(pa
 // Agents returns the instances seen lately.
 func (b *Beats) Agents() []events.Presence { return b.p.agents() }
 
-// Self makes it the presence of that node; SilentNodes and SilentAgents are who should be removed.
+// Self makes it the presence of that node.
 func (b *Beats) Self(name string) { b.p.self = name }
 
-func (b *Beats) SilentNodes(members ...string) []string { return b.p.silentNodes(members) }
+// SilentNode says whether a member that was first seen at that instant should be removed.
+func (b *Beats) SilentNode(name string, since time.Time) bool {
+	silent, _ := b.p.silence(events.PresenceNode+"/"+name, since)
+	return silent
+}
 
+// SilentAgents are the instances that should be removed.
 func (b *Beats) SilentAgents() (names []string) {
 	for _, p := range b.p.silentAgents() {
 		names = append(names, p.Instance)

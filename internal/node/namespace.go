@@ -45,6 +45,9 @@ func (n *Node) openNamespace(ctx context.Context) error {
 		return err
 	}
 	if !exists {
+		if err := n.refuseOrphans(ctx); err != nil {
+			return err
+		}
 		// The record comes last: where it stands, all topics have been there.
 		if err := n.createNamespace(ctx); err != nil {
 			return err
@@ -87,6 +90,26 @@ func (n *Node) refuseMissing(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// refuseOrphans refuses facts without a namespace: their definitions topic was deleted. A new namespace would give the
+// steps that are under way other identifiers, and services would do them again.
+func (n *Node) refuseOrphans(ctx context.Context) error {
+	of := kafka.Partitions{}
+	for p := range n.partitions {
+		of[n.topics.Events()] = append(of[n.topics.Events()], p)
+	}
+	ends, err := n.cfg.Cluster.EndOffsets(ctx, of)
+	if err != nil {
+		return err
+	}
+	for _, end := range ends[n.topics.Events()] {
+		if end > 0 {
+			return fmt.Errorf("topic %s holds facts, and %s, which names their namespace, is empty: restore it from a copy, or begin another --namespace (or delete all topics of this one)",
+				n.topics.Events(), n.topics.Definitions())
 		}
 	}
 	return nil
@@ -137,11 +160,25 @@ func (n *Node) audit(ctx context.Context) error {
 		switch {
 		case errors.As(err, &found):
 			n.cfg.Logger.Error("topics have settings that could lose facts", "error", err)
-			n.auditFound.Store(found)
+			n.auditFound.Store(worse(found))
 		case err == nil:
 			n.auditFound.Store(nil)
 		case ctx.Err() == nil:
 			n.cfg.Logger.Warn("the topics' settings cannot be read; they are looked at again in an hour", "error", err)
 		}
 	}
+}
+
+// worse leaves out what comes of adding brokers: fewer copies than there could be are no worse than before.
+func worse(found *kafka.AuditError) *kafka.AuditError {
+	var left []kafka.TopicProblem
+	for _, p := range found.Problems {
+		if p.Setting != kafka.SettingReplication {
+			left = append(left, p)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return &kafka.AuditError{Problems: left}
 }

@@ -337,6 +337,9 @@ func (n *Node) own(ctx context.Context) error {
 	}
 	err := g.Wait()
 	n.leaving.Store(true)
+	if errors.Is(err, kafka.ErrFenced) {
+		return err // whoever has the name now lives: a goodbye would be taken for its own
+	}
 	if n.ownership != nil {
 		n.ownership.leave()
 	}
@@ -360,50 +363,6 @@ func (n *Node) Close() error {
 	}
 	if n.store != nil {
 		return n.store.Close()
-	}
-	return nil
-}
-
-// Ready returns nil when every partition assigned here is owned and every followed one has caught up, else what is
-// missing. A node is not ready before every partition has had an owner somewhere once.
-func (n *Node) Ready() error {
-	var missing []error
-	everywhere := true
-	for p := range n.partitions {
-		if err := n.ready(p); err != nil {
-			missing = append(missing, err)
-		}
-		if !n.settled.Load() && !n.owns(p) {
-			_, elsewhere := n.presence.ownerOf(p)
-			everywhere = everywhere && elsewhere
-		}
-	}
-	switch {
-	case n.settled.Load():
-	case everywhere:
-		n.settled.Store(true)
-	default:
-		missing = append(missing, errors.New("not every partition has an owner yet"))
-	}
-	if found := n.auditFound.Load(); found != nil {
-		missing = append(missing, found)
-	}
-	return errors.Join(missing...)
-}
-
-func (n *Node) ready(p int32) error {
-	if n.cfg.Alone || n.ownership != nil && n.ownership.isAssigned(p) {
-		status, _, err := n.shells[p].Status()
-		if err != nil {
-			return err
-		}
-		if status.Phase != phaseOwning {
-			return fmt.Errorf("partition %d is %s", p, status.Phase)
-		}
-		return nil
-	}
-	if n.standby != nil && !n.local(p) {
-		return fmt.Errorf("partition %d is not folded to the end that it had at the start", p)
 	}
 	return nil
 }
@@ -433,39 +392,6 @@ func (n *Node) hosts() []string {
 		return nil
 	}
 	return []string{host}
-}
-
-// phaseOwning is the phase of an owner that decides in an epoch of its own.
-const phaseOwning = "owning"
-
-func (n *Node) owns(p int32) bool {
-	if int(p) >= len(n.shells) || n.leaving.Load() {
-		return false
-	}
-	status, _, _ := n.shells[p].Status()
-	return status.Phase == phaseOwning
-}
-
-func (n *Node) owned() []int32 {
-	var list []int32
-	for p := range n.partitions {
-		if n.owns(p) {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// local says whether a partition can be read from this node's store: it is owned here, or followed and caught up.
-func (n *Node) local(p int32) bool {
-	if n.cfg.Alone || n.owns(p) {
-		return true
-	}
-	if n.standby == nil {
-		return false
-	}
-	info, err := n.store.PartitionInfo(p)
-	return err == nil && info.Next >= n.goals[p]
 }
 
 // Partitions returns how many partitions the namespace has.

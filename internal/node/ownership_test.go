@@ -189,3 +189,64 @@ func (w *world) noLag() {
 		}
 	}
 }
+
+// A node that stops leaves its group: the others need no silence to notice, not even the word of presence.
+func TestACleanStopLeavesTheGroup(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 4)
+		one := w.node(t.TempDir(), together)
+		two := w.node(t.TempDir(), together)
+		w.shared("node-1", "node-2")
+		members := func() []string {
+			list, err := w.cluster.StaticMembers(t.Context(), w.topics.Namespace+".owners")
+			require.NoError(t, err)
+			return list
+		}
+		require.Equal(t, []string{"node-1", "node-2"}, members())
+		require.NoError(t, two.stop())
+		require.Equal(t, []string{"node-1"}, members(), "it had left when it ended")
+		w.shared("node-1")
+		require.NoError(t, one.stop())
+		require.Empty(t, members())
+	})
+}
+
+// What a node has given up it follows again, and nobody else writes to its store meanwhile: after each hand-over its
+// state is the fold of the log.
+func TestWhatIsGivenUpIsFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 4)
+		dirs := []string{t.TempDir(), t.TempDir()}
+		one := w.node(dirs[0], together)
+		w.apply(one, order)
+		w.hire(nil)
+		w.shared("node-1")
+		for round := range 3 {
+			two := w.node(dirs[1], together, func(c *node.Config) { c.Name = "node-2" })
+			more := ids(fmt.Sprintf("t-%d", round), 60)
+			w.submit(more...)
+			w.shared("node-1", "node-2")
+			w.watch.ended(more...)
+			for p := range w.parts {
+				for _, n := range []*process{one, two} {
+					want := w.end(p)
+					info, err := n.Store().Wait(t.Context(), p, func(i projector.Info) bool { return i.Next >= want })
+					require.NoError(t, err)
+					require.Equal(t, w.foldTo(p, info.Next), info.StateHash, "partition %d", p)
+				}
+			}
+			require.NoError(t, two.stop())
+			w.shared("node-1")
+		}
+		require.NoError(t, one.stop())
+		w.proveHashes(dirs...)
+	})
+}
+
+// end is the end of a partition of events.
+func (w *world) end(p int32) int64 {
+	w.t.Helper()
+	end, err := w.cluster.EndOffset(context.Background(), w.topics.Events(), p)
+	require.NoError(w.t, err)
+	return end
+}

@@ -47,8 +47,6 @@ type beat struct {
 	events.Presence
 	// at is when the beat was read here: clocks of other machines decide nothing.
 	at time.Time
-	// evicted says that the instance was silent and was removed from its groups.
-	evicted bool
 }
 
 // Run follows until ctx ends.

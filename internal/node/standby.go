@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -29,6 +30,8 @@ type standby struct {
 	// mu guards followed. It is held while a fetch is folded and committed.
 	mu       sync.Mutex
 	followed map[int32]*events.State
+	// follows says the same, by partition, for readers who must not wait for mu.
+	follows []atomic.Bool
 }
 
 func newStandby(n *Node, topic projector.TopicID) (*standby, error) {
@@ -36,7 +39,7 @@ func newStandby(n *Node, topic projector.TopicID) (*standby, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &standby{n: n, reader: r, topic: topic, followed: map[int32]*events.State{}}, nil
+	return &standby{n: n, reader: r, topic: topic, followed: map[int32]*events.State{}, follows: make([]atomic.Bool, n.partitions)}, nil
 }
 
 // follow begins to fold a partition from where the store stands.
@@ -58,6 +61,7 @@ func (s *standby) begin(partition int32) error {
 		return fmt.Errorf("open partition %d to follow it: %w", partition, err)
 	}
 	s.followed[partition] = state
+	s.follows[partition].Store(true)
 	s.reader.Add(s.n.topics.Events(), partition, state.Next, -1)
 	return nil
 }
@@ -71,6 +75,7 @@ func (s *standby) drop(partition int32) {
 
 func (s *standby) stop(partition int32) {
 	delete(s.followed, partition)
+	s.follows[partition].Store(false)
 	s.reader.Remove(s.n.topics.Events(), partition)
 }
 
@@ -100,6 +105,10 @@ func (s *standby) take(ctx context.Context, f kafka.Fetch) error {
 	if state == nil {
 		return nil
 	}
+	// What was fetched for an earlier following may begin before this one.
+	for len(f.Records) > 0 && f.Records[0].Offset < state.Next {
+		f.Records = f.Records[1:]
+	}
 	if len(f.Records) > 0 {
 		var stored error
 		err := projector.Fold(ctx, projector.Folding{
@@ -123,7 +132,7 @@ func (s *standby) take(ctx context.Context, f kafka.Fetch) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			// Its owner stops at the same record; this node goes on with what it owns.
+			// Reads of it are passed to its owner from now on, and this node is not ready.
 			s.n.cfg.Logger.Error("the log cannot be folded; the partition is not followed any more", "partition", f.Partition, "error", err)
 			s.stop(f.Partition)
 			return nil
