@@ -183,7 +183,8 @@ func agentDies(c *cluster, round int, victim, other *member) {
 	require.Positive(t, twice, "no call was made twice, so none was in the middle")
 	slices.Sort(took)
 	t.Logf("%s died with %d drones under way; %s did them, %d by a second call with the same identifier; from the kill to the fact p50 %s, most %s",
-		victim.name, len(took), other.name, twice, percentile(took, 0.5), percentile(took, 1))
+		victim.name, len(took), other.name, twice, percentile(took, 0.5).Round(time.Millisecond),
+		percentile(took, 1).Round(time.Millisecond))
 }
 
 // droneDone is how the drone's step of a delivery went.
