@@ -20,8 +20,8 @@ const (
 	proofTimeout = 2 * time.Second
 	// proofPause is between questions that fail: in a rebalance the next one is answered.
 	proofPause = 20 * time.Millisecond
-	// proofWarning is after how many failures in a row an operator is told: more than a rebalance takes.
-	proofWarning = 100
+	// proofWarning is how long there is no answer before an operator is told: more than a rebalance takes.
+	proofWarning = 3 * time.Second
 )
 
 // proof is the last answer to the question which partitions are ours.
@@ -112,7 +112,8 @@ func (l *lane) proven(ctx context.Context, q *request) bool {
 
 // proveLoop asks when somebody wants to know; one answer serves all who wait for it.
 func (l *lane) proveLoop(stop context.Context) {
-	failures := 0
+	var silent time.Time // since when there is no answer, zero while there is
+	warned := false
 	for {
 		select {
 		case <-stop.Done():
@@ -124,12 +125,15 @@ func (l *lane) proveLoop(stop context.Context) {
 		held, err := l.source.Confirm(ctx)
 		cancel()
 		if err == nil {
-			failures = 0
 			l.proof.answer(question, since, held)
+			silent, warned = time.Time{}, false
 			continue
 		}
-		failures++
-		if failures == proofWarning {
+		if silent.IsZero() {
+			silent = since
+		}
+		if !warned && stop.Err() == nil && time.Since(silent) > proofWarning {
+			warned = true
 			l.log.Warn("work waits, since the group does not say whether its partitions are still ours",
 				"agent", l.agent.name, "error", err)
 		}

@@ -10,7 +10,8 @@
 //	OwnerProducer  appends of one epoch to one partition: in order, all or an error, nothing after an error
 //	Producer       everything else that is produced, each record to a partition that it names
 //	Reader         chosen partitions from chosen offsets, without a group
-//	Group          a member of a consumer group: agents read work with it, owners learn who should try
+//	Group          a member of a consumer group: agents read work with it, owners learn who should try. Confirm asks whether
+//	               what was read is still ours, Shared tells what another may have read, Watch how the membership ended
 //	TrimBefore     deletes what is behind the resume point
 //
 // # Invariants
