@@ -331,6 +331,8 @@ func instancesComeAndGo(t *testing.T, c *crew) {
 	b := &burden{t: t, running: map[call]bool{}, runs: map[string]int{}}
 	run := func(name string) *instance { return c.start(name, b.do(name), agent.Concurrency(16)) }
 	one := run("a")
+	c.send(0, "first-1")
+	c.report("first-1", "a") // the group has settled, which takes Apache Kafka 3 s
 	changes := map[int]func(){
 		tasks / 8:     func() { run("b") },
 		2 * tasks / 8: func() { run("c") },
