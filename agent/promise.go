@@ -104,7 +104,7 @@ func (l *lane) commitLoop(done <-chan struct{}) {
 func (l *lane) commit() {
 	now := time.Now()
 	promises := l.gather(now)
-	l.marks.keep(l.source.Partitions())
+	l.marks.keep(l.source.Partitions)
 	for _, p := range promises {
 		l.marks.promise(p.places)
 	}

@@ -90,7 +90,7 @@ func young(since, now time.Time) bool {
 // proven waits until it is known whether a request is still this instance's. When ctx ends it is not.
 func (l *lane) proven(ctx context.Context, q *request) bool {
 	for {
-		l.marks.keep(l.source.Partitions())
+		l.marks.keep(l.source.Partitions)
 		l.mu.Lock()
 		places, after := q.places[:len(q.places):len(q.places)], q.after
 		l.mu.Unlock()

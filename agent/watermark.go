@@ -250,11 +250,12 @@ func (m *marks) commit(stored map[int32]Mark) {
 }
 
 // keep forgets the partitions that are not assigned any more: their marks are another instance's now.
-func (m *marks) keep(assigned []int32) {
+func (m *marks) keep(assigned func() []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mine := make(map[int32]bool, len(assigned))
-	for _, id := range assigned {
+	mine := map[int32]bool{}
+	// Asked under the lock: an answer from before it would not know a partition that was adopted since.
+	for _, id := range assigned() {
 		mine[id] = true
 	}
 	maps.DeleteFunc(m.partitions, func(id int32, _ *mark) bool { return !mine[id] })

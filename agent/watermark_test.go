@@ -94,7 +94,7 @@ func TestMarksOfAPartitionGivenAwayAreForgotten(t *testing.T) {
 		m.adopt(p, Assigned{Mark: Mark{Assignment: 1}})
 		require.True(t, m.begin(place{p, 1, 5}, by))
 	}
-	m.keep([]int32{0, 2})
+	m.keep(func() []int32 { return []int32{0, 2} })
 	m.adopt(0, Assigned{Mark: Mark{Assignment: 2, Next: 5}})
 	require.True(t, m.begin(place{0, 2, 5}, by), "given away and back: another may have had it")
 	for p := range int32(3) {

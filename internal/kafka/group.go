@@ -72,6 +72,8 @@ type Group struct {
 
 	// pending is what was polled and waits for its marks. Owned by Poll.
 	pending *batch
+	// handed is what was known of the partitions whose records Poll returned last. Owned by Poll.
+	handed map[place]holding
 	// committing is held by CommitMarks, and by a revocation alone.
 	committing sync.RWMutex
 	// ask wakes the goroutine that learns, which closes asked when it has ended.

@@ -42,11 +42,13 @@ func (g *Group) current(b *batch) []events.Record {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := b.records[:0]
+	g.handed = make(map[place]holding)
 	for _, r := range b.records {
 		at := place{r.Topic, r.Partition}
 		id, polled := b.assignments[at]
 		_, interrupted := g.interrupted[at]
-		if polled && !interrupted && g.holdings[at].mark.Assignment == id {
+		if held := g.holdings[at]; polled && !interrupted && held.mark.Assignment == id {
+			g.handed[at] = held
 			out = append(out, r)
 		}
 	}
@@ -54,19 +56,15 @@ func (g *Group) current(b *batch) []events.Record {
 }
 
 // Mark returns what was committed of a partition when it was assigned. It belongs to the records that Poll returned
-// last, and is for the goroutine that polls.
+// last, also where the partition was assigned anew since, and is for the goroutine that polls.
 func (g *Group) Mark(topic string, partition int32) Mark {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.holdings[place{topic, partition}].mark
+	return g.handed[place{topic, partition}].mark
 }
 
 // Shared returns the offset below which another member may have read of a partition, and may still be at work on what
 // it read, since it may not know yet that the partition is ours. It belongs to the records that Poll returned last.
 func (g *Group) Shared(topic string, partition int32) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.holdings[place{topic, partition}].shared
+	return g.handed[place{topic, partition}].shared
 }
 
 // CommitMarks is Commit with metadata, for partitions that were polled. It leaves out those that are not under the
