@@ -51,7 +51,7 @@ const (
 	idleFor = time.Minute
 	// askedBytes bounds one answer that is merged in memory. A page of a list is cut far below it (listBytes); only a
 	// single huge task can come near.
-	askedBytes = 256 << 20
+	askedBytes = 64 << 20
 )
 
 // The outcomes of sagalog_api_forwarded_total.
