@@ -87,8 +87,10 @@ func (p *presence) take(r *events.Record) {
 	if p.seen == nil {
 		p.seen = map[string]beat{}
 	}
-	if len(r.Value) == 0 { // a tombstone says goodbye
-		delete(p.seen, string(r.Key))
+	if len(r.Value) == 0 { // a tombstone says goodbye: it owns nothing more, and was heard just now
+		if b, ok := p.seen[string(r.Key)]; ok {
+			p.seen[string(r.Key)] = beat{Presence: events.Presence{Kind: b.Kind, Instance: b.Instance}, at: time.Now()}
+		}
 		return
 	}
 	b, err := events.DecodePresence(r)

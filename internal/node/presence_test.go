@@ -182,6 +182,8 @@ func TestTheOwnerIsWhoSaidSoLastAndLives(t *testing.T) {
 		bye.Value = nil
 		b.Take(bye)
 		require.Equal(t, "one", b.OwnerOf(1), "a goodbye is heard at once")
+		b.Self("one")
+		require.False(t, b.SilentNode("two", time.Time{}), "who said goodbye is leaving, and not silent")
 		<-time.After(node.SilentAfter)
 		require.Empty(t, b.OwnerOf(1), "a silent one owns nothing that anybody could read there")
 	})
