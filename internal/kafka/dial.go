@@ -132,7 +132,7 @@ func baseOpts(cfg ClusterConfig) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(cfg.Brokers...),
 		kgo.ClientID(cfg.ClientID),
-		kgo.WithLogger(clientLog{cfg.Logger}),
+		kgo.WithLogger(newClientLog(cfg.Logger)),
 		kgo.RequestTimeoutOverhead(requestOverhead),
 		kgo.ConnIdleTimeout(connIdle),
 		kgo.MetadataMinAge(metadataMin),

@@ -54,7 +54,7 @@ func (n *Node) openNamespace(ctx context.Context) error {
 		}
 	}
 	if n.cfg.PartitionsSet && n.cfg.Partitions != n.partitions {
-		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another data directory or namespace", n.cfg.Namespace, n.partitions, n.cfg.Partitions)
+		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another --namespace (for dev: another --data)", n.cfg.Namespace, n.partitions, n.cfg.Partitions)
 	}
 	return nil
 }

@@ -190,5 +190,7 @@ func (o *ownership) leave() {
 	defer cancel()
 	if err := o.group.Leave(ctx); err != nil {
 		o.n.cfg.Logger.Warn("the group did not hear that this node leaves; the others will notice", "error", err)
+		return
 	}
+	o.n.cfg.Logger.Info("this node has given its partitions up and left")
 }

@@ -250,3 +250,21 @@ func (w *world) end(p int32) int64 {
 	require.NoError(w.t, err)
 	return end
 }
+
+// A node that no broker answers is not ready, and is again when they do.
+func TestANodeWithoutBrokersIsNotReady(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 2)
+		n := w.node(t.TempDir(), together)
+		w.shared("node-1")
+		<-time.After(2 * time.Second) // until its own beat came back
+		require.NoError(t, n.Ready())
+		n.net.freeze()
+		<-time.After(7 * time.Second)
+		require.ErrorContains(t, n.Ready(), "the brokers have not answered for")
+		n.net.thaw()
+		<-time.After(20 * time.Second)
+		require.NoError(t, n.Ready())
+		require.NoError(t, n.stop())
+	})
+}

@@ -123,6 +123,13 @@ func (p *presence) agents() []events.Presence {
 	return list
 }
 
+// ownBeat returns when this node's own beat was last read.
+func (p *presence) ownBeat() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[p.ownKey()].at
+}
+
 // ownerOf returns the latest beat of the node that says it owns the partition; false when no living node does.
 func (p *presence) ownerOf(partition int32) (events.Presence, bool) {
 	p.mu.Lock()
@@ -177,7 +184,15 @@ func (n *Node) beat(ctx context.Context) error {
 	defer ticks.Stop()
 	var said time.Time
 	var owned []int32
+	reached := true
 	for {
+		if err := n.unreached(); (err == nil) != reached {
+			if reached = err == nil; reached {
+				n.cfg.Logger.Info("the brokers answer again")
+			} else {
+				n.cfg.Logger.Error("the brokers cannot be reached; this node goes on by itself when they can", "brokers", n.cfg.Cluster.Brokers(), "error", err)
+			}
+		}
 		now := n.owned()
 		if time.Since(said) >= beatEvery || !slices.Equal(now, owned) {
 			if r, err := n.beatRecord(now); err == nil {

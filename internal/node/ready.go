@@ -10,10 +10,29 @@ import (
 // error must not keep every node that is restarted out of service.
 const settleWait = 30 * time.Second
 
+// reachWithin is how long this node's own beats may fail to come back before it counts as cut off from the brokers: a
+// leader that moves takes less, and a load balancer should not wait much longer.
+const reachWithin = 5 * time.Second
+
+// unreached says that the brokers do not answer, nil if they do.
+func (n *Node) unreached() error {
+	last := n.presence.ownBeat()
+	if started := n.startedAt.Time(); last.Before(started) {
+		last = started
+	}
+	if since := time.Since(last); since > reachWithin {
+		return fmt.Errorf("the brokers have not answered for %s: nothing is decided here until they do", since.Round(time.Second))
+	}
+	return nil
+}
+
 // Ready returns nil when every partition assigned here is owned and every followed one has caught up, else what is
 // missing. A node is not ready before every partition has had an owner somewhere once, or settleWait is over.
 func (n *Node) Ready() error {
 	var missing []error
+	if err := n.unreached(); err != nil {
+		missing = append(missing, err)
+	}
 	everywhere := true
 	for p := range n.partitions {
 		if err := n.ready(p); err != nil {
