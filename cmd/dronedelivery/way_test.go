@@ -37,7 +37,7 @@ func TestANodeThatFailsIsPassedOver(t *testing.T) {
 	gone.Close()
 
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"load", "--quiet", "--count", "3000", "--rate", "3000", "--request-timeout", "300ms",
+	code := run(t.Context(), []string{"load", "--quiet", "--count", "3000", "--rate", "3000", "--request-timeout", "2s",
 		"--api", broken.URL + "," + gone.URL + "," + stuck.URL + "," + alive.URL}, &out, &errs)
 	require.Zero(t, code, errs.String())
 	require.Len(t, good.accepted, 3000)
