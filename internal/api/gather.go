@@ -97,7 +97,7 @@ func (s *Server) listOf(ctx context.Context, q Query, asked []int32) (TaskList, 
 	return list, err
 }
 
-// listAll merges the lists of all nodes. Tasks that cannot be asked for now are not left out in silence: it is an error.
+// listAll merges the lists of all nodes. Tasks whose node does not answer are not left out in silence: it is an error.
 func (s *Server) listAll(ctx context.Context, q Query) (TaskList, error) {
 	ctx, cancel := context.WithTimeout(ctx, gatherWithin)
 	defer cancel()

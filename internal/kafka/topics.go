@@ -110,8 +110,8 @@ const (
 )
 
 // replication is 3 where there are three brokers to hold the copies, else 1: with two, one copy more would stop
-// appends whenever either is down. A broker that is down for now counts (Apache Kafka 4 and later say so): a topic that is
-// made meanwhile would else have one copy for ever.
+// appends whenever either is down. A broker that is down at the moment counts (Apache Kafka 4 and later say so): a topic
+// that is made meanwhile would else have one copy for ever.
 func (c *Cluster) replication(ctx context.Context) (int16, error) {
 	if c.cfg.Embedded {
 		return 1, nil
