@@ -41,6 +41,7 @@ func TestTheTopicsAreAuditedEachHour(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())
 		w.shared("node-1")
+		<-time.After(2 * time.Second) // the node reads its claim back a moment after the observer read it
 		require.NoError(t, n.Ready())
 		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "retention.ms", "1000000000")
 		<-time.After(61 * time.Minute)
