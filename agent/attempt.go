@@ -31,8 +31,14 @@ type attemptKey struct{}
 
 // FromContext returns the attempt that ctx belongs to, and false outside one.
 func FromContext(ctx context.Context) (Attempt, bool) {
-	a, ok := ctx.Value(attemptKey{}).(Attempt)
-	return a, ok
+	switch v := ctx.Value(attemptKey{}).(type) {
+	case *request:
+		return attemptOf(&v.work, v.traceparent), true
+	case Attempt:
+		return v, true
+	default:
+		return Attempt{}, false
+	}
 }
 
 // WithAttempt returns a context that carries a, as the runner gives it to a function. It is for tests of functions.
@@ -40,7 +46,7 @@ func WithAttempt(ctx context.Context, a Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }
 
-func attemptOf(w events.Work, traceparent string) Attempt {
+func attemptOf(w *events.Work, traceparent string) Attempt {
 	return Attempt{
 		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
 		Operation: w.Operation, Attempt: w.Attempt, CompleteBy: w.CompleteBy.Time(),

@@ -24,17 +24,21 @@ type Binding struct {
 	// File is where the binding was read.
 	File string
 
-	base        *url.URL
+	base *url.URL
+	// root is the base without path and user.
+	root        string
 	headers     []headerTemplate
 	concurrency int
 	breaker     Breaker
 	retry       Retry
 	// timeout bounds one try; zero leaves it to the complete-by time.
 	timeout time.Duration
-	calls   map[events.Operation]*call
-	env     json.RawMessage
-	redact  *strings.Replacer
-	client  *http.Client
+	// fixed says that the limit is not adapted: see FixedLimit.
+	fixed  bool
+	calls  map[events.Operation]*call
+	env    json.RawMessage
+	redact *strings.Replacer
+	client *http.Client
 }
 
 // call is the request that an operation makes.
@@ -124,6 +128,9 @@ func (b *Binding) Register(r *Registry, options ...Option) {
 		ops[name] = b.operation(c)
 	}
 	own := []Option{Concurrency(b.concurrency), WithRetry(b.retry), WithBreaker(b.breaker)}
+	if b.fixed {
+		own = append(own, FixedLimit())
+	}
 	r.add(b.Agent, ops, append(own, options...))
 }
 

@@ -42,6 +42,8 @@ do: {method: GET, path: /, headers: {Sagalog-Task: x, "a b": y}}
 		}},
 		"base": {"agent: a\nhttp: {base: ftp://x}\ndo: {method: GET, path: /}\n",
 			[]string{"f.yaml:2:14: base is not an absolute http or https URL"}},
+		"limit": {"agent: a\nhttp: {base: http://x, limit: none}\ndo: {method: GET, path: /}\n",
+			[]string{"f.yaml:2:31: limit is adaptive, which is the default, or fixed"}},
 		"query in the base": {"agent: a\nhttp: {base: \"http://x?a=1\"}\ndo: {method: GET, path: /}\n",
 			[]string{"f.yaml:2:14: base cannot have a query"}},
 		"expressions": {`agent: a

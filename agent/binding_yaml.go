@@ -107,6 +107,9 @@ func (p *bindingParser) finish(n *yaml.Node, b *Binding) {
 	b.env = env
 	b.redact = redactor(p.values)
 	b.client = newClient(b.concurrency)
+	if b.base != nil {
+		b.root = (&url.URL{Scheme: b.base.Scheme, Host: b.base.Host}).String()
+	}
 }
 
 func (p *bindingParser) http(n *yaml.Node, b *Binding) {
@@ -117,6 +120,11 @@ func (p *bindingParser) http(n *yaml.Node, b *Binding) {
 		"timeout":     func(n *yaml.Node) { p.duration(n, &b.timeout) },
 		"headers":     func(n *yaml.Node) { b.headers = p.headers(n, doVars) },
 		"retry":       func(n *yaml.Node) { p.retry(n, &b.retry) },
+		"limit": func(n *yaml.Node) {
+			if b.fixed = n.Value == "fixed"; n.Kind != yaml.ScalarNode || !b.fixed && n.Value != "adaptive" {
+				p.fault(n, "limit is adaptive, which is the default, or fixed")
+			}
+		},
 	})
 	p.require(n, seen, "base")
 }
@@ -198,7 +206,7 @@ func (p *bindingParser) path(n *yaml.Node, vars []string) *exprlang.Text {
 
 // reserved are the headers that the agent sends itself, or that HTTP gives a meaning for one connection.
 var reserved = []string{
-	headerKey, headerTask, headerAttempt, headerRun, headerStep, "Traceparent",
+	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerTrace,
 	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Trailer", "Te",
 }
 

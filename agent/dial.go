@@ -162,14 +162,17 @@ func (s groupSource) Poll(ctx context.Context, most int) ([]events.Record, error
 	switch {
 	case errors.Is(err, kafka.ErrFenced):
 		err = &FencedError{Instance: s.instance}
-	case errors.Is(err, kafka.ErrClosed), errors.Is(err, kafka.ErrDenied):
+	case errors.Is(err, kafka.ErrClosed), errors.Is(err, kafka.ErrDenied), errors.Is(err, kafka.ErrRecreated):
 		err = fmt.Errorf("%w: %w", ErrSourceClosed, err)
 	}
 	return records, err
 }
 
 func (s groupSource) Assigned(partition int32) Assigned {
-	return Assigned{Mark: Mark(s.group.Mark(s.topic, partition)), Shared: s.group.Shared(s.topic, partition)}
+	from, lost := s.group.LostFrom(s.topic, partition)
+	return Assigned{
+		Mark: Mark(s.group.Mark(s.topic, partition)), Shared: s.group.Shared(s.topic, partition), Lost: lost, LostFrom: from,
+	}
 }
 
 func (s groupSource) Confirm(ctx context.Context) (map[int32]int64, error) {
@@ -195,6 +198,15 @@ func (s groupSource) Partitions() []int32 { return s.group.Assigned()[s.topic] }
 // producerSink is the shared producer as a Sink.
 type producerSink struct{ producer *kafka.Producer }
 
+// Produce looks at ctx only where it has to wait for room. A record that the producer has taken is on its way in any case,
+// and to watch for the end of each one's context would cost as much as to send it: the lane lets go of what has no answer
+// in time by itself.
 func (s producerSink) Produce(ctx context.Context, r events.Record, done func(error)) {
-	s.producer.Produce(ctx, r, func(_ int32, _ int64, err error) { done(err) })
+	s.producer.TryProduce(context.Background(), r, func(_ int32, _ int64, err error) {
+		if errors.Is(err, kafka.ErrBufferFull) {
+			s.producer.Produce(ctx, r, func(_ int32, _ int64, err error) { done(err) })
+			return
+		}
+		done(err)
+	})
 }

@@ -44,6 +44,15 @@
 //   - An attempt is run once at a time in a process, however often it is delivered.
 //   - Per agent at most its concurrency runs, and at most twice that is held; lanes of different agents share nothing.
 //
+// # How many at once
+//
+// Fewer than the concurrency run while calls take more than three times as long as before (limit.go): as many as bring
+// them down to that, and not less than the share by which they slowed down. The beats say so, owners then send less, and
+// when calls are quick again it is taken back in a second or two. A request that was sent before waits for a third of its
+// time at most and then begins all the same, below the concurrency: what waits here is not lost for it. A backend that
+// takes as long with a quarter of the calls is slow for another reason, and is used in full again after half a minute.
+// FixedLimit and limit: fixed switch it off. Calls that take less than 25 ms longer than before are never slow.
+//
 // # Many instances
 //
 // Instances of an agent share the partitions of its work topic as static members of a group, under the names in their
@@ -92,6 +101,7 @@
 //	http:
 //	  base: "${ env.PACKAGE_URL }"          # sees env only
 //	  concurrency: 64
+//	  limit: adaptive                       # default; fixed: as many at once as concurrency says, however slow they are
 //	  timeout: 2s                           # of one try; default: the complete-by time
 //	  breaker: {failures: 0.5, window: 10s, calls: 10, open: 2s}
 //	  retry: {tries: 3, backoff: 50ms, max: 1s}

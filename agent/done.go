@@ -73,6 +73,17 @@ func union(a, b []span) []span {
 	return out
 }
 
+// below returns what of the runs lies before an offset.
+func below(done []span, end int64) []span {
+	var out []span
+	for _, s := range done {
+		if s.end = min(s.end, end); s.first < s.end {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // covers tells whether an offset lies in one of the runs.
 func covers(done []span, offset int64) bool {
 	for _, s := range done {

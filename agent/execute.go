@@ -28,6 +28,7 @@ type executor struct {
 	retry       Retry
 	policy      retrypolicy.RetryPolicy[try]
 	gate        *gate
+	limit       *limiter
 	outputLimit int
 	log         *slog.Logger
 }
@@ -48,32 +49,57 @@ func reportMargin(left time.Duration) time.Duration {
 //
 // The effect of a failed attempt is none only if that of each of its tries is: a refusal of the second try does not
 // undo what the first may have done.
-func (x *executor) execute(ctx context.Context, w events.Work) try {
+func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	op, ok := x.agent.operations[w.Operation]
 	if !ok {
 		return try{failure: refusal("no_operation", fmt.Errorf("%w: agent %s, %s", ErrNoOperation, x.agent.name, w.Operation))}
 	}
 	by := w.CompleteBy.Time()
 	now := time.Now()
-	until := by.Add(-reportMargin(by.Sub(now)))
+	if !now.Before(by) || ctx.Err() != nil {
+		return try{failure: &Failure{Class: events.ClassInternal, Effect: events.EffectNone, Code: "not_tried", Err: context.Canceled}}
+	}
+	a := onceArgs{op: op, work: w, until: by.Add(-reportMargin(by.Sub(now)))}
+	last := x.once(ctx, a)
+	f := last.failure
+	if f == nil {
+		return last
+	}
+	if f.Effect != events.EffectNone {
+		f.Effect = events.EffectUnknown
+	}
+	if x.retry.Tries <= 1 || !x.another(f, 1, a.until) {
+		return last
+	}
+	return x.again(ctx, a, last)
+}
+
+// another tells whether a try may follow the given number of tries, of which the last one failed so.
+func (x *executor) another(f *Failure, tries int, until time.Time) bool {
+	return f.Class == events.ClassRetryable && f.Code != "breaker_open" &&
+		time.Now().Add(x.retry.longest(tries, f.RetryAfter)).Before(until)
+}
+
+// again goes on behind a first try that failed. failsafe is told of that one as if it had made it: most attempts need one
+// try, and what failsafe sets up for each execution costs more than all else of it.
+func (x *executor) again(ctx context.Context, a onceArgs, first try) try {
+	first.again = true
+	last, tries := first, 0
 	effect := events.EffectNone
-	tries := 0
-	last := try{failure: &Failure{Class: events.ClassInternal, Code: "not_tried", Err: context.Canceled}}
-	one := func() (try, error) {
+	_, _ = failsafe.With[try](x.policy).WithContext(ctx).Get(func() (try, error) {
 		tries++
-		last = x.once(ctx, onceArgs{op: op, work: w, until: until, first: tries == 1})
-		if f := last.failure; f != nil {
-			if f.Effect != events.EffectNone {
-				effect = events.EffectUnknown
-			}
-			wait := x.retry.longest(tries, f.RetryAfter)
-			last.again = f.Class == events.ClassRetryable && f.Code != "breaker_open" && time.Now().Add(wait).Before(until)
+		if tries > 1 {
+			a.later = true
+			last = x.once(ctx, a)
+			last.again = last.failure != nil && x.another(last.failure, tries, a.until)
+		}
+		if f := last.failure; f != nil && f.Effect != events.EffectNone {
+			effect = events.EffectUnknown
 		}
 		return last, nil
-	}
+	})
 	// The result is read from last: when the context ends during a wait, failsafe returns the context's error, and
 	// what counts is how the last try ended.
-	_, _ = failsafe.With[try](x.policy).WithContext(ctx).Get(one)
 	if last.failure != nil {
 		last.failure.Effect = effect
 	}
@@ -82,9 +108,10 @@ func (x *executor) execute(ctx context.Context, w events.Work) try {
 
 type onceArgs struct {
 	op    operation
-	work  events.Work
+	work  *events.Work
 	until time.Time
-	first bool
+	// later says that a try went before.
+	later bool
 }
 
 // once makes one try, behind the breaker.
@@ -97,12 +124,13 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 	}
 	began := time.Now()
 	tryCtx := ctx
-	if !a.first {
+	if a.later {
 		var cancel context.CancelFunc
 		tryCtx, cancel = context.WithDeadline(ctx, a.until)
 		defer cancel()
 	}
 	out, err := x.invoke(tryCtx, a)
+	x.limit.called(a.work.Operation, began, err)
 	if err == nil && len(out) > x.outputLimit {
 		err = &Failure{
 			Class: events.ClassPermanent, Effect: events.EffectUnknown, Code: "output_limit",

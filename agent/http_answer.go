@@ -47,11 +47,22 @@ func (a answer) read() (json.RawMessage, *Failure) {
 		}
 		return nil, f
 	}
-	body, err := io.ReadAll(io.LimitReader(a.response.Body, int64(a.outputLimit)+1))
+	body, err := a.body()
 	if err != nil {
 		return nil, networkFailure(breakage{outer: a.outer, ctx: a.ctx, timeout: a.binding.timeout, connected: true}, err)
 	}
 	return a.output(body)
+}
+
+// body reads up to a byte more than the limit, into memory for as much as is announced. (Less may come: the answer to a HEAD
+// announces what it does not bring.)
+func (a answer) body() ([]byte, error) {
+	var b bytes.Buffer
+	if n := a.response.ContentLength; n > 0 && n <= int64(a.outputLimit) {
+		b.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(a.response.Body, int64(a.outputLimit)+1))
+	return b.Bytes(), err
 }
 
 // classify reads a status that is not 2xx.
@@ -122,8 +133,11 @@ func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 	}
 	structured := len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
 	if (declared || structured) && json.Valid(trimmed) {
-		// JSON is UTF-8; what is not is replaced here, since facts and state must not hold it.
-		return events.Compact(bytes.ToValidUTF8(trimmed, []byte("\uFFFD")))
+		if !utf8.Valid(trimmed) {
+			// JSON is UTF-8; what is not is replaced here, since facts and state must not hold it.
+			trimmed = bytes.ToValidUTF8(trimmed, []byte("\uFFFD"))
+		}
+		return events.Compact(trimmed)
 	}
 	if declared {
 		return nil, errNotJSON
@@ -135,6 +149,9 @@ func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 }
 
 func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
 	t, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (t == "application/json" || t == "text/json" || strings.HasSuffix(t, "+json"))
 }

@@ -18,18 +18,12 @@ func escapeValue(v string) string {
 		return noValue
 	}
 	dots := false
-	for _, s := range strings.FieldsFunc(v, func(r rune) bool { return r == '/' || r == '\\' }) {
-		dots = dots || s == "." || s == ".."
-	}
-	var b strings.Builder
-	for i := range len(v) {
-		if unreserved(v[i]) && (v[i] != '.' || !dots) {
-			b.WriteByte(v[i])
-			continue
+	if strings.Contains(v, ".") {
+		for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == '/' || r == '\\' }) {
+			dots = dots || s == "." || s == ".."
 		}
-		percent(&b, v[i])
 	}
-	return b.String()
+	return encodeUnless(v, func(c byte) bool { return unreserved(c) && (c != '.' || !dots) })
 }
 
 func unreserved(c byte) bool {
@@ -51,7 +45,7 @@ func resolvePath(base *url.URL, evaluated string) (*url.URL, error) {
 		return nil, errors.New("a value in the path is empty")
 	}
 	raw = encodeLiterals(raw)
-	for _, segment := range strings.Split(raw, "/") {
+	for segment := range strings.SplitSeq(raw, "/") {
 		plain, err := url.PathUnescape(segment)
 		if err != nil {
 			return nil, errors.New("the path has a percent sign that encodes nothing")
@@ -77,25 +71,30 @@ func resolvePath(base *url.URL, evaluated string) (*url.URL, error) {
 
 // encodeLiterals encodes what the binding's author wrote and a URL cannot hold; values are encoded already.
 func encodeLiterals(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; unreserved(c) || strings.IndexByte("/%!$&'()*+,;=:@?", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			percent(&b, c)
-		}
-	}
-	return b.String()
+	return encodeUnless(s, func(c byte) bool { return unreserved(c) || strings.IndexByte("/%!$&'()*+,;=:@?", c) >= 0 })
 }
 
 // asciiOnly percent-encodes what a header cannot carry safely, and the percent sign, so that it can be decoded.
 func asciiOnly(s string) string {
+	return encodeUnless(s, func(c byte) bool { return c > ' ' && c < 0x7f && c != '%' })
+}
+
+// encodeUnless percent-encodes the bytes that may not stay. Mostly all may.
+func encodeUnless(s string, may func(byte) bool) string {
+	first := 0
+	for first < len(s) && may(s[first]) {
+		first++
+	}
+	if first == len(s) {
+		return s
+	}
 	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c > ' ' && c < 0x7f && c != '%' {
-			b.WriteByte(c)
+	b.WriteString(s[:first])
+	for i := first; i < len(s); i++ {
+		if may(s[i]) {
+			b.WriteByte(s[i])
 		} else {
-			percent(&b, c)
+			percent(&b, s[i])
 		}
 	}
 	return b.String()

@@ -25,6 +25,7 @@ const (
 	headerRun     = "Sagalog-Run"
 	headerStep    = "Sagalog-Step"
 	headerAttempt = "Sagalog-Attempt"
+	headerTrace   = "Traceparent"
 	userAgent     = "sagalog-agent/1"
 )
 
@@ -88,8 +89,10 @@ func (b *Binding) try(ctx context.Context, c *call, o order) (json.RawMessage, *
 }
 
 // request evaluates the templates. What fails here fails each time, before anything is sent.
-func (b *Binding) request(ctx context.Context, c *call, w events.Work) (*http.Request, *Failure) {
-	scope := b.scope(w)
+func (b *Binding) request(ctx context.Context, c *call, w *events.Work) (*http.Request, *Failure) {
+	scope := exprlang.Borrow()
+	defer scope.Return()
+	b.fill(scope, w)
 	path, err := c.path.Eval(scope)
 	if err != nil {
 		return nil, refusal("expression", fmt.Errorf("path: %w", err))
@@ -98,30 +101,43 @@ func (b *Binding) request(ctx context.Context, c *call, w events.Work) (*http.Re
 	if err != nil {
 		return nil, refusal("path", err)
 	}
-	header := http.Header{"Accept": {"application/json, */*;q=0.5"}, "User-Agent": {userAgent}}
-	for _, h := range append(b.headers[:len(b.headers):len(b.headers)], c.headers...) {
-		v, err := h.value.Eval(scope)
-		if err != nil {
-			return nil, refusal("expression", fmt.Errorf("header %s: %w", h.name, err))
+	header := make(http.Header, ownHeaders+len(b.headers)+len(c.headers))
+	header["Accept"], header["User-Agent"] = acceptJSON, sagalogAgent
+	for _, some := range [...][]headerTemplate{b.headers, c.headers} {
+		for _, h := range some {
+			v, err := h.value.Eval(scope)
+			if err != nil {
+				return nil, refusal("expression", fmt.Errorf("header %s: %w", h.name, err))
+			}
+			if !headerValue(v) {
+				return nil, refusal("header", fmt.Errorf("header %s: the value has control characters", h.name))
+			}
+			header.Set(h.name, v)
 		}
-		if !headerValue(v) {
-			return nil, refusal("header", fmt.Errorf("header %s: the value has control characters", h.name))
-		}
-		header.Set(h.name, v)
 	}
 	body, err := c.content(scope, header)
 	if err != nil {
 		return nil, refusal("expression", fmt.Errorf("body: %w", err))
 	}
-	req, err := http.NewRequestWithContext(ctx, c.method, u.String(), bytes.NewReader(body))
+	// Made for the base, which was parsed before: what the path has become is taken as it was checked, not parsed again.
+	req, err := http.NewRequestWithContext(ctx, c.method, b.root, bytes.NewReader(body))
 	if err != nil {
 		return nil, refusal("path", errors.New("the request cannot be built from base and path"))
 	}
-	req.URL = u // as it was checked, not as it was parsed again
+	req.URL = u
 	req.Header = header
 	identify(ctx, header, w)
 	return req, nil
 }
+
+// ownHeaders is the number of headers that each request has, with Content-Type.
+const ownHeaders = 9
+
+// Nobody changes these: the client writes them only.
+var (
+	acceptJSON   = []string{"application/json, */*;q=0.5"}
+	sagalogAgent = []string{userAgent}
+)
 
 // content returns the body and sets its type: none, text for a string, else JSON.
 func (c *call) content(scope *exprlang.Scope, header http.Header) ([]byte, error) {
@@ -150,25 +166,32 @@ func (c *call) content(scope *exprlang.Scope, header http.Header) ([]byte, error
 }
 
 // identify sets what tells the service which attempt this is.
-func identify(ctx context.Context, h http.Header, w events.Work) {
-	h.Set(headerKey, asciiOnly(w.IdempotencyKey))
-	h.Set(headerTask, asciiOnly(w.Task))
-	h.Set(headerRun, strconv.Itoa(w.Run))
-	h.Set(headerStep, asciiOnly(w.Step))
-	h.Set(headerAttempt, strconv.Itoa(w.Attempt))
+func identify(ctx context.Context, h http.Header, w *events.Work) {
 	a, _ := FromContext(ctx)
-	h.Set("Traceparent", traceparentOr(a.Traceparent))
+	values := []string{
+		asciiOnly(w.IdempotencyKey), asciiOnly(w.Task), strconv.Itoa(w.Run), asciiOnly(w.Step), strconv.Itoa(w.Attempt),
+		traceparentOr(a.Traceparent),
+	}
+	for i, name := range [...]string{headerKey, headerTask, headerRun, headerStep, headerAttempt, headerTrace} {
+		h[name] = values[i : i+1 : i+1]
+	}
 }
 
-func (b *Binding) scope(w events.Work) *exprlang.Scope {
-	task := struct {
-		ID       string `json:"id"`
-		Run      int    `json:"run"`
-		Workflow string `json:"workflow"`
-		Version  int    `json:"version"`
-	}{w.Task, w.Run, w.Workflow, w.Version}
-	return exprlang.NewScope(map[string]json.RawMessage{
-		"input": w.Input, "output": w.Output, "task": mustMarshal(task), "step": mustMarshal(w.Step),
-		"attempt": mustMarshal(w.Attempt), "env": b.env,
-	})
+// fill gives a scope what the expressions of a binding see.
+func (b *Binding) fill(s *exprlang.Scope, w *events.Work) {
+	s.Set("input", s.Raw(w.Input))
+	s.Set("output", s.Raw(w.Output))
+	s.Set("task", s.Raw(taskOf(w)))
+	s.Set("step", s.Raw(appendText(nil, w.Step)))
+	s.Set("attempt", s.Int(w.Attempt))
+	s.Set("env", s.Raw(b.env))
+}
+
+// taskOf is the variable task.
+func taskOf(w *events.Work) json.RawMessage {
+	b := appendText(append(make([]byte, 0, 128), `{"id":`...), w.Task)
+	b = strconv.AppendInt(append(b, `,"run":`...), int64(w.Run), 10)
+	b = appendText(append(b, `,"workflow":`...), w.Workflow)
+	b = strconv.AppendInt(append(b, `,"version":`...), int64(w.Version), 10)
+	return append(b, '}')
 }

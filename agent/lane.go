@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -15,11 +16,22 @@ import (
 // one waiting, so that a worker never waits for a poll. Not more, since what is held here another instance could do.
 const readAhead = 2
 
+// readShare is the part of the concurrency that a lane reads at least at once while some of what it read still waits for a
+// worker: a poll for each request that ends would cost more than the request.
+const readShare = 4
+
 // pollPause is the wait after a failed poll; the source's client has its own, shorter retries inside.
 const pollPause = time.Second
 
+// expiredEvery is how often it is told that requests come too late.
+const expiredEvery = 10 * time.Second
+
 // lane is one kind of agent in one process: its source, its workers, its breaker, its low-water marks. Lanes share
 // nothing, so that a slow agent takes no time from another.
+//
+// A request that was read waits in unproven, until the group has confirmed that its partition is ours, and then in ready.
+// Workers take from ready, and wait themselves while it is empty; so what happens to many requests at once, the reading and
+// the confirmation, takes the lock once, and a request wakes one worker at most.
 type lane struct {
 	agent   *agent
 	source  Source
@@ -27,26 +39,41 @@ type lane struct {
 	exec    *executor
 	marks   *marks
 	config  *Config
-	metrics *metrics
+	metrics *laneMetrics
 	log     *slog.Logger
 
 	// proof tells whether a request may be started.
 	proof *proof
 
-	queue chan *request
 	// room wakes the reader, and flush, when a request has left the lane.
 	room chan struct{}
 	// wanted wakes the committer for promises.
 	wanted chan struct{}
+	// workers are the goroutines that work. begin starts one; run sets it.
+	workers sync.WaitGroup
+	begin   func()
+	// running counts the requests that are being worked on.
+	running atomic.Int64
+	// saidExpired is when it was last told that a request was over when it came. Owned by readLoop.
+	saidExpired time.Time
 
-	// mu guards the fields below.
+	// mu guards the fields below. It is taken before the one of marks.
 	mu sync.Mutex
 	// held counts the requests that were read and are neither reported nor dropped.
 	held int
-	// running counts those that a worker has.
-	running int
 	// flying finds the running and waiting requests by attempt.
 	flying map[attemptID]*request
+	// unproven and ready are the waiting ones.
+	unproven []*request
+	ready    requests
+	// idle are the workers that wait, the one that waits shortest last; waking counts those that were woken or started and
+	// have not looked yet, started all. stopped says that none begins anything more.
+	idle    []worker
+	waking  int
+	started int
+	stopped bool
+	// reading says that the reader waits for room.
+	reading bool
 	// promises wait for the next commit.
 	promises []*promise
 	// spent are the attempts that were reported to have had no effect, until their complete-by times.
@@ -69,9 +96,21 @@ type request struct {
 	by          time.Time
 	// places are where the request lies: more than one if it was sent twice. Guarded by the lane's mu.
 	places []place
+	first  [1]place
 	// after is the last question of proof that was asked before the request, in its last place, was read. Guarded by mu.
 	after int64
+	// attempt and report are the contexts of the function and of the report.
+	attempt, report deadline
+	// way is how far the report is.
+	way atomic.Int32
 }
+
+// The ways of a report. Who brings it from sent to answered lets the request go.
+const (
+	unsent int32 = iota
+	sent
+	answered
+)
 
 func (q *request) id() attemptID {
 	return attemptID{q.work.Task, q.work.Run, q.work.Step, q.work.Operation, q.work.Attempt}
@@ -84,17 +123,16 @@ func (l *lane) run(stop context.Context) error {
 	defer halt()
 	work, kill := context.WithCancelCause(context.WithoutCancel(stop))
 	defer kill(nil)
-	var workers, committer, prover sync.WaitGroup
-	for range l.agent.concurrency {
-		workers.Go(func() { l.workLoop(stop, work) })
-	}
+	l.begin = func() { l.workers.Go(func() { l.workLoop(stop, work) }) }
+	var committer, prover sync.WaitGroup
 	done := make(chan struct{})
 	committer.Go(func() { l.commitLoop(done) })
 	prover.Go(func() { l.proveLoop(stop) })
 
 	err := l.readLoop(stop)
 	halt()
-	err = errors.Join(err, l.drain(&workers, kill))
+	l.dismiss()
+	err = errors.Join(err, l.drain(kill))
 	l.flush()
 	close(done)
 	committer.Wait()
@@ -110,9 +148,7 @@ func (l *lane) readLoop(stop context.Context) error {
 			return nil
 		}
 		records, err := l.source.Poll(stop, free)
-		for i := range records {
-			l.take(stop, &records[i])
-		}
+		l.take(records)
 		switch {
 		case stop.Err() != nil:
 			return nil
@@ -135,10 +171,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// waitRoom returns how many more requests the lane may hold, at least one; 0 when stop has ended.
+// waitRoom returns how many more requests the lane may read, at least one; 0 when stop has ended.
 func (l *lane) waitRoom(stop context.Context) int {
 	for stop.Err() == nil {
-		if free := l.agent.concurrency*readAhead - l.load(); free > 0 {
+		l.mu.Lock()
+		free := l.free()
+		l.reading = free == 0
+		l.mu.Unlock()
+		if free > 0 {
 			return free
 		}
 		select {
@@ -149,177 +189,81 @@ func (l *lane) waitRoom(stop context.Context) int {
 	return 0
 }
 
-// take accepts one record: bad ones, expired ones and twins of what is held go no further.
-func (l *lane) take(stop context.Context, r *events.Record) {
-	if r.Control {
-		return
+// free returns how many more requests may be read; none while it is few, unless nothing waits for a worker. mu is held.
+func (l *lane) free() int {
+	free := l.agent.concurrency*readAhead - l.held
+	if free < l.agent.concurrency/readShare && len(l.unproven)+l.ready.len() > 0 {
+		return 0
 	}
-	from := l.source.Assigned(r.Partition)
-	at := place{r.Partition, from.Mark.Assignment, r.Offset}
-	l.marks.adopt(r.Partition, from)
-	w, envelope, err := events.DecodeWork(r)
-	if err != nil {
-		l.metrics.drop(l.agent.name, "", dropInvalid)
-		l.log.Warn("a work request cannot be read and is dropped", "agent", l.agent.name,
-			"partition", r.Partition, "offset", r.Offset, "error", err)
-		l.marks.begin(at, time.Time{})
-		l.marks.finish(at)
-		return
-	}
-	q := &request{
-		work: w, traceparent: traceparentOr(envelope.Traceparent), by: w.CompleteBy.Time(),
-		places: []place{at}, after: l.proof.last(),
-	}
-	if !l.marks.begin(at, q.by) {
-		l.metrics.drop(l.agent.name, w.Operation, dropDuplicate)
-		return
-	}
-	if !time.Now().Before(q.by) {
-		l.metrics.drop(l.agent.name, w.Operation, dropExpired)
-		l.marks.finish(at)
-		return
-	}
-	if l.joins(q) {
-		// A twin of what is spent ends here, any other together with the one that is held.
-		l.metrics.drop(l.agent.name, w.Operation, dropDuplicate)
-		return
-	}
-	select {
-	case l.queue <- q:
-	case <-stop.Done():
-		// Not finished and not committed: another instance gets it.
-		l.release(q, leaveUnfinished)
+	return max(free, 0)
+}
+
+// roomy wakes the reader if it waits and may read. mu is held.
+func (l *lane) roomy() {
+	if l.reading && l.free() > 0 {
+		l.reading = false
+		l.signalRoom()
 	}
 }
 
-// joins tells whether the same attempt is held already; then it ends together with that. Otherwise q is held now.
-func (l *lane) joins(q *request) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, spent := l.spent[q.id()]; spent {
-		for _, at := range q.places {
-			l.marks.finish(at)
-		}
-		return true
-	}
-	if twin := l.flying[q.id()]; twin != nil {
-		twin.places, twin.after = append(twin.places, q.places...), q.after
-		return true
-	}
-	l.flying[q.id()] = q
-	l.held++
-	return false
-}
-
-// fate is what becomes of a request's place in its partition.
-type fate int
-
-const (
-	leaveUnfinished fate = iota
-	finished
-)
-
-// release lets a request go.
-func (l *lane) release(q *request, f fate) {
-	l.mu.Lock()
-	delete(l.flying, q.id())
-	places := q.places
-	l.mu.Unlock()
-	// The marks before the count: who sees nothing held may commit.
-	if f == finished {
-		for _, at := range places {
-			l.marks.finish(at)
-		}
-	}
-	l.mu.Lock()
-	l.held--
-	l.mu.Unlock()
+func (l *lane) signalRoom() {
 	select {
 	case l.room <- struct{}{}:
 	default:
 	}
 }
 
-// workLoop is one worker; their number is the bulkhead.
-func (l *lane) workLoop(stop, work context.Context) {
-	for {
-		select {
-		case <-stop.Done():
-			return
-		case q := <-l.queue:
-			if stop.Err() != nil {
-				l.release(q, leaveUnfinished)
-				return
-			}
-			if l.startable(stop, q) {
-				l.serve(work, q)
-			}
-		}
-	}
-}
-
-// startable tells whether a request that waited is to be worked on, and lets it go otherwise.
-func (l *lane) startable(stop context.Context, q *request) bool {
-	ctx, cancel := context.WithDeadline(stop, q.by)
-	defer cancel()
-	proven := l.proven(ctx, q)
-	switch {
-	case !time.Now().Before(q.by):
-		l.metrics.drop(l.agent.name, q.work.Operation, dropExpired)
-		l.release(q, finished)
-	case stop.Err() != nil:
-		l.release(q, leaveUnfinished)
-	case !proven:
-		l.metrics.drop(l.agent.name, q.work.Operation, dropRevoked)
-		l.release(q, leaveUnfinished)
-	default:
-		return true
-	}
-	return false
-}
-
 // serve makes one attempt and reports it.
 func (l *lane) serve(work context.Context, q *request) {
 	l.count(+1)
-	defer l.count(-1)
-	ctx, cancel := context.WithDeadlineCause(work, q.by, ErrCompleteBy)
-	defer cancel()
+	q.attempt = deadline{parent: work, by: q.by, request: q}
 	began := time.Now()
-	t := l.exec.execute(WithAttempt(ctx, attemptOf(q.work, q.traceparent)), q.work)
+	t := l.exec.execute(&q.attempt, &q.work)
 	now := time.Now()
+	q.attempt.end()
 	switch {
 	case !now.Before(q.by):
 		// MISSION C4: report nothing, and try no recovery. The engine's timer decides.
-		l.metrics.attempt(l.agent.name, q.work.Operation, resultLate, now.Sub(began))
+		l.metrics.attempt(q.work.Operation, resultLate, now.Sub(began))
 		l.release(q, finished)
 	case t.failure != nil && work.Err() != nil:
 		// We cut it off ourselves; that says nothing about the attempt.
-		l.metrics.attempt(l.agent.name, q.work.Operation, resultAbandoned, now.Sub(began))
+		l.metrics.attempt(q.work.Operation, resultAbandoned, now.Sub(began))
 		l.release(q, leaveUnfinished)
 	default:
-		l.metrics.attempt(l.agent.name, q.work.Operation, t.result(), now.Sub(began))
-		t = l.settled(work, q, t)
-		l.reports.send(report{request: q, try: t, began: began, ended: now}, func(err error) { l.reported(q, err) })
+		l.metrics.attempt(q.work.Operation, t.result(), now.Sub(began))
+		l.send(report{request: q, try: l.settled(work, q, t), began: began, ended: now})
 	}
+	l.count(-1)
+}
+
+// send sends the report of a request. From now on the request is ended by the sink's answer, or by the committer when the
+// complete-by time passes before that.
+func (l *lane) send(r report) {
+	q := r.request
+	q.report = deadline{parent: context.Background(), by: q.by}
+	q.way.Store(sent)
+	l.reports.send(r, func(err error) { l.reported(q, err) })
 }
 
 // reported ends a request whose report has its answer. One that was not delivered counts as finished: the engine's
 // complete-by time passes and a new attempt is made. To do the work again on our own would be a recovery (C4).
 func (l *lane) reported(q *request, err error) {
+	if !q.way.CompareAndSwap(sent, answered) {
+		return
+	}
+	q.report.end()
 	if err != nil {
-		l.metrics.unreported(l.agent.name, q.work.Operation)
+		l.metrics.unreported(q.work.Operation)
 		l.log.Warn("a report was not delivered", "agent", l.agent.name, "task", q.work.Task, "step", q.work.Step,
 			"attempt", q.work.Attempt, "error", err)
 	}
 	l.release(q, finished)
 }
 
-func (l *lane) count(by int) {
-	l.mu.Lock()
-	l.running += by
-	n := l.running
-	l.mu.Unlock()
-	l.metrics.inFlight(l.agent.name, n)
+func (l *lane) count(by int64) {
+	l.running.Add(by)
+	l.metrics.running.Add(float64(by))
 }
 
 func (l *lane) load() int {
@@ -328,17 +272,13 @@ func (l *lane) load() int {
 	return l.held
 }
 
-func (l *lane) inFlight() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.running
-}
+func (l *lane) inFlight() int { return int(l.running.Load()) }
 
 // drain waits for the workers: first a grace in which all may end, then, their contexts cancelled, a second one.
-func (l *lane) drain(workers *sync.WaitGroup, kill context.CancelCauseFunc) error {
+func (l *lane) drain(kill context.CancelCauseFunc) error {
 	ended := make(chan struct{})
 	go func() {
-		workers.Wait()
+		l.workers.Wait()
 		close(ended)
 	}()
 	for range 2 {
@@ -354,16 +294,15 @@ func (l *lane) drain(workers *sync.WaitGroup, kill context.CancelCauseFunc) erro
 	return fmt.Errorf("%w: agent %s, %d attempts", ErrStuck, l.agent.name, l.inFlight())
 }
 
-// flush lets go what waits in the queue, and then waits until nothing is held, which means that the reports on their
-// way are answered; for a grace at most.
+// flush lets go what waits, and then waits until nothing is held, which means that the reports on their way are answered;
+// for a grace at most.
 func (l *lane) flush() {
-	for empty := false; !empty; {
-		select {
-		case q := <-l.queue:
-			l.release(q, leaveUnfinished)
-		default:
-			empty = true
-		}
+	l.mu.Lock()
+	waiting := append(l.ready.all(), l.unproven...)
+	l.ready, l.unproven = requests{}, nil
+	l.mu.Unlock()
+	for _, q := range waiting {
+		l.release(q, leaveUnfinished)
 	}
 	t := time.NewTimer(l.config.Grace)
 	defer t.Stop()

@@ -3,6 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
@@ -54,7 +56,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "sagalog_agent_in_flight", Help: "Attempts that run now.",
 		}, []string{"agent"}),
 		capacities: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "sagalog_agent_capacity", Help: "Attempts that may run at once.",
+			Name: "sagalog_agent_capacity", Help: "Attempts that may run at once, as published: fewer than the concurrency while calls are slow.",
 		}, []string{"agent"}),
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sagalog_agent_breaker_state", Help: "Circuit breaker: 0 closed, 1 half open, 2 open.",
@@ -86,22 +88,70 @@ func register[C prometheus.Collector](r prometheus.Registerer, c C, fail *error)
 	return c
 }
 
-func (m *metrics) attempt(agent string, op events.Operation, result string, took time.Duration) {
-	m.attempts.WithLabelValues(agent, string(op), result).Inc()
-	m.seconds.WithLabelValues(agent, string(op), result).Observe(took.Seconds())
+// lane returns the metrics of one agent.
+func (m *metrics) lane(agent string) *laneMetrics {
+	return &laneMetrics{
+		all: m, agent: agent, running: m.running.WithLabelValues(agent), capacities: m.capacities.WithLabelValues(agent),
+	}
 }
 
-func (m *metrics) unreported(agent string, op events.Operation) {
-	m.attempts.WithLabelValues(agent, string(op), resultUnreported).Inc()
+// laneMetrics are the metrics of one agent. To find a counter by its labels takes longer than to count, so those of
+// attempts are found once, and when they are needed first: what never happened is not listed.
+type laneMetrics struct {
+	all        *metrics
+	agent      string
+	running    prometheus.Gauge
+	capacities prometheus.Gauge
+	ended      [len(operations)][len(results)]atomic.Pointer[outcome]
 }
 
-func (m *metrics) drop(agent string, op events.Operation, why string) {
-	m.dropped.WithLabelValues(agent, string(op), why).Inc()
+// outcome counts the attempts that ended in one way.
+type outcome struct {
+	count   prometheus.Counter
+	seconds prometheus.Observer
 }
 
-func (m *metrics) inFlight(agent string, n int) { m.running.WithLabelValues(agent).Set(float64(n)) }
+var (
+	operations = [...]events.Operation{events.Do, events.Undo}
+	results    = [...]string{
+		resultCompleted, string(events.ClassRetryable), string(events.ClassPermanent), string(events.ClassInternal),
+		resultLate, resultAbandoned,
+	}
+)
 
-func (m *metrics) capacity(agent string, n int) { m.capacities.WithLabelValues(agent).Set(float64(n)) }
+func (m *laneMetrics) attempt(op events.Operation, result string, took time.Duration) {
+	o := m.outcome(op, result)
+	o.count.Inc()
+	o.seconds.Observe(took.Seconds())
+}
+
+func (m *laneMetrics) capacity(n int) { m.capacities.Set(float64(n)) }
+
+func (m *laneMetrics) outcome(op events.Operation, result string) *outcome {
+	o, r := slices.Index(operations[:], op), slices.Index(results[:], result)
+	known := o >= 0 && r >= 0
+	if known {
+		if out := m.ended[o][r].Load(); out != nil {
+			return out
+		}
+	}
+	out := &outcome{
+		count:   m.all.attempts.WithLabelValues(m.agent, string(op), result),
+		seconds: m.all.seconds.WithLabelValues(m.agent, string(op), result),
+	}
+	if known {
+		m.ended[o][r].Store(out)
+	}
+	return out
+}
+
+func (m *laneMetrics) unreported(op events.Operation) {
+	m.all.attempts.WithLabelValues(m.agent, string(op), resultUnreported).Inc()
+}
+
+func (m *laneMetrics) drop(op events.Operation, why string) {
+	m.all.dropped.WithLabelValues(m.agent, string(op), why).Inc()
+}
 
 func (m *metrics) breakerState(agent string, s circuitbreaker.State) {
 	v := 0.0

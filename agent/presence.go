@@ -8,22 +8,35 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// beatLoop says each second what this instance does. When the stop begins it says that it takes no more, and when
-// all has ended it says so for the last time and waits for that.
+// lookEvery is how often the instance looks whether owners should hear of it before the next beat: at most so many
+// beats come on top.
+const lookEvery = 250 * time.Millisecond
+
+// beatLoop says each second what this instance does, and soon when that has changed much. When the stop begins it says
+// that it takes no more, and when all has ended it says so for the last time and waits for that.
 func (r *Runner) beatLoop(stop context.Context, ended <-chan struct{}) {
-	t := time.NewTicker(r.config.BeatEvery)
+	t, looks := time.NewTicker(r.config.BeatEvery), time.NewTicker(lookEvery)
 	defer t.Stop()
+	defer looks.Stop()
 	stopping := stop.Done()
 	accepting := true
-	r.beat(r.presence(accepting), ignore)
+	said := r.presence(accepting)
+	r.beat(said, ignore)
 	for {
 		select {
 		case <-t.C:
-			r.beat(r.presence(accepting), ignore)
+			said = r.presence(accepting)
+			r.beat(said, ignore)
+		case <-looks.C:
+			if p := r.presence(accepting); changed(&said, &p) {
+				said = p
+				r.beat(said, ignore)
+			}
 		case <-stopping:
 			stopping = nil
 			accepting = false
-			r.beat(r.presence(accepting), ignore)
+			said = r.presence(accepting)
+			r.beat(said, ignore)
 		case <-ended:
 			r.lastBeat()
 			return
@@ -32,6 +45,19 @@ func (r *Runner) beatLoop(stop context.Context, ended <-chan struct{}) {
 }
 
 func ignore(error) {}
+
+// changed tells whether owners would send more, less or elsewhere if they knew: an agent's health or partitions are
+// others, or its capacity by more than a fifth.
+func changed(said, now *events.Presence) bool {
+	for _, name := range now.Agents {
+		before, after := said.Capacity[name], now.Capacity[name]
+		if said.Health[name] != now.Health[name] || !slices.Equal(said.Partitions[name], now.Partitions[name]) ||
+			5*max(after-before, before-after) > before {
+			return true
+		}
+	}
+	return false
+}
 
 // lastBeat waits for the broker's answer, since the caller closes the sink next.
 func (r *Runner) lastBeat() {
@@ -79,7 +105,8 @@ func (r *Runner) presence(accepting bool) events.Presence {
 		p.Health[name] = l.exec.gate.health()
 		p.Capacity[name] = 0
 		if accepting {
-			p.Capacity[name] = l.agent.concurrency
+			p.Capacity[name] = l.exec.limit.capacity(time.Now())
+			l.metrics.capacity(p.Capacity[name])
 			partitions := slices.Clone(l.source.Partitions())
 			slices.Sort(partitions)
 			p.Partitions[name] = partitions

@@ -90,7 +90,8 @@ func (l *lane) commitLoop(done <-chan struct{}) {
 	defer t.Stop()
 	for {
 		select {
-		case <-t.C:
+		case now := <-t.C:
+			l.overdue(now)
 			l.commit()
 		case <-l.wanted:
 			l.commit()

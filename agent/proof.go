@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -31,15 +32,15 @@ type proof struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// asked counts the questions. answered is the one that was answered last, since when, and held the answer.
+	// asked counts the questions; pending says that the next one is wanted already. answered is the one that was answered
+	// last, since when, and held the answer.
 	asked, answered int64
+	pending         bool
 	since           time.Time
 	held            map[int32]int64
-	// news is closed at the next answer.
-	news chan struct{}
 }
 
-func newProof() *proof { return &proof{wanted: make(chan struct{}, 1), news: make(chan struct{})} }
+func newProof() *proof { return &proof{wanted: make(chan struct{}, 1)} }
 
 // last returns the number of the last question.
 func (p *proof) last() int64 {
@@ -48,38 +49,66 @@ func (p *proof) last() int64 {
 	return p.asked
 }
 
-func (p *proof) want() {
-	select {
-	case p.wanted <- struct{}{}:
-	default:
+// want has a question asked that proves what was read behind the given one, unless there is one.
+func (p *proof) want(behind int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked > behind || p.pending {
+		return
 	}
+	p.pending = true
+	p.wanted <- struct{}{} // there is room for one
 }
 
 func (p *proof) ask() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.pending = false
 	p.asked++
 	return p.asked
+}
+
+// again has the next question asked, after one without an answer.
+func (p *proof) again() { p.want(math.MaxInt64) }
+
+// settled returns the last question that was answered.
+func (p *proof) settled() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
 }
 
 func (p *proof) answer(question int64, since time.Time, held map[int32]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answered, p.since, p.held = question, since, held
-	close(p.news)
-	p.news = make(chan struct{})
 }
 
-// of tells whether one of the places was ours, and whether that is known: there is an answer to a question that was
-// asked behind the given one, and it is young enough. Otherwise there is more to know when news is closed.
-func (p *proof) of(places []place, behind int64) (ours, known bool, news <-chan struct{}) {
+// standing is what is known of a request: whether it may be started by this instance.
+type standing int
+
+const (
+	// unknown: no answer, to a question asked behind the reading of the request, is young enough.
+	unknown standing = iota
+	// gone: the partition is another's.
+	gone
+	// proven: it was ours.
+	proven
+)
+
+// of tells how requests stand in these places, the last of which was read behind the given question.
+func (p *proof) of(places []place, behind int64, now time.Time) standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, at := range places {
-		id, held := p.held[at.partition]
-		ours = ours || held && id == at.assignment
+	if p.answered <= behind || !young(p.since, now) {
+		return unknown
 	}
-	return ours, p.answered > behind && young(p.since, time.Now()), p.news
+	for _, at := range places {
+		if id, held := p.held[at.partition]; held && id == at.assignment {
+			return proven
+		}
+	}
+	return gone
 }
 
 // young looks at both clocks: the monotonic one stands still while a machine is suspended, the other one may be set back.
@@ -87,27 +116,15 @@ func young(since, now time.Time) bool {
 	return now.Sub(since) < proofLasts && now.Round(0).Sub(since.Round(0)) < proofLasts
 }
 
-// proven waits until it is known whether a request is still this instance's. When ctx ends it is not.
-func (l *lane) proven(ctx context.Context, q *request) bool {
-	for {
-		l.marks.keep(l.source.Partitions)
-		l.mu.Lock()
-		places, after := q.places[:len(q.places):len(q.places)], q.after
-		l.mu.Unlock()
-		if !l.marks.current(places) {
-			return false
-		}
-		ours, known, news := l.proof.of(places, after)
-		if known {
-			return ours
-		}
-		l.proof.want()
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return false
-		}
+// standing returns how a request stands.
+func (l *lane) standing(q *request, now time.Time) standing {
+	l.mu.Lock()
+	places, after := q.places[:len(q.places):len(q.places)], q.after
+	l.mu.Unlock()
+	if !l.marks.current(places, l.source.Partitions) {
+		return gone
 	}
+	return l.proof.of(places, after, now)
 }
 
 // proveLoop asks when somebody wants to know; one answer serves all who wait for it.
@@ -126,6 +143,7 @@ func (l *lane) proveLoop(stop context.Context) {
 		cancel()
 		if err == nil {
 			l.proof.answer(question, since, held)
+			l.proved()
 			silent, warned = time.Time{}, false
 			continue
 		}
@@ -137,7 +155,7 @@ func (l *lane) proveLoop(stop context.Context) {
 			l.log.Warn("work waits, since the group does not say whether its partitions are still ours",
 				"agent", l.agent.name, "error", err)
 		}
-		l.proof.want()
+		l.proof.again()
 		pause(stop, proofPause)
 	}
 }

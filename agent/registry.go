@@ -50,6 +50,8 @@ type agent struct {
 	concurrency int
 	retry       Retry
 	breaker     *Breaker
+	// fixed says that the limit stays at the concurrency.
+	fixed bool
 }
 
 // operation makes one try of an attempt. Its error may be any; failureOf reads it.
@@ -57,7 +59,7 @@ type operation func(ctx context.Context, o order) (json.RawMessage, error)
 
 // order is what an operation gets.
 type order struct {
-	work events.Work
+	work *events.Work
 	// outputLimit is told so that nobody reads more than may be reported. The executor checks it again.
 	outputLimit int
 }

@@ -54,13 +54,18 @@ type Assigned struct {
 	// Shared is the offset below which another instance may have read before, and may still be at work on what it read.
 	// It is an end of the partition that was asked for after the assignment, or 0 if no other instance had it ever.
 	Shared int64
+	// Lost says that the partition has lost records: those from LostFrom on may be others than the ones that were read or
+	// committed before. Mark does not pass LostFrom then.
+	Lost     bool
+	LostFrom int64
 }
 
 // Sink is where reports and beats go.
 type Sink interface {
 	// Produce hands a record, with topic and partition set, to a producer and returns without waiting for the broker
 	// (it may wait for room in a buffer). done is called exactly once, from any goroutine, or before Produce returns:
-	// nil when the record is durable. Once ctx has ended a record that was not sent yet is given up.
+	// nil when the record is durable. Once ctx has ended it waits for room no longer, and a record that was not sent yet may
+	// be given up.
 	Produce(ctx context.Context, r events.Record, done func(error))
 }
 
@@ -176,14 +181,15 @@ func (r *Runner) newLane(a *agent, m *metrics) *lane {
 	retry := a.retry.withDefaults()
 	m.breakerState(a.name, circuitbreaker.ClosedState)
 	g := newGate(a.breaker, func(s circuitbreaker.State) { m.breakerState(a.name, s) })
-	m.capacity(a.name, a.concurrency)
+	metrics := m.lane(a.name)
+	metrics.capacity(a.concurrency)
 	return &lane{
-		agent: a, source: c.Sources[a.name], marks: newMarks(), config: c, metrics: m, log: c.Log,
-		reports: &reporter{sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance},
+		agent: a, source: c.Sources[a.name], marks: newMarks(), config: c, metrics: metrics, log: c.Log,
+		reports: newReporter(c, a.name),
 		exec: &executor{
-			agent: a, retry: retry, policy: retry.policy(), gate: g, outputLimit: c.OutputLimit, log: c.Log,
+			agent: a, retry: retry, policy: retry.policy(), gate: g, limit: newLimiter(a), outputLimit: c.OutputLimit, log: c.Log,
 		},
-		proof: newProof(), queue: make(chan *request, a.concurrency*readAhead),
+		proof:  newProof(),
 		room:   make(chan struct{}, 1),
 		wanted: make(chan struct{}, 1),
 		flying: map[attemptID]*request{},

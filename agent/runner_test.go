@@ -1,10 +1,12 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -195,18 +197,23 @@ func TestAfterTheCompleteByTimeNothingIsReported(t *testing.T) {
 
 func wait(d time.Duration) { <-time.After(d) }
 
-func TestAnExpiredRequestIsDroppedSilently(t *testing.T) {
+func TestAnExpiredRequestIsDroppedWithAWordNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ran := 0
-		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }))
+		var said bytes.Buffer
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }),
+			func(c *agent.Config) { c.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 		w := h.Work("package", events.Do, parcel{})
 		w.CompleteBy = events.At(time.Now())
+		h.Send(w)
+		w.Attempt++
 		h.Send(w)
 		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
 		require.Equal(t, 1, ran)
 		require.NoError(t, h.Stop())
-		require.EqualValues(t, 2, h.Sources["package"].Committed()[0])
+		require.EqualValues(t, 3, h.Sources["package"].Committed()[0])
+		require.Equal(t, 1, strings.Count(said.String(), "was over when it came"), said.String())
 	})
 }
 

@@ -112,6 +112,32 @@ func TestAReportThatIsNotDeliveredIsNotWorkedOnAgain(t *testing.T) {
 	})
 }
 
+// Such a report holds no place for longer than its attempt had.
+func TestAReportWithoutAnAnswerIsGivenUpAtTheCompleteByTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(echo, agent.Concurrency(1)), func(c *agent.Config) { c.Sink = silent{} })
+		for range 3 {
+			h.Send(h.Work("package", events.Do, parcel{}))
+		}
+		wait(4 * time.Second)
+		require.Equal(t, 1, h.Sources["package"].Left(), "twice the concurrency is held")
+		require.Empty(t, h.Sources["package"].Committed())
+		wait(2 * time.Second)
+		require.Zero(t, h.Sources["package"].Left())
+		require.EqualValues(t, 3, h.Sources["package"].Committed()[0])
+	})
+}
+
+// silent answers beats only.
+type silent struct{}
+
+func (silent) Produce(_ context.Context, r events.Record, done func(error)) {
+	if r.Topic == "sagalog.presence" {
+		done(nil)
+	}
+}
+
 func TestAClosedSourceEndsTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

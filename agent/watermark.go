@@ -24,6 +24,8 @@ type marks struct {
 	// mu guards partitions and all they hold.
 	mu         sync.Mutex
 	partitions map[int32]*mark
+	// seen is what was assigned when forget looked last, nil if a partition was adopted since.
+	seen []int32
 }
 
 type mark struct {
@@ -54,29 +56,37 @@ type place struct {
 	offset     int64
 }
 
-// current tells whether one of the places is in a partition that was not given away.
-func (m *marks) current(places []place) bool {
+// current is keep, and tells whether one of the places is in a partition that was not given away.
+func (m *marks) current(places []place, assigned func() []int32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(assigned)
 	return slices.ContainsFunc(places, func(at place) bool { return m.find(at) != nil })
 }
 
-// adopt begins a partition that was assigned. Of an earlier assignment only what was finished counts still: others may
-// have had it since.
-func (m *marks) adopt(partition int32, from Assigned) {
+// adopt begins a partition that was assigned, and tells whether it was not begun yet. Of an earlier assignment only what was
+// finished counts still: others may have had it since. Where records were lost that does not count either: the offsets are
+// given again, to requests that nobody has read, and to pass over those would stop their tasks.
+func (m *marks) adopt(partition int32, from Assigned) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	p := m.partitions[partition]
+	if p != nil && p.assignment == from.Mark.Assignment {
+		return false
+	}
 	before := decodeDone(from.Mark.Next, from.Mark.Metadata)
-	if p := m.partitions[partition]; p != nil {
-		if p.assignment == from.Mark.Assignment {
-			return
-		}
+	if p != nil {
 		before = union(before, p.runs(from.Mark.Next))
 	}
+	if from.Lost {
+		before = below(before, from.LostFrom)
+	}
+	m.seen = nil
 	m.partitions[partition] = &mark{
 		assignment: from.Mark.Assignment, shared: from.Shared, next: from.Mark.Next,
 		open: map[int64]time.Time{}, promised: map[int64]struct{}{}, before: before, committed: Mark{Next: -1},
 	}
+	return true
 }
 
 // exclusive tells whether no other instance has read any of the places, or will before it is committed.
@@ -253,10 +263,15 @@ func (m *marks) commit(stored map[int32]Mark) {
 func (m *marks) keep(assigned func() []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mine := map[int32]bool{}
-	// Asked under the lock: an answer from before it would not know a partition that was adopted since.
-	for _, id := range assigned() {
-		mine[id] = true
+	m.forget(assigned)
+}
+
+// forget is called with mu held: an answer from before it would not know a partition that was adopted since.
+func (m *marks) forget(assigned func() []int32) {
+	mine := assigned()
+	if m.seen != nil && slices.Equal(m.seen, mine) {
+		return
 	}
-	maps.DeleteFunc(m.partitions, func(id int32, _ *mark) bool { return !mine[id] })
+	maps.DeleteFunc(m.partitions, func(id int32, _ *mark) bool { return !slices.Contains(mine, id) })
+	m.seen = append(make([]int32, 0, len(mine)), mine...)
 }

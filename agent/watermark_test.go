@@ -105,3 +105,24 @@ func TestMarksOfAPartitionGivenAwayAreForgotten(t *testing.T) {
 	require.Equal(t, Mark{Assignment: 2, Next: 5}, low[0])
 	require.NotContains(t, low, int32(1))
 }
+
+// Offsets that were lost are given again, to requests that nobody has read.
+func TestMarksDoNotCoverWhatTookThePlaceOfLostRequests(t *testing.T) {
+	t.Parallel()
+	m := newMarks()
+	by := time.Unix(10, 0)
+	require.True(t, m.adopt(0, Assigned{Mark: Mark{Assignment: 1}}))
+	for o := range int64(10) {
+		require.True(t, m.begin(place{0, 1, o}, by))
+		m.finish(place{0, 1, o})
+	}
+	require.False(t, m.begin(place{0, 1, 7}, by), "read again")
+	lost := Assigned{Mark: Mark{Assignment: 2, Next: 3}, Shared: 10, Lost: true, LostFrom: 6}
+	require.True(t, m.adopt(0, lost))
+	require.False(t, m.adopt(0, lost))
+	for o := int64(3); o < 10; o++ {
+		require.Equal(t, o >= 6, m.begin(place{0, 2, o}, by), o)
+	}
+	require.False(t, m.exclusive([]place{{0, 2, 7}}), "another instance may have read it")
+	require.Equal(t, Mark{Assignment: 2, Next: 6}, m.low(time.Unix(0, 0))[0])
+}

@@ -17,11 +17,21 @@ const (
 // Apply folds the fact at the given offset: the only way in which state changes. It evaluates no expression, reads
 // no clock and no other topic (INV2, INV4).
 //
-// A void fact changes nothing but Next. An error means that the partition must stop.
+// A void fact changes nothing but Next. An error means that the partition must stop: the fact may be half folded, so the
+// state folds and stores nothing any more.
 func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
+	if s.refused != nil {
+		return 0, s.refused
+	}
 	if offset < s.Next {
 		return 0, fmt.Errorf("%w: offset %d was folded already", ErrImpossible, offset)
 	}
+	fate, err := s.apply(f, offset)
+	s.refused = err
+	return fate, err
+}
+
+func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 	s.Next = offset + 1
 	if claim, ok := f.Body.(*PartitionClaimed); ok {
 		return s.claim(claim, f), nil
@@ -58,6 +68,9 @@ func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
 	s.accept(f, offset)
 	s.settle(f.Settled)
 	if f.Task != "" {
+		if s.history == nil {
+			s.history = make([]History, 0, s.lastHistory)
+		}
 		s.history = append(s.history, History{Task: f.Task, Offset: offset})
 	}
 	return FateAccepted, nil
@@ -125,27 +138,30 @@ func (s *State) Hash() (Hash, error) { return s.rehash() }
 
 // rehash returns the hash of the state as it is, without writing anything down.
 func (s *State) rehash() (Hash, error) {
+	ids := s.changedTasks()
+	e := encoder{b: make([]byte, 0, min(encoderBytes, partBytes+len(ids)<<10))}
 	sum := s.sum
-	for id := range s.dirtyTasks {
+	for _, id := range ids {
 		t := s.tasks[id]
 		if t == nil {
 			continue
 		}
-		b, err := Marshal(t)
-		if err != nil {
-			return Hash{}, err
-		}
-		sum = sum.Sub(t.hash).Add(hashEntity(KindTask, id, b))
-	}
-	s.touchPart(KindPartition, "")
-	for k, p := range s.dirtyParts {
-		sum = sum.Sub(s.parts[k])
-		if v := s.part(p); v != nil {
-			b, err := Marshal(v)
-			if err != nil {
+		if !t.hashed {
+			if _, err := e.entity(KindTask, id, t); err != nil {
 				return Hash{}, err
 			}
-			sum = sum.Add(hashEntity(p.kind, p.id, b))
+			t.now, t.hashed = e.hash(), true
+		}
+		sum = sum.Sub(t.hash).Add(t.now)
+	}
+	s.touchPart(KindPartition, "")
+	for p := range s.dirtyParts {
+		sum = sum.Sub(s.parts[p])
+		if v := s.part(p); v != nil {
+			if _, err := e.entity(p.kind, p.id, v); err != nil {
+				return Hash{}, err
+			}
+			sum = sum.Add(e.hash())
 		}
 	}
 	return sum, nil
@@ -204,7 +220,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		ID: f.Task, Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: Pending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, Facts: 1, Traceparent: f.Traceparent,
-		Last: f.Position(),
+		Last: Position{s.Partition.Epoch, f.Sequence},
 	}
 	for _, h := range s.HeldFor(f.Task) {
 		// Kept in the task, so that Plan and not memory makes the facts of it (reading/traces.md, Dm2).
@@ -212,7 +228,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		s.dropHeld(f.Task, h.Request.ID)
 	}
 	s.tasks[f.Task] = t
-	s.touchTask(f.Task)
+	s.touchTask(f.Task, t)
 	return nil
 }
 
@@ -242,7 +258,7 @@ func (s *State) sweep(b *TasksSwept) error {
 		if t.keys != nil { // else the store holds no row of it, or that of an earlier task swept since the last Flush
 			s.swept[id] = t.keys
 		}
-		s.touchTask(id)
+		s.dirtyOthers[id] = true
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ func (s *State) foldTask(f *Fact) error {
 	}
 	t.UpdatedAt = max(t.UpdatedAt, f.Time)
 	t.Facts++
-	t.Last = f.Position()
-	s.touchTask(f.Task)
+	t.Last = Position{s.Partition.Epoch, f.Sequence} // the fact's own, without the bytes of its record
+	s.touchTask(f.Task, t)
 	switch b := f.Body.(type) {
 	case *StepStarted:
 		return t.stepStarted(f, b)
@@ -73,6 +73,9 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	if s == nil {
 		s = &Step{Path: path, State: StepNotStarted}
+		if t.Steps == nil {
+			t.Steps = make([]*Step, 0, usualSteps)
+		}
 		t.Steps = append(t.Steps, s)
 	}
 	if s.State != StepNotStarted && s.State != StepWaiting {

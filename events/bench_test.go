@@ -145,3 +145,41 @@ func (w *bencher) apply(task string, b events.Body) {
 	}
 	w.next++
 }
+
+// BenchmarkReadFact is BenchmarkDecodeFact by one reader.
+func BenchmarkReadFact(b *testing.B) {
+	reader := events.NewState(testPartition, nil).Reader()
+	for _, f := range benchFacts() {
+		r, err := events.EncodeFact(f, testPartition, testSource)
+		require.NoError(b, err)
+		b.Run(string(f.Body.Name()), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := reader.Decode(&r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkComparedHashes folds facts and asks for the state hash at every hundredth, with a flush behind several
+// thousand; an iteration is one fact.
+func BenchmarkComparedHashes(b *testing.B) {
+	b.ReportAllocs()
+	w := newBencher(b)
+	n := 0
+	for b.Loop() {
+		w.one()
+		if n++; n%100 == 0 {
+			if _, err := w.state.Hash(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if n%5000 == 0 {
+			if _, err := w.state.Flush(nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

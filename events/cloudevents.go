@@ -69,20 +69,59 @@ var ErrNotCloudEvent = errors.New("not a CloudEvent")
 // Open returns the attributes and the data of a record that came in: CloudEvents binary mode, structured mode, or a
 // plain value. The data is a slice of the record's value, or a new one in structured mode.
 func Open(r *Record) (Envelope, []byte, error) {
-	switch content := strings.ToLower(strings.TrimSpace(r.Header(HeaderContentType))); {
-	case strings.HasPrefix(content, contentStructured):
-		return openStructured(r.Value)
-	case strings.HasPrefix(content, contentCloudEvent):
-		return Envelope{}, nil, fmt.Errorf("%w: content-type %q, not %s", ErrNotCloudEvent, clip(content), contentStructured)
+	h := readAttributes(r)
+	if len(h.content) > 0 && string(h.content) != contentJSON {
+		switch content := strings.ToLower(strings.TrimSpace(string(h.content))); {
+		case strings.HasPrefix(content, contentStructured):
+			return openStructured(r.Value)
+		case strings.HasPrefix(content, contentCloudEvent):
+			return Envelope{}, nil, fmt.Errorf("%w: content-type %q, not %s", ErrNotCloudEvent, clip(content), contentStructured)
+		}
 	}
-	e := Envelope{
-		ID: r.Header(HeaderID), Source: r.Header(HeaderSource), Type: r.Header(HeaderType), Time: r.Header(HeaderTime),
-		Subject: r.Header(HeaderSubject), Traceparent: traceparent(r.Header(HeaderTraceparent)),
+	if v := h.version; len(v) > 0 && string(v) != specVersion {
+		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(string(v)))
 	}
-	if v := r.Header(HeaderSpecVersion); v != "" && v != specVersion {
-		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(v))
+	return h.envelope(), r.Value, nil
+}
+
+// attributes are the values of the headers of a CloudEvent in binary mode; where one stands twice, the last counts.
+type attributes struct{ content, version, id, source, kind, time, subject, traceparent []byte }
+
+func readAttributes(r *Record) (a attributes) {
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		switch h.Key {
+		case HeaderContentType:
+			a.content = h.Value
+		case HeaderSpecVersion:
+			a.version = h.Value
+		case HeaderID:
+			a.id = h.Value
+		case HeaderSource:
+			a.source = h.Value
+		case HeaderType:
+			a.kind = h.Value
+		case HeaderTime:
+			a.time = h.Value
+		case HeaderSubject:
+			a.subject = h.Value
+		case HeaderTraceparent:
+			a.traceparent = h.Value
+		}
 	}
-	return e, r.Value, nil
+	return a
+}
+
+// envelope makes one text of all, and cuts it.
+func (a *attributes) envelope() Envelope {
+	var room [256]byte
+	b := append(append(append(room[:0], a.id...), a.source...), a.time...)
+	all := string(append(append(b, a.subject...), a.traceparent...))
+	cut := func(like []byte) (s string) {
+		s, all = all[:len(like)], all[len(like):]
+		return s
+	}
+	return Envelope{ID: cut(a.id), Source: cut(a.source), Type: wordOf(a.kind), Time: cut(a.time), Subject: cut(a.subject), Traceparent: traceparent(all)}
 }
 
 func openStructured(value []byte) (Envelope, []byte, error) {
@@ -133,25 +172,4 @@ func traceparent(s string) string {
 		}
 	}
 	return s
-}
-
-// seal returns the headers of a record of ours in binary mode, with room for extra ones. An absent attribute has no
-// header: CloudEvents 1.0 forbids empty ones.
-func seal(e Envelope, extra ...Header) []Header {
-	h := make([]Header, 0, 8+len(extra))
-	h = append(h,
-		Header{HeaderSpecVersion, []byte(specVersion)},
-		Header{HeaderID, []byte(e.ID)},
-		Header{HeaderSource, []byte(e.Source)},
-		Header{HeaderType, []byte(e.Type)},
-		Header{HeaderContentType, []byte(contentJSON)},
-	)
-	for _, x := range [...]struct{ key, value string }{
-		{HeaderTime, e.Time}, {HeaderSubject, e.Subject}, {HeaderTraceparent, e.Traceparent},
-	} {
-		if x.value != "" {
-			h = append(h, Header{x.key, []byte(x.value)})
-		}
-	}
-	return append(h, extra...)
 }

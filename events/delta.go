@@ -1,9 +1,9 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"sort"
 	"strings"
 )
 
@@ -11,33 +11,6 @@ import (
 type History struct {
 	Task   string
 	Offset int64
-}
-
-// ReadyKey is a step that waits only for a place in its agent's window: a row of the queue.
-type ReadyKey struct {
-	Agent     string    `json:"agent"`
-	Path      string    `json:"path"`
-	Operation Operation `json:"operation"`
-	// Since orders the steps of equal priority: the time at which the task was accepted.
-	Since Instant `json:"since"`
-	// Priority is the task's; a higher one runs first.
-	Priority int `json:"priority,omitzero"`
-}
-
-// Keys are what a store's indexes need to know of a task. They stand beside its encoding and are no part of the
-// state hash.
-type Keys struct {
-	State       TaskState         `json:"state"`
-	Workflow    string            `json:"workflow"`
-	SubmittedAt Instant           `json:"submitted_at"`
-	EndedAt     Instant           `json:"ended_at,omitzero"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	// Due is when the owner must look at the task next.
-	Due   Instant    `json:"due,omitzero"`
-	Ready []ReadyKey `json:"ready,omitempty"`
-	// Unplanned marks a live task that was folded from the log and not by its owner's decision: a follow-up may be
-	// due, so a new owner plans it.
-	Unplanned bool `json:"unplanned,omitzero"`
 }
 
 // Agenda tells Flush what an owner knows of a task beside its state. Without it, a live task is unplanned.
@@ -79,8 +52,12 @@ type Snapshot struct {
 	Parts []PartRow
 }
 
-// Flush encodes what changed since the last Flush, brings Sum up to date, and returns the changes.
+// Flush encodes what changed since the last Flush, brings Sum up to date, and returns the changes. After a fact that
+// Apply refused there is nothing to be stored: it returns that error.
 func (s *State) Flush(agenda Agenda) (*Delta, error) {
+	if s.refused != nil {
+		return nil, s.refused
+	}
 	d := &Delta{Partition: s.Partition.Partition, Next: s.Next}
 	if err := s.flushTasks(d, agenda); err != nil {
 		return nil, err
@@ -91,17 +68,18 @@ func (s *State) Flush(agenda Agenda) (*Delta, error) {
 	}
 	d.Sum = s.sum
 	d.Runs = append([]Run(nil), s.runs...)
-	d.History, s.history = s.history, nil
+	d.History, s.history, s.lastHistory = s.history, nil, len(s.history)
 	return d, nil
 }
 
 func (s *State) flushTasks(d *Delta, agenda Agenda) error {
-	ids := make([]string, 0, len(s.dirtyTasks))
-	for id := range s.dirtyTasks {
-		ids = append(ids, id)
+	ids := s.changedTasks()
+	e := encoder{b: make([]byte, 0, min(encoderBytes, len(ids)<<10))}
+	if len(ids) > 0 {
+		d.Tasks = make([]TaskRow, 0, len(ids))
 	}
-	sort.Strings(ids)
-	for _, id := range ids {
+	var kept keeper
+	for i, id := range ids {
 		t, ok := s.tasks[id]
 		if !ok { // touched, and not in memory: a missing encoding would have the store forget it
 			var err error
@@ -117,21 +95,39 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 			if t.keys != nil {
 				row.Was = t.keys
 			}
-			b, err := Marshal(t)
+			from, err := e.entity(KindTask, id, t)
 			if err != nil {
 				return err
 			}
-			h := hashEntity(KindTask, id, b)
+			h := e.hash()
 			s.sum = s.sum.Sub(t.hash).Add(h)
-			t.hash = h
+			t.hash, t.dirty = h, false
 			keys := keysOf(t, agenda) // not &row.Keys, which would keep the encoding in memory
-			row.Encoding, row.Keys, t.keys = b, keys, &keys
+			row.Encoding, row.Keys, t.keys = kept.keep(e.b[from:], len(ids)-i), keys, &keys
 		}
 		d.Tasks = append(d.Tasks, row)
 	}
 	clear(s.dirtyTasks)
+	s.dirtyTasks = s.dirtyTasks[:0]
+	clear(s.dirtyOthers)
 	clear(s.swept)
 	return nil
+}
+
+// keeper keeps the encodings of a Delta in a few pieces of memory, since they come and go together.
+type keeper struct{ piece []byte }
+
+// keptBytes is the most that a piece is made for: the last one may stay half empty.
+const keptBytes = 32 << 10
+
+// keep returns a copy of b. As many encodings of such a size are to come, this one included.
+func (k *keeper) keep(b []byte, many int) []byte {
+	if len(b) > cap(k.piece)-len(k.piece) {
+		k.piece = make([]byte, 0, max(len(b), min(keptBytes, len(b)*many)))
+	}
+	from := len(k.piece)
+	k.piece = append(k.piece, b...)
+	return k.piece[from:len(k.piece):len(k.piece)]
 }
 
 func keysOf(t *Task, agenda Agenda) Keys {
@@ -146,38 +142,29 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	return k
 }
 
+// partBytes is what the encoding of a partition's own entity takes, and of most held requests.
+const partBytes = 768
+
 func (s *State) flushParts(d *Delta) error {
-	keys := make([]string, 0, len(s.dirtyParts))
-	for k := range s.dirtyParts {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		p := s.dirtyParts[k]
+	e := encoder{b: make([]byte, 0, partBytes)}
+	for _, p := range s.changedParts() {
 		row := PartRow{Kind: p.kind, ID: p.id}
+		s.sum = s.sum.Sub(s.parts[p])
+		delete(s.parts, p)
 		if v := s.part(p); v != nil {
-			b, err := Marshal(v)
+			from, err := e.entity(p.kind, p.id, v)
 			if err != nil {
 				return err
 			}
-			row.Encoding = b
+			h := e.hash()
+			s.parts[p] = h
+			s.sum = s.sum.Add(h)
+			row.Encoding = bytes.Clone(e.b[from:])
 		}
-		s.count(k, row)
 		d.Parts = append(d.Parts, row)
 	}
 	clear(s.dirtyParts)
 	return nil
-}
-
-// count replaces a part's hash in the sum.
-func (s *State) count(key string, row PartRow) {
-	s.sum = s.sum.Sub(s.parts[key])
-	delete(s.parts, key)
-	if row.Encoding != nil {
-		h := hashEntity(row.Kind, row.ID, row.Encoding)
-		s.parts[key] = h
-		s.sum = s.sum.Add(h)
-	}
 }
 
 func (s *State) part(p part) any {
@@ -205,7 +192,7 @@ func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
 		if err := s.restore(row); err != nil {
 			return nil, fmt.Errorf("read the %s %q of partition %d: %w", row.Kind, row.ID, partition, err)
 		}
-		s.parts[string(row.Kind)+"\x00"+row.ID] = hashEntity(row.Kind, row.ID, row.Encoding)
+		s.parts[part{row.Kind, row.ID}] = hashEntity(row.Kind, row.ID, row.Encoding)
 	}
 	if p := s.Partition.Partition; p != partition {
 		return nil, fmt.Errorf("%w: the snapshot is of partition %d, not %d", ErrImpossible, p, partition)

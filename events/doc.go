@@ -80,6 +80,13 @@
 //	failed, waiting
 //	            -- TaskReopened                       --> waiting
 //
+// # Two ways to write and to read
+//
+// The records of a task that goes well, the entities and submissions are written by encoder and read by reader, without
+// reflection; everything else, and what these two do not know for certain, by encoding/json. The short way never decides:
+// it writes the same bytes and accepts nothing that the other refuses, which oracle_test.go and the fuzz targets
+// compare. A member that is added to such a type must be added to both, and these tests fail until it is.
+//
 // # What it refuses to do
 //
 // It decides nothing: what follows from a state is scheduler's to plan, what a failure means supervisor's to judge. It

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -26,10 +27,18 @@ func (h Hash) Sub(o Hash) Hash {
 }
 
 // String returns 32 hexadecimal digits.
-func (h Hash) String() string { return fmt.Sprintf("%016x%016x", h.Hi, h.Lo) }
+func (h Hash) String() string {
+	b, _ := h.MarshalText()
+	return string(b)
+}
 
 // MarshalText writes 32 hexadecimal digits.
-func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+func (h Hash) MarshalText() ([]byte, error) {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], h.Hi)
+	binary.BigEndian.PutUint64(raw[8:], h.Lo)
+	return hex.AppendEncode(make([]byte, 0, 32), raw[:]), nil
+}
 
 // UnmarshalText reads 32 hexadecimal digits.
 func (h *Hash) UnmarshalText(b []byte) error {
@@ -57,14 +66,16 @@ const (
 
 // hashEntity returns the first 128 bits of SHA-256 over kind, ID and encoding, NUL between them.
 func hashEntity(k Kind, id string, encoding []byte) Hash {
-	d := sha256.New()
-	d.Write([]byte(k))
-	d.Write([]byte{0})
-	d.Write([]byte(id))
-	d.Write([]byte{0})
-	d.Write(encoding)
-	var sum [sha256.Size]byte
-	d.Sum(sum[:0])
+	var room [2048]byte
+	b := append(append(append(append(room[:0], k...), 0), id...), 0)
+	if len(encoding) > cap(b)-len(b) { // not to be copied
+		return hashOf(sumOf(b, encoding))
+	}
+	sum := sha256.Sum256(append(b, encoding...))
+	return hashOf(&sum)
+}
+
+func hashOf(sum *[sha256.Size]byte) Hash {
 	return Hash{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])}
 }
 
@@ -72,32 +83,43 @@ func hashEntity(k Kind, id string, encoding []byte) Hash {
 // value, NUL between them. A claimer re-reads the last passed input and compares, so that a lost or refilled tail
 // is noticed.
 func HashInput(r *Record) string {
-	d := sha256.New()
-	d.Write(r.Key)
-	d.Write([]byte{0})
-	d.Write(r.Value)
-	var sum [sha256.Size]byte
-	d.Sum(sum[:0])
-	return hex.EncodeToString(sum[:8])
+	var room [1024]byte
+	b := append(append(room[:0], r.Key...), 0)
+	if len(r.Value) > cap(b)-len(b) { // not to be copied
+		return short(sumOf(b, r.Value))
+	}
+	sum := sha256.Sum256(append(b, r.Value...))
+	return short(&sum)
 }
 
 // HashRecord is HashInput with the headers: what ties a store to the log. Two facts may have the same key and value,
 // and differ in epoch and sequence alone.
 func HashRecord(r *Record) string {
+	var room [2048]byte
+	b := appendPart(appendPart(room[:0], r.Key), r.Value)
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(h.Key))), h.Key...)
+		b = appendPart(b, h.Value)
+	}
+	sum := sha256.Sum256(b)
+	return short(&sum)
+}
+
+func appendPart(dst, part []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(len(part))), part...)
+}
+
+// sumOf returns SHA-256 over head and rest.
+func sumOf(head, rest []byte) *[sha256.Size]byte {
 	d := sha256.New()
-	part := func(b []byte) {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
-		d.Write(n[:])
-		d.Write(b)
-	}
-	part(r.Key)
-	part(r.Value)
-	for _, h := range r.Headers {
-		part([]byte(h.Key))
-		part(h.Value)
-	}
-	var sum [sha256.Size]byte
-	d.Sum(sum[:0])
-	return hex.EncodeToString(sum[:8])
+	d.Write(bytes.Clone(head)) // which stands on the caller's stack
+	d.Write(rest)
+	return (*[sha256.Size]byte)(d.Sum(nil))
+}
+
+// short returns 16 hexadecimal digits.
+func short(sum *[sha256.Size]byte) string {
+	var digits [16]byte
+	return string(hex.AppendEncode(digits[:0], sum[:8]))
 }

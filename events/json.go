@@ -59,6 +59,9 @@ func Compact(raw json.RawMessage) (json.RawMessage, error) {
 	if !utf8.Valid(raw) {
 		return nil, errors.New("not UTF-8")
 	}
+	if s := (scanner{b: raw}); s.value(0, MaxNestingLevels) == len(raw) {
+		return s.compacted(), nil
+	}
 	var b bytes.Buffer
 	b.Grow(len(raw))
 	if err := json.Compact(&b, raw); err != nil {

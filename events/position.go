@@ -19,10 +19,15 @@ type Epoch struct {
 
 // String returns "<n>-<id>", and "" for the zero Epoch.
 func (e Epoch) String() string {
+	var b [64]byte
+	return string(e.append(b[:0]))
+}
+
+func (e Epoch) append(dst []byte) []byte {
 	if e == (Epoch{}) {
-		return ""
+		return dst
 	}
-	return strconv.FormatUint(e.N, 10) + "-" + e.ID
+	return append(append(strconv.AppendUint(dst, e.N, 10), '-'), e.ID...)
 }
 
 // ParseEpoch reads "<n>-<id>".
@@ -59,10 +64,15 @@ type Position struct {
 
 // String returns "<epoch>/<sequence>", and "" for the zero Position.
 func (p Position) String() string {
+	var b [64]byte
+	return string(p.append(b[:0]))
+}
+
+func (p Position) append(dst []byte) []byte {
 	if p.IsZero() {
-		return ""
+		return dst
 	}
-	return p.Epoch.String() + "/" + strconv.FormatUint(p.Sequence, 10)
+	return strconv.AppendUint(append(p.Epoch.append(dst), '/'), p.Sequence, 10)
 }
 
 // IsZero says whether p is before every fact.
@@ -126,15 +136,20 @@ func CauseDefinition(offset int64) Cause { return Cause("d/" + strconv.FormatInt
 
 // CauseInput is the cause of a fact that judges the input at these coordinates.
 func CauseInput(in Input, partition int32, offset int64) Cause {
-	kind := "s/"
+	var b [40]byte
+	dst := append(b[:0], "s/"...)
 	if in == Reports {
-		kind = "r/"
+		dst = append(b[:0], "r/"...)
 	}
-	return Cause(kind + strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(offset, 10))
+	dst = append(strconv.AppendInt(dst, int64(partition), 10), '/')
+	return Cause(strconv.AppendInt(dst, offset, 10))
 }
 
 // CauseFact is the cause of a fact that follows from an earlier one, or from the state that it left.
-func CauseFact(p Position) Cause { return Cause("f/" + p.String()) }
+func CauseFact(p Position) Cause {
+	var b [64]byte
+	return Cause(p.append(append(b[:0], "f/"...)))
+}
 
 // CauseTimer is the cause of a fact that a timer of a task made due. path is empty for a timer of the whole task.
 func CauseTimer(task string, run int, path string, attempt int, kind TimerKind) Cause {

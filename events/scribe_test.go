@@ -187,8 +187,7 @@ func (s *store) load(id string) (encoding, keys []byte, err error) {
 	if !ok {
 		return nil, nil, nil
 	}
-	keys, err = json.Marshal(row.Keys)
-	return row.Encoding, keys, err
+	return row.Encoding, events.AppendKeys(nil, &row.Keys), nil
 }
 
 // commit writes a delta and checks that it replaces just what is there.

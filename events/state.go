@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -59,8 +60,8 @@ type Run struct {
 	Count    int64  `json:"count"`
 }
 
-// Loader finds a task that is not in memory: the encoding of its entity, nil if there is none, and the JSON of its
-// Keys.
+// Loader finds a task that is not in memory: the encoding of its entity, nil if there is none, and its Keys as
+// AppendKeys wrote them.
 type Loader func(id string) (encoding, keys []byte, err error)
 
 // State is the fold of one partition of events. It is not safe for concurrent use: one goroutine owns it.
@@ -82,11 +83,19 @@ type State struct {
 
 	runs  []Run
 	sum   Hash
-	parts map[string]Hash // hashes of held requests, definitions and the partition, as counted in sum
+	parts map[part]Hash // hashes of held requests, definitions and the partition, as counted in sum
 
-	dirtyTasks map[string]bool
-	dirtyParts map[string]part
-	history    []History
+	// dirtyTasks are the IDs of the tasks in memory that changed since the last Flush; one that was swept and accepted
+	// again stands there twice. dirtyOthers were swept, or touched while they were not in memory.
+	dirtyTasks  []string
+	dirtyOthers map[string]bool
+	dirtyParts  map[part]bool
+	history     []History
+	// lastHistory is how many there were at the last Flush: as many may come again.
+	lastHistory int
+
+	// refused is the first error of Apply, behind which a fact may be half folded.
+	refused error
 
 	lax Lax
 }
@@ -116,9 +125,9 @@ func NewState(partition int32, load Loader) *State {
 		held:        map[string]map[string]*HeldRequest{},
 		definitions: map[string]*Definition{},
 		load:        load,
-		parts:       map[string]Hash{},
-		dirtyTasks:  map[string]bool{},
-		dirtyParts:  map[string]part{},
+		parts:       map[part]Hash{},
+		dirtyOthers: map[string]bool{},
+		dirtyParts:  map[part]bool{},
 	}
 	return s
 }
@@ -142,9 +151,8 @@ func (s *State) Task(id string) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.keys = new(Keys)
-	if err := json.Unmarshal(keys, t.keys); err != nil {
-		return nil, fmt.Errorf("read the keys of task %q: %w", id, err)
+	if t.keys, err = DecodeKeys(keys); err != nil {
+		return nil, fmt.Errorf("task %q: %w", id, err)
 	}
 	s.tasks[id] = t
 	return t, nil
@@ -152,16 +160,12 @@ func (s *State) Task(id string) (*Task, error) {
 
 // Touch has the task's row written with the next Flush although no fact changed it: its place in the queue or its
 // next timer did. The task may have been evicted meanwhile.
-func (s *State) Touch(id string) { s.touchTask(id) }
-
-// DecodeTask reads a task's encoding.
-func DecodeTask(b []byte) (*Task, error) {
-	t := new(Task)
-	if err := json.Unmarshal(b, t); err != nil {
-		return nil, fmt.Errorf("read a task of the store: %w", err)
+func (s *State) Touch(id string) {
+	if t := s.tasks[id]; t != nil {
+		s.touchTask(id, t)
+	} else {
+		s.dirtyOthers[id] = true
 	}
-	t.hash = hashEntity(KindTask, t.ID, b)
-	return t, nil
 }
 
 // Definition returns an adopted definition by its hash, nil if the partition has not adopted it.
@@ -192,7 +196,7 @@ func (s *State) InMemory() int { return len(s.tasks) }
 // Evict forgets a task that the loader can give again. The caller guarantees that its latest encoding is durable
 // there. A task changed since the last Flush is kept.
 func (s *State) Evict(id string) {
-	if !s.dirtyTasks[id] {
+	if t := s.tasks[id]; (t == nil || !t.dirty) && !s.dirtyOthers[id] {
 		delete(s.tasks, id)
 	}
 }
@@ -205,6 +209,9 @@ func (s *State) Loaded(yield func(*Task) bool) {
 		}
 	}
 }
+
+// Changed returns about how many tasks changed since the last Flush: none if none did.
+func (s *State) Changed() int { return len(s.dirtyTasks) + len(s.dirtyOthers) }
 
 // Sum returns the state hash as of the last Flush.
 func (s *State) Sum() Hash { return s.sum }
@@ -253,9 +260,37 @@ func (s *State) forgetHeld(task, request string) {
 	}
 }
 
-func (s *State) touchTask(id string) { s.dirtyTasks[id] = true }
+func (s *State) touchTask(id string, t *Task) {
+	t.hashed = false
+	if !t.dirty {
+		t.dirty = true
+		s.dirtyTasks = append(s.dirtyTasks, id)
+	}
+}
 
-func (s *State) touchPart(k Kind, id string) { s.dirtyParts[string(k)+"\x00"+id] = part{k, id} }
+func (s *State) touchPart(k Kind, id string) { s.dirtyParts[part{k, id}] = true }
+
+// changedTasks returns the IDs of the tasks that changed since the last Flush, in order.
+func (s *State) changedTasks() []string {
+	ids := append(make([]string, 0, len(s.dirtyTasks)+len(s.dirtyOthers)), s.dirtyTasks...)
+	for id := range s.dirtyOthers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// changedParts returns the other entities that changed, in order.
+func (s *State) changedParts() []part {
+	list := make([]part, 0, len(s.dirtyParts))
+	for p := range s.dirtyParts {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b part) int {
+		return cmp.Or(strings.Compare(string(a.kind), string(b.kind)), strings.Compare(a.id, b.id))
+	})
+	return list
+}
 
 // accept notes an accepted fact at the next offset for Offset and Accepted.
 func (s *State) accept(f *Fact, offset int64) {
@@ -266,7 +301,7 @@ func (s *State) accept(f *Fact, offset int64) {
 			return
 		}
 	}
-	s.runs = append(s.runs, Run{Epoch: f.Epoch, Sequence: f.Sequence, Offset: offset, Count: 1})
+	s.runs = append(s.runs, Run{Epoch: s.Partition.Epoch, Sequence: f.Sequence, Offset: offset, Count: 1})
 }
 
 // settle moves Settled forward and drops the runs before it; the fact at Settled itself stays, as the place to read

@@ -85,8 +85,14 @@ type Task struct {
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
 	Last Position `json:"last,omitzero"`
 
-	hash Hash  // of the last encoding that State.Sum counts; zero if none.
-	keys *Keys // of the last flushed row; nil if none.
+	hash Hash // of the last encoding that State.Sum counts; zero if none.
+	// now is the hash of the task as it is, where hashed says so: a long time without a Flush has many comparisons of the
+	// state hash, and each would encode again all that changed.
+	now    Hash
+	hashed bool
+	keys   *Keys // of the last flushed row; nil if none.
+	// dirty says that it changed since the last Flush, and stands in State.dirtyTasks.
+	dirty bool
 }
 
 // Step is the state of one step of a task.
@@ -132,6 +138,10 @@ type UndoState struct {
 	FailureCount int       `json:"failure_count,omitzero"`
 	Tries        int       `json:"tries,omitzero"`
 }
+
+// usualSteps is the room for the steps of a new task. Most workflows have fewer, and a slice that grows from one costs four
+// allocations on its way there.
+const usualSteps = 8
 
 // maxRequests bounds the remembered request IDs of a task: an operator rarely sends more than a few, and a retry
 // of the sender comes within seconds.

@@ -1,7 +1,9 @@
 package events
 
 import (
+	"crypto/sha1"
 	"encoding/json"
+	"strconv"
 
 	"github.com/google/uuid"
 )
@@ -16,7 +18,7 @@ const (
 )
 
 // Work is the value of a record in <ns>.work.<agent>: the request to make one attempt.
-// Its record carries the headers of work_codec.go; key = task ID.
+// Its record carries the headers of work_encode.go; key = task ID.
 type Work struct {
 	Task      string    `json:"task"`
 	Run       int       `json:"run"`
@@ -129,11 +131,16 @@ const (
 // IdempotencyKey returns the identifier that the remote service sees: the same over all attempts of an operation
 // of a step in one run, and another after a rerun (DESIGN 3).
 func IdempotencyKey(namespace uuid.UUID, task string, run int, step string, op Operation) string {
-	b, err := Marshal([]any{task, run, step, op})
-	if err != nil {
-		panic("events: strings and numbers do not encode: " + err.Error())
-	}
-	return uuid.NewSHA1(namespace, b).String()
+	var room [512]byte
+	b := appendQuoted(append(append(room[:0], namespace[:]...), '['), task)
+	b = strconv.AppendInt(append(b, ','), int64(run), 10)
+	b = appendQuoted(append(b, ','), step)
+	b = append(appendQuoted(append(b, ','), string(op)), ']')
+	sum := sha1.Sum(b) // RFC 9562 5.5, as uuid.NewSHA1 does it
+	id := uuid.UUID(sum[:16])
+	id[6] = id[6]&0x0f | 0x50
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
 }
 
 // Presence is the value of a record in <ns>.presence: what an instance of an agent, or a node, says of itself each

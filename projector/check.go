@@ -1,10 +1,10 @@
 package projector
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -63,7 +63,7 @@ func (c *checker) run() error {
 func (c *checker) each(space byte, yield func(key, value []byte) error) error {
 	it, err := c.reader.NewIter(&pebble.IterOptions{LowerBound: []byte{space}, UpperBound: []byte{space + 1}})
 	if err != nil {
-		return fmt.Errorf("read the state store: %w", err)
+		return readError(err)
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		err = yield(it.Key(), it.Value())
@@ -79,20 +79,27 @@ func (c *checker) row(key, value []byte) error {
 	}
 	if partition := readPartition(key[1:]); partition != c.partition {
 		c.endPartition()
-		c.partition, c.stored, c.counted = partition, meta{}, (&meta{}).clone()
+		c.partition, c.stored, c.counted = partition, meta{}, meta{}
 		if key[rowPrefix-1] != rowMeta {
 			c.fault("partition %d has no offset", partition)
 		}
 	}
 	switch key[rowPrefix-1] {
 	case rowMeta:
-		if err := json.Unmarshal(value, &c.stored); err != nil {
-			c.fault("meta row of partition %d: %s", c.partition, err)
+		var err error
+		if c.stored, err = decodeMeta(value); err != nil {
+			c.fault("partition %d: %s", c.partition, err)
 		}
 	case rowPart:
 	case rowHistory:
-		if at := len(key) - intSize; at < rowPrefix || readInt(key[at:]) >= c.stored.Next {
-			c.fault("history row %x of partition %d is not below offset %d", key, c.partition, c.stored.Next)
+		err := eachOffset(value, func(offset int64) bool {
+			if offset >= c.stored.Next {
+				c.fault("offset %d of the history row %x of partition %d is not below offset %d", offset, key, c.partition, c.stored.Next)
+			}
+			return offset < c.stored.Next
+		})
+		if err != nil {
+			c.fault("history row %x of partition %d: %s", key, c.partition, err)
 		}
 	case rowTask:
 		return c.task(string(key[rowPrefix:]), value)
@@ -104,7 +111,7 @@ func (c *checker) row(key, value []byte) error {
 
 func (c *checker) endPartition() {
 	a, b := &c.stored, &c.counted
-	if a.Due != b.Due || a.Unplanned != b.Unplanned || !maps.Equal(a.States, b.States) || !maps.Equal(a.Ready, b.Ready) {
+	if a.Due != b.Due || a.Unplanned != b.Unplanned || !slices.Equal(a.States, b.States) || !slices.Equal(a.Ready, b.Ready) {
 		c.fault("partition %d has the counts %+v, and its tasks make %+v", c.partition, *a, *b)
 	}
 }

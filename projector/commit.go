@@ -2,7 +2,6 @@ package projector
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -21,8 +20,9 @@ type Batch struct {
 }
 
 // Commit writes state, indexes, offset and anchor in one Pebble batch (INV3). When it returns nil, every later read
-// sees it and kill -9 leaves all of it or nothing, and nothing without all that was committed before; only Sync makes
-// it survive a power cut. When it returns an error, nothing has changed. It keeps no slice of the deltas.
+// sees it, and kill -9 or a power cut leaves all of it or nothing, and nothing without all that was committed before.
+// What they take the log refills; only Sync and Close make it survive them. When it returns an error, nothing has changed.
+// It keeps no slice of the deltas.
 //
 // Each partition has one committer at a time: its owner or its follower. Deltas that do not follow the stored state
 // are refused with ErrDelta.
@@ -61,7 +61,20 @@ func (s *Store) Commit(b Batch) error {
 	s.metrics.tasks.Add(float64(w.tasks))
 	s.metrics.commitBytes.Add(float64(size))
 	s.metrics.commitSeconds.Observe(time.Since(started).Seconds())
+	s.flushSometimes(started)
 	return nil
+}
+
+// flushEvery bounds what a killed process folds again by time, where the memtable's size does not: a partition that
+// commits little would fold weeks of the log. A flush costs a file and two syncs, so one a minute is not felt.
+const flushEvery = time.Minute
+
+// flushSometimes begins a flush if the last one is long ago.
+func (s *Store) flushSometimes(now time.Time) {
+	last := s.flushed.Load()
+	if now.UnixNano()-last >= int64(flushEvery) && s.flushed.CompareAndSwap(last, now.UnixNano()) {
+		_, _ = s.db.AsyncFlush() // it errors where nothing may be written, and something was
+	}
 }
 
 // change is a partition in a commit.
@@ -70,8 +83,8 @@ type change struct {
 	meta meta
 	// entity is the encoding of the partition's own entity, nil if no delta brought one.
 	entity []byte
-	// added are rows of the indexes that are worked off from the front.
-	added keySet
+	// added are the fronts of what is added to the indexes that are worked off from there.
+	added fronts
 }
 
 func find(changes []change, partition int32) *change {
@@ -122,6 +135,7 @@ func (s *Store) apply(w *writer, changes []change) error {
 		if c.entity == nil {
 			v.entity = c.p.view.Load().entity
 		}
+		c.p.endLookups()
 		c.p.view.Store(v)
 		c.p.broadcast()
 	}
@@ -132,184 +146,4 @@ func (s *Store) release(w *writer) {
 	_ = w.batch.Close() // committed or given up; it only goes back to Pebble's pool
 	w.batch, w.tasks = nil, 0
 	s.writers.Put(w)
-}
-
-// writer turns deltas into rows. Its buffers are used again by the next commit.
-type writer struct {
-	batch    *pebble.Batch
-	tasks    int
-	key      []byte
-	head     []byte
-	json     bytes.Buffer
-	encoder  *json.Encoder
-	was, now keySet
-}
-
-func newWriter() *writer {
-	w := &writer{}
-	w.encoder = json.NewEncoder(&w.json)
-	w.encoder.SetEscapeHTML(false)
-	return w
-}
-
-func (w *writer) delta(c *change, d *events.Delta) error {
-	if d.Next < c.meta.Next {
-		return fmt.Errorf("%w: it ends at offset %d, and %d is stored", ErrDelta, d.Next, c.meta.Next)
-	}
-	c.meta.Next, c.meta.Sum, c.meta.Runs = d.Next, d.Sum, d.Runs
-	if err := w.parts(c, d); err != nil {
-		return err
-	}
-	// History lies between the two rounds: what a task of the same ID left is dropped before the new one's is written,
-	// and what a forgotten one left, these rows included, after.
-	if err := w.dropHistories(d, isAnother); err != nil {
-		return err
-	}
-	for i := range d.History {
-		h := &d.History[i]
-		w.key = appendInt(historyPrefix(w.key[:0], d.Partition, h.Task), h.Offset)
-		if err := w.batch.Set(w.key, nil, nil); err != nil {
-			return err
-		}
-	}
-	if err := w.dropHistories(d, isForgotten); err != nil {
-		return err
-	}
-	for i := range d.Tasks {
-		if err := w.task(c, d.Partition, &d.Tasks[i]); err != nil {
-			return fmt.Errorf("task %q: %w", d.Tasks[i].ID, err)
-		}
-	}
-	w.tasks += len(d.Tasks)
-	return nil
-}
-
-func (w *writer) parts(c *change, d *events.Delta) error {
-	for i := range d.Parts {
-		row := &d.Parts[i]
-		w.key = partKey(w.key[:0], d.Partition, string(row.Kind), row.ID)
-		if row.Kind == events.KindPartition {
-			c.entity = row.Encoding
-		}
-		var err error
-		if row.Encoding == nil {
-			err = w.batch.Delete(w.key, nil)
-		} else {
-			err = w.batch.Set(w.key, row.Encoding, nil)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isForgotten(row *events.TaskRow) bool { return row.Encoding == nil }
-
-// isAnother says that the row replaces that of a task which was swept: an ended task never changes (INV9), so a live
-// one in its place, or one accepted at another time, was submitted anew.
-func isAnother(row *events.TaskRow) bool {
-	return row.Encoding != nil && row.Was != nil && row.Was.State.Ended() &&
-		(row.Keys.SubmittedAt != row.Was.SubmittedAt || !row.Keys.State.Ended())
-}
-
-func (w *writer) dropHistories(d *events.Delta, which func(*events.TaskRow) bool) error {
-	for i := range d.Tasks {
-		if !which(&d.Tasks[i]) {
-			continue
-		}
-		w.key = historyPrefix(w.key[:0], d.Partition, d.Tasks[i].ID)
-		if err := w.batch.DeleteRange(w.key, prefixEnd(w.key), nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *writer) task(c *change, partition int32, row *events.TaskRow) error {
-	c.meta.count(row.Was, -1)
-	if isForgotten(row) {
-		return w.forget(c, partition, row)
-	}
-	c.meta.count(&row.Keys, 1)
-	if err := w.taskRow(partition, row); err != nil {
-		return err
-	}
-	return w.indexes(c, partition, row.ID, row.Was, &row.Keys)
-}
-
-// forget deletes a task's row. Without the keys of what stands there (a task that came and went between two flushes
-// has none) its indexes could not be found, so there must be nothing.
-func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
-	w.key = taskKey(w.key[:0], partition, row.ID)
-	if row.Was == nil {
-		found, err := lookup(c.p.store.db, w.key, func([]byte) error { return nil })
-		if found {
-			return fmt.Errorf("%w: it is forgotten without its former keys", ErrDelta)
-		}
-		return err
-	}
-	if err := w.batch.Delete(w.key, nil); err != nil {
-		return err
-	}
-	return w.indexes(c, partition, row.ID, row.Was, nil)
-}
-
-func (w *writer) taskRow(partition int32, row *events.TaskRow) error {
-	w.json.Reset()
-	if err := w.encoder.Encode(&row.Keys); err != nil {
-		return err
-	}
-	keys := bytes.TrimSuffix(w.json.Bytes(), []byte("\n"))
-	w.key = taskKey(w.key[:0], partition, row.ID)
-	w.head = appendTaskHead(w.head[:0], row.Encoding)
-	op := w.batch.SetDeferred(len(w.key), len(w.head)+len(row.Encoding)+len(keys))
-	copy(op.Key, w.key)
-	n := copy(op.Value, w.head)
-	n += copy(op.Value[n:], row.Encoding)
-	copy(op.Value[n:], keys)
-	return op.Finish()
-}
-
-// indexes writes the difference between two keys' rows.
-func (w *writer) indexes(c *change, partition int32, id string, was, now *events.Keys) error {
-	w.was.fill(partition, id, was)
-	w.now.fill(partition, id, now)
-	for i := range w.was.rows {
-		if key := w.was.at(i); !w.now.has(key, i) {
-			if err := w.batch.Delete(key, nil); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range w.now.rows {
-		key := w.now.at(i)
-		if w.was.has(key, i) {
-			continue
-		}
-		if err := w.batch.Set(key, nil, nil); err != nil {
-			return err
-		}
-		if w.now.rows[i].queue > 0 {
-			c.added.buf = append(c.added.buf, key...)
-			c.added.finish(w.now.rows[i].queue)
-		}
-	}
-	return nil
-}
-
-// finish writes a partition's meta row.
-func (w *writer) finish(c *change, anchors map[int32]Anchor) error {
-	if a, ok := anchors[c.p.number]; ok {
-		if a.Offset >= c.meta.Next {
-			return fmt.Errorf("%w: the anchor is at offset %d and the state ends at %d", ErrDelta, a.Offset, c.meta.Next)
-		}
-		c.meta.Anchor = a
-	}
-	w.json.Reset()
-	if err := w.encoder.Encode(&c.meta); err != nil {
-		return err
-	}
-	c.meta.Runs = nil // only Snapshot needs them, and it reads the row
-	return w.batch.Set(appendRow(nil, c.p.number, rowMeta), w.json.Bytes(), nil)
 }

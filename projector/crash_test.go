@@ -77,7 +77,7 @@ func (s *script) delta(partition int32, step int64) *events.Delta {
 		return d
 	}
 	task := pending(id, events.Instant(step))
-	task.Facts, task.Content = int(step), strings.Repeat("z", 900)
+	task.Facts, task.Content = int(step), strings.Repeat("z", 2500)
 	task.Labels = map[string]string{"step": fmt.Sprint(step)}
 	k := events.Keys{Due: events.Instant(step % 2 * step)}
 	if k.Due == 0 {
@@ -154,7 +154,7 @@ type crash struct {
 	synced int64
 	// made says that the store had been opened once.
 	made bool
-	// kill says that the process was killed and the machine went on: nothing that was written is lost.
+	// kill says that the process was killed and the machine went on: nothing that reached a file is lost.
 	kill bool
 }
 

@@ -51,17 +51,17 @@ func (f *floors) raise(prefix, key []byte, version uint64) {
 }
 
 // lower makes room for rows that are added.
-func (f *floors) lower(added *keySet) {
+func (f *floors) lower(added *fronts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.version++
 	if len(f.rows) == 0 {
 		return
 	}
-	for i := range added.rows {
-		prefix, key := added.queue(i), added.at(i)
-		if at := f.rows[string(prefix)]; at != nil && bytes.Compare(key, at) < 0 {
-			f.rows[string(prefix)] = bytes.Clone(key)
+	for i := range added.list {
+		a := &added.list[i]
+		if at := f.rows[string(a.prefix)]; at != nil && bytes.Compare(a.key, at) < 0 {
+			f.rows[string(a.prefix)] = bytes.Clone(a.key)
 		}
 	}
 }
@@ -71,4 +71,22 @@ func (f *floors) clear() {
 	defer f.mu.Unlock()
 	f.version++
 	clear(f.rows)
+}
+
+// fronts are the first of the rows that a commit adds, by the prefix under which they are worked off.
+type fronts struct{ list []front }
+
+type front struct{ prefix, key []byte }
+
+// add takes one more row. There are a few prefixes: one for each time, and one for each agent.
+func (f *fronts) add(prefix, key []byte) {
+	for i := range f.list {
+		if a := &f.list[i]; bytes.Equal(a.prefix, prefix) {
+			if bytes.Compare(key, a.key) < 0 {
+				a.key = append(a.key[:0], key...)
+			}
+			return
+		}
+	}
+	f.list = append(f.list, front{bytes.Clone(prefix), bytes.Clone(key)})
 }

@@ -9,16 +9,19 @@ import (
 )
 
 // added is what a commit adds to the queue of due tasks.
-func added(due events.Instant) *keySet {
-	s := &keySet{}
-	s.timed(0, rowDue, due, "a")
-	return s
+func added(due ...events.Instant) *fronts {
+	s, f := &keySet{}, &fronts{}
+	for i := range due {
+		s.timed(0, rowDue, due[i], "a")
+		f.add(s.queue(i), s.at(i))
+	}
+	return f
 }
 
 func TestFloorsSurviveARaceOfAScanAndACommit(t *testing.T) {
 	t.Parallel()
 	prefix := appendRow(nil, 0, rowDue)
-	low, high := added(1).at(0), added(9).at(0)
+	low, high := added(3, 1, 2).list[0].key, added(9).list[0].key
 
 	t.Run("a scan that began before the commit raises nothing", func(t *testing.T) {
 		t.Parallel()
@@ -47,7 +50,7 @@ func TestFloorsSurviveARaceOfAScanAndACommit(t *testing.T) {
 		var f floors
 		_, version := f.from(prefix)
 		f.raise(prefix, high, version)
-		f.lower(&keySet{})
+		f.lower(&fronts{})
 		at, _ := f.from(prefix)
 		require.Equal(t, high, at)
 		f.clear()

@@ -144,7 +144,10 @@ func TestFoldInPortionsComesToTheSameState(t *testing.T) {
 			require.NoError(t, projector.Fold(t.Context(), projector.Folding{
 				State: state, TopicID: topic, Read: reading(records[from:to]), Commit: committing(s), Every: every, Evict: true,
 			}))
-			require.Zero(t, state.InMemory(), "what is committed need not stay in memory")
+			state.Loaded(func(task *events.Task) bool {
+				require.False(t, task.State.Ended(), "what is committed and ended does not stay in memory")
+				return true
+			})
 			require.Equal(t, want[to], state.Sum())
 			require.NoError(t, s.CheckIndexes())
 			require.NoError(t, s.Close())
@@ -282,4 +285,37 @@ func TestResetMakesRoomForARebuild(t *testing.T) {
 	require.Empty(t, s.Partitions())
 	require.Empty(t, s.States())
 	require.NoError(t, s.CheckIndexes())
+}
+
+// A log of more live tasks than fit is folded within its bound, and to the same state.
+func TestFoldKeepsFewTasksInMemory(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	l := &ledger{t: t}
+	l.claim("n1")
+	const tasks = 2*projector.FoldTasks + 100
+	for i := range tasks {
+		l.add(fmt.Sprintf("task/%d", i), &events.Submitted{Workflow: "ship", Version: 1, Hash: "h", Content: "c"})
+	}
+	for i := range 100 {
+		l.add(fmt.Sprintf("task/%d", i), &events.StepStarted{Step: "pack", Agent: "package", Attempt: 1, CompleteBy: 5000})
+	}
+	state := events.NewState(partition, s.Partition(partition).Loader())
+	most := 0
+	f := projector.NewFolder(projector.Folding{State: state, TopicID: topic, Evict: true, Commit: committing(s)})
+	for i := range l.records {
+		require.NoError(t, f.Take(&l.records[i]))
+		most = max(most, state.InMemory())
+		if f.Pending() == projector.FoldTasks/2 {
+			require.NoError(t, f.Flush())
+			require.LessOrEqual(t, state.InMemory(), projector.FoldTasks)
+		}
+	}
+	require.NoError(t, f.Flush())
+	require.Zero(t, f.Pending())
+	require.LessOrEqual(t, most, 2*projector.FoldTasks)
+	whole := events.NewState(partition, nil)
+	require.NoError(t, projector.Fold(t.Context(), projector.Folding{State: whole, Read: reading(l.records)}))
+	require.Equal(t, whole.Sum(), state.Sum())
+	require.Equal(t, map[events.TaskState]int64{events.Pending: tasks - 100, events.Processing: 100}, s.States())
 }

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -51,40 +52,60 @@ func (s *keySet) has(key []byte, hint int) bool {
 	return false
 }
 
-// fill makes s the index rows that a task's keys ask for: the one definition of all indexes. nil asks for none.
+// fill makes s the index rows that a task's keys ask for. nil asks for none.
 func (s *keySet) fill(partition int32, id string, k *events.Keys) {
 	s.reset()
 	if k == nil {
 		return
 	}
-	s.list(partition, id, k)
-	if k.Due != 0 {
-		s.timed(partition, rowDue, k.Due, id)
-	}
-	if k.EndedAt != 0 {
-		s.timed(partition, rowEnded, k.EndedAt, id)
-	}
-	if k.Unplanned {
-		s.buf = append(appendRow(s.buf, partition, rowUnplanned), id...)
-		s.finish(rowPrefix)
-	}
-	for i := range k.Ready {
-		s.ready(partition, id, &k.Ready[i])
+	for _, kind := range moveKinds {
+		s.add(kind, partition, id, k)
 	}
 }
 
-func (s *keySet) list(partition int32, id string, k *events.Keys) {
-	at := k.SubmittedAt
-	s.buf = append(s.buf, spaceList, listAll)
-	s.suffix(at, id, partition)
-	s.buf = listPrefix(s.buf, listState, string(k.State))
-	s.suffix(at, id, partition)
-	s.buf = listPrefix(s.buf, listWorkflow, k.Workflow)
-	s.suffix(at, id, partition)
-	for key, value := range k.Labels {
-		s.buf = labelPrefix(s.buf, key, value)
-		s.suffix(at, id, partition)
+// add appends the index rows of one kind: the one definition of all indexes.
+func (s *keySet) add(kind move, partition int32, id string, k *events.Keys) {
+	switch kind {
+	case moveDue:
+		if k.Due != 0 {
+			s.timed(partition, rowDue, k.Due, id)
+		}
+	case moveEnded:
+		if k.EndedAt != 0 {
+			s.timed(partition, rowEnded, k.EndedAt, id)
+		}
+	case moveUnplanned:
+		if k.Unplanned {
+			s.buf = append(appendRow(s.buf, partition, rowUnplanned), id...)
+			s.finish(rowPrefix)
+		}
+	case moveReady:
+		for i := range k.Ready {
+			if !slices.Contains(k.Ready[:i], k.Ready[i]) { // a row that is written twice cannot be deleted at once
+				s.ready(partition, id, &k.Ready[i])
+			}
+		}
+	default:
+		s.list(kind, partition, id, k)
 	}
+}
+
+func (s *keySet) list(kind move, partition int32, id string, k *events.Keys) {
+	switch kind {
+	case moveAll:
+		s.buf = append(s.buf, spaceList, listAll)
+	case moveState:
+		s.buf = listPrefix(s.buf, listState, string(k.State))
+	case moveWorkflow:
+		s.buf = listPrefix(s.buf, listWorkflow, k.Workflow)
+	case moveLabels:
+		for key, value := range k.Labels {
+			s.buf = labelPrefix(s.buf, key, value)
+			s.suffix(k.SubmittedAt, id, partition)
+		}
+		return
+	}
+	s.suffix(k.SubmittedAt, id, partition)
 }
 
 func listPrefix(dst []byte, list byte, value string) []byte {

@@ -1,10 +1,6 @@
 package projector
 
-import (
-	"maps"
-
-	"github.com/sagalog/sagalog/events"
-)
+import "github.com/sagalog/sagalog/events"
 
 // Info is what is known of a partition as of its last commit. The caller must not change the maps.
 type Info struct {
@@ -38,7 +34,7 @@ func (p *Partition) Info() (Info, error) {
 	return Info{
 		Partition: p.number, Exists: v.exists, Owner: e.Owner, Epoch: e.Epoch, Since: e.Since,
 		Next: v.meta.Next, StateHash: v.meta.Sum, Anchor: v.meta.Anchor, Live: v.meta.live(), Due: v.meta.Due,
-		States: v.meta.States, Ready: v.meta.Ready, Inputs: e.Inputs, Settled: e.Settled,
+		States: v.states(), Ready: v.ready(), Inputs: e.Inputs, Settled: e.Settled,
 	}, nil
 }
 
@@ -60,8 +56,8 @@ func (s *Store) Partitions() []int32 {
 func (s *Store) States() map[events.TaskState]int64 {
 	sum := map[events.TaskState]int64{}
 	for _, p := range s.known() {
-		for state, n := range maps.All(p.view.Load().meta.States) {
-			sum[state] += n
+		for _, c := range p.view.Load().meta.States {
+			sum[events.TaskState(c.name)] += c.n
 		}
 	}
 	return sum
@@ -69,22 +65,23 @@ func (s *Store) States() map[events.TaskState]int64 {
 
 // Get returns a task by its partition (see events.Home) and its ID; ok is false if it is not known.
 func (s *Store) Get(partition int32, id string) (task *events.Task, ok bool, err error) {
-	return readTask(s.db, partition, id)
+	p := s.Partition(partition)
+	return p.find(&p.asked, id)
 }
 
 // HistoryOffsets returns the offsets of a task's facts behind after (-1 is before all), in order.
 func (s *Store) HistoryOffsets(partition int32, id string, after int64, limit int) (offsets []int64, err error) {
-	prefix := historyPrefix(nil, partition, id)
-	from := appendInt(append([]byte(nil), prefix...), after+1)
-	it, err := s.iterate(from, prefixEnd(prefix))
+	limit = bounded(limit)
+	_, err = lookup(s.db, historyKey(nil, partition, id), func(value []byte) error {
+		return eachOffset(value, func(offset int64) bool {
+			if offset > after && len(offsets) < limit {
+				offsets = append(offsets, offset)
+			}
+			return len(offsets) < limit
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	limit = bounded(limit)
-	for ok := it.First(); ok && len(offsets) < limit; ok = it.Next() {
-		if key := it.Key(); len(key) == len(prefix)+intSize {
-			offsets = append(offsets, readInt(key[len(prefix):]))
-		}
-	}
-	return offsets, closeIter(it)
+	return offsets, nil
 }

@@ -134,8 +134,8 @@ func partKey(dst []byte, partition int32, kind, id string) []byte {
 	return append(appendText(appendRow(dst, partition, rowPart), kind), id...)
 }
 
-func historyPrefix(dst []byte, partition int32, id string) []byte {
-	return appendText(appendRow(dst, partition, rowHistory), id)
+func historyKey(dst []byte, partition int32, id string) []byte {
+	return append(appendRow(dst, partition, rowHistory), id...)
 }
 
 func readyPrefix(dst []byte, partition int32, agent string) []byte {

@@ -148,7 +148,7 @@ func openJoin(r reader, f Filter) (*join, error) {
 	for _, prefix := range f.prefixes() {
 		it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("read the state store: %w", err), j.close())
+			return nil, errors.Join(readError(err), j.close())
 		}
 		j.lists = append(j.lists, list{it, prefix})
 	}

@@ -79,8 +79,8 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		send(g.live, m.live(), label)
 		send(g.due, m.Due, label)
 		send(g.next, m.Next, label)
-		for agent, n := range m.Ready {
-			ready[agent] += n
+		for _, c := range m.Ready {
+			ready[c.name] += c.n
 		}
 	}
 	for agent, n := range ready {

@@ -2,7 +2,6 @@ package projector
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,18 +23,26 @@ type Partition struct {
 	// changed is closed and taken away by each commit; nil while nobody waits.
 	changed atomic.Pointer[chan struct{}]
 	floors  floors
+	// finder is for who owns or folds the partition; asked is for everybody else: a lookup of the owner shall not wait for
+	// theirs. (Its commit does, for the one that is under way.)
+	finder, asked finder
 }
 
 // view is what a commit leaves in memory: the meta row and the partition's own entity. It is never changed.
 type view struct {
 	meta   meta
 	exists bool
-	// entity decodes the encoding of events.PartitionState, at most once, and only if somebody asks.
+	// entity decodes the encoding of events.PartitionState, at most once, and only if somebody asks. So do states and
+	// ready with the counts.
 	entity func() (events.PartitionState, error)
+	states func() map[events.TaskState]int64
+	ready  func() map[string]int64
 }
 
 func newView(m meta, encoding []byte) *view {
-	return &view{meta: m, exists: true, entity: sync.OnceValues(func() (events.PartitionState, error) {
+	v := viewOf(m)
+	v.exists = true
+	v.entity = sync.OnceValues(func() (events.PartitionState, error) {
 		var e events.PartitionState
 		if encoding == nil {
 			return e, nil
@@ -44,7 +51,16 @@ func newView(m meta, encoding []byte) *view {
 			return e, fmt.Errorf("%w: the partition's entity: %w", ErrDamaged, err)
 		}
 		return e, nil
-	})}
+	})
+	return v
+}
+
+func viewOf(m meta) *view {
+	return &view{
+		meta:   m,
+		states: sync.OnceValue(func() map[events.TaskState]int64 { return countsOf[events.TaskState](m.States) }),
+		ready:  sync.OnceValue(func() map[string]int64 { return countsOf[string](m.Ready) }),
+	}
 }
 
 func newPartition(s *Store, number int32) *Partition {
@@ -54,7 +70,9 @@ func newPartition(s *Store, number int32) *Partition {
 }
 
 func emptyView() *view {
-	return &view{entity: func() (events.PartitionState, error) { return events.PartitionState{}, nil }}
+	v := viewOf(meta{})
+	v.entity = func() (events.PartitionState, error) { return events.PartitionState{}, nil }
+	return v
 }
 
 // Snapshot returns what events.OpenState needs, and the anchor. exists is false where nothing was committed since the
@@ -67,7 +85,7 @@ func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool
 	it.First()
 	snap, v, err := p.read(it)
 	if err != nil {
-		return snap, anchor, false, errors.Join(err, it.Close())
+		return snap, anchor, false, closeFailed(err, it)
 	}
 	return snap, v.meta.Anchor, v.exists, closeIter(it)
 }
@@ -82,9 +100,9 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 		}
 		return snap, emptyView(), it.Error()
 	}
-	var m meta
-	if err := json.Unmarshal(it.Value(), &m); err != nil {
-		return snap, nil, fmt.Errorf("%w: meta row of partition %d: %w", ErrDamaged, p.number, err)
+	m, err := decodeMeta(it.Value())
+	if err != nil {
+		return snap, nil, fmt.Errorf("partition %d: %w", p.number, err)
 	}
 	snap = events.Snapshot{Next: m.Next, Sum: m.Sum, Runs: m.Runs}
 	var entity []byte
@@ -106,7 +124,7 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 // Loader returns what gives events.State the tasks that it does not hold in memory.
 func (p *Partition) Loader() events.Loader {
 	return func(id string) (encoding, keys []byte, err error) {
-		value, err := p.store.get(taskKey(nil, p.number, id))
+		value, err := p.finder.get(p.store.db, taskKey(nil, p.number, id))
 		if value == nil || err != nil {
 			return nil, nil, err
 		}
@@ -116,7 +134,22 @@ func (p *Partition) Loader() events.Loader {
 
 // Task returns the task of that ID; ok is false if it is not known.
 func (p *Partition) Task(id string) (task *events.Task, ok bool, err error) {
-	return readTask(p.store.db, p.number, id)
+	return p.find(&p.finder, id)
+}
+
+func (p *Partition) find(by *finder, id string) (task *events.Task, ok bool, err error) {
+	value, err := by.get(p.store.db, taskKey(nil, p.number, id))
+	if value == nil || err != nil {
+		return nil, false, err
+	}
+	encoding, _, err := splitTaskRow(value)
+	if err != nil {
+		return nil, false, err
+	}
+	if task, err = events.DecodeTask(encoding); err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return task, true, nil
 }
 
 func readTask(r reader, partition int32, id string) (task *events.Task, ok bool, err error) {
@@ -134,6 +167,12 @@ func readTask(r reader, partition int32, id string) (task *events.Task, ok bool,
 		return nil, false, err
 	}
 	return task, ok, nil
+}
+
+// endLookups has later lookups see what was stored until now.
+func (p *Partition) endLookups() {
+	p.finder.forget()
+	p.asked.forget()
 }
 
 func (p *Partition) row(kind byte) []byte { return appendRow(nil, p.number, kind) }

@@ -55,7 +55,7 @@ func (p *Partition) Ready(q ReadyQuery) ([]ReadyRow, error) {
 
 // Agents returns how many steps wait in the queue of each agent; one without any is left out. The caller must not
 // change the map.
-func (p *Partition) Agents() map[string]int64 { return p.view.Load().meta.Ready }
+func (p *Partition) Agents() map[string]int64 { return p.view.Load().ready() }
 
 // DueRow says that the owner must look at a task at an instant.
 type DueRow struct {

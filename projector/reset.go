@@ -70,6 +70,7 @@ func (s *Store) ResetAll() error {
 // forget is called with the partition's commit lock.
 func (p *Partition) forget() {
 	p.floors.clear()
+	p.endLookups()
 	p.view.Store(emptyView())
 	p.broadcast()
 }

@@ -3,16 +3,14 @@ package projector
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"maps"
 
 	"github.com/sagalog/sagalog/events"
 )
 
 // formatVersion is that of the keys and values of this package, not of the facts. A change of any of them raises it,
 // and the store is then rebuilt.
-const formatVersion = 1
+const formatVersion = 2
 
 // TopicID is Kafka's identity of a topic: a topic that was deleted and made again has another.
 type TopicID [16]byte
@@ -33,66 +31,6 @@ func (t *TopicID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// meta is what a partition has beside its rows. Counts are kept here, so that nobody counts rows.
-type meta struct {
-	Next   int64        `json:"next"`
-	Sum    events.Hash  `json:"sum"`
-	Runs   []events.Run `json:"runs,omitempty"`
-	Anchor Anchor       `json:"anchor,omitzero"`
-	// Due counts the tasks with a due row.
-	Due       int64                      `json:"due,omitzero"`
-	Unplanned int64                      `json:"unplanned,omitzero"`
-	States    map[events.TaskState]int64 `json:"states,omitempty"`
-	// Ready counts the rows of the queue by agent.
-	Ready map[string]int64 `json:"ready,omitempty"`
-}
-
-func (m *meta) clone() meta {
-	c := *m
-	c.States, c.Ready = maps.Clone(m.States), maps.Clone(m.Ready)
-	if c.States == nil {
-		c.States = map[events.TaskState]int64{}
-	}
-	if c.Ready == nil {
-		c.Ready = map[string]int64{}
-	}
-	return c
-}
-
-// count adds n times what a task's keys weigh; nil keys weigh nothing.
-func (m *meta) count(k *events.Keys, n int64) {
-	if k == nil {
-		return
-	}
-	add(m.States, k.State, n)
-	if k.Due != 0 {
-		m.Due += n
-	}
-	if k.Unplanned {
-		m.Unplanned += n
-	}
-	for i := range k.Ready {
-		add(m.Ready, k.Ready[i].Agent, n)
-	}
-}
-
-// add keeps no zeros, so that equal counts are equal maps.
-func add[K comparable](counts map[K]int64, key K, n int64) {
-	if counts[key] += n; counts[key] == 0 {
-		delete(counts, key)
-	}
-}
-
-func (m *meta) live() int64 {
-	var n int64
-	for state, count := range m.States {
-		if !state.Ended() {
-			n += count
-		}
-	}
-	return n
-}
-
 // appendTaskHead writes what stands before the encoding in a task's row.
 func appendTaskHead(dst []byte, encoding []byte) []byte {
 	return binary.AppendUvarint(dst, uint64(len(encoding)))
@@ -109,9 +47,9 @@ func splitTaskRow(value []byte) (encoding, keys []byte, err error) {
 }
 
 func decodeKeys(b []byte) (*events.Keys, error) {
-	k := new(events.Keys)
-	if err := json.Unmarshal(b, k); err != nil {
-		return nil, fmt.Errorf("%w: keys of a task: %w", ErrDamaged, err)
+	k, err := events.DecodeKeys(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return k, nil
 }

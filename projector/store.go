@@ -3,12 +3,13 @@ package projector
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -27,8 +28,13 @@ type Store struct {
 	// registered are the collectors that Close takes back.
 	registered []prometheus.Collector
 	writers    sync.Pool
+	// readOnly says that there is nothing to flush.
+	readOnly bool
+	// flushed is when a flush was last asked for, in nanoseconds since 1970.
+	flushed atomic.Int64
 	// done is closed by Close.
-	done chan struct{}
+	done   chan struct{}
+	damage *damage
 
 	// mu guards partitions. It is never taken by who holds a partition's commit lock: ResetAll takes these under it.
 	mu         sync.Mutex
@@ -52,16 +58,32 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
-		done: make(chan struct{}), partitions: map[int32]*Partition{},
+		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
 	}
 	s.writers.New = func() any { return newWriter() }
+	s.flushed.Store(time.Now().UnixNano())
+	if err := errors.Join(refuseDamaged(o.FS, dir), checkManifest(o.FS, dir)); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	p := pebbleOptions(o, s.metrics)
 	p.Lock = lock
-	if s.db, err = pebble.Open(dir, p); err != nil {
-		return nil, errors.Join(openError(dir, err), lock.Close())
-	}
-	if err := s.prepare(o.Namespace); err != nil {
+	p.EventListener.DataCorruption = func(info pebble.DataCorruptionInfo) { s.damage.corrupted(o, dir, info) }
+	begun := false
+	err = withoutPanic(dir, func() error {
+		var err error
+		if s.db, err = pebble.Open(dir, p); err != nil {
+			return openError(dir, err)
+		}
+		begun = true
+		return s.prepare(o.Namespace)
+	})
+	switch {
+	case errors.Is(err, errPanicked): // in the middle of its work Pebble may hold what its Close would wait for
+		return nil, errors.Join(err, lock.Close())
+	case err != nil && begun:
 		return nil, errors.Join(err, s.db.Close(), lock.Close())
+	case err != nil:
+		return nil, errors.Join(err, lock.Close())
 	}
 	if err := s.register(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -88,9 +110,15 @@ func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
 }
 
 func openError(dir string, err error) error {
+	if unknownToPebble(err) {
+		return fmt.Errorf("%w: %s (%w); run the newer version, or give another data directory", ErrNewer, dir, err)
+	}
 	// A file that is missing is damage too: so looks a store whose very making was cut short by a power cut.
 	if pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: %w; delete %s, it is rebuilt from the log", ErrDamaged, err, dir)
+		return damaged(dir, err)
+	}
+	if diskFails(err) {
+		return fmt.Errorf("the state store cannot be opened: %s: %w; %s", dir, err, diskRemedy)
 	}
 	return fmt.Errorf("open the state store: %w (if it stays so, delete %s: it is rebuilt from the log)", err, dir)
 }
@@ -121,9 +149,8 @@ func (s *Store) identify(namespace string) error {
 			return s.initialize(want, namespace)
 		}
 	}
-	if string(format) != want {
-		return fmt.Errorf("%w: %q in %s, this version has %q; delete that directory, it is rebuilt from the log",
-			ErrFormat, format, s.dir, want)
+	if err := checkFormat(s.dir, string(format)); err != nil {
+		return err
 	}
 	owner, err := s.get([]byte{spaceStore, storeNamespace})
 	if err != nil {
@@ -151,8 +178,11 @@ func (s *Store) initialize(format, namespace string) error {
 	err := errors.Join(
 		b.Set([]byte{spaceStore, storeFormat}, []byte(format), nil),
 		b.Set([]byte{spaceStore, storeNamespace}, []byte(namespace), nil),
-		b.Commit(pebble.Sync),
+		b.Commit(pebble.NoSync),
 	)
+	if err == nil {
+		err = s.db.Flush()
+	}
 	if err != nil {
 		return fmt.Errorf("begin the state store: %w", err)
 	}
@@ -170,7 +200,7 @@ func (s *Store) readPartitions() error {
 		p := s.Partition(number)
 		_, v, err := p.read(it)
 		if err != nil {
-			return errors.Join(err, it.Close())
+			return closeFailed(err, it)
 		}
 		p.view.Store(v)
 		ok = it.SeekGE(appendRow(nil, number+1, 0))
@@ -203,16 +233,24 @@ func (s *Store) Close() error {
 	for _, c := range s.registered {
 		s.registry.Unregister(c)
 	}
-	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
+	for _, p := range s.known() {
+		p.finder.end()
+		p.asked.end()
+	}
+	var err error
+	if !s.readOnly {
+		err = s.db.Flush()
+	}
+	if err := errors.Join(err, s.db.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("close the state store: %w", err)
 	}
 	return nil
 }
 
-// Sync returns once all that was committed survives a power cut. It bounds what the log has to refill after one, and
-// must come before the log is trimmed.
+// Sync returns once all that was committed survives the process and a power cut. It bounds what the log has to refill
+// after one, and must come before the log is trimmed.
 func (s *Store) Sync() error {
-	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+	if err := s.db.Flush(); err != nil {
 		return fmt.Errorf("sync the state store: %w", err)
 	}
 	return nil
@@ -244,7 +282,6 @@ func (s *Store) known() []*Partition {
 
 // reader is the database or a snapshot of it.
 type reader interface {
-	Get(key []byte) ([]byte, io.Closer, error)
 	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
 }
 
@@ -258,30 +295,41 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return value, err
 }
 
+// lookupOptions has the filters of the last level asked too, where nearly all rows are. Pebble's Get leaves them out, since
+// it takes what is looked up to be there; a new task is not, and would cost the reading of a block.
+var lookupOptions = pebble.IterOptions{UseL6Filters: true}
+
 // lookup calls use with a row's value, which must not be kept.
 func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err error) {
-	value, closer, err := r.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil
+	it, err := r.NewIter(&lookupOptions)
+	if err != nil {
+		return false, readError(err)
+	}
+	if !it.SeekPrefixGE(key) {
+		return false, closeIter(it)
+	}
+	value, err := it.ValueAndErr()
+	if err == nil {
+		err = use(value)
 	}
 	if err != nil {
-		return false, fmt.Errorf("read the state store: %w", err)
+		return true, closeFailed(err, it)
 	}
-	return true, errors.Join(use(value), closer.Close())
+	return true, closeIter(it)
 }
 
 // iterate returns an iterator over the keys from and until to, which stands before the first.
 func (s *Store) iterate(from, to []byte) (*pebble.Iterator, error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
-		return nil, fmt.Errorf("read the state store: %w", err)
+		return nil, readError(err)
 	}
 	return it, nil
 }
 
 func closeIter(it *pebble.Iterator) error {
 	if err := it.Close(); err != nil {
-		return fmt.Errorf("read the state store: %w", err)
+		return readError(err)
 	}
 	return nil
 }

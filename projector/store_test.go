@@ -3,6 +3,7 @@ package projector_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -60,7 +61,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 	t.Run("another format", func(t *testing.T) {
 		t.Parallel()
-		for _, format := range []string{"0", "2", ""} {
+		for format, kind := range map[string]error{"0": projector.ErrFormat, "1": projector.ErrFormat, "": projector.ErrFormat, "3": projector.ErrNewer} {
 			fs := vfs.NewMem()
 			db, err := pebble.Open(directory, &pebble.Options{FS: fs, Logger: quiet{}})
 			require.NoError(t, err)
@@ -71,8 +72,13 @@ func TestOpenRefuses(t *testing.T) {
 			require.NoError(t, db.Set([]byte(key), []byte(format), pebble.Sync))
 			require.NoError(t, db.Close())
 			_, err = projector.Open(directory, projector.Options{Namespace: namespace, FS: fs})
-			require.ErrorIs(t, err, projector.ErrFormat)
-			require.ErrorContains(t, err, "delete that directory")
+			require.ErrorIs(t, err, kind)
+			if kind == projector.ErrFormat {
+				require.ErrorContains(t, err, "delete that directory")
+				continue
+			}
+			require.NotErrorIs(t, err, projector.ErrFormat, "a node throws away what has an old format, and a newer version's state is not its own")
+			require.ErrorContains(t, err, "run the newer version")
 		}
 	})
 	t.Run("a second process", func(t *testing.T) {
@@ -325,4 +331,48 @@ func TestReadersRaceWithCommits(t *testing.T) {
 	rows, err := s.Partition(0).Ready(projector.ReadyQuery{Agent: "x", Limit: 2 * tasks})
 	require.NoError(t, err)
 	require.Len(t, rows, tasks)
+}
+
+// Pebble's own log is not used; each Open makes an empty one, and they must not pile up. What was committed before a
+// Close is there again.
+func TestStoreKeepsNoLogOfItsOwn(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewMem()
+	for i := range int64(12) {
+		s := open(t, fs)
+		info, err := s.PartitionInfo(0)
+		require.NoError(t, err)
+		require.Equal(t, i, info.Next)
+		commit(t, s, &events.Delta{Next: i + 1, Tasks: []events.TaskRow{row(t, pending(fmt.Sprint(i), 1), events.Keys{Due: 4}, nil)}})
+		require.NoError(t, s.Close())
+		logs := filesOf(t, fs, "log")
+		require.LessOrEqual(t, len(logs), 2)
+		for _, name := range logs {
+			stat, err := fs.Stat(directory + "/" + name)
+			require.NoError(t, err)
+			require.Less(t, stat.Size(), int64(100))
+		}
+	}
+}
+
+// What is killed before a flush is folded again from the log, from a state that one commit left.
+func TestAKilledStoreLosesATailOfItsCommits(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs)
+	for i := range int64(9) {
+		commit(t, s, &events.Delta{Next: i + 1, Tasks: []events.TaskRow{row(t, pending(fmt.Sprint(i), 1), events.Keys{Due: 4}, nil)}})
+		if i == 4 {
+			require.NoError(t, s.Sync())
+		}
+	}
+	killed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	require.NoError(t, s.Close())
+	s = open(t, killed)
+	defer func() { require.NoError(t, s.Close()) }()
+	info, err := s.PartitionInfo(0)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), info.Next)
+	require.Equal(t, map[events.TaskState]int64{events.Pending: 5}, s.States())
+	require.NoError(t, s.CheckIndexes())
 }

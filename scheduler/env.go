@@ -1,137 +1,128 @@
 package scheduler
 
 import (
-	"encoding/json"
-	"strconv"
-
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
 // Env is what the expressions of a task see: task.id, input.x, steps.package.output.id, and in an undo mapping
-// step.input and step.output. Nothing is decoded before an expression asks for it.
+// step.input and step.output. Nothing is decoded before an expression asks for it, and what one has decoded, the next
+// has too. One goroutine uses it, and the task must not change meanwhile.
 type Env struct {
-	Task  TaskEnv
-	Input json.RawMessage
-	// Steps holds the steps that left not_started; the others are there for expressions all the same, with null
-	// for input and output.
-	Steps map[string]StepEnv
-
+	task  *events.Task
 	scope *exprlang.Scope
 }
 
-// TaskEnv is the variable task.
-type TaskEnv struct {
-	ID       string `json:"id"`
-	Run      int    `json:"run"`
-	Workflow string `json:"workflow"`
-	Version  int    `json:"version"`
-}
+// NewEnv returns the environment of a task's expressions. It is closed when no expression is to be evaluated any more.
+func NewEnv(t *events.Task) *Env { return &Env{task: t} }
 
-// StepEnv is a member of the variable steps.
-type StepEnv struct {
-	State  string
-	Input  json.RawMessage
-	Output json.RawMessage
-}
-
-// Shared returns an environment whose copies share what any of them decodes, so that planning all steps of a task
-// decodes its input once. Its values must not be changed any more, and one goroutine uses it at a time.
-func (e Env) Shared() Env {
-	e.scope = e.newScope()
-	return e
-}
-
-func (e Env) open() *exprlang.Scope {
+// Close gives back the memory of the environment.
+func (e *Env) Close() {
 	if e.scope != nil {
-		return e.scope
+		e.scope.Return()
+		e.scope = nil
 	}
-	return e.newScope()
 }
 
-func (e Env) newScope() *exprlang.Scope {
-	return exprlang.NewNodeScope(map[string]*exprlang.Node{
-		"task":  exprlang.Object(e.Task),
-		"input": exprlang.Raw(e.Input),
-		"steps": exprlang.Object(allSteps(e.Steps)),
-	})
+// open returns the scope of the expressions, which the first of them makes.
+func (e *Env) open() *exprlang.Scope {
+	if e.scope == nil {
+		s := exprlang.Borrow()
+		s.Set("task", s.Object((*taskVariable)(e.task)))
+		s.Set("input", s.Raw(e.task.Input))
+		s.Set("steps", s.Object((*stepsVariable)(e.task)))
+		e.scope = s
+	}
+	return e.scope
 }
+
+// openUndo is open with the variable step.
+func (e *Env) openUndo(step string) *exprlang.Scope {
+	s := e.open()
+	s.Set("step", s.Object((*ownStep)(e.step(step))))
+	return s
+}
+
+// step returns the state of a step also when there is none.
+func (e *Env) step(id string) *events.Step {
+	if s := e.task.Step(id); s != nil {
+		return s
+	}
+	return &notStarted
+}
+
+// notStarted stands for steps that have not begun: null for input and output. It is only read.
+var notStarted = events.Step{State: events.StepNotStarted}
+
+// taskVariable is the variable task.
+type taskVariable events.Task
 
 // Member implements exprlang.Members.
-func (t TaskEnv) Member(name string) *exprlang.Node {
+func (t *taskVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	switch name {
 	case "id":
-		return text(t.ID)
+		return s.Text(t.ID)
 	case "run":
-		return whole(t.Run)
+		return s.Int(t.Run)
 	case "workflow":
-		return text(t.Workflow)
+		return s.Text(t.Workflow)
 	case "version":
-		return whole(t.Version)
+		return s.Int(t.Version)
 	}
 	return nil
 }
 
 // Names implements exprlang.Members.
-func (t TaskEnv) Names() []string { return taskMembers }
+func (t *taskVariable) Names() []string { return taskMembers }
 
-type allSteps map[string]StepEnv
+// stepsVariable is the variable steps of a task.
+type stepsVariable events.Task
 
 // Member implements exprlang.Members. The validator refuses names that no step has, so what is not here has not
 // begun.
-func (a allSteps) Member(name string) *exprlang.Node {
-	s, ok := a[name]
-	if !ok {
-		s.State = string(events.StepNotStarted)
-	}
-	return exprlang.Object(s)
+func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
+	e := Env{task: (*events.Task)(t)}
+	return s.Object((*stepMember)(e.step(name)))
 }
 
-// Names implements exprlang.Members.
-func (a allSteps) Names() []string {
-	names := make([]string, 0, len(a))
-	for name := range a {
-		names = append(names, name)
+// Names implements exprlang.Members. Steps that have not begun are there when they are asked for by name.
+func (t *stepsVariable) Names() []string {
+	names := make([]string, 0, len(t.Steps))
+	for _, s := range t.Steps {
+		names = append(names, s.Path)
 	}
 	return names
 }
 
+// stepMember is a member of the variable steps.
+type stepMember events.Step
+
 // Member implements exprlang.Members.
-func (s StepEnv) Member(name string) *exprlang.Node {
+func (m *stepMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	switch name {
 	case "state":
-		return text(s.State)
+		return s.Text(string(m.State))
 	case "input":
-		return exprlang.Raw(s.Input)
+		return s.Raw(m.Input)
 	case "output":
-		return exprlang.Raw(s.Output)
+		return s.Raw(m.Output)
 	}
 	return nil
 }
 
 // Names implements exprlang.Members.
-func (s StepEnv) Names() []string { return stepMembers }
+func (m *stepMember) Names() []string { return stepMembers }
 
 // ownStep is the variable step of an undo mapping.
-type ownStep StepEnv
+type ownStep events.Step
 
 // Member implements exprlang.Members.
-func (s ownStep) Member(name string) *exprlang.Node {
+func (o *ownStep) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	if name == "state" {
 		return nil
 	}
-	return StepEnv(s).Member(name)
+	return (*stepMember)(o).Member(s, name)
 }
 
 // Names implements exprlang.Members.
-func (s ownStep) Names() []string { return ownStepMembers }
-
-func text(s string) *exprlang.Node {
-	n, err := exprlang.Value(s)
-	if err != nil {
-		return nil // A text beyond every limit; null fails where it is used.
-	}
-	return n
-}
-
-func whole(i int) *exprlang.Node { return exprlang.Raw(strconv.AppendInt(nil, int64(i), 10)) }
+func (o *ownStep) Names() []string { return ownStepMembers }

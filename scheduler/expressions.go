@@ -294,7 +294,7 @@ func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
 type only map[string]*exprlang.Node
 
 // Member implements exprlang.Members.
-func (o only) Member(name string) *exprlang.Node {
+func (o only) Member(_ *exprlang.Scope, name string) *exprlang.Node {
 	if n := o[name]; n != nil {
 		return n
 	}

@@ -187,20 +187,25 @@ func (noLoader) Load(where string) (any, error) {
 
 // compileSchema compiles a schema whose numbers are json.Number. Formats such as date-time and uuid are checked:
 // who writes one means it.
-func compileSchema(schema any) (_ *jsonschema.Schema, err error) {
+func compileSchema(schema any) (_ *boundedSchema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the schema does not compile: %v", r)
 		}
 	}()
+	budget := &visits{left: inputBudget}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
+	c.RegisterVocabulary(budget.vocabulary())
+	c.AssertVocabs()
+	c.UseRegexpEngine(budget.patterns)
 	c.UseLoader(noLoader{})
 	if err := c.AddResource(wholeSchema, schema); err != nil {
 		return nil, err
 	}
-	return c.Compile(wholeSchema)
+	compiled, err := c.Compile(wholeSchema)
+	return &boundedSchema{compiled, budget}, err
 }
 
 // schemaFaults reports why a schema does not compile, where that can be told.

@@ -2,7 +2,8 @@ package scheduler
 
 import (
 	"fmt"
-	"sync"
+	"maps"
+	"sync/atomic"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -10,13 +11,17 @@ import (
 // Scheduler answers an owner's questions about tasks by the definitions that their partition adopted. It holds
 // nothing but compiled definitions, so one serves every partition of a process.
 type Scheduler struct {
-	// mu guards programs, by definition hash. A program is immutable.
-	mu       sync.RWMutex
-	programs map[string]*Program
+	// programs are by definition hash. Neither the map nor a program in it ever changes: a new definition makes a new map,
+	// since definitions are looked up for each fact and adopted a few times a day.
+	programs atomic.Pointer[map[string]*Program]
 }
 
 // New returns a Scheduler that knows no definition.
-func New() *Scheduler { return &Scheduler{programs: map[string]*Program{}} }
+func New() *Scheduler {
+	s := &Scheduler{}
+	s.programs.Store(&map[string]*Program{})
+	return s
+}
 
 // Prepare compiles the definition of that hash, unless it is known. body has every default filled.
 func (s *Scheduler) Prepare(hash string, body []byte) error {
@@ -31,17 +36,17 @@ func (s *Scheduler) Prepare(hash string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.programs[hash] = p
-	return nil
+	for {
+		old := s.programs.Load()
+		programs := maps.Clone(*old)
+		programs[hash] = p
+		if s.programs.CompareAndSwap(old, &programs) {
+			return nil
+		}
+	}
 }
 
-func (s *Scheduler) program(hash string) *Program {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.programs[hash]
-}
+func (s *Scheduler) program(hash string) *Program { return (*s.programs.Load())[hash] }
 
 // Program returns the compiled definition of that hash, nil if it was not prepared.
 func (s *Scheduler) Program(hash string) *Program { return s.program(hash) }
@@ -91,62 +96,72 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	return planSteps(p, t), nil
 }
 
-// planSteps finds the steps that may start, those to be skipped, and the end.
+// planSteps finds the steps that may start, those to be skipped, and the end. Most tasks wait for one running step, and
+// for these it allocates nothing.
 func planSteps(p *Program, t *events.Task) events.Plan {
-	var plan events.Plan
-	scope := newTaskScope(t)
+	var few [fewSlots]*events.Step
+	states := p.states(t, few[:])
+	w, env := planner{task: t}, Env{task: t}
 	open, failed, running := 0, "", false
-	for i := range p.Definition().Steps {
-		step := &p.Definition().Steps[i]
-		at := t.Step(step.ID)
+	for i := range p.steps {
+		c := &p.steps[i]
+		at := states[c.slot]
 		if at != nil && (at.State == events.StepDone || at.State == events.StepSkippedOff) {
 			continue
 		}
 		open++
 		switch {
 		case at == nil:
-			planNew(p, t, step, scope, &plan)
+			w.begin(c, states, &env)
 		case at.State == events.StepWaiting && at.Attempt == 0: // reopened before it ever started: its if is asked anew
-			planNew(p, t, step, scope, &plan)
+			w.begin(c, states, &env)
 		case at.State == events.StepWaiting:
-			r := readyOf(t, step.ID, events.Do, step.Agent)
-			r.NotBefore = at.RetryAt
-			plan.Ready = append(plan.Ready, r)
+			w.ready(c.step, at.RetryAt)
 		case at.State == events.StepRunning:
 			running = true
 		default:
-			failed = step.ID
+			failed = c.step.ID
 		}
 	}
 	if open == 0 {
-		plan.Facts = append(plan.Facts, finish(p, scope))
-	} else if failed != "" && !running && plan.Quiet() && len(plan.Ready) == 0 {
+		w.plan.Facts = append(w.plan.Facts, finish(p, &env))
+	} else if failed != "" && !running && w.plan.Quiet() && len(w.plan.Ready) == 0 {
 		// An operator retried another step, and that one is through: nothing else would move the task (INV10).
-		plan.Facts = append(plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
+		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
-	return plan
+	env.Close()
+	return w.plan
 }
 
-// planNew decides about a step that has not started (INV6).
-func planNew(p *Program, t *events.Task, step *Step, scope *taskScope, plan *events.Plan) {
-	for _, need := range step.Needs {
-		n := t.Step(need)
+// planner is a plan in the making.
+type planner struct {
+	task *events.Task
+	plan events.Plan
+}
+
+// begin decides about a step that has not started (INV6).
+func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
+	for _, slot := range c.needs {
+		n := states[slot]
 		if n == nil || (n.State != events.StepDone && n.State != events.StepSkippedOff) {
 			return
 		}
 	}
-	if step.If != "" {
-		yes, err := p.If(step.ID, scope.env())
-		if err != nil {
-			plan.Broken = append(plan.Broken, events.Broken{Path: step.ID, Operation: events.Do, Error: expressionError(err)})
-			return
-		}
-		if !yes {
-			plan.Facts = append(plan.Facts, &events.StepSkipped{Step: step.ID, Why: events.SkipCondition, Condition: step.If})
-			return
-		}
+	yes, err := c.runs(env)
+	switch {
+	case err != nil:
+		w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: expressionError(err)})
+	case !yes:
+		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
+	default:
+		w.ready(c.step, 0)
 	}
-	plan.Ready = append(plan.Ready, readyOf(t, step.ID, events.Do, step.Agent))
+}
+
+func (w *planner) ready(step *Step, notBefore events.Instant) {
+	r := readyOf(w.task, step.ID, events.Do, step.Agent)
+	r.NotBefore = notBefore
+	w.plan.Ready = append(w.plan.Ready, r)
 }
 
 func readyOf(t *events.Task, path string, op events.Operation, agent string) events.Ready {
@@ -154,8 +169,8 @@ func readyOf(t *events.Task, path string, op events.Operation, agent string) eve
 }
 
 // finish ends the task, or parks it when its output cannot be built: what was done stays done.
-func finish(p *Program, scope *taskScope) events.Body {
-	out, err := p.Output(scope.env())
+func finish(p *Program, env *Env) events.Body {
+	out, err := p.Output(env)
 	if err != nil {
 		return &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + err.Error()}
 	}
@@ -228,15 +243,19 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	if p == nil {
 		return events.Start{}, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
 	}
-	step, ok := p.Step(path)
-	if !ok {
+	c := p.compiled(path)
+	if c == nil {
 		return events.Start{}, fmt.Errorf("workflow %q has no step %q", t.Workflow, path)
 	}
-	scope := newTaskScope(t)
+	env := Env{task: t}
 	if op == events.Undo {
-		return startUndo(p, step, t, scope)
+		start, err := startUndo(c, &env)
+		env.Close()
+		return start, err
 	}
-	in, err := p.With(path, scope.env())
+	step := c.step
+	in, err := c.input(&env)
+	env.Close()
 	if err != nil {
 		return events.Start{}, err
 	}
@@ -248,8 +267,8 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	return start, nil
 }
 
-func startUndo(p *Program, step *Step, t *events.Task, scope *taskScope) (events.Start, error) {
-	at := t.Step(step.ID)
+func startUndo(c *compiledStep, env *Env) (events.Start, error) {
+	step, at := c.step, env.task.Step(c.step.ID)
 	if step.Undo == nil || at == nil {
 		return events.Start{}, fmt.Errorf("step %q has nothing to undo", step.ID)
 	}
@@ -257,7 +276,7 @@ func startUndo(p *Program, step *Step, t *events.Task, scope *taskScope) (events
 	if step.Undo.With == nil {
 		return start, nil
 	}
-	in, err := p.UndoWith(step.ID, scope.env())
+	in, err := c.undoInput(env)
 	start.Input = in
 	return start, err
 }
@@ -296,25 +315,4 @@ func (s *Scheduler) Deadline(hash string) events.Duration {
 
 func expressionError(err error) events.Error {
 	return events.Error{Class: events.ClassExpression, Message: err.Error()}
-}
-
-// taskScope builds the environment of a task's expressions when the first of them asks for it.
-type taskScope struct {
-	task  *events.Task
-	built *Env
-}
-
-func newTaskScope(t *events.Task) *taskScope { return &taskScope{task: t} }
-
-func (s *taskScope) env() Env {
-	if s.built == nil {
-		e := Env{Task: TaskEnv{ID: s.task.ID, Run: s.task.Run, Workflow: s.task.Workflow, Version: s.task.Version}, Input: s.task.Input}
-		e.Steps = make(map[string]StepEnv, len(s.task.Steps))
-		for _, st := range s.task.Steps {
-			e.Steps[st.Path] = StepEnv{State: string(st.State), Input: st.Input, Output: st.Output}
-		}
-		e = e.Shared() // one decoding of the input for all expressions of a plan
-		s.built = &e
-	}
-	return *s.built
 }

@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
@@ -13,9 +12,14 @@ import (
 // use; what it gives depends on its arguments alone (INV4).
 type Program struct {
 	definition *Definition
-	steps      map[string]*compiledStep
-	schema     *jsonschema.Schema
-	output     *exprlang.Template
+	// steps are those of the definition, in its order.
+	steps []compiledStep
+	// slots numbers the steps and all that they need, so that a plan finds the state of each by number.
+	slots map[string]int
+	// bySlot has nil for what is needed and is no step.
+	bySlot []*compiledStep
+	schema *inputSchema
+	output *exprlang.Template
 }
 
 type compiledStep struct {
@@ -23,18 +27,21 @@ type compiledStep struct {
 	condition *exprlang.Condition
 	with      *exprlang.Template
 	undoWith  *exprlang.Template
+	slot      int
+	needs     []int
 }
 
 // Compile compiles a definition, which it keeps and which must not be changed after.
 func Compile(d *Definition) (*Program, error) {
-	p := &Program{definition: d, steps: make(map[string]*compiledStep, len(d.Steps))}
+	p := &Program{definition: d, steps: make([]compiledStep, len(d.Steps)), slots: make(map[string]int, len(d.Steps))}
 	for i := range d.Steps {
 		c, err := compileStep(&d.Steps[i])
 		if err != nil {
 			return nil, fmt.Errorf("workflow %q, step %q: %w", d.Workflow, d.Steps[i].ID, err)
 		}
-		p.steps[d.Steps[i].ID] = c
+		p.steps[i] = *c
 	}
+	p.number()
 	var err error
 	if p.output, err = compileTemplate(d.Output, outputVars); err != nil {
 		return nil, fmt.Errorf("workflow %q: output: %w", d.Workflow, err)
@@ -46,10 +53,52 @@ func Compile(d *Definition) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workflow %q: input: %w", d.Workflow, err)
 	}
-	if p.schema, err = compileSchema(schema); err != nil {
+	if p.schema, err = newInputSchema(schema); err != nil {
 		return nil, fmt.Errorf("workflow %q: input: %w", d.Workflow, err)
 	}
 	return p, nil
+}
+
+// number gives each step a slot, and each name that is needed.
+func (p *Program) number() {
+	slot := func(name string) int {
+		n, ok := p.slots[name]
+		if !ok {
+			n = len(p.bySlot)
+			p.slots[name], p.bySlot = n, append(p.bySlot, nil)
+		}
+		return n
+	}
+	for i := range p.steps {
+		c := &p.steps[i]
+		c.slot = slot(c.step.ID)
+		p.bySlot[c.slot] = c
+		for _, need := range c.step.Needs {
+			c.needs = append(c.needs, slot(need))
+		}
+	}
+}
+
+// fewSlots is a size of workflows whose plans need no memory for the states of their steps.
+const fewSlots = 32
+
+// states puts the state of each step that left not_started into its slot. The slots of into are nil, or too few.
+func (p *Program) states(t *events.Task, into []*events.Step) []*events.Step {
+	if len(p.bySlot) > len(into) {
+		into = make([]*events.Step, len(p.bySlot))
+	}
+	for i, s := range t.Steps {
+		slot, known := 0, true
+		if i < len(p.steps) && p.steps[i].step.ID == s.Path { // most tasks begin their steps in the order of the definition
+			slot = p.steps[i].slot
+		} else {
+			slot, known = p.slots[s.Path]
+		}
+		if known && into[slot] == nil {
+			into[slot] = s
+		}
+	}
+	return into
 }
 
 func compileStep(s *Step) (_ *compiledStep, err error) {
@@ -84,39 +133,41 @@ func (p *Program) Definition() *Definition { return p.definition }
 
 // Step returns a step of the definition, which is only read.
 func (p *Program) Step(id string) (*Step, bool) {
-	c, ok := p.steps[id]
-	if !ok {
+	c := p.compiled(id)
+	if c == nil {
 		return nil, false
 	}
 	return c.step, true
 }
 
-// If evaluates the condition of a step; a step without one runs.
-func (p *Program) If(step string, env Env) (bool, error) {
-	c, err := p.find(step)
-	if err != nil || c.condition == nil {
-		return err == nil, err
+// compiled returns nil if there is no such step.
+func (p *Program) compiled(id string) *compiledStep {
+	if slot, ok := p.slots[id]; ok {
+		return p.bySlot[slot]
 	}
-	return c.condition.Eval(env.open())
+	return nil
 }
 
-// With evaluates the input of a step. Without a mapping it is the task's input, in the very bytes of env.
-func (p *Program) With(step string, env Env) (json.RawMessage, error) {
+// If evaluates the condition of a step; a step without one runs.
+func (p *Program) If(step string, env *Env) (bool, error) {
+	c, err := p.find(step)
+	if err != nil {
+		return false, err
+	}
+	return c.runs(env)
+}
+
+// With evaluates the input of a step. Without a mapping it is the task's input, in its very bytes.
+func (p *Program) With(step string, env *Env) (json.RawMessage, error) {
 	c, err := p.find(step)
 	if err != nil {
 		return nil, err
 	}
-	if c.with == nil {
-		return env.Input, nil
-	}
-	if constant, ok := c.with.Constant(); ok {
-		return constant, nil
-	}
-	return c.with.Eval(env.open())
+	return c.input(env)
 }
 
 // UndoWith evaluates the input of a step's undo. Without a mapping it is the step's own recorded input.
-func (p *Program) UndoWith(step string, env Env) (json.RawMessage, error) {
+func (p *Program) UndoWith(step string, env *Env) (json.RawMessage, error) {
 	c, err := p.find(step)
 	if err != nil {
 		return nil, err
@@ -124,18 +175,11 @@ func (p *Program) UndoWith(step string, env Env) (json.RawMessage, error) {
 	if c.step.Undo == nil {
 		return nil, fmt.Errorf("step %q has no undo", step)
 	}
-	own := env.Steps[step]
-	if c.undoWith == nil {
-		return own.Input, nil
-	}
-	if constant, ok := c.undoWith.Constant(); ok {
-		return constant, nil
-	}
-	return c.undoWith.Eval(env.open().With("step", exprlang.Object(ownStep(own))))
+	return c.undoInput(env)
 }
 
 // Output evaluates the output of the task; without a template it is null.
-func (p *Program) Output(env Env) (json.RawMessage, error) {
+func (p *Program) Output(env *Env) (json.RawMessage, error) {
 	if p.output == nil {
 		return json.RawMessage("null"), nil
 	}
@@ -146,9 +190,36 @@ func (p *Program) Output(env Env) (json.RawMessage, error) {
 }
 
 func (p *Program) find(step string) (*compiledStep, error) {
-	c, ok := p.steps[step]
-	if !ok {
+	c := p.compiled(step)
+	if c == nil {
 		return nil, fmt.Errorf("workflow %q has no step %q", p.definition.Workflow, step)
 	}
 	return c, nil
+}
+
+func (c *compiledStep) runs(env *Env) (bool, error) {
+	if c.condition == nil {
+		return true, nil
+	}
+	return c.condition.Eval(env.open())
+}
+
+func (c *compiledStep) input(env *Env) (json.RawMessage, error) {
+	if c.with == nil {
+		return env.task.Input, nil
+	}
+	if constant, ok := c.with.Constant(); ok {
+		return constant, nil
+	}
+	return c.with.Eval(env.open())
+}
+
+func (c *compiledStep) undoInput(env *Env) (json.RawMessage, error) {
+	if c.undoWith == nil {
+		return env.step(c.step.ID).Input, nil
+	}
+	if constant, ok := c.undoWith.Constant(); ok {
+		return constant, nil
+	}
+	return c.undoWith.Eval(env.openUndo(c.step.ID))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
@@ -22,14 +23,14 @@ func program(t testing.TB, text string) *scheduler.Program {
 	return compile(t, src)
 }
 
-func exampleEnv() scheduler.Env {
-	return scheduler.Env{
-		Task:  scheduler.TaskEnv{ID: "t-1", Run: 1, Workflow: "drone-delivery", Version: 3},
+func exampleTask() *events.Task {
+	return &events.Task{
+		ID: "t-1", Run: 1, Workflow: "drone-delivery", Version: 3,
 		Input: json.RawMessage(`{"ownerId":"o<1>","packageInfo":{"weight":1.10},"pickup":{"region":"CH"},"dropoff":{"region":"AT"}}`),
-		Steps: map[string]scheduler.StepEnv{
-			"account":  {State: "completed", Output: json.RawMessage(`{}`)},
-			"package":  {State: "completed", Input: json.RawMessage(`{"id":"t-1"}`), Output: json.RawMessage(`{"id":12345678901234567890}`)},
-			"delivery": {State: "completed", Output: json.RawMessage(`{"eta":"soon"}`)},
+		Steps: []*events.Step{
+			{Path: "account", State: events.StepDone, Output: json.RawMessage(`{}`)},
+			{Path: "package", State: events.StepDone, Input: json.RawMessage(`{"id":"t-1"}`), Output: json.RawMessage(`{"id":12345678901234567890}`)},
+			{Path: "delivery", State: events.StepDone, Output: json.RawMessage(`{"eta":"soon"}`)},
 		},
 	}
 }
@@ -37,7 +38,10 @@ func exampleEnv() scheduler.Env {
 func TestAProgramEvaluatesTheExample(t *testing.T) {
 	t.Parallel()
 	p := compile(t, parseExample(t))
-	for _, env := range []scheduler.Env{exampleEnv(), exampleEnv().Shared()} {
+	task := exampleTask()
+	env := scheduler.NewEnv(task)
+	defer env.Close()
+	for range 2 {
 		yes, err := p.If("transport", env)
 		require.NoError(t, err)
 		require.True(t, yes)
@@ -55,7 +59,7 @@ func TestAProgramEvaluatesTheExample(t *testing.T) {
 		}
 		got, err := p.With("delivery", env)
 		require.NoError(t, err)
-		require.Same(t, &env.Input[0], &got[0], "without a mapping the input is passed on undecoded")
+		require.Same(t, &task.Input[0], &got[0], "without a mapping the input is passed on undecoded")
 		got, err = p.UndoWith("package", env)
 		require.NoError(t, err)
 		require.Equal(t, `{"id":"t-1"}`, string(got))
@@ -69,9 +73,10 @@ func TestAnUndoSeesItsOwnStep(t *testing.T) {
 	t.Parallel()
 	p := program(t, head+"  a: {agent: a, undo: {with: {in: \"${ step.input.x }\", out: \"${ step.output?.id }\", t: \"${ task.run }/${ task.version }\"}}}\n"+
 		"  b: {agent: b, undo: {}}\n  c: {agent: c, undo: {with: {k: 1}}}")
-	env := scheduler.Env{Task: scheduler.TaskEnv{Run: 2, Version: 7}, Steps: map[string]scheduler.StepEnv{
-		"a": {Input: json.RawMessage(`{"x":1.0}`)}, "b": {Input: json.RawMessage(`{"y":2}`)},
-	}}
+	env := scheduler.NewEnv(&events.Task{Run: 2, Version: 7, Steps: []*events.Step{
+		{Path: "a", Input: json.RawMessage(`{"x":1.0}`)}, {Path: "b", Input: json.RawMessage(`{"y":2}`)},
+	}})
+	defer env.Close()
 	got, err := p.UndoWith("a", env)
 	require.NoError(t, err)
 	require.Equal(t, `{"in":1.0,"out":null,"t":"2/7"}`, string(got))
@@ -89,7 +94,8 @@ func TestAnUndoSeesItsOwnStep(t *testing.T) {
 func TestAFailedExpressionIsAnErrorThatSaysWhy(t *testing.T) {
 	t.Parallel()
 	p := program(t, head+"  a: {agent: a, if: \"${ input.x }\", with: \"${ input.y.z }\"}")
-	env := scheduler.Env{Input: json.RawMessage(`{"x":"yes"}`)}
+	env := scheduler.NewEnv(&events.Task{Input: json.RawMessage(`{"x":"yes"}`)})
+	defer env.Close()
 	_, err := p.If("a", env)
 	require.EqualError(t, err, "${ input.x }: the condition gives a string, not true or false")
 	_, err = p.With("a", env)
@@ -108,7 +114,7 @@ func TestAFailedExpressionIsAnErrorThatSaysWhy(t *testing.T) {
 func TestAStepThatHasNotBegunIsThereForExpressions(t *testing.T) {
 	t.Parallel()
 	p := program(t, head+"  a: {agent: a, if: \"${ input.x }\"}\noutput: [\"${ steps.a.output?.id }\", \"${ steps.a.state }\"]")
-	got, err := p.Output(scheduler.Env{})
+	got, err := p.Output(scheduler.NewEnv(&events.Task{}))
 	require.NoError(t, err)
 	require.Equal(t, `[null,"not_started"]`, string(got))
 }
@@ -116,7 +122,7 @@ func TestAStepThatHasNotBegunIsThereForExpressions(t *testing.T) {
 func TestInputIsValidatedWithEveryFault(t *testing.T) {
 	t.Parallel()
 	p := compile(t, parseExample(t))
-	require.Empty(t, p.ValidateInput(exampleEnv().Input))
+	require.Empty(t, p.ValidateInput(exampleTask().Input))
 	require.ElementsMatch(t, []scheduler.InputFault{
 		{Pointer: "", Message: "missing property 'dropoff'"},
 		{Pointer: "/ownerId", Message: "minLength: got 0, want 1"},
@@ -184,14 +190,16 @@ func TestAProgramIsSafeForConcurrentUse(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 100 {
-				env := exampleEnv().Shared()
+				task := exampleTask()
+				env := scheduler.NewEnv(task)
 				got, err := p.With("drone", env)
 				yes, err2 := p.If("transport", env)
+				env.Close()
 				if err != nil || err2 != nil || !yes || string(got) != `{"delivery":"t-1","package":12345678901234567890}` {
 					t.Errorf("%s %v %v %v", got, err, yes, err2)
 					return
 				}
-				if f := p.ValidateInput(env.Input); len(f) > 0 {
+				if f := p.ValidateInput(task.Input); len(f) > 0 {
 					t.Errorf("%v", f)
 					return
 				}
@@ -291,32 +299,37 @@ func FuzzParse(f *testing.F) {
 
 func BenchmarkWith(b *testing.B) {
 	p := compile(b, parseExample(b))
-	env := exampleEnv()
+	task := exampleTask()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.With("drone", env.Shared()); err != nil {
+		env := scheduler.NewEnv(task)
+		if _, err := p.With("drone", env); err != nil {
 			b.Fatal(err)
 		}
+		env.Close()
 	}
 }
 
 func BenchmarkIf(b *testing.B) {
 	p := compile(b, parseExample(b))
-	env := exampleEnv()
+	task := exampleTask()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.If("transport", env.Shared()); err != nil {
+		env := scheduler.NewEnv(task)
+		if _, err := p.If("transport", env); err != nil {
 			b.Fatal(err)
 		}
+		env.Close()
 	}
 }
 
 func TestWholeVariablesAreObjects(t *testing.T) {
 	t.Parallel()
 	p := program(t, head+"  a: {agent: a, undo: {with: [\"${ step }\", \"${ task }\", \"${ step.output ?? 1 }\"]}}\noutput: [\"${ steps.a }\", \"${ steps.a.output.list }\"]")
-	env := scheduler.Env{Task: scheduler.TaskEnv{ID: "t", Run: 1, Workflow: "w", Version: 2}, Steps: map[string]scheduler.StepEnv{
-		"a": {State: "completed", Input: json.RawMessage(`1`), Output: json.RawMessage(` {"list" : [1, 2]} `)},
-	}}.Shared()
+	env := scheduler.NewEnv(&events.Task{ID: "t", Run: 1, Workflow: "w", Version: 2, Steps: []*events.Step{
+		{Path: "a", State: events.StepDone, Input: json.RawMessage(`1`), Output: json.RawMessage(` {"list" : [1, 2]} `)},
+	}})
+	defer env.Close()
 	got, err := p.UndoWith("a", env)
 	require.NoError(t, err)
 	require.Equal(t, `[{"input":1,"output":{"list":[1,2]}},{"id":"t","run":1,"version":2,"workflow":"w"},{"list":[1,2]}]`, string(got))

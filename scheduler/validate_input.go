@@ -11,6 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/sagalog/sagalog/internal/rawjson"
 )
 
 // InputFault is what is wrong with a task's input, and where.
@@ -39,16 +41,19 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 		raw = json.RawMessage("null")
 	}
 	if p.schema == nil {
-		if !json.Valid(raw) {
+		if !rawjson.Valid(raw) && !json.Valid(raw) {
 			return []InputFault{{Message: "is not JSON"}}
 		}
+		return nil
+	}
+	if p.schema.quick.accepts(raw) {
 		return nil
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return []InputFault{{Message: cut("is not JSON: " + oneLine(err.Error()))}}
 	}
-	err = p.schema.Validate(v)
+	err = p.schema.validate(v, len(raw))
 	if err == nil {
 		return nil
 	}

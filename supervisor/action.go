@@ -12,6 +12,15 @@ type Load struct {
 	From       int64
 }
 
+// RestTail ends the reading that Load began, until FollowTail begins it anew.
+type RestTail struct{ Generation uint64 }
+
+// FollowTail reads events from the offset on, as Load does.
+type FollowTail struct {
+	Generation uint64
+	From       int64
+}
+
 // Claim appends the record alone, by a new producer.
 type Claim struct {
 	Generation uint64
@@ -80,6 +89,8 @@ type Release struct{ Generation uint64 }
 type Stop struct{ Err error }
 
 func (Load) action()       {}
+func (RestTail) action()   {}
+func (FollowTail) action() {}
 func (Claim) action()      {}
 func (Append) action()     {}
 func (Commit) action()     {}

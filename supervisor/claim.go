@@ -61,7 +61,7 @@ func (o *Owner) Tail(now events.Instant, gen uint64, records []events.Record, ne
 	if o.phase == phaseLoading {
 		o.maybeClaim()
 	}
-	o.decide()
+	o.deciding = true
 }
 
 // TailLost says that the partition's own log does not hold the offset to be read next. What is committed here was
@@ -133,10 +133,7 @@ func (o *Owner) maybeClaim() {
 		return
 	}
 	o.load.claim, o.load.sentAt = o.freshID(), o.now
-	f := &events.Fact{Time: max(o.now, o.state.Partition.Time), Body: &events.PartitionClaimed{
-		ID: o.load.claim, Prev: o.state.Partition.Epoch.ID, Owner: o.cfg.Node, Reader: events.FormatVersion,
-	}}
-	r, err := events.EncodeFact(f, o.cfg.Partition, o.source())
+	r, err := events.EncodeFact(o.claimFact(), o.cfg.Partition, o.source)
 	if err != nil {
 		o.stop(err)
 		return
@@ -145,9 +142,16 @@ func (o *Owner) maybeClaim() {
 	o.do(Claim{o.gen, r})
 }
 
-// source names the partition and, last, the node that writes: so each fact tells its owner.
-func (o *Owner) source() string {
-	return fmt.Sprintf("/%s/events/%d/%s", o.cfg.Namespace, o.cfg.Partition, url.PathEscape(o.cfg.Node))
+// claimFact is the claim on its way, over what is folded now.
+func (o *Owner) claimFact() *events.Fact {
+	return &events.Fact{Time: max(o.now, o.state.Partition.Time), Body: &events.PartitionClaimed{
+		ID: o.load.claim, Prev: o.state.Partition.Epoch.ID, Owner: o.cfg.Node, Reader: events.FormatVersion,
+	}}
+}
+
+// sourceOf names the partition and, last, the node that writes: so each fact tells its owner.
+func sourceOf(c *Config) string {
+	return fmt.Sprintf("/%s/events/%d/%s", c.Namespace, c.Partition, url.PathEscape(c.Node))
 }
 
 // Claimed answers Claim. The answer alone proves nothing: another claim may lie before this one. Only reading the
@@ -162,10 +166,21 @@ func (o *Owner) Claimed(now events.Instant, gen uint64, offset int64, err error)
 		return
 	}
 	if o.cfg.Off.off(RuleReadBack) {
-		c := &events.PartitionClaimed{ID: o.load.claim, Prev: o.state.Partition.Epoch.ID, Owner: o.cfg.Node}
-		if _, err := o.state.Apply(&events.Fact{Time: o.now, Body: c}, offset); err == nil {
-			o.own()
-		}
+		o.ownUnread(offset)
+	}
+}
+
+// ownUnread takes the answer to the claim for the epoch: what the rule forbids.
+func (o *Owner) ownUnread(offset int64) {
+	f := o.claimFact()
+	r, err := events.EncodeFact(f, o.cfg.Partition, o.source)
+	if err == nil {
+		_, err = o.state.Apply(f, offset)
+	}
+	if err == nil {
+		o.load.last = r
+		o.load.last.Offset = offset
+		o.own()
 	}
 }
 
@@ -183,7 +198,10 @@ func (o *Owner) tickClaim() {
 func (o *Owner) own() {
 	o.stats.Epochs++
 	o.phase = phaseResuming
+	o.now = max(o.now, o.state.Partition.Time) // see advance
 	o.pipe.confirmed = o.state.Next
+	o.flush.last = o.load.last
+	o.log.counted, o.log.tickedAt, o.log.quietSince = o.state.Next, o.now, o.now
 	if !o.commitFolded() {
 		return
 	}
@@ -228,5 +246,5 @@ func (o *Owner) settleIn() {
 		return
 	}
 	o.phase = phaseOwning
-	o.decide()
+	o.deciding = true
 }

@@ -23,7 +23,7 @@ type clockwork struct {
 	goals map[events.Input]goal
 	// horizon is, for each input, the latest time such that all that was durable before it has been judged.
 	horizon map[events.Input]events.Instant
-	// moved says that rows of tasks were touched whose retries fell due, and no fact took them along yet.
+	// moved says that rows of tasks were touched whose retries fell due, and are not written yet.
 	moved bool
 	// expiredAt is the time up to which held requests have expired.
 	expiredAt events.Instant
@@ -66,7 +66,7 @@ func (o *Owner) Ends(now events.Instant, gen, question uint64, ends map[events.I
 		}
 	}
 	o.passHorizon()
-	o.decide()
+	o.deciding = true
 }
 
 // passHorizon moves the horizon when everything below the ends that were asked for has been judged.

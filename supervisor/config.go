@@ -28,18 +28,28 @@ type Config struct {
 	// InFlight bounds the appends without an answer: two hide the round trip, more only adds to what is lost when
 	// the epoch ends.
 	InFlight int
-	// Queue bounds the ready steps kept in memory for each agent; what is over it waits in the store.
+	// Queue bounds the ready steps kept in memory for each agent, to twice as many; what is over it waits in the store. Fewer
+	// are read again and again while those at their head have started and the store does not know it yet.
 	Queue int
-	// Tasks bounds the tasks kept in memory beside those that unacknowledged facts touch.
-	Tasks int
+	// Tasks bounds the tasks kept in memory beside those that unacknowledged facts touch, and TaskBytes the bytes of their
+	// encodings. More are of little use: what is under way is within the agents' windows, and of a backlog the oldest start
+	// first, which have left memory already. With fewer, the tasks that wait for a timer or an operator for seconds are read
+	// from the store for each of their steps.
+	Tasks, TaskBytes int
 	// Unsettled bounds the facts whose effects are not acknowledged; at the bound nothing is decided.
 	Unsettled int
 	// Window is the attempts of an agent that run at once in this partition where nobody publishes a capacity.
 	Window int
 	// PassEvery is the number of inputs without a fact after which InputsPassed is written.
 	PassEvery int
+	// FlushEvery is how often the store is written while there is something to write; zero is with each batch, and less only
+	// when nothing is on its way (for tests). It bounds how far reads of the store lag behind the log, and what a task that
+	// changes all the time costs.
+	FlushEvery time.Duration
 	// UnknownAfter is how long an append may be without an answer before its outcome counts as unknown.
 	UnknownAfter time.Duration
+	// TailAbove is the facts a second above which an owner does not read what it writes; zero reads always.
+	TailAbove int
 	// LagMax is how long reading may lag behind one's own acknowledged writes before deciding stops.
 	LagMax time.Duration
 	// RetryPause bounds the random pause before a refused claim is tried again.
@@ -63,8 +73,9 @@ func (c Config) withDefaults() Config {
 	set(&c.BatchFacts, 500)
 	set(&c.BatchBytes, 1<<20)
 	set(&c.InFlight, 3)
-	set(&c.Queue, 4096)
-	set(&c.Tasks, 8192)
+	set(&c.Queue, 2048)
+	set(&c.Tasks, 2048)
+	set(&c.TaskBytes, 8<<20)
 	set(&c.Unsettled, 20_000)
 	set(&c.Window, 64)
 	set(&c.PassEvery, 1000)

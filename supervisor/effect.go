@@ -78,11 +78,11 @@ func (o *Owner) work(f *events.Fact, w events.Work) []*effect {
 	w.Task, w.Run, w.Workflow, w.Version = t.ID, t.Run, t.Workflow, t.Version
 	w.IdempotencyKey = events.IdempotencyKey(o.cfg.NamespaceID, t.ID, t.Run, w.Step, w.Operation)
 	w.Home, w.Ticket = o.cfg.Partition, f.Position().String()
-	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, o.cfg.Partition), Source: o.source(), Time: f.Time, Traceparent: f.Traceparent})
+	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, o.cfg.Partition), Source: o.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return nil
 	}
-	r.Partition = o.cfg.Partition
+	r.Partition = o.route(t, &w)
 	return []*effect{{kind: events.EffectWork, topic: "work." + w.Agent, record: r}}
 }
 
@@ -176,7 +176,7 @@ func (o *Owner) alert(f *events.Fact, kind, step, reason string) []*effect {
 	if t, err := o.state.Task(f.Task); err == nil && t != nil {
 		a.Workflow = t.Workflow
 	}
-	r, err := events.EncodeAlert(a, f.Task, events.Subject{ID: a.Of, Source: o.source(), Time: f.Time, Traceparent: f.Traceparent})
+	r, err := events.EncodeAlert(a, f.Task, events.Subject{ID: a.Of, Source: o.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return nil
 	}

@@ -282,3 +282,27 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 	require.JSONEq(t, `{"v":1}`, string(last.Output))
 	require.Equal(t, events.IdempotencyKey(uuid.Nil, "t1", 1, "first", events.Undo), last.IdempotencyKey)
 }
+
+// A copy that is sent home says when it was sent, and not what a client had written there: an old time would have it
+// refused at home.
+func TestAForwardReplacesTheMarksOfOthers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.partitions, b.partition = 2, 1-events.Home("t1", 2)
+	a := b.candidate("A").own()
+	old := start.Add(-8 * 24 * time.Hour).String()
+	b.put(events.Submissions, events.Record{
+		Value: []byte(`{"id":"t1","workflow":"one"}`), Headers: []events.Header{{Key: events.HeaderForwardedAt, Value: []byte(old)}},
+	})
+	a.run()
+	sent := a.sentTo("submissions")
+	require.Len(t, sent, 1)
+	var marks []string
+	for _, h := range sent[0].Headers {
+		if h.Key == events.HeaderForwardedAt {
+			marks = append(marks, string(h.Value))
+		}
+	}
+	require.Len(t, marks, 1)
+	require.NotEqual(t, old, marks[0])
+}

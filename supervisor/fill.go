@@ -3,6 +3,7 @@ package supervisor
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -17,24 +18,14 @@ const unplannedBatch = 200
 func (o *Owner) fill(b *batch) bool {
 	o.queue.limit = o.cfg.Queue
 	gen := o.gen
-	inputs := func(in events.Input, quarters int) func(*batch) bool {
-		return func(b *batch) bool { return o.judgeGuarded(b, in, quarters) }
-	}
-	steps := []func(*batch) bool{
-		o.adopt, o.parkPoisoned, o.failEffects,
-		inputs(events.Reports, 2), inputs(events.Submissions, 3), inputs(events.Reports, 3),
-		o.planUnplanned, o.fireGuarded, o.admit,
-		inputs(events.Reports, 4), inputs(events.Submissions, 4), o.rest,
-	}
+	then := func(ok bool) bool { return ok && o.gen == gen }
 	if !o.settling() {
-		steps = []func(*batch) bool{o.failEffects}
+		return then(o.failEffects(b))
 	}
-	for _, step := range steps {
-		if !step(b) || o.gen != gen {
-			return false
-		}
-	}
-	return true
+	return then(o.adopt(b)) && then(o.parkPoisoned(b)) && then(o.failEffects(b)) &&
+		then(o.judgeGuarded(b, events.Reports, 2)) && then(o.judgeGuarded(b, events.Submissions, 3)) && then(o.judgeGuarded(b, events.Reports, 3)) &&
+		then(o.planUnplanned(b)) && then(o.fireGuarded(b)) && then(o.admit(b)) &&
+		then(o.judgeGuarded(b, events.Reports, 4)) && then(o.judgeGuarded(b, events.Submissions, 4)) && then(o.rest(b))
 }
 
 // settling says whether the effects behind the settled position are within their bound. Beyond it nothing is decided
@@ -156,12 +147,20 @@ func (o *Owner) failWork(e *entry, body *events.EffectFailed) {
 }
 
 // parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
-// acceptance was lost with the epoch is parked when it is accepted again.
+// acceptance was lost with the epoch is parked when it is accepted again; one that is parked, and whose reopening was
+// lost, when it is reopened again: forgotten here, it would panic again with the same request, for ever.
 func (o *Owner) parkPoisoned(b *batch) bool {
+	if len(o.poisonTask) == 0 {
+		return true
+	}
 	for _, id := range slices.Sorted(maps.Keys(o.poisonTask)) {
 		t, err := o.state.Task(id)
-		if err == nil && t != nil && (t.State == events.Parked || t.State.Ended()) {
+		switch {
+		case err != nil || t == nil:
+		case t.State.Ended():
 			delete(o.poisonTask, id)
+			continue
+		case t.State == events.Parked:
 			continue
 		}
 		if err == nil {
@@ -173,6 +172,15 @@ func (o *Owner) parkPoisoned(b *batch) bool {
 		}
 	}
 	return true
+}
+
+// forgive forgets the poison of tasks whose parking is durable: what an operator asks next is tried.
+func (o *Owner) forgive(b *batch) {
+	for _, f := range b.facts {
+		if p, ok := f.Body.(*events.TaskParked); ok && strings.HasPrefix(p.Reason, parkedInternal) {
+			delete(o.poisonTask, f.Task)
+		}
+	}
 }
 
 // planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups.
@@ -193,7 +201,8 @@ func (o *Owner) planUnplanned(b *batch) bool {
 		}
 	}
 	if len(ids) > 0 && len(b.facts) == 0 {
-		// Only the rows change: they need a fact to travel with.
+		// Only the rows change, and before the store is asked for the next it must have them (mayFlush): a batch takes them
+		// along, and the one that can be made of nothing passes the inputs.
 		return o.passInputs(b)
 	}
 	return true
@@ -217,10 +226,10 @@ func (o *Owner) rest(b *batch) bool {
 		o.box.quietSince = o.now
 		return true
 	}
-	if o.times.moved && len(o.pipe.flying) == 0 {
-		// Retries fell due that have no place yet: their rows need a fact to travel with, or they would stand in front of
-		// all later timers for ever.
-		return o.passInputs(b)
+	if o.times.moved {
+		// Retries fell due that have no place yet: their rows are written anew, or they would stand in front of all later
+		// timers for ever. No fact goes with them.
+		o.flush.owed = true
 	}
 	for _, q := range o.in {
 		if len(q.items) > 0 {

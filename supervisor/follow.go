@@ -24,6 +24,11 @@ func (o *Owner) follow(b *batch, id string) (err error) {
 		if why, bad := o.poisonTask[id]; bad {
 			return o.parkFor(b, t, parkedInternal+why)
 		}
+		if parkedAsPoison(t) {
+			// Nothing follows, and to ask may panic again: each new epoch sends the running work again, and the report of that
+			// would end it, for ever.
+			return nil
+		}
 		if err := o.prepare(t); err != nil {
 			return o.parkFor(b, t, err.Error())
 		}
@@ -45,6 +50,10 @@ func (o *Owner) follow(b *batch, id string) (err error) {
 // parkedInternal begins the reason of a task that was parked because deciding panicked.
 const parkedInternal = "internal: "
 
+func parkedAsPoison(t *events.Task) bool {
+	return t.State == events.Parked && strings.HasPrefix(t.Reason, parkedInternal)
+}
+
 // prepare makes the task's definition known to the scheduler, from the partition's own state.
 func (o *Owner) prepare(t *events.Task) error {
 	d := o.state.Definition(t.Definition)
@@ -58,7 +67,7 @@ func (o *Owner) prepare(t *events.Task) error {
 // before it is prepared, and a timer or a report may be the first to ask for it.
 // A task that was parked because deciding panicked has none, since asking again may panic again.
 func (o *Owner) policy(t *events.Task, path string, op events.Operation) events.Policy {
-	if t.State == events.Parked && strings.HasPrefix(t.Reason, parkedInternal) {
+	if parkedAsPoison(t) {
 		return events.Policy{Then: events.ActionPark}
 	}
 	if err := o.prepare(t); err != nil {

@@ -11,8 +11,9 @@ type inputQueue struct {
 	items []inputItem
 	// judged is the offset of the first input that was not judged; fetched, that of the first one not read.
 	judged, fetched int64
-	// last is the record that was judged last.
-	last *events.Record
+	// last is the record that was judged last, if hasLast.
+	last    events.Record
+	hasLast bool
 	// silent counts the inputs that were judged without a fact since the last one that made one.
 	silent int
 	// verify is the hash that the record before the resume point must have; "" when it is verified.
@@ -73,14 +74,14 @@ func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records [
 	}
 	o.position[in] = max(o.position[in], q.fetched)
 	o.passHorizon()
-	o.decide()
+	o.deciding = true
 }
 
 // InputLost says that the shell could not read an input where the log says that it must be.
 func (o *Owner) InputLost(now events.Instant, gen uint64, in events.Input, err error) {
 	if o.current(gen) {
 		o.enter(now)
-		o.stop(fmt.Errorf("%w: %s: %w", ErrInputLost, in, err))
+		o.stop(fmt.Errorf("%w: %s: %w; if its topic was restored or trimmed by hand, see README \"When the log was lost\"", ErrInputLost, in, err))
 	}
 }
 
@@ -130,8 +131,7 @@ func (o *Owner) judgeInputs(b *batch, in events.Input, quarters int) bool {
 // passed moves the judged position over an input.
 func (o *Owner) passed(q *inputQueue, item *inputItem) {
 	q.judged = item.record.Offset + 1
-	r := item.record
-	q.last = &r
+	q.last, q.hasLast = item.record, true
 	q.items[0] = inputItem{}
 	q.items = q.items[1:]
 	if len(q.items) == 0 {
@@ -151,8 +151,8 @@ func (o *Owner) passInputs(b *batch) bool {
 			continue
 		}
 		p := events.Passed{Next: q.judged}
-		if q.last != nil && q.last.Offset == q.judged-1 && !q.last.Control {
-			p.Hash = events.HashInput(q.last)
+		if q.hasLast && q.last.Offset == q.judged-1 && !q.last.Control {
+			p.Hash = events.HashInput(&q.last)
 		}
 		body.Inputs[in] = p
 	}
@@ -304,7 +304,8 @@ func (o *Owner) tooOld(item *inputItem) error {
 	if at == "" {
 		return nil
 	}
-	if i, err := events.ParseInstant(at); err != nil || o.now.Sub(i) > o.cfg.Settings.RememberFor.Std() {
+	// By the clock, and not by the time of this log, which may be ahead of that of the other partition.
+	if i, err := events.ParseInstant(at); err != nil || o.read.Sub(i) > o.cfg.Settings.RememberFor.Std() {
 		return errTooOld
 	}
 	return nil

@@ -383,3 +383,32 @@ steps:
 	}
 	require.Contains(t, c.work(), "t1.x undo#1")
 }
+
+// TestUrgentTasksOvertakeAHundredThousand has them come last, and be the next to start.
+func TestUrgentTasksOvertakeAHundredThousand(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Window, c.cfg.Settings.HashEvery = 4, 10_000_000 }).own()
+	for i := range n {
+		b.submit(fmt.Sprintf("t%06d", i), "one", "")
+		if i%500 == 499 {
+			b.now++
+			a.run()
+		}
+	}
+	var urgent []string
+	for i := range 10 {
+		id := fmt.Sprintf("u%02d", i)
+		b.submit(id, "one", `,"priority":10`)
+		urgent = append(urgent, id+".only do#1")
+	}
+	a.run()
+	require.Equal(t, n+10, a.store.Len())
+	done := 0
+	for range 4 {
+		done = finish(b, a, done)
+		a.run()
+	}
+	require.Equal(t, urgent, a.work()[4:14], "behind the four that ran already")
+}

@@ -155,7 +155,7 @@ func (o *Owner) Sent(now events.Instant, gen, id uint64, refused error) {
 		o.box.failed = true
 	}
 	o.box.trim()
-	o.decide()
+	o.deciding = true
 }
 
 // alertRefused raises one alert for a dead letter that is refused. It is no effect of a fact of its own: should it be
@@ -291,8 +291,13 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, records []events.Record
 		if due {
 			o.stats.Resent++
 			o.enqueue(f, nil)
-		} else if len(o.box.entries) == 0 {
-			o.box.lastDone = f.Position() // nothing is owed for it, and a fact is to say so when all is quiet
+		} else {
+			// Nothing is owed for it. But the log does not say so yet: were its task swept, and its ID taken again, the owner
+			// after this one would find its attempt running.
+			o.box.unsettled = append(o.box.unsettled, marked{f.Position(), f.Task})
+			if len(o.box.entries) == 0 {
+				o.box.lastDone = f.Position() // a fact is to say so when all is quiet
+			}
 		}
 		o.box.durable = f.Position()
 	}

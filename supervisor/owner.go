@@ -3,6 +3,7 @@ package supervisor
 import (
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -20,20 +21,27 @@ const (
 	phaseStopped
 )
 
-// Owner is the pure owner of one partition. Its methods are called by one goroutine. After each call the caller takes
-// Actions and carries them out in order, again until there are none, before it calls the next method.
+// Owner is the pure owner of one partition. Its methods are called by one goroutine. After a call, or after several, the
+// caller takes Actions and carries them out in order, again until there are none.
 type Owner struct {
 	cfg   Config
 	sched Scheduler
 	store Store
+	// source is the ce_source of all that the owner writes.
+	source string
+	// nodeHash is that of the node's name.
+	nodeHash uint32
 
 	phase    phase
 	assigned bool
 	// gen counts the generations: everything asked for in an older one is void.
-	gen   uint64
-	now   events.Instant
-	state *events.State
-	out   []Action
+	gen uint64
+	now events.Instant
+	// read is the latest reading of the clock, and behind what is left of the milliseconds for which now went on at half
+	// the pace: see advance.
+	read, behind events.Instant
+	state        *events.State
+	out          []Action
 	// stats are what metrics show; nothing is decided by them.
 	stats Stats
 
@@ -41,6 +49,7 @@ type Owner struct {
 	log   tail
 	in    map[events.Input]*inputQueue
 	pipe  pipeline
+	flush flushing
 	box   outbox
 	queue queue
 	times clockwork
@@ -50,6 +59,8 @@ type Owner struct {
 	running map[string]int
 	// windows are the places of each agent in this partition, where they are published.
 	windows map[string]int
+	// routing knows the instances of agents.
+	routing routing
 	// suspended holds back deciding while the clock is not to be trusted.
 	suspended bool
 	// unplanned says that the store may hold live tasks that nobody planned yet.
@@ -88,8 +99,10 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(cfg.Node)) // errs never
 	return &Owner{
-		cfg: cfg, sched: s, store: store,
+		cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), nodeHash: hash.Sum32(),
 		poison: map[events.Cause]poison{}, poisonTask: map[string]string{}, windows: map[string]int{},
 		position: map[events.Input]int64{},
 	}, nil
@@ -98,14 +111,22 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 // Actions returns what is to be done, in order, and forgets it. The caller asks again until there is nothing: what
 // the owner reads from the store waits until the commits in front of it are carried out. (An epoch that ended right
 // behind an acknowledgement would otherwise be opened from a snapshot older than the tasks that it then loads.)
+//
+// Deciding happens here and not in the methods that give a reason for it, so that many messages that came together are
+// decided about together.
 func (o *Owner) Actions() []Action {
-	switch {
-	case len(o.out) > 0:
-	case o.opening:
-		o.open()
-	case o.deciding:
+	if len(o.out) == 0 && !o.opening && o.deciding {
 		o.deciding = false
 		o.decide()
+		o.flushIdle()
+	}
+	return o.Said()
+}
+
+// Said is Actions without deciding: what there is to decide about waits, and shares a batch with what comes meanwhile.
+func (o *Owner) Said() []Action {
+	if len(o.out) == 0 && o.opening {
+		o.open()
 	}
 	out := o.out
 	o.out = nil
@@ -150,6 +171,9 @@ func (o *Owner) Epoch() events.Epoch {
 // Generation returns the current generation.
 func (o *Owner) Generation() uint64 { return o.gen }
 
+// Time returns the time that the owner goes by, which never goes back.
+func (o *Owner) Time() events.Instant { return o.now }
+
 // Stats returns the counters.
 func (o *Owner) Stats() Stats { return o.stats }
 
@@ -157,7 +181,7 @@ func (o *Owner) Stats() Stats { return o.stats }
 func (o *Owner) SetWindows(now events.Instant, windows map[string]int) {
 	o.enter(now)
 	o.windows = windows
-	o.decide()
+	o.deciding = true
 }
 
 // Suspend holds back deciding, or lets it go on: the shell suspects its clock.
@@ -165,7 +189,7 @@ func (o *Owner) Suspend(now events.Instant, suspended bool) {
 	o.suspended = suspended
 	if !suspended {
 		o.enter(now)
-		o.decide()
+		o.deciding = true
 	}
 }
 
@@ -180,17 +204,36 @@ func (o *Owner) Tick(now events.Instant) {
 		o.tickClaim()
 	case phaseResuming, phaseOwning:
 		if o.tickEpoch() {
+			o.tickTail()
 			o.tickTimers()
 			o.retryEffects()
-			o.decide()
+			o.deciding = true
 		}
 	}
 }
 
-// enter is the beginning of every method that moves the owner.
+// enter is the beginning of every method that moves the owner. What is said and not carried out may be the commit of a
+// task that would be evicted: the store would then give an older one.
 func (o *Owner) enter(now events.Instant) {
-	o.now = max(o.now, now)
-	o.evict()
+	o.advance(now)
+	if len(o.out) == 0 {
+		o.evict()
+	}
+}
+
+// advance lets time pass. While the clock is behind the time of the log, since that of an earlier owner was ahead, time
+// goes on from there at half the pace: were it to stand still, every timer of the partition would stand still with it,
+// for an hour or for years. (Clock does the same where the clock of one process is set back.)
+func (o *Owner) advance(now events.Instant) {
+	passed := max(now-o.read, 0)
+	o.read = max(o.read, now)
+	if now >= o.now {
+		o.now, o.behind = now, 0
+		return
+	}
+	o.behind += passed
+	o.now += o.behind / 2
+	o.behind %= 2
 }
 
 // current says whether an answer is of this generation.
@@ -207,7 +250,9 @@ func (o *Owner) forget() {
 	o.state = nil
 	o.load, o.log, o.pipe, o.box, o.times, o.defs = loading{}, tail{}, pipeline{seq: o.pipe.seq}, outbox{}, clockwork{}, definitions{}
 	o.in, o.queue, o.running, o.cache = nil, queue{}, nil, cache{}
+	o.routing.forget()
 	o.unplanned, o.opening, o.deciding = false, false, false
+	o.flush.owed, o.flush.last = false, events.Record{}
 }
 
 // stop ends the ownership with an error that an operator must see.

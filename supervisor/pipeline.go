@@ -23,6 +23,7 @@ type batch struct {
 	bytes   int
 	// inputs are the bytes that effects of the facts need, by index in facts.
 	inputs map[int]events.Record
+	// delta is what the store is to write with the facts and those since the last one; nil while it may wait.
 	delta  *events.Delta
 	sentAt events.Instant
 	// answered, offsets and err are the answer, once it is there.
@@ -49,7 +50,7 @@ func (o *Owner) emit(b *batch, f *events.Fact, input *events.Record) error {
 	if _, err := o.state.Apply(f, o.state.Next); err != nil {
 		return err
 	}
-	r, err := events.EncodeFact(f, o.cfg.Partition, o.source())
+	r, err := events.EncodeFact(f, o.cfg.Partition, o.source)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,19 @@ func (o *Owner) decide() {
 }
 
 func (o *Owner) canDecide() bool {
-	return o.phase == phaseOwning && !o.suspended && len(o.pipe.flying) < o.inFlight() && !o.lagging()
+	return o.phase == phaseOwning && !o.suspended && !o.lagging() &&
+		(len(o.pipe.flying) == 0 || len(o.pipe.flying) < o.inFlight() && o.waiting() >= o.cfg.BatchFacts/4)
+}
+
+// waiting returns how many inputs wait to be judged. While an append travels, a few of them wait for its answer, and share
+// a batch with what comes in the meantime: ten appends of one fact each cost everybody on their way ten times as much as
+// one of ten. Many go at once, since then it is the way that is long.
+func (o *Owner) waiting() int {
+	n := 0
+	for _, q := range o.in {
+		n += len(q.items)
+	}
+	return n
 }
 
 // lagging says whether reading has been behind one's own acknowledged writes for too long: an owner that can write
@@ -97,16 +110,10 @@ func (o *Owner) lagging() bool {
 
 // sendOff closes a batch and appends it.
 func (o *Owner) sendOff(b *batch) bool {
-	d, err := o.state.Flush(o.agenda)
-	if err != nil {
-		o.stop(err)
+	if !o.flushBatch(b) {
 		return false
 	}
-	o.pipe.seq, o.times.moved = b.seq, false
-	b.delta, b.sentAt = d, o.now
-	for _, row := range d.Tasks {
-		o.cache.touch(row.ID, b.seq) // also those whose place in the queue alone changed
-	}
+	o.pipe.seq, b.sentAt = b.seq, o.now
 	o.pipe.flying = append(o.pipe.flying, b)
 	o.do(Append{Generation: o.gen, Batch: b.seq, Records: b.records})
 	if o.cfg.Off.off(RuleDurable) {
@@ -138,24 +145,29 @@ func (o *Owner) Appended(now events.Instant, gen, seq uint64, offsets []int64, e
 }
 
 // acknowledge takes the answer to the oldest append: if the offsets are contiguous, nobody else wrote, so the facts
-// are valid in every reader's fold; state and offset are committed, and then the effects may leave (INV3, INV8).
+// are valid in every reader's fold; state and offset are committed, now or with a later batch, and the effects may leave
+// (INV3, INV8).
 func (o *Owner) acknowledge(b *batch) bool {
 	if b.err != nil || !o.contiguous(b) {
 		o.endEpoch()
 		return false
 	}
+	o.pipe.flying[0] = nil // the batch would stay alive for as long as the slice's memory
 	o.pipe.flying = o.pipe.flying[1:]
 	o.pipe.confirmed += int64(len(b.facts))
 	if o.cfg.Off.off(RuleContiguous) && len(b.offsets) > 0 {
 		o.pipe.confirmed = b.offsets[len(b.offsets)-1] + 1
 	}
-	if o.log.next < o.pipe.confirmed && o.log.lagSince == 0 {
+	if o.log.next < o.pipe.confirmed && o.log.lagSince == 0 && !o.log.resting {
 		o.log.lagSince = o.now
 	}
-	last := b.records[len(b.records)-1]
-	last.Offset = o.pipe.confirmed - 1
-	o.do(Commit{Delta: b.delta, Last: last})
-	o.cache.commit(b)
+	o.flush.last = b.records[len(b.records)-1]
+	o.flush.last.Offset = o.pipe.confirmed - 1
+	if b.delta != nil {
+		o.do(Commit{Delta: b.delta, Last: o.flush.last})
+		o.cache.commit(b)
+	}
+	o.forgive(b)
 	if !o.cfg.Off.off(RuleDurable) {
 		o.release(b)
 	}
@@ -175,38 +187,6 @@ func (o *Owner) contiguous(b *batch) bool {
 		}
 	}
 	return len(b.offsets) == len(b.facts)
-}
-
-// tail is the reading of one's own partition.
-type tail struct {
-	next int64
-	// lagSince is when reading fell behind one's own acknowledged writes; zero while it has not.
-	lagSince events.Instant
-}
-
-// watch looks at a record of the own partition while the owner decides. What lies behind the last confirmed fact
-// must be the facts in flight; anything else was written by somebody else: perhaps a newer claim, and then this
-// owner is deposed (reading/traces.md, k1).
-func (o *Owner) watch(r *events.Record) bool {
-	if r.Offset < o.pipe.confirmed {
-		return true
-	}
-	at := r.Offset - o.pipe.confirmed
-	for _, b := range o.pipe.flying {
-		if at < int64(len(b.records)) {
-			if b.records[at].Header(events.HeaderID) == r.Header(events.HeaderID) {
-				return true
-			}
-			break
-		}
-		at -= int64(len(b.records))
-	}
-	if o.cfg.Off.off(RuleContiguous) {
-		return true
-	}
-	o.stats.Void++
-	o.endEpoch()
-	return false
 }
 
 // tickEpoch ends the epoch when an append has been without an answer for too long: its outcome is unknown.
@@ -265,6 +245,7 @@ func (o *Owner) attemptEnded(task, path string, op events.Operation, attempt int
 		agent = s.Undo.Agent
 	}
 	o.running[agent]--
+	o.routing.ended(attemptKey{task, path, op, attempt})
 }
 
 // inFlight is one while tasks of a take-over are unplanned: the store must have answered the batch before.

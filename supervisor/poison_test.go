@@ -197,3 +197,53 @@ func TestAStoreThatCannotBeReadStopsThePartitionAndBlamesNoInput(t *testing.T) {
 	require.ErrorIs(t, a.stopped, errDisk)
 	require.Empty(t, b.names())
 }
+
+// Each new epoch sends the running work again, and each report of it is about the parked task.
+func TestReportsOfATaskThatIsParkedAsPoisonDoNotLoop(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(t, oneStep), poison()
+	p.plan = func(t *events.Task) bool { return toxic(t) && len(t.Steps) > 0 }
+	a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+	b.submit("toxic", "one", "")
+	a.run()
+	for range 10 { // a copy of the work was sent in each epoch, and each is answered
+		b.failed("toxic", "only", 1, events.ClassRetryable, "")
+		for range 4 {
+			a.pass(100 * time.Millisecond)
+		}
+	}
+	require.NoError(t, a.stopped)
+	require.Equal(t, events.Parked, b.task("toxic").State)
+	require.Equal(t, 1, b.task("toxic").FailureCount, "what the agent said is not lost")
+	require.LessOrEqual(t, a.o.Stats().Epochs, uint64(3), "poison loops")
+}
+
+// The request is judged again in the next epoch, and must not lead to the same panic again.
+func TestARetryOfATaskThatPanicsParksItAgain(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]string{"retried": events.RequestRetry, "cancelled": events.RequestCancel} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, p := newBench(t, oneStep), poison()
+			a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+			b.submit("toxic", "one", "")
+			a.run()
+			b.failed("toxic", "only", 1, events.ClassPermanent, "")
+			a.run()
+			require.Equal(t, events.Parked, b.task("toxic").State)
+			p.start = toxic
+			b.request(kind, "again", "toxic")
+			b.submit("t2", "one", "")
+			a.run()
+			settle(t, a)
+			require.Equal(t, events.Parked, b.task("toxic").State)
+			require.Contains(t, b.task("toxic").Reason, "internal")
+			require.Equal(t, "t2", b.task("t2").ID, "it blocks nothing")
+			p.start = never
+			work := len(a.work())
+			b.request(events.RequestRetry, "mended", "toxic")
+			a.run()
+			require.Greater(t, len(a.work()), work, "what an operator asks next is tried")
+		})
+	}
+}

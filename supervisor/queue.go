@@ -1,10 +1,8 @@
 package supervisor
 
 import (
-	"container/heap"
-	"maps"
 	"slices"
-	"sort"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -12,44 +10,30 @@ import (
 // queue holds the attempts that may start, by agent: the head of each agent's queue in memory, the rest in the store.
 // What stands in it is checked again before it starts, so a stale entry costs only its place.
 type queue struct {
-	agents map[string]*agentQueue
+	// agents are in the order of their names. (Not in that of a map: the same state and inputs must give the same facts,
+	// INV4.)
+	agents []*agentQueue
 	limit  int
 	// turn is the agent that was served first last time: the next one begins, so that none starves where batches fill.
 	turn string
+
+	// order, taken and rooms are what round and admit work with, kept from batch to batch.
+	order []*agentQueue
+	taken []events.Ready
+	rooms map[string]int
 }
 
 type agentQueue struct {
-	heap readyHeap
-	have map[readyID]bool
-	// spilled says that the store holds rows that the heap does not: those that do not come before floor.
+	name  string
+	ready readyList
+	// spilled says that the store holds rows that the list does not: those that do not come before floor.
 	spilled bool
 	floor   events.Ready
 }
 
-type readyID struct {
-	task, path string
-	op         events.Operation
-}
-
-func idOf(r events.Ready) readyID { return readyID{r.Task, r.Path, r.Operation} }
-
-// readyHeap has the attempt that starts first on top.
-type readyHeap []events.Ready
-
-func (h readyHeap) Len() int           { return len(h) }
-func (h readyHeap) Less(i, j int) bool { return h[i].Before(h[j]) }
-func (h readyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *readyHeap) Push(x any)        { *h = append(*h, x.(events.Ready)) }
-func (h *readyHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
-}
-
 // open begins with what the store holds.
 func (q *queue) open(s Store) error {
-	q.agents = map[string]*agentQueue{}
+	q.agents = nil
 	agents, err := s.Queues()
 	for _, a := range agents {
 		q.agent(a).spilled = true
@@ -57,59 +41,51 @@ func (q *queue) open(s Store) error {
 	return err
 }
 
-func (q *queue) agent(name string) *agentQueue {
-	a := q.agents[name]
-	if a == nil {
-		a = &agentQueue{have: map[readyID]bool{}}
-		if q.agents == nil {
-			q.agents = map[string]*agentQueue{}
-		}
-		q.agents[name] = a
-	}
-	return a
+func (q *queue) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(q.agents, name, func(a *agentQueue, name string) int { return strings.Compare(a.name, name) })
 }
 
-// push queues attempts that may start now. What does not fit waits in the store, whose row is written with the same
-// batch: always the last in order, so that a task of high priority does not wait behind a full queue of others.
-// Attempts of a later time are the timers' business.
+func (q *queue) agent(name string) *agentQueue {
+	at, found := q.find(name)
+	if !found {
+		q.agents = slices.Insert(q.agents, at, &agentQueue{name: name})
+	}
+	return q.agents[at]
+}
+
+// push queues attempts that may start now. What does not fit waits in the store, where a later flush writes its row:
+// always the last in order, so that a task of high priority does not wait behind a full queue of others. Attempts of a
+// later time are the timers' business.
 func (q *queue) push(ready []events.Ready, now events.Instant) {
-	for _, r := range ready {
+	for i := range ready {
+		r := &ready[i]
 		if r.NotBefore > now {
 			continue
 		}
 		a := q.agent(r.Agent)
-		id := idOf(r)
-		switch {
-		case a.have[id]:
-		case a.spilled && !r.Before(a.floor): // the store has older ones: it must not overtake them
-		default:
-			a.have[id] = true
-			heap.Push(&a.heap, r)
-			if len(a.heap) > 2*q.limit {
-				a.spill(q.limit)
-			}
+		if a.spilled && !r.Before(a.floor) { // the store has older ones: it must not overtake them
+			continue
+		}
+		if a.ready.insert(r) && a.ready.len() > 2*q.limit {
+			a.spill(q.limit)
 		}
 	}
 }
 
 // spill keeps the first attempts in order and leaves the others to the store.
 func (a *agentQueue) spill(keep int) {
-	sort.Sort(a.heap) // a sorted heap is a heap
-	for _, r := range a.heap[keep:] {
-		delete(a.have, idOf(r))
-	}
-	a.heap = slices.Clone(a.heap[:keep])
-	a.spilled, a.floor = true, a.heap[keep-1]
+	a.ready.cut(keep)
+	a.spilled, a.floor = true, *a.ready.at(keep - 1)
 }
 
 // refill reads the head of an agent's queue from the store when memory holds none of it. Rows of attempts that have
-// started since stay in the store until their batch is committed; complete is false while there are such batches.
-func (q *queue) refill(s Store, name string, complete bool) error {
-	a := q.agent(name)
-	if len(a.heap) > 0 || !a.spilled {
+// started since stay in the store until a flush of their tasks is committed, and rows that push left to it are missing
+// until then; complete is false while there is something to flush.
+func (q *queue) refill(s Store, a *agentQueue, complete bool) error {
+	if a.ready.len() > 0 || !a.spilled {
 		return nil
 	}
-	rows, err := s.Ready(name, q.limit)
+	rows, err := s.Ready(a.name, q.limit)
 	if err != nil {
 		return err
 	}
@@ -117,41 +93,35 @@ func (q *queue) refill(s Store, name string, complete bool) error {
 	if len(rows) > 0 {
 		a.floor = rows[len(rows)-1]
 	}
-	for _, r := range rows {
-		if id := idOf(r); !a.have[id] {
-			a.have[id] = true
-			heap.Push(&a.heap, r)
-		}
+	for i := range rows {
+		a.ready.insert(&rows[i])
 	}
 	return nil
 }
 
-// round returns the agents in the order of their names, beginning behind the one that began last time. (Not in the
-// order of a map: the same state and inputs must give the same facts, INV4.)
-func (q *queue) round() []string {
-	names := slices.Sorted(maps.Keys(q.agents))
-	if len(names) == 0 {
+// round returns the agents in the order of their names, beginning behind the one that began last time. The list is good
+// until the next round, also if agents are added meanwhile.
+func (q *queue) round() []*agentQueue {
+	if len(q.agents) == 0 {
 		return nil
 	}
-	at, found := slices.BinarySearch(names, q.turn)
+	at, found := q.find(q.turn)
 	if found {
 		at++
 	}
-	at %= len(names)
-	q.turn = names[at]
-	return append(names[at:len(names):len(names)], names[:at]...)
+	at %= len(q.agents)
+	q.turn = q.agents[at].name
+	q.order = append(append(q.order[:0], q.agents[at:]...), q.agents[:at]...)
+	return q.order
 }
 
-// take removes up to n attempts from the head of an agent's queue.
-func (q *queue) take(name string, n int) []events.Ready {
-	a := q.agent(name)
-	var list []events.Ready
-	for len(list) < n && len(a.heap) > 0 {
-		r := heap.Pop(&a.heap).(events.Ready)
-		delete(a.have, idOf(r))
-		list = append(list, r)
+// take removes up to n attempts from the head of an agent's queue. They are good until the next call.
+func (q *queue) take(a *agentQueue, n int) []events.Ready {
+	q.taken = q.taken[:0]
+	for len(q.taken) < n && a.ready.len() > 0 {
+		q.taken = append(q.taken, a.ready.pop())
 	}
-	return list
+	return q.taken
 }
 
 // room returns the free places of an agent's window in this partition.
@@ -165,20 +135,26 @@ func (o *Owner) room(agent string) int {
 
 // admit starts attempts from the queues as the windows allow.
 func (o *Owner) admit(b *batch) bool {
-	o.queue.limit = o.cfg.Queue
-	for _, name := range o.queue.round() {
+	q := &o.queue
+	q.limit = o.cfg.Queue
+	if q.rooms == nil {
+		q.rooms = map[string]int{}
+	}
+	for _, a := range q.round() {
 		// Once: until the batches in flight are committed, the store would give the same rows again.
-		if err := o.queue.refill(o.store, name, len(o.pipe.flying) == 0 && len(b.facts) == 0); err != nil {
+		if err := q.refill(o.store, a, len(o.pipe.flying) == 0 && len(b.facts) == 0 && !o.flush.owed); err != nil {
 			o.stop(err)
 			return false
 		}
-		for room := o.room(name); room > 0 && !o.full(b); room = o.room(name) {
-			ready := o.queue.take(name, min(room, o.cfg.BatchFacts-len(b.facts)))
-			if len(ready) == 0 {
+		for a.ready.len() > 0 && !o.full(b) {
+			room := o.room(a.name)
+			if room <= 0 {
 				break
 			}
-			rooms := map[string]int{name: room}
-			for _, r := range o.sched.Admit(ready, rooms, o.stamp()) {
+			ready := q.take(a, min(room, o.cfg.BatchFacts-len(b.facts)))
+			clear(q.rooms)
+			q.rooms[a.name] = room
+			for _, r := range o.sched.Admit(ready, q.rooms, o.stamp()) {
 				if err := o.guardedStart(b, r); err != nil {
 					o.setAside("", r.Task, err)
 					return false

@@ -24,8 +24,8 @@ func (o *Owner) judgeReport(b *batch, item *inputItem) error {
 	default:
 		return o.reject(b, events.Reports, item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", env.Type))
 	}
-	var p events.Report
-	if err := json.Unmarshal(data, &p); err != nil {
+	p, err := events.DecodeReport(data)
+	if err != nil {
 		return o.reject(b, events.Reports, item, "", events.RejectUnreadable, err.Error())
 	}
 	id, err := events.TaskID(r.Key, env.Subject, p.Task)

@@ -35,9 +35,17 @@ type Log interface {
 	Catalog(ctx context.Context) (Catalog, error)
 	// NewProducer opens the producer of one epoch.
 	NewProducer() (Producer, error)
-	// Send produces a record to a topic named relative to the namespace. done is called once, must not block, and gets
-	// an error only when the record is refused for good. ctx ends what was not sent.
-	Send(ctx context.Context, topic string, r events.Record, done func(error))
+	// Send produces records. done is called once for each, by its index; it must not block, and gets an error only when the
+	// record is refused for good. ctx ends the waiting for the answers, and with
+	// it what was not sent; some of that may go all the same. The list is the log's from here on; the bytes of its
+	// records never change, and the owner may send them again.
+	Send(ctx context.Context, list []Outgoing, done func(i int, refused error))
+}
+
+// Outgoing is a record for a topic named relative to the namespace.
+type Outgoing struct {
+	Topic  string
+	Record events.Record
 }
 
 // Producer appends to the partition for one epoch.
@@ -73,11 +81,18 @@ type Shell struct {
 	owner *Owner
 	clock *Clock
 	mail  mailbox
+	// sent collects what became of effects.
+	sent *sent
 
 	// Owned by Run.
 	ctx     context.Context
 	gen     *generation
 	inflows map[events.Input]*inflow
+	// sends are the effects that are sent together when everything said is carried out.
+	sends []Send
+	// revoked are closed when everything said so far is carried out.
+	revoked []chan struct{}
+	beat    beat
 
 	wg sync.WaitGroup
 
@@ -94,6 +109,8 @@ type generation struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	producer Producer
+	// restTail ends the reading of events.
+	restTail context.CancelFunc
 }
 
 // NewShell returns a shell for the owner, which must not be used otherwise.
@@ -116,7 +133,7 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mail: newMailbox(), inflows: map[events.Input]*inflow{}}, nil
+	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mail: newMailbox(), sent: new(sent), inflows: map[events.Input]*inflow{}}, nil
 }
 
 // Assign makes the owner a candidate.
@@ -135,7 +152,7 @@ func (s *Shell) Revoke() <-chan struct{} {
 	done := make(chan struct{})
 	s.mail.post(func(now events.Instant) {
 		s.owner.Revoke(now)
-		close(done)
+		s.revoked = append(s.revoked, done)
 	})
 	return done
 }
@@ -161,19 +178,32 @@ func (s *Shell) Run(ctx context.Context) error {
 	defer cancel()
 	ticks := time.NewTicker(s.cfg.Tick)
 	defer ticks.Stop()
+	s.beat.begin()
+	defer s.beat.timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.mail.wake:
+			// All that came is heard before anything is decided or done: what came together shares a batch.
+			now := s.now()
 			for _, m := range s.mail.take() {
-				m(s.now())
-				if err := s.carry(); err != nil {
-					return err
-				}
+				m(now)
 			}
+			if err := s.carry(); err != nil {
+				return err
+			}
+			for _, done := range s.revoked { // a commit may have been said before
+				close(done)
+			}
+			s.revoked = nil
 		case <-ticks.C:
 			s.owner.Tick(s.now())
+			if err := s.carry(); err != nil {
+				return err
+			}
+		case <-s.beat.timer.C:
+			s.beat.rests = false
 			if err := s.carry(); err != nil {
 				return err
 			}
@@ -201,19 +231,29 @@ func (s *Shell) publish() {
 	s.mu.Unlock()
 }
 
-// carry does what the owner says, in order.
+// carry does what the owner says, in order, and has it decide unless it rests.
 func (s *Shell) carry() error {
+	say := s.owner.Actions
+	if s.beat.rests {
+		say = s.owner.Said
+	}
+	said := false
 	for {
-		actions := s.owner.Actions()
+		actions := say()
 		if len(actions) == 0 {
 			break
 		}
+		said = true
 		for _, a := range actions {
 			if err := s.do(a); err != nil {
 				return err
 			}
 		}
 	}
+	if said && !s.beat.rests { // an owner that had nothing to say has no beats: its attempts may run for hours
+		s.beat.rest(s.owner.Pace())
+	}
+	s.sendAll()
 	for in, f := range s.inflows {
 		f.judged(s.owner.Backlog(in))
 		if len(f.sizes) < s.cfg.Backlog && f.bytes < s.cfg.BacklogBytes {
@@ -228,6 +268,12 @@ func (s *Shell) do(a Action) error {
 	case Load:
 		s.begin(a.Generation)
 		s.load(a)
+	case RestTail:
+		if s.gen != nil && s.gen.id == a.Generation {
+			s.gen.restTail()
+		}
+	case FollowTail:
+		s.followTail(a.Generation, a.From)
 	case Claim:
 		s.claim(a)
 	case Append:
@@ -245,7 +291,7 @@ func (s *Shell) do(a Action) error {
 	case FetchInput:
 		s.fetchInput(a)
 	case Send:
-		s.send(a)
+		s.sends = append(s.sends, a)
 	case AskEnds:
 		s.askEnds(a)
 	case AskCatalog:

@@ -22,11 +22,21 @@ func (s *Shell) load(a Load) {
 		}
 		s.post(func(now events.Instant) { s.owner.Loaded(now, a.Generation, end, err) })
 	})
-	s.spawn(func(ctx context.Context) {
-		s.follow(ctx, EventsTopic, a.From, func(records []events.Record, next int64) error {
-			return s.deliver(ctx, func(now events.Instant) { s.owner.Tail(now, a.Generation, records, next) })
+	s.followTail(a.Generation, a.From)
+}
+
+// followTail reads the partition's own log, until it rests or the generation ends.
+func (s *Shell) followTail(gen uint64, from int64) {
+	if s.gen == nil || s.gen.id != gen {
+		return
+	}
+	ctx, rest := context.WithCancel(s.gen.ctx)
+	s.gen.restTail = rest
+	s.spawn(func(context.Context) {
+		s.follow(ctx, EventsTopic, from, func(records []events.Record, next int64) error {
+			return s.deliver(ctx, func(now events.Instant) { s.owner.Tail(now, gen, records, next) })
 		}, func(err error) {
-			s.post(func(now events.Instant) { s.owner.TailLost(now, a.Generation, err) })
+			s.post(func(now events.Instant) { s.owner.TailLost(now, gen, err) })
 		})
 	})
 }
@@ -188,6 +198,10 @@ func (s *Shell) readFacts(a ReadFacts) {
 				records = append(records, r)
 				return nil
 			})
+			if errors.Is(err, ErrPosition) { // deleted: what is owed for those facts cannot be told any more
+				s.post(func(now events.Instant) { s.owner.TailLost(now, a.Generation, err) })
+				return
+			}
 			if err != nil {
 				pauseFor(ctx, retryPause)
 			}
@@ -212,18 +226,6 @@ func (s *Shell) fetchInput(a FetchInput) {
 			}
 			pauseFor(ctx, retryPause)
 		}
-	})
-}
-
-func (s *Shell) send(a Send) {
-	if s.gen == nil || s.gen.id != a.Generation {
-		return
-	}
-	s.cfg.Log.Send(s.gen.ctx, a.Topic, a.Record, func(refused error) {
-		if refused != nil {
-			s.cfg.Logger.Error("an effect was refused by the broker", "topic", a.Topic, "kind", a.Kind, "error", refused)
-		}
-		s.post(func(now events.Instant) { s.owner.Sent(now, a.Generation, a.ID, refused) })
 	})
 }
 

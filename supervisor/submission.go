@@ -28,7 +28,7 @@ func (o *Owner) Definitions(now events.Instant, gen, question uint64, c Catalog,
 	if err == nil {
 		o.defs.catalog, o.defs.seen = c, o.defs.askedAt
 	}
-	o.decide()
+	o.deciding = true
 }
 
 // askCatalog asks for definitions, unless a question is on its way. A definition that was applied before an input

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/internal/kafka"
 )
 
 // bindings are the agents that a process runs: HTTP services, bound by files.
@@ -24,7 +28,20 @@ func (b *bindings) folder(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("--agents: %w", err)
 	}
-	return b.files(os.DirFS(dir), os.LookupEnv)
+	err := b.files(os.DirFS(dir), os.LookupEnv)
+	if faults, ok := errors.AsType[agent.Faults](err); ok {
+		placed := slices.Clone(faults)
+		for i := range placed {
+			placed[i].File = filepath.Join(dir, placed[i].File)
+		}
+		return placed
+	}
+	return err
+}
+
+// agentsFault is what doctor and serve say of files of --agents that cannot be bound.
+func agentsFault(err error) kafka.Finding {
+	return kafka.Finding{Check: checkAgents, Status: kafka.StatusFail, What: err.Error(), Remedy: "correct the files of --agents"}
 }
 
 func (b *bindings) files(files fs.FS, env func(string) (string, bool)) error {

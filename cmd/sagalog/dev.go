@@ -64,7 +64,7 @@ again on the same --data and it goes on where it was.`,
 	f.StringVar(&c.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
 	f.StringVar(&c.kafka, "kafka", "127.0.0.1:9092", "where the embedded broker listens (port 0 takes a free one)")
 	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new data directory; fixed from then on")
-	f.BoolVar(&c.fsync, "fsync", false, "fsync each batch of the broker: slower, and survives a power cut")
+	f.BoolVar(&c.fsync, "fsync", false, "have the broker answer only when the disk has what it tells: slower, and survives a power cut")
 	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery or none")
 	f.StringVar(&c.agents, "agents", "", "directory of your own HTTP agents (*.yaml), loaded at the start")
 	f.StringVar(&c.workflows, "workflows", "", "directory of your own workflows (*.yaml, *.json), applied at the start")
@@ -140,6 +140,12 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 func (d *dev) openBroker(context.Context) error {
 	if err := devDirectory(d.cfg.data); err != nil {
 		return err
+	}
+	switch f := spaceOf(d.cfg.data, existing(d.cfg.data)); f.Status {
+	case kafka.StatusFail:
+		return errors.New(f.String())
+	case kafka.StatusWarn:
+		d.log.Warn(f.What, "remedy", f.Remedy)
 	}
 	if err := os.MkdirAll(d.cfg.data, 0o700); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)

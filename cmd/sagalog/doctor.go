@@ -6,53 +6,59 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
-	"github.com/sagalog/sagalog/internal/node"
 	"github.com/spf13/cobra"
 )
 
 // doctorConfig is the flags of doctor.
 type doctorConfig struct {
-	member
+	serveConfig
 	output
-	partitions int32
 }
 
 func doctorCommand() *cobra.Command {
-	var c doctorConfig
+	c := doctorConfig{serveConfig: serveConfig{settings: events.DefaultSettings()}}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look whether `serve` would work with the same flags, and say what to change",
 		Long: `Look whether ` + "`sagalog serve`" + ` would work with the same flags: each broker, TLS, authentication, permissions, the
-namespace and the settings of its topics, the copies in sync, the data directory, the address of the API.
+namespace and the settings of its topics, the copies in sync, the end of the log, the agents and workflows, the data
+directory (whose it is, its format, its lock, free space), the address of the API, and the clock.
 
 It changes nothing, makes no topics, and works before there is a namespace. It exits with 1 when a check fails; a
-warning is something that works and that somebody should know.`,
+warning is something that works and that somebody should know. With --quiet it prints what is not ok.`,
 		Example: `  sagalog doctor --brokers 127.0.0.1:9092
   sagalog doctor --brokers k1:9093 --tls-ca ca.pem --sasl SCRAM-SHA-512 --sasl-user sagalog --sasl-password-file /run/secrets/kafka -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.partitionsSet = cmd.Flags().Changed("partitions")
 			findings, err := c.look(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := printRows(cmd.OutOrStdout(), c.output, findings, printFindings); err != nil {
+			shown := findings
+			if c.quiet {
+				shown = slices.DeleteFunc(slices.Clone(findings), func(f kafka.Finding) bool { return f.Status == kafka.StatusOK })
+			}
+			if err := printRows(cmd.OutOrStdout(), c.output, shown, printFindings); err != nil {
 				return err
 			}
 			return failing(findings)
 		},
 	}
-	f := cmd.Flags()
-	c.member.flags(f)
-	c.output.flags(f)
-	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new namespace")
+	c.serveConfig.flags(cmd.Flags())
+	cmd.Flags().Lookup("quiet").Usage = "print only what is not ok"
+	c.output.flags(cmd.Flags())
 	return cmd
 }
 
 func (c *doctorConfig) look(ctx context.Context) ([]kafka.Finding, error) {
-	if err := errors.Join(c.output.validate(), c.member.validate()); err != nil {
+	if err := errors.Join(c.output.validate(), c.serveConfig.validate()); err != nil {
 		return nil, err
 	}
 	// The client's own log says less than the findings do.
@@ -65,34 +71,18 @@ func (c *doctorConfig) look(ctx context.Context) ([]kafka.Finding, error) {
 		return nil, err
 	}
 	defer cluster.Close()
-	local := localCheck{member: &c.member}
-	var namespaceID string
-	need := c.need(cluster, local.agents(), func(id string) { namespaceID = id })
-	need.Partitions = c.partitions
-	findings := kafka.Diagnose(ctx, cluster, need)
+	local := localCheck{serveConfig: &c.serveConfig, now: time.Now}
+	agents := local.agents()
+	local.workflows()
+	local.data()
+	local.address()
+	local.clock()
+	findings := kafka.Diagnose(ctx, cluster, local.need(cluster, agents))
 	if plainPassword(cfg) {
 		findings = append(findings, kafka.Finding{Check: kafka.CheckSecurity, Status: kafka.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})
 	}
-	local.data(namespaceID)
-	local.address()
+	findings = append(findings, local.log(ctx, cluster)...)
 	return append(findings, local.findings...), ctx.Err()
-}
-
-// need is what this process wants of the cluster. found is given the ID of the namespace, where there is one.
-func (m *member) need(cluster *kafka.Cluster, agents []string, found func(id string)) kafka.Need {
-	return kafka.Need{
-		Topics: kafka.Topics{Namespace: m.namespace}, Agents: agents,
-		Owner: m.roles.node.Owner, API: m.roles.node.API, Projector: m.roles.node.Projector,
-		Made: func(ctx context.Context) (int32, error) {
-			ns, err := node.ReadNamespace(ctx, cluster, m.namespace)
-			var empty *kafka.OutOfRangeError
-			if errors.As(err, &empty) || errors.Is(err, kafka.ErrNoRecord) || errors.Is(err, kafka.ErrUnknownTopic) {
-				return 0, nil
-			}
-			found(ns.ID)
-			return ns.Partitions, err
-		},
-	}
 }
 
 // printFindings aligns remedies under what they mend.

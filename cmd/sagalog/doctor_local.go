@@ -9,25 +9,38 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
 )
 
 // The checks of this machine.
 const (
-	checkAgents = "agents"
-	checkData   = "data"
-	checkHTTP   = "http"
+	checkAgents    = "agents"
+	checkWorkflows = "workflows"
+	checkData      = "data"
+	checkHTTP      = "http"
+	checkClock     = "clock"
 )
 
 // localCheck looks at what serve needs beside the cluster.
 type localCheck struct {
-	*member
+	*serveConfig
+	// starting says that serve asks, for which a directory in use is in use, by whomever.
+	starting bool
+	now      func() time.Time
 	findings []kafka.Finding
 	// engine is the URL of the API of the engine that has the data directory, "" for none.
 	engine string
+	// kept is the ID of the namespace whose state is in the data directory, "" for none.
+	kept string
+	// namespaceID and made are of the namespace on the brokers: its ID, and its partitions, 0 while there is none.
+	namespaceID string
+	made        int32
 }
 
 func (l *localCheck) add(check string, status kafka.Status, what, remedy string) {
@@ -42,15 +55,28 @@ func (l *localCheck) agents() []string {
 	b := newBindings()
 	defer b.close()
 	if err := b.folder(l.member.agents); err != nil {
-		l.add(checkAgents, kafka.StatusFail, err.Error(), "correct the files of --agents")
+		l.findings = append(l.findings, agentsFault(err))
 		return nil
 	}
 	l.add(checkAgents, kafka.StatusOK, fmt.Sprintf("%d agents are bound in %s", len(b.names()), l.member.agents), "")
 	return b.names()
 }
 
-// data looks at the data directory; namespace is the ID of the cluster's, "" where there is none.
-func (l *localCheck) data(namespace string) {
+// workflows reads --workflows.
+func (l *localCheck) workflows() {
+	if l.serveConfig.workflows == "" {
+		return
+	}
+	n, err := checkDefinitions(l.serveConfig.workflows)
+	if err != nil {
+		l.add(checkWorkflows, kafka.StatusFail, err.Error(), "correct the files of --workflows")
+		return
+	}
+	l.add(checkWorkflows, kafka.StatusOK, fmt.Sprintf("%d workflows in %s can be applied", n, l.serveConfig.workflows), "")
+}
+
+// data looks at the data directory.
+func (l *localCheck) data() {
 	if l.roles.agentOnly() {
 		return
 	}
@@ -59,8 +85,13 @@ func (l *localCheck) data(namespace string) {
 		l.add(checkData, kafka.StatusFail, err.Error(), "give another directory (--data)")
 		return
 	}
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+	info, err := os.Stat(dir)
+	if errors.Is(err, os.ErrNotExist) {
 		l.parent(dir)
+		return
+	}
+	if err == nil && !info.IsDir() {
+		l.add(checkData, kafka.StatusFail, "the data directory "+dir+" is a file and not a directory", "give a directory (--data)")
 		return
 	}
 	if err := writable(dir); err != nil {
@@ -71,24 +102,123 @@ func (l *localCheck) data(namespace string) {
 		l.locked(err)
 		return
 	}
-	if err := fits(dir, namespace); err != nil {
-		l.add(checkData, kafka.StatusFail, err.Error(), "give the data directory of this namespace, or an empty one (--data): state is folded from the log again")
+	if !l.space(dir, dir) || !l.state(filepath.Join(dir, "state")) {
 		return
 	}
 	l.add(checkData, kafka.StatusOK, "the data directory "+dir+" can be written and is free", "")
 }
 
-func (l *localCheck) parent(dir string) {
-	above := filepath.Dir(filepath.Clean(dir))
-	for {
-		_, err := os.Stat(above)
-		if err == nil || above == filepath.Dir(above) {
-			break
-		}
-		above = filepath.Dir(above)
+// The free space of a disk.
+const (
+	// leastFree is what the state store needs to begin: a memtable and its log, twice.
+	leastFree = 128 << 20
+	// littleFree is soon full at thousands of tasks a second, and a full disk ends the process.
+	littleFree = 1 << 30
+)
+
+// space looks at the disk of a data directory, of which on is there already: itself, or what it will be made in.
+func (l *localCheck) space(dir, on string) bool {
+	f := spaceOf(dir, on)
+	if f.Status != kafka.StatusOK {
+		l.findings = append(l.findings, f)
 	}
+	return f.Status != kafka.StatusFail
+}
+
+func spaceOf(dir, on string) kafka.Finding {
+	free, err := projector.FreeBytes(on)
+	if err != nil {
+		return kafka.Finding{Check: checkData, Status: kafka.StatusOK} // what cannot be asked is not known to be wrong
+	}
+	return judgedSpace(dir, free)
+}
+
+func judgedSpace(dir string, free uint64) kafka.Finding {
+	f := kafka.Finding{Check: checkData, Status: kafka.StatusOK}
+	what := fmt.Sprintf("the disk of the data directory %s has %d MiB left", dir, free>>20)
+	switch {
+	case free < leastFree:
+		f.Status, f.What = kafka.StatusFail, fmt.Sprintf("%s, and at least %d MiB are needed", what, leastFree>>20)
+		f.Remedy = "make room there, or give a directory on another disk (--data)"
+	case free < littleFree:
+		f.Status, f.What, f.Remedy = kafka.StatusWarn, what, "make room there: a full disk ends the process"
+	}
+	return f
+}
+
+// state looks whose state there is, and whether this version reads it. It changes nothing.
+func (l *localCheck) state(dir string) bool {
+	kept, err := projector.Inspect(dir)
+	switch {
+	case errors.Is(err, projector.ErrNewer):
+		l.add(checkData, kafka.StatusFail, err.Error(), "run the newer version of sagalog, or give another directory (--data)")
+		return false
+	case errors.Is(err, projector.ErrFormat), errors.Is(err, projector.ErrDamaged):
+		l.add(checkData, kafka.StatusWarn, err.Error(), "nothing: the next start builds the state anew from the log, which takes longer")
+	case err != nil:
+		l.add(checkData, kafka.StatusFail, err.Error(), "give another directory (--data), or let this user read "+dir)
+		return false
+	}
+	l.kept = kept
+	return true
+}
+
+// known compares the data directory with the namespace on the brokers: state of another one was folded from another log.
+func (l *localCheck) known(exists bool) []kafka.Finding {
+	if l.kept == "" || l.roles.agentOnly() {
+		return nil
+	}
+	f := kafka.Finding{Check: checkData, Status: kafka.StatusFail,
+		Remedy: "give the --brokers and the --namespace that it belongs to, or another data directory (--data): an empty one is filled from the log"}
+	switch {
+	case !exists:
+		f.What = fmt.Sprintf("the data directory %s holds the state of the namespace with the ID %s, and these brokers have no namespace %s", l.member.data, l.kept, l.namespace)
+	case l.kept != l.namespaceID:
+		f.What = fmt.Sprintf("the data directory %s holds the state of the namespace with the ID %s, and namespace %s of these brokers has the ID %s",
+			l.member.data, l.kept, l.namespace, l.namespaceID)
+	default:
+		return nil
+	}
+	return []kafka.Finding{f}
+}
+
+// need is what this process wants of the cluster.
+func (l *localCheck) need(cluster *kafka.Cluster, agents []string) kafka.Need {
+	return kafka.Need{
+		Topics: kafka.Topics{Namespace: l.namespace}, Agents: agents, Partitions: l.partitions, PartitionsSet: l.partitionsSet,
+		Owner: l.roles.node.Owner, API: l.roles.node.API, Projector: l.roles.node.Projector,
+		Known: l.known,
+		Made: func(ctx context.Context) (int32, error) {
+			ns, err := node.ReadNamespace(ctx, cluster, l.namespace)
+			var empty *kafka.OutOfRangeError
+			if errors.As(err, &empty) || errors.Is(err, kafka.ErrNoRecord) || errors.Is(err, kafka.ErrUnknownTopic) {
+				return 0, nil
+			}
+			if err == nil && ns.Format > events.FormatVersion {
+				err = fmt.Errorf("it has format %d, this version reads %d: %w", ns.Format, events.FormatVersion, events.ErrReaderTooOld)
+			}
+			l.namespaceID, l.made = ns.ID, ns.Partitions
+			return ns.Partitions, err
+		},
+	}
+}
+
+// existing returns the nearest directory above dir, or dir itself, that is there.
+func existing(dir string) string {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+			return at
+		}
+	}
+}
+
+func (l *localCheck) parent(dir string) {
+	above := existing(dir)
 	if err := writable(above); err != nil {
 		l.add(checkData, kafka.StatusFail, "the data directory "+dir+" cannot be made: "+err.Error(), "let this user write "+above+", or give another directory (--data)")
+		return
+	}
+	if !l.space(dir, above) {
 		return
 	}
 	l.add(checkData, kafka.StatusOK, "the data directory "+dir+" does not exist yet: the first start makes it", "")
@@ -107,13 +237,14 @@ func writable(dir string) error {
 func (l *localCheck) locked(err error) {
 	var at endpoints
 	text, _ := os.ReadFile(filepath.Join(l.member.data, endpointsFile)) // without it nobody answers below
-	if json.Unmarshal(text, &at) == nil && alive(at.HTTP) {
+	if !l.starting && json.Unmarshal(text, &at) == nil && alive(at.HTTP) {
 		l.engine = at.HTTP
 		l.add(checkData, kafka.StatusWarn, fmt.Sprintf("node %s runs in the data directory %s, with its API at %s", at.Node, l.member.data, at.HTTP),
 			"give another directory to start a second process (--data)")
 		return
 	}
-	l.add(checkData, kafka.StatusFail, err.Error(), "stop that process, or give another directory (--data)")
+	what, _, _ := strings.Cut(err.Error(), ": stop that process") // the remedy says it
+	l.add(checkData, kafka.StatusFail, what, "stop that process, or give another directory (--data)")
 }
 
 // aliveWait is for an engine of this machine.
@@ -133,22 +264,6 @@ func alive(api string) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// fits tells whether the state was folded from this namespace. A damaged store fits: the start folds it anew.
-func fits(dir, namespace string) error {
-	state := filepath.Join(dir, "state")
-	if _, err := os.Stat(state); err != nil || namespace == "" {
-		return nil
-	}
-	store, err := projector.Open(state, projector.Options{Namespace: namespace})
-	if errors.Is(err, projector.ErrNamespace) {
-		return err
-	}
-	if err != nil {
-		return nil
-	}
-	return store.Close()
-}
-
 // address looks whether the API could listen.
 func (l *localCheck) address() {
 	if !l.roles.node.API {
@@ -166,5 +281,16 @@ func (l *localCheck) address() {
 		l.add(checkHTTP, kafka.StatusOK, l.http+" is where that node serves its API", "")
 	default:
 		l.add(checkHTTP, kafka.StatusFail, fmt.Sprintf("the API cannot listen on %s: %s", l.http, err), "stop what listens there, or give another address (--http; port 0 takes a free one)")
+	}
+}
+
+// earliest is about when this version was written: no clock that is right says less.
+var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// clock looks whether the clock of this machine can be right at all. Whether it is early or late, the log tells.
+func (l *localCheck) clock() {
+	if now := l.now(); now.Before(earliest) {
+		l.add(checkClock, kafka.StatusFail, "the clock of this machine says "+now.UTC().Format(time.RFC3339)+": timers and deadlines would be wrong by years",
+			"set the clock (NTP)")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -89,7 +90,7 @@ func TestDoctorFailsWhatServeWouldRefuse(t *testing.T) {
 		"TLS":                {brokers + " --tls", kafka.CheckSecurity, "the listener speaks plain text, and we spoke TLS"},
 		"a directory of dev": {brokers + " --data dev", checkData, "is a data directory of `sagalog dev`"},
 		"in use":             {brokers + " --data locked", checkData, "the data directory is in use by process"},
-		"not a directory":    {brokers + " --data agents/a.yaml", checkData, "cannot be written"},
+		"not a directory":    {brokers + " --data agents/a.yaml", checkData, "is a file and not a directory"},
 		"a busy port":        {brokers + " --http " + busy.Addr().String(), checkHTTP, "address already in use"},
 		"bad agents":         {brokers + " --agents agents", checkAgents, "NOT_SET"},
 	} {
@@ -102,6 +103,28 @@ func TestDoctorFailsWhatServeWouldRefuse(t *testing.T) {
 			require.Contains(t, examined(t, p)[c.check][kafka.StatusFail][0].What, c.says)
 			require.Contains(t, p.err.String(), "1 fail")
 		})
+	}
+}
+
+// A data directory that is not there yet has the disk of what it will be made in: it is too small for doctor, serve and dev.
+func TestADirectoryThatIsNotMadeYetNeedsRoomToo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=200k"); err != nil {
+		t.Skipf("SKIPPED: no small disk can be mounted (%s); run it as root: go test ./cmd/sagalog -run NeedsRoom", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	for _, args := range []string{
+		"doctor --brokers " + broker.Addr() + " --http 127.0.0.1:0 --data not/yet", "serve --brokers " + broker.Addr() + " --http 127.0.0.1:0 --data not/yet",
+		"dev --http 127.0.0.1:0 --kafka 127.0.0.1:0 --data not/yet",
+	} {
+		p := place{dir: dir}.run(t, strings.Fields(args)...)
+		require.Equal(t, 1, p.code(), args)
+		said := p.out.String() + p.err.String()
+		require.Contains(t, said, "the disk of the data directory not/yet has 0 MiB left, and at least 128 MiB are needed")
+		require.Contains(t, strings.ToLower(said), "remedy: make room there")
+		require.NoDirExists(t, filepath.Join(dir, "not"), args)
 	}
 }
 

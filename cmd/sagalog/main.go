@@ -15,6 +15,7 @@ import (
 )
 
 func main() {
+	tuneCollector()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:])
 	stop()
@@ -44,7 +45,7 @@ func limitFlags(f *pflag.FlagSet, s *events.Settings) {
 	f.IntVar(&s.PayloadBytes, "payload-bytes", s.PayloadBytes, "limit of a step's input and of its output")
 	f.IntVar(&s.TaskFacts, "task-facts", s.TaskFacts, "limit of the facts of a task")
 	f.IntVar(&s.HeldRequests, "held-requests", s.HeldRequests, "limit of requests held for tasks that are not there yet")
-	f.DurationVar((*time.Duration)(&s.HeldFor), "held-for", s.HeldFor.Std(), "how long such a request is held")
+	f.DurationVar((*time.Duration)(&s.HeldFor), "held-for", s.HeldFor.Std(), "how long a request is held for a task that is not there yet")
 	f.DurationVar((*time.Duration)(&s.Grace), "grace", s.Grace.Std(), "how long after a complete-by time a request may still land; no undo starts before")
 	f.DurationVar((*time.Duration)(&s.RememberFor), "remember-for", s.RememberFor.Std(), "how long a finished task and its ID are remembered")
 }

@@ -22,7 +22,7 @@ it done, all of it undone, or parked in front of an operator with the reason. No
 
 Start with:  sagalog dev`,
 	}
-	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand())
+	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand())
 	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version()})...)
 	return cli.Execute(ctx, root, args)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// serveConfig is the flags of serve.
+// serveConfig is the flags of serve. doctor takes them all, so that it looks at what serve would use.
 type serveConfig struct {
 	member
 	workflows, pprof string
@@ -27,8 +27,7 @@ type serveConfig struct {
 	sweep         time.Duration
 }
 
-// member is the flags that say which process this is, and where. serve and doctor share them, so that doctor looks at
-// what serve would use.
+// member is the flags that say which process this is, and where.
 type member struct {
 	connection
 	namespace, data, http, advertise, node, agents string
@@ -72,7 +71,11 @@ A password is best given in the variable SAGALOG_SASL_PASSWORD or in a file: eve
 			return runServe(cmd.Context(), c)
 		},
 	}
-	f := cmd.Flags()
+	c.flags(cmd.Flags())
+	return cmd
+}
+
+func (c *serveConfig) flags(f *pflag.FlagSet) {
 	c.member.flags(f)
 	f.StringVar(&c.workflows, "workflows", "", "directory of workflows (*.yaml, *.json), applied at the start")
 	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new namespace; fixed from then on")
@@ -80,7 +83,6 @@ A password is best given in the variable SAGALOG_SASL_PASSWORD or in a file: eve
 	f.DurationVar(&c.sweep, "sweep", 0, "how often due timers are looked for (default 50ms)")
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	limitFlags(f, &c.settings)
-	return cmd
 }
 
 func (c *serveConfig) validate() error {

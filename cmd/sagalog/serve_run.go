@@ -41,6 +41,7 @@ type serving struct {
 	cluster  *kafka.Cluster
 	node     *node.Node
 	bindings *bindings
+	local    *localCheck
 	agents   *agent.Connection
 	// warned is what was said of the cluster already.
 	warned map[string]bool
@@ -51,10 +52,11 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 		return err
 	}
 	s := &serving{cfg: c, process: newProcess(c.quiet), bindings: newBindings(), warned: map[string]bool{}}
+	s.local = &localCheck{serveConfig: &s.cfg, starting: true, now: time.Now}
 	defer func() { err = errors.Join(err, s.close()) }()
-	steps := []func(context.Context) error{s.configure, s.bind, s.lockData, s.connect, s.openNode, s.applyWorkflows, s.openAgents, s.writeEndpoints}
+	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.applyWorkflows, s.openAgents, s.writeEndpoints}
 	if c.roles.agentOnly() {
-		steps = []func(context.Context) error{s.configure, s.bind, s.connect, s.awaitNamespace, s.openAgents}
+		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.awaitNamespace, s.openAgents}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -87,7 +89,7 @@ func (s *serving) bind(context.Context) error {
 		return nil
 	}
 	if err := s.bindings.folder(s.cfg.agents); err != nil {
-		return err
+		return s.refuse([]kafka.Finding{agentsFault(err)})
 	}
 	if s.cfg.roles.agentOnly() && len(s.bindings.names()) == 0 {
 		return fmt.Errorf("--agents: %s holds no *.yaml file, so there is nothing to run", s.cfg.agents)
@@ -95,11 +97,42 @@ func (s *serving) bind(context.Context) error {
 	return nil
 }
 
+// look refuses what this machine lacks before anything is made here or on the brokers: a refused start leaves nothing behind.
+func (s *serving) look(context.Context) error {
+	s.local.workflows()
+	s.local.data()
+	s.local.address()
+	s.local.clock()
+	return s.refuse(s.local.findings)
+}
+
+// refuse errors with the findings that keep a process from its work, and logs the warnings.
+func (s *serving) refuse(findings []kafka.Finding) error {
+	var fails []kafka.Finding
+	for _, f := range findings {
+		switch f.Status {
+		case kafka.StatusFail:
+			fails = append(fails, f)
+		case kafka.StatusWarn:
+			s.warn(f)
+		}
+	}
+	if len(fails) > 0 {
+		return &kafka.PreflightError{Findings: fails}
+	}
+	return nil
+}
+
+// warn tells each thing once: the cluster is looked at twice.
+func (s *serving) warn(f kafka.Finding) {
+	if !s.warned[f.What] {
+		s.warned[f.What] = true
+		s.log.Warn(f.What, "remedy", f.Remedy)
+	}
+}
+
 // lockData makes the data directory ours alone.
 func (s *serving) lockData(context.Context) error {
-	if err := serveDirectory(s.cfg.data); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(s.cfg.data, 0o700); err != nil {
 		return fmt.Errorf("make the data directory (--data): %w", err)
 	}
@@ -113,7 +146,7 @@ const lockFile = "LOCK"
 // serveDirectory refuses a directory that `sagalog dev` made: its state belongs to the log beside it.
 func serveDirectory(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "broker")); err == nil {
-		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds a broker of its own (%s), and its state belongs to that; give another --data",
+		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds a broker of its own (%s), and its state belongs to that",
 			dir, filepath.Join(dir, "broker"))
 	}
 	return nil
@@ -128,18 +161,15 @@ func (s *serving) connect(ctx context.Context) (err error) {
 	if s.cluster, err = kafka.Connect(s.reach); err != nil {
 		return err
 	}
-	return s.preflight(ctx)
+	if err := s.preflight(ctx); err != nil {
+		return err
+	}
+	return s.refuse(s.local.log(ctx, s.cluster))
 }
 
 func (s *serving) preflight(ctx context.Context) error {
-	need := s.cfg.need(s.cluster, s.bindings.names(), func(string) {})
-	need.Partitions = s.cfg.partitions
-	need.Warn = func(f kafka.Finding) {
-		if !s.warned[f.What] { // it is looked at twice
-			s.warned[f.What] = true
-			s.log.Warn(f.What, "remedy", f.Remedy)
-		}
-	}
+	need := s.local.need(s.cluster, s.bindings.names())
+	need.Warn = s.warn
 	return kafka.Preflight(ctx, s.cluster, need)
 }
 
@@ -151,9 +181,6 @@ func (s *serving) openNode(ctx context.Context) error {
 	}
 	if s.cfg.roles.node.API {
 		cfg.HTTP = s.cfg.http
-		if exposed(s.cfg.http) {
-			s.log.Warn(exposedText, "http", s.cfg.http, "remedy", exposedRemedy)
-		}
 	}
 	var err error
 	s.node, err = node.Open(ctx, cfg)

@@ -151,7 +151,7 @@ func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 	// The data directory belongs to one namespace.
 	foreign := at.run(t, append(node, "--namespace", "bar")...)
 	require.Equal(t, 1, foreign.code())
-	require.Contains(t, foreign.err.String(), "belongs to another namespace")
+	require.Contains(t, foreign.err.String(), "and these brokers have no namespace bar")
 }
 
 // A process with agents alone waits for the first node, works, needs no directory, and is known by its node's name.

@@ -103,11 +103,11 @@ func (c *stateConfig) hashes(ctx context.Context) (_ []hashRow, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	ns, err := node.ReadNamespace(ctx, cluster, c.namespace)
+	ns, err := readNamespace(ctx, cluster, c.namespace)
 	if err != nil {
 		return nil, err
 	}
-	store, err := projector.Open(c.state(), projector.Options{Namespace: ns.ID})
+	store, err := projector.OpenIntact(c.state(), projector.Options{Namespace: ns.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +121,9 @@ func (c *stateConfig) hashes(ctx context.Context) (_ []hashRow, err error) {
 		if info.Exists {
 			rows = append(rows, hashRow{Partition: p, Offset: info.Next, Hash: info.StateHash})
 		}
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s holds no partition: there is nothing to hash", c.state())
 	}
 	if !c.rebuild {
 		return rows, nil
@@ -209,14 +212,13 @@ func (c *stateConfig) rebuildHashes(ctx context.Context, b rebuilding) error {
 	}
 	defer store.Close()
 	topic := kafka.Topics{Namespace: c.namespace}.Events()
-	for i := range b.rows {
+	var ranges []node.FoldRange
+	for _, r := range b.rows {
+		ranges = append(ranges, node.FoldRange{Topic: topic, Partition: r.Partition, To: r.Offset})
+	}
+	return node.FoldAll(ctx, b.cluster, store, ranges, func(i int, sum events.Hash) {
 		r := &b.rows[i]
-		sum, err := node.Fold(ctx, b.cluster, store, node.FoldRange{Topic: topic, Partition: r.Partition, To: r.Offset})
-		if err != nil {
-			return fmt.Errorf("fold partition %d: %w", r.Partition, err)
-		}
 		r.Rebuilt = &sum
 		fmt.Fprintf(os.Stderr, "partition %d folded to offset %d\n", r.Partition, r.Offset)
-	}
-	return nil
+	})
 }

@@ -59,6 +59,12 @@ func TestStateHashOfAServeDirectory(t *testing.T) {
 	rows = hashes(t, at.run(t, "state", "hash", "--data", fewer, "--brokers", broker.Addr(), "--rebuild", "-o", "json"))
 	require.Len(t, rows, 1)
 	require.EqualValues(t, 0, rows[0].Partition)
+
+	forget(t, fewer, broker, 0)
+	none := at.run(t, "state", "hash", "--data", fewer, "--brokers", broker.Addr())
+	require.Equal(t, 1, none.code())
+	require.Contains(t, none.err.String(), "holds no partition")
+	require.Empty(t, none.out.String())
 }
 
 // A directory of dev has its log in it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 // applier applies the workflows of files through a node. A file that cannot be applied ends the start: a workflow that
@@ -22,27 +23,63 @@ type applier struct {
 
 // folder applies all workflows of --workflows; nothing where the flag was not given.
 func (a applier) folder(ctx context.Context, dir string) error {
-	if dir == "" {
-		return nil
+	files, list, err := definitionsIn(dir)
+	if err != nil {
+		return err
 	}
-	if _, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("--workflows: %w", err)
-	}
-	files := os.DirFS(dir)
-	var names []string
-	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-		found, err := fs.Glob(files, pattern)
-		if err != nil {
-			return err
-		}
-		names = append(names, found...)
-	}
-	for _, name := range definitionsOnly(files, names) {
-		if err := a.file(ctx, files, definitionFile{name: name, place: filepath.Join(dir, name)}); err != nil {
+	for _, f := range list {
+		if err := a.file(ctx, files, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// definitionsIn lists the workflows of --workflows; none where the flag was not given.
+func definitionsIn(dir string) (files fs.FS, list []definitionFile, err error) {
+	if dir == "" {
+		return nil, nil, nil
+	}
+	if _, err := os.ReadDir(dir); err != nil {
+		return nil, nil, fmt.Errorf("--workflows: %w", err)
+	}
+	files = os.DirFS(dir)
+	var names []string
+	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+		found, err := fs.Glob(files, pattern)
+		if err != nil {
+			return nil, nil, err
+		}
+		names = append(names, found...)
+	}
+	for _, name := range definitionsOnly(files, names) {
+		list = append(list, definitionFile{name: name, place: filepath.Join(dir, name)})
+	}
+	return files, list, nil
+}
+
+// checkDefinitions reads all workflows of --workflows without an engine, and reports every fault of all files at once: before
+// anything is made that a refusal would leave behind.
+func checkDefinitions(dir string) (count int, err error) {
+	files, list, err := definitionsIn(dir)
+	if err != nil {
+		return 0, err
+	}
+	var all []error
+	for _, f := range list {
+		source, err := fs.ReadFile(files, f.name)
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		_, faults := scheduler.Parse(f.place, source, func(ref string) ([]byte, error) { return openBeside(files, ref) })
+		for _, x := range faults {
+			if !x.Warning {
+				all = append(all, fmt.Errorf("%s:%d:%d: %s", x.File, x.Line, x.Column, x.Message))
+			}
+		}
+	}
+	return len(list), errors.Join(all...)
 }
 
 // definitionFile is a workflow by its name among files, and where a person finds it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,17 +19,39 @@ import (
 // bodyTimeout bounds how long one body may take: 512 KiB in 30 s is slower than any link that is of use.
 const bodyTimeout = 30 * time.Second
 
+// bodyFirst is what a body may take on the mere word of its length; more it gets as it arrives. Most are smaller.
+const bodyFirst = 16 << 10
+
 // readBody reads a whole body up to limit bytes. name names the limit to the client, who has to know which it was.
 func (x exchange) readBody(limit int, name string) ([]byte, error) {
 	c := http.NewResponseController(x.w)
 	// A writer without deadlines is a test's recorder: its body cannot be slow.
 	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
-	b, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, int64(limit)))
+	b, err := x.readAll(int64(limit))
 	if err != nil {
 		return nil, bodyProblem(err, limit, name)
 	}
 	// The deadline would else end the watch for the client's hanging up, and with it a later wait.
 	_ = c.SetReadDeadline(time.Time{})
+	return b, nil
+}
+
+func (x exchange) readAll(limit int64) ([]byte, error) {
+	n := x.r.ContentLength
+	if n < 0 || n > limit || x.r.Body == nil {
+		return io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, limit))
+	}
+	b := make([]byte, 0, min(n, bodyFirst))
+	for int64(len(b)) < n {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, int(min(n-int64(len(b)), int64(len(b)))))
+		}
+		got, err := io.ReadFull(x.r.Body, b[len(b):min(int64(cap(b)), n)])
+		b = b[:len(b)+got]
+		if err != nil {
+			return nil, err
+		}
+	}
 	return b, nil
 }
 

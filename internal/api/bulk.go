@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -20,11 +19,14 @@ import (
 
 // The bounds of one bulk submission. Its length has none.
 const (
-	// bulkWindow is how many lines may wait for their acknowledgement: enough to fill a broker's batches many times over
-	// within its answer time, at a few hundred bytes each.
-	bulkWindow = 4096
-	// bulkBytes is how much of them is held; a submission of the largest size fits several times.
-	bulkBytes = 16 << 20
+	// bulkBytes is how much of its lines is held until they are answered: enough to fill a broker's batches many times over
+	// within its answer time, and a submission of the largest size fits several times.
+	bulkBytes = 8 << 20
+	// bulkLine is what a line takes beside its own bytes: its record's headers, and its answer.
+	bulkLine = 1 << 10
+	// bulkWindows is how many windows wait for their answers. A window is what arrived while the one before it was checked,
+	// so few of a few lines follow each other closely.
+	bulkWindows = 256
 	// bulkIdle ends a body of which nothing arrives.
 	bulkIdle = time.Minute
 	// bulkBuffer is what is read at once.
@@ -47,25 +49,10 @@ type lineProblem struct {
 	Problem
 }
 
-// fate is a line on its way: answer is filled by whoever knows it first, and read by the collector, in the order of
-// the lines.
-type fate struct {
-	line  int
-	draft *draft
-	sent  time.Time
-	ack   chan ack
-	// problem is set before the fate is handed over, or nil.
-	problem *lineProblem
-}
-
-type ack struct {
-	offset int64
-	err    error
-}
-
-// bulk is POST /v1/tasks with one submission a line. The handler's goroutine reads and checks lines and produces
-// them; a second one collects the answers in order into a spool; a third sends them. The spool is what keeps a client
-// that writes its whole body before it reads anything from blocking itself: answers that it does not take wait on disk.
+// bulk is POST /v1/tasks with one submission a line. The handler's goroutine reads and checks lines, window by window, and
+// produces them; a second one collects the answers in order into a spool; a third sends them. The spool is what keeps a
+// client that writes its whole body before it reads anything from blocking itself: answers that it does not take wait on
+// disk.
 func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
 	// HTTP/1.1 clients get answers while they still send. A writer that cannot answers at the end.
@@ -75,27 +62,33 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentNDJSON)
 	b := &bulkRun{
 		s: s, ctx: r.Context(), trace: r.Header.Get("traceparent"), room: semaphore.NewWeighted(bulkBytes),
-		fates: make(chan *fate, bulkWindow), answers: newSpool(), missing: missingWorkflows{}, halt: make(chan struct{}),
+		windows: make(chan *window, bulkWindows), answers: newSpool(), missing: missingWorkflows{}, ids: map[string]struct{}{}, halt: make(chan struct{}),
 	}
 	var wait sync.WaitGroup
 	wait.Go(b.collect)
 	wait.Go(func() { b.send(w, c) })
 	b.read(&idleReader{r.Body, c})
-	close(b.fates)
+	close(b.windows)
 	wait.Wait()
 	_ = c.SetReadDeadline(time.Time{})
 }
 
 // bulkRun is one bulk submission.
 type bulkRun struct {
-	s       *Server
-	ctx     context.Context
-	trace   string
+	s     *Server
+	ctx   context.Context
+	trace string
+	// room has bulkBytes; who hands a window over takes its weight, and it comes back with the answers.
 	room    *semaphore.Weighted
-	fates   chan *fate
+	windows chan *window
 	answers *spool
-	// missing is the reader's own.
+	// The reader's own: open is the window that it fills, drafts is what is to be sent of it, ids is whose.
+	open    *window
+	drafts  []draft
+	ids     map[string]struct{}
 	missing missingWorkflows
+	// records is room that is used again.
+	records []events.Record
 
 	haltOnce sync.Once
 	// halt is closed when the log no longer acknowledges: further lines would only wait for the same answer.
@@ -114,21 +107,22 @@ func (r *idleReader) Read(p []byte) (int, error) {
 }
 
 func (b *bulkRun) read(body io.Reader) {
-	lines := bufio.NewReaderSize(body, bulkBuffer)
-	for n := 1; ; n++ {
-		data, err := readLine(lines, b.s.cfg.SubmissionBytes)
-		switch {
-		case errors.Is(err, errLineTooLong):
-			b.refuse(n, "", tooLargeProblem(b.s.cfg.SubmissionBytes, "a submission"))
-			continue
-		case err != nil && !errors.Is(err, io.EOF):
-			b.refuse(n, "", endProblem(err))
-			return
+	in := newLines(body, b.s.cfg.SubmissionBytes)
+	var list []line
+	for n := 0; ; {
+		var err error
+		list, err = in.next(list[:0])
+		b.open = newWindow(len(list) + 1)
+		for i := range list {
+			n++
+			if !b.look(n, &list[i]) {
+				return
+			}
 		}
-		if len(bytes.TrimSpace(data)) > 0 && !b.submit(n, data) {
-			return
+		if err != nil && !errors.Is(err, io.EOF) {
+			b.open.refuse(n+1, "", endProblem(err))
 		}
-		if err != nil {
+		if !b.submit() || err != nil {
 			return
 		}
 	}
@@ -141,56 +135,97 @@ func endProblem(err error) *Problem {
 	return problem(http.StatusBadRequest, codeUnreadable, "The body ended early. This line and what follows it were not looked at.")
 }
 
-var errLineTooLong = errors.New("a line is too long")
+// look checks a line. What is to be sent of it waits in drafts. It returns false when no further line is to be read.
+func (b *bulkRun) look(n int, l *line) bool {
+	b.open.weight += int64(len(l.data)) + bulkLine
+	switch {
+	case l.tooLong:
+		b.open.refuse(n, "", tooLargeProblem(b.s.cfg.SubmissionBytes, "a submission"))
+		return true
+	case len(bytes.TrimSpace(l.data)) == 0:
+		return true
+	}
+	b.drafts = append(b.drafts, draft{data: l.data})
+	last := len(b.drafts) - 1
+	d := &b.drafts[last]
+	err := b.s.check(b.ctx, d, b.missing)
+	if _, twice := b.ids[d.id]; twice && err == nil {
+		return b.lookAgain(n, *d)
+	}
+	b.take(n, err)
+	return true
+}
 
-// readLine returns a line without its end, in memory of its own. With io.EOF it is the last one, perhaps empty.
-func readLine(r *bufio.Reader, limit int) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > limit+2 { // the end of a line is not part of the submission
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = r.ReadSlice('\n')
-			}
-			if err != nil && !errors.Is(err, io.EOF) {
-				return nil, err
-			}
-			return nil, errLineTooLong
-		}
-		line = append(line, part...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) > limit && err == nil {
-			return nil, errLineTooLong
-		}
-		return line, err
+// lookAgain looks a task up that an earlier line of the window submitted: it may be known once that was sent.
+func (b *bulkRun) lookAgain(n int, d draft) bool {
+	b.drafts = b.drafts[:len(b.drafts)-1]
+	if !b.submit() {
+		return false
+	}
+	b.open = newWindow(1)
+	b.open.weight += int64(len(d.data)) + bulkLine
+	b.drafts = append(b.drafts, d)
+	b.take(n, b.s.checkConflict(b.ctx, &b.drafts[0]))
+	return true
+}
+
+// take gives the last draft its fate: err is what its check found.
+func (b *bulkRun) take(n int, err error) {
+	last := len(b.drafts) - 1
+	d := &b.drafts[last]
+	switch {
+	case err != nil:
+		b.open.refuse(n, idOf(d.data), asProblem(err))
+		b.drafts = b.drafts[:last]
+	case d.known:
+		b.open.fates = append(b.open.fates, fate{line: n, id: d.id, partition: d.partition, known: true})
+		b.drafts = b.drafts[:last]
+	default:
+		b.open.fates = append(b.open.fates, fate{line: n, id: d.id, partition: d.partition, record: last})
+		b.ids[d.id] = struct{}{}
 	}
 }
 
-// submit checks a line and produces it. It returns false when no further line is to be read.
-func (b *bulkRun) submit(n int, data []byte) bool {
-	d, err := b.s.check(b.ctx, data, "", b.missing)
-	if err != nil {
-		return b.refuse(n, idOf(data), asProblem(err))
+// submit sends what is open and hands it over, as soon as there is room. It returns false when no further line is to be
+// read.
+func (b *bulkRun) submit() bool {
+	w := b.open
+	if len(w.fates) == 0 {
+		return true
 	}
-	f := &fate{line: n, draft: d, ack: make(chan ack, 1), sent: time.Now()}
-	if d.known {
-		f.ack <- ack{offset: -1}
-		return b.hand(f)
-	}
-	size := int64(len(data))
-	if b.room.Acquire(b.ctx, size) != nil {
+	w.weight = min(w.weight, bulkBytes)
+	if b.room.Acquire(b.ctx, w.weight) != nil {
 		return false
 	}
-	r := b.s.record(d, data, traceparent(b.trace))
-	d.submission = nil // the record has it all
-	b.s.cfg.Appender.Produce(b.ctx, r, func(_ int32, offset int64, err error) {
-		b.room.Release(size)
-		f.ack <- ack{offset, err}
-	})
-	return b.hand(f)
+	w.sent = time.Now()
+	w.expect(len(b.drafts))
+	b.produce(w)
+	b.windows <- w // the collector takes them for as long as we are here
+	select {
+	case <-b.halt:
+		return false
+	default:
+		return true
+	}
+}
+
+func (b *bulkRun) produce(w *window) {
+	if len(b.drafts) == 0 {
+		return
+	}
+	ids := 0
+	for i := range b.drafts {
+		ids += len(b.drafts[i].id)
+	}
+	out := b.s.newWriter(b.trace, len(b.drafts), ids)
+	for i := range b.drafts {
+		b.records = append(b.records, out.record(&b.drafts[i]))
+	}
+	b.s.cfg.Appender.ProduceBatch(b.ctx, b.records, w.acknowledge)
+	clear(b.drafts) // what they hold is the window's alone
+	clear(b.records)
+	clear(b.ids)
+	b.drafts, b.records = b.drafts[:0], b.records[:0]
 }
 
 // idOf finds the ID of a line that cannot be used, so that its problem names it.
@@ -204,37 +239,26 @@ func idOf(data []byte) string {
 	return of.ID
 }
 
-func (b *bulkRun) refuse(n int, id string, p *Problem) bool {
-	return b.hand(&fate{line: n, problem: &lineProblem{Line: n, ID: id, Problem: *p}})
-}
-
-// hand passes a fate on in its turn; it waits while the window is full.
-func (b *bulkRun) hand(f *fate) bool {
-	select {
-	case b.fates <- f:
-	case <-b.ctx.Done():
-		return false
-	}
-	select {
-	case <-b.halt:
-		return false
-	default:
-		return true
-	}
-}
-
 // collect encodes the answers in the order of the lines.
 func (b *bulkRun) collect() {
 	defer b.answers.end()
-	for f := range b.fates {
-		v := b.answer(f)
-		line, err := events.Marshal(v)
-		if err == nil {
-			err = b.answers.add(append(line, '\n'))
-		}
+	var out []byte
+	for w := range b.windows {
+		offsets, err := w.await(b.ctx)
 		if err != nil {
 			b.stop(err)
 		}
+		out = w.answers(out[:0], offsets, b.count)
+		b.room.Release(w.weight)
+		if err := b.answers.add(out); err != nil {
+			b.stop(err)
+		}
+	}
+}
+
+func (b *bulkRun) count(status, n int) {
+	if n > 0 {
+		b.s.metrics.lines.WithLabelValues(strconv.Itoa(status)).Add(float64(n))
 	}
 }
 
@@ -246,47 +270,6 @@ func (b *bulkRun) stop(err error) {
 			b.s.cfg.Logger.Warn("a bulk submission was broken off", "error", err)
 		}
 	})
-}
-
-func (b *bulkRun) answer(f *fate) any {
-	p := f.problem
-	if p == nil {
-		a, err := b.await(f)
-		if err == nil {
-			status := http.StatusAccepted
-			v := LineFate{Line: f.line, ID: f.draft.id, Partition: f.draft.partition}
-			if a >= 0 {
-				v.Offset = &a
-			} else {
-				status = http.StatusOK
-			}
-			v.Status = status
-			b.s.metrics.lines.WithLabelValues(strconv.Itoa(status)).Inc()
-			return v
-		}
-		b.stop(err)
-		p = &lineProblem{Line: f.line, ID: f.draft.id, Problem: *unavailableProblem()}
-	}
-	b.s.metrics.lines.WithLabelValues(strconv.Itoa(p.Status)).Inc()
-	return p
-}
-
-func (b *bulkRun) await(f *fate) (int64, error) {
-	select {
-	case a := <-f.ack:
-		return a.offset, a.err
-	default:
-	}
-	late := time.NewTimer(time.Until(f.sent.Add(produceTimeout)))
-	defer late.Stop()
-	select {
-	case a := <-f.ack:
-		return a.offset, a.err
-	case <-late.C:
-		return 0, context.DeadlineExceeded
-	case <-b.ctx.Done():
-		return 0, b.ctx.Err()
-	}
 }
 
 // send gives the client what the spool has, until its end. A client that takes nothing for streamWrite is left; the

@@ -211,8 +211,11 @@ func (s *Server) redriveSubmission(ctx context.Context, r events.Record) (*Recei
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter names no task, and would be rejected again.", places(err)...)
 	}
-	d, err := s.check(ctx, data, task, nil)
-	if err != nil {
+	d := &draft{data: data, id: task}
+	if err := s.check(ctx, d, nil); err != nil {
+		return nil, err
+	}
+	if err := s.hash(ctx, d); err != nil {
 		return nil, err
 	}
 	if d.known {

@@ -16,9 +16,11 @@
 //   - a cancel or retry looks for the next owner for a few seconds, and then goes to the log unseen;
 //   - GET /v1/partitions shows the partition without owner and epoch.
 //
+// Where this node's own partition has stopped, reads of it and lists are 503 with the code stopped and the reason.
+//
 // What it keeps:
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: what is held of it is
-//     bounded by bulkWindow lines and bulkBytes.
+//     bounded by bulkBytes.
 //   - Every answer that is not a success is a problem document (RFC 9457), also those of the mux and of a panic.
 //   - No answer repeats what a client sent, so that no secret of an input ends in a log of answers.
 //

@@ -85,9 +85,12 @@ type Definitions interface {
 	// Workflows returns the current version of each workflow, by name.
 	Workflows(ctx context.Context) ([]*Workflow, error)
 	// Workflow returns a version of a workflow, the current one for version 0; nil if there is none. Before it returns
-	// nil it has read the definitions up to an end asked for after the call, so that one applied before is found. It is
-	// called for each submission: a known one must come from memory. The caller does not change what it gets.
+	// nil it has read the definitions up to an end asked for after the call, so that one applied before is found. The
+	// caller does not change what it gets.
 	Workflow(ctx context.Context, name string, version int) (*Workflow, error)
+	// Definition is Workflow for those who need no more of it than its name. It is called for each submission: a known
+	// one must come from memory.
+	Definition(ctx context.Context, name string, version int) (d Definition, known bool, err error)
 	// CheckInput validates a submission's input against the schema of that definition.
 	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
 	// Steps returns the steps of a definition in its order; none, and no error, for an unknown hash.
@@ -97,6 +100,13 @@ type Definitions interface {
 	// Apply validates a draft and appends it. On return without faults and error it is durable, current, and known to
 	// Workflow. With faults nothing was written.
 	Apply(ctx context.Context, d Draft) (Applied, []Fault, error)
+}
+
+// Definition names one version of a workflow.
+type Definition struct {
+	Name    string
+	Version int
+	Hash    string
 }
 
 // Workflow is one version of a definition.
@@ -153,9 +163,12 @@ type Fault struct {
 // Appender appends records to topics; internal/kafka.Producer is one. It is safe for concurrent use.
 type Appender interface {
 	// Produce sends a record to its Topic and Partition, and calls done exactly once: with the offset when the record is
-	// durable, or with an error. It may block for back-pressure until ctx ends. done must not block. The record's slices
-	// must not change before done.
+	// durable, or with an error. It may block for back-pressure until ctx ends. done must not block. The bytes of key,
+	// value and headers must never change; the slice of the headers is not kept.
 	Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error))
+	// ProduceBatch is Produce for each of records, in their order, with one done for all of them: it is called exactly
+	// once for each, with its index, from any goroutine. The slice of the records is not kept.
+	ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error))
 }
 
 // Cluster knows who runs what.
@@ -179,6 +192,8 @@ type Route struct {
 	Node string
 	// Addr is the host:port of that node's API, empty where it serves none.
 	Addr string
+	// Stopped says why this node, whose partition it is, does not go on with it; empty where it does, or nobody knows.
+	Stopped string
 }
 
 // Partition is the state of a partition of events.

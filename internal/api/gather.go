@@ -110,6 +110,10 @@ func (s *Server) listAll(ctx context.Context, q Query) (TaskList, error) {
 		}
 	}
 	slices.Sort(missing)
+	if p := s.stoppedProblem(missing...); p != nil {
+		p.Detail += " A list that lacks its tasks would be wrong; tasks of other partitions are read by their IDs (GET /v1/tasks/{id})."
+		return TaskList{}, p
+	}
 	return TaskList{}, takeoverProblem(missing...)
 }
 
@@ -261,6 +265,25 @@ func (s *Server) gatherPartitions(ctx context.Context, list []PartitionDocument)
 	wait.Wait()
 }
 
+// stoppedProblem says which of the partitions this node stopped, and why; nil where it stopped none. Asking again does not
+// help, so there is no Retry-After.
+func (s *Server) stoppedProblem(partitions ...int32) *Problem {
+	var texts []string
+	var stopped []int32
+	for _, p := range partitions {
+		if why := s.cfg.Cluster.Route(p).Stopped; why != "" {
+			texts = append(texts, fmt.Sprintf("Partition %d is stopped: %s.", p, strings.TrimSuffix(why, ".")))
+			stopped = append(stopped, p)
+		}
+	}
+	if len(stopped) == 0 {
+		return nil
+	}
+	p := problem(http.StatusServiceUnavailable, codeStopped, strings.Join(texts, " ")+" It goes on when that is mended and its node is started again.")
+	p.Partitions = stopped
+	return p
+}
+
 // takeoverProblem says that nobody answers for these partitions.
 func takeoverProblem(partitions ...int32) *Problem {
 	text := "The partition is being taken over by another node, or its owner does not answer. That takes a few seconds: ask again."
@@ -283,7 +306,7 @@ func mayMove(api huma.API, op huma.Operation) huma.Operation {
 	op = operation(api, op)
 	unavailable := *op.Responses["default"]
 	unavailable.Description = "A problem document with the code taking-over: the partition is being taken over by another node, or its owner " +
-		"does not answer. Ask again after Retry-After"
+		"does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot go on with the partition; detail says why"
 	op.Responses["503"] = &unavailable
 	return op
 }

@@ -271,3 +271,33 @@ func TestNonsenseOfAnotherNodeIsNotMerged(t *testing.T) {
 	require.Equal(t, "a", list[0]["owner"])
 	require.Equal(t, "b", list[1]["owner"])
 }
+
+// A partition that its own node stopped is not being taken over: who asks is told why, and what can be read all the same.
+func TestAStoppedPartitionIsNamedWithItsReason(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a")
+	a := n.members[0]
+	id, other := "", ""
+	for i := 0; id == "" || other == ""; i++ {
+		if name := fmt.Sprintf("t%d", i); events.Home(name, apitest.Partitions) == 1 {
+			id = name
+		} else {
+			other = name
+		}
+	}
+	a.submit(id)
+	a.submit(other)
+	a.share.Direct(1, api.Route{Stopped: "a record cannot be folded."})
+	for _, path := range []string{"/v1/tasks", "/v1/tasks/" + id, "/v1/tasks/" + id + "/history"} {
+		r := a.do("GET", path, "")
+		require.Equal(t, 503, r.status, path)
+		require.Equal(t, "stopped", r.problem(t).Code(), path)
+		require.Equal(t, []int32{1}, r.problem(t).Partitions, path)
+		require.Contains(t, r.problem(t).Detail, "Partition 1 is stopped: a record cannot be folded. It goes on when", path)
+		require.Empty(t, r.header.Get("Retry-After"), path)
+	}
+	require.Contains(t, a.do("GET", "/v1/tasks", "").problem(t).Detail, "tasks of other partitions are read by their IDs")
+	require.Equal(t, 200, a.do("GET", "/v1/tasks/"+other, "").status)
+	a.share.Direct(1, api.Route{})
+	a.do("GET", "/v1/tasks", "").takingOver(t, 1)
+}

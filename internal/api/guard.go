@@ -52,11 +52,11 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	checked := origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
+		h["X-Content-Type-Options"] = valuesNoSniff
+		h["X-Frame-Options"] = valuesDeny
+		h["Referrer-Policy"] = valuesNoReferrer
+		h["Cross-Origin-Resource-Policy"] = valuesSameOrigin
+		h["Cache-Control"] = valuesNoStore
 		if !g.allows(r.Host) {
 			writeProblem(w, r, problem(http.StatusMisdirectedRequest, codeHost,
 				"This engine listens on a loopback address and answers to localhost only; a proxy's name is allowed by configuration."))

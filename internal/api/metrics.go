@@ -1,9 +1,12 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +19,22 @@ type metrics struct {
 	lines    *prometheus.CounterVec
 	// forwarded has the outcomes of forward.go.
 	forwarded *prometheus.CounterVec
+
+	// known has the metrics of the requests that there were, so that not each one hashes its labels. It is replaced as a
+	// whole, by who holds mu.
+	known atomic.Pointer[map[requestLabels]requestMetrics]
+	mu    sync.Mutex
+}
+
+// requestLabels are a closed set: the routes, the methods and the statuses that we answer.
+type requestLabels struct {
+	route, method string
+	status        int
+}
+
+type requestMetrics struct {
+	count   prometheus.Counter
+	seconds prometheus.Observer
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -43,6 +62,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "Reads passed to the node that owns their partition, by what came of it.",
 		}, []string{"outcome"}),
 	}
+	m.known.Store(&map[requestLabels]requestMetrics{})
 	for _, o := range outcomes {
 		m.forwarded.WithLabelValues(o) // so that a rate of errors is there from the first one on
 	}
@@ -71,12 +91,26 @@ func (m *metrics) measure(next http.Handler) http.Handler {
 			if !ok {
 				route = "other"
 			}
-			m.requests.WithLabelValues(route, method, strconv.Itoa(a.code())).Inc()
-			m.seconds.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+			of := m.of(requestLabels{route, method, a.code()})
+			of.count.Inc()
+			of.seconds.Observe(time.Since(start).Seconds())
 		}
 		defer done()
 		next.ServeHTTP(a, r)
 	})
+}
+
+func (m *metrics) of(l requestLabels) requestMetrics {
+	if r, ok := (*m.known.Load())[l]; ok {
+		return r
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := requestMetrics{m.requests.WithLabelValues(l.route, l.method, strconv.Itoa(l.status)), m.seconds.WithLabelValues(l.route, l.method)}
+	more := maps.Clone(*m.known.Load())
+	more[l] = r
+	m.known.Store(&more)
+	return r
 }
 
 // answer remembers the status of an answer. Unwrap lets http.ResponseController reach the connection.

@@ -223,6 +223,10 @@ func (p *passage) giveUp(at Route) {
 		writeProblem(p.w, p.r, noAPIProblem(at.Node, p.partition))
 		return
 	}
+	if stopped := p.s.stoppedProblem(p.partition); stopped != nil {
+		writeProblem(p.w, p.r, stopped)
+		return
+	}
 	writeProblem(p.w, p.r, takeoverProblem(p.partition))
 }
 

@@ -63,6 +63,7 @@ const (
 	codeInternal     = "internal"
 	codePrecondition = "not-possible"
 	codeTakeover     = "taking-over"
+	codeStopped      = "stopped"
 )
 
 func problem(status int, code, detail string, places ...ProblemPlace) *Problem {

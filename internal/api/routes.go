@@ -74,8 +74,8 @@ func serveDocument(mux *http.ServeMux, doc *huma.OpenAPI) error {
 	return nil
 }
 
-// dispatch answers what the mux would answer in plain text, and takes the bulk submissions before huma: two handlers
-// cannot share a pattern.
+// dispatch answers what the mux would answer in plain text, and takes submissions before huma: bulk ones, since two
+// handlers cannot share a pattern, and single ones for speed.
 func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		escaped := r.URL.EscapedPath()
@@ -84,9 +84,12 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 				"Nothing is at this path. A task ID with / stands percent-encoded in it, as %2F."))
 			return
 		}
-		if escaped == "/v1/tasks" && r.Method == http.MethodPost && mediaType(r) == contentNDJSON {
+		if escaped == tasksPath && r.Method == http.MethodPost && mediaType(r) == contentNDJSON {
 			r.Pattern = "POST /v1/tasks"
 			s.bulk(w, r)
+			return
+		}
+		if s.express(w, r, escaped) {
 			return
 		}
 		masked := mask(r, escaped)
@@ -148,9 +151,13 @@ func isClean(escaped string) bool {
 }
 
 func mediaType(r *http.Request) string {
-	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	given := r.Header.Get("Content-Type")
+	if given == contentJSON || given == contentNDJSON || given == "" {
+		return given // to parse what has no parameters takes a map for none
+	}
+	t, _, err := mime.ParseMediaType(given)
 	if err != nil {
-		return strings.TrimSpace(r.Header.Get("Content-Type"))
+		return strings.TrimSpace(given)
 	}
 	return t
 }

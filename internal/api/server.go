@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // The limits of a connection.
@@ -41,6 +44,13 @@ type Server struct {
 	// forwarder passes to other nodes what is about their partitions.
 	forwarder *forwarder
 
+	// submissionsTopic and sourceValue are in each record of a submission.
+	submissionsTopic string
+	sourceValue      []byte
+	// waiters are of this server and not of the process, since a timer must not leave a testing/synctest bubble.
+	waiters  sync.Pool
+	patience patience
+
 	// stopping ends when a stop begins: streams and waits end with it, everything else is finished.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -58,7 +68,8 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the API's metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, metrics: m}
+	s := &Server{cfg: cfg, metrics: m, submissionsTopic: cfg.Namespace + "." + string(events.Submissions), waiters: sync.Pool{New: newWaiter}}
+	s.sourceValue = []byte(s.source())
 	s.forwarder = newForwarder(&s.cfg, m)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.guard = newGuard(cfg.Hosts)
@@ -112,7 +123,7 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(s.listener) }()
+	go func() { served <- srv.Serve(&tellingListener{Listener: s.listener, log: s.cfg.Logger}) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve the API: %w", err)

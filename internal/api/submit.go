@@ -9,13 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 )
-
-// produceTimeout is how long an acknowledgement may take. A burst waits in line for a few seconds at most; what took
-// longer has an outcome that nobody knows, and the client sends it again with the same ID.
-const produceTimeout = 30 * time.Second
 
 // Receipt is the answer to a submission or request that the log holds.
 type Receipt struct {
@@ -27,10 +22,14 @@ type Receipt struct {
 	Request string `json:"request,omitempty" doc:"The ID of the request, for a cancel or retry"`
 }
 
-// draft is a submission that passed every check which can be made before the log.
+// draft is a submission on its way to the log. check fills it.
 type draft struct {
+	// data is the object as the client wrote it.
+	data []byte
+	// id is that of the path, empty for none; behind check it is the task's.
 	id         string
 	submission *events.Submission
+	// content is the hash of the submission, empty until somebody needs it.
 	content    string
 	definition string
 	partition  int32
@@ -38,25 +37,28 @@ type draft struct {
 	known bool
 }
 
-// check makes a draft of a body: it can be read, its workflow and version are there, its input fits the schema, and
-// no other content holds its ID. urlID is the ID of the path, empty for POST. missing may be nil.
-func (s *Server) check(ctx context.Context, data []byte, urlID string, missing missingWorkflows) (*draft, error) {
-	sub, err := parseSubmission(data)
+// check makes every check of a draft that can be made before the log: it can be read, its workflow and version are
+// there, its input fits the schema, and no other content holds its ID. missing may be nil.
+func (s *Server) check(ctx context.Context, d *draft, missing missingWorkflows) error {
+	sub, err := parseSubmission(d.data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if urlID != "" && sub.ID != "" && sub.ID != urlID {
-		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission names another task than the path.",
+	if d.id != "" && sub.ID != "" && sub.ID != d.id {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The submission names another task than the path.",
 			ProblemPlace{Pointer: "/id", Message: "differs from the ID in the path"})
 	}
-	d := &draft{submission: sub, id: cmp.Or(urlID, sub.ID)}
-	if d.id == "" {
+	d.submission, d.id = sub, cmp.Or(d.id, sub.ID)
+	isNew := d.id == ""
+	if isNew {
 		d.id = newID()
 	}
-	if err := s.checkDefinition(ctx, d, missing); err != nil {
-		return nil, err
+	sub.ID = d.id
+	d.partition = events.Home(d.id, s.cfg.Partitions)
+	if err := s.checkDefinition(ctx, d, missing); err != nil || isNew {
+		return err // nobody can have submitted an ID that was just made
 	}
-	return d, s.checkConflict(ctx, d)
+	return s.checkConflict(ctx, d)
 }
 
 // missingWorkflows remembers, for one bulk submission, which workflows are not there: finding that out takes a look at
@@ -114,9 +116,6 @@ func (m missingWorkflows) add(k workflowKey, problem error) error {
 	return problem
 }
 
-// newID generates the ID of a task whose submitter chose none: a UUIDv7, so that IDs sort by time.
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
-
 func parseSubmission(data []byte) (*events.Submission, error) {
 	sub, err := events.ParseSubmission(data)
 	if err == nil {
@@ -134,11 +133,11 @@ func (s *Server) checkDefinition(ctx context.Context, d *draft, missing missingW
 	if p := missing.find(key); p != nil {
 		return p
 	}
-	w, err := s.cfg.Definitions.Workflow(ctx, sub.Workflow, sub.Version)
+	w, known, err := s.cfg.Definitions.Definition(ctx, sub.Workflow, sub.Version)
 	if err != nil {
 		return s.internal(ctx, "look up a workflow", err)
 	}
-	if w == nil {
+	if !known {
 		return missing.add(key, s.unknownWorkflow(ctx, sub.Workflow, sub.Version, "/"))
 	}
 	faults, err := s.cfg.Definitions.CheckInput(ctx, w.Hash, sub.Input)
@@ -157,10 +156,10 @@ func (s *Server) checkDefinition(ctx context.Context, d *draft, missing missingW
 }
 
 // checkAgain validates an input that did not fit once more, if another node has applied a version since.
-func (s *Server) checkAgain(ctx context.Context, old *Workflow, sub *events.Submission, faults []Fault) (*Workflow, []Fault, error) {
+func (s *Server) checkAgain(ctx context.Context, old Definition, sub *events.Submission, faults []Fault) (Definition, []Fault, error) {
 	s.refresh(ctx)
-	w, err := s.cfg.Definitions.Workflow(ctx, sub.Workflow, sub.Version)
-	if err != nil || w == nil || w.Hash == old.Hash {
+	w, known, err := s.cfg.Definitions.Definition(ctx, sub.Workflow, sub.Version)
+	if err != nil || !known || w.Hash == old.Hash {
 		return old, faults, err
 	}
 	faults, err = s.cfg.Definitions.CheckInput(ctx, w.Hash, sub.Input)
@@ -198,14 +197,6 @@ func workflowProblem(text, pointer, member string) error {
 // checkConflict spares a client the dead letter where the projection already holds another content for the ID. Where the
 // task's partition is elsewhere, the log alone decides: a submission waits for no other node.
 func (s *Server) checkConflict(ctx context.Context, d *draft) error {
-	d.partition = events.Home(d.id, s.cfg.Partitions)
-	whole := *d.submission
-	whole.ID = d.id
-	content, err := whole.ContentHash()
-	if err != nil {
-		return s.internal(ctx, "hash a submission", err)
-	}
-	d.content = content
 	if !s.cfg.Cluster.Route(d.partition).Here {
 		return nil
 	}
@@ -216,10 +207,25 @@ func (s *Server) checkConflict(ctx context.Context, d *draft) error {
 	if t == nil {
 		return nil
 	}
+	if err := s.hash(ctx, d); err != nil {
+		return err
+	}
 	if t.Content != d.content {
 		return conflictProblem()
 	}
 	d.known = true
+	return nil
+}
+
+// hash fills in the content of a checked draft.
+func (s *Server) hash(ctx context.Context, d *draft) error {
+	if d.content != "" {
+		return nil
+	}
+	var err error
+	if d.content, err = d.submission.ContentHash(); err != nil {
+		return s.internal(ctx, "hash a submission", err)
+	}
 	return nil
 }
 
@@ -228,28 +234,6 @@ func conflictProblem() *Problem {
 		"A task with this ID was submitted with other content, and the first submission of an ID stands. Choose another ID.",
 		ProblemPlace{Pointer: "/id", Message: "is taken by a submission with other content"})
 }
-
-// record returns what goes into <ns>.submissions: the object as the client wrote it, its ID as the key.
-func (s *Server) record(d *draft, data []byte, trace string) events.Record {
-	header := func(k, v string) events.Header { return events.Header{Key: k, Value: []byte(v)} }
-	return events.Record{
-		Topic: s.cfg.Namespace + "." + string(events.Submissions), Partition: d.partition,
-		Key: []byte(d.id), Value: data,
-		Headers: []events.Header{
-			header(events.HeaderSpecVersion, "1.0"),
-			header(events.HeaderID, newID()),
-			header(events.HeaderSource, s.source()),
-			header(events.HeaderType, events.TypeSubmission),
-			header(events.HeaderTime, events.At(s.cfg.Now()).String()),
-			header(events.HeaderSubject, d.id),
-			header(events.HeaderContentType, contentJSON),
-			header(events.HeaderTraceparent, trace),
-			header(events.HeaderDefinition, d.definition),
-		},
-	}
-}
-
-func (s *Server) source() string { return "/" + s.cfg.Namespace + "/api/" + s.cfg.Node }
 
 func (s *Server) receipt(d *draft, offset int64) Receipt {
 	r := Receipt{ID: d.id, Partition: d.partition}
@@ -260,7 +244,7 @@ func (s *Server) receipt(d *draft, offset int64) Receipt {
 	return r
 }
 
-// submit is the whole way of one submission.
+// submit is the whole way of one submission. urlID is the ID of the path, empty for POST.
 func (s *Server) submit(ctx context.Context, x exchange, urlID string) (*ReceiptAnswer, error) {
 	if err := x.acceptsJSON(); err != nil {
 		return nil, err
@@ -269,56 +253,21 @@ func (s *Server) submit(ctx context.Context, x exchange, urlID string) (*Receipt
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.check(ctx, data, urlID, nil)
-	if err != nil {
+	d := draft{data: data, id: urlID}
+	if err := s.check(ctx, &d, nil); err != nil {
+		return nil, err
+	}
+	if err := s.hash(ctx, &d); err != nil {
 		return nil, err
 	}
 	if d.known {
-		return &ReceiptAnswer{Status: http.StatusOK, Location: taskPath(d.id), Body: s.receipt(d, -1)}, nil
+		return &ReceiptAnswer{Status: http.StatusOK, Location: taskPath(d.id), Body: s.receipt(&d, -1)}, nil
 	}
-	offset, err := s.append(ctx, s.record(d, data, traceparent(x.r.Header.Get("traceparent"))))
+	offset, err := s.append(ctx, s.record(&d, x.r.Header.Get("traceparent")))
 	if err != nil {
 		return nil, err
 	}
-	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(d.id), Body: s.receipt(d, offset)}, nil
-}
-
-// append returns the offset of a record once it is durable.
-func (s *Server) append(client context.Context, r events.Record) (int64, error) {
-	ctx, cancel := context.WithTimeout(client, produceTimeout)
-	defer cancel()
-	type ack struct {
-		offset int64
-		err    error
-	}
-	answered := make(chan ack, 1)
-	s.cfg.Appender.Produce(ctx, r, func(_ int32, offset int64, err error) { answered <- ack{offset, err} })
-	select {
-	case a := <-answered:
-		if a.err == nil {
-			return a.offset, nil
-		}
-		if client.Err() != nil { // it hung up: nothing of ours failed
-			return 0, unavailableProblem()
-		}
-		return 0, s.unavailable(a.err)
-	case <-ctx.Done():
-		if client.Err() != nil {
-			return 0, unavailableProblem()
-		}
-		return 0, s.unavailable(ctx.Err())
-	}
-}
-
-func (s *Server) unavailable(err error) *Problem {
-	s.cfg.Logger.Warn("the log did not acknowledge an input", "error", err)
-	return unavailableProblem()
-}
-
-func unavailableProblem() *Problem {
-	return problem(http.StatusServiceUnavailable, codeUnavailable,
-		"The log did not acknowledge it in time. It may hold it all the same: send it again with the same ID, which has the effect of once.").
-		retryAfter(time.Second)
+	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(d.id), Body: s.receipt(&d, offset)}, nil
 }
 
 // internal logs an error of ours and returns what the client is told. A client that hung up is not an error.

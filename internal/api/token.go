@@ -20,7 +20,9 @@ type token struct {
 }
 
 func (t token) String() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(string(events.CauseInput(t.input, t.partition, t.offset)) + "/" + t.mark))
+	var plain, text [256]byte // room for the usual ones, on the stack
+	b := append(append(append(plain[:0], events.CauseInput(t.input, t.partition, t.offset)...), '/'), t.mark...)
+	return string(base64.RawURLEncoding.AppendEncode(text[:0], b))
 }
 
 func parseToken(s string) (token, bool) {

@@ -15,10 +15,11 @@ var star = map[string][]string{
 
 	"projector":  {"events"},
 	"supervisor": {"events"},
-	"scheduler":  {"events", "internal/exprlang"}, // exprlang: conditions and mappings are planned where the DAG is
-	"agent":      {"events", "internal/exprlang"}, // exprlang: an HTTP agent's method, path, headers and body are expressions
+	"scheduler":  {"events", "internal/exprlang", "internal/rawjson"}, // exprlang: conditions and mappings are planned where the DAG is
+	"agent":      {"events", "internal/exprlang"},                     // exprlang: an HTTP agent's method, path, headers and body are expressions
 
-	"internal/exprlang": {"events"}, // the numbers and instants of expressions are those of the wire
+	"internal/exprlang": {"events", "internal/rawjson"}, // the numbers and instants of expressions are those of the wire
+	"internal/rawjson":  nil,                            // JSON text, of whatever it speaks
 	"internal/kafka":    {"events"},
 
 	// A Go producer needs one import and one call to submit; the package exists to know Kafka.
@@ -35,12 +36,15 @@ var star = map[string][]string{
 	"internal/node": {"events", "internal/api", "internal/kafka", "projector", "scheduler", "supervisor"},
 	"internal/cli":  {"events", "internal/api", "internal/dronedelivery", "scheduler", "scheduler/client"},
 
+	// A second opinion on the log: it shares the facts and the fold that it checks, and nothing that decides.
+	"internal/verify": {"events"},
+
 	"internal/archtest": nil,
 }
 
 // joins are the folders that may import everything of ours but commands: the programs, the simulator, which drives the
-// real code of all packages in one process, and the tests over real processes.
-var joins = []string{"cmd/sagalog", "cmd/dronedelivery", "internal/sim", "internal/e2e"}
+// real code of all packages in one process, the tests over real processes, and the benchmark, which is a whole system.
+var joins = []string{"cmd/sagalog", "cmd/dronedelivery", "internal/sim", "internal/e2e", "internal/bench"}
 
 // importExceptions are files that go beyond their package's row.
 var importExceptions = map[string]string{

@@ -31,7 +31,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text)
 	}
 	code := Code(err)
-	if code == ExitUsage {
+	if c, ok := errors.AsType[*codeError](err); code == ExitUsage && ok && !c.called {
 		fmt.Fprintf(root.ErrOrStderr(), "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return code
@@ -64,6 +64,15 @@ func isGroup(c *cobra.Command) bool { return c.HasAvailableSubCommands() }
 
 const prepared = "sagalog-prepared"
 
+const noVariable = "sagalog-no-variable"
+
+// WithoutVariable takes the variable from a flag whose name means something else in the other commands.
+func WithoutVariable(flags *pflag.FlagSet, name string) {
+	if err := flags.SetAnnotation(name, noVariable, []string{}); err != nil {
+		panic(err) // no such flag: a defect of the caller
+	}
+}
+
 // Prepare gives a command and all below it what they share. Execute calls it.
 func Prepare(c *cobra.Command) {
 	if c.Annotations[prepared] != "" {
@@ -79,7 +88,7 @@ func Prepare(c *cobra.Command) {
 	}
 	for _, set := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && !strings.Contains(f.Usage, "[$") {
+			if f.Name != "help" && f.Annotations[noVariable] == nil && !strings.Contains(f.Usage, "[$") {
 				f.Usage += " [$" + Variable(f.Name) + "]"
 			}
 		})
@@ -167,7 +176,7 @@ func Variable(flag string) string {
 func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" {
+		if f.Changed || f.Name == "help" || f.Annotations[noVariable] != nil {
 			return
 		}
 		v, ok := lookup(Variable(f.Name))

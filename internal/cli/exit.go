@@ -22,6 +22,8 @@ type codeError struct {
 	code  int
 	err   error
 	quiet bool
+	// called says that the call was right, so that there is nothing to read about it.
+	called bool
 }
 
 func (e *codeError) Error() string { return e.err.Error() }
@@ -30,6 +32,14 @@ func (e *codeError) Unwrap() error { return e.err }
 // Usage returns the error of a wrong call: exit code 2.
 func Usage(format string, args ...any) error {
 	return &codeError{code: ExitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// Unanswered returns the error of a right call that could not be answered: exit code 2 too, where 1 is an answer.
+func Unanswered(err error) error {
+	if _, ok := errors.AsType[*codeError](err); ok || err == nil {
+		return err
+	}
+	return &codeError{code: ExitUsage, err: err, called: true}
 }
 
 func exit(code int, format string, args ...any) error {

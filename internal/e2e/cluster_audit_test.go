@@ -85,7 +85,7 @@ func (t term) ended() time.Time {
 func (c *cluster) audit(l *load, args ...string) (int, findings) {
 	c.t.Helper()
 	code, out, errs := output(c.t, program("dronedelivery"), append([]string{
-		"audit", "--brokers", c.kafka.Bootstrap(), "--ledgers", c.fleet.dir, "--prefix", l.prefix, "--count", strconv.Itoa(l.count), "--epochs",
+		"audit", "--brokers", c.brokers, "--ledgers", c.fleet.dir, "--prefix", l.prefix, "--count", strconv.Itoa(l.count), "--epochs",
 	}, args...)...)
 	var f findings
 	requireJSON(c.t, []byte(out+" "), &f)

@@ -36,7 +36,7 @@ type stream struct {
 // stream begins to submit to some nodes in turn, by Kafka where none is given.
 func (c *cluster) stream(prefix string, rate float64, nodes ...*member) *stream {
 	c.t.Helper()
-	s := &stream{t: c.t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: []string{"--brokers", c.kafka.Bootstrap()}}
+	s := &stream{t: c.t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: []string{"--brokers", c.brokers}}
 	if len(nodes) > 0 {
 		s.to = []string{"--api", urls(nodes), "--request-timeout", "3s"}
 	}

@@ -53,6 +53,8 @@ type watched struct {
 	seq    int
 	broken bool
 	owner  string
+	// at is the time of the latest fact, as it stands there.
+	at string
 	// past holds the epochs that are over.
 	past map[string]bool
 	// late counts records of an epoch behind the next claim, void all that a reader skips.
@@ -73,8 +75,14 @@ func (w *watcher) look(ctx context.Context) error {
 	for p, part := range w.parts {
 		err := w.conn.ReadRange(ctx, topics.Events(), int32(p), part.next, -1, func(r events.Record) error {
 			part.next = r.Offset + 1
-			if !r.Control && part.accepts(&r) && r.Key != nil {
-				w.tasks[string(r.Key)] = strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)
+			if r.Control || !part.accepts(&r) {
+				return nil
+			}
+			part.at = r.Header(events.HeaderTime)
+			switch name := strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix); {
+			case r.Key == nil, name == string(events.NameInputRejected), name == string(events.NameInputForwarded):
+			default: // it is about a task, and not about an input that named one
+				w.tasks[string(r.Key)] = name
 			}
 			return nil
 		})

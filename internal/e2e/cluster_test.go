@@ -19,10 +19,12 @@ import (
 
 // cluster is some nodes on a real Apache Kafka, and the services that their agents call.
 type cluster struct {
-	t     *testing.T
-	work  string
-	kafka *kafkatest.Real
-	fleet *fleet
+	t    *testing.T
+	work string
+	// brokers is how to reach Kafka, kafka what runs it; nil where something else does.
+	brokers string
+	kafka   *kafkatest.Real
+	fleet   *fleet
 	// files holds the workflow, and in agents/ the bindings.
 	files string
 	conn  *kafka.Cluster
@@ -34,13 +36,24 @@ type cluster struct {
 // parallel to each other: each has brokers of its own.
 func newCluster(t *testing.T, o kafkatest.Options, args ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, kafka: kafkatest.Up(t, o), work: workDir(t)}
+	k := kafkatest.Up(t, o)
+	c := clusterOn(t, workDir(t), k.Brokers(), args...)
+	c.kafka = k
+	return c
+}
+
+// clusterOn is a cluster on brokers that run already, with everything that it writes in work.
+func clusterOn(t *testing.T, work string, brokers []string, args ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, brokers: strings.Join(brokers, ","), work: work}
 	c.fleet = startFleet(t, c.work, args...)
 	c.files = filepath.Join(c.work, "files")
-	code, _, errs := output(t, program("dronedelivery"), "files", c.files)
-	require.Zero(t, code, errs)
+	if _, err := os.Stat(c.files); err != nil {
+		code, _, errs := output(t, program("dronedelivery"), "files", c.files)
+		require.Zero(t, code, errs)
+	}
 	var err error
-	c.conn, err = kafka.Connect(kafka.ClusterConfig{Brokers: c.kafka.Brokers(), ClientID: "e2e"})
+	c.conn, err = kafka.Connect(kafka.ClusterConfig{Brokers: brokers, ClientID: "e2e"})
 	require.NoError(t, err)
 	t.Cleanup(c.conn.Close)
 	c.log = &watcher{conn: c.conn, tasks: map[string]string{}}
@@ -80,7 +93,7 @@ func (c *cluster) node(name string, roles ...string) *member {
 	require.NoError(c.t, os.MkdirAll(work, 0o700))
 	m := &member{c: c, name: name, roles: roles, program: program("sagalog")}
 	m.engine = &engine{t: c.t, work: work, data: filepath.Join(work, "data"), env: c.fleet.env()}
-	m.args = []string{"serve", "--brokers", c.kafka.Bootstrap(), "--namespace", topics.Namespace, "--node", name,
+	m.args = []string{"serve", "--brokers", c.brokers, "--namespace", topics.Namespace, "--node", name,
 		"--roles", strings.Join(roles, ","), "--http", freePort(c.t)}
 	if m.has("agent") {
 		m.args = append(m.args, "--agents", filepath.Join(c.files, "agents"))
@@ -319,7 +332,7 @@ func (c *cluster) hashes() {
 			continue
 		}
 		stores++
-		for _, r := range stateHash(c.t, m.data, "--rebuild", "--brokers", c.kafka.Bootstrap()) {
+		for _, r := range stateHash(c.t, m.data, "--rebuild", "--brokers", c.brokers) {
 			require.Equal(c.t, r.Hash, r.Rebuilt, "node %s, partition %d", m.name, r.Partition)
 			alone := fold(c.t, c.conn, r.Partition, r.Offset)
 			require.Equal(c.t, r.Hash, alone.hash.String(), "node %s, partition %d", m.name, r.Partition)

@@ -18,6 +18,11 @@
 // Operators: -run 'TestCancel|TestRetry|TestUndo|TestRedrive'. Beyond the issue, with SAGALOG_E2E=full or -e2e.deliveries only:
 // -run 'TestAFrozenEngine|TestKilledServices'.
 //
+// Faults other than kill -9 (fault_*_test.go), likewise skipped without a size: a full disk, fsync that fails, no file handles,
+// flipped bytes, frozen processes, older copies, two processes on one directory, topics trimmed, made anew or enlarged:
+//
+//	SAGALOG_E2E=full go test ./internal/e2e -v -count=1 -run 'TestAFullDisk|TestFsync|TestNoFile|TestLittle|TestAReadOnly|TestAFlipped|TestFrozen|TestOlder|TestTwoProc|TestALogTrimmed|TestAnInputTrimmed|TestATopicMade|TestARaised'
+//
 // Many nodes on a real Apache Kafka, which needs Java, and Maven the first time. They are not parallel: each test has
 // brokers of its own, by deploy/kafka/kafka.sh. Without SAGALOG_TEST_KAFKA=1 they are skipped; SAGALOG_E2E=full gives the
 // issue's figures:
@@ -29,10 +34,19 @@
 //	5  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterScaling -timeout 30m
 //	6  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterAgentKilled -timeout 30m
 //
-// and -run TestClusterAnyNode for reads and submissions by nodes that own little or nothing. Item 4 builds sagalog with the
+// -run TestClusterTrimmed for topics trimmed and made anew, and -run TestClusterAnyNode for reads and submissions by nodes that own little or nothing. Item 4 builds sagalog with the
 // tag sagalog_testhooks, which alone knows SAGALOG_TEST_HOLD_APPENDS. Each ends with `dronedelivery audit --epochs`, which also
 // shows that every epoch had one owner and that no work request, alert, forward or dead letter is of a void fact, and with
 // the state hash of every node beside a fold of the log. When one fails, events.jsonl beside its logs holds the log.
+//
+// Kills by the hundred, of owners, agents and brokers, at random moments and at the named points of the crash table, on
+// a system that lives on from one run to the next, are
+//
+//	.ci/kills --kills 180 --seed 1 --dir D           the embedded broker, in a process of its own
+//	.ci/kills --kills 20 --seed 1 --dir E --kafka    Apache Kafka, three brokers: each take-over is awaited
+//
+// They end with the audit, the list of what was acknowledged, `sagalog verify` and the state hashes, and with runs of these
+// that must refute: a ledger that lies, a submission that the log does not hold. kills.json in D holds the figures.
 //
 // Sizes are flags; harder than the issue is, for example:
 //

@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +27,9 @@ type fleet struct {
 func startFleet(t *testing.T, work string, args ...string) *fleet {
 	t.Helper()
 	f := &fleet{dir: filepath.Join(work, "services")}
+	if err := os.Remove(filepath.Join(f.dir, "endpoints.json")); err != nil { // of another run of them, with other ports
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
 	f.process = start(t, command{name: "services", dir: work, program: program("dronedelivery"),
 		args: append([]string{"serve", "--data", f.dir}, args...)})
 	f.urls = awaitEndpoints(t, f.process, f.dir).Services
@@ -94,14 +100,27 @@ func newEngine(t *testing.T, work string, args ...string) *engine {
 	return e
 }
 
-// freePort returns an address that nobody listens on. Somebody may take it before we do; then the test fails.
+// freePort returns an address that nobody listens on, each time another. Its port is below those that Linux gives to
+// whoever connects or asks for any: one of these would be taken by somebody else while an engine restarts.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	const first, last = 10_000, 32_000
+	for range 1000 {
+		addr := "127.0.0.1:" + strconv.Itoa(first+rand.IntN(last-first))
+		if _, taken := ports.LoadOrStore(addr, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", addr); err == nil {
+			require.NoError(t, l.Close())
+			return addr
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
+
+// ports are the addresses that freePort gave.
+var ports sync.Map
 
 // newEngineWith prepares an engine that works with the services of a fleet.
 func newEngineWith(t *testing.T, work string, f *fleet, args ...string) *engine {

@@ -19,7 +19,7 @@ func TestEveryDeliveryEndsAndTheLedgersAgree(t *testing.T) {
 	begun := time.Now()
 	l := startLoad(t, e, "d-", sized(*deliveriesFlag, 400, 10_000), 0)
 	l.acknowledged(t, 10*patience)
-	e.quiet(20 * patience)
+	e.quiet(4 * patience)
 	t.Logf("%d deliveries in %s", l.count, time.Since(begun).Round(time.Millisecond))
 	s := l.agree(t, e, f.dir)
 	require.Equal(t, l.count, s.Ends["processed"]+s.Ends["undone"])

@@ -42,7 +42,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	t.Logf("%d kills; from start to listening p50 %s, most %s", killed, percentile(starts, 0.5).Round(time.Millisecond), percentile(starts, 1).Round(time.Millisecond))
 	l.acknowledged(t, 5*patience)
 	e.ready()
-	e.quiet(20 * patience)
+	e.quiet(4 * patience)
 	s := l.agree(t, e, f.dir)
 	require.Equal(t, n, s.Ends["processed"]+s.Ends["undone"])
 	l.lies(t, e, f.dir, 4)

@@ -45,26 +45,32 @@ func (l *load) acknowledged(t *testing.T, bound time.Duration) {
 		r.Acknowledged, r.Seconds, r.SentAgain, r.AckP50, r.AckP99, r.AckMax)
 }
 
-// quiet waits until the engine has judged what was submitted and nothing is live. Parked tasks stay.
+// quiet waits until the engine has judged what was submitted and nothing is live. Parked tasks stay. If that does not come
+// to pass it says what is left.
 func (e *engine) quiet(bound time.Duration) {
 	e.t.Helper()
 	calm := 0
-	eventually(e.t, bound, "every task ends", func() bool {
+	for deadline := time.Now().Add(bound); calm < 5; after(e.t, look) { // what was acknowledged is judged within milliseconds; the audit tells if it was not
 		require.True(e.t, e.running(), "the engine has ended:\n%s", tail(e.err, 20))
-		live := 0
+		live, left := -len(e.list("limit=1000&state=error")), []task(nil) // a partition's live tasks are all that have not ended
 		for _, p := range e.partitions() {
 			live += p.Live
 		}
 		for _, state := range []string{"pending", "processing", "undoing"} {
-			live += len(e.list("limit=1&state=" + state))
-		}
-		if live > 0 {
-			calm = 0
-			return false
+			left = append(left, e.list("limit=1&state="+state)...)
 		}
 		calm++
-		return calm >= 5 // what was acknowledged is judged within milliseconds; the audit tells if it was not
-	})
+		if live != 0 || len(left) > 0 {
+			calm = 0
+		}
+		if calm == 0 && time.Now().After(deadline) {
+			for _, left := range left {
+				e.t.Logf("left: %s", e.ask(200, "GET", taskPath(left.ID), nil))
+				e.t.Logf("its history: %s", e.ask(200, "GET", taskPath(left.ID)+"/history", nil))
+			}
+			require.FailNow(e.t, "not every task ends", "after %s; partitions: %s\nlast lines: %s", bound, e.ask(200, "GET", "/v1/partitions", nil), tail(e.err, 20))
+		}
+	}
 }
 
 // summary is that of `dronedelivery audit`.

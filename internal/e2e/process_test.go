@@ -43,6 +43,8 @@ type command struct {
 	name, dir string
 	program   string
 	args, env []string
+	// silent leaves its log out of what a failed test shows: for what is started hundreds of times.
+	silent bool
 }
 
 // start runs a program whose output goes to DIR/NAME.out and DIR/NAME.err, behind what is there.
@@ -68,7 +70,7 @@ func start(t *testing.T, c command) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() && !c.silent {
 			t.Logf("the last of %s:\n%s", p.err, tail(p.err, 40))
 		}
 	})

@@ -89,9 +89,13 @@ func weigh(v any) int {
 // callFunction is what every call of a budgeted function becomes: scope, function, arguments.
 func callFunction(args ...any) (any, error) {
 	s, f := args[0].(*Scope), args[1].(*boundFunction)
-	// A list that is compared with itself costs its square.
+	// A list whose elements are compared with each other costs its square.
 	if f.name == "uniq" {
-		if n := weigh(args[2]); n > evaluationBudget || s.spend(n*n/100) != nil {
+		before := s.left
+		if err := s.spendAll(args[2], 0); err != nil {
+			return nil, err
+		}
+		if n := weigh(args[2]); s.spend(n*(before-s.left)/100) != nil {
 			return nil, errBudget
 		}
 	}
@@ -109,7 +113,11 @@ type boundFunction struct {
 }
 
 // tick counts an iteration of a loop: scope, what the loop's body gave.
-func tick(args ...any) (any, error) { return args[1], args[0].(*Scope).spend(1) }
+// A text may become the key of a group, which takes as long as it is.
+func tick(args ...any) (any, error) {
+	text, _ := args[1].(string)
+	return args[1], args[0].(*Scope).spend(1 + len(text)/16)
+}
 
 // add is what + becomes where it may join texts: scope, left, right. Ten doublings in a row would otherwise make a
 // kilobyte of one byte, and forty a terabyte.
@@ -127,11 +135,12 @@ func add(args ...any) (any, error) {
 
 // lookUp is what a path becomes: scope, path.
 func lookUp(args ...any) (any, error) {
-	n, err := args[0].(*Scope).find(args[1].(*path))
+	s := args[0].(*Scope)
+	n, err := s.find(args[1].(*path))
 	if err != nil || n == nil {
 		return nil, err
 	}
-	return n.get()
+	return n.get(s)
 }
 
 func stringMap(v any) (map[string]any, []string, error) {

@@ -53,6 +53,11 @@ func (c *Condition) References() []Reference { return c.expression.references(c.
 // Eval returns the result. Anything but a boolean is an error: null or "" standing for false would hide a typing
 // error, and a step would silently not run.
 func (c *Condition) Eval(s *Scope) (bool, error) {
+	if c.expression.short != nil {
+		if yes, sure := c.expression.short.decide(s); sure {
+			return yes, nil
+		}
+	}
 	v, err := c.expression.value(s)
 	if err != nil {
 		return false, err

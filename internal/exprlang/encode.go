@@ -24,9 +24,15 @@ var errTooLarge = fmt.Errorf("result is larger than %d bytes", MaxResultBytes)
 // encode writes a value as compact JSON with sorted keys and without HTML escapes.
 func encode(v any) (json.RawMessage, error) { return appendValue(nil, v) }
 
-func appendValue(b []byte, v any) ([]byte, error) {
+func appendValue(b []byte, v any) ([]byte, error) { return appendAt(b, v, 0) }
+
+// appendAt writes a value that stands so many levels deep.
+func appendAt(b []byte, v any, depth int) ([]byte, error) {
 	if len(b) > MaxResultBytes {
 		return nil, errTooLarge
+	}
+	if depth > maxDepth {
+		return nil, errDepth
 	}
 	switch v := v.(type) {
 	case nil:
@@ -44,24 +50,24 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	case time.Duration:
 		return appendString(b, events.Duration(v).String())
 	case []any:
-		return appendList(b, len(v), func(i int) any { return v[i] })
+		return appendList(b, depth, len(v), func(i int) any { return v[i] })
 	case map[string]any:
 		keys := make([]string, 0, len(v))
 		for k := range v {
 			keys = append(keys, k)
 		}
-		return appendObject(b, keys, func(k string) any { return v[k] })
+		return appendObject(b, depth, keys, func(k string) any { return v[k] })
 	}
-	return appendOther(b, reflect.ValueOf(v))
+	return appendOther(b, reflect.ValueOf(v), depth)
 }
 
 // appendOther writes what the functions of expr make: typed lists, maps with other keys, sized numbers.
-func appendOther(b []byte, v reflect.Value) ([]byte, error) {
+func appendOther(b []byte, v reflect.Value, depth int) ([]byte, error) {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:
-		return appendList(b, v.Len(), func(i int) any { return v.Index(i).Interface() })
+		return appendList(b, depth, v.Len(), func(i int) any { return v.Index(i).Interface() })
 	case reflect.Map:
-		return appendMap(b, v)
+		return appendMap(b, v, depth)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return strconv.AppendInt(b, v.Int(), 10), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -72,7 +78,7 @@ func appendOther(b []byte, v reflect.Value) ([]byte, error) {
 	return nil, fmt.Errorf("a result of the type %s is not JSON", v.Type())
 }
 
-func appendMap(b []byte, v reflect.Value) ([]byte, error) {
+func appendMap(b []byte, v reflect.Value, depth int) ([]byte, error) {
 	keys := make([]string, 0, v.Len())
 	values := make(map[string]any, v.Len())
 	for it := v.MapRange(); it.Next(); {
@@ -86,24 +92,24 @@ func appendMap(b []byte, v reflect.Value) ([]byte, error) {
 		keys = append(keys, k)
 		values[k] = it.Value().Interface()
 	}
-	return appendObject(b, keys, func(k string) any { return values[k] })
+	return appendObject(b, depth, keys, func(k string) any { return values[k] })
 }
 
-func appendList(b []byte, n int, at func(int) any) ([]byte, error) {
+func appendList(b []byte, depth, n int, at func(int) any) ([]byte, error) {
 	b = append(b, '[')
 	var err error
 	for i := range n {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendValue(b, at(i)); err != nil {
+		if b, err = appendAt(b, at(i), depth+1); err != nil {
 			return nil, err
 		}
 	}
 	return append(b, ']'), nil
 }
 
-func appendObject(b []byte, keys []string, at func(string) any) ([]byte, error) {
+func appendObject(b []byte, depth int, keys []string, at func(string) any) ([]byte, error) {
 	sort.Strings(keys)
 	b = append(b, '{')
 	var err error
@@ -115,7 +121,7 @@ func appendObject(b []byte, keys []string, at func(string) any) ([]byte, error) 
 			return nil, err
 		}
 		b = append(b, ':')
-		if b, err = appendValue(b, at(k)); err != nil {
+		if b, err = appendAt(b, at(k), depth+1); err != nil {
 			return nil, err
 		}
 	}

@@ -31,7 +31,9 @@ type expression struct {
 	// plain is set when the expression is a path and nothing else. It then needs no program.
 	plain   *path
 	program *vm.Program
-	paths   []*path
+	// short decides a condition of comparisons without the program; nil if it is another expression.
+	short *shortcut
+	paths []*path
 }
 
 // Reference is a path that an expression names.
@@ -61,6 +63,11 @@ func compileExpression(src string, vars []string) (_ *expression, fail *Error) {
 	if err != nil {
 		return nil, fault(src, err)
 	}
+	var patterns patternChecker
+	if ast.Walk(&tree.Node, &patterns); patterns.err != nil {
+		patterns.err.Offset = runeOffset(src, patterns.err.Offset)
+		return nil, patterns.err
+	}
 	if _, err := checker.Check(tree, config); err != nil {
 		return nil, fault(src, err)
 	}
@@ -70,7 +77,7 @@ func compileExpression(src string, vars []string) (_ *expression, fail *Error) {
 		w.err.Offset = runeOffset(src, w.err.Offset)
 		return nil, w.err
 	}
-	e := &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node)}
+	e := &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node), short: shorten(tree.Node)}
 	if e.plain != nil {
 		return e, nil
 	}
@@ -111,7 +118,7 @@ func (e *expression) value(s *Scope) (any, error) {
 		if n == nil {
 			return nil, nil
 		}
-		v, err := n.get()
+		v, err := n.get(s)
 		if err != nil {
 			return nil, evalError(e.source, err)
 		}
@@ -119,7 +126,7 @@ func (e *expression) value(s *Scope) (any, error) {
 	}
 	s.left = evaluationBudget
 	machine := vm.VM{MemoryBudget: evaluationBudget}
-	v, err := machine.Run(e.program, s.env)
+	v, err := machine.Run(e.program, s.machineEnv())
 	if err != nil {
 		return nil, evalError(e.source, err)
 	}
@@ -146,7 +153,7 @@ func (e *expression) bytes(s *Scope) (json.RawMessage, error) {
 	if n == nil {
 		return null, nil
 	}
-	b, err := n.bytes()
+	b, err := n.bytes(s)
 	if err != nil {
 		return nil, evalError(e.source, err)
 	}
@@ -158,6 +165,7 @@ var internals = sync.OnceValue(func() conf.FunctionsTable {
 	config := conf.CreateNew()
 	for name, f := range map[string]func(...any) (any, error){
 		hiddenCall: callFunction, hiddenTick: tick, hiddenAdd: add, hiddenPath: lookUp,
+		hiddenWeigh: weighed, hiddenLook: looked, hiddenMeasure: measured, hiddenMatch: matches,
 	} {
 		exprFunction(name, f)(config)
 	}

@@ -191,7 +191,7 @@ func TestATemplateWithoutExpressionsIsConstant(t *testing.T) {
 
 type lazy struct{ asked []string }
 
-func (l *lazy) Member(name string) *exprlang.Node {
+func (l *lazy) Member(_ *exprlang.Scope, name string) *exprlang.Node {
 	l.asked = append(l.asked, name)
 	if name != "a" {
 		return nil

@@ -65,7 +65,7 @@ func evalError(src string, err error) error {
 	var f *file.Error
 	if errors.As(err, &f) {
 		if f.Prev == nil {
-			return fmt.Errorf("${ %s }: %s", abbreviate(src), f.Message)
+			return fmt.Errorf("${ %s }: %s", abbreviate(src), abbreviate(f.Message)) // it may repeat a value
 		}
 		err = f.Prev
 	}

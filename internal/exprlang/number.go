@@ -12,14 +12,27 @@ import (
 
 var null = json.RawMessage("null")
 
-// decode reads a JSON value for expr. See the package comment for what becomes of numbers.
+// decode reads a JSON value for expr; an empty one is null. See the package comment for what becomes of numbers.
 func decode(raw json.RawMessage) (any, error) {
 	if v, ok := plainString(raw); ok {
 		return v, nil
 	}
-	if len(raw) == 0 || string(raw) == "null" {
+	switch string(raw) {
+	case "", "null":
 		return nil, nil
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
 	}
+	if i, ok := wholeNumber(raw); ok {
+		return int(i), nil
+	}
+	return decodeAny(raw)
+}
+
+// decodeAny is decode of what needs a decoder.
+func decodeAny(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any

@@ -70,13 +70,13 @@ func plainName(s string) bool {
 
 // find returns the node of a path; nil is null.
 func (s *Scope) find(p *path) (*Node, error) {
-	n := s.vars[p.root]
+	n := s.variable(p.root)
 	for i, h := range p.hops {
 		if n != nil && n.unknown {
 			return n, nil
 		}
 		if n != nil {
-			if err := n.open(); err != nil {
+			if err := n.open(s); err != nil {
 				return nil, fmt.Errorf("read %s: %w", p.text(i), err)
 			}
 		}
@@ -86,7 +86,7 @@ func (s *Scope) find(p *path) (*Node, error) {
 			}
 			return nil, &NullError{Path: p.names()[:i+1], text: p.text(i), missing: h.text()}
 		}
-		next, err := n.follow(h)
+		next, err := n.follow(s, h)
 		if err != nil {
 			return nil, fmt.Errorf("%s %w", p.text(i), err)
 		}
@@ -96,15 +96,15 @@ func (s *Scope) find(p *path) (*Node, error) {
 }
 
 // follow takes one hop from an open node that is not null. The errors end the sentence that the name of the node begins.
-func (n *Node) follow(h hop) (*Node, error) {
+func (n *Node) follow(s *Scope, h hop) (*Node, error) {
 	switch {
 	case n.kind == '{' && !h.element:
-		return n.member(h.name), nil
+		return n.member(s, h.name), nil
 	case n.kind == '[' && h.element:
-		if h.index < 0 || h.index >= len(n.array) {
-			return nil, fmt.Errorf("has %d elements, so it has no element %d", len(n.array), h.index)
+		if h.index < 0 || h.index >= len(n.fields) {
+			return nil, fmt.Errorf("has %d elements, so it has no element %d", len(n.fields), h.index)
 		}
-		return n.child(h.index, n.array[h.index]), nil
+		return n.element(s, h.index), nil
 	default:
 		return nil, fmt.Errorf("is %s, so it has no %s", kindName(n.kind), h.text())
 	}

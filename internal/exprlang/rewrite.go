@@ -11,10 +11,14 @@ import (
 
 // The names of our functions in rewritten trees.
 const (
-	hiddenCall = "§call"
-	hiddenTick = "§tick"
-	hiddenAdd  = "§add"
-	hiddenPath = "§path"
+	hiddenCall    = "§call"
+	hiddenTick    = "§tick"
+	hiddenAdd     = "§add"
+	hiddenPath    = "§path"
+	hiddenWeigh   = "§weigh"
+	hiddenLook    = "§look"
+	hiddenMeasure = "§measure"
+	hiddenMatch   = "§match"
 )
 
 var exprFunction = func(name string, f func(...any) (any, error)) expr.Option { return expr.Function(name, f) }
@@ -46,8 +50,15 @@ func (w *rewriter) Visit(node *ast.Node) {
 			w.refuse(n, "let cannot hide "+n.Name)
 		}
 	case *ast.BinaryNode:
-		if n.Operator == "+" && mayBeText(n.Left) && mayBeText(n.Right) {
+		switch {
+		case n.Operator == "+" && mayBeText(n.Left) && mayBeText(n.Right):
 			ast.Patch(node, call(hiddenAdd, n.Left, n.Right))
+		case n.Operator == "matches":
+			nature := *n.Nature()
+			ast.Patch(node, matching(n))
+			(*node).SetNature(nature)
+		default:
+			w.weigh(n)
 		}
 	case *ast.PredicateNode:
 		nature := *n.Node.Nature()
@@ -56,6 +67,7 @@ func (w *rewriter) Visit(node *ast.Node) {
 		body.SetNature(nature)
 		n.Node = body
 	case *ast.BuiltinNode:
+		weighArguments(n)
 		if f := bound()[n.Name]; f != nil {
 			nature := *n.Nature()
 			c := call(hiddenCall, append([]ast.Node{&ast.ConstantNode{Value: f}}, n.Arguments...)...)

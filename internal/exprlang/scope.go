@@ -2,198 +2,198 @@ package exprlang
 
 import (
 	"encoding/json"
-	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/sagalog/sagalog/internal/rawjson"
 )
 
 // Scope holds the values that expressions see by their top-level names. It belongs to one goroutine.
 type Scope struct {
-	vars map[string]*Node
-	// env is what expr sees: the scope itself, under a name that no source can write.
+	vars []variable
+	// env is what expr sees: the scope itself, under a name that no source can write. It is made for the first
+	// expression that needs the machine of expr.
 	env map[string]any
 	// left is what the running evaluation may still spend.
 	left int
+	// patterns are the regular expressions that were compiled while evaluating.
+	patterns map[string]*Pattern
+
+	// What follows is memory that a borrowed scope keeps from one use to the next. Nodes point into it: where there is no
+	// room, a new piece begins, and the nodes of before keep the old one.
+	nodes  []Node
+	fields []field
+	texts  []byte
+	// result is where a template is put together, nil in a scope that is not borrowed.
+	result []byte
 }
+
+type variable struct {
+	name string
+	node *Node
+}
+
+// The memory that a scope keeps: enough for a mapping of dozens of paths, and little beside a task.
+const (
+	leastNodes, mostNodes = 4, 64
+	leastFields           = 8
+	maxFieldsKept         = 1024
+	maxBytesKept          = 64 << 10
+)
 
 // NewScope returns a scope of raw JSON values. Absent (empty) values are null.
 func NewScope(vars map[string]json.RawMessage) *Scope {
-	nodes := make(map[string]*Node, len(vars))
+	s := &Scope{vars: make([]variable, 0, len(vars))}
 	for name, raw := range vars {
-		nodes[name] = Raw(raw)
+		s.vars = append(s.vars, variable{name, Raw(raw)})
 	}
-	return NewNodeScope(nodes)
-}
-
-// NewNodeScope returns a scope of nodes. It keeps the map.
-func NewNodeScope(vars map[string]*Node) *Scope {
-	s := &Scope{vars: vars}
-	s.env = map[string]any{hidden: s}
 	return s
 }
 
-// With returns a scope with one more variable. What either scope decodes, both have.
-func (s *Scope) With(name string, n *Node) *Scope {
-	vars := make(map[string]*Node, len(s.vars)+1)
-	for k, v := range s.vars {
-		vars[k] = v
+// NewNodeScope returns a scope of nodes.
+func NewNodeScope(vars map[string]*Node) *Scope {
+	s := &Scope{vars: make([]variable, 0, len(vars))}
+	for name, n := range vars {
+		s.vars = append(s.vars, variable{name, n})
 	}
-	vars[name] = n
-	return NewNodeScope(vars)
+	return s
 }
 
-// Members is an object whose members are made when an expression asks for them.
-type Members interface {
-	// Member returns nil if the object has no such member.
-	Member(name string) *Node
-	// Names returns the names of all members, in any order.
-	Names() []string
+var scopes = sync.Pool{New: func() any { return &Scope{result: []byte{}} }}
+
+// Borrow returns an empty scope, for an evaluation that happens often. What it gave must not be used after Return,
+// but for the results of Eval.
+func Borrow() *Scope { return scopes.Get().(*Scope) }
+
+// Return gives a borrowed scope back. It keeps memory, and nothing that it was told.
+func (s *Scope) Return() {
+	clear(s.vars)
+	clear(s.nodes)
+	clear(s.fields)
+	s.vars, s.nodes, s.fields, s.texts, s.patterns = s.vars[:0], s.nodes[:0], s.fields[:0], s.texts[:0], nil
+	if cap(s.fields) > maxFieldsKept {
+		s.fields = nil
+	}
+	if cap(s.texts) > maxBytesKept {
+		s.texts = nil
+	}
+	if cap(s.result) > maxBytesKept {
+		s.result = []byte{}
+	}
+	scopes.Put(s)
 }
 
-// Node is a value in a scope: raw JSON, decoded level by level as far as paths go into it.
-type Node struct {
-	raw     json.RawMessage
-	members Members
-	// kind is the first byte of raw, and 0 as long as the node was not touched.
-	kind   byte
-	object map[string]json.RawMessage
-	array  []json.RawMessage
-	// children caches the nodes of members and elements that paths went through.
-	children map[any]*Node
-	decoded  bool
-	value    any
-	unknown  bool
+// Set gives a variable its value.
+func (s *Scope) Set(name string, n *Node) {
+	for i := range s.vars {
+		if s.vars[i].name == name {
+			s.vars[i].node = n
+			return
+		}
+	}
+	s.vars = append(s.vars, variable{name, n})
 }
 
-// Raw returns the node of a raw JSON value; an empty one is null.
-func Raw(raw json.RawMessage) *Node { return &Node{raw: raw} }
+// Raw is the function Raw, with a node of the scope.
+func (s *Scope) Raw(raw json.RawMessage) *Node {
+	n := s.node()
+	n.raw = raw
+	return n
+}
 
-// Object returns the node of an object whose members are made on demand.
-func Object(m Members) *Node { return &Node{members: m, kind: '{'} }
+// Object is the function Object, with a node of the scope.
+func (s *Scope) Object(m Members) *Node {
+	n := s.node()
+	n.members, n.kind = m, '{'
+	return n
+}
 
-// Unknown returns the node of a value of which nothing is known: it is null, and so is each of its members. The
-// validator of definitions evaluates with it.
-func Unknown() *Node { return &Node{unknown: true, kind: 'n'} }
-
-// Value returns the node of a value of Go: a string, bool, number, nil, map or slice of these.
-func Value(v any) (*Node, error) {
-	b, err := encode(v)
+// Text returns the node of a text, nil if that is beyond every limit.
+func (s *Scope) Text(text string) *Node {
+	from := len(s.texts)
+	b, err := appendString(s.texts, text)
 	if err != nil {
-		return nil, err
-	}
-	return Raw(b), nil
-}
-
-// open splits the value into its members or elements, one level deep.
-func (n *Node) open() error {
-	if n.kind != 0 {
 		return nil
 	}
-	kind := first(n.raw)
-	switch kind {
-	case '{':
-		if err := json.Unmarshal(n.raw, &n.object); err != nil {
-			return err
-		}
-	case '[':
-		if err := json.Unmarshal(n.raw, &n.array); err != nil {
-			return err
-		}
-	default:
-		if kind != 'n' && !json.Valid(n.raw) {
-			return errors.New("not JSON")
+	s.texts = b
+	return s.Raw(b[from:len(b):len(b)])
+}
+
+// Int returns the node of a whole number.
+func (s *Scope) Int(i int) *Node {
+	from := len(s.texts)
+	s.texts = strconv.AppendInt(s.texts, int64(i), 10)
+	return s.Raw(s.texts[from:len(s.texts):len(s.texts)])
+}
+
+func (s *Scope) variable(name string) *Node {
+	for i := range s.vars {
+		if s.vars[i].name == name {
+			return s.vars[i].node
 		}
 	}
-	n.kind = kind
 	return nil
 }
 
-// first returns the byte that tells the type of a JSON value; an empty value is null.
-func first(raw json.RawMessage) byte {
-	for _, c := range raw {
-		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
-			return c
-		}
+// machineEnv is what the programs of expr run on.
+func (s *Scope) machineEnv() map[string]any {
+	if s.env == nil {
+		s.env = map[string]any{hidden: s}
 	}
-	return 'n'
+	return s.env
 }
 
-// child returns the cached node of a member or element, or makes it.
-func (n *Node) child(key any, raw json.RawMessage) *Node {
-	if c := n.children[key]; c != nil {
-		return c
+func (s *Scope) node() *Node {
+	if len(s.nodes) == cap(s.nodes) {
+		s.nodes = make([]Node, 0, min(max(2*cap(s.nodes), leastNodes), mostNodes))
 	}
-	if n.children == nil {
-		n.children = make(map[any]*Node)
-	}
-	c := Raw(raw)
-	n.children[key] = c
-	return c
+	s.nodes = s.nodes[:len(s.nodes)+1]
+	return &s.nodes[len(s.nodes)-1]
 }
 
-// member returns nil if the object has no such member. The node must be an open object.
-func (n *Node) member(name string) *Node {
-	if n.members == nil {
-		raw, ok := n.object[name]
-		if !ok {
-			return nil
+// split returns the members or elements of a raw object or list, one level deep, and false if rawjson is not sure of it.
+func (s *Scope) split(raw json.RawMessage) (fields []field, sure bool) {
+	at := rawjson.Space(raw, 0)
+	if s.fields == nil {
+		s.fields = make([]field, 0, leastFields)
+	}
+	from := len(s.fields)
+	defer func() {
+		if !sure {
+			clear(s.fields[from:])
+			s.fields = s.fields[:from]
 		}
-		return n.child(name, raw)
-	}
-	if c := n.children[name]; c != nil {
-		return c
-	}
-	c := n.members.Member(name)
-	if c != nil {
-		if n.children == nil {
-			n.children = make(map[any]*Node)
+	}()
+	w := rawjson.Begin(raw, at)
+	for w.Next() {
+		f := field{name: w.Name}
+		if raw[at] == '{' && !w.Plain {
+			name, err := decodeName(w.Name)
+			if err != nil {
+				return nil, false
+			}
+			f.name = name
 		}
-		n.children[name] = c
+		begin := w.At
+		w.To(rawjson.Skip(raw, begin))
+		if w.At < 0 {
+			return nil, false
+		}
+		f.raw = raw[begin:w.At:w.At]
+		s.fields = append(s.fields, f)
 	}
-	return c
+	end := w.End()
+	if end < 0 || rawjson.Space(raw, end) != len(raw) {
+		return nil, false
+	}
+	return s.fields[from:len(s.fields):len(s.fields)], true
 }
 
-// get decodes the whole value.
-func (n *Node) get() (any, error) {
-	if n.decoded {
-		return n.value, nil
-	}
-	var err error
-	if n.members != nil {
-		n.value, err = n.gather()
-	} else {
-		n.value, err = decode(n.raw)
-	}
-	n.decoded = err == nil
-	return n.value, err
-}
-
-func (n *Node) gather() (any, error) {
-	names := n.members.Names()
-	m := make(map[string]any, len(names))
-	for _, name := range names {
-		c := n.member(name)
-		if c == nil {
-			continue
-		}
-		v, err := c.get()
-		if err != nil {
-			return nil, err
-		}
-		m[name] = v
-	}
-	return m, nil
-}
-
-// bytes returns the value as it was written.
-func (n *Node) bytes() (json.RawMessage, error) {
-	if n.members == nil {
-		if len(n.raw) == 0 {
-			return null, nil
-		}
-		return n.raw, nil
-	}
-	v, err := n.get()
-	if err != nil {
-		return nil, err
-	}
-	return encode(v)
+// decodeName reads a name that has escapes or is not ASCII.
+func decodeName(name []byte) ([]byte, error) {
+	quoted := make([]byte, 0, len(name)+2)
+	quoted = append(append(append(quoted, '"'), name...), '"')
+	var text string
+	err := json.Unmarshal(quoted, &text)
+	return []byte(text), err
 }

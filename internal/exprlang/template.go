@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/sagalog/sagalog/internal/rawjson"
 )
 
 // Template is a compiled JSON value whose strings may hold expressions.
@@ -149,7 +151,10 @@ func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 	if c, ok := t.Constant(); ok {
 		return c, nil
 	}
-	out := make([]byte, 0, 256)
+	out := s.result[:0]
+	if out == nil {
+		out = make([]byte, 0, 256)
+	}
 	for i, slot := range t.slots {
 		out = append(out, t.literals[i]...)
 		raw, err := slot.text.Bytes(s)
@@ -163,11 +168,20 @@ func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return append(out, t.literals[len(t.slots)]...), nil
+	out = append(out, t.literals[len(t.slots)]...)
+	if s.result == nil {
+		return out, nil
+	}
+	s.result = out // put together in memory that stays, so that what lives on has no byte too many
+	return bytes.Clone(out), nil
 }
 
 // compact appends raw without white space.
 func compact(out []byte, raw json.RawMessage) ([]byte, error) {
+	out, sure := rawjson.Compact(out, raw)
+	if sure {
+		return out, nil
+	}
 	b := bytes.NewBuffer(out)
 	if err := json.Compact(b, raw); err != nil {
 		return nil, err

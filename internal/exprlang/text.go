@@ -2,7 +2,8 @@ package exprlang
 
 import (
 	"encoding/json"
-	"strings"
+
+	"github.com/sagalog/sagalog/internal/rawjson"
 )
 
 // Text is a compiled string.
@@ -81,25 +82,26 @@ func (t *Text) Eval(s *Scope) (string, error) {
 	if c, ok := t.Constant(); ok {
 		return c, nil
 	}
-	var b strings.Builder
+	var room [128]byte
+	out := room[:0]
 	for _, p := range t.pieces {
-		piece := p.literal
-		if p.expression != nil {
-			v, err := p.expression.text(s)
-			if err != nil {
+		from := len(out)
+		if p.expression == nil {
+			out = append(out, p.literal...)
+		} else {
+			var err error
+			if out, err = p.expression.appendText(out, s); err != nil {
 				return "", err
 			}
 			if t.escape != nil {
-				v = t.escape(v)
+				out = append(out[:from], t.escape(string(out[from:]))...)
 			}
-			piece = v
 		}
-		if b.Len()+len(piece) > MaxResultBytes {
+		if len(out) > MaxResultBytes {
 			return "", errTooLarge
 		}
-		b.WriteString(piece)
 	}
-	return b.String(), nil
+	return string(out), nil
 }
 
 // Bytes returns the text as JSON, or the value with its type if the string is one expression and nothing else.
@@ -124,33 +126,36 @@ func (t *Text) whole() *expression {
 	return nil
 }
 
-// text evaluates the expression to its text; a number keeps the digits that were written.
-func (e *expression) text(s *Scope) (string, error) {
+// appendText evaluates the expression to its text; a number keeps the digits that were written.
+func (e *expression) appendText(out []byte, s *Scope) ([]byte, error) {
 	if e.plain == nil {
 		v, err := e.value(s)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		out, err := text(v)
+		b, err := text(v)
 		if err != nil {
-			return "", evalError(e.source, err)
+			return nil, evalError(e.source, err)
 		}
-		return out, nil
+		return append(out, b...), nil
 	}
 	raw, err := e.bytes(s)
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	if end, plain := rawjson.Text(raw, 0); plain && end == len(raw) {
+		return append(out, raw[1:end-1]...), nil
 	}
 	if first(raw) == '"' || first(raw) == 'n' {
 		v, err := decode(raw)
 		if err != nil {
-			return "", evalError(e.source, err)
+			return nil, evalError(e.source, err)
 		}
-		return text(v)
+		b, err := text(v)
+		return append(out, b...), err
 	}
-	raw, err = compact(nil, raw)
-	if err != nil {
-		return "", evalError(e.source, err)
+	if out, err = compact(out, raw); err != nil {
+		return nil, evalError(e.source, err)
 	}
-	return string(raw), nil
+	return out, nil
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// abortedQuiet is how long a partition is quiet before it is looked at: under load, where records come anyway, never.
 	abortedQuiet = 250 * time.Millisecond
-	// abortedWait bounds one look, since Poll waits for it; the next one goes on.
+	// abortedWait bounds one look; the next one goes on.
 	abortedWait = time.Second
 	// abortedFetchBytes is how much one question passes over.
 	abortedFetchBytes = 1 << 20
@@ -132,23 +132,40 @@ func (r *Reader) quiet() map[place]int64 {
 	return out
 }
 
-// passAborted moves the positions that stand in front of aborted records alone.
-func (r *Reader) passAborted(ctx context.Context) []Fetch {
-	var out []Fetch
-	for at, from := range r.quiet() {
-		f, err := r.behindAborted(ctx, at, from)
-		r.mu.Lock()
-		switch next, ok := r.next[at]; {
-		case !ok || next != from: // removed, moved, or read on
-		case err != nil:
-			r.stirred.again(at)
-		case f.Next > from:
-			r.next[at] = f.Next
-			out = append(out, f)
-		}
-		r.mu.Unlock()
+// lookForAborted begins to look at the partitions that are due. Poll does not wait for it: the leader of one partition
+// may be gone, and the others go on.
+func (r *Reader) lookForAborted() {
+	due := r.quiet()
+	if len(due) == 0 {
+		return
 	}
-	return out
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	for at, from := range due {
+		r.looks.Go(func() { r.passAborted(r.client.Context(), at, from) })
+	}
+}
+
+// passAborted moves the position of a partition that stands in front of aborted records alone.
+func (r *Reader) passAborted(ctx context.Context, at place, from int64) {
+	f, err := r.behindAborted(ctx, at, from)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if next, ok := r.next[at]; ok && next == from { // else it was removed, moved, or read on
+		if f.Next > from { // also if it was not the end: the next look goes on from there
+			r.next[at], f.Added = f.Next, r.adds[at]
+			r.passed = append(r.passed, f)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.stirred.again(at)
+		}
+	}
+	if r.wake != nil {
+		r.wake() // it returns what was passed, or knows when to look again
+	}
 }
 
 // behindAborted finds the first offset from a position on that may hold more than aborted records.

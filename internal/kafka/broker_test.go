@@ -255,3 +255,27 @@ func TestAProducerOfAnotherEpochIsAnotherClient(t *testing.T) {
 	require.Equal(t, []int64{3}, await(t, ch).offsets)
 	first.Close()
 }
+
+// A process of its own and one beside it speak to the same broker.
+func TestAClientOfTheProcessAndOneOfThePortSeeTheSame(t *testing.T) {
+	t.Parallel()
+	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir()})
+	near := kafkatest.Connect(t, broker)
+	far, err := kafka.Connect(kafka.ClusterConfig{Brokers: []string{broker.Addr()}, Embedded: true})
+	require.NoError(t, err)
+	defer far.Close()
+	topics := kafka.Topics{Namespace: "both"}
+	kafkatest.Create(t, near, topics.Base(1)...)
+	for _, c := range []*kafka.Cluster{near, far} {
+		p, err := kafka.NewProducer(c)
+		require.NoError(t, err)
+		defer p.Close()
+		_, err = p.ProduceSync(t.Context(), events.Record{Topic: topics.Submissions(), Value: []byte("x")})
+		require.NoError(t, err)
+	}
+	for _, c := range []*kafka.Cluster{near, far} {
+		end, err := c.EndOffset(t.Context(), topics.Submissions(), 0)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, end)
+	}
+}

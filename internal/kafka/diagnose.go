@@ -19,8 +19,10 @@ import (
 // Need is what a process wants of a cluster.
 type Need struct {
 	Topics Topics
-	// Partitions is how many a namespace gets that is not there yet.
-	Partitions int32
+	// Partitions is how many a namespace gets that is not there yet. PartitionsSet says that a person asked for them:
+	// another number is then a fault.
+	Partitions    int32
+	PartitionsSet bool
 	// Owner, API and Projector are the roles of a node.
 	Owner, API, Projector bool
 	// Agents are the agents that the process runs.
@@ -28,6 +30,9 @@ type Need struct {
 	// Made returns the number of partitions that the namespace was made with, and 0 while there is none. It is called
 	// only when the topic of definitions is there and may be read. Only a node needs it.
 	Made func(context.Context) (int32, error)
+	// Known is told whether the namespace exists, before anything is made, and returns what that is at odds with: state
+	// that this process has kept of another one. Nil for nothing.
+	Known func(exists bool) []Finding
 	// Warn is given by Preflight what works and what somebody should know. Nil for nobody.
 	Warn func(Finding)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,12 +22,20 @@ func (l *look) namespace(ctx context.Context, there kadm.TopicDetails) bool {
 	} else if present(there, l.need.Topics.Definitions()) && l.need.Made != nil {
 		var err error
 		if l.made, err = l.need.Made(ctx); err != nil {
-			l.add(Finding{Check: CheckNamespace, Status: StatusFail, What: fmt.Sprintf("namespace %s cannot be read: %s", ns, err),
-				Remedy: "give the --namespace of an engine, or one of which there is no topic yet", passing: errors.Is(err, context.DeadlineExceeded)})
+			f := Finding{Check: CheckNamespace, Status: StatusFail, What: fmt.Sprintf("namespace %s cannot be read: %s", ns, err),
+				Remedy: "give the --namespace of an engine, or one of which there is no topic yet", passing: errors.Is(err, context.DeadlineExceeded)}
+			if errors.Is(err, events.ErrReaderTooOld) {
+				f.Remedy = "run the newer version of sagalog that made this namespace, or give another --namespace"
+			}
+			l.add(f)
 			return false
 		}
 	}
 	switch {
+	case l.made > 0 && l.need.PartitionsSet && l.need.Partitions != l.made:
+		l.add(Finding{Check: CheckNamespace, Status: StatusFail,
+			What:   fmt.Sprintf("namespace %s has %d partitions, fixed when it was made, and --partitions is %d", ns, l.made, l.need.Partitions),
+			Remedy: "leave out --partitions, or give another --namespace"})
 	case l.made > 0:
 		l.add(Finding{Check: CheckNamespace, Status: StatusOK, What: fmt.Sprintf("namespace %s has %d partitions", ns, l.made)})
 	case l.need.node():
@@ -34,6 +43,9 @@ func (l *look) namespace(ctx context.Context, there kadm.TopicDetails) bool {
 	default:
 		l.add(Finding{Check: CheckNamespace, Status: StatusWarn, What: fmt.Sprintf("namespace %s does not exist yet: agents wait for it", ns),
 			Remedy: "start a node with another role than agent"})
+	}
+	if l.need.Known != nil {
+		l.findings = append(l.findings, l.need.Known(l.made > 0)...)
 	}
 	return true
 }
@@ -91,8 +103,14 @@ func (l *look) creation(_ context.Context, specs []TopicSpec, there kadm.TopicDe
 // settings audits the topics that are there.
 func (l *look) settings(ctx context.Context, specs []TopicSpec, there kadm.TopicDetails) {
 	specs = slices.DeleteFunc(slices.Clone(specs), func(s TopicSpec) bool { return !present(there, s.Name) })
-	if !l.need.node() || len(specs) == 0 {
+	if !l.need.node() {
 		return // agents keep no facts: the nodes audit
+	}
+	if len(specs) == 0 {
+		if rf, err := l.c.replication(ctx); err == nil { // else what makes the topics says so
+			l.copies(int(rf))
+		}
+		return
 	}
 	a, err := l.c.audit(ctx, specs)
 	if err != nil {
@@ -109,11 +127,16 @@ func (l *look) settings(ctx context.Context, specs []TopicSpec, there kadm.Topic
 	if len(a.problems) == 0 {
 		l.add(Finding{Check: CheckTopics, Status: StatusOK, What: fmt.Sprintf("%d topics have settings that lose nothing", len(specs))})
 	}
-	if a.replication < safeReplication && !l.c.cfg.Embedded {
+	l.copies(a.replication)
+	l.inSync(specs, there, a.insync)
+}
+
+// copies tells how often new topics hold each record, also before there is one: it is cheaper to hear of it then.
+func (l *look) copies(replication int) {
+	if replication < safeReplication && !l.c.cfg.Embedded {
 		l.add(Finding{Check: CheckReplicas, Status: StatusWarn, What: "there are fewer than three brokers, so new topics hold each record once: what is on a lost disk is lost",
 			Remedy: "run three brokers for what must not be lost"})
 	}
-	l.inSync(specs, there, a.insync)
 }
 
 // inSync tells of partitions to which nothing can be appended now, and of those that would bear no further loss.

@@ -25,6 +25,9 @@ var (
 	// ErrFenced is returned by a Group whose static name was taken over by another process. It does not come back by
 	// itself, since the two would push each other out for ever.
 	ErrFenced = errors.New("another process has joined under the same instance name")
+	// ErrRecreated is returned by a Group one of whose topics was deleted and made again. Its client keeps to the old one, and
+	// reads nothing more of it: whoever wants the new one joins anew.
+	ErrRecreated = errors.New("a topic was deleted and made again: start this process again, and it reads the new one")
 	// ErrDenied is returned by a Group that the cluster does not let in, or whose topics it may not see.
 	ErrDenied = errors.New("not authorized")
 )
@@ -53,7 +56,8 @@ func (e *PortBusyError) Error() string {
 }
 
 // DamageError is returned by OpenBroker when a log on disk has a hole or a damaged batch that is not its last one, so
-// that going on would lose acknowledged records without a word.
+// that going on would lose acknowledged records without a word. Where the last run had Fsync, what it had not synced yet
+// is no damage, and its last batch is if it was.
 type DamageError struct {
 	Topic     string
 	Partition int32

@@ -71,3 +71,27 @@ func CreateTopic(t *testing.T, c *Cluster, topic string, partitions int32) {
 	_, err := c.admin.CreateTopic(t.Context(), partitions, 1, nil, topic)
 	require.NoError(t, err)
 }
+
+// SyncBy replaces what a broker with Fsync calls to have the disk hold what was written, before it has any clients. From
+// then on it writes no marks by itself.
+func SyncBy(b *Broker, sync func() error) {
+	b.endMarks()
+	b.commits.sync = sync
+}
+
+// MarkNow has it write them.
+func MarkNow(b *Broker) error { return b.mark(nil) }
+
+// MarksFile is where it writes them.
+const MarksFile = marksFile
+
+// DataDir is where the broker keeps its logs.
+func DataDir(b *Broker) string { return b.cfg.Dir }
+
+// Stored is where the log of a partition ends in the broker's own eyes, which wait for no disk.
+func Stored(b *Broker, topic string, partition int32) int64 {
+	return b.cluster.PartitionInfo(topic, partition).HighWatermark
+}
+
+// Redirect has the reader ask another cluster for what it asks beside its fetches.
+func Redirect(r *Reader, c *Cluster) { r.cluster = c }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -22,6 +23,8 @@ const (
 	// defaultHeartbeat is how soon a member learns of a rebalance.
 	defaultHeartbeat = 500 * time.Millisecond
 	defaultGroupWait = 500 * time.Millisecond
+	// alone is all of Group.committing: whoever holds one place of it shares it.
+	alone = 1 << 30
 )
 
 // GroupConfig says how a member of a consumer group reads.
@@ -74,22 +77,28 @@ type Group struct {
 	pending *batch
 	// handed is what was known of the partitions whose records Poll returned last. Owned by Poll.
 	handed map[place]holding
-	// committing is held by CommitMarks, and by a revocation alone.
-	committing sync.RWMutex
+	// committing is held by CommitMarks, and by a revocation alone. It is no mutex, because it is held while a broker is
+	// waited for: in a testing/synctest bubble, who waits for a mutex keeps the time from passing in which the answer comes.
+	committing *semaphore.Weighted
 	// ask wakes the goroutine that learns, which closes asked when it has ended.
-	ask   chan struct{}
-	asked chan struct{}
+	ask    chan struct{}
+	asked  chan struct{}
+	opened time.Time
 
 	// mu guards the fields below.
 	mu sync.Mutex
 	// session is whom the group knew us as when it assigned what is in assigned.
 	session membership
-	// assigned holds the number of each partition's assignment, assignments the last one that was given.
+	// assigned holds the number of each partition's assignment, assignments the last one that was given, and listed the
+	// partitions as Assigned returns them, nil when it was not asked since they changed.
 	assigned    map[place]int64
 	assignments int64
+	listed      Partitions
 	// holdings are what is known of the assigned partitions. news is closed when there are more.
 	holdings map[place]holding
 	news     chan struct{}
+	// torn are the assigned partitions that lost records, and from where on, until that is part of their holdings.
+	torn map[place]int64
 	// unlearnt is why the last try to learn them failed.
 	unlearnt error
 	// interrupted are assigned partitions that have to be read from their marks again. wake ends a Poll for that.
@@ -107,8 +116,8 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 	}
 	g := &Group{
 		cluster: c, cfg: cfg, assigned: make(map[place]int64), holdings: make(map[place]holding),
-		interrupted: make(map[place]struct{}), news: make(chan struct{}), over: make(chan struct{}),
-		ask: make(chan struct{}, 1), asked: make(chan struct{}),
+		interrupted: make(map[place]struct{}), torn: make(map[place]int64), news: make(chan struct{}), over: make(chan struct{}), committing: semaphore.NewWeighted(alone),
+		ask: make(chan struct{}, 1), asked: make(chan struct{}), opened: time.Now(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := c.open(append(g.options(), kgo.WithContext(ctx))...)
@@ -177,7 +186,9 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 		}
 		polled.EachError(func(topic string, partition int32, err error) {
 			if topic != "" {
-				errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, typed(err, topic, partition, -1)))
+				err = typed(err, topic, partition, -1)
+				g.tear(err)
+				errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, err))
 			}
 		})
 		g.pending = &batch{records: fromKgo(polled.Records()), assignments: assignments}
@@ -228,18 +239,21 @@ func commitError(resp *kmsg.OffsetCommitResponse, err error) error {
 	return nil
 }
 
-// Assigned returns the partitions that this member has now, sorted.
+// Assigned returns the partitions that this member has now, sorted. The caller must not change it.
 func (g *Group) Assigned() Partitions {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := make(Partitions)
-	for at := range g.assigned {
-		out[at.topic] = append(out[at.topic], at.partition)
+	if g.listed != nil {
+		return g.listed
 	}
-	for _, ps := range out {
+	g.listed = make(Partitions)
+	for at := range g.assigned {
+		g.listed[at.topic] = append(g.listed[at.topic], at.partition)
+	}
+	for _, ps := range g.listed {
 		slices.Sort(ps)
 	}
-	return out
+	return g.listed
 }
 
 // Pause fetches no more of a partition, for a queue that is full; what was fetched is kept for Resume.

@@ -25,6 +25,9 @@ type holding struct {
 	// shared is where the partition ended when it was assigned: another member may have read what lies below, and may
 	// be at work on it still. It read nothing above, if it asks Confirm after it has read.
 	shared int64
+	// lost says that the records from lostFrom on may not be those that were there when they were read or committed.
+	lost     bool
+	lostFrom int64
 }
 
 // learnLoop learns each assigned partition at once, and not when its first record has come: that one would lie below the
@@ -67,6 +70,7 @@ func (g *Group) learn(ctx context.Context) error {
 		// What has moved since was perhaps committed by another; its records are dropped.
 		if g.assigned[at] == h.mark.Assignment {
 			g.holdings[at] = h
+			delete(g.torn, at)
 		}
 	}
 	if len(g.interrupted) > 0 && g.wake != nil {
@@ -98,15 +102,44 @@ func (g *Group) find(ctx context.Context, unknown map[place]int64) (map[place]ho
 		return nil, fmt.Errorf("read the marks of group %s: %w", g.cfg.Group, err)
 	}
 	used, claims := make(Marks), make(Marks)
+	g.mu.Lock()
+	torn := maps.Clone(g.torn)
+	g.mu.Unlock()
 	for at, id := range unknown {
+		_, lost := torn[at]
 		if o, committed := resp.Lookup(at.topic, at.partition); committed && o.At >= 0 {
 			used.set(at, Mark{Assignment: id, Next: o.At, Metadata: o.Metadata})
+		} else if lost {
+			used.set(at, Mark{Assignment: id})
 		} else {
 			claims.set(at, Mark{Assignment: id})
 		}
 	}
 	found := make(map[place]holding, len(unknown))
-	return found, errors.Join(g.bound(ctx, used, found), g.claim(ctx, claims, found))
+	err = errors.Join(g.bound(ctx, used, found), g.claim(ctx, claims, found))
+	for at, h := range found {
+		from, lost := torn[at]
+		found[at] = h.without(from, lost)
+	}
+	return found, err
+}
+
+// without returns the holding of a partition that is known to have lost its records from an offset on, or of which that
+// shows: what was committed lies behind its end. A mark that stayed there would have what is written next passed over.
+func (h holding) without(from int64, lost bool) holding {
+	if h.mark.Next > h.shared && (!lost || from > h.shared) {
+		from, lost = h.shared, true
+	}
+	if !lost {
+		return h
+	}
+	h.lost, h.lostFrom = true, from
+	// Who had the partition may be at work on what was lost, and on what is in its place.
+	h.shared = max(h.shared, h.mark.Next)
+	if h.mark.Next > from {
+		h.mark.Next, h.mark.Metadata = from, ""
+	}
+	return h
 }
 
 // bound finds where partitions end that others have read before. One whose leader is gone is left for the next try.
@@ -131,8 +164,10 @@ func (g *Group) bound(ctx context.Context, used Marks, found map[place]holding) 
 
 // claim commits for partitions that nobody has read before.
 func (g *Group) claim(ctx context.Context, claims Marks, found map[place]holding) error {
-	g.committing.RLock()
-	defer g.committing.RUnlock()
+	if err := g.committing.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	defer g.committing.Release(1)
 	if err := g.store(ctx, claims); err != nil {
 		return err
 	}
@@ -152,8 +187,7 @@ func (g *Group) tell() {
 
 // awaitMarks waits until it is known of each partition in a batch what was committed, or that it is not ours any more.
 func (g *Group) awaitMarks(ctx context.Context, b *batch) error {
-	t := time.NewTimer(learnWait)
-	defer t.Stop()
+	var late <-chan time.Time
 	for {
 		g.mu.Lock()
 		waits := g.waits(b)
@@ -162,9 +196,12 @@ func (g *Group) awaitMarks(ctx context.Context, b *batch) error {
 		if !waits {
 			return nil
 		}
+		if late == nil {
+			late = time.After(learnWait)
+		}
 		select {
 		case <-news:
-		case <-t.C:
+		case <-late:
 			if reason == nil {
 				reason = context.DeadlineExceeded
 			}
@@ -178,8 +215,8 @@ func (g *Group) awaitMarks(ctx context.Context, b *batch) error {
 }
 
 func (g *Group) waits(b *batch) bool {
-	for _, r := range b.records {
-		at := place{r.Topic, r.Partition}
+	for run := range b.runs() {
+		at := place{run[0].Topic, run[0].Partition}
 		id, ours := g.assigned[at]
 		if _, known := g.holdings[at]; ours && id == b.assignments[at] && !known {
 			return true

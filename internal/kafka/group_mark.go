@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -43,16 +45,32 @@ func (g *Group) current(b *batch) []events.Record {
 	defer g.mu.Unlock()
 	out := b.records[:0]
 	g.handed = make(map[place]holding)
-	for _, r := range b.records {
-		at := place{r.Topic, r.Partition}
+	for run := range b.runs() {
+		at := place{run[0].Topic, run[0].Partition}
 		id, polled := b.assignments[at]
 		_, interrupted := g.interrupted[at]
 		if held := g.holdings[at]; polled && !interrupted && held.mark.Assignment == id {
 			g.handed[at] = held
-			out = append(out, r)
+			out = append(out, run...)
 		}
 	}
 	return out
+}
+
+// runs gives the records in runs of one partition each. They come so from the client.
+func (b *batch) runs() iter.Seq[[]events.Record] {
+	return func(yield func([]events.Record) bool) {
+		for rest := b.records; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].Partition == rest[0].Partition && rest[n].Topic == rest[0].Topic {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
 }
 
 // Mark returns what was committed of a partition when it was assigned. It belongs to the records that Poll returned
@@ -67,13 +85,22 @@ func (g *Group) Shared(topic string, partition int32) int64 {
 	return g.handed[place{topic, partition}].shared
 }
 
+// LostFrom tells whether a partition is known to have lost records, and from which offset on its records may be others than
+// those that were committed or read before. It belongs to the records that Poll returned last.
+func (g *Group) LostFrom(topic string, partition int32) (int64, bool) {
+	h := g.handed[place{topic, partition}]
+	return h.lostFrom, h.lost
+}
+
 // CommitMarks is Commit with metadata, for partitions that were polled. It leaves out those that are not under the
 // mark's assignment any more, and returns the others; they are durable. Where the group refuses, as it does in the
 // middle of a rebalance, it returns none: that is no error. A revocation waits for it: the next member reads marks only
 // after our last commit, which the broker would take even then, as it checks the generation only.
 func (g *Group) CommitMarks(ctx context.Context, marks Marks) (Marks, error) {
-	g.committing.RLock()
-	defer g.committing.RUnlock()
+	if err := g.committing.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	defer g.committing.Release(1)
 	ours := g.ours(marks)
 	err := g.store(ctx, ours)
 	for _, refusal := range refusals {

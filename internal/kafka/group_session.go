@@ -59,28 +59,56 @@ func (g *Group) onAssigned(now membership, ps Partitions) {
 	}
 }
 
+// tear begins a partition anew that has lost records, as if it were assigned again: marks of before must not be committed
+// for what has taken their place. What was polled of it already is dropped and read again.
+func (g *Group) tear(err error) {
+	loss, ok := errors.AsType[*DataLossError](err)
+	if !ok {
+		return
+	}
+	at := place{loss.Topic, loss.Partition}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ours := g.assigned[at]; !ours {
+		return
+	}
+	if before, torn := g.torn[at]; !torn || loss.LostFrom < before {
+		g.torn[at] = loss.LostFrom
+	}
+	g.assign(at)
+	delete(g.holdings, at)
+	g.interrupted[at] = struct{}{}
+	select {
+	case g.ask <- struct{}{}:
+	default:
+	}
+}
+
 // assign is called with mu held.
 func (g *Group) assign(at place) {
 	g.assignments++
 	g.assigned[at] = g.assignments
+	g.listed = nil
 }
 
 func (g *Group) onRevoked(ps Partitions) {
 	if len(ps) == 0 {
 		return
 	}
-	g.committing.Lock()
+	_ = g.committing.Acquire(context.Background(), alone) // errs only with its context
 	g.mu.Lock()
+	g.listed = nil
 	for topic, partitions := range ps {
 		for _, p := range partitions {
 			delete(g.assigned, place{topic, p})
 			delete(g.holdings, place{topic, p})
 			delete(g.interrupted, place{topic, p})
+			delete(g.torn, place{topic, p})
 		}
 	}
 	g.tell()
 	g.mu.Unlock()
-	g.committing.Unlock()
+	g.committing.Release(alone)
 	if g.cfg.OnRevoked != nil {
 		g.cfg.OnRevoked(maps.Clone(ps))
 	}
@@ -90,10 +118,13 @@ func (g *Group) onRevoked(ps Partitions) {
 // which ends early when there are more of them.
 func (g *Group) beforePoll(ctx context.Context) (context.Context, context.CancelFunc) {
 	g.mu.Lock()
-	rewind := make(map[string]map[int32]kgo.EpochOffset)
+	var rewind map[string]map[int32]kgo.EpochOffset
 	for at := range g.interrupted {
 		if held, known := g.holdings[at]; known {
 			delete(g.interrupted, at)
+			if rewind == nil {
+				rewind = make(map[string]map[int32]kgo.EpochOffset)
+			}
 			if rewind[at.topic] == nil {
 				rewind[at.topic] = make(map[int32]kgo.EpochOffset)
 			}
@@ -103,7 +134,9 @@ func (g *Group) beforePoll(ctx context.Context) (context.Context, context.Cancel
 	waiting, cancel := context.WithCancel(ctx)
 	g.wake = cancel
 	g.mu.Unlock()
-	g.client.SetOffsets(rewind)
+	if len(rewind) > 0 {
+		g.client.SetOffsets(rewind)
+	}
 	return waiting, cancel
 }
 

@@ -56,7 +56,7 @@ func lockFile(path string) (*flock.Flock, error) {
 	holder := fmt.Sprintf("process %d, started %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	if err := os.WriteFile(path, []byte(holder), 0o600); err != nil {
 		_ = lock.Unlock() // the error of writing is the one to tell
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("lock the data directory: %w; make room there and let this user write it, or give another one", err)
 	}
 	return lock, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -40,8 +41,9 @@ func (h groupHook) OnGroupManageError(err error) { _ = h.g.lose(err) }
 // lose notes the first error that ends the membership for good, and returns the one that is noted. It is for errors of the
 // client's own session, in which a name that is another's cannot be our own of a moment later. The client goes on
 // asking to be let in, in vain or not: who is told here closes the group.
-func (g *Group) lose(err error) error {
-	err = lostForGood(err)
+func (g *Group) lose(err error) error { return g.end(lostForGood(err)) }
+
+func (g *Group) end(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil && g.lost == nil {
@@ -51,9 +53,21 @@ func (g *Group) lose(err error) error {
 	return g.lost
 }
 
+// newTopicWait is how long brokers may know the ID of a topic that was just made from each other's word alone. The client
+// meets the error again and again, so whoever was quicker hears of it later.
+const newTopicWait = 10 * time.Second
+
 // lostFor looks for such an error among what a poll brought, where those of the topics stand.
 func (g *Group) lostFor(polled kgo.Fetches) error {
-	polled.EachError(func(_ string, _ int32, err error) { _ = g.lose(err) })
+	polled.EachError(func(topic string, _ int32, err error) {
+		if errors.Is(err, kerr.UnknownTopicID) {
+			if time.Since(g.opened) > newTopicWait {
+				_ = g.end(fmt.Errorf("%w (%s)", ErrRecreated, topic))
+			}
+			return
+		}
+		_ = g.lose(err)
+	})
 	return g.lose(nil)
 }
 
@@ -99,6 +113,9 @@ func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) er
 	}
 	return nil
 }
+
+// Rejoin makes the member ask for its share now, and not at its next heartbeat, after it has taken another out of the group.
+func (g *Group) Rejoin() { g.client.ForceRebalance() }
 
 // leave is RemoveMember for a member itself. Apache Kafka refuses it if the name is another's by now; the embedded broker
 // looks at the name alone.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -50,26 +53,45 @@ func batchMaxBytes(topic string) int32 {
 // buffered record of a partition and fails all that lie behind it, so one caller that hung up would have the records of
 // all others thrown away.
 type Producer struct {
-	client *kgo.Client
 	ctx    context.Context
 	cancel context.CancelFunc
-	// room holds a place for each record that waits.
-	room chan struct{}
+	// room has a place for each record that waits.
+	room *semaphore.Weighted
+	open func() (*kgo.Client, error)
+	// settled is what the client calls for each record; here, since a method value made for each would be allocated.
+	settled func(*kgo.Record, error)
+	hangUps hangUps
+	// retiring are clients that end what they have.
+	retiring sync.WaitGroup
+
+	gathered gathering
+
+	mu sync.RWMutex
+	// client is guarded by mu; it is replaced when it knows a topic that was deleted and made again.
+	client *kgo.Client
+	closed bool
 }
 
 // NewProducer opens a producer. Close it.
 func NewProducer(c *Cluster) (*Producer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	client, err := c.open(append(producerOpts(c),
-		kgo.WithContext(ctx),
-		kgo.MaxBufferedRecords(2*ProducerMaxBuffered), // room is the bound, so the client's own is never met
-		kgo.UnknownTopicRetries(unknownTopicRetries),
-	)...)
-	if err != nil {
+	p := &Producer{ctx: ctx, cancel: cancel, room: semaphore.NewWeighted(ProducerMaxBuffered), open: func() (*kgo.Client, error) {
+		return c.open(append(producerOpts(c),
+			kgo.WithContext(ctx),
+			kgo.MaxBufferedRecords(2*ProducerMaxBuffered), // room is the bound, so the client's own is never met
+			kgo.UnknownTopicRetries(unknownTopicRetries),
+		)...)
+	}}
+	p.settled = p.settle
+	p.gathered.timer = time.AfterFunc(time.Hour, p.flushGathered)
+	p.gathered.timer.Stop()
+	p.hangUps.waiting = make(map[<-chan struct{}]*hangUp)
+	var err error
+	if p.client, err = p.open(); err != nil {
 		cancel()
 		return nil, err
 	}
-	return &Producer{client: client, ctx: ctx, cancel: cancel, room: make(chan struct{}, ProducerMaxBuffered)}, nil
+	return p, nil
 }
 
 // ErrBufferFull is what TryProduce gives done while ProducerMaxBuffered records wait. The record was not sent.
@@ -77,59 +99,132 @@ var ErrBufferFull = errors.New("too many records wait to be produced")
 
 // Produce sends one record and calls done exactly once: when the broker has answered for good, or with ctx's error when
 // ctx ends first; the record is on its way then all the same, and its outcome unknown. done must not block. Produce
-// itself blocks while ProducerMaxBuffered records wait, until ctx ends.
+// itself blocks while ProducerMaxBuffered records wait, until ctx ends. The bytes of key, value and headers must never
+// change; the slice of the headers is not kept.
 func (p *Producer) Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	select {
-	case p.room <- struct{}{}:
-		p.send(ctx, r, done)
-	case <-ctx.Done():
-		done(r.Partition, -1, produceFailed(&r, context.Cause(ctx)))
-	case <-p.ctx.Done():
-		done(r.Partition, -1, produceFailed(&r, ErrClosed))
+	if err := p.take(ctx); err != nil {
+		done(r.Partition, -1, produceFailed(r.Topic, r.Partition, err))
+		return
 	}
+	p.send(ctx, &r, answer{one: done})
 }
 
 // TryProduce is Produce for callers that must not block: a full buffer is an error.
 func (p *Producer) TryProduce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	select {
-	case p.room <- struct{}{}:
-		p.send(ctx, r, done)
-	default:
+	if !p.room.TryAcquire(1) {
 		done(r.Partition, -1, ErrBufferFull)
+		return
+	}
+	p.send(ctx, &r, answer{one: done})
+}
+
+// ProduceBatch is Produce for each of records, in their order, with one done for all of them: it is called exactly once
+// for each, with its index, from any goroutine.
+func (p *Producer) ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
+	for i := range records {
+		r := &records[i]
+		if err := p.take(ctx); err != nil {
+			done(i, r.Partition, -1, produceFailed(r.Topic, r.Partition, err))
+			continue
+		}
+		p.send(ctx, r, answer{i: i, each: done})
 	}
 }
 
-func (p *Producer) send(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	var once sync.Once
-	answer := func(offset int64, err error) { once.Do(func() { done(r.Partition, offset, err) }) }
-	giveUp := context.AfterFunc(ctx, func() { answer(-1, produceFailed(&r, context.Cause(ctx))) })
-	p.client.Produce(context.Background(), &toKgo([]events.Record{r})[0], func(k *kgo.Record, err error) {
-		giveUp()
-		<-p.room
-		if err != nil {
-			answer(-1, produceFailed(&r, fromClient(err)))
-			return
+// TryProduceBatch is ProduceBatch for callers that must not block: what finds the buffer full gets ErrBufferFull.
+func (p *Producer) TryProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
+	for i := range records {
+		if !p.room.TryAcquire(1) {
+			done(i, records[i].Partition, -1, ErrBufferFull)
+			continue
 		}
-		answer(k.Offset, nil)
+		p.send(ctx, &records[i], answer{i: i, each: done})
+	}
+}
+
+// take waits for room. When the producer is closed there soon is, since all that wait are answered.
+func (p *Producer) take(ctx context.Context) error {
+	if p.room.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (p *Producer) send(ctx context.Context, r *events.Record, to answer) {
+	s := newSending(r, to)
+	if ctx.Done() != nil {
+		p.hangUps.watch(ctx, s)
+	}
+	if !p.gathered.keep(s) {
+		p.hand(s)
+	}
+}
+
+// hand gives a record to the client.
+func (p *Producer) hand(s *sending) {
+	p.mu.RLock()
+	s.client = p.client
+	p.mu.RUnlock()
+	s.client.Produce(context.Background(), &s.record, p.settled)
+}
+
+// settle is called by the client when a record has its answer for good. The client does not touch the record again.
+func (p *Producer) settle(r *kgo.Record, err error) {
+	s := r.Context.(*sending)
+	p.room.Release(1)
+	p.gathered.unanswered.Add(-1)
+	if errors.Is(err, kerr.UnknownTopicID) {
+		p.replace(s.client)
+	}
+	if p.hangUps.forget(s) {
+		if err != nil {
+			err = fromClient(err)
+		}
+		s.to.give(r.Offset, err)
+	}
+	s.free()
+}
+
+// replace takes another client for what is sent from now on. A client keeps to the ID of a topic that it knows, so once the
+// topic was deleted and made again it would refuse every record for it until it is closed. The topic is not purged from
+// the client instead: if it is the old one after all, sequences that begin anew under the same producer ID would have the
+// broker acknowledge records that it takes for repeats. The old client ends what it has for the other topics.
+func (p *Producer) replace(old *kgo.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.client != old {
+		return
+	}
+	client, err := p.open()
+	if err != nil {
+		return // the options have opened a client before
+	}
+	p.client = client
+	p.retiring.Go(func() {
+		ctx, cancel := context.WithTimeout(p.ctx, retireWait)
+		defer cancel()
+		_ = old.Flush(ctx) // what has no answer by then is told so
+		closeClient(old, func() {})
 	})
 }
 
-func produceFailed(r *events.Record, err error) error {
-	return fmt.Errorf("produce to %s/%d: %w", r.Topic, r.Partition, err)
+// retireWait is how long a replaced client may take for what it has: as long as a record may go without an answer.
+const retireWait = 10 * time.Second
+
+func produceFailed(topic string, partition int32, err error) error {
+	return fmt.Errorf("produce to %s/%d: %w", topic, partition, err)
 }
 
 // ProduceSync sends records and waits for all answers; the offsets are in the order of the records. It returns the
 // first error. When ctx ends first, the outcome of those without an answer is unknown.
 func (p *Producer) ProduceSync(ctx context.Context, recs ...events.Record) ([]int64, error) {
-	type answer struct {
+	type reply struct {
 		i      int
 		offset int64
 		err    error
 	}
-	answers := make(chan answer, len(recs))
-	for i, r := range recs {
-		p.Produce(ctx, r, func(_ int32, offset int64, err error) { answers <- answer{i, offset, err} })
-	}
+	answers := make(chan reply, len(recs))
+	p.ProduceBatch(ctx, recs, func(i int, _ int32, offset int64, err error) { answers <- reply{i, offset, err} })
 	offsets := make([]int64, len(recs))
 	var first error
 	for range recs {
@@ -150,125 +245,12 @@ func (p *Producer) ProduceSync(ctx context.Context, recs ...events.Record) ([]in
 }
 
 // Close abandons what is in flight: its outcome is unknown, and done is called with ErrClosed.
-func (p *Producer) Close() { closeClient(p.client, p.cancel) }
-
-// OwnerMaxInFlight bounds the records of one epoch that wait for their answer.
-const OwnerMaxInFlight = 16_384
-
-// OwnerProducer appends facts to one partition, for one epoch. After the first error it appends nothing more, because
-// what came behind would leave a hole; the owner closes it and claims anew.
-type OwnerProducer struct {
-	client    *kgo.Client
-	cancel    context.CancelFunc
-	topic     string
-	partition int32
-	// refusals are the calls of done that the client does not make.
-	refusals sync.WaitGroup
-
-	mu sync.Mutex
-	// mu guards the fields below.
-	inFlight int
-	broken   error
-}
-
-// NewOwnerProducer opens the producer of one epoch of a partition of <ns>.events.
-func NewOwnerProducer(c *Cluster, topic string, partition int32) (*OwnerProducer, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	client, err := c.open(append(producerOpts(c),
-		kgo.WithContext(ctx),
-		kgo.MaxBufferedRecords(OwnerMaxInFlight),
-		// A lost sequence would else be met by sending the same batch again under a new producer ID, perhaps twice.
-		kgo.StopProducerOnDataLossDetected(),
-		// The topic was audited; that metadata lags must not end an epoch.
-		kgo.UnknownTopicRetries(-1),
-	)...)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	return &OwnerProducer{client: client, cancel: cancel, topic: topic, partition: partition}, nil
-}
-
-// Append sends records to the partition, in order, and never blocks. done is called exactly once, from another
-// goroutine, when all are answered: with their offsets in order, or with an error, after which some of them may be in
-// the log. done must not block nor call Close. The topic and partition of the records are ignored; their slices must
-// not change before done. Append must not run at the same time as another Append or Close.
-func (p *OwnerProducer) Append(records []events.Record, done func(offsets []int64, err error)) {
-	if err := p.admit(len(records)); err != nil || len(records) == 0 {
-		p.refusals.Go(func() { done(nil, err) })
-		return
-	}
-	a := &appending{p: p, left: len(records), offsets: make([]int64, 0, len(records)), done: done}
-	recs := toKgo(records)
-	for i := range recs {
-		recs[i].Topic, recs[i].Partition = p.topic, p.partition
-		p.client.TryProduce(context.Background(), &recs[i], a.answered)
-	}
-}
-
-// admit counts records in before any of them is sent, so that the client refuses none in the middle of a batch.
-func (p *OwnerProducer) admit(n int) error {
+func (p *Producer) Close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.broken != nil {
-		return fmt.Errorf("append to %s/%d: %w: %w", p.topic, p.partition, ErrEpochEnded, p.broken)
-	}
-	if p.inFlight+n > OwnerMaxInFlight {
-		return fmt.Errorf("append to %s/%d: %w", p.topic, p.partition, ErrTooManyInFlight)
-	}
-	p.inFlight += n
-	return nil
-}
-
-// InFlight returns how many records wait for their answer.
-func (p *OwnerProducer) InFlight() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.inFlight
-}
-
-func (p *OwnerProducer) settle(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inFlight--
-	if err != nil && p.broken == nil {
-		p.broken = err
-	}
-}
-
-// Close abandons what is in flight and returns without waiting for a broker. What it abandons may still land; then it
-// is void, because the next epoch has another name.
-func (p *OwnerProducer) Close() {
-	p.mu.Lock()
-	if p.broken == nil {
-		p.broken = ErrClosed
-	}
+	p.closed = true
+	client := p.client
 	p.mu.Unlock()
-	closeClient(p.client, p.cancel)
-	p.refusals.Wait()
-}
-
-// appending is one batch on its way. The client answers in order and from one goroutine, so no lock is needed.
-type appending struct {
-	p       *OwnerProducer
-	left    int
-	offsets []int64
-	err     error
-	done    func([]int64, error)
-}
-
-func (a *appending) answered(r *kgo.Record, err error) {
-	a.p.settle(err)
-	if err != nil && a.err == nil {
-		a.err = err
-	}
-	a.offsets = append(a.offsets, r.Offset)
-	if a.left--; a.left > 0 {
-		return
-	}
-	if a.err != nil {
-		a.done(nil, fmt.Errorf("append to %s/%d: %w", a.p.topic, a.p.partition, fromClient(a.err)))
-		return
-	}
-	a.done(a.offsets, nil)
+	p.flushGathered()
+	closeClient(client, p.cancel)
+	p.retiring.Wait()
 }

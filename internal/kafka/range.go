@@ -15,6 +15,9 @@ import (
 const (
 	// rangeFetchBytes is how much ReadRange asks for at once: large enough for speed, small enough for a laptop.
 	rangeFetchBytes = 4 << 20
+	// nearFetchBytes is for our own broker, to which a question costs little: it makes an answer longer batch by batch, and
+	// copies all of it each time.
+	nearFetchBytes = 256 << 10
 	// pointFetchBytes is for one record: a broker returns the first batch whole, whatever its size, and no other.
 	pointFetchBytes = 1
 	// fetchTries bounds how often a moved leader is followed; with backoff this is about as long as an election.
@@ -46,35 +49,52 @@ func (c *Cluster) ReadAt(ctx context.Context, topic string, partition int32, off
 // ReadRange calls fn for each record of a partition from offset from up to, but without, offset to, markers included.
 // It ends at the end that the log has when it is called, or at to if that is earlier; to = -1 means that end. A from
 // below the start of the log is an *OutOfRangeError, because records are missing; StartOffset gives what is left. An
-// error of fn ends the range and is returned as it is.
+// error of fn ends the range and is returned as it is. fn may keep the records.
 func (c *Cluster) ReadRange(ctx context.Context, topic string, partition int32, from, to int64,
 	fn func(events.Record) error,
 ) error {
+	return c.walk(ctx, rangeWalk{at: c.rangeAt(topic, partition), next: from, to: to, show: fn})
+}
+
+// LendRange is ReadRange for an fn that keeps no headers: those of a record are good until it is called again. It saves
+// as much memory as the records have, which who folds a long log feels.
+func (c *Cluster) LendRange(ctx context.Context, topic string, partition int32, from, to int64,
+	fn func(events.Record) error,
+) error {
+	return c.walk(ctx, rangeWalk{at: c.rangeAt(topic, partition), next: from, to: to, show: fn, lent: true})
+}
+
+func (c *Cluster) rangeAt(topic string, partition int32) fetchAt {
+	at := fetchAt{topic: topic, partition: partition, bytes: rangeFetchBytes, unpack: c.unpack, raw: true}
+	if c.cfg.Embedded {
+		at.bytes = nearFetchBytes
+	}
+	return at
+}
+
+func (c *Cluster) walk(ctx context.Context, w rangeWalk) error {
+	topic, partition := w.at.topic, w.at.partition
 	ends, err := c.HighWatermarks(ctx, Partitions{topic: {partition}})
 	if err != nil {
 		return err
 	}
-	if end := ends[topic][partition]; to < 0 || to > end {
-		to = end
+	if end := ends[topic][partition]; w.to < 0 || w.to > end {
+		w.to = end
 	}
-	for from < to {
-		got, err := c.fetch(ctx, fetchAt{topic: topic, partition: partition, offset: from, bytes: rangeFetchBytes, unpack: c.unpack})
+	for w.next < w.to && !w.ended {
+		from := w.next
+		w.at.offset = from
+		got, err := c.fetch(ctx, w.at)
 		if err != nil {
 			return fmt.Errorf("read %s/%d from %d: %w", topic, partition, from, err)
 		}
-		if got.next <= from {
+		if err := w.answer(got.raw); err != nil {
+			return err
+		}
+		if w.next <= from && !w.ended {
 			return fmt.Errorf("read %s/%d from %d: the log ends at %d, before its end of %d: %w", topic, partition, from,
-				got.end, to, &OutOfRangeError{Topic: topic, Partition: partition, Offset: from})
+				got.end, w.to, &OutOfRangeError{Topic: topic, Partition: partition, Offset: from})
 		}
-		for _, r := range fromKgo(got.records) {
-			if r.Offset >= to {
-				return nil
-			}
-			if err := fn(r); err != nil {
-				return err
-			}
-		}
-		from = got.next
 	}
 	return nil
 }
@@ -88,9 +108,13 @@ type fetchAt struct {
 	unpack    unpacker
 	// committed leaves out what was aborted, and ends at the last stable offset.
 	committed bool
+	// raw leaves the answer as it came.
+	raw bool
 }
 
 type fetched struct {
+	// raw is set instead of records and next, where it was asked for.
+	raw     *kmsg.FetchResponseTopicPartition
 	records []*kgo.Record
 	// next is behind what was read, with gaps of compaction; end is the high watermark.
 	next, end int64
@@ -143,23 +167,36 @@ func (c *Cluster) fetchOnce(ctx context.Context, at fetchAt, try int) (fetched, 
 	if err != nil {
 		return fetched{}, err
 	}
-	return decode(at, kresp.(*kmsg.FetchResponse))
-}
-
-func decode(at fetchAt, resp *kmsg.FetchResponse) (fetched, error) {
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+	answer, err := theOnly(kresp.(*kmsg.FetchResponse))
+	if err != nil {
 		return fetched{}, err
 	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return fetched{}, fmt.Errorf("the broker answered for %d topics instead of one", len(resp.Topics))
+	if at.raw {
+		return fetched{raw: answer, end: answer.HighWatermark}, kerr.ErrorForCode(answer.ErrorCode)
 	}
+	return at.decode(answer)
+}
+
+// theOnly returns the partition that was asked for.
+func theOnly(resp *kmsg.FetchResponse) (*kmsg.FetchResponseTopicPartition, error) {
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return nil, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, fmt.Errorf("the broker answered for %d topics instead of one", len(resp.Topics))
+	}
+	return &resp.Topics[0].Partitions[0], nil
+}
+
+// decode has the client take an answer apart.
+func (at *fetchAt) decode(p *kmsg.FetchResponseTopicPartition) (fetched, error) {
 	isolation := kgo.ReadUncommitted()
 	if at.committed {
 		isolation = kgo.ReadCommitted()
 	}
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, IsolationLevel: isolation, Offset: at.offset, Topic: at.topic, Partition: at.partition,
-	}, &resp.Topics[0].Partitions[0], at.unpack.bounded, nil)
+	}, p, at.unpack.bounded, nil)
 	if fp.Err != nil && len(fp.Records) == 0 {
 		return fetched{}, fp.Err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +22,9 @@ const (
 	// defaultPollRecords bounds one Poll, so that one busy partition does not hold up the loop of its reader.
 	defaultPollRecords = 4_096
 	fetchMaxBytes      = 32 << 20
-	fetchMaxPartition  = 4 << 20
+	// fetchMaxPartition is two thousand facts at once: more would only be more memory, and the embedded broker copies
+	// what it sends of one partition about as often as it has batches.
+	fetchMaxPartition = 1 << 20
 )
 
 // ReaderConfig says how a Reader reads.
@@ -42,6 +45,9 @@ type ReaderConfig struct {
 type Fetch struct {
 	Topic     string
 	Partition int32
+	// Added is what Add returned for this reading of the partition. What was polled before the partition was moved is
+	// told apart by it.
+	Added uint64
 	// Records are in the order of the log. They may be empty although Next has moved: markers and aborted records.
 	Records []events.Record
 	// Next is the offset to be read next: behind the last record, also where that is a marker left out of Records.
@@ -62,24 +68,44 @@ type Reader struct {
 	cfg     ReaderConfig
 	unpack  unpacker
 
-	mu sync.Mutex
+	mu Turn
 	// mu guards the fields below.
-	// next holds the partitions that are read, and their positions.
+	// next holds the partitions that are read, and their positions; adds the numbers that Add gave them.
 	next map[place]int64
+	adds map[place]uint64
+	// locating holds the partitions of which a batch that is too large is searched for, with their numbers.
+	locating map[place]uint64
+	// number counts the calls of Add.
+	number uint64
 	// added is what Poll will give the client: all at once, so that they share the first fetch.
 	added map[string]map[int32]kgo.Offset
 	// nudges is when to restart the fetches that were waiting at a broker when a partition was added.
 	nudges []time.Time
+	// paused are the partitions that Pause holds. resumed are those of which nothing came since Resume, and resumedUntil
+	// is when they are waited for no longer.
+	paused, resumed map[place]struct{}
+	resumedUntil    time.Time
+	// passed is what was found of aborted records, for the next Poll.
+	passed []Fetch
+	closed bool
 	// wake ends a Poll that waits, so that it looks at added.
 	wake context.CancelFunc
 
 	// stirred is of a reader of committed records. It has a lock of its own.
 	stirred stir
+	// ended is closed when Close has ended.
+	ended chan struct{}
+	// looks are the questions for aborted records that are under way.
+	looks sync.WaitGroup
 }
 
 // nudgeAfter bounds how long an added partition waits behind a fetch that is held at the broker: the client learns who
 // leads the partition in the meantime, and does not tell when. After the last nudge it is MaxWait.
 var nudgeAfter = []time.Duration{5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}
+
+// resumeWait is how long a resumed partition is waited for: longer than a fetch of a busy reader takes, and short enough
+// that nobody notices. Restarting the fetches costs a connection, and what of other partitions is on its way.
+const resumeWait = 5 * time.Millisecond
 
 type place struct {
 	topic     string
@@ -106,8 +132,9 @@ func NewReader(c *Cluster, cfg ReaderConfig) (*Reader, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Reader{
-		cluster: c, cancel: cancel, cfg: cfg, unpack: unpack,
-		next: make(map[place]int64), added: make(map[string]map[int32]kgo.Offset), stirred: stir{places: make(map[place]stirring)},
+		cluster: c, cancel: cancel, cfg: cfg, unpack: unpack, mu: NewTurn(),
+		next: make(map[place]int64), adds: make(map[place]uint64), locating: make(map[place]uint64), added: make(map[string]map[int32]kgo.Offset),
+		ended: make(chan struct{}), paused: make(map[place]struct{}), resumed: make(map[place]struct{}), stirred: stir{places: make(map[place]stirring)},
 	}
 	opts := append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(unpack))
 	if cfg.ReadCommitted {
@@ -129,6 +156,7 @@ func readerOpts(cfg ReaderConfig) []kgo.Opt {
 		kgo.FetchMaxWait(cfg.MaxWait),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
+		kgo.WithPools(&readPool),
 		// Markers are always kept, because only they tell that the position is behind them; Poll leaves them out.
 		kgo.KeepControlRecords(),
 		// This makes the client a reader of chosen partitions although it has none yet.
@@ -142,12 +170,13 @@ func readerOpts(cfg ReaderConfig) []kgo.Opt {
 
 // Add reads a partition from offset on; -2 means from its start. A leader epoch other than -1 is that of the record
 // before offset, and lets the broker tell that the log has diverged (DataLossError). Adding a partition that is read
-// already moves it. It takes effect in Poll.
-func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch int32) {
+// already moves it. It takes effect in Poll. It returns the number that each Fetch of this reading bears.
+func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch int32) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(place{topic, partition})
-	r.next[place{topic, partition}] = offset
+	r.number++
+	r.next[place{topic, partition}], r.adds[place{topic, partition}] = offset, r.number
 	o := kgo.NoResetOffset().At(offset).WithEpoch(leaderEpoch)
 	if offset < 0 {
 		o = kgo.NoResetOffset().AtStart()
@@ -159,6 +188,7 @@ func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch in
 	if r.wake != nil {
 		r.wake()
 	}
+	return r.number
 }
 
 // Remove stops reading a partition. Poll returns nothing of it that was fetched before.
@@ -170,10 +200,18 @@ func (r *Reader) Remove(topic string, partition int32) {
 
 // drop is called with mu held.
 func (r *Reader) drop(at place) {
+	delete(r.locating, at)
+	r.passed = slices.DeleteFunc(r.passed, func(f Fetch) bool { return f.Topic == at.topic && f.Partition == at.partition })
 	if _, ok := r.next[at]; !ok {
 		return
 	}
 	delete(r.next, at)
+	delete(r.adds, at)
+	delete(r.resumed, at)
+	if _, ok := r.paused[at]; ok { // or whoever adds it again would wait for ever
+		delete(r.paused, at)
+		r.client.ResumeFetchPartitions(map[string][]int32{at.topic: {at.partition}})
+	}
 	if _, ok := r.added[at.topic][at.partition]; ok {
 		delete(r.added[at.topic], at.partition)
 		return
@@ -181,21 +219,45 @@ func (r *Reader) drop(at place) {
 	r.client.RemoveConsumePartitions(map[string][]int32{at.topic: {at.partition}})
 }
 
-// Pause keeps the position of a partition and fetches no more of it. What was fetched already is kept for Resume.
+// Pause keeps the position of a partition, fetches no more of it and returns nothing of it. What was fetched and not
+// returned is fetched again after Resume.
 func (r *Reader) Pause(topic string, partition int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := place{topic, partition}
+	if _, ok := r.next[at]; !ok {
+		return
+	}
+	r.paused[at] = struct{}{}
+	delete(r.resumed, at)
 	r.client.PauseFetchPartitions(map[string][]int32{topic: {partition}})
 }
 
-// Resume undoes Pause.
+// Resume undoes Pause. A fetch that is held at the broker without the partition would hold it up; but the fetches of a
+// busy reader are not held, so they are restarted only if nothing came of it for a moment.
 func (r *Reader) Resume(topic string, partition int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := place{topic, partition}
+	if _, ok := r.paused[at]; !ok {
+		return
+	}
+	delete(r.paused, at)
 	r.client.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
-	r.nudge()
+	if len(r.resumed) == 0 {
+		r.resumedUntil = time.Now().Add(resumeWait)
+	}
+	r.resumed[at] = struct{}{}
+	if r.wake != nil {
+		r.wake()
+	}
 }
 
 // nudge lets the client send its fetches anew. A fetch that is held at the broker because there is nothing to read
 // would hold up a partition that was added meanwhile. Setting the offset of a partition that does not exist moves
-// nothing, and restarts them.
+// nothing, and restarts them. It is called with mu held.
 func (r *Reader) nudge() {
+	clear(r.resumed)
 	r.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{"": {-1: {Epoch: -1, Offset: 0}}})
 }
 
@@ -206,17 +268,11 @@ func (r *Reader) Poll(ctx context.Context) ([]Fetch, error) {
 		waiting, stop := r.beforePoll(ctx)
 		polled := r.client.PollRecords(waiting, r.cfg.MaxRecords)
 		stop()
+		r.lookForAborted()
 		if err := pollError(ctx, polled); err != nil {
 			return nil, err
 		}
-		out := r.accept(polled)
-		for i := range out {
-			if errors.Is(out[i].Err, errUnpacksTooLarge) {
-				out[i].Err = r.locate(ctx, out[i])
-			}
-		}
-		out = append(out, r.passAborted(ctx)...)
-		if len(out) > 0 {
+		if out := slices.DeleteFunc(r.accept(polled), r.locateLater); len(out) > 0 {
 			return out, nil
 		}
 	}
@@ -245,11 +301,20 @@ func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.Cance
 		r.nudges = r.nudges[1:]
 		r.nudge()
 	}
+	if len(r.resumed) > 0 && !now.Before(r.resumedUntil) {
+		r.nudge()
+	}
 	waiting, wake := context.WithCancel(ctx)
 	r.wake = wake
+	if len(r.passed) > 0 {
+		wake()
+	}
 	until := r.stirred.wait(wake)
 	if len(r.nudges) > 0 && (until.IsZero() || r.nudges[0].Before(until)) {
 		until = r.nudges[0]
+	}
+	if len(r.resumed) > 0 && (until.IsZero() || r.resumedUntil.Before(until)) {
+		until = r.resumedUntil
 	}
 	if until.IsZero() {
 		return waiting, wake
@@ -277,13 +342,15 @@ func pollError(ctx context.Context, polled kgo.Fetches) error {
 func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []Fetch
+	out := r.passed
+	r.passed = nil
 	polled.EachPartition(func(p kgo.FetchTopicPartition) {
 		at := place{p.Topic, p.Partition}
 		next, ok := r.next[at]
 		if _, moved := r.added[p.Topic][p.Partition]; !ok || moved {
 			return // removed or moved since it was fetched
 		}
+		delete(r.resumed, at)
 		f := r.fetched(p, next)
 		if f.Err != nil {
 			r.drop(at) // after a loss the client goes on where the log is whole, and that would be a silent reset
@@ -299,14 +366,14 @@ func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 }
 
 func (r *Reader) fetched(p kgo.FetchTopicPartition, next int64) Fetch {
-	f := Fetch{Topic: p.Topic, Partition: p.Partition, HighWatermark: p.HighWatermark, Next: next}
+	f := Fetch{Topic: p.Topic, Partition: p.Partition, Added: r.adds[place{p.Topic, p.Partition}], HighWatermark: p.HighWatermark, Next: next}
 	if n := len(p.Records); n > 0 {
 		if first := p.Records[0].Offset; first < next {
 			f.Err = &DataLossError{Topic: p.Topic, Partition: p.Partition, ReadTo: next, LostFrom: first}
 			return f
 		}
-		f.Records = fromKgo(p.Records)
 		f.Next = p.Records[n-1].Offset + 1
+		f.Records = takeKgo(p.Records)
 		if !r.cfg.KeepControl {
 			f.Records = withoutControl(f.Records)
 		}
@@ -316,6 +383,39 @@ func (r *Reader) fetched(p kgo.FetchTopicPartition, next int64) Fetch {
 	}
 	return f
 }
+
+// locateLater has a batch that is too large located, and returns false for everything else. Poll does not wait for it, as it
+// does not for a look for aborted records.
+func (r *Reader) locateLater(f Fetch) bool {
+	if !errors.Is(f.Err, errUnpacksTooLarge) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return true
+	}
+	at := place{f.Topic, f.Partition}
+	r.locating[at] = f.Added
+	r.looks.Go(func() {
+		ctx, cancel := context.WithTimeout(r.client.Context(), locateWait)
+		defer cancel()
+		f.Err = r.locate(ctx, f)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.locating[at] == f.Added { // else it was removed or moved meanwhile
+			delete(r.locating, at)
+			r.passed = append(r.passed, f)
+		}
+		if r.wake != nil {
+			r.wake()
+		}
+	})
+	return true
+}
+
+// locateWait bounds the search for a batch that is too large; then the reading is tried again.
+const locateWait = 5 * time.Second
 
 // locate finds the coordinates of the batch that is too large.
 func (r *Reader) locate(ctx context.Context, f Fetch) error {
@@ -327,7 +427,19 @@ func (r *Reader) locate(ctx context.Context, f Fetch) error {
 }
 
 // Close ends the reader; a Poll that waits returns ErrClosed.
-func (r *Reader) Close() { closeClient(r.client, r.cancel) }
+func (r *Reader) Close() {
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if again { // two at once would race in the client
+		<-r.ended
+		return
+	}
+	closeClient(r.client, r.cancel)
+	r.looks.Wait()
+	close(r.ended)
+}
 
 func withoutControl(in []events.Record) []events.Record {
 	out := in[:0]

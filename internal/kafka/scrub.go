@@ -22,44 +22,114 @@ const (
 	topicsFile   = "topics.json"
 	sessionFile  = "session_state.json"
 	snapshotFile = "snapshot.json"
+	// sequencesFile is what the broker knows at a clean stop of what each producer has sent last.
+	sequencesFile = "seq_windows.json"
 )
+
+// scrubbed is what a scrub has found.
+type scrubbed struct {
+	// ends is how far each log goes.
+	ends marks
+	// transactional: some log has batches of transactions.
+	transactional bool
+}
 
 // scrub reads every log before the broker does. The broker would cut a log at the first damaged byte and go on, and
 // believes offsets that no checksum covers; so a hole is refused here, while a torn last batch, which nobody was
 // promised, is cut. It also mends what the broker only derives: indexes, and snapshots that a crash left behind, since
 // without a snapshot the broker holds the whole log in memory while it starts. Nothing is changed before all is judged.
-func scrub(dir string, log *slog.Logger) error {
+func scrub(dir string, log *slog.Logger) (scrubbed, error) {
+	var found scrubbed
+	if err := checkSums(dir); err != nil {
+		return found, err
+	}
 	topics, err := readTopics(dir)
-	if err != nil || topics == nil {
-		return err
+	if err != nil {
+		return found, err
+	}
+	if err := refuseStrays(dir, topics); err != nil {
+		return found, err
+	}
+	known, err := readMarks(dir, log)
+	if err != nil {
+		return found, err
 	}
 	_, err = os.Stat(filepath.Join(dir, sessionFile))
-	hasSessions := err == nil
+	hasSessions := err == nil && known == nil // with marks the stop that wrote it did not end, or is long ago
 	var errs []error
 	var mends []func() error
+	var forgets bool
 	for _, t := range topics {
+		ends := make([]int64, t.Partitions)
 		for p := range t.Partitions {
 			l := &logScrub{
 				topic: t.Name, partition: int32(p), compacted: strings.Contains(t.Configs["cleanup.policy"], "compact"),
-				dir: filepath.Join(dir, "partitions", url.PathEscape(t.Name)+"-"+strconv.Itoa(p)), log: log,
+				dir: filepath.Join(dir, "partitions", logFolder(t.Name, p)), log: log, marked: known != nil, mark: known.of(t, p),
 			}
 			errs = append(errs, l.run(hasSessions))
 			mends = append(mends, l.mends...)
+			if len(l.segments) > 0 { // an empty log may begin anew at 0
+				ends[p] = l.next
+			}
+			found.transactional = found.transactional || l.transactional
+			forgets = forgets || l.forget
 		}
+		found.ends = append(found.ends, topicMarks{Name: t.Name, ID: t.ID, Ends: ends})
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return found, err
 	}
-	for _, mend := range mends {
+	if forgets {
+		mends = append(mends, func() error { return forget(dir) })
+	}
+	for _, name := range stateLogs {
+		mends = append(mends, func() error { return mendStateLog(filepath.Join(dir, name), log) })
+	}
+	// The old checksums go first: who dies between a snapshot that is mended and the new list must not be refused.
+	if err := dropSums(dir); err != nil {
+		return found, fmt.Errorf("remove the broker's checksums: %w", err)
+	}
+	for _, mend := range append(mends, func() error { return writeSums(dir, false) }) {
 		if err := mend(); err != nil {
-			return err
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// refuseStrays refuses logs that the list of topics does not name: the list lost a topic or a partition, and what is in
+// the log would be served no more.
+func refuseStrays(dir string, topics []topicEntry) error {
+	known := map[string]bool{}
+	for _, t := range topics {
+		for p := range t.Partitions {
+			known[logFolder(t.Name, p)] = true
+		}
+	}
+	logs, err := os.ReadDir(filepath.Join(dir, "partitions"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	for _, l := range logs {
+		if known[l.Name()] {
+			continue
+		}
+		stray := &logScrub{dir: filepath.Join(dir, "partitions", l.Name())}
+		if bases, err := stray.bases(); err != nil || len(bases) > 0 {
+			return errors.Join(err, fmt.Errorf("the list of topics %s does not name the log in %s, so it would be served no more: restore the list from a copy of the same time; "+
+				"or, if the topic was deleted, remove that folder", filepath.Join(dir, topicsFile), stray.dir))
 		}
 	}
 	return nil
 }
 
+func logFolder(topic string, partition int) string {
+	return url.PathEscape(topic) + "-" + strconv.Itoa(partition)
+}
+
 type topicEntry struct {
 	Name       string            `json:"name"`
+	ID         []byte            `json:"id"`
 	Partitions int               `json:"partitions"`
 	Configs    map[string]string `json:"configs"`
 }
@@ -102,6 +172,9 @@ type logScrub struct {
 	compacted bool
 	dir       string
 	log       *slog.Logger
+	// marked: the last run left marks, of which this partition's is mark.
+	marked bool
+	mark   int64
 
 	segments []segmentScrub
 	// next is the offset that the next batch must have; -1 before the first.
@@ -110,6 +183,10 @@ type logScrub struct {
 	// transactional: some batch belonged to a transaction, so what was aborted is for the broker to find out.
 	transactional bool
 	maxTimestamp  int64
+	// ended: the log is cut, and what follows is no more of it.
+	ended bool
+	// forget: what an unfinished stop wrote may tell of more than the log has.
+	forget bool
 	// mends is what to change when every log was found whole.
 	mends []func() error
 }
@@ -126,15 +203,19 @@ func (l *logScrub) run(hasSessions bool) error {
 	}
 	l.next = -1
 	for i, base := range bases {
-		if err := l.segment(base, i == len(bases)-1); err != nil {
+		if err := l.segment(base, bases[i+1:]); err != nil {
 			return err
+		}
+		if l.ended {
+			break
 		}
 	}
 	return l.snapshot(hasSessions)
 }
 
 // bases lists the segments that hold anything, and returns nil where the partition was never written. An empty file is
-// left by a crash between making it and writing to it; the broker skips it too.
+// left by a crash between making it and writing to it; the broker skips it too. Above the mark it may be all that is left
+// of one, and counts.
 func (l *logScrub) bases() ([]int64, error) {
 	entries, err := os.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +234,7 @@ func (l *logScrub) bases() ([]int64, error) {
 		if err != nil {
 			continue
 		}
-		if info, err := e.Info(); err == nil && info.Size() > 0 {
+		if info, err := e.Info(); err == nil && (info.Size() > 0 || l.marked && base >= l.mark) {
 			bases = append(bases, base)
 		}
 	}

@@ -65,14 +65,18 @@ func whole(raw []byte) (batchView, string) {
 	return v, ""
 }
 
-// segment scrubs one file. It holds the file in memory, as the broker will.
-func (l *logScrub) segment(base int64, last bool) error {
+// segment scrubs one file, behind which the later ones follow. It holds the file in memory, as the broker will.
+func (l *logScrub) segment(base int64, later []int64) error {
 	file := l.path(segmentName(base))
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read the log of %s/%d: %w", l.topic, l.partition, err)
 	}
 	if l.next >= 0 && base != l.next && !(l.compacted && base > l.next) {
+		if l.untold() {
+			l.cutUntold(file, 0, 0, append([]int64{base}, later...), "records are missing in front of it")
+			return nil
+		}
 		return l.damage(file, 0, l.next, fmt.Sprintf("records are missing between offset %d and %d", l.next, base))
 	}
 	l.next = base
@@ -80,19 +84,26 @@ func (l *logScrub) segment(base int64, last bool) error {
 	known := l.readIndex(base)
 	var index []indexEntry
 	for pos := 0; pos < len(raw); {
-		v, fault := whole(raw[pos:])
-		if fault != "" {
-			if !last || followed(raw[pos+1:], l.next) {
+		v, torn := whole(raw[pos:])
+		fault := torn
+		if fault == "" {
+			fault = l.misplaced(v)
+		}
+		if n := len(index); fault == "" && n < len(known) && known[n].epoch != v.epoch() {
+			fault = fmt.Sprintf("a batch has leader epoch %d, and its index has %d", v.epoch(), known[n].epoch)
+		}
+		if fault != "" && l.untold() {
+			l.cutUntold(file, int64(pos), int64(len(raw)), later, fault)
+			break
+		}
+		if torn != "" {
+			if len(later) > 0 || followed(raw[pos+1:], l.next) {
 				return l.damage(file, int64(pos), l.next, fault+", and others follow it")
 			}
 			if err := l.cut(file, int64(pos), len(raw)-pos, fault); err != nil {
 				return err
 			}
 			break
-		}
-		fault = l.misplaced(v)
-		if n := len(index); fault == "" && n < len(known) && known[n].epoch != v.epoch() {
-			fault = fmt.Sprintf("a batch has leader epoch %d, and its index has %d", v.epoch(), known[n].epoch)
 		}
 		if fault != "" {
 			return l.damage(file, int64(pos), l.next, fault)
@@ -150,8 +161,12 @@ func followed(raw []byte, after int64) bool {
 }
 
 // cut removes the torn last batch. Its records were not acknowledged, or a power cut took them: then the broker's user
-// chose not to have --fsync, and the anchor and the hashes of passed inputs tell who had seen them.
+// chose not to have --fsync, and the anchor and the hashes of passed inputs tell who had seen them. With marks it is below
+// the mark of its partition, so the disk had it.
 func (l *logScrub) cut(file string, at int64, bytes int, fault string) error {
+	if l.marked && !l.compacted {
+		return l.damage(file, at, l.next, fault+", and its records were on the disk")
+	}
 	if snap, ok := l.readSnapshot(); ok && snap.HighWatermark > l.next && snap.LogStartOffset < snap.HighWatermark {
 		return l.damage(file, at, l.next, fault+", and its records were there at the last clean stop")
 	}

@@ -125,11 +125,22 @@ func (l *logScrub) readSnapshot() (partitionSnapshot, bool) {
 func (l *logScrub) snapshot(hasSessions bool) error {
 	old, ok := l.readSnapshot()
 	end := max(l.next, 0)
+	if ok && l.marked && old.HighWatermark > end && end >= l.mark {
+		// It is of a stop that did not end: it tells of records that the disk did not have.
+		l.forget = true
+		return l.renewSnapshot(old)
+	}
 	if ok && old.HighWatermark > end && old.LogStartOffset < old.HighWatermark {
 		d := l.damage(l.path(snapshotFile), 0, end, fmt.Sprintf(
 			"the log ends at offset %d, and at the last clean stop it ended at %d", end, old.HighWatermark))
 		d.Remedy = "Nothing was changed. Restore the folder " + l.dir + " from a copy; or, if the loss of these records is " +
 			"accepted, remove the file " + d.File + " and rebuild the projection."
+		return d
+	}
+	if ok && len(l.segments) > 0 && l.matches(old) && (old.HighWatermark != end || old.LogStartOffset > end || !l.transactional && old.LastStableOffset != end) {
+		d := l.damage(l.path(snapshotFile), 0, end, fmt.Sprintf(
+			"the log ends at offset %d, and its snapshot has it from %d to %d, stable to %d", end, old.LogStartOffset, old.HighWatermark, old.LastStableOffset))
+		d.Remedy = "Nothing was changed. The log itself is whole: remove the file " + d.File + ", which the broker then makes anew."
 		return d
 	}
 	switch {
@@ -142,6 +153,20 @@ func (l *logScrub) snapshot(hasSessions bool) error {
 	default:
 		l.mend(func() error { return l.writeSnapshot(old, ok) })
 	}
+	return nil
+}
+
+// renewSnapshot replaces a snapshot that is not to be believed, or removes it where the broker has to replay the log.
+func (l *logScrub) renewSnapshot(old partitionSnapshot) error {
+	l.mend(func() error {
+		if l.transactional || l.compacted || len(l.segments) == 0 {
+			if err := os.Remove(l.path(snapshotFile)); err != nil {
+				return fmt.Errorf("remove a stale snapshot of %s/%d: %w", l.topic, l.partition, err)
+			}
+			return nil
+		}
+		return l.writeSnapshot(old, true)
+	})
 	return nil
 }
 

@@ -92,15 +92,26 @@ func readerChanges(t *testing.T, w world) {
 	r.Resume(topic, 0)
 	require.Equal(t, []string{"b"}, values(read(t, r, 1)))
 
+	// Whoever adds again what was paused reads it.
+	r.Pause(topic, 0)
+	r.Remove(topic, 0)
+	r.Add(topic, 0, 0, -1)
+	require.Equal(t, []string{"a", "b"}, values(read(t, r, 2)))
+
 	r.Remove(topic, 0)
 	w.write(t, topic, "c")
 	_, err = p.ProduceSync(within(t), events.Record{Topic: topic, Partition: 1, Value: []byte("other 2")})
 	require.NoError(t, err)
 	require.Equal(t, []string{"other 2"}, values(read(t, r, 1)))
 
-	// Adding what is read already moves it.
-	r.Add(topic, 1, 0, -1)
-	require.Equal(t, []string{"other", "other 2"}, values(read(t, r, 2)))
+	// Adding what is read already moves it, and tells what is read from there.
+	number := r.Add(topic, 1, 0, -1)
+	fetches, err := r.Poll(within(t))
+	require.NoError(t, err)
+	require.Equal(t, number, fetches[0].Added)
+	require.Equal(t, "other", string(fetches[0].Records[0].Value))
+	require.Greater(t, r.Add(topic, 1, 1, -1), number)
+	require.Equal(t, []string{"other 2"}, values(read(t, r, 1)))
 }
 
 func (w world) transaction(t *testing.T) *kgo.Client {

@@ -19,7 +19,7 @@ import (
 )
 
 // The suite is one set of behaviours, kept by each broker that we run on: the embedded one in memory, the embedded one
-// over TCP and on disk, and, where SAGALOG_TEST_BROKERS names one, Apache Kafka.
+// on disk over TCP and within its process, and, where SAGALOG_TEST_BROKERS names one, Apache Kafka.
 
 const brokersEnv = "SAGALOG_TEST_BROKERS"
 
@@ -77,6 +77,8 @@ func TestBehaviour(t *testing.T) {
 	worlds := map[string]func(testing.TB) *kafka.Cluster{
 		"embedded in memory":      kafkatest.Start,
 		"embedded on disk by TCP": kafkatest.StartTCP,
+		"embedded on disk, ours":  kafkatest.StartLocal,
+		"embedded with fsync":     kafkatest.StartSynced,
 	}
 	if os.Getenv(brokersEnv) == "" {
 		t.Log("not run against Apache Kafka: set " + brokersEnv + "=host:port[,host:port] to do so")

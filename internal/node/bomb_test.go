@@ -55,11 +55,13 @@ func TestADeadLetterOfWhatUnpacksToTooMuchIsOwedAtATakeOver(t *testing.T) {
 		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 18<<20)
 		passed(t, n.Tasks().WaitPassed, offsets[0])
 		n.kill()
-		require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "killed between fact and effect")
+		// Nearly always it is killed between fact and effect. The store is written behind the log, so the effect may be there
+		// already; it is then sent again, since nothing says that it is settled.
+		want := 1 + len(w.read(w.topics.DeadSubmissions(), 0))
 		n = w.node(dir)
 		w.submit("t-after")
 		w.watch.ended("t-after")
-		deadLetters(t, w, 1)
+		deadLetters(t, w, want)
 		_, _, err := n.Status(0)
 		require.NoError(t, err)
 	})

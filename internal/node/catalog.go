@@ -26,12 +26,19 @@ type catalog struct {
 	moved   chan struct{} // closed when next moves
 	offsets map[string]int64
 	full    map[string][]byte // bodies with defaults, by hash
+	// questions counts those for the end that were begun.
+	questions int64
+
+	// turn is held by whoever asks for the end, and guards answered and end: the last question with an answer, and that.
+	turn     chan struct{}
+	answered int64
+	end      int64
 }
 
 func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
 	return &catalog{
 		Catalog: scheduler.NewCatalog(), cluster: c, topic: topic, log: log,
-		moved: make(chan struct{}), offsets: map[string]int64{}, full: map[string][]byte{},
+		moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: map[string][]byte{},
 	}
 }
 
@@ -113,11 +120,41 @@ func (c *catalog) moveTo(next int64) {
 // upToNow returns once the definitions are read up to an end asked for after the call: so a definition that was
 // applied before is there.
 func (c *catalog) upToNow(ctx context.Context) error {
-	end, err := c.cluster.EndOffset(ctx, c.topic, 0)
+	end, err := c.askEnd(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the end of definitions: %w", err)
 	}
 	return c.upTo(ctx, end)
+}
+
+// askEnd asks the broker, or takes the answer to a question that another began after this call: all partitions ask with each
+// batch of submissions, and those that come while one asks share the next question.
+func (c *catalog) askEnd(ctx context.Context) (int64, error) {
+	before := c.question(0)
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case c.turn <- struct{}{}:
+	}
+	defer func() { <-c.turn }()
+	if c.answered > before {
+		return c.end, nil
+	}
+	n := c.question(1)
+	end, err := c.cluster.EndOffset(ctx, c.topic, 0)
+	if err != nil {
+		return 0, err
+	}
+	c.answered, c.end = n, end
+	return end, nil
+}
+
+// question counts so many more questions and returns how many there are.
+func (c *catalog) question(more int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.questions += more
+	return c.questions
 }
 
 func (c *catalog) upTo(ctx context.Context, end int64) error {

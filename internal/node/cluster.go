@@ -32,7 +32,7 @@ func (c *clusterView) Route(partition int32) api.Route {
 	}
 	owner, ok := c.n.presence.ownerOf(partition)
 	if !ok || owner.Node == c.n.cfg.Name { // our own beat may be older than what we know of ourselves
-		return api.Route{}
+		return api.Route{Stopped: c.n.stopped(partition)}
 	}
 	return api.Route{Node: owner.Node, Addr: owner.HTTP}
 }

@@ -33,13 +33,21 @@ type output struct {
 	Did string `json:"did"`
 }
 
+// agents are the kinds of agents that a crew has.
+func (w *world) agents() []string {
+	if w.kinds != nil {
+		return w.kinds
+	}
+	return []string{"stock", "bank", "carrier", "mail"}
+}
+
 // hire starts a crew, which stops with the test.
 func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, options ...agent.Option) *crew {
 	w.t.Helper()
-	c := &crew{act: act, ended: make(chan error, 1), net: newNetwork(w.network)}
+	c := &crew{act: act, ended: make(chan error, 1), net: w.way()}
 	reg := agent.NewRegistry()
 	undo := agent.WithUndo(func(ctx context.Context, _ agent.Undo[input, output]) error { return c.called(ctx) })
-	for _, name := range []string{"stock", "bank", "carrier", "mail"} {
+	for _, name := range w.agents() {
 		agent.Handle(reg, name, func(ctx context.Context, _ input) (output, error) {
 			a, _ := agent.FromContext(ctx)
 			return output{a.Step}, c.called(ctx)

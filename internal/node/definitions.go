@@ -46,16 +46,29 @@ func (d *definitions) Workflows(context.Context) ([]*api.Workflow, error) {
 
 // Workflow implements api.Definitions.
 func (d *definitions) Workflow(ctx context.Context, name string, version int) (*api.Workflow, error) {
-	if v, ok := d.find(name, version); ok {
-		return d.workflow(v), nil
-	}
-	if err := d.catalog.upToNow(ctx); err != nil {
+	v, ok, err := d.findNow(ctx, name, version)
+	if !ok || err != nil {
 		return nil, err
 	}
+	return d.workflow(v), nil
+}
+
+// Definition implements api.Definitions.
+func (d *definitions) Definition(ctx context.Context, name string, version int) (api.Definition, bool, error) {
+	v, ok, err := d.findNow(ctx, name, version)
+	return api.Definition{Name: v.Workflow, Version: v.Version, Hash: v.Hash}, ok, err
+}
+
+// findNow finds a version in memory, or in what was applied elsewhere until now.
+func (d *definitions) findNow(ctx context.Context, name string, version int) (scheduler.Version, bool, error) {
 	if v, ok := d.find(name, version); ok {
-		return d.workflow(v), nil
+		return v, true, nil
 	}
-	return nil, nil
+	if err := d.catalog.upToNow(ctx); err != nil {
+		return scheduler.Version{}, false, err
+	}
+	v, ok := d.find(name, version)
+	return v, ok, nil
 }
 
 func (d *definitions) find(name string, version int) (scheduler.Version, bool) {

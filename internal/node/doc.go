@@ -20,7 +20,7 @@
 // # Who is alive
 //
 // Each node says once a second in presence that it lives, what it owns and where its API is. A node that reads its own
-// beats back, but none of another member's for 2.5 s, removes that member from its group (eviction.go): the coordinator
+// beats back, but none of another member's for 2 s, removes that member from its group (eviction.go): the coordinator
 // then moves its partitions at once and not after the session. A clean stop leaves by itself, after the shells have
 // stopped.
 //

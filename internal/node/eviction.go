@@ -12,15 +12,17 @@ import (
 
 const (
 	// lookEvery is how often silence is looked for: it adds to each take-over.
-	lookEvery = 250 * time.Millisecond
+	lookEvery = 100 * time.Millisecond
 	// ownBeatWithin is how fresh this node's own beat must have come back before the silence of others means anything: a
 	// node that was paused, or cut off, has heard nobody.
-	ownBeatWithin = beatEvery + 500*time.Millisecond
+	ownBeatWithin = 2 * beatEvery
+	// rosterEvery is how often the group is asked who its members are.
+	rosterEvery = time.Second
 	// evictWait bounds one request to the coordinator.
 	evictWait = 2 * time.Second
 	// evictAgain is how long a member that was removed, or could not be, is left alone, and doubles up to evictAgainMax.
 	// One whose beats are lost but who is in the group joins again each time, and each time all partitions would move.
-	evictAgain    = beatEvery
+	evictAgain    = time.Second
 	evictAgainMax = 30 * time.Second
 )
 
@@ -45,7 +47,7 @@ func (o *ownership) evictNodes(ctx context.Context) error {
 			return nil
 		case <-ticks.C:
 		}
-		if time.Since(asked) >= beatEvery {
+		if time.Since(asked) >= rosterEvery {
 			asked = time.Now()
 			if members, err := o.members(ctx); err == nil {
 				seen.are(members)
@@ -57,8 +59,9 @@ func (o *ownership) evictNodes(ctx context.Context) error {
 			switch {
 			case name == o.n.cfg.Name:
 			case silent:
-				if m.due() {
-					o.remove(ctx, o.groupName(), name)
+				// Who removes a member has not to wait for a heartbeat to learn that partitions are to be shared anew.
+				if m.due() && o.remove(ctx, o.groupName(), name) {
+					o.group.Rejoin()
 				}
 			case heard:
 				m.next, m.pause = time.Time{}, evictAgain
@@ -172,17 +175,17 @@ func (o *ownership) remove(ctx context.Context, group, name string) bool {
 
 func (p *presence) ownKey() string { return events.PresenceNode + "/" + p.self }
 
-// silence says whether nothing was heard of a key for silentAfter, nor since the given instant, while this node heard
+// silence says whether nothing was heard of a node for silentAfter, nor since the given instant, while this node heard
 // itself all the time: one that was paused or cut off has heard nobody, and when the leader of presence comes back the
 // first to reach it hears itself before the others. heard says that a beat came after the given instant.
 func (p *presence) silence(key string, since time.Time) (silent, heard bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.isSilent(key, since), p.seen[key].at.After(since)
+	return p.isSilent(key, since, silentAfter), p.seen[key].at.After(since)
 }
 
 // isSilent is called with mu held.
-func (p *presence) isSilent(key string, since time.Time) bool {
+func (p *presence) isSilent(key string, since time.Time, after time.Duration) bool {
 	if time.Since(p.seen[p.ownKey()].at) > ownBeatWithin {
 		return false
 	}
@@ -191,7 +194,7 @@ func (p *presence) isSilent(key string, since time.Time) bool {
 			since = later
 		}
 	}
-	return time.Since(since) > silentAfter
+	return time.Since(since) > after
 }
 
 // silentAgents returns the last beats of the instances of agents that are silent now.
@@ -200,7 +203,7 @@ func (p *presence) silentAgents() []events.Presence {
 	defer p.mu.Unlock()
 	var silent []events.Presence
 	for _, key := range slices.Sorted(maps.Keys(p.seen)) {
-		if b := p.seen[key]; b.Kind == events.PresenceAgent && p.isSilent(key, b.at) {
+		if b := p.seen[key]; b.Kind == events.PresenceAgent && p.isSilent(key, b.at, agentSilentAfter) {
 			silent = append(silent, b.Presence)
 		}
 	}

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"context"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/supervisor"
 )
@@ -33,8 +35,19 @@ type Beats struct{ p presence }
 // Take gives it a record, as if it had been read now.
 func (b *Beats) Take(r *events.Record) { b.p.take(r) }
 
-// Windows returns the places of each agent in one of so many partitions.
-func (b *Beats) Windows(partitions int32) map[string]int { return b.p.windows(partitions) }
+// Windows returns the places of each agent in each of so many partitions.
+func (b *Beats) Windows(partitions int32) (list []map[string]int) {
+	s := b.p.supply(partitions)
+	for n := range partitions {
+		list = append(list, s.windows(n, partitions))
+	}
+	return list
+}
+
+// Targets returns the instances of each agent that take work.
+func (b *Beats) Targets(partitions int32) map[string][]supervisor.Target {
+	return b.p.supply(partitions).targets
+}
 
 // Agents returns the instances seen lately.
 func (b *Beats) Agents() []events.Presence { return b.p.agents() }
@@ -64,6 +77,39 @@ func (b *Beats) OwnerOf(partition int32) string {
 
 // SilentAfter is when a sender counts as gone, ListedFor how long it is shown.
 const (
-	SilentAfter = silentAfter
-	ListedFor   = listedFor
+	SilentAfter      = silentAfter
+	AgentSilentAfter = agentSilentAfter
+	ListedFor        = listedFor
 )
+
+// Inputs reads inputs as the partitions of a node do.
+type Inputs struct{ in *inputs }
+
+// NewInputs returns what Run makes work.
+func NewInputs(c *kafka.Cluster) Inputs { return Inputs{newInputs(c)} }
+
+// Run works until ctx ends.
+func (i Inputs) Run(ctx context.Context) error { return i.in.Run(ctx) }
+
+// Of returns the log of a partition.
+func (i Inputs) Of(topics kafka.Topics, partition int32) supervisor.Log {
+	return &partitionLog{cluster: i.in.cluster, topics: topics, partition: partition, inputs: i.in}
+}
+
+// Waiting returns about how many bytes of a partition were read and not taken.
+func (i Inputs) Waiting(topic string, partition int32) int {
+	i.in.mu.Lock()
+	defer i.in.mu.Unlock()
+	if r := i.in.readings[place{topic, partition}]; r != nil {
+		return r.bytes
+	}
+	return 0
+}
+
+// Fail closes the reader that all readings share.
+func (i Inputs) Fail() {
+	i.in.mu.Lock()
+	r := i.in.reader
+	i.in.mu.Unlock()
+	r.Close()
+}

@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
+	"golang.org/x/sync/errgroup"
 )
 
 // ReadNamespace returns the first record of a namespace that exists.
@@ -35,6 +38,27 @@ type FoldRange struct {
 	To        int64
 }
 
+// FoldAll folds partitions from nothing into an empty store, as many at once as there are processors, and calls done with
+// the place in ranges and the state hash of each, from one goroutine at a time.
+func FoldAll(ctx context.Context, c *kafka.Cluster, store *projector.Store, ranges []FoldRange, done func(i int, sum events.Hash)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	var mu sync.Mutex
+	for i, r := range ranges {
+		g.Go(func() error {
+			sum, err := Fold(ctx, c, store, r)
+			if err != nil {
+				return fmt.Errorf("fold partition %d: %w", r.Partition, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done(i, sum)
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
 // Fold folds a partition from nothing into an empty store, by the one fold, and returns the state hash.
 func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldRange) (events.Hash, error) {
 	state := events.NewState(r.Partition, store.Partition(r.Partition).Loader())
@@ -44,7 +68,7 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 			if r.To == 0 {
 				return nil
 			}
-			return c.ReadRange(ctx, r.Topic, r.Partition, 0, r.To, yield)
+			return c.LendRange(ctx, r.Topic, r.Partition, 0, r.To, yield) // the folder keeps nothing of a record but the last, and that until the next
 		},
 		Commit: func(d *events.Delta, a projector.Anchor) error {
 			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -19,6 +21,13 @@ type partitionLog struct {
 	partition int32
 	effects   *kafka.Producer
 	catalog   *catalog
+	inputs    *inputs
+	// ids are the topics' IDs at the start of this node, by name.
+	ids map[string]projector.TopicID
+	// doubted holds the topics that a reading has missed: they may be gone, or others by now.
+	doubted sync.Map
+	// names holds the whole names of topics.
+	names sync.Map
 }
 
 func (l *partitionLog) topic(t supervisor.Topic) string {
@@ -32,17 +41,29 @@ func (l *partitionLog) topic(t supervisor.Topic) string {
 	}
 }
 
+// source is where a reading of one partition comes from.
+type source interface {
+	// next waits for what comes next, or for the end of ctx.
+	next(ctx context.Context) ([]kafka.Fetch, error)
+	// readFrom goes on from an offset, where an error has stopped the reading.
+	readFrom(offset int64)
+	// end ends the reading.
+	end()
+}
+
 // Read implements supervisor.Log.
 func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64, give func([]events.Record, int64) error) error {
 	input := t != supervisor.EventsTopic
-	r, err := kafka.NewReader(l.cluster, kafka.ReaderConfig{ReadCommitted: input, KeepControl: input})
+	if err := l.same(ctx, l.topic(t)); err != nil {
+		return err
+	}
+	s, err := l.source(t, from)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	r.Add(l.topic(t), l.partition, from, -1)
+	defer s.end()
 	for {
-		fetches, err := r.Poll(ctx)
+		fetches, err := s.next(ctx)
 		if err != nil {
 			return err
 		}
@@ -56,14 +77,60 @@ func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64,
 			if f.Err == nil {
 				continue
 			}
+			if errors.Is(f.Err, kafka.ErrUnknownTopic) {
+				l.doubted.Store(l.topic(t), true)
+			}
 			skipped, err := l.skip(ctx, f, input, give)
 			if err != nil {
 				return err
 			}
 			from = skipped
-			r.Add(l.topic(t), l.partition, from, -1)
+			s.readFrom(from)
 		}
 	}
+}
+
+// source opens the reading of a topic. The partition's own events have a reader of their own: it rests while their owner
+// is busy.
+func (l *partitionLog) source(t supervisor.Topic, from int64) (source, error) {
+	at := place{l.topic(t), l.partition}
+	if t != supervisor.EventsTopic {
+		return l.inputs.begin(at, from)
+	}
+	r, err := kafka.NewReader(l.cluster, kafka.ReaderConfig{})
+	if err != nil {
+		return nil, err
+	}
+	own := ownReader{r, at}
+	own.readFrom(from)
+	return own, nil
+}
+
+// ownReader is the reader of one partition alone.
+type ownReader struct {
+	reader *kafka.Reader
+	at     place
+}
+
+func (o ownReader) next(ctx context.Context) ([]kafka.Fetch, error) { return o.reader.Poll(ctx) }
+func (o ownReader) readFrom(offset int64)                           { o.reader.Add(o.at.topic, o.at.partition, offset, -1) }
+func (o ownReader) end()                                            { o.reader.Close() }
+
+// same errors with ErrPosition when a topic that was missed has been made anew. A new client would take the new one for
+// the old, and read on in the middle of records that nobody has judged.
+func (l *partitionLog) same(ctx context.Context, topic string) error {
+	if _, doubted := l.doubted.Load(topic); !doubted {
+		return nil
+	}
+	id, err := l.cluster.TopicID(ctx, topic)
+	if err != nil {
+		return err
+	}
+	if id != l.ids[topic] {
+		return fmt.Errorf("%w: topic %s was deleted and made again", supervisor.ErrPosition, topic)
+	}
+	l.doubted.Delete(topic)
+	return nil
 }
 
 // skip passes a batch of an input that unpacks to too much: each of its records becomes one without bytes, so that
@@ -149,12 +216,22 @@ func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
 const sendPause = time.Second
 
 // Send implements supervisor.Log. It never blocks: a buffer that one dead topic has filled must not stop the owners.
-func (l *partitionLog) Send(ctx context.Context, topic string, r events.Record, done func(error)) {
-	r.Topic = l.name(topic)
-	l.send(ctx, r, sending{done: done})
+func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, done func(int, error)) {
+	records := make([]events.Record, len(list))
+	for i := range list {
+		records[i] = list[i].Record
+		records[i].Topic = l.name(list[i].Topic)
+	}
+	l.effects.TryProduceBatch(ctx, records, func(i int, _ int32, _ int64, err error) {
+		if err == nil {
+			done(i, nil)
+			return
+		}
+		l.sendAgain(ctx, records[i], sending{refused: kafka.IsPermanent(err), done: func(err error) { done(i, err) }})
+	})
 }
 
-// sending is a record on its way.
+// sending is a record that failed.
 type sending struct {
 	done func(error)
 	// refused says that the broker refused the record once. Brokers refuse whole batches, so it may have been for a
@@ -162,27 +239,35 @@ type sending struct {
 	refused bool
 }
 
-func (l *partitionLog) send(ctx context.Context, r events.Record, s sending) {
-	l.effects.TryProduce(ctx, r, func(_ int32, _ int64, err error) {
-		switch {
-		case err == nil:
-			s.done(nil)
-		case kafka.IsPermanent(err) && s.refused:
-			s.done(err)
-		case ctx.Err() == nil:
-			s.refused = kafka.IsPermanent(err)
-			time.AfterFunc(sendPause, func() {
-				if ctx.Err() == nil {
-					l.send(ctx, r, s)
-				}
-			})
+// sendAgain tries a record again after a pause, until it is sent, refused twice, or ctx ends.
+func (l *partitionLog) sendAgain(ctx context.Context, r events.Record, s sending) {
+	time.AfterFunc(sendPause, func() {
+		if ctx.Err() != nil {
+			return
 		}
+		l.effects.TryProduce(ctx, r, func(_ int32, _ int64, err error) {
+			switch {
+			case err == nil:
+				s.done(nil)
+			case kafka.IsPermanent(err) && s.refused:
+				s.done(err)
+			default:
+				s.refused = kafka.IsPermanent(err)
+				l.sendAgain(ctx, r, s)
+			}
+		})
 	})
 }
 
+// name returns the whole name of a topic. They are few and each record needs one, so they are kept.
 func (l *partitionLog) name(topic string) string {
-	if rest, ok := strings.CutPrefix(topic, "dlq."); ok {
-		return "dlq." + l.topics.Namespace + "." + rest
+	if name, ok := l.names.Load(topic); ok {
+		return name.(string)
 	}
-	return l.topics.Namespace + "." + topic
+	name := l.topics.Namespace + "." + topic
+	if rest, ok := strings.CutPrefix(topic, "dlq."); ok {
+		name = "dlq." + l.topics.Namespace + "." + rest
+	}
+	l.names.Store(topic, name)
+	return name
 }

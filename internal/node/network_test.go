@@ -28,8 +28,16 @@ type network struct {
 	fault func(n int) fate
 	count int
 	// gate is closed while traffic passes.
-	gate chan struct{}
-	wg   sync.WaitGroup
+	gate   chan struct{}
+	frozen bool
+	// deaf holds back the answers alone while frozen.
+	deaf bool
+	// slow, if set, is how long the next frame takes.
+	slow func() time.Duration
+	// base is how long a frame takes otherwise, and frames counts them, so that no two take equally long.
+	base   time.Duration
+	frames int
+	wg     sync.WaitGroup
 	// received counts the bytes that came from the broker.
 	received atomic.Int64
 }
@@ -44,6 +52,8 @@ type fate struct {
 	late time.Duration
 	// silent loses the answer.
 	silent bool
+	// lost loses the request: it never arrives, and what follows on the connection does.
+	lost bool
 }
 
 // errCut is what a machine says on which nobody listens. (The client tries again without a pause after an error of dialling
@@ -60,21 +70,54 @@ func newNetwork(vn *kafka.VirtualNetwork) *network {
 func (n *network) freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.gate = make(chan struct{})
+	n.hold(false)
+}
+
+// hold is called with mu held.
+func (n *network) hold(answers bool) {
+	if !n.frozen {
+		n.gate, n.frozen = make(chan struct{}), true
+	}
+	n.deaf = answers
 }
 
 func (n *network) thaw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	close(n.gate)
+	n.open()
 }
 
-// pass waits while the network is frozen.
-func (n *network) pass() {
+// open is called with mu held.
+func (n *network) open() {
+	if n.frozen {
+		close(n.gate)
+		n.frozen, n.deaf = false, false
+	}
+}
+
+// pass waits while the network is frozen, and as long as a frame takes.
+func (n *network) pass(answer bool) {
 	n.mu.Lock()
-	gate := n.gate
+	gate, wait := n.gate, time.Duration(0)
+	if n.deaf && !answer {
+		gate = nil
+	}
+	switch {
+	case n.slow != nil:
+		wait = n.slow()
+	case n.base > 0:
+		n.frames++
+		wait = n.base + time.Duration(n.frames%1009)
+	}
 	n.mu.Unlock()
-	<-gate
+	if gate != nil {
+		<-gate
+	}
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		<-timer.C
+	}
 }
 
 // inject has every produce request that names the topic ask the fault, which gets its number from 0.
@@ -91,6 +134,7 @@ func (n *network) cut() {
 	for c := range n.conns {
 		_ = c.Close()
 	}
+	n.open() // what was held back is lost
 	n.mu.Unlock()
 	n.wg.Wait()
 }
@@ -99,7 +143,7 @@ func (n *network) cut() {
 func (n *network) Dial(ctx context.Context, network, host string) (net.Conn, error) {
 	up, err := n.vn.DialContext(ctx, network, host)
 	if err != nil {
-		return nil, err
+		return nil, errCut
 	}
 	client, near := net.Pipe()
 	n.mu.Lock()
@@ -158,10 +202,13 @@ func (l *link) requests() {
 		if err != nil {
 			return
 		}
-		l.n.pass()
+		l.n.pass(false)
 		f := l.n.ask(frame)
 		if f.cutBefore {
 			return
+		}
+		if f.lost {
+			continue
 		}
 		l.mu.Lock()
 		l.answers[binary.BigEndian.Uint32(frame[4:])] = answer{f, binary.BigEndian.Uint16(frame[2:])}
@@ -171,7 +218,7 @@ func (l *link) requests() {
 				timer := time.NewTimer(f.late)
 				defer timer.Stop()
 				<-timer.C
-				l.n.pass()
+				l.n.pass(false)
 				l.write(frame)
 			})
 			continue
@@ -195,7 +242,7 @@ func (l *link) responses() {
 		if err != nil {
 			return
 		}
-		l.n.pass()
+		l.n.pass(true)
 		l.n.received.Add(int64(len(frame)))
 		l.mu.Lock()
 		id := binary.BigEndian.Uint32(frame)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +31,8 @@ type Config struct {
 	Name string
 	// Dir holds the state store. Required.
 	Dir string
+	// FS is where Dir is; nil means the disk. Tests give their own.
+	FS projector.FS
 	// Partitions is the number of partitions of a new namespace. Default 8: enough for the cores of one large machine,
 	// and it can never change.
 	Partitions int32
@@ -87,6 +87,8 @@ type Node struct {
 	tasks    *tasks
 	// shells are those of all partitions where the node owns, none where it does not.
 	shells []*supervisor.Shell
+	// inputs is nil for a node that owns nothing.
+	inputs *inputs
 	// ownership is nil for a node that is alone, or owns nothing.
 	ownership *ownership
 	// standby is nil for a node that follows nothing.
@@ -139,71 +141,6 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// openStore opens the projection. One of another format, or a damaged one, is set aside and folded anew: the log is
-// the truth.
-func (n *Node) openStore(ctx context.Context) error {
-	dir := filepath.Join(n.cfg.Dir, "state")
-	open := func() (err error) {
-		n.store, err = projector.Open(dir, projector.Options{Namespace: n.namespace.ID, Logger: n.cfg.Logger, Registerer: n.cfg.Registry})
-		return err
-	}
-	err := open()
-	if errors.Is(err, projector.ErrFormat) || errors.Is(err, projector.ErrDamaged) {
-		n.cfg.Logger.Warn("the state store cannot be used; it is rebuilt from the log", "error", err)
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-		err = open()
-	}
-	if err != nil {
-		return fmt.Errorf("open the state store: %w", err)
-	}
-	return n.checkAnchors(ctx)
-}
-
-// checkAnchors resets each partition whose last folded record is not in the log any more, and says so loudly.
-func (n *Node) checkAnchors(ctx context.Context) error {
-	topic, err := n.cfg.Cluster.TopicID(ctx, n.topics.Events())
-	if err != nil {
-		return err
-	}
-	for p := range n.partitions {
-		_, anchor, exists, err := n.store.Partition(p).Snapshot()
-		if err != nil {
-			return err
-		}
-		if !exists || anchor.IsZero() {
-			continue
-		}
-		err = projector.Check(anchor, topic, n.recordAt(ctx, p))
-		if errors.Is(err, projector.ErrAnchor) {
-			n.cfg.Logger.Warn("the log is not the one that the state was folded from; the partition is rebuilt from the log", "partition", p, "error", err)
-			err = n.store.Reset(p)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// anchorWait bounds the reading of an anchor's record at a change of epoch, where the owner waits for it.
-const anchorWait = 2 * time.Second
-
-// recordAt reads a record of a partition of events; false says that the log does not hold it.
-func (n *Node) recordAt(ctx context.Context, partition int32) func(int64) (events.Record, bool, error) {
-	return func(offset int64) (events.Record, bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, anchorWait)
-		defer cancel()
-		r, err := n.cfg.Cluster.ReadAt(ctx, n.topics.Events(), partition, offset)
-		var out *kafka.OutOfRangeError
-		if errors.As(err, &out) || errors.Is(err, kafka.ErrNoRecord) {
-			return r, false, nil
-		}
-		return r, err == nil, err
-	}
-}
-
 func (n *Node) openOwners(ctx context.Context) error {
 	topic, err := n.cfg.Cluster.TopicID(ctx, n.topics.Events())
 	if err != nil {
@@ -235,20 +172,29 @@ func (n *Node) openShells(ctx context.Context, topic projector.TopicID) error {
 	if err != nil {
 		return fmt.Errorf("the ID of namespace %s: %w", n.cfg.Namespace, err)
 	}
+	ids := map[string]projector.TopicID{n.topics.Events(): topic}
+	for _, name := range []string{n.topics.Submissions(), n.topics.Reports()} {
+		if ids[name], err = n.cfg.Cluster.TopicID(ctx, name); err != nil {
+			return err
+		}
+	}
+	n.inputs = newInputs(n.cfg.Cluster)
 	sched := scheduler.New()
 	for p := range n.partitions {
 		store := newPartitionStore(n.store, p, topic)
 		store.record = n.recordAt(context.WithoutCancel(ctx), p)
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.partitions, Node: n.cfg.Name, Namespace: n.cfg.Namespace, NamespaceID: id, Settings: n.cfg.Settings,
-			Entropy: entropy,
+			Entropy: entropy, FlushEvery: flushEvery, TailAbove: tailAbove,
 		}, sched, store)
 		if err != nil {
 			return err
 		}
 		shell, err := supervisor.NewShell(owner, supervisor.ShellConfig{
-			Log:       &partitionLog{cluster: n.cfg.Cluster, topics: n.topics, partition: p, effects: n.producer, catalog: n.catalog},
-			Committer: store, Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now,
+			Log: mortalLog(&partitionLog{
+				cluster: n.cfg.Cluster, topics: n.topics, partition: p, effects: n.producer, catalog: n.catalog, inputs: n.inputs, ids: ids,
+			}),
+			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now,
 		})
 		if err != nil {
 			return err
@@ -280,6 +226,14 @@ func (n *Node) openStandby(ctx context.Context, topic projector.TopicID) error {
 	return nil
 }
 
+// flushEvery is how often a busy partition writes its state: below what a person notices, and long enough that a task is
+// written a few times and not once for each of its facts.
+const flushEvery = 50 * time.Millisecond
+
+// tailAbove is the facts a second above which a partition's owner does not read its own log: below it the reading costs
+// nothing that one would notice, and tells of a newer owner at once.
+const tailAbove = 500
+
 func entropy() (b [16]byte) {
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return b
@@ -296,7 +250,7 @@ func (n *Node) openAPI(context.Context) error {
 		Addr: n.cfg.HTTP, Hosts: n.hosts(), Namespace: n.cfg.Namespace, NamespaceID: n.namespace.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.partitions,
 		SubmissionBytes: n.cfg.Settings.SubmissionBytes,
 		Tasks:           n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks}, Definitions: n.defs,
-		Appender: n.producer, Cluster: &clusterView{n}, Demo: n.cfg.Demo,
+		Appender: mortalAppender(n.producer), Cluster: &clusterView{n}, Demo: n.cfg.Demo,
 		DeadLetters: &deadLetters{cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions},
 		Ready:       n.Ready, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	})
@@ -316,6 +270,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.presence.Run(ctx) })
 	g.Go(func() error { return n.beat(ctx) })
 	g.Go(func() error { return n.audit(ctx) })
+	g.Go(func() error { return n.watchStore(ctx) })
 	if n.api != nil {
 		g.Go(func() error { return n.api.Run(ctx) })
 	}
@@ -326,6 +281,9 @@ func (n *Node) Run(ctx context.Context) error {
 // another node begins, so nothing lands behind its claim.
 func (n *Node) own(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	if n.inputs != nil {
+		g.Go(func() error { return n.inputs.Run(ctx) })
+	}
 	for _, s := range n.shells {
 		if n.cfg.Alone {
 			s.Assign()
@@ -355,6 +313,9 @@ func (n *Node) Close() error {
 	}
 	if n.standby != nil {
 		n.standby.close()
+	}
+	if n.inputs != nil {
+		n.inputs.close()
 	}
 	for _, p := range []*kafka.Producer{n.producer, n.voice} {
 		if p != nil {

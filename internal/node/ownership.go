@@ -48,7 +48,8 @@ func (o *ownership) groupName() string { return o.n.cfg.Namespace + ".owners" }
 
 // hear takes the group's word. The rebalance waits for it, so it only hands over.
 func (o *ownership) hear(of kafka.Partitions, given bool) {
-	partitions := slices.Clone(of[o.n.topics.Events()])
+	// Somebody may have given the topic more partitions than the namespace has. They are of no use, and the audit says so.
+	partitions := slices.DeleteFunc(slices.Clone(of[o.n.topics.Events()]), func(p int32) bool { return p >= o.n.partitions })
 	o.mu.Lock()
 	o.changes = append(o.changes, change{partitions, given})
 	for _, p := range partitions {

@@ -15,9 +15,11 @@ import (
 
 // The times of presence.
 const (
-	beatEvery = time.Second
-	// silentAfter is how old a beat may be before its sender counts as gone: two missed beats and some delay.
-	silentAfter = 2500 * time.Millisecond
+	beatEvery = 500 * time.Millisecond
+	// silentAfter is how old a beat of a node may be before it counts as gone: three missed beats and some delay.
+	silentAfter = 2 * time.Second
+	// agentSilentAfter is the same for an instance of an agent, which beats once a second.
+	agentSilentAfter = 2500 * time.Millisecond
 	// listedFor is how long a silent instance is still shown to people.
 	listedFor = time.Minute
 	// maxCapacity is more than one instance can work on at once, and too little for a sum to overflow.
@@ -143,30 +145,6 @@ func (p *presence) ownerOf(partition int32) (events.Presence, bool) {
 	return found.Presence, !found.at.IsZero()
 }
 
-// windows returns the places of each agent in one partition: what healthy instances publish, shared by all partitions
-// and at least one each, so that every partition can go on. An agent of which nobody is heard is left out.
-func (p *presence) windows(partitions int32) map[string]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	total := map[string]int{}
-	for _, b := range p.seen {
-		if b.Kind != events.PresenceAgent || time.Since(b.at) > silentAfter {
-			continue
-		}
-		for name, n := range b.Capacity {
-			n = min(max(n, 0), maxCapacity) // anyone may write here: nobody takes the places of others
-			if b.Health[name] == events.Unhealthy {
-				n = 0 // its breaker is open: one attempt for each partition tries whether it is back
-			}
-			total[name] += n
-		}
-	}
-	for name, n := range total {
-		total[name] = max(1, (n+int(partitions)-1)/int(partitions))
-	}
-	return total
-}
-
 // beatRecord is what this node says of itself.
 func (n *Node) beatRecord(owned []int32) (events.Record, error) {
 	b := events.Presence{
@@ -178,13 +156,15 @@ func (n *Node) beatRecord(owned []int32) (events.Record, error) {
 	return r, err
 }
 
-// beat says each second that the node lives, at once when what it owns has changed, and gives the owners their windows.
+// beat says every beatEvery that the node lives, at once when what it owns has changed, and tells the owners when agents
+// have.
 func (n *Node) beat(ctx context.Context) error {
 	ticks := time.NewTicker(lookEvery)
 	defer ticks.Stop()
 	var said time.Time
 	var owned []int32
 	reached := true
+	var told supply
 	for {
 		if err := n.unreached(); (err == nil) != reached {
 			if reached = err == nil; reached {
@@ -199,10 +179,10 @@ func (n *Node) beat(ctx context.Context) error {
 				n.voice.TryProduce(ctx, r, func(int32, int64, error) {}) // the next beat makes up for a lost one
 			}
 			said, owned = time.Now(), now
-			w := n.presence.windows(n.partitions)
-			for _, s := range n.shells {
-				s.SetWindows(w)
-			}
+		}
+		if s := n.presence.supply(n.partitions); !s.equal(told) {
+			n.tell(s)
+			told = s
 		}
 		select {
 		case <-ctx.Done():
@@ -214,7 +194,7 @@ func (n *Node) beat(ctx context.Context) error {
 
 // farewell says goodbye, so that nobody sends this node reads until its silence is noticed.
 func (n *Node) farewell() {
-	ctx, cancel := context.WithTimeout(context.Background(), beatEvery)
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
 	if r, err := n.beatRecord(nil); err == nil {
 		r.Value = nil

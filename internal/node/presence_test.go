@@ -19,47 +19,6 @@ func beatOf(t *testing.T, p events.Presence) *events.Record {
 	return &r
 }
 
-func instance(name string, capacity map[string]int, health map[string]string) events.Presence {
-	return events.Presence{Kind: events.PresenceAgent, Instance: name, Capacity: capacity, Health: health}
-}
-
-func TestWindowsAreWhatHealthyInstancesPublish(t *testing.T) {
-	bank := func(n int) map[string]int { return map[string]int{"bank": n} }
-	sick := map[string]string{"bank": events.Unhealthy}
-	for name, c := range map[string]struct {
-		beats      []events.Presence
-		silence    time.Duration
-		partitions int32
-		want       map[string]int
-	}{
-		"nobody":                       {nil, 0, 4, map[string]int{}},
-		"one":                          {[]events.Presence{instance("a", bank(16), nil)}, 0, 4, bank(4)},
-		"rounded up":                   {[]events.Presence{instance("a", bank(17), nil)}, 0, 4, bank(5)},
-		"at least one a partition":     {[]events.Presence{instance("a", bank(2), nil)}, 0, 8, bank(1)},
-		"two":                          {[]events.Presence{instance("a", bank(16), nil), instance("b", bank(8), nil)}, 0, 4, bank(6)},
-		"the latest beat counts":       {[]events.Presence{instance("a", bank(16), nil), instance("a", bank(4), nil)}, 0, 4, bank(1)},
-		"an unhealthy one has none":    {[]events.Presence{instance("a", bank(16), sick), instance("b", bank(8), nil)}, 0, 4, bank(2)},
-		"all unhealthy: one tries":     {[]events.Presence{instance("a", bank(16), sick)}, 0, 4, bank(1)},
-		"a node is no agent":           {[]events.Presence{{Kind: events.PresenceNode, Instance: "a", Capacity: bank(9)}}, 0, 4, map[string]int{}},
-		"just heard":                   {[]events.Presence{instance("a", bank(16), nil)}, node.SilentAfter, 4, bank(4)},
-		"silent for too long":          {[]events.Presence{instance("a", bank(16), nil)}, node.SilentAfter + 1, 4, map[string]int{}},
-		"a negative capacity is none":  {[]events.Presence{instance("a", bank(-50), nil), instance("b", bank(8), nil)}, 0, 4, bank(2)},
-		"each agent has its own":       {[]events.Presence{instance("a", map[string]int{"bank": 8, "mail": 4}, sick)}, 0, 2, map[string]int{"bank": 1, "mail": 2}},
-		"a capacity beyond all reason": {[]events.Presence{instance("a", bank(1<<62), nil), instance("b", bank(1<<62), nil), instance("c", bank(1<<62), nil)}, 0, 1, bank(300_000)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var b node.Beats
-				for _, p := range c.beats {
-					b.Take(beatOf(t, p))
-				}
-				<-time.After(c.silence)
-				require.Equal(t, c.want, b.Windows(c.partitions))
-			})
-		})
-	}
-}
-
 func TestAnInstanceIsShownForAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var b node.Beats
@@ -125,8 +84,8 @@ func TestSilenceIsNoticedByWhoHearsItself(t *testing.T) {
 			return names
 		}
 		alone := func(seconds int) {
-			for range seconds {
-				<-time.After(time.Second)
+			for range 2 * seconds {
+				<-time.After(time.Second / 2)
 				b.Take(beatOf(t, nodeBeat("me")))
 			}
 		}
@@ -159,8 +118,8 @@ func TestSilentAgentsAreNoticedLikewise(t *testing.T) {
 		b.Take(beatOf(t, nodeBeat("me")))
 		b.Take(beatOf(t, instance("a", nil, nil)))
 		require.Empty(t, b.SilentAgents())
-		for range 3 {
-			<-time.After(time.Second)
+		for range 6 {
+			<-time.After(time.Second / 2)
 			b.Take(beatOf(t, nodeBeat("me")))
 		}
 		require.Equal(t, []string{"a"}, b.SilentAgents())

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -75,6 +76,18 @@ func (n *Node) ready(p int32) error {
 		return fmt.Errorf("partition %d is not folded to the end that it had at the start", p)
 	}
 	return nil
+}
+
+// stopped says why this node does not go on with a partition that it is to own, "" where it does or is not to.
+func (n *Node) stopped(p int32) string {
+	if int(p) >= len(n.shells) || n.ownership == nil || !n.ownership.isAssigned(p) {
+		return ""
+	}
+	_, _, err := n.shells[p].Status()
+	if err == nil {
+		return ""
+	}
+	return strings.TrimPrefix(err.Error(), fmt.Sprintf("partition %d: ", p)) // who asks knows which
 }
 
 // phaseOwning is the phase of an owner that decides in an epoch of its own.

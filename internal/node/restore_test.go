@@ -127,6 +127,8 @@ func (h *history) replaceTopic(topic string) {
 		return err
 	}))
 	require.Positive(h.t, found)
+	// As somebody does who takes the copy for right: the broker noticed that its files are others.
+	require.NoError(h.t, os.Remove(filepath.Join(h.disk, "sums.json")))
 }
 
 // stopped waits until partition 0 of the node has stopped.

@@ -12,6 +12,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/projector/projectortest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +20,7 @@ import (
 type world struct {
 	t       *testing.T
 	network *kafka.VirtualNetwork
-	broker  *kafka.Broker
+	broker  brokers
 	// cluster is the test's own connection, which meets no faults.
 	cluster  *kafka.Cluster
 	producer *kafka.Producer
@@ -28,8 +29,19 @@ type world struct {
 	logs     *logBook
 	watch    *observer
 	serial   int
+	// latency is how long each frame of the network takes. Where it is nothing, a client that asks again without a pause, as
+	// it does while a leader moves, keeps virtual time from passing in which the answer would change.
+	latency time.Duration
+	// kinds are the agents of a crew, if not those of the workflow order.
+	kinds []string
 	// eventsID is the ID of the events topic, by which produce requests name it.
 	eventsID [16]byte
+}
+
+// brokers are what the world's clients speak to.
+type brokers interface {
+	kafkatest.Reachable
+	Close() error
 }
 
 // order is a workflow of five steps with a fork, undos and a pivot.
@@ -77,14 +89,41 @@ func setup(t *testing.T, partitions int32) *world {
 // setupOn keeps the logs in a directory.
 func setupOn(t *testing.T, partitions int32, dir string) *world {
 	t.Helper()
-	w := &world{t: t, network: new(kafka.VirtualNetwork), topics: kafka.Topics{Namespace: "sagalog"}, parts: partitions, logs: &logBook{}}
+	w := &world{t: t, network: new(kafka.VirtualNetwork), parts: partitions}
 	w.broker = kafkatest.StartBroker(t, kafka.BrokerConfig{Network: w.network, Dir: dir})
-	w.cluster = kafkatest.Connect(t, w.broker)
+	w.connect()
+	return w
+}
+
+// way returns a way of its own to the brokers.
+func (w *world) way() *network {
+	n := newNetwork(w.network)
+	n.base = w.latency
+	return n
+}
+
+// reach is the brokers by a way.
+type reach struct {
+	brokers
+	way *network
+}
+
+func (r reach) ClusterConfig() kafka.ClusterConfig {
+	cc := r.brokers.ClusterConfig()
+	cc.Dialer = r.way.Dial
+	return cc
+}
+
+func (w *world) connect() {
+	w.t.Helper()
+	w.topics, w.logs = kafka.Topics{Namespace: "sagalog"}, &logBook{}
+	own := w.way()
+	w.t.Cleanup(own.cut)
+	w.cluster = kafkatest.Connect(w.t, reach{w.broker, own})
 	var err error
 	w.producer, err = kafka.NewProducer(w.cluster)
-	require.NoError(t, err)
-	t.Cleanup(w.producer.Close)
-	return w
+	require.NoError(w.t, err)
+	w.t.Cleanup(w.producer.Close)
 }
 
 // process is one running node with a connection of its own.
@@ -92,6 +131,7 @@ type process struct {
 	*node.Node
 	t       *testing.T
 	dir     string
+	name    string
 	net     *network
 	cluster *kafka.Cluster
 	cancel  context.CancelFunc
@@ -103,7 +143,7 @@ type process struct {
 func (w *world) open(dir string, change ...func(*node.Config)) (*process, error) {
 	w.t.Helper()
 	w.serial++
-	p := &process{t: w.t, dir: dir, net: newNetwork(w.network), ended: make(chan error, 1)}
+	p := &process{t: w.t, dir: dir, net: w.way(), ended: make(chan error, 1)}
 	cc := w.broker.ClusterConfig()
 	cc.Dialer = p.net.Dial
 	cc.Logger = w.logs.logger()
@@ -116,6 +156,7 @@ func (w *world) open(dir string, change ...func(*node.Config)) (*process, error)
 	for _, c := range change {
 		c(&cfg)
 	}
+	p.name = cfg.Name
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if p.Node, err = node.Open(ctx, cfg); err != nil {
@@ -161,36 +202,44 @@ func (p *process) stop() error {
 }
 
 // state opens the store of a stopped node and calls fn.
-func (w *world) state(dir string, fn func(p *process)) {
+func (w *world) state(dir string, fn func(p *process), change ...func(*node.Config)) {
 	w.t.Helper()
-	p, err := w.open(dir)
+	p, err := w.open(dir, change...)
 	require.NoError(w.t, err)
+	defer func() {
+		require.NoError(w.t, p.Close())
+		p.cluster.Close()
+		p.net.cut()
+	}()
 	fn(p)
-	require.NoError(w.t, p.Close())
-	p.cluster.Close()
-	p.net.cut()
 }
 
 // proveHashes folds each partition from nothing, up to where each stopped node's store stands, and compares.
 func (w *world) proveHashes(dirs ...string) {
 	w.t.Helper()
 	for _, dir := range dirs {
-		w.state(dir, func(p *process) {
-			for part := range w.parts {
-				info, err := p.Store().PartitionInfo(part)
-				require.NoError(w.t, err)
-				require.Positive(w.t, info.Next)
-				require.Equal(w.t, w.foldTo(part, info.Next), info.StateHash, "partition %d of %s at offset %d", part, dir, info.Next)
-			}
-			require.NoError(w.t, p.Store().CheckIndexes())
-		})
+		w.state(dir, w.proveHash)
 	}
 }
+
+func (w *world) proveHash(p *process) {
+	w.t.Helper()
+	for part := range w.parts {
+		info, err := p.Store().PartitionInfo(part)
+		require.NoError(w.t, err)
+		require.Positive(w.t, info.Next)
+		require.Equal(w.t, w.foldTo(part, info.Next), info.StateHash, "partition %d of %s at offset %d", part, p.dir, info.Next)
+	}
+	require.NoError(w.t, p.Store().CheckIndexes())
+}
+
+// memory is the data directory of a node on a disk in memory.
+const memory = "/data"
 
 // foldTo folds a partition from nothing and from events alone.
 func (w *world) foldTo(part int32, to int64) events.Hash {
 	w.t.Helper()
-	store, err := projector.Open(w.t.TempDir(), projector.Options{Namespace: "fold"})
+	store, err := projector.Open(memory, projector.Options{Namespace: "fold", FS: projectortest.NewDisk().FS()})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -15,6 +15,15 @@ type agents struct {
 	ledger map[string]*effectLedger
 	// fates remembers what became of each attempt: a redelivered request has the same fate.
 	fates map[string]agentFate
+	// down is until when an agent is down; what comes for it waits in its topic.
+	down map[string]events.Instant
+	// recent is the latest work of each agent: a restarted instance gets it again.
+	recent map[string][]delivery
+}
+
+type delivery struct {
+	work  events.Work
+	trace string
 }
 
 // effectLedger is what one step of one task changed outside.
@@ -33,7 +42,10 @@ const (
 )
 
 func newAgents(w *World) *agents {
-	return &agents{w: w, ledger: map[string]*effectLedger{}, fates: map[string]agentFate{}}
+	return &agents{
+		w: w, ledger: map[string]*effectLedger{}, fates: map[string]agentFate{},
+		down: map[string]events.Instant{}, recent: map[string][]delivery{},
+	}
 }
 
 func ledgerKey(task, step string) string { return task + "\x00" + step }
@@ -60,6 +72,7 @@ func (a *agents) heal() {
 			delete(a.fates, k)
 		}
 	}
+	clear(a.down)
 }
 
 func (a *agents) receive(r events.Record) {
@@ -68,10 +81,44 @@ func (a *agents) receive(r events.Record) {
 		a.w.fail("an agent cannot read its work: %v", err)
 		return
 	}
+	d := delivery{work, r.Header(events.HeaderTraceparent)}
+	list := append(a.recent[work.Agent], d)
+	a.recent[work.Agent] = list[max(0, len(list)-8):]
 	for range 1 + a.w.bit(a.w.faults.EffectTwice/2) {
-		a.w.after(1+a.w.lag(), func() { a.work(work, r.Header(events.HeaderTraceparent)) })
+		a.deliver(d)
 	}
 }
+
+// deliver brings a request to its agent, now or when it is up again.
+func (a *agents) deliver(d delivery) {
+	wait := 0
+	if until := a.down[d.work.Agent]; until > a.w.now {
+		wait = int(until - a.w.now)
+		a.w.saw(sawAgentDown)
+	}
+	a.w.after(1+wait+a.w.lag(), func() { a.work(d.work, d.trace) })
+}
+
+// goDown takes all instances of an agent away for a while.
+func (a *agents) goDown() {
+	name := a.any()
+	a.down[name] = a.w.now + events.Instant(500+a.w.rng.IntN(20_000))
+	a.w.note("agent %s is down", name)
+}
+
+// restart has an instance begin anew: it gets again what it had not committed, finished or not.
+func (a *agents) restart() {
+	name := a.any()
+	a.w.note("agent %s starts again", name)
+	for _, d := range a.recent[name] {
+		if a.w.rng.IntN(2) == 0 {
+			a.w.saw(sawRedelivered)
+			a.deliver(d)
+		}
+	}
+}
+
+func (a *agents) any() string { return []string{"alpha", "beta", "gamma"}[a.w.rng.IntN(3)] }
 
 func (a *agents) draw(work *events.Work) agentFate {
 	k := fmt.Sprintf("%s\x00%s\x00%s\x00%d", work.Task, work.Step, work.Operation, work.Attempt)
@@ -116,12 +163,19 @@ func (a *agents) work(work events.Work, trace string) {
 	}
 	a.apply(l, work.Operation, f)
 	a.fill(&p, f)
+	a.odd(p, work.Home)
 	if f == fateSilent {
 		return
 	}
 	d := 1 + w.lag()
 	if f == fateLate {
-		d = int(max(0, work.CompleteBy.Sub(w.now).Milliseconds())) - 500 + w.rng.IntN(1500)
+		d = int(min(max(0, work.CompleteBy.Sub(w.now).Milliseconds()), 10_000)) - 500 + w.rng.IntN(1500)
+		if w.rng.IntN(4) == 0 {
+			d += w.rng.IntN(20_000)
+		}
+	}
+	if w.chance(w.faults.AgentSlow) {
+		d += w.rng.IntN(max(1, int(work.CompleteBy.Sub(w.now).Milliseconds()))%10_000 + 1)
 	}
 	for range 1 + w.bit(w.faults.AgentTwice) {
 		w.after(max(1, d+w.lag()), func() { a.report(p, work.Home, trace) })
@@ -143,15 +197,51 @@ func (a *agents) fill(p *events.Report, f agentFate) {
 	switch f {
 	case fateDone, fateLate:
 		p.Output = json.RawMessage(fmt.Sprintf(`{"v": %d}`, p.Attempt))
+		if a.w.chance(a.w.faults.Oversize) {
+			p.Output = json.RawMessage(fmt.Sprintf(`{"pad":%q,"v":%d}`, padding(aroundLimit(a.w, a.w.cfg.Settings.PayloadBytes)-16), p.Attempt))
+		}
 		return
 	case fateFailedNone, fatePermanentNone:
 		p.Effect = events.EffectNone
 	}
 	p.Result = events.ResultFailed
 	p.Error = &events.Error{Class: events.ClassRetryable, Message: "it failed"}
+	if a.w.chance(a.w.faults.Odd) {
+		p.Error.Message, p.Error.Class = padding(10_000)+"\xff", "unheard-of"
+		p.Error.Detail = json.RawMessage(fmt.Sprintf("%q", padding(aroundLimit(a.w, a.w.cfg.Settings.PayloadBytes&0xfff))))
+		p.RetryAfter = events.Duration(a.w.rng.IntN(1500)) * 1e6
+	}
 	if f == fatePermanentNone || f == fatePermanentUnknown {
 		p.Error.Class = events.ClassPermanent
 	}
+}
+
+// odd adds reports that contradict the one of an attempt, or are of an attempt that there never was. None of them
+// denies an effect that there was, or tells of an undo that there was not: nothing could be proven of an agent that lies.
+func (a *agents) odd(p events.Report, home int32) {
+	w := a.w
+	if !w.chance(w.faults.Odd) {
+		return
+	}
+	switch kind := w.rng.IntN(7); {
+	case kind == 0 && p.Operation == events.Do:
+		p.Result, p.Output, p.Error, p.Effect = events.ResultCompleted, json.RawMessage(`{"v": 7}`), nil, ""
+	case kind <= 1:
+		p.Result, p.Output, p.Effect = events.ResultFailed, nil, ""
+		p.Error = &events.Error{Class: events.ClassRetryable, Message: "it says otherwise"}
+	case kind == 2:
+		p.Attempt += 50
+	case kind == 3:
+		p.Step = "nowhere"
+	case kind == 4:
+		p.Run = 2
+	case kind == 5:
+		p.Task = fmt.Sprintf("t%d", w.rng.IntN(w.opt.Tasks+2))
+		home = events.Home(p.Task, w.opt.Partitions)
+	case kind == 6:
+		p.Run = 0
+	}
+	w.after(1+w.rng.IntN(6000), func() { a.report(p, home, "") })
 }
 
 // report goes straight home; now and then something routes it elsewhere.
@@ -162,8 +252,17 @@ func (a *agents) report(p events.Report, home int32, trace string) {
 		w.fail("a report cannot be encoded: %v", err)
 		return
 	}
+	m := &meta{kind: metaReport, task: p.Task, report: p}
 	if w.chance(w.faults.Misplaced / 3) {
 		home = int32(w.rng.IntN(len(w.parts)))
 	}
-	w.parts[home].put(events.Reports, r, &meta{kind: metaReport, task: p.Task, report: p})
+	w.parts[home].put(events.Reports, r, m)
 }
+
+// aroundLimit draws a size around a limit.
+func aroundLimit(w *World, limit int) int {
+	return []int{limit - 1, limit, limit, limit + 1, 2 * limit}[w.rng.IntN(5)]
+}
+
+// padding is a text of that many bytes.
+func padding(n int) string { return strings.Repeat("x", max(0, n)) }

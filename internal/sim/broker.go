@@ -82,6 +82,8 @@ func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 type producer struct {
 	slot *slot
 	gen  uint64
+	// time is that of the process which made it.
+	time *timeline
 	// clear is when its latest append lands: later ones do not overtake, unless the run reorders.
 	clear events.Instant
 	// closed is set when the client is gone; what is on its way may land all the same.
@@ -125,10 +127,17 @@ func (w *World) drawFate(p *producer, n int) fate {
 	case n > 1 && w.chance(x.Apart):
 		f.landings = []landing{{d, 0, cut}, {d + w.lag(), cut, n}}
 		f.answer = 1
+		w.saw(sawParts)
 	case w.chance(x.Double):
 		f.landings = append(f.landings, landing{d + w.lag(), 0, n})
 		f.answer = w.rng.IntN(2)
+		w.saw(sawDouble)
+	case w.chance(x.VeryLate):
+		f.landings[0].after += 5000 + w.rng.IntN(30_000)
+		f.silent = true
+		w.saw(sawVeryLate)
 	}
+	w.seeFate(&f)
 	at := w.now + events.Instant(d)
 	if !w.chance(w.faults.Reorder) && at < p.clear {
 		for i := range f.landings {
@@ -141,8 +150,27 @@ func (w *World) drawFate(p *producer, n int) fate {
 	return f
 }
 
+func (w *World) seeFate(f *fate) {
+	landed := len(f.landings) > 0
+	switch {
+	case f.silent && !f.refused && landed:
+		w.saw(sawUnknownLanded)
+	case f.silent && !f.refused:
+		w.saw(sawUnknownLost)
+	case f.refused && landed:
+		w.saw(sawErrorLanded)
+	case f.refused:
+		w.saw(sawErrorLost)
+	}
+}
+
 // produce appends records to the partition's events; answer is called at the broker, once or twice.
 func (w *World) produce(p *producer, records []events.Record, answer func(offsets []int64, err error)) {
+	for i := range records {
+		if size, most := records[i].Size(), w.recordMax(); size > most {
+			w.fail("a record of %d bytes is appended; the topic takes %d", size, most)
+		}
+	}
 	f := w.drawFate(p, len(records))
 	offsets := make([]int64, len(records))
 	answered := func(err error) {
@@ -150,7 +178,11 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 		if err != nil {
 			list = nil
 		}
-		for range 1 + w.bit(w.faults.AnswerTwice) {
+		twice := w.bit(w.faults.AnswerTwice)
+		if twice > 0 {
+			w.saw(sawAnswerTwice)
+		}
+		for range 1 + twice {
 			w.after(w.lag(), func() { answer(list, err) })
 		}
 	}
@@ -170,6 +202,13 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 	if f.refused {
 		w.after(w.lag(), func() { answered(errBroker) })
 	}
+}
+
+// recordMax is what a record of events may have: the limits of what it holds (an undo holds input and output), and room
+// for reasons, headers and a definition. A larger one would be a produce error, which ends the epoch for ever.
+func (w *World) recordMax() int {
+	s := &w.cfg.Settings
+	return max(s.SubmissionBytes, 2*s.PayloadBytes) + 16<<10
 }
 
 func (w *World) bit(p float64) int {

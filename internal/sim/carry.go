@@ -9,6 +9,7 @@ import (
 
 // carry does what the slot's owner says, in order, until it says nothing more: what the shell does.
 func (w *World) carry(s *slot) {
+	s.tellTime()
 	for w.violation == "" {
 		actions := s.owner.Actions()
 		if len(actions) == 0 {
@@ -24,6 +25,14 @@ func (w *World) do(s *slot, a supervisor.Action) {
 	switch a := a.(type) {
 	case supervisor.Load:
 		w.load(s, a)
+	case supervisor.RestTail:
+		w.note("%s/%d rests its tail", s.node.name, s.part.id)
+		w.saw(sawTailRests)
+		s.tail.over = true
+	case supervisor.FollowTail:
+		w.note("%s/%d follows its tail again from %d", s.node.name, s.part.id, a.From)
+		w.saw(sawTailAgain)
+		w.followTail(s, a.Generation, a.From)
 	case supervisor.Claim:
 		w.claim(s, a)
 	case supervisor.Append:
@@ -63,20 +72,25 @@ func (s *slot) release() {
 	if s.producer != nil {
 		s.producer.closed = true
 	}
-	s.tail, s.inputs, s.producer = nil, nil, nil
+	s.tail, s.inputs, s.producer, s.acked = nil, nil, nil, 0
 }
 
 func (w *World) load(s *slot, a supervisor.Load) {
 	w.note("%s/%d loads from %d, generation %d", s.node.name, s.part.id, a.From, a.Generation)
 	s.release()
-	s.tail = w.follow(&reading{slot: s, topic: &s.part.log, gen: a.Generation, next: a.From,
-		give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
-			o.Tail(now, a.Generation, records, next)
-		}})
+	w.followTail(s, a.Generation, a.From)
+	tell := s.line()
 	w.after(w.lag(), func() {
 		end, err := s.part.log.end(), w.fault(w.faults.AskFails/4)
-		s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Loaded(now, a.Generation, end, err) })
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Loaded(now, a.Generation, end, err) })
 	})
+}
+
+func (w *World) followTail(s *slot, gen uint64, from int64) {
+	s.tail = w.follow(&reading{slot: s, topic: &s.part.log, gen: gen, next: from,
+		give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
+			o.Tail(now, gen, records, next)
+		}})
 }
 
 func (w *World) fault(p float64) error {
@@ -90,15 +104,16 @@ func (w *World) claim(s *slot, a supervisor.Claim) {
 	if s.producer != nil {
 		s.producer.closed = true
 	}
-	p := &producer{slot: s, gen: a.Generation}
+	p := &producer{slot: s, gen: a.Generation, time: s.time}
 	s.producer = p
 	w.note("%s/%d claims: %s", s.node.name, s.part.id, a.Record.Value)
+	tell := s.line()
 	w.produce(p, []events.Record{a.Record}, func(offsets []int64, err error) {
 		at := int64(-1)
 		if len(offsets) > 0 {
 			at = offsets[0]
 		}
-		s.tell(0, func(o *supervisor.Owner, now events.Instant) { o.Claimed(now, a.Generation, at, err) })
+		tell(0, func(o *supervisor.Owner, now events.Instant) { o.Claimed(now, a.Generation, at, err) })
 	})
 }
 
@@ -108,14 +123,21 @@ func (w *World) appendBatch(s *slot, a supervisor.Append) {
 		w.fail("%s/%d appends without a producer of generation %d", s.node.name, s.part.id, a.Generation)
 		return
 	}
+	if s.clock.Suspect() {
+		w.fail("%s/%d decides while it suspects its clock", s.node.name, s.part.id)
+	}
 	if w.opt.Trace {
 		for i := range a.Records {
 			w.note("%s/%d decides %s", s.node.name, s.part.id, describe(&a.Records[i]))
 		}
 	}
+	tell := s.line()
 	w.produce(p, a.Records, func(offsets []int64, err error) {
-		s.tell(0, func(o *supervisor.Owner, now events.Instant) {
+		tell(0, func(o *supervisor.Owner, now events.Instant) {
 			w.note("%s/%d has the answer to batch %d: %v %v", s.node.name, s.part.id, a.Batch, offsets, err)
+			if o.Generation() == a.Generation && err == nil && len(offsets) > 0 {
+				s.acked = max(s.acked, offsets[len(offsets)-1]+1)
+			}
 			o.Appended(now, a.Generation, a.Batch, offsets, err)
 		})
 	})
@@ -148,6 +170,7 @@ func (w *World) readInputs(s *slot, a supervisor.ReadInputs) {
 var bothInputs = [...]events.Input{events.Reports, events.Submissions}
 
 func (w *World) readFacts(s *slot, a supervisor.ReadFacts) {
+	s.acked = a.To
 	records := append([]events.Record(nil), s.part.log.records[a.From:a.To]...)
 	cut := 0
 	if len(records) > 0 {
@@ -169,20 +192,22 @@ func (w *World) fetchInput(s *slot, a supervisor.FetchInput) {
 }
 
 func (w *World) askEnds(s *slot, a supervisor.AskEnds) {
+	tell := s.line()
 	w.after(w.lag(), func() {
 		ends := map[events.Input]int64{}
 		for _, in := range bothInputs {
 			ends[in] = s.part.input(in).end()
 		}
 		err := w.fault(w.faults.AskFails)
-		s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Ends(now, a.Generation, a.Question, ends, err) })
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Ends(now, a.Generation, a.Question, ends, err) })
 	})
 }
 
 func (w *World) askCatalog(s *slot, a supervisor.AskCatalog) {
+	tell := s.line()
 	w.after(w.lag(), func() {
-		c, err := catalog(compiled()[:w.catalogEnd]), w.fault(w.faults.AskFails)
-		s.tell(1+w.lag(), func(o *supervisor.Owner, now events.Instant) {
+		c, err := catalog(w.catalogEnd), w.fault(w.faults.AskFails)
+		tell(1+w.lag(), func(o *supervisor.Owner, now events.Instant) {
 			if err != nil {
 				o.Definitions(now, a.Generation, a.Question, nil, err)
 				return
@@ -200,20 +225,34 @@ func (w *World) send(s *slot, a supervisor.Send) {
 	}
 	if a.Kind != "" && w.chance(w.faults.Refuse) && a.ID != 0 {
 		w.note("the broker refuses %s", key)
+		if a.Kind == events.EffectDeadLetter {
+			w.saw(sawDeadRefused)
+		}
 		s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, errRefused) })
 		return
 	}
-	life, p := s.node.life, s.producer
-	for range 1 + w.bit(w.faults.EffectTwice) {
+	if s.part.arrived[key] && a.ID != 0 {
+		if w.saw(sawEffectResent); a.Kind == events.EffectForward {
+			w.saw(sawForwardResent)
+		}
+	}
+	life, p, tell := s.node.life, s.producer, s.line()
+	twice := w.bit(w.faults.EffectTwice)
+	if twice > 0 {
+		w.saw(sawEffectTwice)
+	}
+	for range 1 + twice {
 		w.after(w.lag(), func() {
-			gone := s.node.life != life || p == nil || p.closed
-			if gone && w.rng.IntN(2) == 0 {
-				return
+			if gone := s.node.life != life || p == nil || p.closed; gone {
+				if w.rng.IntN(2) == 0 {
+					return
+				}
+				w.saw(sawLeftBehind)
 			}
 			s.part.arrives(key)
 			w.note("%s lands in %s", key, a.Topic)
 			w.arrive(s.part.id, a)
-			s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, nil) })
+			tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, nil) })
 		})
 	}
 }

@@ -1,14 +1,59 @@
 package sim
 
+import (
+	"time"
+)
+
+// chaos plans what happens to nodes, clocks, agents and definitions.
+func (w *World) chaos() {
+	x := w.faults
+	for _, c := range []struct {
+		mean float64
+		do   func()
+	}{
+		{x.Crash, w.crash}, {x.Pause, w.pause}, {x.Reassign, w.reassign}, {x.Jump, w.jump},
+		{x.Flood, w.clients.flood}, {x.AgentDown, w.agents.goDown}, {x.AgentRestart, w.agents.restart},
+	} {
+		for range w.count(c.mean) {
+			w.chaosAt(c.do)
+		}
+	}
+	for range len(applications) - appliedAtStart {
+		w.chaosAt(func() {
+			w.catalogEnd++
+			w.note("workflow %s is applied", catalog(w.catalogEnd).at(w.catalogEnd-1).Workflow)
+		})
+	}
+}
+
+// chaosAt has something happen at some time before the world heals.
+func (w *World) chaosAt(do func()) {
+	w.after(w.rng.IntN(int(w.opt.Chaos.Milliseconds())), func() {
+		if !w.healed {
+			do()
+		}
+	})
+}
+
+// count draws a whole number with that mean, roughly; a mean below one is a probability.
+func (w *World) count(mean float64) int {
+	switch {
+	case mean <= 0:
+		return 0
+	case mean < 1:
+		return w.bit(mean)
+	}
+	return int(mean/2 + w.rng.Float64()*mean + 0.5)
+}
+
 // crash takes a node's memory; its store stays, is lost, or is an older one that was found.
 func (w *World) crash() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
-	if w.healed || !n.up {
+	if !n.up {
 		return
 	}
 	w.report.Crashes++
-	fate := w.rng.IntN(10)
-	n.crash(fate)
+	n.crash(w.rng.IntN(10))
 	w.after(100+w.rng.IntN(4000), func() {
 		if !n.up {
 			n.restart()
@@ -19,24 +64,46 @@ func (w *World) crash() {
 // pause stops a node's process: what comes for it waits, and it wakes up with its old view.
 func (w *World) pause() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
-	if w.healed || !n.up || n.paused {
+	if !n.up || n.paused {
 		return
 	}
 	w.note("%s is paused", n.name)
 	n.paused = true
-	life := n.life
-	w.after(100+w.rng.IntN(6000), func() {
-		if n.life == life {
+	life, most := n.life, 6000
+	if w.rng.IntN(6) == 0 {
+		most = 40_000
+	}
+	w.after(100+w.rng.IntN(most), func() {
+		if n.life == life && n.paused {
 			n.wake()
 		}
 	})
 }
 
+// jump moves the wall clock of a node. Some jumps are taken back.
+func (w *World) jump() {
+	n := w.nodes[w.rng.IntN(len(w.nodes))]
+	by := []time.Duration{3 * time.Second, time.Hour, tenYears, 30 * time.Second}[w.rng.IntN(4)]
+	if w.rng.IntN(2) == 0 {
+		by = -by
+		w.saw(sawJumpBack)
+	} else {
+		w.saw(sawJumpAhead)
+	}
+	n.ahead = by
+	w.note("the clock of %s jumps: it is %s ahead", n.name, n.ahead)
+	if w.rng.IntN(2) == 0 {
+		w.after(w.rng.IntN(20_000), func() {
+			n.ahead = 0
+			w.note("the clock of %s is put right", n.name)
+		})
+	}
+}
+
+const tenYears = 10 * 365 * 24 * time.Hour
+
 // reassign hands a partition over. The old owner may learn it late or not at all, so that two own it at once.
 func (w *World) reassign() {
-	if w.healed {
-		return
-	}
 	p := w.rng.IntN(len(w.parts))
 	old := w.group[p]
 	w.group[p] = w.rng.IntN(len(w.nodes))
@@ -54,4 +121,14 @@ func (w *World) reassign() {
 			w.nodes[now].assign(p, true)
 		}
 	})
+}
+
+// owners counts the nodes that believe to own the partition.
+func (w *World) owners(p *partition) (n int) {
+	for _, x := range w.nodes {
+		if x.up && x.slots[p.id].owner.Owning() {
+			n++
+		}
+	}
+	return n
 }

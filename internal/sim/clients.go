@@ -13,26 +13,59 @@ type clients struct {
 	// bodies is the submission of each task ID: a repeat has the same content.
 	bodies   []map[string]any
 	requests int
+	// toxic are the tasks about which deciding panics, and where.
+	toxic map[string]toxin
 }
 
 func newClients(w *World) *clients {
-	c := &clients{w: w}
+	c := &clients{w: w, toxic: map[string]toxin{}}
 	for i := range w.opt.Tasks {
-		body := map[string]any{"id": fmt.Sprintf("t%d", i), "workflow": []string{"one", "dag", "wide", "late", "dag"}[w.rng.IntN(5)], "input": map[string]any{"n": i, "extra": w.rng.IntN(2) == 0}}
-		switch w.rng.IntN(12) {
-		case 0:
-			body["priority"] = w.rng.IntN(5)
-		case 1:
-			body["deadline"] = fmt.Sprintf("%dms", 200+w.rng.IntN(5000))
-		case 2:
-			body["workflow"] = "none"
-		case 3:
-			body["input"] = map[string]any{"n": "no number"}
-		}
-		c.bodies = append(c.bodies, body)
+		c.bodies = append(c.bodies, c.body(fmt.Sprintf("t%d", i), i))
 	}
 	return c
 }
+
+// body draws the submission of a task.
+func (c *clients) body(id string, n int) map[string]any {
+	w := c.w
+	input := map[string]any{"n": n, "extra": w.rng.IntN(2) == 0}
+	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm"}[w.rng.IntN(5)], "input": input}
+	switch w.rng.IntN(14) {
+	case 0:
+		body["priority"] = w.rng.IntN(5)
+	case 1:
+		body["deadline"] = fmt.Sprintf("%dms", 200+w.rng.IntN(5000))
+	case 2:
+		body["workflow"] = "none"
+	case 3:
+		input["n"] = "no number"
+	case 4:
+		body["version"] = 1 + w.rng.IntN(2)
+	case 5:
+		body["deadline"] = "1s"
+		body["workflow"] = "dag"
+	}
+	if w.chance(w.faults.Oversize) {
+		size, limit := 0, w.cfg.Settings.PayloadBytes
+		if b, err := json.Marshal(input); err == nil && w.rng.IntN(2) == 0 {
+			size = len(b) + len(`"pad":"",`)
+		} else if b, err := json.Marshal(body); err == nil {
+			size, limit = len(b)+len(`"pad":"",`), w.cfg.Settings.SubmissionBytes
+		}
+		input["pad"] = padding(aroundLimit(w, limit) - size)
+	}
+	if w.chance(w.faults.Panic) {
+		if way := []toxin{toxicPlan, toxicStart, toxicPolicy, toxicInput}[w.rng.IntN(4)]; way == toxicInput {
+			input["poison"] = toxicInput
+		} else {
+			c.toxic[id] = way
+		}
+	}
+	return body
+}
+
+// poisoned says whether judging the input may panic.
+func (c *clients) poisoned(m *meta) bool { return c.toxic[m.task] != "" || m.poison }
 
 // plan spreads what the clients do over the time of chaos.
 func (c *clients) plan() {
@@ -40,25 +73,44 @@ func (c *clients) plan() {
 	when := func() int { return w.rng.IntN(int(w.opt.Chaos.Milliseconds())) }
 	for i := range c.bodies {
 		at := when()
-		w.after(at, func() { c.submit(i, false) })
+		w.after(at, func() { c.submit(c.bodies[i], false) })
 		for w.chance(w.faults.Duplicate) {
-			w.after(at+w.rng.IntN(15_000), func() { c.submit(i, false) })
+			w.after(at+w.rng.IntN(15_000), func() { c.submit(c.bodies[i], false) })
 		}
 		if w.chance(w.faults.Conflict) {
-			w.after(when(), func() { c.submit(i, true) })
+			w.after(when(), func() { c.submit(c.bodies[i], true) })
 		}
 		for w.chance(w.faults.Cancel) {
 			w.after(max(0, at-1000+w.rng.IntN(4000)), func() { c.ask(i, events.RequestCancel) })
 		}
-		for w.chance(w.faults.Cancel) {
+		for w.chance(w.faults.Retry) {
 			w.after(at+w.rng.IntN(10_000), func() { c.ask(i, events.RequestRetry) })
+			w.after(when(), c.operate)
 		}
 	}
-	for w.chance(w.faults.Garbage * 3) {
+	for w.chance(w.faults.Garbage) {
 		w.after(when(), c.garbage)
 	}
 	for range w.rng.IntN(3) {
 		w.after(when(), c.marker)
+	}
+}
+
+// flood submits many tasks of one partition at once, and all of them again.
+func (c *clients) flood() {
+	w := c.w
+	p := int32(w.rng.IntN(len(w.parts)))
+	w.saw(sawFlood)
+	for i, n := 0, 0; n < 25; i++ {
+		id := fmt.Sprintf("flood-%d-%d", w.now, i)
+		if events.Home(id, w.opt.Partitions) != p {
+			continue
+		}
+		n++
+		body := c.body(id, i)
+		for range 2 {
+			w.after(w.rng.IntN(300), func() { c.submit(body, false) })
+		}
 	}
 }
 
@@ -71,12 +123,13 @@ func (c *clients) home(id string) *partition {
 	return c.w.parts[p]
 }
 
-func (c *clients) submit(i int, conflict bool) {
-	if c.w.healed {
+func (c *clients) submit(of map[string]any, conflict bool) {
+	w := c.w
+	if w.healed {
 		return
 	}
 	body := map[string]any{}
-	for k, v := range c.bodies[i] {
+	for k, v := range of {
 		body[k] = v
 	}
 	if conflict {
@@ -84,51 +137,95 @@ func (c *clients) submit(i int, conflict bool) {
 	}
 	value, err := json.Marshal(body)
 	if err != nil {
-		c.w.fail("a submission cannot be encoded: %v", err)
+		w.fail("a submission cannot be encoded: %v", err)
 		return
 	}
 	id := body["id"].(string)
 	m := &meta{kind: metaSubmission, task: id, workflow: body["workflow"].(string)}
+	m.version, _ = body["version"].(int)
+	input := body["input"].(map[string]any)
+	_, number := input["n"].(int)
+	m.unfit, m.poison = m.workflow == "dag" && !number, input["poison"] != nil
 	if s, err := events.ParseSubmission(value); err == nil {
 		m.content, _ = s.ContentHash()
 	}
-	r := events.Record{Key: []byte(id), Value: value}
-	if c.w.rng.IntN(3) == 0 {
-		r.Headers = []events.Header{{Key: events.HeaderSpecVersion, Value: []byte("1.0")}, {Key: events.HeaderType, Value: []byte(events.TypeSubmission)}, {Key: events.HeaderID, Value: []byte("sub-" + id)}}
-	}
+	r := c.wrap(id, value, m)
+	m.tooLarge = len(r.Value) > w.cfg.Settings.SubmissionBytes
 	c.home(id).put(events.Submissions, r, m)
 }
 
+// wrap makes a record of a submission, in one of the ways in which producers do.
+func (c *clients) wrap(id string, value []byte, m *meta) events.Record {
+	r := events.Record{Key: []byte(id), Value: value}
+	header := func(k, v string) { r.Headers = append(r.Headers, events.Header{Key: k, Value: []byte(v)}) }
+	switch c.w.rng.IntN(10) {
+	case 0, 1, 2:
+		header(events.HeaderSpecVersion, "1.0")
+		header(events.HeaderType, events.TypeSubmission)
+		header(events.HeaderID, "sub-"+id)
+	case 3:
+		header(events.HeaderContentType, "application/cloudevents+json; charset=utf-8")
+		r.Value = []byte(fmt.Sprintf(`{"specversion":"1.0","id":"sub-%s","type":%q,"source":"/clients","data":%s}`, id, events.TypeSubmission, value))
+	case 4:
+		r.Key = nil
+	case 5:
+		if m.version == 0 { // the API stamps what it validated against, which may be an older version
+			if v, ok := catalog(len(applications)).Version(m.workflow, 1+c.w.rng.IntN(2)); ok {
+				m.stamp = v.Hash
+				header(events.HeaderDefinition, v.Hash)
+			}
+		}
+	}
+	return r
+}
+
+// ask requests something for a task, known or not.
 func (c *clients) ask(i int, kind string) {
-	if c.w.healed {
+	c.request(events.Request{Kind: kind, Task: fmt.Sprintf("t%d", i)})
+}
+
+func (c *clients) request(q events.Request) {
+	w := c.w
+	if w.healed {
 		return
 	}
 	c.requests++
-	id := fmt.Sprintf("t%d", i)
-	q := events.Request{ID: fmt.Sprintf("q%d", c.requests), Kind: kind, Task: id, By: "operator"}
-	r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/clients", Time: c.w.now})
+	q.ID, q.By = fmt.Sprintf("q%d", c.requests), "operator"
+	said := q
+	if w.rng.IntN(6) == 0 {
+		said.ID = "" // the ID of the event stands for it
+	}
+	r, err := events.EncodeRequest(said, events.Subject{ID: q.ID, Source: "/clients", Time: w.now})
 	if err != nil {
-		c.w.fail("a request cannot be encoded: %v", err)
+		w.fail("a request cannot be encoded: %v", err)
 		return
 	}
-	m := &meta{kind: metaRequest, task: id, request: q}
-	for range 1 + c.w.bit(c.w.faults.Duplicate) {
-		c.w.after(c.w.rng.IntN(300), func() { c.home(id).put(events.Reports, r, m) })
+	m := &meta{kind: metaRequest, task: q.Task, request: q}
+	for range 1 + w.bit(w.faults.Duplicate) {
+		w.after(w.rng.IntN(300), func() { c.home(q.Task).put(events.Reports, r, m) })
 	}
 }
 
-func (c *clients) garbage() {
-	if c.w.healed {
+// operate retries something that is parked, as an operator sees it.
+func (c *clients) operate() {
+	w := c.w
+	for _, i := range w.rng.Perm(len(c.bodies)) {
+		id := fmt.Sprintf("t%d", i)
+		t, err := w.parts[events.Home(id, w.opt.Partitions)].state.Task(id)
+		if err != nil || t == nil || t.State != events.Parked {
+			continue
+		}
+		q := events.Request{Kind: events.RequestRetry, Task: id}
+		switch s := t.Steps; {
+		case len(s) == 0:
+		case w.rng.IntN(4) == 0:
+			q.Step = s[w.rng.IntN(len(s))].Path
+		case w.rng.IntN(4) == 0:
+			q.Step, q.Attempt = s[0].Path, 1+w.rng.IntN(3)
+		case w.rng.IntN(5) == 0:
+			q.Kind = events.RequestCancel
+		}
+		c.request(q)
 		return
 	}
-	p := c.w.parts[c.w.rng.IntN(len(c.w.parts))]
-	r := events.Record{Key: []byte("g"), Value: [][]byte{[]byte("{"), []byte(`{"workflow":"one"`), []byte(`[]`), {0xff, 0xfe}, nil, []byte(`{"task":"t1"}`)}[c.w.rng.IntN(6)]}
-	in := bothInputs[c.w.rng.IntN(2)]
-	p.put(in, r, &meta{kind: metaGarbage})
-}
-
-// marker is the end of somebody's transaction.
-func (c *clients) marker() {
-	p := c.w.parts[c.w.rng.IntN(len(c.w.parts))]
-	p.put(bothInputs[c.w.rng.IntN(2)], events.Record{Control: true}, &meta{kind: metaControl})
 }

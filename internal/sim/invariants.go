@@ -2,7 +2,7 @@ package sim
 
 import (
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
@@ -11,16 +11,20 @@ import (
 // before checks an accepted fact against the state that it changes.
 func (p *partition) before(f *events.Fact, by *producer) {
 	w := p.w
-	if _, claim := f.Body.(*events.PartitionClaimed); !claim && by != p.writer {
-		w.fail("INV11: %s, accepted in partition %d, was written by %s and not by the current claimant", f.Body.Name(), p.id, by.slot.node.name)
-	}
-	if f.Time < p.state.Partition.Time {
-		if _, claim := f.Body.(*events.PartitionClaimed); !claim {
+	if _, claim := f.Body.(*events.PartitionClaimed); !claim {
+		if by != p.writer {
+			w.fail("INV11: %s, accepted in partition %d, was written by %s and not by the current claimant", f.Body.Name(), p.id, by.slot.node.name)
+		}
+		if f.Time < p.time {
 			w.fail("%s in partition %d has a time before that of the fact in front of it", f.Body.Name(), p.id)
 		}
 	}
+	p.time = max(p.time, f.Time)
 	p.passes(f)
 	p.settles(f.Settled)
+	p.planned(f)
+	p.reported(f)
+	p.sagas(f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		delete(p.cancelled, f.Task)
@@ -55,6 +59,9 @@ func (p *partition) verdict(f *events.Fact, x supervisor.Failure, got events.Ver
 	t, err := p.state.Task(f.Task)
 	if err != nil || t == nil {
 		return
+	}
+	if p.w.clients.toxic[f.Task] != "" {
+		return // its policy cannot be asked for in all lives of a process
 	}
 	x.Task, x.Now, x.Policy = t, f.Time, programs.Policy(t, x.Path, x.Operation)
 	if want := supervisor.Decide(x); want != got {
@@ -97,14 +104,15 @@ func (p *partition) silent(in events.Input, to int64) {
 		return
 	}
 	for o := p.state.Partition.Inputs[in].Next; o < to; o++ {
-		if why := p.needsFact(t.meta[o]); why != "" {
+		p.seePassed(t.meta[o])
+		if why := p.needsFact(t.meta[o], t.landedAt[o]); why != "" {
 			p.w.fail("INV12: partition %d passes %s offset %d without a fact: %s", p.id, in, o, why)
 		}
 	}
 }
 
 // needsFact says why an input cannot be passed without a fact, "" if it can.
-func (p *partition) needsFact(m *meta) string {
+func (p *partition) needsFact(m *meta, landed events.Instant) string {
 	if m.kind == metaControl {
 		return ""
 	}
@@ -124,13 +132,14 @@ func (p *partition) needsFact(m *meta) string {
 			return "it is no duplicate"
 		}
 	case metaReport:
-		if r := m.report; t != nil && r.Run == t.Run && t.Running(r.Step, r.Operation, r.Attempt) {
+		if r := m.report; t != nil && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !p.foretold(&r, landed) {
 			return "its attempt is running"
 		}
 	case metaRequest:
 		switch {
 		case t == nil && p.everHeld[m.task+"\x00"+m.request.ID]:
 		case t != nil && t.HasRequest(m.request.ID):
+		case t != nil && slices.ContainsFunc(t.Held, func(q events.Request) bool { return q.ID == m.request.ID }): // judged when it is planned
 		case t != nil && m.request.Kind == events.RequestCancel && (t.State == events.Undoing || t.State == events.Undone || t.ParkedFrom == events.Undoing):
 		default:
 			return "the request was not judged"
@@ -167,11 +176,15 @@ func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
 	if f.Time < b.CompleteBy {
 		p.w.fail("attempt %d of step %q of task %q times out early", b.Attempt, b.Step, f.Task)
 	}
+	due := p.writer.time.moment(b.CompleteBy)
 	for o := p.state.Partition.Inputs[events.Reports].Next; o < p.reps.end(); o++ {
 		m := p.reps.meta[o]
-		if m.kind == metaReport && m.task == f.Task && m.report.Step == b.Step && m.report.Operation == b.Operation &&
-			m.report.Attempt == b.Attempt && p.reps.landedAt[o].Add(p.writer.slot.node.skew) < b.CompleteBy {
-			p.w.fail("a Timeout of task %q step %q beats its report at offset %d, durable before it fell due", f.Task, b.Step, o)
+		if m.kind != metaReport || m.task != f.Task || m.report.Step != b.Step || m.report.Operation != b.Operation || m.report.Attempt != b.Attempt || m.report.Run > 1 {
+			continue
+		}
+		p.w.saw(sawTimeoutRace)
+		if p.reps.landedAt[o] < due {
+			p.w.fail("a Timeout of task %q step %q beats its report at offset %d, durable before it fell due: %s before %s", f.Task, b.Step, o, p.reps.landedAt[o], due)
 		}
 	}
 }
@@ -201,44 +214,95 @@ func (p *partition) sweeps(b *events.TasksSwept) {
 // unjudged checks that no submission or request of the task was durable before the instant, by the decider's clock,
 // and is still to be judged.
 func (p *partition) unjudged(id string, before events.Instant, what string) {
+	due := p.writer.time.moment(before)
 	for _, in := range bothInputs {
 		t := p.input(in)
 		for o := p.state.Partition.Inputs[in].Next; o < t.end(); o++ {
 			m := t.meta[o]
-			if m.task == id && (m.kind == metaSubmission || m.kind == metaRequest) && t.landedAt[o].Add(p.writer.slot.node.skew) < before {
+			if m.task == id && (m.kind == metaSubmission || m.kind == metaRequest) && t.landedAt[o] < due {
 				p.w.fail("%s although %s offset %d of %q was durable before and is not judged", what, in, o, id)
 			}
 		}
 	}
 }
 
+// rejects checks that an input is rejected for a reason that is true.
 func (p *partition) rejects(f *events.Fact, b *events.InputRejected) {
-	switch {
-	case b.Held != "":
-		for _, h := range p.state.HeldFor(f.Task) {
-			if h.Request.ID != b.Held {
-				continue
-			}
-			if f.Time < h.ExpiresAt {
-				p.w.fail("a held request of %q expires early", f.Task)
-			}
-			t := &p.subs
-			for o := p.state.Partition.Inputs[events.Submissions].Next; o < t.end(); o++ {
-				if m := t.meta[o]; m.kind == metaSubmission && m.task == f.Task && t.landedAt[o].Add(p.writer.slot.node.skew) < h.ExpiresAt {
-					p.w.fail("a held cancel of %q expires although its submission at %d was durable before", f.Task, o)
-				}
-			}
-			return
+	if b.Held != "" {
+		p.expires(f, b)
+		return
+	}
+	in, _, o, ok := f.Cause.Input()
+	if !ok || o >= p.input(in).end() {
+		return // passes has said so
+	}
+	m := p.input(in).meta[o]
+	t, _ := p.state.Task(m.task)
+	wrong := ""
+	switch b.Reason {
+	case events.RejectInternal:
+		if !p.w.clients.poisoned(m) {
+			wrong = "nothing of it panics"
 		}
-		p.w.fail("a request of %q expires that is not held", f.Task)
-	case b.Reason == events.RejectInternal:
-		p.w.fail("an input is rejected as internal: %s", b.Detail)
-	case b.Reason == events.RejectWorkflow:
-		in, _, o, _ := f.Cause.Input()
-		if m := p.input(in).meta[o]; m.known {
-			p.w.fail("a submission of workflow %q, applied before it, is rejected as unknown", m.workflow)
+	case events.RejectUnreadable, events.RejectInvalid:
+		if m.kind != metaGarbage || m.tooLarge {
+			wrong = "it is well formed, or too large to tell"
+		}
+	case events.RejectTooLarge:
+		if !m.tooLarge {
+			wrong = "it is within its limit"
+		}
+	case events.RejectWorkflow:
+		if m.known {
+			wrong = "its workflow was applied before it"
+		}
+	case events.RejectSchema:
+		if !m.unfit {
+			wrong = "it fits its schema"
+		}
+	case events.RejectConflict:
+		if t == nil || t.Content == m.content {
+			wrong = "nothing contradicts it"
+		}
+	case events.RejectMisplaced:
+		if m.origin == "" && m.kind != metaGarbage {
+			wrong = "nobody forwarded it"
+		}
+	case events.RejectRefused, events.RejectLimit:
+		if m.kind != metaRequest {
+			wrong = "it is no request"
+		}
+		if g := p.saga[m.task]; g != nil && g.requests[m.request.ID] {
+			wrong = "it repeats one that was judged"
+		}
+		if b.Reason == events.RejectLimit && len(p.state.Held()) < p.w.cfg.Settings.HeldRequests {
+			wrong = "more requests may be held"
 		}
 	}
+	if wrong != "" {
+		p.w.fail("INV12: %s is rejected (%s: %s): %s", f.Cause, b.Reason, b.Detail, wrong)
+	}
+}
+
+// expires checks that a held request waited long enough for its task.
+func (p *partition) expires(f *events.Fact, b *events.InputRejected) {
+	for _, h := range p.state.HeldFor(f.Task) {
+		if h.Request.ID != b.Held {
+			continue
+		}
+		if f.Time < h.ExpiresAt {
+			p.w.fail("a held request of %q expires early", f.Task)
+		}
+		due := p.writer.time.moment(h.ExpiresAt)
+		t := &p.subs
+		for o := p.state.Partition.Inputs[events.Submissions].Next; o < t.end(); o++ {
+			if m := t.meta[o]; m.kind == metaSubmission && m.task == f.Task && t.landedAt[o] < due {
+				p.w.fail("a held cancel of %q expires although its submission at %d was durable before", f.Task, o)
+			}
+		}
+		return
+	}
+	p.w.fail("a request of %q expires that is not held", f.Task)
 }
 
 // after checks an accepted fact against the state that it left, and notes what it owes.
@@ -247,13 +311,14 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.byCause[f.Cause] = f
 	}
 	p.facts[events.FactID(f, p.id)] = f
+	p.spans(f)
 	t, _ := p.state.Task(f.Task)
 	switch b := f.Body.(type) {
 	case *events.PartitionClaimed:
-		if p.claims[b.ID] {
+		if _, again := p.claims[b.ID]; again {
 			p.w.fail("INV11: the claim %s, made by %s, becomes current a second time and deposes the owner", b.ID, b.Owner)
 		}
-		p.claims[b.ID] = true
+		p.claims[b.ID] = p.at[f]
 		p.writer = by
 		p.w.report.Epochs++
 	case *events.Submitted:
@@ -261,13 +326,11 @@ func (p *partition) after(f *events.Fact, by *producer) {
 	case *events.RequestHeld:
 		p.everHeld[f.Task+"\x00"+b.Request.ID] = true
 	case *events.StepStarted:
-		p.starts(f, b, t)
-	case *events.UndoStarted:
-		p.undoes(f, b, t)
+		p.startedAt[f.Task+"\x00"+b.Step] = f
 	case *events.TaskUndone:
 		p.undone[f.Task] = true
 	case *events.TaskParked:
-		if len(b.Reason) >= 8 && b.Reason[:8] == "internal" {
+		if strings.HasPrefix(b.Reason, "internal") && p.w.clients.toxic[f.Task] == "" {
 			p.w.fail("a task is parked as internal: %s", b.Reason)
 		}
 	case *events.EffectFailed:
@@ -275,6 +338,10 @@ func (p *partition) after(f *events.Fact, by *producer) {
 			p.w.fail("INV12: a dead letter is given up")
 		}
 		p.arrived[p.key(b.Of, b.Kind)] = true
+	}
+	if t != nil {
+		p.agrees(t)
+		p.moves(t)
 	}
 	for _, kind := range effectsOf(f) {
 		p.owed = append(p.owed, debt{f.Position(), p.key(f.Position(), kind), f})
@@ -287,137 +354,13 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted) {
 		p.w.report.Tasks++
 	}
 	p.content[f.Task][b.Content] = true
+	p.pinned(f, b)
 	delete(p.undone, f.Task)
 	p.w.agents.forget(f.Task)
-	if _, ok := p.state.Task(f.Task); ok != nil {
+	if t, err := p.state.Task(f.Task); err != nil || t == nil {
 		p.w.fail("INV1: task %q is not there after it was accepted", f.Task)
 	}
 	if events.Home(f.Task, p.w.opt.Partitions) != p.id {
 		p.w.fail("INV1: task %q is accepted in partition %d", f.Task, p.id)
 	}
 }
-
-// starts checks INV6, and that a cancelled task starts nothing.
-func (p *partition) starts(f *events.Fact, b *events.StepStarted, t *events.Task) {
-	if p.cancelled[f.Task] {
-		p.w.fail("step %q of task %q starts although a cancel was held before the task was accepted", b.Step, f.Task)
-	}
-	if f.Time < b.ReadyAt {
-		p.w.fail("step %q of task %q starts before its time", b.Step, f.Task)
-	}
-	for _, s := range definitionOf(t.Definition).Steps {
-		if s.ID != b.Step {
-			continue
-		}
-		for _, need := range s.Needs {
-			if n := t.Step(need); n == nil || (n.State != events.StepDone && n.State != events.StepSkippedOff) {
-				p.w.fail("INV6: step %q of task %q starts before %q has completed", b.Step, f.Task, need)
-			}
-		}
-		return
-	}
-	p.w.fail("task %q starts step %q, which its workflow does not have", f.Task, b.Step)
-}
-
-// undoes checks the order of undos and that no request of a do can still land (DESIGN 5).
-func (p *partition) undoes(f *events.Fact, b *events.UndoStarted, t *events.Task) {
-	own := t.Step(b.Step)
-	if t.PivotPassed {
-		p.w.fail("step %q of task %q is undone past the pivot", b.Step, f.Task)
-	}
-	if f.Time < t.QuietAt || f.Time < b.ReadyAt {
-		p.w.fail("step %q of task %q is undone before a timed-out attempt is quiet", b.Step, f.Task)
-	}
-	for _, s := range t.Steps {
-		switch {
-		case s == own:
-		case s.State == events.StepRunning:
-			p.w.fail("step %q of task %q is undone while %q runs", b.Step, f.Task, s.Path)
-		case s.Undo != nil && s.Undo.State == events.StepRunning:
-			p.w.fail("steps %q and %q of task %q are undone at once", b.Step, s.Path, f.Task)
-		case !s.Undoable || !s.Touched || (s.Undo != nil && s.Undo.State == events.StepUndone):
-		case s.Completion == 0 && own.Completion > 0, s.Completion > own.Completion && own.Completion > 0:
-			p.w.fail("step %q of task %q is undone before %q", b.Step, f.Task, s.Path)
-		}
-	}
-}
-
-func (p *partition) key(at events.Position, kind string) string {
-	return strconv.Itoa(int(p.id)) + "/" + at.String() + " " + kind
-}
-
-// effectsOf is what a fact owes, told again apart from the owner.
-func effectsOf(f *events.Fact) []string {
-	switch b := f.Body.(type) {
-	case *events.StepStarted, *events.UndoStarted:
-		return []string{events.EffectWork}
-	case *events.InputRejected:
-		return []string{events.EffectDeadLetter}
-	case *events.InputForwarded:
-		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskUndone, *events.DeadlinePassed:
-		return []string{events.EffectAlert}
-	case *events.StepFailed:
-		if b.Error.Class == events.ClassPermanent {
-			return []string{events.EffectAlert}
-		}
-	case *events.EffectFailed:
-		switch b.Kind {
-		case events.EffectForward:
-			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork:
-			return []string{events.EffectAlert}
-		}
-	}
-	return nil
-}
-
-// leaves checks INV8: the fact of an effect that leaves is durable and accepted. It returns the effect's key.
-func (p *partition) leaves(s *slot, a supervisor.Send) string {
-	if a.Kind == events.EffectForward && p.w.opt.Off&supervisor.RuleForward != 0 {
-		return ""
-	}
-	id := a.Record.Header(events.HeaderID)
-	switch a.Kind {
-	case events.EffectDeadLetter:
-		id = a.Record.Header(supervisor.DeadFact)
-	case events.EffectForward:
-		id = ""
-		for _, in := range bothInputs {
-			if m := p.origin(&a.Record, in); string(in) == a.Topic && m != "" {
-				if f := p.byCause[m]; f != nil && f.Body.Name() == events.NameInputForwarded {
-					id = events.FactID(f, p.id)
-				}
-			}
-		}
-	}
-	f := p.facts[id]
-	if f == nil {
-		p.w.fail("INV8: %s/%d sends %s %q to %s, whose fact the log does not hold", s.node.name, p.id, a.Kind, id, a.Topic)
-		return ""
-	}
-	owed := effectsOf(f)
-	if slices.Contains(owed, events.EffectDeadLetter) {
-		owed = append(owed, events.EffectAlert) // that it was refused: owed by nobody, sent once an epoch
-	}
-	if !slices.Contains(owed, a.Kind) {
-		p.w.fail("%s/%d sends %s for %s %s", s.node.name, p.id, a.Kind, f.Body.Name(), id)
-	}
-	p.w.note("%s/%d sends %s %s", s.node.name, p.id, a.Kind, id)
-	return p.key(f.Position(), a.Kind)
-}
-
-func (p *partition) origin(r *events.Record, in events.Input) events.Cause {
-	var part, offset int64
-	from := r.Header(events.HeaderForwardedFrom)
-	for i := range from {
-		if from[i] == '/' {
-			part, _ = strconv.ParseInt(from[:i], 10, 32)
-			offset, _ = strconv.ParseInt(from[i+1:], 10, 64)
-			return events.CauseInput(in, int32(part), offset)
-		}
-	}
-	return ""
-}
-
-func (p *partition) arrives(key string) { p.arrived[key] = true }

@@ -12,9 +12,9 @@ type node struct {
 	w     *World
 	index int
 	name  string
-	// skew is how far its clock is ahead.
-	skew time.Duration
-	up   bool
+	// ahead is how far its wall clock is ahead of the world's.
+	ahead time.Duration
+	up    bool
 	// life counts its incarnations: what was meant for an earlier one is lost.
 	life   int
 	paused bool
@@ -32,6 +32,12 @@ type slot struct {
 	store *Store
 	// older is a checkpoint of the store.
 	older *Store
+	clock *supervisor.Clock
+	time  *timeline
+	// answered is up to where each input was found to be answered in the store: see readsItsWrites.
+	answered map[events.Input]int64
+	// acked is behind the last record that the owner, in its epoch, knows to be durable: it read it, or has its answer.
+	acked int64
 
 	producer *producer
 	tail     *reading
@@ -40,20 +46,18 @@ type slot struct {
 
 func newNode(w *World, i int) *node {
 	n := &node{w: w, index: i, name: string(rune('A' + i))}
-	n.skew = []time.Duration{0, 0, 2500, -1500, 300}[w.rng.IntN(5)] * time.Millisecond
+	n.ahead = []time.Duration{0, 0, 2500, -1500, 300}[w.rng.IntN(5)] * time.Millisecond
 	for _, p := range w.parts {
 		n.slots = append(n.slots, &slot{node: n, part: p, store: NewStore()})
 	}
 	return n
 }
 
-func (n *node) clock() events.Instant { return n.w.now.Add(n.skew) }
-
 // boot starts the process with the stores that it has.
 func (n *node) boot() {
 	n.up, n.paused, n.inbox = true, false, nil
 	n.life++
-	n.sched = newProcessScheduler()
+	n.sched = newProcessScheduler(n.w)
 	for _, s := range n.slots {
 		s.boot()
 	}
@@ -76,6 +80,7 @@ func (s *slot) boot() {
 		return
 	}
 	s.owner, s.producer, s.tail, s.inputs = o, nil, nil, nil
+	s.clock, s.time, s.answered = supervisor.NewClock(s.node.reading()), &timeline{}, map[events.Input]int64{}
 }
 
 // tick is how often an owner looks at its timers.
@@ -88,7 +93,7 @@ func (n *node) ticks(life int) {
 		}
 		if !n.paused {
 			for _, s := range n.slots {
-				s.owner.Tick(n.clock())
+				s.owner.Tick(s.now())
 				n.w.carry(s)
 				if !n.w.healed && n.w.rng.IntN(40) == 0 {
 					s.older = s.store.Clone()
@@ -115,14 +120,29 @@ func (s *slot) tell(d int, message func(o *supervisor.Owner, now events.Instant)
 	n, life := s.node, s.node.life
 	n.w.after(d, func() {
 		n.receive(life, func() {
-			message(s.owner, n.clock())
+			message(s.owner, s.now())
 			n.w.carry(s)
 		})
 	})
 }
 
+// line is tell for answers that come later: they are for the process that asked, and not for one that was started since.
+func (s *slot) line() func(d int, message func(o *supervisor.Owner, now events.Instant)) {
+	life := s.node.life
+	return func(d int, message func(o *supervisor.Owner, now events.Instant)) {
+		if s.node.life == life {
+			s.tell(d, message)
+		}
+	}
+}
+
 func (n *node) wake() {
 	n.w.note("%s wakes up", n.name)
+	for _, s := range n.slots {
+		if s.owner.Owning() && s.part.writer != nil && s.part.writer.slot != s {
+			n.w.saw(sawOwnerWoke)
+		}
+	}
 	n.paused = false
 	waiting := n.inbox
 	n.inbox = nil
@@ -137,12 +157,20 @@ func (n *node) crash(fate int) {
 	n.up = false
 	n.life++
 	for _, s := range n.slots {
+		if s.owner.Status().InFlight > 0 {
+			n.w.saw(sawCrashInFlight)
+		}
+		if s.store.Next() < s.acked {
+			n.w.saw(sawCrashUnstored)
+		}
 		s.release()
 		switch {
 		case fate < 2:
 			s.store, s.older = NewStore(), nil
+			n.w.saw(sawStoreLost)
 		case fate < 4 && s.older != nil:
 			s.store, s.older = s.older, nil
+			n.w.saw(sawStoreOlder)
 		}
 	}
 	n.w.note("%s crashes (its store: %s)", n.name, []string{"lost", "lost", "an older one", "an older one", "kept", "kept", "kept", "kept", "kept", "kept"}[fate])

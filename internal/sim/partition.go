@@ -24,8 +24,10 @@ type partition struct {
 	// facts are the accepted facts by their ID; writer is who made the current claim.
 	facts  map[string]*events.Fact
 	writer *producer
-	// claims are the identifiers of the claims that were current.
-	claims map[string]bool
+	// at is where each accepted fact lies.
+	at map[*events.Fact]int64
+	// claims are the offsets of the claims that were current, by their identifiers.
+	claims map[string]int64
 	// byCause holds the accepted fact of each input.
 	byCause map[events.Cause]*events.Fact
 	// content is the accepted content of each task ID ever accepted.
@@ -36,6 +38,18 @@ type partition struct {
 	// owed are the effects behind the settled position; arrived are those that landed or were given up.
 	owed    []debt
 	arrived map[string]bool
+	// saga is the second telling of each task.
+	saga map[string]*saga
+	// epoch, sequence and broken are what the next fact must carry.
+	epoch    events.Epoch
+	sequence uint64
+	broken   bool
+	// time is that of the latest fact.
+	time events.Instant
+	// startedAt is the latest start of each step.
+	startedAt map[string]*events.Fact
+	// attempts are where all attempts began and ended.
+	attempts map[attempt]span
 	// undone are the tasks whose effects must all be gone.
 	undone map[string]bool
 	digest uint64
@@ -53,9 +67,17 @@ type meta struct {
 	content string
 	report  events.Report
 	request events.Request
-	// workflow is the name that a submission asks for, known whether it was applied when the submission landed.
+	// workflow is what a submission asks for, of that version and stamp where they are given; known says whether it was
+	// applied when the submission landed, and catalog how many were.
 	workflow string
+	version  int
+	stamp    string
 	known    bool
+	catalog  int
+	// tooLarge and unfit say that a submission must be rejected: by its size, by its schema.
+	tooLarge, unfit bool
+	// poison says that judging it panics.
+	poison bool
 	// origin is where a forwarded copy was found.
 	origin events.Cause
 }
@@ -86,7 +108,8 @@ func newPartition(w *World, id int32) *partition {
 	p := &partition{
 		w: w, id: id, state: events.NewState(id, nil), facts: map[string]*events.Fact{}, byCause: map[events.Cause]*events.Fact{},
 		content: map[string]map[string]bool{}, cancelled: map[string]bool{}, everHeld: map[string]bool{},
-		claims: map[string]bool{}, arrived: map[string]bool{}, undone: map[string]bool{},
+		claims: map[string]int64{}, attempts: map[attempt]span{}, arrived: map[string]bool{}, undone: map[string]bool{},
+		saga: map[string]*saga{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
 	}
 	p.state.SetLax(w.lax())
 	return p
@@ -108,8 +131,12 @@ func (p *partition) put(in events.Input, r events.Record, m *meta) {
 	t := p.input(in)
 	r.Partition, r.Topic = p.id, "sim."+string(in)
 	c := *m
+	c.catalog = p.w.catalogEnd
 	if c.kind == metaSubmission {
-		_, c.known = catalog(compiled()[:p.w.catalogEnd]).Current(c.workflow)
+		applied := catalog(c.catalog)
+		if _, c.known = applied.Current(c.workflow); c.version != 0 {
+			_, c.known = applied.Version(c.workflow, c.version)
+		}
 	}
 	t.meta = append(t.meta, &c)
 	p.w.note("%s/%d has at %d %v of %q", in, p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage"}[c.kind], c.task)
@@ -138,37 +165,70 @@ func (p *partition) judge(r *events.Record, by *producer) {
 		w.fail("partition %d offset %d cannot be decoded: %v", p.id, r.Offset, err)
 		return
 	}
-	if p.valid(f) {
+	valid := p.valid(f)
+	if valid {
 		p.before(f, by)
+		p.see(f, by)
+	} else {
+		p.seeVoid(f, by)
 	}
 	fate, err := p.state.Apply(f, r.Offset)
 	if err != nil {
 		w.fail("INV2: partition %d offset %d %s cannot be folded: %v", p.id, r.Offset, describe(r), err)
 		return
 	}
-	w.note("log/%d %d %s %s", p.id, r.Offset, map[events.Fate]string{events.FateAccepted: "accepted", events.FateVoid: "VOID"}[fate], describe(r))
+	if w.opt.Trace {
+		w.note("log/%d %d %s %s", p.id, r.Offset, map[events.Fate]string{events.FateAccepted: "accepted", events.FateVoid: "VOID"}[fate], describe(r))
+	}
+	if valid != (fate == events.FateAccepted) {
+		w.fail("INV11: partition %d offset %d: the fold and the rule of the log differ about %s", p.id, r.Offset, describe(r))
+		return
+	}
+	p.numbered(f, valid)
 	d, err := p.state.Flush(nil)
 	if err != nil {
 		w.fail("INV2: partition %d offset %d: %v", p.id, r.Offset, err)
 		return
 	}
 	p.sums = append(p.sums, d.Sum)
-	if fate != events.FateAccepted {
+	if w.aside.IntN(32) == 0 {
+		p.sumsUp(d.Sum)
+	}
+	if !valid {
 		w.report.Void++
 		return
 	}
 	w.report.Facts++
 	w.report.Kinds[f.Body.Name()]++
+	p.at[f] = r.Offset
 	p.after(f, by)
 }
 
-// valid says whether the fold will accept the fact: the rule that every reader of the log knows.
+// valid says whether the fold will accept the fact: the rule that every reader of the log knows, by the judge's own
+// count.
 func (p *partition) valid(f *events.Fact) bool {
-	s, lax := &p.state.Partition, p.w.lax()
+	lax := p.w.lax()
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
-		return (c.Prev == s.Epoch.ID || lax.AnyClaim) && c.ID != s.Epoch.ID
+		return (c.Prev == p.epoch.ID || lax.AnyClaim) && c.ID != p.epoch.ID
 	}
-	return s.Epoch.N > 0 && f.Epoch == s.Epoch && !s.Broken && (f.Sequence == s.NextSequence || lax.AnySequence)
+	return p.epoch.N > 0 && f.Epoch == p.epoch && !p.broken && (f.Sequence == p.sequence || lax.AnySequence)
+}
+
+// numbered counts epochs and sequences.
+func (p *partition) numbered(f *events.Fact, valid bool) {
+	c, claim := f.Body.(*events.PartitionClaimed)
+	switch {
+	case claim && valid:
+		p.epoch, p.sequence, p.broken = events.Epoch{N: p.epoch.N + 1, ID: c.ID}, 0, false
+	case claim:
+	case valid:
+		p.sequence = f.Sequence + 1
+	case f.Epoch == p.epoch && p.epoch.N > 0 && f.Sequence > p.sequence:
+		if !p.broken {
+			p.w.saw(sawGap)
+		}
+		p.broken = true
+	}
 }
 
 func (p *partition) mix(r *events.Record) {
@@ -178,29 +238,4 @@ func (p *partition) mix(r *events.Record) {
 	}
 	h.Write(r.Value)
 	p.digest = p.digest*1099511628211 ^ h.Sum64()
-}
-
-// committed checks a commit against the reader's fold at the same offset (INV2, INV3), and that every live task has
-// something that moves it (INV10).
-func (p *partition) committed(s *slot, a supervisor.Commit) {
-	w, d := p.w, a.Delta
-	if d.Next > p.log.end() {
-		w.fail("INV3: %s/%d commits up to %d, the log ends at %d", s.node.name, p.id, d.Next, p.log.end())
-		return
-	}
-	if d.Sum != p.sums[d.Next-1] {
-		w.fail("INV2: %s/%d commits a state at %d that is not the fold of the log", s.node.name, p.id, d.Next)
-		return
-	}
-	if err := s.store.Apply(d, a.Last); err != nil {
-		w.fail("INV3: %s/%d: %v", s.node.name, p.id, err)
-		return
-	}
-	w.note("%s/%d commits up to %d", s.node.name, p.id, d.Next)
-	for _, t := range d.Tasks {
-		k := t.Keys
-		if t.Encoding != nil && !k.State.Ended() && k.State != events.Parked && k.Due == 0 && len(k.Ready) == 0 && !k.Unplanned {
-			w.fail("INV10: %s/%d commits task %q, %s, with nothing that moves it", s.node.name, p.id, t.ID, k.State)
-		}
-	}
 }

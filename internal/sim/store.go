@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -75,7 +76,7 @@ func (s *Store) Keys(id string) (events.Keys, bool) {
 
 // Apply commits a delta. It refuses one whose Was is not what it holds: a real store would leave index rows behind.
 func (s *Store) Apply(d *events.Delta, last events.Record) error {
-	if d.Next <= s.next {
+	if d.Next < s.next { // one at the same offset writes rows that no fact changed
 		return fmt.Errorf("a commit up to offset %d after one up to %d", d.Next, s.next)
 	}
 	if last.Offset != d.Next-1 {
@@ -181,6 +182,27 @@ func (s *Store) unindex(id string, k *events.Keys) {
 	}
 }
 
+// full adds up the hashes of all that is stored.
+func (s *Store) full() events.Hash {
+	var sum events.Hash
+	for id, r := range s.tasks {
+		sum = sum.Add(hashOf(events.KindTask, id, r.encoding))
+	}
+	for _, p := range s.parts {
+		sum = sum.Add(hashOf(p.Kind, p.ID, p.Encoding))
+	}
+	return sum
+}
+
+// passed returns the resume points.
+func (s *Store) passed() map[events.Input]events.Passed {
+	var p events.PartitionState
+	if row, ok := s.parts[string(events.KindPartition)+"\x00"]; !ok || json.Unmarshal(row.Encoding, &p) != nil {
+		return nil
+	}
+	return p.Inputs
+}
+
 // Snapshot implements supervisor.Store.
 func (s *Store) Snapshot() (events.Snapshot, error) {
 	snap := events.Snapshot{Next: s.next, Sum: s.sum, Runs: slices.Clone(s.runs)}
@@ -196,8 +218,7 @@ func (s *Store) Load(id string) (encoding, keys []byte, err error) {
 	if !ok {
 		return nil, nil, nil
 	}
-	keys, err = events.Marshal(r.keys)
-	return r.encoding, keys, err
+	return r.encoding, events.AppendKeys(nil, &r.keys), nil
 }
 
 // Ready implements supervisor.Store.

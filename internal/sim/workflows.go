@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/sagalog/sagalog/events"
@@ -10,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// The workflows of the simulation, in the order in which they are applied; the last ones are applied while it runs.
+// The workflows of the simulation.
 var sources = []string{`
 workflow: one
 defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
@@ -34,9 +35,10 @@ workflow: wide
 defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
-  y: {agent: alpha, undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max: 1s}}, cool_down: {wait: 3s, times: 1}}
-  z: {agent: beta, undo: {retry: {attempts: 3, backoff: 100ms}}}
+  y: {agent: alpha, undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max: 1s}}, cool_down: {wait: 1s, times: 1}}
+  z: {agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
+output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
 workflow: one
 defaults: {complete_by: 3s, retry: {attempts: 3, backoff: 50ms, then: undo}}
@@ -45,14 +47,26 @@ steps:
 output: "${ steps.only.output }"
 `, `
 workflow: late
-defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
 steps:
   p: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
-  q: {needs: [p], agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  r: {agent: beta}
+  s: {needs: [r], agent: beta, undo: {}}
+`, `
+workflow: firm
+defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  k: {agent: alpha, pivot: true}
+  l: {agent: beta, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
 `}
 
-// applied is how many of the sources are applied at the start.
-const appliedAtStart = 3
+// applications are the workflows in the order in which they are applied, by their place in sources: the first at the
+// start, the others while the world runs. The last one makes an older version current again.
+var applications = []int{0, 1, 2, 5, 3, 4, 0}
+
+const appliedAtStart = 4
 
 type workflow struct {
 	version    supervisor.Version
@@ -79,7 +93,7 @@ var compiled = sync.OnceValue(func() []workflow {
 		count[src.Workflow]++
 		list = append(list, workflow{
 			version: supervisor.Version{
-				Workflow: src.Workflow, Version: count[src.Workflow], Hash: src.Hash, Body: json.RawMessage(body), Offset: int64(len(list) + 1),
+				Workflow: src.Workflow, Version: count[src.Workflow], Hash: src.Hash, Body: json.RawMessage(body),
 			}, definition: d})
 		if err := programs.Prepare(src.Hash, body); err != nil {
 			panic(err)
@@ -100,43 +114,50 @@ func definitionOf(hash string) *scheduler.Definition {
 	return nil
 }
 
-// catalog is a prefix of the definitions topic.
-type catalog []workflow
+// catalog is the definitions topic with so many applications.
+type catalog int
 
-// Current implements supervisor.Catalog.
-func (c catalog) Current(name string) (v supervisor.Version, ok bool) {
-	for _, w := range c {
-		if w.version.Workflow == name {
-			v, ok = w.version, true
+func (c catalog) at(i int) supervisor.Version {
+	v := compiled()[applications[i]].version
+	v.Offset = int64(i + 1)
+	return v
+}
+
+// find returns the last application that fits.
+func (c catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version, bool) {
+	for i := int(c) - 1; i >= 0; i-- {
+		if v := c.at(i); fits(&v) {
+			return v, true
 		}
 	}
-	return v, ok
+	return supervisor.Version{}, false
+}
+
+// Current implements supervisor.Catalog.
+func (c catalog) Current(name string) (supervisor.Version, bool) {
+	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name })
 }
 
 // Version implements supervisor.Catalog.
 func (c catalog) Version(name string, n int) (supervisor.Version, bool) {
-	for _, w := range c {
-		if w.version.Workflow == name && w.version.Version == n {
-			return w.version, true
-		}
-	}
-	return supervisor.Version{}, false
+	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name && v.Version == n })
 }
 
 // ByHash implements supervisor.Catalog.
 func (c catalog) ByHash(name, hash string) (supervisor.Version, bool) {
-	for _, w := range c {
-		if w.version.Workflow == name && w.version.Hash == hash {
-			return w.version, true
-		}
-	}
-	return supervisor.Version{}, false
+	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name && v.Hash == hash })
 }
 
-// processScheduler is the scheduler of one process: the real one, which knows nothing until it is prepared.
-type processScheduler struct{ known map[string]bool }
+// processScheduler is the scheduler of one process: the real one, which knows nothing until it is prepared. About
+// some tasks it panics.
+type processScheduler struct {
+	w     *World
+	known map[string]bool
+}
 
-func newProcessScheduler() *processScheduler { return &processScheduler{known: map[string]bool{}} }
+func newProcessScheduler(w *World) *processScheduler {
+	return &processScheduler{w: w, known: map[string]bool{}}
+}
 
 func (p *processScheduler) by(hash string) *scheduler.Scheduler {
 	if p.known[hash] {
@@ -145,8 +166,19 @@ func (p *processScheduler) by(hash string) *scheduler.Scheduler {
 	return unprepared
 }
 
+// trap panics for the tasks that are poison in that way.
+func (p *processScheduler) trap(way toxin, t *events.Task) {
+	if p.w.clients.toxic[t.ID] == way && (way != toxicPlan || len(t.Steps) > 0) {
+		p.w.saw(sawPanicTask)
+		panic("the " + string(way) + " of a task")
+	}
+}
+
 // Prepare implements supervisor.Scheduler.
 func (p *processScheduler) Prepare(hash string, body []byte) error {
+	if p.known[hash] {
+		return nil
+	}
 	if err := programs.Prepare(hash, body); err != nil {
 		return err
 	}
@@ -156,6 +188,10 @@ func (p *processScheduler) Prepare(hash string, body []byte) error {
 
 // CheckInput implements supervisor.Scheduler.
 func (p *processScheduler) CheckInput(hash string, input []byte) string {
+	if strings.Contains(string(input), toxicInput) {
+		p.w.saw(sawPanicInput)
+		panic("the input of a task")
+	}
 	return p.by(hash).CheckInput(hash, input)
 }
 
@@ -164,16 +200,19 @@ func (p *processScheduler) Deadline(hash string) events.Duration { return p.by(h
 
 // Plan implements supervisor.Scheduler.
 func (p *processScheduler) Plan(t *events.Task) (events.Plan, error) {
+	p.trap(toxicPlan, t)
 	return p.by(t.Definition).Plan(t)
 }
 
 // Start implements supervisor.Scheduler.
 func (p *processScheduler) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
+	p.trap(toxicStart, t)
 	return p.by(t.Definition).Start(t, path, op)
 }
 
 // Policy implements supervisor.Scheduler.
 func (p *processScheduler) Policy(t *events.Task, path string, op events.Operation) events.Policy {
+	p.trap(toxicPolicy, t)
 	return p.by(t.Definition).Policy(t, path, op)
 }
 
@@ -181,3 +220,14 @@ func (p *processScheduler) Policy(t *events.Task, path string, op events.Operati
 func (p *processScheduler) Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready {
 	return programs.Admit(ready, room, now)
 }
+
+// toxin is where deciding about a task panics.
+type toxin string
+
+const (
+	toxicPlan   toxin = "plan"
+	toxicStart  toxin = "start"
+	toxicPolicy toxin = "policy"
+	// toxicInput stands in an input whose check panics.
+	toxicInput = "toxic-input"
+)

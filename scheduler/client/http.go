@@ -40,7 +40,10 @@ func HTTPWith(cfg HTTPConfig) (*Client, error) {
 	}
 	w := &httpWay{base: strings.TrimSuffix(cfg.URL, "/"), client: cfg.Client, retryFor: cfg.RetryFor}
 	if w.client == nil {
-		w.own = &http.Transport{Proxy: http.ProxyFromEnvironment}
+		w.own = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
+			WriteBufferSize: bufferBytes, ReadBufferSize: bufferBytes,
+		}
 		w.client = &http.Client{Transport: w.own}
 	}
 	if w.retryFor == 0 {
@@ -48,6 +51,16 @@ func HTTPWith(cfg HTTPConfig) (*Client, error) {
 	}
 	return &Client{way: w}, nil
 }
+
+const (
+	// idleConnections are kept for the next submissions: of goroutines that submit one by one each needs one, and the two
+	// that are the default would have most of them dial for each.
+	idleConnections = 256
+	// idleTimeout is below that of an engine, so that a connection is not used just when the engine closes it.
+	idleTimeout = 90 * time.Second
+	// bufferBytes is a good part of a batch, and little for a connection.
+	bufferBytes = 32 << 10
+)
 
 // httpWay calls PUT for one submission and POST of NDJSON for many.
 type httpWay struct {
@@ -78,9 +91,12 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 	}
 	pause, end := retryFirst, time.Now().Add(w.retryFor)
 	for {
-		batch := make([]draft, len(open))
-		for i, at := range open {
-			batch[i] = drafts[at]
+		batch := drafts
+		if len(open) < len(drafts) {
+			batch = make([]draft, len(open))
+			for i, at := range open {
+				batch[i] = drafts[at]
+			}
 		}
 		var left []int
 		for i, r := range w.try(ctx, batch) {
@@ -208,7 +224,12 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 		}
 		return results
 	}
+	size := len(drafts)
+	for _, d := range drafts {
+		size += len(d.body)
+	}
 	var body bytes.Buffer
+	body.Grow(size)
 	for _, d := range drafts {
 		body.Write(d.body)
 		body.WriteByte('\n')
@@ -221,7 +242,7 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 	if resp.StatusCode != http.StatusOK {
 		return missing(fmt.Errorf("%s answered %s", w.base, resp.Status))
 	}
-	lines := bufio.NewReader(resp.Body)
+	lines := bufio.NewReaderSize(resp.Body, bufferBytes)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {

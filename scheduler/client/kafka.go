@@ -1,10 +1,14 @@
 package client
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,7 +59,7 @@ type kafkaWay struct {
 	cluster    *kafka.Cluster
 	producer   *kafka.Producer
 	topic      string
-	source     string
+	source     []byte
 	partitions int32
 }
 
@@ -66,7 +70,7 @@ func newKafkaWay(ctx context.Context, cluster *kafka.Cluster, namespace string) 
 	if err := cluster.Ping(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the log: %w", err)
 	}
-	w := &kafkaWay{cluster: cluster, topic: kafka.Topics{Namespace: namespace}.Submissions(), source: "/" + namespace + "/client"}
+	w := &kafkaWay{cluster: cluster, topic: kafka.Topics{Namespace: namespace}.Submissions(), source: []byte("/" + namespace + "/client")}
 	var err error
 	if w.partitions, err = cluster.Partitions(ctx, w.topic); err != nil {
 		return nil, fmt.Errorf("find namespace %s, which an engine makes when it first starts: %w", namespace, err)
@@ -85,32 +89,51 @@ func (w *kafkaWay) close() {
 // submit produces all drafts and waits for their answers. A draft goes to the home partition of its task, so that the
 // engine need not send it there.
 func (w *kafkaWay) submit(ctx context.Context, drafts []draft) []Result {
-	type ack struct {
-		i      int
-		offset int64
-		err    error
-	}
-	results := make([]Result, len(drafts))
-	acks := make(chan ack, len(drafts))
+	records := w.records(drafts)
+	t := &tally{left: len(drafts), done: make(chan struct{}), results: make([]Result, len(drafts))}
 	for i, d := range drafts {
-		r := w.record(d)
-		results[i] = Result{Receipt: Receipt{ID: d.id, Partition: r.Partition, Offset: -1}, Err: ErrUnavailable}
-		w.producer.Produce(ctx, r, func(_ int32, offset int64, err error) { acks <- ack{i, offset, err} })
+		t.results[i] = Result{Receipt: Receipt{ID: d.id, Partition: records[i].Partition, Offset: -1}, Err: ErrUnavailable}
 	}
-	for range drafts {
-		select {
-		case a := <-acks:
-			results[a.i].Offset, results[a.i].Err = a.offset, produceError(a.err)
-		case <-ctx.Done():
-			for i := range results {
-				if errors.Is(results[i].Err, ErrUnavailable) {
-					results[i].Err = fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-				}
-			}
-			return results
+	w.producer.ProduceBatch(ctx, records, t.answer)
+	select {
+	case <-t.done:
+		return t.results
+	case <-ctx.Done():
+		return t.unanswered(context.Cause(ctx))
+	}
+}
+
+// tally collects the answers to a batch.
+type tally struct {
+	// done is closed when all are there; from then on results does not change.
+	done chan struct{}
+
+	mu sync.Mutex
+	// mu guards the fields below.
+	results []Result
+	left    int
+}
+
+func (t *tally) answer(i int, _ int32, offset int64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.results[i].Offset, t.results[i].Err = offset, produceError(err)
+	if t.left--; t.left == 0 {
+		close(t.done)
+	}
+}
+
+// unanswered returns what is there, and why the rest is not.
+func (t *tally) unanswered(cause error) []Result {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := slices.Clone(t.results) // answers may still come
+	for i := range list {
+		if errors.Is(list[i].Err, ErrUnavailable) {
+			list[i].Err = fmt.Errorf("%w: %w", ErrUnavailable, cause)
 		}
 	}
-	return results
+	return list
 }
 
 func produceError(err error) error {
@@ -125,18 +148,54 @@ func produceError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-func (w *kafkaWay) record(d draft) events.Record {
-	header := func(k, v string) events.Header { return events.Header{Key: k, Value: []byte(v)} }
-	return events.Record{
-		Topic: w.topic, Partition: events.Home(d.id, w.partitions), Key: []byte(d.id), Value: d.body,
-		Headers: []events.Header{
-			header(events.HeaderSpecVersion, "1.0"),
-			header(events.HeaderID, uuid.NewString()),
-			header(events.HeaderSource, w.source),
-			header(events.HeaderType, events.TypeSubmission),
-			header(events.HeaderTime, events.At(time.Now()).String()),
-			header(events.HeaderSubject, d.id),
-			header(events.HeaderContentType, "application/json"),
-		},
+// The values of headers that are the same in all records.
+var (
+	valueSpecVersion = []byte("1.0")
+	valueSubmission  = []byte(events.TypeSubmission)
+	valueJSON        = []byte("application/json")
+)
+
+const (
+	// recordHeaders are the headers of a record of ours.
+	recordHeaders = 7
+	uuidBytes     = 36
+)
+
+// records makes the records of a batch. Their keys, identifiers and headers share memory.
+func (w *kafkaWay) records(drafts []draft) []events.Record {
+	size := 0
+	for i := range drafts {
+		size += len(drafts[i].id) + uuidBytes
 	}
+	text := make([]byte, 0, size)
+	headers := make([]events.Header, 0, len(drafts)*recordHeaders)
+	records := make([]events.Record, len(drafts))
+	dice := bufio.NewReaderSize(rand.Reader, min(len(drafts)*len(uuid.UUID{}), randomBytes))
+	now := []byte(events.At(time.Now()).String())
+	for i := range drafts {
+		d := &drafts[i]
+		from := len(text)
+		text = append(text, d.id...)
+		key := text[from:len(text):len(text)]
+		from = len(text)
+		text = append(text, uuid.Must(uuid.NewRandomFromReader(dice)).String()...)
+		id := text[from:len(text):len(text)]
+		from = len(headers)
+		headers = append(headers,
+			events.Header{Key: events.HeaderSpecVersion, Value: valueSpecVersion},
+			events.Header{Key: events.HeaderID, Value: id},
+			events.Header{Key: events.HeaderSource, Value: w.source},
+			events.Header{Key: events.HeaderType, Value: valueSubmission},
+			events.Header{Key: events.HeaderTime, Value: now},
+			events.Header{Key: events.HeaderSubject, Value: key},
+			events.Header{Key: events.HeaderContentType, Value: valueJSON},
+		)
+		records[i] = events.Record{
+			Topic: w.topic, Partition: events.Home(d.id, w.partitions), Key: key, Value: d.body, Headers: headers[from:len(headers):len(headers)],
+		}
+	}
+	return records
 }
+
+// randomBytes is what is asked of the system's randomness at once.
+const randomBytes = 4096

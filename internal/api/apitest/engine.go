@@ -273,7 +273,16 @@ func (e *Engine) Workflow(_ context.Context, name string, version int) (*api.Wor
 	return nil, nil
 }
 
-// Lookups counts the calls of Workflow.
+// Definition implements api.Definitions.
+func (e *Engine) Definition(ctx context.Context, name string, version int) (api.Definition, bool, error) {
+	w, err := e.Workflow(ctx, name, version)
+	if w == nil || err != nil {
+		return api.Definition{}, false, err
+	}
+	return api.Definition{Name: w.Name, Version: w.Version, Hash: w.Hash}, true, nil
+}
+
+// Lookups counts the calls of Workflow and Definition.
 func (e *Engine) Lookups() int { e.mu.Lock(); defer e.mu.Unlock(); return e.lookups }
 
 // CheckInput implements api.Definitions.

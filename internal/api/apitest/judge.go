@@ -35,6 +35,13 @@ func (e *Engine) Produce(_ context.Context, r events.Record, done func(partition
 	done(r.Partition, r.Offset, nil)
 }
 
+// ProduceBatch implements api.Appender.
+func (e *Engine) ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
+	for i, r := range records {
+		e.Produce(ctx, r, func(partition int32, offset int64, err error) { done(i, partition, offset, err) })
+	}
+}
+
 // SetDown has Produce fail from now on, or work again.
 func (e *Engine) SetDown(err error) { e.mu.Lock(); e.Down = err; e.mu.Unlock() }
 

@@ -7,13 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/sagalog/sagalog/internal/kafka"
 )
 
 // Bomb produces one compressed batch to partition 0 of a topic, with a record of zeros of each size: small on the wire,
 // and far larger than a reader unpacks. It returns their offsets.
-func Bomb(t *testing.T, b *kafka.Broker, topic string, sizes ...int) []int64 {
+func Bomb(t *testing.T, b Reachable, topic string, sizes ...int) []int64 {
 	t.Helper()
 	cfg := b.ClusterConfig()
 	c, err := kgo.NewClient(

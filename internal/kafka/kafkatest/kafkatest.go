@@ -23,7 +23,19 @@ func Start(t testing.TB) *kafka.Cluster {
 // StartTCP is Start over TCP and on disk.
 func StartTCP(t testing.TB) *kafka.Cluster {
 	t.Helper()
+	return Connect(t, StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir(), ByPort: true}))
+}
+
+// StartLocal is Start on disk and by the way that a process has to its own broker.
+func StartLocal(t testing.TB) *kafka.Cluster {
+	t.Helper()
 	return Connect(t, StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir()}))
+}
+
+// StartSynced is StartLocal with each answer waiting for the disk.
+func StartSynced(t testing.TB) *kafka.Cluster {
+	t.Helper()
+	return Connect(t, StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir(), Fsync: true}))
 }
 
 // StartBroker opens a broker and closes it when the test ends.
@@ -36,7 +48,7 @@ func StartBroker(t testing.TB, cfg kafka.BrokerConfig) *kafka.Broker {
 }
 
 // Connect reaches a broker, and closes the cluster when the test ends.
-func Connect(t testing.TB, b *kafka.Broker) *kafka.Cluster {
+func Connect(t testing.TB, b Reachable) *kafka.Cluster {
 	t.Helper()
 	c, err := kafka.Connect(b.ClusterConfig())
 	require.NoError(t, err)

@@ -50,6 +50,8 @@ type Options struct {
 	// ACLs allow nobody but AdminUser what no ACL allows. They need SASL.
 	ACLs bool
 	TLS  bool
+	// Dir is where the brokers' data stay and are found again; empty for a directory that is removed.
+	Dir string
 	// Set holds settings of the brokers, such as broker.session.timeout.ms.
 	Set map[string]string
 }
@@ -131,6 +133,9 @@ func (o Options) arguments() []string {
 		if on {
 			args = append(args, name)
 		}
+	}
+	if o.Dir != "" {
+		args = append(args, "--dir", o.Dir)
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
 		args = append(args, "--set", key+"="+o.Set[key])

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -17,7 +16,7 @@ type Transaction struct {
 }
 
 // BeginTransaction opens a transaction at a broker.
-func BeginTransaction(t testing.TB, b *kafka.Broker) *Transaction {
+func BeginTransaction(t testing.TB, b Reachable) *Transaction {
 	t.Helper()
 	cfg := b.ClusterConfig()
 	opts := []kgo.Opt{

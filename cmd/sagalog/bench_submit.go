@@ -1,0 +1,66 @@
+package main
+
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/spf13/cobra"
+)
+
+func benchSubmit() *cobra.Command {
+	var c benchConfig
+	var s bench.SubmitConfig
+	var admission string
+	cmd := &cobra.Command{
+		Use:   "submit",
+		Short: "Submit tasks: how many a second are acknowledged, and how soon",
+		Long: `Submit tasks, and say how many a second are acknowledged and how soon each was, from when it was due. An acknowledged
+submission is durable; at the end each of them must stand in the log as accepted, once.
+
+Without --rate there are always --outstanding submissions without an answer (by Kafka), or --connections each of which
+sends the next one when it has the answer (by HTTP). With --rate so many are due each second.
+
+With --burst, tasks run first, and then submissions come at --rate for that long, faster than they can be worked on:
+nothing may be dropped.
+
+With --admission closed no agent runs, so a few tasks start (64 in each partition) and all others wait: submitting
+alone is measured. It is the default, except with --burst.`,
+		Example: `  sagalog bench submit
+  sagalog bench submit --via http --connections 64
+  sagalog bench submit --via ndjson --rate 50000
+  sagalog bench submit --rate 50000 --burst 10s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch admission {
+			case "":
+				s.Closed = s.Burst == 0
+			case "open", "closed":
+				s.Closed = admission == "closed"
+			default:
+				return usage("--admission %q is not known; %s", admission, events.Suggest(admission, []string{"open", "closed"}))
+			}
+			if err := c.complete(cmd); err != nil {
+				return err
+			}
+			s.Config = c.Config
+			if err := s.Validate(); err != nil {
+				return usage("%s", err)
+			}
+			defer secondEnds(cmd.Context())()
+			r, err := bench.Submit(cmd.Context(), s)
+			return c.report(cmd, r, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.Via, "via", bench.ViaKafka, "how they go: kafka, http (one by one), ndjson (one HTTP body with many)")
+	f.Float64Var(&s.Rate, "rate", 0, "submissions that are due each second (default as many as are answered)")
+	f.DurationVar(&s.Burst, "burst", 0, "measure a burst that is so long, while tasks run; needs --rate")
+	f.IntVar(&s.Outstanding, "outstanding", 0, "submissions without an answer at once by Kafka (default 5000); with --burst tasks under way before it (default 200)")
+	f.IntVar(&s.Connections, "connections", 0, "HTTP connections (default 64; with ndjson 2)")
+	f.StringVar(&admission, "admission", "", "open (tasks are worked on) or closed (they only wait)")
+	c.windowFlags(f, 2*time.Second, 10*time.Second)
+	c.agentFlags(f)
+	c.flags(f)
+	return cmd
+}

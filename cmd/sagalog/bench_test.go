@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/stretchr/testify/require"
+)
+
+// benched runs a benchmark as a process and returns what it printed.
+func benched(t *testing.T, args ...string) bench.Result {
+	t.Helper()
+	p := place{dir: t.TempDir()}.run(t, append([]string{"bench"}, append(args, "-o", "json", "--partitions", "4")...)...)
+	require.Equal(t, 0, p.code(), p.err.String())
+	var r bench.Result
+	require.NoError(t, json.Unmarshal([]byte(p.out.String()), &r))
+	require.Zero(t, r.Lost+r.Doubled+r.Unfinished)
+	return r
+}
+
+func TestBenchTasksWithAgentsInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	r := benched(t, "tasks", "--agents", "outside", "--tasks", "200", "--outstanding", "20", "--latency", "1ms", "--warmup", "0s",
+		"--tail", "10%:5ms", "--slow-factor", "2", "--slow-after", "100ms")
+	require.EqualValues(t, 200, r.Checked)
+	require.EqualValues(t, 1000, r.Calls, "the other process counted them")
+}
+
+func TestBenchTakeoverLosesNothing(t *testing.T) {
+	t.Parallel()
+	r := benched(t, "takeover", "--kills", "1", "--rate", "50", "--warmup", "500ms")
+	require.Equal(t, 1, r.Kills)
+	require.Positive(t, r.TakenOver)
+	require.Positive(t, r.TakeoverMax)
+	require.GreaterOrEqual(t, r.TakeoverMax, r.ClaimP50)
+	require.Positive(t, r.Checked)
+}
+
+func TestBenchIsEndedByCtrlCWithWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	p := place{dir: t.TempDir()}.start(t, "bench", "tasks", "--outstanding", "5", "--warmup", "0s", "--duration", "1h")
+	p.eventually("progress", func() bool { return strings.Contains(p.err.String(), "tasks/s") })
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
+	require.Equal(t, 0, p.end())
+	require.Contains(t, p.out.String(), "interrupted")
+	require.Contains(t, p.out.String(), "0 lost, 0 doubled")
+}
+
+func TestBenchRefusesWrongCalls(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                                              "Usage",
+		"taks":                                          `did you mean "tasks"`,
+		"tasks -o xml":                                  "table, json",
+		"tasks --rat 5":                                 `did you mean "--rate"`,
+		"tasks --rate -5":                               "--rate -5 is not",
+		"tasks --rate NaN":                              "--rate NaN is not",
+		"tasks --rate 1e12":                             "--rate times",
+		"tasks --agents running":                        "needs --brokers",
+		"tasks --slow-factor 0.5":                       "--slow-factor 0.5",
+		"tasks --slow-factor 2 --duration 5s":           "--slow-after 10s",
+		"submit --rate NaN":                             "--rate NaN is not",
+		"takeover --rate NaN":                           "--rate NaN is not",
+		"tasks --rate 5 --outstanding 5":                "one of them",
+		"tasks --tail 1":                                "SHARE%:DURATION",
+		"tasks --tail 101%:1s":                          "SHARE%:DURATION",
+		"tasks --agents insid":                          `"inside"`,
+		"tasks --concurrency 0":                         "--concurrency",
+		"tasks --duration 0s":                           "--duration",
+		"tasks --partitions 0":                          "--partitions",
+		"tasks --by-port --brokers 127.0.0.1:1":         "--by-port",
+		"tasks --fsync --brokers 127.0.0.1:1":           "--fsync",
+		"tasks --brokers nonsense":                      "HOST:PORT",
+		"tasks --namespace /":                           "--namespace",
+		"tasks more":                                    "unknown command",
+		"submit --via htp":                              `"http"`,
+		"submit --burst 1s":                             "--burst",
+		"submit --admission ajar":                       "open, closed",
+		"submit --rate 9 --burst 1s --admission closed": "--admission",
+		"backlog --tasks 0":                             "--tasks",
+		"replay --facts 0":                              "--facts",
+		"takeover --kills 0":                            "--kills",
+		"agents":                                        "--brokers",
+	} {
+		p := place{dir: t.TempDir()}.run(t, append([]string{"bench"}, strings.Fields(args)...)...)
+		require.Equal(t, 2, p.code(), args)
+		require.Contains(t, p.err.String(), want, args)
+		require.Empty(t, p.out.String(), args)
+	}
+}
+
+// An hour is not measured for a profile that cannot be written.
+func TestBenchMakesItsProfilesFirst(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"--cpuprofile", "--memprofile"} {
+		p := place{dir: t.TempDir()}.run(t, "bench", "tasks", "--duration", "1h", flag, filepath.Join(t.TempDir(), "missing", "x.pb"))
+		require.Equal(t, 1, p.code())
+		require.Contains(t, p.err.String(), flag+": open ")
+	}
+}
+
+func TestBenchSaysWhyBrokersCannotBeReached(t *testing.T) {
+	t.Parallel()
+	p := place{dir: t.TempDir()}.run(t, "bench", "tasks", "--brokers", "127.0.0.1:1")
+	require.Equal(t, 1, p.code())
+	require.Contains(t, p.err.String(), "127.0.0.1:1")
+}
+
+func TestATailIsAShareAndADuration(t *testing.T) {
+	t.Parallel()
+	share, d, err := parseTail("0.5%:1500ms")
+	require.NoError(t, err)
+	require.InDelta(t, 0.005, share, 1e-12)
+	require.Equal(t, "1.5s", d.String())
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/spf13/cobra"
+)
+
+// verifyConfig is the flags of verify.
+type verifyConfig struct {
+	connection
+	format, namespace    string
+	data                 string
+	stores, apis         []string
+	ledgers              []string
+	acknowledged, task   string
+	partition            int32
+	onePartition, atRest bool
+	grace                time.Duration
+	show                 int
+}
+
+func verifyCommand() *cobra.Command {
+	var c verifyConfig
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Read the log and what lies beside it, and prove or refute what the engine promises",
+		Long: `Read the log, the inputs, the dead letters and the work requests, and prove or refute what the engine promises: state is
+the fold of the log; one owner at each offset; every acknowledged submission is one accepted task, one dead letter or a
+duplicate; one outcome for each attempt; every live task has something that will move it; undo is complete and in reverse
+order; every effect is that of an accepted fact. It works while the engine runs: what is under way is counted as such. The
+log of a stopped ` + "`sagalog dev`" + ` is in --data; that of ` + "`sagalog serve`" + ` on --brokers.
+
+It changes no fact and no state. But --data starts and stops the broker in it, which touches files of its own, and the lock
+file of each directory is written: of what is evidence, check a copy.
+
+--ledgers is a file, or a directory of files *.ndjson, each named after the agent or service whose calls it holds, one a line
+in the order in which the service took them:
+  {"identifier": "...", "task": "delivery-42", "step": "package", "operation": "do", "outcome": "done", "time": "2026-11-21T14:00:00Z"}
+identifier is the idempotency key that the call carried, operation do or undo, outcome done (it took effect), repeated (a
+success without a new effect), refused (it changed nothing) or unknown. The ledgers of ` + "`dronedelivery`" + ` are read as they are.
+Of a running system they may be copied before, or be read as they are: an outcome that is newer than the newest time in its
+ledger (without times, than the file), or of a task that is under way, is counted as "not there yet". The comparison is
+exact with --at-rest, of a system at rest and its whole ledgers. Times are compared, so the clocks must agree.
+
+--acknowledged is a file with a line for each submission that a producer saw acknowledged: {"id", "partition", "offset"}, or
+the bare ID.
+
+Exit codes: 0 proved; 1 refuted, each finding a sentence with its place; 2 wrong call, or something could not be looked at
+(and nothing is refuted): the output says what and why.`,
+		Example: `  sagalog verify --data ./sagalog-data
+  sagalog verify --brokers k1:9092 --store /var/lib/sagalog --ledgers ./ledgers --acknowledged acks.ndjson -o json
+  sagalog verify --brokers k1:9092 --task delivery-42`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.onePartition = cmd.Flags().Changed("partition")
+			return c.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	c.connection.flags(f)
+	f.StringVar(&c.data, "data", "", "data directory of a stopped sagalog dev: its log, and its state")
+	f.StringVar(&c.namespace, "namespace", "sagalog", "what the names of all topics begin with")
+	f.StringSliceVar(&c.stores, "store", nil, "data directories of stopped nodes of sagalog serve, whose state is compared with the log")
+	f.StringSliceVar(&c.apis, "api", nil, "URLs of running nodes, whose state hashes are compared with the log")
+	cli.WithoutVariable(f, "api") // SAGALOG_API is the engine that the other commands talk to: evidence is named by who asks for it
+	f.StringSliceVar(&c.ledgers, "ledgers", nil, "ledgers of the services: files, or directories of *.ndjson")
+	f.StringVar(&c.acknowledged, "acknowledged", "", "file of the submissions that were acknowledged")
+	f.Int32Var(&c.partition, "partition", 0, "check this partition only")
+	f.StringVar(&c.task, "task", "", "tell the story of this task, and check its partition only")
+	f.BoolVar(&c.atRest, "at-rest", false, "nothing is under way any more: what is live, unjudged or unsettled refutes")
+	f.DurationVar(&c.grace, "grace", 30*time.Second, "how late an attempt or a start may be before it is a warning")
+	f.IntVar(&c.show, "show", 5, "how many findings of each kind are told")
+	f.StringVarP(&c.format, "output", "o", "table", "table or json")
+	return cmd
+}
+
+// unchecked is an error that left the question open: exit code 2, so that 1 always means refuted.
+func unchecked(err error) error {
+	return cli.Unanswered(err)
+}
+
+func (c *verifyConfig) validate() error {
+	switch {
+	case c.format != "table" && c.format != "json":
+		return usage("-o %q is not known; %s", c.format, events.Suggest(c.format, []string{"table", "json"}))
+	case c.data == "" && len(c.brokers) == 0:
+		return usage("one of --data and --brokers is needed: where the log is")
+	case c.data != "" && len(c.brokers) > 0:
+		return usage("one of --data and --brokers (SAGALOG_BROKERS) is needed, not both: where the log is")
+	case missing(c.data):
+		return usage("%s does not exist (--data)", c.data)
+	case slices.ContainsFunc(c.stores, missing):
+		return usage("%s does not exist (--store)", c.stores[slices.IndexFunc(c.stores, missing)])
+	case c.data != "" && serveDirectory(c.data) == nil:
+		return usage("%s holds no log of its own (--data): give the --brokers where it is, and --store %s to compare the state", c.data, c.data)
+	case c.show < 1 || c.grace < 0 || c.onePartition && c.partition < 0:
+		return usage("--show is at least 1, --grace and --partition not negative")
+	}
+	return nil
+}
+
+// missing says that a directory was named and is not there.
+func missing(dir string) bool {
+	_, err := os.Stat(dir)
+	return dir != "" && errors.Is(err, os.ErrNotExist)
+}
+
+func (c *verifyConfig) run(cmd *cobra.Command) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	report, err := c.check(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return unchecked(err)
+	}
+	out := cmd.OutOrStdout()
+	if c.format == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		err = e.Encode(report)
+	} else {
+		err = printReport(out, report)
+	}
+	if err != nil {
+		return unchecked(err)
+	}
+	switch report.Verdict {
+	case verify.Refuted:
+		n := 0
+		for _, r := range report.Checks {
+			n += r.Findings
+		}
+		return fmt.Errorf("refuted: %d findings", n)
+	case verify.Incomplete:
+		return unchecked(errors.New("not proved: something could not be looked at, see above"))
+	}
+	return nil
+}
+
+// check opens what is asked for and runs.
+func (c *verifyConfig) check(ctx context.Context, progress io.Writer) (_ *verify.Report, err error) {
+	cfg := verify.Config{Task: c.task, AtRest: c.atRest, Grace: c.grace, Show: c.show}
+	if c.onePartition {
+		cfg.Partition = &c.partition
+	}
+	// Ledgers first: each call in them then has its attempt in the log.
+	if cfg.Ledgers, err = readLedgers(c.ledgers); err != nil {
+		return nil, err
+	}
+	if cfg.Acknowledged, err = readAcknowledged(c.acknowledged); err != nil {
+		return nil, err
+	}
+	cluster, closeLog, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	ns, err := readNamespace(ctx, cluster, c.namespace)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Stored, err = c.stored(ctx, ns.ID); err != nil {
+		return nil, err
+	}
+	shelves, err := newShelves(ns.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, shelves.close()) }()
+	bar := newVerifyBar(progress)
+	defer bar.close()
+	topics := kafka.Topics{Namespace: c.namespace}
+	cfg.Log, cfg.Shelf, cfg.Progress, cfg.Now = verifyLog{cluster}, shelves.of, bar.show, events.At(time.Now())
+	cfg.Topics = verify.Topics{
+		Definitions: topics.Definitions(), Events: topics.Events(), Submissions: topics.Submissions(), Reports: topics.Reports(),
+		DeadSubmissions: topics.DeadSubmissions(), DeadReports: topics.DeadReports(), Work: topics.Work,
+	}
+	return verify.Run(ctx, cfg)
+}
+
+// open reaches the log.
+func (c *verifyConfig) open(ctx context.Context) (*kafka.Cluster, func() error, error) {
+	if c.data != "" {
+		s := stateConfig{data: c.data}
+		cluster, closeLog, err := s.openBroker()
+		if _, held := errors.AsType[*kafka.LockedError](err); held {
+			err = fmt.Errorf("%w; or give the `--brokers` of it", err)
+		}
+		return cluster, closeLog, err
+	}
+	cfg, err := c.config(newLogger(true))
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := kafka.Connect(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	closeLog := func() error { cluster.Close(); return nil }
+	if err := kafka.Reach(ctx, cluster); err != nil {
+		return nil, nil, errors.Join(err, closeLog())
+	}
+	return cluster, closeLog, nil
+}
+
+// stored reads the states of stopped and running nodes, before the ends of the log are asked for.
+func (c *verifyConfig) stored(ctx context.Context, namespaceID string) ([]verify.Stored, error) {
+	var all []verify.Stored
+	if c.data != "" {
+		list, err := storedIn(filepath.Join(c.data, "state"), namespaceID)
+		if err != nil && !errors.Is(err, projector.ErrNoStore) {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	for _, dir := range c.stores {
+		unlock, err := kafka.Lock(filepath.Join(dir, lockFile))
+		if err != nil {
+			return nil, err
+		}
+		list, err := storedIn(filepath.Join(dir, "state"), namespaceID)
+		if err = errors.Join(err, unlock()); err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	for _, url := range c.apis {
+		list, err := storedAt(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+func storedIn(dir, namespaceID string) (list []verify.Stored, err error) {
+	store, err := projector.OpenIntact(dir, projector.Options{Namespace: namespaceID})
+	if errors.Is(err, projector.ErrDamaged) {
+		return []verify.Stored{{Where: "the store " + dir, Damaged: err.Error()}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	for _, p := range store.Partitions() {
+		info, err := store.PartitionInfo(p)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := rowsHash(store, p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, verify.Stored{Where: "the store " + dir, Partition: p, Offset: info.Next, Hash: info.StateHash, Rows: &rows})
+	}
+	return list, nil
+}
+
+func rowsHash(store *projector.Store, partition int32) (sum events.Hash, err error) {
+	err = store.Rows(partition, func(kind events.Kind, id string, encoding []byte) error {
+		sum = sum.Add(verify.HashEntity(kind, id, encoding))
+		return nil
+	})
+	return sum, err
+}
+
+// readLedgers reads files and directories; nil where none are asked for.
+func readLedgers(paths []string) (*verify.Ledgers, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	l := verify.NewLedgers()
+	for _, path := range paths {
+		files := []string{path}
+		if info, err := os.Stat(path); err != nil {
+			return nil, err
+		} else if info.IsDir() {
+			if files, err = filepath.Glob(filepath.Join(path, "*.ndjson")); err != nil {
+				return nil, err
+			}
+			if len(files) == 0 {
+				return nil, fmt.Errorf("%s holds no *.ndjson (--ledgers)", path)
+			}
+		}
+		for _, file := range files {
+			if err := readLedger(l, file); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	return l, nil
+}
+
+func readLedger(l *verify.Ledgers, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return l.Read(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), f, events.At(info.ModTime()))
+}
+
+func readAcknowledged(file string) ([]verify.Acknowledged, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := verify.ReadAcknowledged(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return list, nil
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/stretchr/testify/require"
+)
+
+func reportOf(t *testing.T, p *program) verify.Report {
+	t.Helper()
+	var r verify.Report
+	require.NoError(t, json.Unmarshal([]byte(p.out.String()), &r), p.out.String())
+	return r
+}
+
+// A running engine is proved by its brokers, a stopped one by its data directory; what was lost refutes, and what cannot be
+// looked at proves nothing.
+func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	dev := at.start(t, "dev", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--partitions", "2", "--quiet")
+	data := filepath.Join(at.dir, "sagalog-data")
+	e := dev.endpoints(data)
+	var page struct {
+		Tasks []struct {
+			ID string `json:"id"`
+		} `json:"tasks"`
+	}
+	dev.eventually("a task of the example is processed", func() bool {
+		return get(t, e.HTTP+"/v1/tasks?state=processed", &page) == http.StatusOK && len(page.Tasks) > 0
+	})
+	task := page.Tasks[0].ID
+
+	running := at.run(t, "verify", "--brokers", e.Kafka, "--api", e.HTTP, "-o", "json")
+	require.Equal(t, 0, running.code(), running.out.String())
+	r := reportOf(t, running)
+	require.Equal(t, verify.Proved, r.Verdict)
+	require.Equal(t, 2, r.Counts.Stores)
+	require.Positive(t, r.Counts.Work.Records)
+
+	held := at.run(t, "verify", "--data", data)
+	require.Equal(t, 2, held.code())
+	require.Contains(t, held.err.String(), "the data directory is in use by process")
+	require.Contains(t, held.err.String(), "or give the `--brokers` of it")
+	require.NotContains(t, held.err.String(), "for usage")
+	other := place{dir: at.dir, env: []string{"SAGALOG_API=http://127.0.0.1:1"}}.run(t, "verify", "--brokers", e.Kafka)
+	require.Equal(t, 0, other.code(), "%s", other.err.String())
+	require.Contains(t, other.out.String(), "no store was compared")
+	other = at.run(t, "verify", "--brokers", e.Kafka, "--namespace", "foo")
+	require.Equal(t, 2, other.code())
+	require.Contains(t, other.err.String(), `there is no namespace "foo"`)
+	require.Equal(t, 0, dev.stop())
+
+	ledgers := filepath.Join(data, "demo")
+	stopped := at.run(t, "verify", "--data", data, "--ledgers", ledgers, "-o", "json")
+	require.Equal(t, 0, stopped.code(), stopped.out.String())
+	require.Positive(t, reportOf(t, stopped).Counts.Ledgers.Calls)
+
+	story := at.run(t, "verify", "--data", data, "--task", task)
+	require.Equal(t, 0, story.code())
+	for _, says := range []string{"Submitted", "StepCompleted", "TaskProcessed", "it ended at", "proved     undo"} {
+		require.Contains(t, story.out.String(), says)
+	}
+
+	acks := filepath.Join(at.dir, "acks.ndjson")
+	require.NoError(t, os.WriteFile(acks, []byte(task+"\n{\"id\":\"lost-1\",\"partition\":0,\"offset\":4000}\n"), 0o600))
+	lost := at.run(t, "verify", "--data", data, "--acknowledged", acks)
+	require.Equal(t, 1, lost.code())
+	require.Contains(t, lost.out.String(), `sagalog.submissions/0@4000: task "lost-1": the submission was acknowledged at this place, and the topic ends at offset`)
+	require.Contains(t, lost.err.String(), "refuted: 1 findings")
+
+	rotten := filepath.Join(at.dir, "rotten")
+	require.NoError(t, os.CopyFS(rotten, os.DirFS(data)))
+	table := rot(t, filepath.Join(rotten, "state"))
+	damaged := at.run(t, "verify", "--data", rotten)
+	require.Equal(t, 1, damaged.code(), damaged.err.String())
+	require.Contains(t, damaged.out.String(), table)
+	hash := at.run(t, "state", "hash", "--data", rotten)
+	require.Equal(t, 1, hash.code())
+	require.Contains(t, hash.err.String(), table)
+	require.NoFileExists(t, filepath.Join(rotten, "state", "DAMAGED"))
+
+	cut(t, filepath.Join(ledgers, "account.ndjson"))
+	cutOff := at.run(t, "verify", "--data", data, "--ledgers", ledgers)
+	require.Equal(t, 1, cutOff.code())
+	require.Contains(t, cutOff.out.String(), "no ledger holds a call of it that succeeded")
+}
+
+// rot flips a bit in the middle of a table of a store and returns its name.
+func rot(t *testing.T, dir string) string {
+	t.Helper()
+	ns, err := projector.Inspect(dir)
+	require.NoError(t, err)
+	s, err := projector.Open(dir, projector.Options{Namespace: ns}) // what stands in its write-ahead log becomes a table
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	require.NoError(t, err)
+	require.NotEmpty(t, tables)
+	b, err := os.ReadFile(tables[0])
+	require.NoError(t, err)
+	b[len(b)/2] ^= 1
+	require.NoError(t, os.WriteFile(tables[0], b, 0o600))
+	return filepath.Base(tables[0])
+}
+
+// cut takes the first line out of a file.
+func cut(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(b), "\n")
+	require.True(t, ok)
+	require.NoError(t, os.WriteFile(file, []byte(rest), 0o600))
+}
+
+func TestVerifyRefusesAWrongCall(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	for says, args := range map[string][]string{
+		"one of --data and --brokers is needed":      {},
+		"(SAGALOG_BROKERS) is needed, not both":      {"--data", "x", "--brokers", "127.0.0.1:1"},
+		"nowhere does not exist (--data)":            {"--data", "nowhere"},
+		"nowhere does not exist (--store)":           {"--brokers", "127.0.0.1:1", "--store", "nowhere"},
+		"holds no log of its own (--data)":           {"--data", "."},
+		"nothing listens there (connection refused)": {"--brokers", "127.0.0.1:1"},
+		`-o "yaml" is not known`:                     {"--brokers", "127.0.0.1:1", "-o", "yaml"},
+		"no such file":                               {"--brokers", "127.0.0.1:1", "--ledgers", "nowhere"},
+		"--show is at least 1":                       {"--brokers", "127.0.0.1:1", "--show", "0"},
+	} {
+		p := at.run(t, append([]string{"verify"}, args...)...)
+		require.Equal(t, 2, p.code(), args)
+		require.Contains(t, p.err.String(), says, args)
+		wrongly := !strings.Contains(says, "listens") && !strings.Contains(says, "no such")
+		require.Equal(t, wrongly, strings.Contains(p.err.String(), "--help' for usage"), says)
+		require.NoDirExists(t, filepath.Join(at.dir, "nowhere"))
+	}
+}

@@ -1,0 +1,72 @@
+package events_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+func drawKeys(t *rapid.T) events.Keys {
+	text := rapid.SampledFrom([]string{"", "a", "north", "ü/c", "p[0]", "\x00{"})
+	instant := rapid.Map(rapid.OneOf(rapid.Just(int64(0)), rapid.Just(int64(testStart)), rapid.Int64Range(-1<<45, 1<<47)),
+		func(n int64) events.Instant { return events.Instant(n) })
+	k := events.Keys{
+		State:    rapid.SampledFrom([]events.TaskState{events.Pending, events.Processing, events.Processed, events.Undoing, events.Undone, events.Parked, "new"}).Draw(t, "state"),
+		Workflow: text.Draw(t, "workflow"), SubmittedAt: instant.Draw(t, "submitted"), EndedAt: instant.Draw(t, "ended"),
+		Due: instant.Draw(t, "due"), Unplanned: rapid.Bool().Draw(t, "unplanned"),
+	}
+	if labels := rapid.MapOfN(text, text, 0, 4).Draw(t, "labels"); len(labels) > 0 {
+		k.Labels = labels
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "ready") {
+		k.Ready = append(k.Ready, events.ReadyKey{
+			Agent: text.Draw(t, "agent"), Path: text.Draw(t, "path"), Operation: rapid.SampledFrom([]events.Operation{events.Do, events.Undo, ""}).Draw(t, "op"),
+			Since: instant.Draw(t, "since"), Priority: rapid.IntRange(-events.MaxPriority, events.MaxPriority).Draw(t, "priority"),
+		})
+	}
+	return k
+}
+
+func TestKeysAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		k := drawKeys(t)
+		b := events.AppendKeys([]byte("before"), &k)
+		require.Equal(t, "before", string(b[:6]))
+		got, err := events.DecodeKeys(b[6:])
+		require.NoError(t, err)
+		require.Equal(t, k, *got)
+		for n := range b[6:] { // what is cut off is noticed
+			_, err := events.DecodeKeys(b[6 : 6+n])
+			require.Error(t, err)
+		}
+		_, err = events.DecodeKeys(append(b[6:], 0))
+		require.Error(t, err, "something behind them")
+	})
+}
+
+// The bytes are on the disks of those who run it: a change of them breaks their stores.
+func TestKeysKeepTheirBytes(t *testing.T) {
+	t.Parallel()
+	k := events.Keys{State: events.Processing, Workflow: "w", SubmittedAt: 1000, EndedAt: 1001, Labels: map[string]string{"b": "2", "a": "1"},
+		Due: 1002, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}}}
+	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x1f\x02\x02\x01a\x011\x01b\x012\x04\x01\x01g\x01p\x08\x00\x01", string(events.AppendKeys(nil, &k)))
+}
+
+func FuzzDecodeKeys(f *testing.F) {
+	f.Add([]byte(`{"state":"pending","workflow":"w","submitted_at":"2026-11-21T14:00:00.000Z"}`))
+	f.Add([]byte("\x01\x02\x01w\xd0\x0f\x1f\x02\x02\x01a\x011\x01b\x012\x04\x01\x01g\x01p\x08\x00\x01"))
+	f.Add([]byte("\x01\x00\x01x\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := events.DecodeKeys(b)
+		if err != nil {
+			return
+		}
+		again, err := events.DecodeKeys(events.AppendKeys(nil, k))
+		require.NoError(t, err)
+		require.Equal(t, k, again)
+	})
+}

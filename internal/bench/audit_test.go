@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/stretchr/testify/require"
+)
+
+// played is a log that the engine wrote, with all that the agents' counts would say.
+type played struct {
+	t      *testing.T
+	s      *system
+	names  names
+	tasks  int
+	called *calls
+	acked  *table[uint8]
+}
+
+const playedTasks = 40
+
+// play runs tasks and opens the log that they left.
+func play(t *testing.T) *played {
+	dir := t.TempDir()
+	cfg := Config{Dir: dir, Virtual: true, Duration: time.Minute, Partitions: 2}
+	r, err := Tasks(t.Context(), TasksConfig{Config: cfg, Outstanding: playedTasks, Tasks: playedTasks})
+	require.NoError(t, err)
+	require.EqualValues(t, playedTasks, r.Checked)
+	cfg.setDefaults()
+	s, err := openBroker(t.Context(), &cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.close()) })
+	p := &played{t: t, s: s, tasks: playedTasks, called: new(calls), acked: new(table[uint8])}
+	p.each(func(r events.Record) {
+		if i := bytes.LastIndexByte(r.Key, '-'); i > 0 {
+			p.names.prefix = r.Key[:i+1]
+		}
+	})
+	a := p.audit()
+	for task := range p.tasks {
+		*p.acked.at(task) = 1
+		*p.called.at(task) = a.starts.get(task)
+	}
+	return p
+}
+
+func (p *played) each(f func(events.Record)) {
+	for n := range int32(2) {
+		require.NoError(p.t, p.s.cluster.ReadRange(p.t.Context(), p.s.topics.Events(), n, 0, -1, func(r events.Record) error { f(r); return nil }))
+	}
+}
+
+func (p *played) audit() *audit {
+	a := &audit{names: p.names}
+	require.NoError(p.t, a.read(p.t.Context(), p.s.cluster, p.s.topics.Events(), 2))
+	return a
+}
+
+func (p *played) judge() Verdict {
+	return p.audit().judge(evidence{sent: p.tasks, acked: p.acked, calls: p.called, ends: true})
+}
+
+// again appends a copy of the last fact of a kind, with a sequence that the log accepts, or with its own.
+func (p *played) again(kind events.Name, accepted bool) {
+	var last events.Record
+	next := map[int32]*claims{0: {}, 1: {}}
+	p.each(func(r events.Record) {
+		_, err := next[r.Partition].accepted(&r)
+		require.NoError(p.t, err)
+		if r.Header(events.HeaderType) == events.TypePrefix+string(kind) {
+			last = r
+		}
+	})
+	require.NotEmpty(p.t, last.Key)
+	if accepted {
+		for i := range last.Headers {
+			switch c := next[last.Partition]; last.Headers[i].Key {
+			case events.HeaderSequence:
+				last.Headers[i].Value = strconv.AppendUint(nil, c.next, 10)
+			case events.HeaderEpoch:
+				last.Headers[i].Value = []byte(c.epoch)
+			}
+		}
+	}
+	producer, err := kafka.NewProducer(p.s.cluster)
+	require.NoError(p.t, err)
+	defer producer.Close()
+	_, err = producer.ProduceSync(context.Background(), last)
+	require.NoError(p.t, err)
+}
+
+func TestALogWithoutFaultsIsNotRefuted(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	v := p.judge()
+	require.NoError(t, v.Err())
+	require.EqualValues(t, playedTasks, v.Checked)
+	require.EqualValues(t, playedTasks*len(steps), v.Calls)
+}
+
+func TestALostTaskIsFound(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	*p.acked.at(p.tasks) = 1
+	p.tasks++
+	v := p.judge()
+	require.EqualValues(t, 1, v.Lost)
+	require.Error(t, v.Err())
+	require.Contains(t, v.Findings[0], string(p.names.append(nil, playedTasks)))
+}
+
+func TestADoubledEndIsFound(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	p.again(events.NameTaskProcessed, true)
+	v := p.judge()
+	require.EqualValues(t, 1, v.Doubled)
+	require.Error(t, v.Err())
+}
+
+func TestADoubledAcceptanceIsFound(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	p.again(events.NameSubmitted, true)
+	require.EqualValues(t, 1, func() int64 { v := p.judge(); return v.Doubled }())
+}
+
+func TestAVoidCopyIsNoHistory(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	p.again(events.NameTaskProcessed, false)
+	v := p.judge()
+	require.NoError(t, v.Err())
+	require.EqualValues(t, 1, p.audit().void)
+}
+
+func TestACallWithoutAnAttemptIsFound(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	p.called.add(3, 2)
+	v := p.judge()
+	require.EqualValues(t, 1, v.Doubled)
+	again := p.audit().judge(evidence{sent: p.tasks, acked: p.acked, calls: p.called, ends: true, again: true})
+	require.NoError(t, again.Err())
+	require.EqualValues(t, 1, again.Repeated)
+}
+
+func TestACompletionWithoutACallIsFound(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	*p.called.at(5) = 0
+	v := p.judge()
+	require.EqualValues(t, len(steps), v.Lost)
+}
+
+func TestATaskWithoutAnEndIsFound(t *testing.T) {
+	t.Parallel()
+	p := play(t)
+	a := p.audit()
+	a.fates.at(9).ended = 0
+	v := a.judge(evidence{sent: p.tasks, acked: p.acked, calls: p.called, ends: true})
+	require.EqualValues(t, 1, v.Unfinished)
+	require.Error(t, v.Err())
+}
+
+func TestTheStepOfAFactIsReadInAnyOrderOfItsMembers(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int{`{"step":"pack","attempt":1}`: 2, `{"attempt":1,"step":"notify"}`: 4, `{"step":"other"}`: -1} {
+		step, err := stepIn([]byte(value))
+		require.NoError(t, err)
+		require.Equal(t, want, step, value)
+	}
+	_, err := stepIn([]byte("{"))
+	require.Error(t, err)
+}

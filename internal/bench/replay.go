@@ -1,0 +1,260 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
+)
+
+// ReplayConfig is a run of `sagalog bench replay`.
+type ReplayConfig struct {
+	Config
+	// Facts is how many facts the log is given, if it has none.
+	Facts int
+}
+
+// Validate says all that is wrong at once.
+func (c *ReplayConfig) Validate() error {
+	errs := []error{c.Config.Validate()}
+	if c.Facts < 1 || c.Facts/factsOfTask > maxTasks {
+		errs = append(errs, fmt.Errorf("--facts is from 1 to %d", factsOfTask*maxTasks))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	// factsOfTask are those of a task that goes well: Submitted, a start and a completion for each step, and the end.
+	factsOfTask = 2*len(steps) + 2
+	// makingAhead are the tasks under way while the log is made: more than the engine needs to be busy all the time.
+	makingAhead = 2000
+	// makingMost bounds the making of a log.
+	makingMost = 12 * time.Hour
+)
+
+// Replay folds a log from nothing, and starts a node with and without its state.
+func Replay(ctx context.Context, c ReplayConfig) (_ *Result, err error) {
+	c.setDefaults()
+	s, err := openBroker(ctx, &c.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	r := &replay{system: s}
+	made, err := r.make(ctx, &c)
+	if err != nil {
+		return made, err
+	}
+	r.result = made
+	r.result.Run = "replay"
+	for _, step := range []func(context.Context) error{r.fold, r.checkpoint, r.nothing} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.result, nil
+}
+
+// replay is a run on a log whose engine is stopped.
+type replay struct {
+	*system
+	result *Result
+	// ends are the ends of events before any node is started on it, or of what is folded of it; facts is the sum of the ends.
+	ends  map[int32]int64
+	facts int64
+}
+
+// make fills the log, unless --data or --namespace name one that has facts. Its result holds the check of what was made.
+func (r *replay) make(ctx context.Context, c *ReplayConfig) (*Result, error) {
+	if err := r.measure(ctx); err != nil {
+		return nil, err
+	}
+	if r.facts > 0 {
+		b := &bench{system: r.system}
+		b.describe(ctx, "replay")
+		b.result.Load, b.result.Agents, b.result.Backends = "a log that was there", "none", ""
+		return &b.result, nil
+	}
+	c.Agents, c.Latency, c.untimed, c.Duration, c.Warmup = AgentsInside, Latency{}, true, makingMost, 0
+	b, err := attachBench(ctx, r.system, "")
+	if err != nil {
+		return nil, err
+	}
+	b.load.limit = min(maxTasks, c.Facts/factsOfTask+1)
+	b.describe(ctx, "replay")
+	b.result.Load = "a log that was made before, by tasks of five steps"
+	end := b.drive(func(stop <-chan struct{}) { b.load.closed(b.ctx, stop, makingAhead) })
+	_, _, err = b.window(ctx, func() bool { return b.load.full() && b.load.inFlight.Load() <= 0 })
+	end()
+	if err == nil && b.interrupted {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result, err := b.finish(ctx, evidence{ends: true})
+	if err != nil {
+		return result, err
+	}
+	result.Backlog, result.Dropped = 0, 0
+	result.SubmitP50, result.SubmitP99, result.SubmitMax, result.AckP50, result.AckP99, result.AckMax = 0, 0, 0, 0, 0, 0
+	return result, r.measure(ctx)
+}
+
+// measure asks for the ends of events; a namespace that is not there has none.
+func (r *replay) measure(ctx context.Context) error {
+	n, err := r.cluster.Partitions(ctx, r.topics.Events())
+	if errors.Is(err, kafka.ErrUnknownTopic) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.partitions = n
+	of := kafka.Partitions{}
+	for p := range n {
+		of[r.topics.Events()] = append(of[r.topics.Events()], p)
+	}
+	ends, err := r.cluster.EndOffsets(ctx, of)
+	if err != nil {
+		return err
+	}
+	r.ends, r.facts = ends[r.topics.Events()], 0
+	for _, end := range r.ends {
+		r.facts += end
+	}
+	return nil
+}
+
+// fold folds all partitions from nothing into an empty store, and compares the state hashes with the store's.
+func (r *replay) fold(ctx context.Context) (err error) {
+	ns, err := node.ReadNamespace(ctx, r.cluster, r.cfg.Namespace)
+	if err != nil {
+		return err
+	}
+	want, err := r.stored(ns.ID)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(r.dir, "folded")
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for p, info := range want {
+		r.ends[p] = info.Next // where the hashes can be compared: the last facts may not have been written to the state
+	}
+	facts := int64(0)
+	for _, end := range r.ends {
+		facts += end
+	}
+	fmt.Fprintf(r.cfg.Progress, "folding %d facts from nothing\n", facts)
+	b := &bench{system: r.system}
+	stopProfile, err := b.profile()
+	if err != nil {
+		return err
+	}
+	from := r.meters.read()
+	err = r.foldAll(ctx, dir, ns.ID, want)
+	to := r.meters.read()
+	stopProfile()
+	if err != nil {
+		return err
+	}
+	x, seconds := r.result, to.at.Sub(from.at).Seconds()
+	x.Facts, x.Seconds = facts, round(seconds, 3)
+	x.FoldRate = round(float64(facts)/seconds, 1)
+	x.CPUPerFact = round(per(float64((to.cpu-from.cpu).Nanoseconds())/1e3, facts), 3)
+	x.AllocsFact = round(per(float64(to.mallocs-from.mallocs), facts), 2)
+	x.HashesEqual = len(want) // or foldAll would have refuted it
+	x.PeakRSS, x.RSS, x.Heap = mib(r.meters.peakBytes()), mib(r.meters.resident()), mib(heapBytes())
+	x.setDisturbance(from, to)
+	return nil
+}
+
+func (r *replay) foldAll(ctx context.Context, dir, namespaceID string, want map[int32]projector.Info) (err error) {
+	store, err := projector.Open(dir, projector.Options{Namespace: namespaceID})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	var ranges []node.FoldRange
+	for p, end := range r.ends {
+		ranges = append(ranges, node.FoldRange{Topic: r.topics.Events(), Partition: p, To: end})
+	}
+	var refuted error
+	err = node.FoldAll(ctx, r.cluster, store, ranges, func(i int, sum events.Hash) {
+		refuted = errors.Join(refuted, compare(ranges[i].Partition, want, sum))
+	})
+	return errors.Join(err, refuted)
+}
+
+// compare refutes a fold that differs from the state which the engine left.
+func compare(p int32, want map[int32]projector.Info, sum events.Hash) error {
+	if info, ok := want[p]; ok && info.StateHash != sum {
+		return fmt.Errorf("refuted: partition %d folded from nothing to offset %d has the state hash %s, and the engine left %s", p, info.Next, sum, info.StateHash)
+	}
+	return nil
+}
+
+// stored returns what the engine left, if its state is here.
+func (r *replay) stored(namespaceID string) (list map[int32]projector.Info, err error) {
+	store, err := projector.OpenIntact(filepath.Join(r.dir, "state"), projector.Options{Namespace: namespaceID})
+	if errors.Is(err, projector.ErrNoStore) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	list = map[int32]projector.Info{}
+	for _, p := range store.Partitions() {
+		info, err := store.PartitionInfo(p)
+		if err != nil {
+			return nil, err
+		}
+		list[p] = info
+	}
+	return list, nil
+}
+
+// checkpoint starts a node with the state that the engine left. Without one there is no such figure.
+func (r *replay) checkpoint(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(r.dir, "state")); err != nil {
+		return nil
+	}
+	d, err := r.ready(ctx)
+	r.result.ReadyState = ms(d)
+	return err
+}
+
+// nothing starts a node without state: it is folded anew, as after the loss of the directory.
+func (r *replay) nothing(ctx context.Context) error {
+	if err := os.RemoveAll(filepath.Join(r.dir, "state")); err != nil {
+		return err
+	}
+	d, err := r.ready(ctx)
+	r.result.ReadyNothing = ms(d)
+	r.result.RebuildRate = round(float64(r.facts)/d.Seconds(), 1)
+	return err
+}
+
+// ready starts a node, waits until it is ready, and stops it.
+func (r *replay) ready(ctx context.Context) (d time.Duration, err error) {
+	fmt.Fprintf(r.cfg.Progress, "starting a node\n")
+	r.begin()
+	began := time.Now()
+	n, err := r.newNode(ctx, "")
+	if err != nil {
+		return 0, err
+	}
+	r.node = n
+	r.running.Go(func() error { return n.Run(r.ctx) })
+	err = r.awaitReady(ctx, n)
+	d = time.Since(began)
+	return d, errors.Join(err, r.stopEngine())
+}

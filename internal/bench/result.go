@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Result is what a run found. The name of each figure ends in its unit; a figure that the run does not have is left out.
+type Result struct {
+	Run string `json:"run"`
+	// Durability says what an acknowledgement promises.
+	Durability string `json:"durability"`
+	Broker     string `json:"broker"`
+	Agents     string `json:"agents"`
+	Namespace  string `json:"namespace"`
+	Cores      int    `json:"cores"`
+	Load       string `json:"load"`
+	Backends   string `json:"backends,omitzero"`
+	// Interrupted says that Ctrl-C ended the window early.
+	Interrupted bool    `json:"interrupted,omitzero"`
+	Seconds     float64 `json:"seconds" unit:"s" label:"measured"`
+
+	Tasks          int64   `json:"tasks,omitzero" label:"tasks ended"`
+	TasksPerSecond float64 `json:"tasks_per_second,omitzero" unit:"/s" label:"tasks"`
+	FactsPerSecond float64 `json:"facts_per_second,omitzero" unit:"/s" label:"facts"`
+	CPUPerTask     float64 `json:"cpu_us_per_task,omitzero" unit:"us" label:"CPU per task, all included"`
+	CoresUsed      float64 `json:"cores_used,omitzero" unit:"cores" label:"CPU used"`
+
+	E2EP50       float64 `json:"e2e_p50_ms,omitzero" unit:"ms" label:"end to end p50"`
+	E2EP99       float64 `json:"e2e_p99_ms,omitzero" unit:"ms" label:"end to end p99"`
+	E2EMax       float64 `json:"e2e_max_ms,omitzero" unit:"ms" label:"end to end max"`
+	UntailedP50  float64 `json:"e2e_without_tail_p50_ms,omitzero" unit:"ms" label:"  of tasks that met no tail, p50"`
+	UntailedP99  float64 `json:"e2e_without_tail_p99_ms,omitzero" unit:"ms" label:"  of tasks that met no tail, p99"`
+	UntailedMax  float64 `json:"e2e_without_tail_max_ms,omitzero" unit:"ms" label:"  of tasks that met no tail, max"`
+	SubmitPerSec float64 `json:"submissions_per_second,omitzero" unit:"/s" label:"submissions acknowledged"`
+	Submissions  int64   `json:"submissions,omitzero" label:"submissions acknowledged"`
+	Dropped      int64   `json:"dropped" label:"submissions refused or without an answer"`
+	SubmitP50    float64 `json:"submit_p50_ms,omitzero" unit:"ms" label:"submit p50 (from sending)"`
+	SubmitP99    float64 `json:"submit_p99_ms,omitzero" unit:"ms" label:"submit p99"`
+	SubmitMax    float64 `json:"submit_max_ms,omitzero" unit:"ms" label:"submit max"`
+	AckP50       float64 `json:"ack_p50_ms,omitzero" unit:"ms" label:"acknowledgement p50 (from due)"`
+	AckP99       float64 `json:"ack_p99_ms,omitzero" unit:"ms" label:"acknowledgement p99"`
+	AckMax       float64 `json:"ack_max_ms,omitzero" unit:"ms" label:"acknowledgement max"`
+	CPUPerSubmit float64 `json:"cpu_us_per_submission,omitzero" unit:"us" label:"CPU per submission, all included"`
+	Judged       float64 `json:"accepted_after_s,omitzero" unit:"s" label:"until the engine had accepted them all"`
+
+	PeakRSS      float64 `json:"peak_rss_mib,omitzero" unit:"MiB" label:"memory, peak RSS"`
+	RSS          float64 `json:"rss_mib,omitzero" unit:"MiB" label:"memory, RSS at the end"`
+	Heap         float64 `json:"heap_live_mib,omitzero" unit:"MiB" label:"memory, live heap at the end"`
+	OwnTables    float64 `json:"bench_tables_mib,omitzero" unit:"MiB" label:"  of it the benchmark's own tables"`
+	HeapSlope    float64 `json:"heap_mib_per_million,omitzero" unit:"MiB" label:"live heap per million tasks, without own tables"`
+	RSSSlope     float64 `json:"rss_mib_per_million,omitzero" unit:"MiB" label:"RSS per million tasks, without own tables"`
+	TenMillion   float64 `json:"rss_mib_at_10_million,omitzero" unit:"MiB" label:"RSS with 10 million, by that slope"`
+	Backlog      int64   `json:"backlog_tasks,omitzero" label:"tasks that waited at the end"`
+	LogBytes     float64 `json:"log_bytes_per_task,omitzero" unit:"B" label:"facts in the log per task"`
+	BrokerBytes  float64 `json:"broker_bytes_per_task,omitzero" unit:"B" label:"files of the broker per task"`
+	StateBytes   float64 `json:"state_bytes_per_task,omitzero" unit:"B" label:"files of the state per task"`
+	AllocsTask   float64 `json:"allocations_per_task,omitzero" label:"allocations per task (this process)"`
+	AllocBytes   float64 `json:"allocated_bytes_per_task,omitzero" unit:"B" label:"allocated per task (this process)"`
+	Failures     int64   `json:"failed_attempts,omitzero" label:"attempts that failed"`
+	Timeouts     int64   `json:"timeouts" label:"attempts that timed out"`
+	Badly        int64   `json:"undone_or_parked,omitzero" label:"tasks undone or parked"`
+	FlightBefore float64 `json:"in_flight_before,omitzero" label:"attempts in flight before the backends slowed"`
+	FlightAfter  float64 `json:"in_flight_after,omitzero" label:"attempts in flight after"`
+	RateBefore   float64 `json:"tasks_per_second_before,omitzero" unit:"/s" label:"tasks before the backends slowed"`
+	RateAfter    float64 `json:"tasks_per_second_after,omitzero" unit:"/s" label:"tasks after"`
+
+	Facts          int64    `json:"facts,omitzero" label:"facts of the whole log"`
+	FoldRate       float64  `json:"fold_facts_per_second,omitzero" unit:"/s" label:"facts folded from nothing"`
+	RebuildRate    float64  `json:"rebuild_facts_per_second,omitzero" unit:"/s" label:"facts of a rebuild until ready"`
+	ReadyNothing   float64  `json:"ready_from_nothing_ms,omitzero" unit:"ms" label:"ready without state"`
+	ReadyState     float64  `json:"ready_from_checkpoint_ms,omitzero" unit:"ms" label:"ready from a checkpoint"`
+	CPUPerFact     float64  `json:"cpu_us_per_fact,omitzero" unit:"us" label:"CPU per folded fact"`
+	AllocsFact     float64  `json:"allocations_per_fact,omitzero" label:"allocations per folded fact"`
+	HashesEqual    int      `json:"state_hashes_equal,omitzero" label:"partitions whose state hash is that of the engine"`
+	Kills          int      `json:"kills,omitzero" label:"nodes killed"`
+	TakenOver      int      `json:"partitions_taken_over,omitzero" label:"partitions taken over"`
+	TakeoverP50    float64  `json:"takeover_p50_ms,omitzero" unit:"ms" label:"death to first new fact p50"`
+	TakeoverP99    float64  `json:"takeover_p99_ms,omitzero" unit:"ms" label:"death to first new fact p99"`
+	TakeoverMax    float64  `json:"takeover_max_ms,omitzero" unit:"ms" label:"death to first new fact max"`
+	ClaimP50       float64  `json:"claim_p50_ms,omitzero" unit:"ms" label:"death to claim p50"`
+	ClaimMax       float64  `json:"claim_max_ms,omitzero" unit:"ms" label:"death to claim max"`
+	Disturbed      bool     `json:"disturbed"`
+	DisturbedShare float64  `json:"disturbed_share" label:"machine used by others"`
+	*Verdict                // nil where nothing was checked
+	VoidRecords    int64    `json:"void_records,omitzero" label:"void records in the log"`
+	CheckedIn      float64  `json:"check_seconds,omitzero" unit:"s" label:"time of the check"`
+	Samples        []Sample `json:"samples,omitempty"`
+}
+
+// disturbance is the share of the machine that others may use before a run is called disturbed. It is not zero, because some
+// of the kernel's work for us counts as theirs, and no machine is ever quite quiet.
+const disturbance = 0.04
+
+// setDisturbance compares what the machine did between two readings with what we did.
+func (r *Result) setDisturbance(from, to reading) {
+	whole := to.whole - from.whole
+	if whole <= 0 {
+		return
+	}
+	others := (to.busy - from.busy) - (to.cpu - from.cpu)
+	r.DisturbedShare = round(max(0, float64(others)/float64(whole)), 3)
+	r.Disturbed = r.DisturbedShare > disturbance
+}
+
+func round(v float64, digits int) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	p := math.Pow10(digits)
+	return math.Round(v*p) / p
+}
+
+func ms(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
+
+// per divides, and is 0 where there is nothing to divide by.
+func per(v float64, n int64) float64 {
+	if n <= 0 {
+		return 0
+	}
+	return v / float64(n)
+}
+
+// Print writes the table that a person reads.
+func (r *Result) Print(out io.Writer) error {
+	fmt.Fprintf(out, "sagalog bench %s\n", r.Run)
+	for _, line := range [][2]string{
+		{"load", r.Load}, {"backends", r.Backends}, {"agents", r.Agents}, {"broker", r.Broker}, {"durability", r.Durability}, {"namespace", r.Namespace},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(out, "  %-11s%s\n", line[0], line[1])
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w)
+	printFigures(w, reflect.ValueOf(r).Elem())
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if r.Verdict == nil {
+		fmt.Fprintln(out, "\n  check: none; the log was there, and what was submitted to it is not known here")
+	} else {
+		r.Verdict.print(out)
+	}
+	switch {
+	case r.Disturbed:
+		fmt.Fprintf(out, "  DISTURBED: others used %.1f %% of this machine (%d cores) meanwhile; the figures are worse than they would be\n", 100*r.DisturbedShare, r.Cores)
+	default:
+		fmt.Fprintf(out, "  undisturbed: others used %.1f %% of this machine (%d cores)\n", 100*r.DisturbedShare, r.Cores)
+	}
+	if r.Interrupted {
+		fmt.Fprintln(out, "  interrupted: the window is shorter than asked for")
+	}
+	return nil
+}
+
+// printFigures prints each figure that has a label and a value; "dropped" and "timeouts" also where they are zero.
+func printFigures(w io.Writer, v reflect.Value) {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		label := f.Tag.Get("label")
+		if label == "" || f.Name == "DisturbedShare" || v.Field(i).IsZero() && strings.Contains(f.Tag.Get("json"), "omitzero") {
+			continue
+		}
+		var text string
+		switch x := v.Field(i).Interface().(type) {
+		case float64:
+			text = figure(x)
+		default:
+			text = fmt.Sprint(x)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t %s\t\n", label, text, f.Tag.Get("unit"))
+	}
+}
+
+// figure writes a number with as many digits as a person compares.
+func figure(v float64) string {
+	switch a := math.Abs(v); {
+	case a >= 1000:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}

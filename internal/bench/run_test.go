@@ -1,0 +1,186 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// small is a run that takes about a second.
+func small(t *testing.T) Config {
+	return Config{Dir: t.TempDir(), Duration: 500 * time.Millisecond, Latency: Latency{Fixed: time.Millisecond}, Partitions: 4}
+}
+
+// members returns what -o json prints.
+func members(t *testing.T, r *Result) map[string]any {
+	t.Helper()
+	b, err := json.Marshal(r)
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(b, &m))
+	return m
+}
+
+func requireMembers(t *testing.T, r *Result, names ...string) {
+	t.Helper()
+	m := members(t, r)
+	for _, n := range names {
+		require.Contains(t, m, n)
+	}
+	var table bytes.Buffer
+	require.NoError(t, r.Print(&table))
+	require.Contains(t, table.String(), "0 lost, 0 doubled")
+}
+
+func TestTasksInAClosedLoopAreAllAccountedFor(t *testing.T) {
+	t.Parallel()
+	r, err := Tasks(t.Context(), TasksConfig{Config: small(t), Outstanding: 20})
+	require.NoError(t, err)
+	require.Positive(t, r.Checked)
+	require.EqualValues(t, r.Checked*int64(len(steps)), r.Calls)
+	require.LessOrEqual(t, r.Tasks, r.Checked)
+	require.EqualValues(t, 0, r.Backlog)
+	requireMembers(t, r, "tasks_per_second", "cpu_us_per_task", "e2e_p50_ms", "e2e_p99_ms", "e2e_max_ms", "submit_p50_ms", "ack_p50_ms",
+		"ack_p99_ms", "ack_max_ms", "facts_per_second", "log_bytes_per_task", "state_bytes_per_task", "broker_bytes_per_task",
+		"allocations_per_task", "lost", "doubled", "unfinished", "timeouts", "dropped", "durability", "disturbed", "disturbed_share", "seconds", "samples")
+}
+
+func TestTasksInAnOpenLoopWithATailAndSlowBackends(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	c.Virtual, c.Duration = true, time.Second
+	c.Latency = Latency{TailShare: 0.2, Tail: 20 * time.Millisecond, SlowAfter: 500 * time.Millisecond, SlowFactor: 2}
+	r, err := Tasks(t.Context(), TasksConfig{Config: c, Rate: 100})
+	require.NoError(t, err)
+	require.Zero(t, r.Lost+r.Doubled+r.Unfinished)
+	requireMembers(t, r, "e2e_without_tail_p99_ms")
+}
+
+func TestARunEndsAfterTheAskedTasks(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	c.Duration = time.Minute
+	r, err := Tasks(t.Context(), TasksConfig{Config: c, Outstanding: 10, Tasks: 50})
+	require.NoError(t, err)
+	require.EqualValues(t, 50, r.Checked)
+}
+
+func TestCtrlCTellsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	c.Duration = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c.Progress = afterWrites(2, cancel)
+	r, err := Tasks(ctx, TasksConfig{Config: c, Outstanding: 5})
+	require.NoError(t, err)
+	require.True(t, r.Interrupted)
+	require.Positive(t, r.Checked)
+	require.Zero(t, r.Lost+r.Doubled+r.Unfinished)
+}
+
+// afterWrites calls f when so many lines of progress were written.
+func afterWrites(n int, f func()) writes { return writes{left: &n, f: f} }
+
+type writes struct {
+	left *int
+	f    func()
+}
+
+func (w writes) Write(p []byte) (int, error) {
+	if *w.left--; *w.left == 0 {
+		w.f()
+	}
+	return len(p), nil
+}
+
+func TestTemporaryDataIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	c := small(t)
+	c.Dir = ""
+	_, err := Tasks(t.Context(), TasksConfig{Config: c, Outstanding: 5})
+	require.NoError(t, err)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestEachWayOfSubmittingIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	for _, via := range Vias {
+		for _, rate := range []float64{0, 300} {
+			t.Run(via, func(t *testing.T) {
+				t.Parallel()
+				r, err := Submit(t.Context(), SubmitConfig{Config: small(t), Via: via, Rate: rate, Closed: true, Outstanding: 100, Connections: 2})
+				require.NoError(t, err)
+				require.Positive(t, r.Submissions)
+				require.GreaterOrEqual(t, r.Checked, r.Submissions)
+				require.Zero(t, r.Dropped)
+				require.Equal(t, r.Checked, r.Backlog, "nothing ends while admission is closed")
+				requireMembers(t, r, "submissions_per_second", "dropped", "lost", "doubled")
+				if rate == 0 { // else all that is due in so short a time may be answered behind it
+					requireMembers(t, r, "ack_p50_ms", "ack_p99_ms", "ack_max_ms")
+				}
+			})
+		}
+	}
+}
+
+func TestABurstWhileTasksRunIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	r, err := Submit(t.Context(), SubmitConfig{Config: small(t), Via: ViaKafka, Rate: 1000, Burst: 300 * time.Millisecond, Outstanding: 10})
+	require.NoError(t, err)
+	require.Positive(t, r.Submissions)
+	require.Zero(t, r.Dropped+r.Lost+r.Doubled)
+}
+
+func TestABacklogWaits(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	r, err := Backlog(t.Context(), BacklogConfig{Config: c, Tasks: 1200})
+	require.NoError(t, err)
+	require.EqualValues(t, 1200, r.Checked)
+	require.EqualValues(t, 1200, r.Backlog)
+	requireMembers(t, r, "backlog_tasks", "heap_live_mib", "samples")
+}
+
+func TestALogIsReplayedToTheSameState(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	r, err := Replay(t.Context(), ReplayConfig{Config: c, Facts: 600})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, r.Facts, int64(500)) // nearly all: some may not be in the state
+	require.EqualValues(t, 4, r.HashesEqual)
+	requireMembers(t, r, "fold_facts_per_second", "rebuild_facts_per_second", "ready_from_nothing_ms", "ready_from_checkpoint_ms")
+
+	again, err := Replay(t.Context(), ReplayConfig{Config: c, Facts: 600})
+	require.NoError(t, err)
+	require.Positive(t, again.Facts)
+	require.Nil(t, again.Verdict, "nobody knows here what was submitted")
+	b, err := json.Marshal(again)
+	require.NoError(t, err)
+	require.NotContains(t, string(b), "lost")
+	require.NoError(t, again.Print(io.Discard))
+	require.EqualValues(t, 4, again.HashesEqual, "a log that was there is taken")
+}
+
+func TestWrongConfigurationsAreRefusedAllAtOnce(t *testing.T) {
+	t.Parallel()
+	err := (&TasksConfig{Config: Config{Virtual: true, Agents: AgentsOutside, Partitions: 2000}, Outstanding: 1, Rate: 1}).Validate()
+	for _, part := range []string{"--partitions", "without a port", "--outstanding"} {
+		require.ErrorContains(t, err, part)
+	}
+	require.ErrorContains(t, (&SubmitConfig{Via: "fax"}).Validate(), "fax")
+	require.ErrorContains(t, (&SubmitConfig{Via: ViaKafka, Burst: time.Second}).Validate(), "--burst")
+	require.ErrorContains(t, (&BacklogConfig{}).Validate(), "--tasks")
+	require.ErrorContains(t, (&ReplayConfig{}).Validate(), "--facts")
+	require.ErrorContains(t, (&TakeoverConfig{Config: Config{Partitions: 1}, Rate: 1, Kills: 1}).Validate(), "--partitions")
+	require.NoError(t, (&TasksConfig{}).Validate())
+}

@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// TakeoverConfig is a run of `sagalog bench takeover`.
+type TakeoverConfig struct {
+	Config
+	// Rate is how many tasks are due each second.
+	Rate float64
+	// Kills is how often a node is killed, in turn.
+	Kills int
+}
+
+// Validate says all that is wrong at once.
+func (c *TakeoverConfig) Validate() error {
+	errs := []error{c.Config.Validate()}
+	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) || c.Kills < 1 || c.Kills > 1000 {
+		errs = append(errs, fmt.Errorf("--rate %g is not above zero, or --kills %d not from 1 to 1000", c.Rate, c.Kills))
+	}
+	if c.Virtual {
+		errs = append(errs, errors.New("a broker without a port is reached by no node"))
+	}
+	if c.Partitions == 1 {
+		errs = append(errs, errors.New("--partitions 1 are not shared by two nodes"))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	// ownWait bounds how long it may take until both nodes have partitions: a node that comes back folds what it missed.
+	ownWait = 2 * time.Minute
+	// takeWait bounds a take-over: many times what one takes.
+	takeWait = time.Minute
+)
+
+// Takeover runs two nodes as processes, kills one of them under load, again and again, and measures how long its
+// partitions stand still.
+func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
+	c.setDefaults()
+	s, err := openBroker(ctx, &c.Config)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{system: s, names: newNames(uuid.NewString()[:8]), base: time.Now(), due: new(table[int64])}
+	t := &takeover{bench: b, nodes: map[string]*child{}}
+	defer func() { err = errors.Join(err, t.stopNodes(), b.close()) }()
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
+	b.describe(ctx, "takeover")
+	b.result.Load = fmt.Sprintf("open loop, %g tasks/s; two nodes, one of which is killed (kill -9) %d times", c.Rate, c.Kills)
+	end := b.drive(func(stop <-chan struct{}) { b.load.open(b.ctx, stop, c.Rate) })
+	from, to, err := t.rounds(ctx, c.Kills)
+	end()
+	if err != nil {
+		return nil, err
+	}
+	b.sample = &sampler{meters: &b.meters}
+	b.sample.take()
+	b.fill(from, to)
+	t.fill()
+	b.sleep(context.WithoutCancel(ctx), c.Drain, func() bool { return b.load.inFlight.Load() <= 0 })
+	if err := t.stopNodes(); err != nil {
+		return nil, err
+	}
+	return b.finish(ctx, evidence{ends: true, again: true})
+}
+
+// takeover is a run with nodes that are other processes.
+type takeover struct {
+	*bench
+	owners owners
+	nodes  map[string]*child
+	kills  int
+	// times are those of all partitions that were taken over, in order of no meaning.
+	toFact, toClaim []time.Duration
+}
+
+// nodeNames are the two nodes.
+var nodeNames = []string{"bench-a", "bench-b"}
+
+func (t *takeover) open(ctx context.Context) error {
+	folder := filepath.Join(t.dir, "workflows")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "five.yaml"), five, 0o600); err != nil {
+		return err
+	}
+	// The first one makes the namespace, alone.
+	if err := t.startNode(nodeNames[0]); err != nil {
+		return err
+	}
+	err := t.await(ctx, ownWait, "the namespace was not made", func() bool {
+		n, err := t.cluster.Partitions(ctx, t.topics.Submissions())
+		t.partitions = n
+		return err == nil && n > 0 && t.alive() == nil
+	})
+	if err := errors.Join(err, t.alive()); err != nil {
+		return err
+	}
+	if err := t.openAgents(ctx, t.names); err != nil {
+		return err
+	}
+	if err := t.attach(); err != nil {
+		return err
+	}
+	t.owners.of = make([]owner, t.partitions)
+	t.watch.each = t.owners.see
+	return t.startNode(nodeNames[1])
+}
+
+func (t *takeover) startNode(name string) error {
+	c, err := startChild(&t.meters, t.cfg.Program, t.cfg.Stderr, append([]string{
+		"serve", "--quiet", "--brokers", strings.Join(t.cluster.Brokers(), ","), "--namespace", t.cfg.Namespace, "--node", name,
+		"--data", filepath.Join(t.dir, name), "--http", "127.0.0.1:0", "--roles", "owner,api,projector",
+		"--partitions", fmt.Sprint(t.cfg.Partitions), "--workflows", filepath.Join(t.dir, "workflows"),
+	}, t.cfg.ChildFlags...)...)
+	if err == nil {
+		t.nodes[name] = c
+	}
+	return err
+}
+
+// alive returns what is wrong with a node that has ended by itself.
+func (t *takeover) alive() error {
+	for name, c := range t.nodes {
+		if isClosed(c.ended) {
+			return fmt.Errorf("node %s ended: %w", name, errors.Join(c.err, errors.New("see above")))
+		}
+	}
+	return nil
+}
+
+func (t *takeover) stopNodes() error {
+	var errs []error
+	for name, c := range t.nodes {
+		delete(t.nodes, name)
+		if err := c.stop(); err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rounds kills nodes in turn, each when both have partitions and have worked for the warm-up.
+func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err error) {
+	go t.tell()
+	defer func() { t.hush(); <-t.told }()
+	for i := 0; i < kills && err == nil; i++ {
+		if err = t.shared(ctx); err != nil {
+			break
+		}
+		t.sleep(ctx, t.cfg.Warmup, func() bool { return false })
+		if i == 0 {
+			from = t.meters.read()
+			t.load.from.Store(t.load.now())
+			t.watch.from.Store(t.load.from.Load())
+		}
+		err = t.kill(ctx, nodeNames[i%len(nodeNames)])
+	}
+	if err != nil && ctx.Err() != nil {
+		if len(t.toFact) == 0 {
+			return from, to, errNothingMeasured
+		}
+		t.interrupted, err = true, nil // Ctrl-C is no error once something was measured
+	}
+	to = t.meters.read()
+	t.load.to.Store(t.load.now())
+	t.watch.to.Store(t.load.to.Load())
+	return from, to, err
+}
+
+// shared waits until each partition works and each node has some.
+func (t *takeover) shared(ctx context.Context) error {
+	err := t.await(ctx, ownWait, "the two nodes did not share the partitions", func() bool {
+		return t.alive() != nil || t.owners.shared(t.watch, nodeNames)
+	})
+	return errors.Join(err, t.alive())
+}
+
+func (t *takeover) kill(ctx context.Context, name string) error {
+	c := t.nodes[name]
+	delete(t.nodes, name)
+	of := t.owners.await(name, t.load.now())
+	c.kill()
+	t.kills++
+	err := t.await(ctx, takeWait, fmt.Sprintf("partitions %v of node %s were not taken over", of, name), func() bool {
+		return t.alive() != nil || t.owners.taken()
+	})
+	if err := errors.Join(err, t.alive()); err != nil {
+		return err
+	}
+	fact, claim := t.owners.times()
+	t.toFact, t.toClaim = append(t.toFact, fact...), append(t.toClaim, claim...)
+	fmt.Fprintf(t.cfg.Progress, "node %s killed: partitions %v work again after %s at most\n", name, of, slices.Max(fact).Round(time.Millisecond))
+	return t.startNode(name)
+}
+
+func (t *takeover) fill() {
+	r := &t.result
+	r.AllocsTask, r.AllocBytes = 0, 0 // the nodes' are not known here
+	r.Kills, r.TakenOver = t.kills, len(t.toFact)
+	if len(t.toFact) == 0 {
+		return
+	}
+	at := func(list []time.Duration, q float64) float64 {
+		slices.Sort(list)
+		return ms(list[min(int(q*float64(len(list))), len(list)-1)])
+	}
+	r.TakeoverP50, r.TakeoverP99, r.TakeoverMax = at(t.toFact, 0.50), at(t.toFact, 0.99), at(t.toFact, 1)
+	r.ClaimP50, r.ClaimMax = at(t.toClaim, 0.50), at(t.toClaim, 1)
+}

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+)
+
+// TasksConfig is a run of `sagalog bench tasks`.
+type TasksConfig struct {
+	Config
+	// Outstanding tasks are kept under way (closed loop), unless Rate is set: then that many are due each second (open loop).
+	Outstanding int
+	Rate        float64
+	// Tasks ends the window after so many, counted from the first; 0 is by Duration alone.
+	Tasks int
+}
+
+// Validate says all that is wrong at once.
+func (c *TasksConfig) Validate() error {
+	errs := []error{c.Config.Validate()}
+	if c.Outstanding < 0 || c.Tasks < 0 {
+		errs = append(errs, fmt.Errorf("--outstanding %d or --tasks %d is negative", c.Outstanding, c.Tasks))
+	}
+	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
+		errs = append(errs, fmt.Errorf("--rate %g is not a number of tasks a second", c.Rate))
+	}
+	if c.Latency.SlowFactor > 0 && c.Duration > 0 && c.Latency.SlowAfter >= c.Duration {
+		errs = append(errs, fmt.Errorf("--slow-after %s is not within --duration %s", c.Latency.SlowAfter, c.Duration))
+	}
+	if c.Outstanding > 0 && c.Rate > 0 {
+		errs = append(errs, errors.New("--outstanding (closed loop) and --rate (open loop) are not for one run: give one of them"))
+	}
+	if c.Tasks > maxTasks || c.Rate*(c.Warmup+c.Duration).Seconds() > maxTasks {
+		errs = append(errs, fmt.Errorf("a run holds %d tasks at most: --tasks, or --rate times --warmup and --duration, is more", maxTasks))
+	}
+	return errors.Join(errs...)
+}
+
+// Tasks runs five-step tasks and measures them.
+func Tasks(ctx context.Context, c TasksConfig) (_ *Result, err error) {
+	c.setDefaults()
+	if c.Outstanding == 0 && c.Rate == 0 {
+		c.Outstanding = 1000
+	}
+	b, err := openBench(ctx, &c.Config, "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	b.load.limit = c.Tasks
+	b.describe(ctx, "tasks")
+	b.result.Load = fmt.Sprintf("closed loop, %d tasks outstanding", c.Outstanding)
+	if c.Rate > 0 {
+		b.result.Load = fmt.Sprintf("open loop, %g tasks/s", c.Rate)
+	}
+	end := b.drive(func(stop <-chan struct{}) {
+		if c.Rate > 0 {
+			b.load.open(b.ctx, stop, c.Rate)
+		} else {
+			b.load.closed(b.ctx, stop, c.Outstanding)
+		}
+	})
+	from, to, err := b.window(ctx, func() bool { return b.load.full() && b.load.inFlight.Load() <= 0 })
+	end()
+	if err != nil {
+		return nil, err
+	}
+	b.fill(from, to)
+	return b.finish(ctx, evidence{ends: true})
+}
+
+// describe fills in what is known before the run.
+func (b *bench) describe(ctx context.Context, run string) {
+	c := b.cfg
+	b.result.Run, b.result.Namespace, b.result.Cores = run, c.Namespace, runtime.NumCPU()
+	b.result.Durability = c.durability(b.replication(ctx))
+	b.result.Broker = "embedded, reached in memory by this process"
+	switch {
+	case c.Cluster != nil:
+		b.result.Broker = strings.Join(b.cluster.Brokers(), ",") + " (their CPU and memory are not counted, but as that of others if they are on this machine)"
+	case c.ByPort:
+		b.result.Broker = "embedded, reached by TCP"
+	case c.Virtual:
+		b.result.Broker = "embedded, without a port"
+	}
+	b.result.Broker += fmt.Sprintf(", %d partitions", b.partitions)
+	if c.Agents == AgentsNone {
+		b.result.Agents = "none: admission is closed"
+		return
+	}
+	b.result.Agents = fmt.Sprintf("%s, %d calls of each at once", c.Agents, c.Concurrency)
+	if c.Agents == AgentsRunning {
+		b.result.Agents = "running elsewhere: what they use and their calls are not counted"
+	}
+	b.result.Backends = fmt.Sprintf("%s a call", c.Latency.Fixed)
+	if c.Latency.TailShare > 0 {
+		b.result.Backends += fmt.Sprintf(", %g %% of the calls %s", 100*c.Latency.TailShare, c.Latency.Tail)
+	}
+	if c.Latency.SlowFactor > 0 {
+		b.result.Backends += fmt.Sprintf(", all %g times slower after %s", c.Latency.SlowFactor, c.Latency.SlowAfter)
+	}
+}

@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+// counts are what the watcher has read so far.
+type counts struct {
+	facts, bytes                         int64
+	submitted, ended, badly              int64
+	started, outcomes, timeouts, failure int64
+}
+
+// watcher reads events once, while they are written, and looks at their headers only: when a task ended, and of what kind
+// the facts are. It believes all that it reads; what is void or double is for the audit.
+type watcher struct {
+	names names
+	due   *table[int64]
+	// base is the instant that dues are counted from.
+	base time.Time
+	// hit tells which tasks met the tail.
+	hit func(task int) bool
+	// from and to bound the window: tasks that were due in it count for the latencies.
+	from, to atomic.Int64
+	// each, where it is not nil, is shown every record.
+	each func(r *events.Record, now int64)
+	// ended is told how many tasks of ours ended in one poll.
+	ended func(n int)
+
+	latency, untailed histogram
+
+	mu    sync.Mutex
+	total counts
+}
+
+// never is behind every due time.
+const never = int64(1) << 62
+
+func newWatcher(n names, base time.Time, due *table[int64]) *watcher {
+	w := &watcher{names: n, base: base, due: due, ended: func(int) {}, hit: func(int) bool { return false }}
+	w.from.Store(never)
+	w.to.Store(never)
+	return w
+}
+
+func (w *watcher) counts() counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
+
+// run reads the partitions of a topic from their beginning until ctx ends.
+func (w *watcher) run(ctx context.Context, c *kafka.Cluster, topic string, partitions int32) error {
+	var sum counts
+	// What came together was there at the same time: the clock is read once for it.
+	now := int64(-1)
+	batch := func() {
+		w.mu.Lock()
+		w.total.add(&sum)
+		w.mu.Unlock()
+		if sum.ended > 0 {
+			w.ended(int(sum.ended))
+		}
+		sum, now = counts{}, -1
+	}
+	return kafka.Scan(ctx, c, kafka.ScanConfig{Topic: topic, Partitions: partitions, Batch: batch}, func(r *events.Record) error {
+		if now < 0 {
+			now = int64(time.Since(w.base))
+		}
+		w.see(r, now, &sum)
+		return nil
+	})
+}
+
+func (c *counts) add(d *counts) {
+	c.facts += d.facts
+	c.bytes += d.bytes
+	c.submitted += d.submitted
+	c.ended += d.ended
+	c.badly += d.badly
+	c.started += d.started
+	c.outcomes += d.outcomes
+	c.timeouts += d.timeouts
+	c.failure += d.failure
+}
+
+func (w *watcher) see(r *events.Record, now int64, sum *counts) {
+	if w.each != nil {
+		w.each(r, now)
+	}
+	sum.facts++
+	sum.bytes += int64(r.Size())
+	switch string(header(r, events.HeaderType)) { // no copy is made for a switch
+	case "sagalog.Submitted":
+		sum.submitted++
+	case "sagalog.StepStarted", "sagalog.UndoStarted":
+		sum.started++
+	case "sagalog.StepCompleted", "sagalog.Compensated":
+		sum.outcomes++
+	case "sagalog.StepFailed", "sagalog.UndoFailed":
+		sum.outcomes++
+		sum.failure++
+	case "sagalog.Timeout":
+		sum.outcomes++
+		sum.timeouts++
+	case "sagalog.TaskProcessed":
+		w.end(r, now, sum)
+	case "sagalog.TaskUndone", "sagalog.TaskParked":
+		sum.badly++
+		w.end(r, now, sum)
+	}
+}
+
+func (w *watcher) end(r *events.Record, now int64, sum *counts) {
+	task, ok := w.names.number(r.Key)
+	if !ok {
+		return
+	}
+	sum.ended++
+	if w.due == nil {
+		return
+	}
+	due := atomic.LoadInt64(w.due.at(task))
+	if due < w.from.Load() || due >= w.to.Load() {
+		return
+	}
+	w.latency.add(time.Duration(now - due))
+	if !w.hit(task) {
+		w.untailed.add(time.Duration(now - due))
+	}
+}
+
+// header returns the value of the last header with that key, without a copy.
+func header(r *events.Record, key string) []byte {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if r.Headers[i].Key == key {
+			return r.Headers[i].Value
+		}
+	}
+	return nil
+}

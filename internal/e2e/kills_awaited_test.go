@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"time"
+)
+
+// outageEvery is after how many takeovers a broker dies, or its leaders move.
+const outageEvery = 5
+
+// warmWithin is how old the last fact of a partition under load may be.
+const warmWithin = 700 * time.Millisecond
+
+// awaited kills owners on a Kafka of three brokers, and waits for each takeover.
+type awaited struct {
+	*trial
+	// deaths are those of owners while everything else lived, disturbed those while a broker was away.
+	deaths, disturbed []death
+}
+
+// pointsAwaited are the points at which an owner dies here, in turn with random moments.
+var pointsAwaited = []string{"", "append-sent", "", "facts-durable", "", "committed", "", "work-sent", "", "timeout-decided", "", "input-read"}
+
+// takeover kills an owner, waits until the other one has written facts in all its partitions, and starts it again.
+func (w *awaited) takeover() {
+	w.t.Helper()
+	w.warm()
+	m := w.owner()
+	point := pointsAwaited[len(w.deaths)%len(pointsAwaited)]
+	w.deaths = append(w.deaths, w.dead(m, point))
+	w.taken(m)
+	w.t.Logf("%3d takeovers; the last one of %s %s", len(w.deaths), m.name, point)
+	w.restart(0, m)
+	m.ready()
+	w.even(patience)
+	w.sums.write(w.t, w.dir)
+}
+
+// warm waits until facts are written in every partition: the last fact of an epoch then tells when its owner died.
+func (w *awaited) warm() {
+	w.t.Helper()
+	eventually(w.t, recoverWithin, "facts are written in every partition", func() bool {
+		_ = w.look()
+		for _, p := range w.log.parts {
+			if at, err := time.Parse(time.RFC3339, p.at); err != nil || time.Since(at) > warmWithin || p.seq == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// dead kills an owner, at a point where one is named.
+func (w *awaited) dead(m *member, point string) death {
+	w.t.Helper()
+	if point == "" {
+		w.wait(0, 200*time.Millisecond)
+		w.sums.Kinds["owner"]++
+	} else {
+		w.aim(m, point)
+		w.sums.aim(point, w.waitDeath(m))
+		w.sums.Kinds[point]++
+	}
+	_ = w.look()
+	m.kill()
+	w.died("owner")
+	return death{m.name, time.Now()}
+}
+
+// taken waits until each partition of the dead owner has a new one, who has written a fact.
+func (w *awaited) taken(m *member) {
+	w.t.Helper()
+	eventually(w.t, recoverWithin, "what "+m.name+" had is taken over", func() bool {
+		_ = w.look()
+		for _, p := range w.log.parts {
+			if p.owner == m.name || p.seq == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// What is done to brokers, in turn. A proper stop hands a broker's leaders over, so it moves them.
+const (
+	brokerKilled  = "broker killed"
+	brokerStopped = "broker stopped, its leaders moved"
+)
+
+// outage takes a broker away, by kill -9 or properly; of each kind every other time an owner dies meanwhile.
+func (w *awaited) outage() {
+	w.t.Helper()
+	n, begun := 1+w.r.IntN(3), time.Now()
+	turn := w.sums.Kinds[brokerKilled] + w.sums.Kinds[brokerStopped]
+	what := brokerKilled
+	if turn%2 == 0 {
+		w.kafka.Kill(n)
+		w.died("broker")
+	} else {
+		what = brokerStopped
+		w.kafka.Stop(n)
+	}
+	var victim *member
+	if turn%4 >= 2 {
+		victim = w.owner()
+		w.disturbed = append(w.disturbed, w.dead(victim, ""))
+		w.taken(victim)
+	}
+	w.wait(0, 3*time.Second)
+	w.kafka.Start(n)
+	w.kafka.AwaitInSync()
+	if victim != nil {
+		w.restart(0, victim)
+		victim.ready()
+	}
+	w.even(patience)
+	w.sums.Kinds[what]++
+	w.sums.recovered(inSync+what, time.Since(begun))
+}
+
+// measured adds the takeovers of this slice, which the log tells.
+func (w *awaited) measured(f findings) {
+	w.t.Helper()
+	pure := f.takeovers(w.deaths)
+	report(w.cluster, pure)
+	for _, t := range pure {
+		w.sums.recovered("takeover, last fact to first fact", t.gap())
+	}
+	for _, t := range f.takeovers(w.disturbed) {
+		w.sums.recovered(disturbed, t.gap())
+	}
+}

@@ -1,0 +1,135 @@
+package exprlang_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/internal/exprlang"
+)
+
+// large is an input near the limit of a submission.
+func large() json.RawMessage {
+	list := make([]int, 40_000)
+	for i := range list {
+		list[i] = i
+	}
+	index := map[string]int{}
+	for i := range 2_000 {
+		index[fmt.Sprint("k", i)] = i
+	}
+	b, err := json.Marshal(map[string]any{"list": list, "index": index, "nested": [][]int{list[:20_000]}, "text": strings.Repeat("a", 100_000), "spaces": strings.Repeat(" ", 50_000),
+		"pattern": strings.Repeat(".{0,1000}", 200)})
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// One line of a definition must not take an owner down: what would take minutes or gigabytes is refused, and soon. An
+// operator or a function is one step of the machine, and goes through all that it is given.
+func TestAnExpressionCannotTakeTheOwnerDown(t *testing.T) {
+	input := large()
+	for _, src := range []string{
+		`count(input.list, # in input.list)`,
+		`count(input.list, -1 in input.list)`,
+		`count(1..300000, input.nested == input.nested)`,
+		`count(1..300000, input.text < input.text)`,
+		`count(1..300000, input.text contains "b")`,
+		`count(1..300000, input.text endsWith input.spaces)`,
+		`count(1..300000, input.text matches "(a|b|c)*d")`,
+		`input.text matches ".{0,999}.{0,999}.{0,999}.{0,999}d"`,
+		`input.text matches input.pattern`,
+		`count(1..300000, string(#) matches "a{1,900}" + string(#))`,
+		`count(1..300000, sum(input.list) == 1)`,
+		`count(1..300000, median(input.list) == 1)`,
+		`count(1..300000, max(input.nested) == 1)`,
+		`count(1..300000, len(input.text) == 1)`,
+		`count(1..300000, len(trim(input.spaces)) == 1)`,
+		`count(1..300000, len(split(input.text, "q")) == 1)`,
+		`count(1..300000, indexOf(input.text, "b") == 1)`,
+		`count(1..300000, input.text[1:] + "1" == "")`,
+		`groupBy(1..300000, input.text)`,
+		`sortBy(1..300000, input.text)`,
+		`uniq(input.list)`,
+		`uniq(map(1..100, input.text[#:]))`,
+		`max(reduce(1..40, [#acc, #acc], 1))`,
+		`toJSON(reduce(1..40, [#acc, #acc, #acc, #acc], 1))`,
+		`reduce(1..40, [#acc, #acc], 1) == reduce(1..40, [#acc, #acc], 1)`,
+		`reduce(1..40, [#acc, #acc], 1)`,
+		`reduce(1..300000, [#acc], 1)`,
+		`toJSON(reduce(1..300000, [#acc], 1))`,
+		`flatten(reduce(1..300000, [#acc], 1))`,
+		`1..100000000`,
+		`reduce(1..60, #acc + #acc, "xxxxxxxxxxxxxxxx")`,
+	} {
+		t.Run(src, func(t *testing.T) {
+			raw, err := json.Marshal("${ " + src + " }")
+			require.NoError(t, err)
+			tmpl, err := exprlang.Compile(raw, "input")
+			require.NoError(t, err)
+			s := exprlang.NewScope(map[string]json.RawMessage{"input": input})
+			cost := measured(func() { _, err = tmpl.Eval(s) })
+			require.Error(t, err)
+			require.Less(t, len(err.Error()), 1000, "an error repeats no large value")
+			require.Less(t, cost.took, time.Minute, "a unit of the budget is about a microsecond; without the budget these take minutes to days")
+			require.Less(t, cost.bytes, uint64(256<<20))
+		})
+	}
+}
+
+// What people write of large inputs still works.
+func TestALargeInputIsWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	input := large()
+	for src, want := range map[string]string{
+		`len(input.list)`: `40000`, `count(input.list, # in [1, 2, 3])`: `3`, `max(input.list) - min(input.list)`: `39999`,
+		`sum(input.list) / len(input.list) > 19999`: `true`, `len(toJSON(input.list)) > 100000`: `true`, `39999 in input.list`: `true`,
+		`input.text matches "^a+$"`: `true`, `count(input.list, string(#) matches "^[0-9]{2}$")`: `90`, `len(filter(input.list, # > 5)) == 39994`: `true`,
+		`all(input.list, # < len(input.list))`: `true`, `count(input.list[0:5000], string(#) + "k" not in input.index)`: `5000`,
+		`all(input.list, input.text != "")`: `true`, `input.list == input.list`: `true`, `len(uniq(input.list[0:1000]))`: `1000`,
+	} {
+		tmpl, err := exprlang.Compile(json.RawMessage(fmt.Sprintf("%q", "${ "+src+" }")), "input")
+		require.NoError(t, err, src)
+		got, err := tmpl.Eval(exprlang.NewScope(map[string]json.RawMessage{"input": input}))
+		require.NoError(t, err, src)
+		require.Equal(t, want, string(got), src)
+	}
+}
+
+// A literal pattern is refused where it stands, before a matcher of hundreds of megabytes is built.
+func TestAPatternThatRepeatsTooMuchDoesNotCompile(t *testing.T) {
+	for source, says := range map[string]string{
+		strings.Repeat(".{0,1000}", 400): "repeats too much",
+		strings.Repeat("x", 5000):        "longer than 4096 bytes",
+		"[+":                             "missing closing ]",
+		"((a{30}){30}){2}":               "invalid repeat count",
+	} {
+		cost := measured(func() {
+			_, err := exprlang.CompileString(`é ${ 1 == 1 && "a" matches "`+source+`" }`, nil, "input")
+			require.ErrorContains(t, err, says)
+			require.Equal(t, 20, err.(exprlang.Errors)[0].Offset)
+		})
+		require.Less(t, cost.bytes, uint64(16<<20))
+	}
+}
+
+type cost struct {
+	took  time.Duration
+	bytes uint64
+}
+
+func measured(do func()) cost {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	do()
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	return cost{took, after.TotalAlloc - before.TotalAlloc}
+}

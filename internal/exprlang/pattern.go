@@ -1,0 +1,147 @@
+package exprlang
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+const (
+	// maxPatternBytes is a list of a thousand words, and far more than a person can read.
+	maxPatternBytes = 4096
+	// maxPatternInstructions leaves room for a few large repetitions. One such as .{0,1000} makes a thousand instructions of
+	// nine bytes, so that without a bound a pattern of a few lines takes hundreds of megabytes.
+	maxPatternInstructions = 10_000
+	// stepsPerUnit is how many steps of the matcher are a unit of the budget: a step is an instruction at a byte of text,
+	// and at worst all of them are taken.
+	stepsPerUnit = 16
+	// maxPatterns bounds the patterns that a scope keeps compiled.
+	maxPatterns = 64
+)
+
+// Pattern is a compiled regular expression within bounds. It is immutable.
+type Pattern struct {
+	expression   *regexp.Regexp
+	instructions int
+}
+
+// CompilePattern refuses a pattern that takes too much memory.
+func CompilePattern(source string) (*Pattern, error) {
+	if len(source) > maxPatternBytes {
+		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxPatternBytes)
+	}
+	// Counted on the parsed pattern first: compiling it is what takes the memory.
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	if instructions(tree) > maxPatternInstructions {
+		return nil, errors.New("the pattern repeats too much")
+	}
+	e, err := regexp.Compile(source)
+	if err != nil {
+		return nil, err
+	}
+	return &Pattern{expression: e, instructions: instructions(tree)}, nil
+}
+
+// Cost returns the units of a budget that matching the text takes; a unit is less than a microsecond.
+func (p *Pattern) Cost(text string) int { return 1 + len(text)*p.instructions/stepsPerUnit }
+
+// MatchString says whether the text holds a match.
+func (p *Pattern) MatchString(text string) bool { return p.expression.MatchString(text) }
+
+// String returns the source.
+func (p *Pattern) String() string { return p.expression.String() }
+
+// runesPerInstruction is how much of a class such as \p{L}, of a thousand ranges, weighs as one instruction: the class is
+// one, is searched by halves, and is at most copied.
+const runesPerInstruction = 64
+
+// instructions is about how many instructions a parsed pattern compiles to.
+func instructions(t *syntax.Regexp) int {
+	n := 1 + len(t.Rune)
+	if t.Op == syntax.OpCharClass {
+		n = 1 + len(t.Rune)/runesPerInstruction
+	}
+	for _, sub := range t.Sub {
+		n = min(n+instructions(sub), maxPatternInstructions+1)
+	}
+	if t.Op == syntax.OpRepeat {
+		n *= max(t.Min, t.Max, 1)
+	}
+	return min(n, maxPatternInstructions+1)
+}
+
+// matches is what the operator of that name becomes: scope, text, pattern. Matching takes time by text and pattern, and
+// both may come from outside.
+func matches(args ...any) (any, error) {
+	s := args[0].(*Scope)
+	if args[1] == nil || args[2] == nil {
+		return false, nil
+	}
+	text, ok := args[1].(string)
+	if !ok {
+		return nil, errors.New("matches takes a text and a pattern")
+	}
+	p, ok := args[2].(*Pattern)
+	if !ok {
+		source, isText := args[2].(string)
+		if !isText {
+			return nil, errors.New("matches takes a text and a pattern")
+		}
+		var err error
+		if p, err = s.pattern(source); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.spend(p.Cost(text)); err != nil {
+		return nil, err
+	}
+	return p.expression.MatchString(text), nil
+}
+
+func (s *Scope) pattern(source string) (*Pattern, error) {
+	if p := s.patterns[source]; p != nil {
+		return p, nil
+	}
+	p, err := CompilePattern(source)
+	if err != nil {
+		return nil, err
+	}
+	if s.patterns == nil || len(s.patterns) >= maxPatterns {
+		s.patterns = map[string]*Pattern{}
+	}
+	s.patterns[source] = p
+	return p, s.spend(p.instructions)
+}
+
+// patternChecker refuses literal patterns that are too large before expr compiles them.
+type patternChecker struct{ err *Error } // its Offset counts runes
+
+// Visit implements ast.Visitor.
+func (c *patternChecker) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.BinaryNode)
+	if !ok || n.Operator != "matches" || c.err != nil {
+		return
+	}
+	if source, ok := n.Right.(*ast.StringNode); ok {
+		if _, err := CompilePattern(source.Value); err != nil {
+			c.err = &Error{Offset: n.Location().From, Message: err.Error()}
+		}
+	}
+}
+
+// matching turns the operator into a call. A literal pattern is compiled once.
+func matching(n *ast.BinaryNode) ast.Node {
+	right := n.Right
+	if source, ok := right.(*ast.StringNode); ok {
+		if p, err := CompilePattern(source.Value); err == nil { // patternChecker saw to it
+			right = &ast.ConstantNode{Value: p}
+		}
+	}
+	return call(hiddenMatch, n.Left, right)
+}

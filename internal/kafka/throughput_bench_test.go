@@ -1,0 +1,210 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/stretchr/testify/require"
+)
+
+// What a record costs on its way: one operation is one record, of the size and with the headers of a fact.
+
+const (
+	benchPartitions = 8
+	// benchInFlight is how many records a benchmark has on their way at once.
+	benchInFlight = 2_000
+	// benchAppend is the records of one append, and benchAppends how many are in flight.
+	benchAppend, benchAppends = 64, 8
+)
+
+var benchTopics = kafka.Topics{Namespace: "bench"}
+
+// onTransports runs a benchmark over the embedded broker on disk, by each way to it.
+func onTransports(b *testing.B, run func(b *testing.B, c *kafka.Cluster)) {
+	ways := map[string]func() kafka.BrokerConfig{
+		"tcp":     func() kafka.BrokerConfig { return kafka.BrokerConfig{ByPort: true} },
+		"virtual": func() kafka.BrokerConfig { return kafka.BrokerConfig{Network: new(kafka.VirtualNetwork)} },
+		"local":   func() kafka.BrokerConfig { return kafka.BrokerConfig{} },
+	}
+	for name, cfg := range ways {
+		b.Run(name, func(b *testing.B) {
+			cfg := cfg()
+			cfg.Dir = b.TempDir()
+			c := kafkatest.Connect(b, kafkatest.StartBroker(b, cfg))
+			kafkatest.Create(b, c, benchTopics.Base(benchPartitions)...)
+			b.ReportAllocs()
+			run(b, c)
+		})
+	}
+}
+
+// costs starts the measurement; what it returns ends it. The time of the processors is that of the whole process, and on a
+// machine that others use too it says more than the clock.
+func costs(b *testing.B) func() {
+	b.ResetTimer()
+	before := processorTime(b)
+	return func() {
+		b.StopTimer()
+		b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+	}
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// fact is a record as an owner appends it.
+func fact(i int) events.Record {
+	id := []byte("order-" + strconv.Itoa(i))
+	r := events.Record{Topic: benchTopics.Events(), Partition: int32(i % benchPartitions), Key: id, Timestamp: 1_700_000_000_000}
+	r.Value = fmt.Appendf(nil, `{"task":%q,"step":"reserve","attempt":1,"output":{"id":"r-%s"},"started":"2026-01-01T00:00:00.000Z"}`, id, id)
+	for _, h := range [][2]string{
+		{"ce_specversion", "1.0"}, {"ce_id", "3/1-0123456789abcdef/00000000000000042"}, {"ce_source", "/sagalog/3"}, {"ce_type", "sagalog.StepCompleted"},
+		{"ce_time", "2026-01-01T00:00:00.000Z"}, {"ce_subject", string(id)}, {"ce_causationid", "r/3/4711"}, {"epoch", "1-0123456789abcdef"}, {"sequence", "00000000000000042"},
+	} {
+		r.Headers = append(r.Headers, events.Header{Key: h[0], Value: []byte(h[1])})
+	}
+	return r
+}
+
+func BenchmarkProduce(b *testing.B) {
+	onTransports(b, func(b *testing.B, c *kafka.Cluster) {
+		p, err := kafka.NewProducer(c)
+		require.NoError(b, err)
+		defer p.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		slots := make(chan struct{}, benchInFlight)
+		r := fact(1)
+		defer costs(b)()
+		for i := range b.N {
+			slots <- struct{}{}
+			r.Partition = int32(i % benchPartitions)
+			p.Produce(ctx, r, func(_ int32, _ int64, err error) {
+				if err != nil {
+					b.Error(err)
+				}
+				<-slots
+			})
+		}
+		for range benchInFlight {
+			slots <- struct{}{}
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	onTransports(b, func(b *testing.B, c *kafka.Cluster) {
+		p, err := kafka.NewOwnerProducer(c, benchTopics.Events(), 0)
+		require.NoError(b, err)
+		defer p.Close()
+		var records []events.Record
+		for i := range benchAppend {
+			records = append(records, fact(i))
+		}
+		slots := make(chan struct{}, benchAppends)
+		defer costs(b)()
+		for range b.N / benchAppend {
+			slots <- struct{}{}
+			p.Append(records, func(_ []int64, err error) {
+				if err != nil {
+					b.Error(err)
+				}
+				<-slots
+			})
+		}
+		for range benchAppends {
+			slots <- struct{}{}
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	onTransports(b, func(b *testing.B, c *kafka.Cluster) {
+		p, err := kafka.NewOwnerProducer(c, benchTopics.Events(), 0)
+		require.NoError(b, err)
+		defer p.Close()
+		var records []events.Record
+		for i := range benchAppend {
+			records = append(records, fact(i))
+		}
+		for at := 0; at < b.N; at += benchAppend {
+			done := make(chan error, 1)
+			p.Append(records, func(_ []int64, err error) { done <- err })
+			require.NoError(b, <-done)
+		}
+		r, err := kafka.NewReader(c, kafka.ReaderConfig{})
+		require.NoError(b, err)
+		defer r.Close()
+		r.Add(benchTopics.Events(), 0, 0, -1)
+		defer costs(b)()
+		for read := 0; read < b.N; {
+			fetches, err := r.Poll(context.Background())
+			require.NoError(b, err)
+			for _, f := range fetches {
+				require.NoError(b, f.Err)
+				read += len(f.Records)
+			}
+		}
+	})
+}
+
+// BenchmarkHop is one record at a time: appended, and read by one who waits for it.
+func BenchmarkHop(b *testing.B) {
+	onTransports(b, func(b *testing.B, c *kafka.Cluster) {
+		p, err := kafka.NewProducer(c)
+		require.NoError(b, err)
+		defer p.Close()
+		r, err := kafka.NewReader(c, kafka.ReaderConfig{})
+		require.NoError(b, err)
+		defer r.Close()
+		record := fact(0)
+		r.Add(record.Topic, record.Partition, 0, -1)
+		defer costs(b)()
+		answers := make(chan error, 1)
+		for range b.N {
+			p.Produce(context.Background(), record, func(_ int32, _ int64, err error) { answers <- err })
+			for read := 0; read < 1; {
+				fetches, err := r.Poll(context.Background())
+				require.NoError(b, err)
+				for _, f := range fetches {
+					require.NoError(b, f.Err)
+					read += len(f.Records)
+				}
+			}
+			require.NoError(b, <-answers)
+		}
+	})
+}
+
+// BenchmarkSynced is one record to each of 64 partitions, which the disk has when it is acknowledged: what a busy engine's
+// topics get at a time.
+func BenchmarkSynced(b *testing.B) {
+	const partitions = 64
+	c := kafkatest.Connect(b, kafkatest.StartBroker(b, kafka.BrokerConfig{Dir: b.TempDir(), Fsync: true}))
+	kafkatest.Create(b, c, benchTopics.Base(partitions)...)
+	p, err := kafka.NewProducer(c)
+	require.NoError(b, err)
+	defer p.Close()
+	records := make([]events.Record, partitions)
+	for i := range records {
+		records[i] = fact(i)
+		records[i].Partition = int32(i)
+	}
+	_, err = p.ProduceSync(context.Background(), records...)
+	require.NoError(b, err)
+	defer costs(b)()
+	for range b.N {
+		_, err := p.ProduceSync(context.Background(), records...)
+		require.NoError(b, err)
+	}
+}

@@ -1,0 +1,450 @@
+//go:build synctests
+
+package node_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector/projectortest"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	bubbleSeeds = flag.Int("bubble.seeds", 20, "how many seeds the random test of whole nodes runs")
+	bubbleSeed  = flag.Uint64("bubble.seed", 1, "the first seed")
+)
+
+// trip is a workflow of two agents, short enough for many seeds.
+const trip = `
+workflow: order
+defaults:
+  complete_by: 2s
+  retry: {attempts: 3, backoff: 100ms, factor: 2, max: 1s, then: undo}
+  undo: {retry: {attempts: 4, backoff: 100ms, factor: 2, max: 1s}}
+steps:
+  reserve:
+    agent: stock
+    with: {id: "${ task.id }"}
+    undo: {}
+  charge:
+    needs: [reserve]
+    agent: bank
+    with: {id: "${ task.id }"}
+    undo: {}
+  ship:
+    needs: [charge]
+    agent: stock
+    with: {id: "${ task.id }"}
+    pivot: true
+    retry: {attempts: 3, backoff: 100ms, factor: 2, max: 1s, then: park}
+output: "${ steps.ship.output }"
+`
+
+// storm is one seed: whole nodes and agents under faults drawn at random.
+type storm struct {
+	*world
+	seed    uint64
+	dice    *rand.Rand
+	brokers *kafkatest.Fake
+	nodes   []*host
+	crews   []*crew
+	retired []*crew
+	faults  []*kafkatest.Faulty
+	ledger  *ledger
+	api     *kafka.Producer
+	way     *network
+	acked   []string
+	begun   time.Time
+	log     []string
+	reached map[string]int
+}
+
+// host is a machine: its disk outlives the nodes that run on it.
+type host struct {
+	*process
+	disk *projectortest.Disk
+	// old is what stood on it at the latest crash, older at the one before.
+	old, older *projectortest.Disk
+	skew       time.Duration
+}
+
+// tally is what was reached over all seeds.
+type tally struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (y *tally) add(of map[string]int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for k, n := range of {
+		y.count[k] += n
+	}
+}
+
+func TestRandomFaults(t *testing.T) {
+	// A seed lives for a moment and leaves little behind: collecting less often makes a run a fifth quicker.
+	percent := debug.SetGCPercent(400)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	total := &tally{count: map[string]int{}}
+	began := time.Now()
+	t.Run("seeds", func(t *testing.T) {
+		for i := range *bubbleSeeds {
+			seed := *bubbleSeed + uint64(i)
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { ride(t, seed, total) })
+			})
+		}
+	})
+	t.Logf("%d seeds in %s; reached:", *bubbleSeeds, time.Since(began).Round(time.Millisecond))
+	for _, k := range slices.Sorted(maps.Keys(total.count)) {
+		t.Logf("%8d  %s", total.count[k], k)
+	}
+	if *bubbleSeeds < 20 || t.Failed() {
+		return
+	}
+	for _, f := range faultsOfStorms {
+		require.Positive(t, total.count["fault: "+f.name], "the fault %q was never injected", f.name)
+	}
+	for _, s := range situations {
+		require.Positive(t, total.count[s], "never reached: %s", s)
+	}
+}
+
+// situations are what a run of twenty seeds must have seen to prove anything.
+var situations = []string{
+	"a task was processed", "a task was undone", "a task was parked", "an attempt timed out", "an attempt failed",
+	"a partition changed hands", "a record of a deposed owner was void", "a claim was refused", "a call was repeated",
+	"an input was rejected", "a power cut took what was not synced", "a task was submitted twice",
+}
+
+func ride(t *testing.T, seed uint64, total *tally) {
+	s := &storm{seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), reached: map[string]int{}, ledger: &ledger{seed: seed}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay: go test -tags synctests ./internal/node -run TestRandomFaults -bubble.seeds 1 -bubble.seed %d\ninjected:\n%s", seed, strings.Join(s.log, "\n"))
+		}
+	})
+	s.world, s.brokers = setupFake(t, 2, 2)
+	s.kinds = []string{"stock", "bank"}
+	s.begun = time.Now()
+	s.connectAPI()
+	for range 2 {
+		s.nodes = append(s.nodes, &host{disk: projectortest.NewDisk()})
+		s.start(len(s.nodes) - 1)
+	}
+	s.apply(s.nodes[0].process, trip)
+	for range 2 {
+		s.crews = append(s.crews, s.hire(s.ledger.act))
+	}
+	for range 8 + s.dice.IntN(10) {
+		s.submitSome()
+		f := faultsOfStorms[s.dice.IntN(len(faultsOfStorms))]
+		s.note("fault: %s", f.name)
+		s.reached["fault: "+f.name]++
+		f.inject(s)
+		s.wait(50*time.Millisecond, 1200*time.Millisecond)
+	}
+	s.heal()
+	s.rest()
+	s.prove()
+	total.add(s.reached)
+}
+
+func (s *storm) note(format string, args ...any) {
+	s.log = append(s.log, fmt.Sprintf("%10.3f  ", time.Since(s.begun).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// wait lets a time pass that no other wait has to the nanosecond, so that a seed mostly runs the same way again.
+func (s *storm) wait(least, most time.Duration) {
+	<-time.After(least + time.Duration(s.dice.Int64N(int64(most-least))))
+}
+
+// connectAPI opens a producer such as the API's, on a way of its own to the brokers.
+func (s *storm) connectAPI() {
+	s.way = s.world.way()
+	cluster, err := kafka.Connect(reach{s.broker, s.way}.ClusterConfig())
+	require.NoError(s.t, err)
+	s.api, err = kafka.NewProducer(cluster)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() {
+		s.api.Close()
+		cluster.Close()
+		s.way.cut()
+	})
+}
+
+func (s *storm) start(i int) {
+	h := s.nodes[i]
+	h.process = s.node(memory, together, on(h.disk), func(c *node.Config) {
+		c.Name = fmt.Sprintf("node-%d", i)
+		c.Now = func() time.Time { return time.Now().Add(h.skew) }
+	})
+}
+
+// submitSome submits tasks as the API does: what was acknowledged must come to an end. Some come twice.
+func (s *storm) submitSome() {
+	for i := range 1 + s.dice.IntN(3) {
+		id := fmt.Sprintf("t-%d-%d", len(s.log), i)
+		r := under(s.world, submission(id, map[string]any{"n": 1}))
+		if s.dice.IntN(4) == 0 {
+			s.reached["a task was submitted twice"]++
+			s.offer(id, r)
+		}
+		s.offer(id, r)
+	}
+}
+
+func (s *storm) offer(id string, r events.Record) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if _, err := s.api.ProduceSync(ctx, r); err != nil {
+		s.note("submission of %s was not acknowledged: %v", id, err)
+		return
+	}
+	if !slices.Contains(s.acked, id) {
+		s.acked = append(s.acked, id)
+	}
+}
+
+// heal ends every fault. From now on the agents do what they are asked.
+func (s *storm) heal() {
+	s.note("healing")
+	for _, f := range s.faults {
+		f.Remove()
+	}
+	s.way.delay(nil)
+	s.way.thaw()
+	for i, h := range s.nodes {
+		h.net.delay(nil)
+		h.net.inject(nil, nil)
+		h.net.thaw()
+		if h.gone {
+			s.start(i)
+		}
+	}
+	for _, c := range s.crews {
+		c.net.delay(nil)
+		c.net.inject(nil, nil)
+		c.net.thaw()
+	}
+	s.ledger.mended.Store(true)
+}
+
+// rest waits until every task that was acknowledged has ended; what is parked is tried again, as an operator would.
+func (s *storm) rest() {
+	begun := time.Now()
+	retried := map[string]int{}
+	for {
+		var open []string
+		s.watch.mu.Lock()
+		require.NoError(s.t, s.watch.err)
+		for _, id := range s.acked {
+			t := s.watch.task(id)
+			switch {
+			case t == nil || !t.State.Ended() && t.State != events.Parked:
+				open = append(open, id)
+			case t.State == events.Parked:
+				s.reached["a task was parked"]++
+				open = append(open, id)
+				retried[id]++
+			}
+		}
+		s.watch.mu.Unlock()
+		if len(open) == 0 {
+			s.note("at rest %s after healing", time.Since(begun))
+			return
+		}
+		for _, id := range open {
+			if n := retried[id]; n > 0 && n%20 == 1 {
+				s.ask(events.RequestRetry, id, fmt.Sprintf("r-%s-%d", id, n))
+			}
+		}
+		if time.Since(begun) > time.Minute {
+			s.tell(open)
+			require.FailNow(s.t, "tasks do not end", "%v", open)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// tell logs what an unfinished storm looks like.
+func (s *storm) tell(open []string) {
+	for _, id := range open {
+		s.t.Logf("%s in partition %d: %v\n%s", id, events.Home(id, s.parts), s.watch.story(id), s.ledger.of(id))
+	}
+	for _, h := range s.nodes {
+		for p := range s.parts {
+			status, stats, err := h.Status(p)
+			s.t.Logf("%s partition %d: %+v %+v %v, ready: %v", h.name, p, status, stats, err, h.Ready())
+		}
+	}
+	s.logs.mu.Lock()
+	defer s.logs.mu.Unlock()
+	s.t.Log(strings.Join(s.logs.lines[max(0, len(s.logs.lines)-40):], "\n"))
+}
+
+func (s *storm) prove() {
+	<-time.After(2 * time.Second) // what is late lands, and settles
+	for _, h := range s.nodes {
+		require.NoError(s.t, h.stop())
+	}
+	void := s.watch.verify()
+	s.oneOutcome()
+	all := &crew{}
+	for _, c := range append(s.crews, s.retired...) {
+		all.calls = append(all.calls, c.all()...)
+	}
+	s.everyCallIsInTheLog(all)
+	s.everyStepWasDone(all)
+	s.effectsAgree()
+	for _, h := range s.nodes {
+		s.proveDisks(h.disk)
+	}
+	s.observerAgrees()
+	s.sum(all, void)
+}
+
+// effectsAgree compares what the tasks say with what the services hold.
+func (s *storm) effectsAgree() {
+	for _, id := range s.acked {
+		task := s.found(id)
+		for _, step := range []string{"reserve", "charge", "ship"} {
+			held := s.ledger.holds(id, step)
+			if task.State == events.Processed {
+				require.True(s.t, held, "%s is processed and %s is not done\n%s", id, step, s.ledger.of(id))
+			} else {
+				require.False(s.t, held, "%s is %s and %s is not undone\n%v\n%s", id, task.State, step, s.watch.story(id), s.ledger.of(id))
+			}
+		}
+	}
+}
+
+// sum counts what was reached.
+func (s *storm) sum(all *crew, void int) {
+	owner := map[int32]string{}
+	for _, f := range s.watch.log() {
+		c, claim := f.fact.Body.(*events.PartitionClaimed)
+		switch {
+		case claim && f.fate != events.FateAccepted:
+			s.reached["a claim was refused"]++
+		case claim:
+			if was := owner[f.partition]; was != "" && was != c.Owner {
+				s.reached["a partition changed hands"]++
+			}
+			owner[f.partition] = c.Owner
+		case f.fate != events.FateAccepted:
+			s.reached["a record of a deposed owner was void"]++
+		}
+		switch f.fact.Body.(type) {
+		case *events.TaskProcessed:
+			s.reached["a task was processed"]++
+		case *events.TaskUndone:
+			s.reached["a task was undone"]++
+		case *events.Timeout:
+			s.reached["an attempt timed out"]++
+		case *events.StepFailed, *events.UndoFailed:
+			s.reached["an attempt failed"]++
+		case *events.InputRejected:
+			s.reached["an input was rejected"]++
+		}
+	}
+	s.reached["a call was repeated"] += all.repeats()
+	s.reached["a service refused a do behind its undo"] += int(s.ledger.stale.Load())
+	s.reached["records in events"] += len(s.watch.log())
+	s.reached["void records"] += void
+	s.reached["epochs"] += epochs(s.watch.log())
+	s.reached["virtual seconds"] += int(time.Since(s.begun).Seconds())
+}
+
+// ledger is the services: what was done for each task, in its order. They refuse a do behind its undo, as services are
+// asked to: work is delivered at least once, and a copy of a request that was worked on may come behind the undo.
+type ledger struct {
+	seed   uint64
+	mended atomic.Bool
+	stale  atomic.Int64
+	mu     sync.Mutex
+	lines  []effect
+}
+
+type effect struct {
+	task, step string
+	op         events.Operation
+	attempt    int
+	applied    bool
+}
+
+// act does what an agent is asked, or fails as the seed says: before the effect, after it, or by hanging behind it.
+func (l *ledger) act(ctx context.Context, a agent.Attempt) error {
+	h := fnv.New64a()
+	fmt.Fprint(h, l.seed, a.Task, a.Step, a.Operation, a.Attempt)
+	luck := h.Sum64() % 24
+	if l.mended.Load() {
+		luck = 23
+	}
+	line := effect{a.Task, a.Step, a.Operation, a.Attempt, luck != 0 && luck != 1}
+	l.mu.Lock()
+	undone := a.Operation == events.Do && slices.ContainsFunc(l.lines, func(e effect) bool {
+		return e.task == a.Task && e.step == a.Step && e.op == events.Undo && e.applied
+	})
+	line.applied = line.applied && !undone
+	l.lines = append(l.lines, line)
+	l.mu.Unlock()
+	switch {
+	case undone:
+		l.stale.Add(1)
+		return agent.Permanent(agent.NoEffect(errRefused))
+	case luck == 0 && a.Operation == events.Do:
+		return agent.Permanent(agent.NoEffect(errRefused))
+	case luck <= 1:
+		return agent.NoEffect(errRefused)
+	case luck == 2:
+		return errRefused // although it took effect
+	case luck == 3:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// holds says whether the last of what was applied to a step did it.
+func (l *ledger) holds(task, step string) (held bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.lines {
+		if e.task == task && e.step == step && e.applied {
+			held = e.op == events.Do
+		}
+	}
+	return held
+}
+
+// of tells the ledger of a task.
+func (l *ledger) of(task string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for _, e := range l.lines {
+		if e.task == task {
+			lines = append(lines, fmt.Sprintf("%s %s %d applied=%v", e.op, e.step, e.attempt, e.applied))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,253 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// situation is something that a run may come to. A kind of fault that never meets the moment for which it was made
+// proves nothing, so what was reached is counted, and a test fails where something never was.
+type situation int
+
+const (
+	sawClaimRefused situation = iota
+	sawClaimLate
+	sawTakeOver
+	sawTakeOverBusy
+	sawTwoOwners
+	sawOwnerWoke
+	sawVoid
+	sawGap
+	sawDeposedFact
+	sawUnknownLanded
+	sawUnknownLost
+	sawErrorLanded
+	sawErrorLost
+	sawParts
+	sawDouble
+	sawAnswerTwice
+	sawVeryLate
+	sawCrashInFlight
+	sawCrashUnstored
+	sawEffectUnstored
+	sawTailRests
+	sawTailAgain
+	sawTailDeposed
+	sawStoreLost
+	sawStoreOlder
+	sawEffectResent
+	sawForwardResent
+	sawWorkResent
+	sawEffectTwice
+	sawLeftBehind
+	sawWorkRefused
+	sawUndoRefused
+	sawForwardRefused
+	sawAlertRefused
+	sawDeadRefused
+	sawForwarded
+	sawStillMisplaced
+	sawForwardTooOld
+	sawDuplicate
+	sawDuplicateSwept
+	sawConflict
+	sawUnreadable
+	sawInvalid
+	sawNoWorkflow
+	sawSchema
+	sawTooLarge
+	sawAtLimit
+	sawUnpacked
+	sawInputLimit
+	sawOutputLimit
+	sawFactLimit
+	sawHeld
+	sawHeldConsumed
+	sawHeldExpired
+	sawHeldLimit
+	sawCancel
+	sawCancelRefused
+	sawCancelParked
+	sawRequestTwice
+	sawRetryParked
+	sawRetryUndo
+	sawRetryWaiting
+	sawRequestRefused
+	sawTimeout
+	sawUndoTimeout
+	sawTimeoutRace
+	sawLateReport
+	sawReportTwice
+	sawReportStranger
+	sawReportEnded
+	sawResultUndoing
+	sawNoneBelieved
+	sawNoneDoubted
+	sawUndoUnknown
+	sawUndoRetried
+	sawUndoParked
+	sawUndone
+	sawPivot
+	sawDeadlineUndo
+	sawDeadlineAlert
+	sawCoolDown
+	sawExpression
+	sawSkipped
+	sawParked
+	sawPanicInput
+	sawPanicTask
+	sawJumpAhead
+	sawJumpBack
+	sawSuspended
+	sawJumpBelieved
+	sawLogAhead
+	sawFlood
+	sawAgentDown
+	sawRedelivered
+	sawNewVersion
+	sawOldVersion
+	sawSwept
+	sawStateHash
+	sawMarker
+	sawWindowFull
+
+	situations
+)
+
+// named says what a situation is; rare ones are asked for in long runs only.
+var named = [situations]struct {
+	name string
+	rare bool
+}{
+	sawClaimRefused:   {name: "a claim is refused"},
+	sawClaimLate:      {name: "a claim lands after its node gave it up", rare: true},
+	sawTakeOver:       {name: "another node takes over"},
+	sawTakeOverBusy:   {name: "another node takes over while attempts run"},
+	sawTwoOwners:      {name: "two nodes own a partition at once, as each believes"},
+	sawOwnerWoke:      {name: "a deposed owner wakes up", rare: true},
+	sawVoid:           {name: "a fact is void"},
+	sawGap:            {name: "a gap in the sequence breaks an epoch"},
+	sawDeposedFact:    {name: "a fact of a deposed owner lands"},
+	sawUnknownLanded:  {name: "an append without an answer had landed"},
+	sawUnknownLost:    {name: "an append without an answer was lost"},
+	sawErrorLanded:    {name: "an append that was answered by an error had landed"},
+	sawErrorLost:      {name: "an append that was answered by an error was lost"},
+	sawParts:          {name: "an append lands in parts"},
+	sawDouble:         {name: "an append lands twice"},
+	sawAnswerTwice:    {name: "an answer comes twice"},
+	sawVeryLate:       {name: "an append lands half a minute late"},
+	sawCrashInFlight:  {name: "a node crashes with appends on their way"},
+	sawCrashUnstored:  {name: "a node crashes with acknowledged facts that are not in its store"},
+	sawTailRests:      {name: "a busy owner stops reading its own log"},
+	sawTailAgain:      {name: "an owner reads its own log again"},
+	sawTailDeposed:    {name: "an owner is deposed while it does not read its own log"},
+	sawEffectUnstored: {name: "an effect leaves before its fact is in the store"},
+	sawStoreLost:      {name: "a crash takes the store"},
+	sawStoreOlder:     {name: "a node starts on an older store"},
+	sawEffectResent:   {name: "an effect that had landed is sent again"},
+	sawForwardResent:  {name: "a forward that had landed is sent again", rare: true},
+	sawWorkResent:     {name: "work is sent again after a take-over", rare: true},
+	sawEffectTwice:    {name: "an effect lands twice"},
+	sawLeftBehind:     {name: "an effect of a generation that is over lands"},
+	sawWorkRefused:    {name: "the broker refuses work"},
+	sawUndoRefused:    {name: "the broker refuses the work of an undo", rare: true},
+	sawForwardRefused: {name: "the broker refuses a forward", rare: true},
+	sawAlertRefused:   {name: "the broker refuses an alert"},
+	sawDeadRefused:    {name: "the broker refuses a dead letter for a while"},
+	sawForwarded:      {name: "a misplaced input is sent home"},
+	sawStillMisplaced: {name: "a forwarded input is misplaced again", rare: true},
+	sawForwardTooOld:  {name: "a forwarded input is older than what is remembered", rare: true},
+	sawDuplicate:      {name: "a repeated submission is passed"},
+	sawDuplicateSwept: {name: "a repeated submission is accepted anew after its task was swept", rare: true},
+	sawConflict:       {name: "a submission contradicts an earlier one"},
+	sawUnreadable:     {name: "an input cannot be read", rare: true},
+	sawInvalid:        {name: "an input is invalid", rare: true},
+	sawNoWorkflow:     {name: "a workflow is not known"},
+	sawSchema:         {name: "an input does not fit its schema"},
+	sawTooLarge:       {name: "a submission is above its limit"},
+	sawAtLimit:        {name: "a submission is accepted at its very limit"},
+	sawUnpacked:       {name: "a record unpacks to more than is read", rare: true},
+	sawInputLimit:     {name: "the input of a step is above its limit"},
+	sawOutputLimit:    {name: "an output is above its limit"},
+	sawFactLimit:      {name: "a task is parked at its limit of facts"},
+	sawHeld:           {name: "a cancel is held"},
+	sawHeldConsumed:   {name: "a held cancel is consumed by its task"},
+	sawHeldExpired:    {name: "a held cancel expires"},
+	sawHeldLimit:      {name: "no more requests are held"},
+	sawCancel:         {name: "a live task is cancelled"},
+	sawCancelRefused:  {name: "a cancel comes too late"},
+	sawCancelParked:   {name: "a parked task is cancelled", rare: true},
+	sawRequestTwice:   {name: "a request comes twice"},
+	sawRetryParked:    {name: "a parked task is retried"},
+	sawRetryUndo:      {name: "a failed undo is retried", rare: true},
+	sawRetryWaiting:   {name: "a waiting step is retried at once", rare: true},
+	sawRequestRefused: {name: "a request is refused"},
+	sawTimeout:        {name: "an attempt times out"},
+	sawUndoTimeout:    {name: "an undo times out"},
+	sawTimeoutRace:    {name: "an attempt times out while its report is unread", rare: true},
+	sawLateReport:     {name: "a report comes after the timeout of its attempt"},
+	sawReportTwice:    {name: "a report comes twice"},
+	sawReportStranger: {name: "a report names an attempt that there never was"},
+	sawReportEnded:    {name: "a report comes for a task that ended or is gone"},
+	sawResultUndoing:  {name: "a result comes after undoing began"},
+	sawNoneBelieved:   {name: "an attempt without effect is believed"},
+	sawNoneDoubted:    {name: "an attempt without effect is doubted after a take-over", rare: true},
+	sawUndoUnknown:    {name: "a step of unknown outcome is undone"},
+	sawUndoRetried:    {name: "an undo is tried again"},
+	sawUndoParked:     {name: "a task is parked since an undo failed"},
+	sawUndone:         {name: "a task is undone"},
+	sawPivot:          {name: "a pivot is passed"},
+	sawDeadlineUndo:   {name: "a deadline undoes a task"},
+	sawDeadlineAlert:  {name: "a deadline only alerts"},
+	sawCoolDown:       {name: "a step cools down", rare: true},
+	sawExpression:     {name: "an expression fails", rare: true},
+	sawSkipped:        {name: "a step is skipped"},
+	sawParked:         {name: "a task is parked"},
+	sawPanicInput:     {name: "an input makes deciding panic"},
+	sawPanicTask:      {name: "a task makes deciding panic"},
+	sawJumpAhead:      {name: "a clock jumps ahead"},
+	sawJumpBack:       {name: "a clock jumps back"},
+	sawSuspended:      {name: "an owner holds back while its clock is suspected"},
+	sawJumpBelieved:   {name: "a jump ahead is believed after a minute", rare: true},
+	sawLogAhead:       {name: "an owner's clock is behind the log by more than a minute", rare: true},
+	sawFlood:          {name: "one partition is flooded", rare: true},
+	sawAgentDown:      {name: "an agent is down when work comes"},
+	sawRedelivered:    {name: "an agent gets its work again"},
+	sawNewVersion:     {name: "a version is adopted that was applied while owners ran"},
+	sawOldVersion:     {name: "an older version is current again"},
+	sawSwept:          {name: "a task is swept"},
+	sawStateHash:      {name: "a state hash is written and compared"},
+	sawMarker:         {name: "a transaction marker is passed"},
+	sawWindowFull:     {name: "an agent's window is full"},
+}
+
+// Coverage counts situations.
+type Coverage [situations]int
+
+// Add adds what another run saw.
+func (c *Coverage) Add(o *Coverage) {
+	for i := range c {
+		c[i] += o[i]
+	}
+}
+
+// Missing returns the situations that never occurred. Rare ones count in long runs only.
+func (c *Coverage) Missing(long bool) (names []string) {
+	for i, n := range c {
+		if n == 0 && (long || !named[i].rare) {
+			names = append(names, named[i].name)
+		}
+	}
+	return names
+}
+
+// String is a table for people.
+func (c *Coverage) String() string {
+	var b strings.Builder
+	for i, n := range c {
+		fmt.Fprintf(&b, "%9d  %s\n", n, named[i].name)
+	}
+	return b.String()
+}
+
+func (w *World) saw(s situation) { w.report.Saw[s]++ }

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// garbage lands what is no input: each must become a dead letter, and none may stop anything.
+func (c *clients) garbage() {
+	w := c.w
+	if w.healed {
+		return
+	}
+	in, p := bothInputs[w.rng.IntN(2)], w.parts[w.rng.IntN(len(w.parts))]
+	list := badSubmissions
+	if in == events.Reports {
+		list = badReports
+	}
+	r := list[w.rng.IntN(len(list))]
+	r.Headers = append([]events.Header(nil), r.Headers...)
+	m := &meta{kind: metaGarbage, tooLarge: r.Header(supervisor.HeaderUnpacked) != ""}
+	if len(w.parts) > 1 && w.rng.IntN(4) == 0 { // it says that it was sent home, and is not there
+		in, p, r = events.Submissions, w.parts[1-events.Home("t1", 2)], headed(events.HeaderForwardedFrom, "0/0")
+	}
+	p.put(in, r, m)
+}
+
+// bad is a record that is no input; typed, one that says that it is of that type.
+func bad(key, value string) events.Record {
+	return events.Record{Key: []byte(key), Value: []byte(value)}
+}
+
+func typed(kind, value string) events.Record {
+	r := bad("t1", value)
+	r.Headers = []events.Header{{Key: events.HeaderSpecVersion, Value: []byte("1.0")}, {Key: events.HeaderType, Value: []byte(kind)}, {Key: events.HeaderID, Value: []byte("x")}}
+	return r
+}
+
+func headed(key, value string) events.Record {
+	r := bad("t1", `{"workflow":"one","id":"t1"}`)
+	r.Headers = []events.Header{{Key: key, Value: []byte(value)}}
+	return r
+}
+
+var unpacked = events.Record{Headers: []events.Header{{Key: supervisor.HeaderUnpacked, Value: []byte("1")}}}
+
+var badSubmissions = []events.Record{
+	bad("g", "{"), bad("g", `{"workflow":"one"`), bad("g", `[]`), bad("g", "\xff\xfe"), {}, bad("t1", `{"task":"t1"}`), bad("", `{"workflow":"one"}`),
+	bad("t1", `{"workflow":7,"id":"t1"}`), bad("t1", `{"workflow":"one","id":"t2"}`), bad("t1", `{"workflow":"one","workflow":"dag"}`),
+	bad("t1", `{"workflow":"one","version":-1}`), bad("t1", `{"workflow":"one","input":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`),
+	bad("t1", `{"workflow":"one","deadline":"soon"}`), bad("t1", `{"workflow":"one","reply_to":"x"}`), bad("t1", `{"workflow":"one"} {}`),
+	bad(strings.Repeat("k", 300), `{"workflow":"one"}`),
+	headed(events.HeaderSpecVersion, "0.3"), headed(events.HeaderContentType, "application/cloudevents+json"), headed(events.HeaderContentType, "application/cloudevents-batch+json"),
+	unpacked,
+}
+
+var badReports = []events.Record{
+	bad("g", "{"), bad("g", `[]`), bad("g", "\xff\xfe"), {}, bad("t1", `{"task":"t1"}`), typed("sagalog.unheard-of", `{"task":"t1"}`),
+	typed(events.TypeReport, `{"task":"t1","step":"only","operation":"do","attempt":"one","result":"completed"}`),
+	typed(events.TypeReport, `{"task":"t1","step":"only","operation":"redo","attempt":1,"result":"completed"}`),
+	typed(events.TypeReport, `{"task":"t1","step":"only","operation":"do","attempt":0,"result":"completed"}`),
+	typed(events.TypeReport, `{"task":"t1","step":"only","operation":"do","attempt":1,"result":"perhaps"}`),
+	typed(events.TypeReport, `{"task":"t2","step":"only","operation":"do","attempt":1,"result":"completed"}`),
+	typed(events.TypeReport, `{"task":"t1","run":"first","step":"only","operation":"do","attempt":1,"result":"failed","error":7}`),
+	typed(events.TypeCancel, `7`), typed(events.TypeRetry, `{"id":7}`),
+	typed(events.TypeCancel, `{"id":"`+strings.Repeat("i", 300)+`","task":"t1"}`),
+	typed(events.TypeRetry, `{"id":"q","task":"t1","by":"`+strings.Repeat("b", 300)+`"}`),
+	typed(events.TypeCancel, `{"id":"q","task":"t2"}`),
+	headed(events.HeaderSpecVersion, "0.3"), headed(events.HeaderContentType, "application/cloudevents+json"),
+	unpacked,
+}
+
+// marker is the end of somebody's transaction.
+func (c *clients) marker() {
+	p := c.w.parts[c.w.rng.IntN(len(c.w.parts))]
+	p.put(bothInputs[c.w.rng.IntN(2)], events.Record{Control: true}, &meta{kind: metaControl})
+}

@@ -1,0 +1,246 @@
+package model
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"reflect"
+	"slices"
+
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// print identifies a value by its content.
+type print [16]byte
+
+// leftOut are the fields that the identity of an owner does not need, each with its reason. None of them makes a
+// difference to what an owner does next; a search that took two different owners for one would be worthless.
+//
+//	Owner.now            every call brings the world's time, which is never earlier and is part of the world
+//	Owner.gen            answers carry it, and the model hands over answers of the current generation alone
+//	Owner.stats          for metrics
+//	Owner.judging        set before each decision, and read when that decision panics, which the model takes for a fault
+//	Owner.cfg, sched     the same in a whole search
+//	pipeline.seq         batches are told apart by their order; seq of batches and of touched tasks is taken relative to it
+//	outbox.nextID        effects are told apart by their records
+//	clockwork.question   the model answers the latest question alone, and so do definitions.question
+//	load.sentAt, batch.sentAt, tail.lagSince: compared with bounds that no time of the model reaches (or, where
+//	                     Config.UnknownByTick is set, that every time does)
+//	tail.next            compared with nothing but the lag
+//	State.Void           for metrics
+//	State.load, lax      the same in a whole search
+//	deliveries           a reading is told from an earlier one only where definitions are asked for (Config.Catalog)
+//	Store.last           the anchor, which is nothing to an owner
+//	queue.turn           no part of it here, but of the slot's identity
+//	queue.order, taken, rooms: what a round works with, written before it is read
+//	flushing.at, credit, last: when the store may be written, which Config.FlushEvery does not count out here; and the anchor
+//	tail.quietSince, tickedAt, counted: read only where Config.TailAbove is set
+//	cache.idle           read only when more tasks are in memory than Config.Tasks, which is set aside unless it is small
+//	Owner.position       read only where RuleResume is off
+var leftOut = map[string]bool{
+	"Owner.now": true, "Owner.gen": true, "Owner.stats": true, "Owner.judging": true, "Owner.cfg": true, "Owner.sched": true,
+	"Owner.store": true, "pipeline.seq": true, "outbox.nextID": true, "effect.id": true, "clockwork.question": true,
+	"definitions.question": true, "loading.sentAt": true, "batch.sentAt": true, "tail.lagSince": true, "tail.next": true, "State.Void": true,
+	"State.load": true, "State.lax": true, "batch.seq": true, "Store.last": true,
+	"queue.turn": true, "queue.order": true, "queue.taken": true, "queue.rooms": true,
+	"flushing.at": true, "flushing.credit": true, "flushing.last": true,
+	"tail.quietSince": true, "tail.tickedAt": true, "tail.counted": true,
+}
+
+// fieldPlan says how a field is written.
+type fieldPlan struct {
+	index int
+	how   uint8
+}
+
+const (
+	byValue uint8 = iota
+	byTouched
+	bySet
+)
+
+// plans knows how structs of each type are written.
+type plans struct {
+	// skip are further fields that a configuration leaves out.
+	skip   map[string]bool
+	fields map[reflect.Type][]fieldPlan
+}
+
+func (p *plans) of(t reflect.Type) []fieldPlan {
+	if plan, ok := p.fields[t]; ok {
+		return plan
+	}
+	plan := []fieldPlan{}
+	for i := range t.NumField() {
+		name, how := t.Name()+"."+t.Field(i).Name, byValue
+		switch {
+		case leftOut[name] || p.skip[name] || name == "cache.committed":
+			continue
+		case name == "cache.touched":
+			how = byTouched
+		case name == "outbox.waiting":
+			how = bySet
+		}
+		plan = append(plan, fieldPlan{i, how})
+	}
+	p.fields[t] = plan
+	return plan
+}
+
+// canon writes values in one way only.
+type canon struct {
+	buf []byte
+	*plans
+	// base is what sequence numbers of batches are relative to, and done the last committed one.
+	base, done uint64
+}
+
+func (c *canon) sum() print {
+	h := sha256.Sum256(c.buf)
+	return print(h[:16])
+}
+
+func (c *canon) uint(n uint64) { c.buf = binary.AppendUvarint(c.buf, n) }
+
+func (c *canon) text(s string) {
+	c.uint(uint64(len(s)))
+	c.buf = append(c.buf, s...)
+}
+
+// value writes v, which must be reachable for reading.
+func (c *canon) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			c.uint(1)
+		} else {
+			c.uint(0)
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		c.buf = binary.AppendVarint(c.buf, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		c.uint(v.Uint())
+	case reflect.Float64:
+		c.buf = binary.AppendUvarint(c.buf, uint64(v.Float()*1e6))
+	case reflect.String:
+		c.text(v.String())
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			c.uint(uint64(v.Len()))
+			c.buf = append(c.buf, v.Bytes()...)
+			return
+		}
+		c.uint(uint64(v.Len()))
+		for i := range v.Len() {
+			c.value(v.Index(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			c.value(v.Index(i))
+		}
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			c.uint(0)
+			return
+		}
+		c.uint(1)
+		if err, ok := v.Interface().(error); ok {
+			c.text(err.Error())
+			return
+		}
+		if v.Kind() == reflect.Interface {
+			c.text(v.Elem().Type().String())
+		}
+		c.value(v.Elem())
+	case reflect.Map:
+		c.dict(v)
+	case reflect.Struct:
+		c.structure(v)
+	case reflect.Func:
+		panic("model: a function in " + v.Type().String() + " has no identity")
+	default:
+		panic("model: a " + v.Kind().String() + " has no identity")
+	}
+}
+
+func (c *canon) structure(v reflect.Value) {
+	t := v.Type()
+	if t.Name() == "readyList" {
+		c.ready(v)
+		return
+	}
+	if !v.CanAddr() {
+		a := reflect.New(t).Elem()
+		a.Set(v)
+		v = a
+	}
+	for _, f := range c.of(t) {
+		switch x := open(v.Field(f.index)); f.how {
+		case byTouched:
+			c.touched(x.Interface().(map[string]uint64))
+		case bySet:
+			c.set(x)
+		default:
+			c.value(x)
+		}
+	}
+}
+
+// ready writes the attempts of a list in their order: where it keeps them is nothing to anybody.
+func (c *canon) ready(v reflect.Value) {
+	field := func(name string) reflect.Value { return open(v.FieldByName(name)) }
+	places, order := field("places"), field("order")
+	head := int(field("head").Int())
+	c.uint(uint64(order.Len() - head))
+	for i := head; i < order.Len(); i++ {
+		c.value(places.Index(int(order.Index(i).Int())))
+	}
+}
+
+// dict writes a map in the order of its keys.
+func (c *canon) dict(v reflect.Value) {
+	entries := make([][]byte, 0, v.Len())
+	for i := v.MapRange(); i.Next(); {
+		e := canon{plans: c.plans, base: c.base, done: c.done}
+		e.value(i.Key())
+		e.value(i.Value())
+		entries = append(entries, e.buf)
+	}
+	c.sorted(entries)
+}
+
+// set writes the values of a map without their keys.
+func (c *canon) set(v reflect.Value) {
+	entries := make([][]byte, 0, v.Len())
+	for i := v.MapRange(); i.Next(); {
+		e := canon{plans: c.plans, base: c.base, done: c.done}
+		e.value(i.Value())
+		entries = append(entries, e.buf)
+	}
+	c.sorted(entries)
+}
+
+func (c *canon) sorted(entries [][]byte) {
+	slices.SortFunc(entries, bytes.Compare)
+	c.uint(uint64(len(entries)))
+	for _, e := range entries {
+		c.buf = append(c.buf, e...)
+	}
+}
+
+// touched writes the tasks that a batch in flight changed: those whose batch is committed are as if never touched.
+func (c *canon) touched(m map[string]uint64) {
+	rest := map[string]int64{}
+	for id, seq := range m {
+		if seq > c.done {
+			rest[id] = int64(seq) - int64(c.base)
+		}
+	}
+	c.dict(reflect.ValueOf(rest))
+}
+
+// owner writes an owner.
+func (c *canon) owner(o *supervisor.Owner) {
+	c.base, c.done = read[uint64](o, "pipe", "seq"), read[uint64](o, "cache", "committed")
+	c.structure(reflect.ValueOf(o).Elem())
+}

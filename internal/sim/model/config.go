@@ -1,0 +1,192 @@
+package model
+
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// Begin is the time at which every world starts, and Step what one passing of the clock adds: more than every time
+// that something of the model waits for.
+const (
+	Begin events.Instant = 1_800_000_000_000
+	Step                 = 20 * time.Second
+)
+
+// Budget names something that may happen only so often in a world, so that the search ends.
+type Budget int
+
+// The budgets. What is not given may not happen at all.
+const (
+	// Reassigns: the group gives a partition to the other node.
+	Reassigns Budget = 0
+	// StaleClaims: a node claims that the group has replaced, and that has not learned it.
+	StaleClaims Budget = 1
+	// Crashes: a node loses its memory and keeps its store.
+	Crashes Budget = 2
+	// OlderStores: a node crashes and finds its store as it was before the last commit.
+	OlderStores Budget = 3
+	// LostStores: a node crashes and finds no store.
+	LostStores Budget = 4
+	// LostAppends: an append never reaches the log, and nobody says so.
+	LostAppends Budget = 5
+	// Doubles: a copy of an append is on its way.
+	Doubles Budget = 6
+	// Reorders: an append lands before an older one.
+	Reorders Budget = 7
+	// Splits: only the first record of an append lands at first.
+	Splits Budget = 8
+	// Unknowns: the outcome of an append, or of a claim, stays unknown to its owner.
+	Unknowns Budget = 9
+	// LateAppends: an append lands whose epoch its owner has ended.
+	LateAppends Budget = 10
+	// LateEffects: an effect lands whose sender has ended its epoch.
+	LateEffects Budget = 11
+	// SlowAcks: an effect lands, and its sender does not know yet.
+	SlowAcks Budget = 12
+	// Refusals: the broker refuses an effect for good.
+	Refusals Budget = 13
+	// Passes: the clock passes the next step.
+	Passes Budget = 14
+	// Failures: an agent reports another result than success.
+	Failures Budget = 15
+	// Repeats: an agent reports again.
+	Repeats Budget = 16
+
+	budgets = 17
+)
+
+// Kind says what a client puts into an input.
+type Kind int
+
+// The kinds of inputs.
+const (
+	// Submit submits the task, always with the same content.
+	Submit Kind = 0
+	// Conflict submits the task with other content.
+	Conflict Kind = 1
+	// Cancel asks to cancel the task, and Retry to retry it.
+	Cancel Kind = 2
+	Retry  Kind = 3
+	// Garbage cannot be read.
+	Garbage Kind = 4
+	// Marker is the end of somebody's transaction.
+	Marker Kind = 5
+)
+
+// Client is an input that clients put into a topic.
+type Client struct {
+	Kind Kind
+	Task string
+	// Workflow of the task; "one" if empty.
+	Workflow string
+	// Partition to which it is sent, not always the home of the task.
+	Partition int32
+	// Times is how often at most; AtStart, that it is there once when the world begins.
+	Times   int
+	AtStart bool
+}
+
+// Outcome is what an agent reports.
+type Outcome int
+
+// The outcomes. The first is always possible; the others cost a budget and must be chosen.
+const (
+	Completed     Outcome = 0
+	Failed        Outcome = 1
+	FailedNone    Outcome = 2
+	FailedForGood Outcome = 3
+)
+
+// Config bounds a world.
+type Config struct {
+	Name string
+	// Partitions of the namespace; the nodes own the first Full of them, 1 if not given. The others only take what is
+	// sent home to them.
+	Partitions, Full int32
+	Nodes            int
+	Budgets          map[Budget]int
+	Clients          []Client
+	Outcomes         []Outcome
+	// InFlight, BatchFacts and Tasks are the owner's; 2, 1 and all if not given.
+	InFlight, BatchFacts, Tasks int
+	// PassEvery is the owner's; 1000 if not given.
+	PassEvery int
+	// Off switches rules of the owner off.
+	Off supervisor.Rule
+	// UnknownByTick has the owner find out by itself that an append has no answer, and not by an error.
+	UnknownByTick bool
+	// ClaimAcks has claims be acknowledged. An owner passes over the answer, unless RuleReadBack is off.
+	ClaimAcks bool
+	// Catalog leaves the stamp of the definition out of submissions, so that the owner asks for definitions.
+	Catalog bool
+	// Replays has an owner that takes over wait for the facts that it reads again; else it has them at once.
+	Replays bool
+	// Coarse joins what no other order of events would make a difference to: a node that learns that it is assigned reads
+	// its log at once (it could as well learn it later), and one that owns its partition reads its inputs at once where
+	// one of them alone has something new.
+	Coarse bool
+	// LateStore has an owner write its store only when nothing is on its way; else with each batch.
+	LateStore bool
+	// Alerts has alerts be sent like other effects; else they arrive at once.
+	Alerts bool
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *int, otherwise int) {
+		if *v == 0 {
+			*v = otherwise
+		}
+	}
+	if c.Full == 0 {
+		c.Full = 1
+	}
+	if c.Partitions == 0 {
+		c.Partitions = c.Full
+	}
+	set(&c.Nodes, 2)
+	set(&c.InFlight, 2)
+	set(&c.BatchFacts, 1)
+	set(&c.Tasks, 1<<20)
+	set(&c.PassEvery, 1000)
+	c.Clients = append([]Client(nil), c.Clients...)
+	for i := range c.Clients {
+		if c.Clients[i].Workflow == "" {
+			c.Clients[i].Workflow = "one"
+		}
+	}
+	return c
+}
+
+// settings are adopted before the world begins.
+func settings() events.Settings {
+	s := events.DefaultSettings()
+	wait := events.Duration(5 * time.Second)
+	s.Grace, s.HeldFor, s.RememberFor = events.Duration(time.Second), wait, wait
+	return s
+}
+
+// owner returns what the owner of a partition is told.
+func (c *Config) owner(node int, part int32) supervisor.Config {
+	const never = time.Duration(1 << 60)
+	o := supervisor.Config{
+		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: settings(),
+		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
+		UnknownAfter: never, LagMax: never,
+		// Below a millisecond is at once: who may go on does.
+		RetryPause: 1, DeposedPause: 1,
+	}
+	if c.LateStore {
+		o.FlushEvery = -1
+	}
+	if c.UnknownByTick {
+		o.UnknownAfter = -1 // every tick finds that the answer has not come for too long
+	}
+	return o
+}
+
+func nodeName(i int) string { return string(rune('A' + i)) }
+
+// at returns the time after so many passings of the clock.
+func at(clock uint8) events.Instant { return Begin.Add(time.Duration(clock) * Step) }

@@ -1,0 +1,160 @@
+package model
+
+import "github.com/sagalog/sagalog/events"
+
+// Bound says how much of the model is searched.
+type Bound int
+
+// The bounds. Each contains the one before.
+const (
+	// Small takes seconds and runs with every test.
+	Small Bound = 1
+	// CI takes about three minutes on two cores.
+	CI Bound = 2
+	// Large takes hours.
+	Large Bound = 3
+)
+
+// Bounded is a configuration and the least bound that it belongs to.
+type Bounded struct {
+	Config
+	Bound Bound
+}
+
+type faults = map[Budget]int
+
+// submit is a task that is there when the world begins.
+func submit(task string, workflow string) Client {
+	return Client{Kind: Submit, Task: task, Workflow: workflow, AtStart: true}
+}
+
+// later is an input that comes some time, once.
+func later(kind Kind, task, workflow string) Client {
+	return Client{Kind: kind, Task: task, Workflow: workflow, Times: 1}
+}
+
+// TaskOf returns the task with that number whose home of two is the partition.
+func TaskOf(home int32, n int) string {
+	for i := 0; ; i++ {
+		id := "T" + string(rune('1'+i))
+		if events.Home(id, 2) == home {
+			if n--; n == 0 {
+				return id
+			}
+		}
+	}
+}
+
+// Configurations are what is searched: what is said of each in Name, with the budgets it has.
+func Configurations() []Bounded {
+	var all []Bounded
+	add := func(b Bound, c Config) {
+		c.Coarse = true
+		all = append(all, Bounded{c, b})
+	}
+	ownership(add)
+	effects(add)
+	timing(add)
+	others(add)
+	return all
+}
+
+// A task of one step, and one that ends by itself.
+var (
+	one  = []Client{submit("T1", "one")}
+	none = []Client{submit("T1", "none")}
+)
+
+// ownership is about claim, fence, append, crash, hand-over, and batches of several facts.
+func ownership(add func(Bound, Config)) {
+	add(Small, Config{Name: "a crash", Clients: one, Budgets: faults{Crashes: 1, LateAppends: 1, LateEffects: 1}})
+	add(Small, Config{Name: "an unknown outcome", Clients: one, Budgets: faults{Unknowns: 1, LateAppends: 1, LateEffects: 1}})
+	add(Small, Config{Name: "reordered and doubled", Clients: one, InFlight: 3, Budgets: faults{Reorders: 1, Doubles: 1, LateAppends: 1}})
+	add(Small, Config{Name: "lost and reordered", Clients: one, InFlight: 3, Budgets: faults{LostAppends: 1, Reorders: 1, LateAppends: 1}})
+	add(Small, Config{Name: "an older store, none", Clients: one, Budgets: faults{OlderStores: 1, LostStores: 1}})
+	add(CI, Config{Name: "two crashes", Clients: none, Budgets: faults{Crashes: 2, LateAppends: 2}})
+	add(Large, Config{Name: "two crashes, work", Clients: one, Budgets: faults{Crashes: 2, LateAppends: 2}})
+	add(CI, Config{Name: "two unknown outcomes", Clients: none, Budgets: faults{Unknowns: 2, LateAppends: 2}})
+	add(Large, Config{Name: "two unknown outcomes, work", Clients: one, Budgets: faults{Unknowns: 2, LateAppends: 2}})
+	add(CI, Config{Name: "two lost, two reordered", Clients: one, InFlight: 3, Budgets: faults{LostAppends: 2, Reorders: 2}})
+	add(CI, Config{Name: "two doubled", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2}})
+	add(Large, Config{Name: "two doubled, reordered", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2, Reorders: 1}})
+	add(CI, Config{Name: "two tasks, a crash", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Budgets: faults{Crashes: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a hand-over", Clients: one, Budgets: faults{Reassigns: 1}})
+	add(CI, Config{Name: "a hand-over, no work", Clients: none, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})
+	add(CI, Config{Name: "two hand-overs, no work", Clients: none, Budgets: faults{Reassigns: 2}})
+	add(CI, Config{Name: "a hand-over and a crash", Clients: none, Budgets: faults{Reassigns: 1, Crashes: 1}})
+	add(CI, Config{Name: "a hand-over, doubled claims", Clients: none, ClaimAcks: true, Budgets: faults{Reassigns: 1, Doubles: 1, LateAppends: 1}})
+	add(Large, Config{Name: "a hand-over, late appends", Clients: one, Budgets: faults{Reassigns: 1, LateAppends: 1}})
+	add(Large, Config{Name: "a hand-over, stale claims", Clients: one, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})
+	add(Large, Config{Name: "two hand-overs", Clients: one, Budgets: faults{Reassigns: 2}})
+	add(Small, Config{Name: "a late store, a crash", LateStore: true, Clients: one, Budgets: faults{Crashes: 1, LateAppends: 1, LateEffects: 1}})
+	add(CI, Config{Name: "a late store, an unknown outcome", LateStore: true, Clients: one, Budgets: faults{Unknowns: 1, LateAppends: 1, LateEffects: 1}})
+	add(CI, Config{Name: "a late store, a hand-over", LateStore: true, Clients: one, Budgets: faults{Reassigns: 1}})
+	add(CI, Config{Name: "a late store, two tasks, a crash", LateStore: true, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Tasks: 1, Budgets: faults{Crashes: 1, LateAppends: 1}})
+	add(Small, Config{Name: "batches, in parts", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, BatchFacts: 8, InFlight: 2, Budgets: faults{Splits: 1, Crashes: 1}})
+	add(CI, Config{Name: "batches, two faults", Clients: []Client{submit("T1", "none"), submit("T2", "none")}, BatchFacts: 8, InFlight: 2, Budgets: faults{Splits: 2, LostAppends: 1, Unknowns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "batches, reordered", Clients: []Client{submit("T1", "none"), submit("T2", "none")}, BatchFacts: 3, InFlight: 2, Budgets: faults{Reorders: 1}})
+}
+
+// effects is about what is settled, InputsPassed, and forwards.
+func effects(add func(Bound, Config)) {
+	add(CI, Config{Name: "settled, slow acks", Clients: one, Budgets: faults{SlowAcks: 1, Crashes: 1, LateEffects: 1}})
+	add(Large, Config{Name: "settled, an unknown outcome", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Unknowns: 1}})
+	add(Small, Config{Name: "duplicates passed", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Conflict, "T1", "none")}, PassEvery: 1, Budgets: faults{Crashes: 1}})
+	add(CI, Config{Name: "garbage, markers", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Refusals: 1, Passes: 1}})
+	add(Large, Config{Name: "garbage, markers, more", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
+	stray := Client{Kind: Submit, Task: TaskOf(1, 1), Workflow: "none", AtStart: true}
+	home := submit(TaskOf(0, 1), "none")
+	add(Small, Config{Name: "a forward", Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1}})
+	add(CI, Config{Name: "a forward, passing time", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1, Passes: 1}})
+	add(CI, Config{Name: "a forward, passing time, more", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 2, SlowAcks: 1, LateEffects: 1, Passes: 1}})
+}
+
+// timing is about timers, sweeps and held requests.
+func timing(add func(Bound, Config)) {
+	add(Small, Config{Name: "a timer", Clients: one, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
+	add(CI, Config{Name: "an attempt without effect", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Crashes: 1}})
+	add(Small, Config{Name: "a refused request", Clients: one, Budgets: faults{Refusals: 1}})
+	add(Small, Config{Name: "a refused request, sent before", Clients: one, Budgets: faults{Refusals: 1, Crashes: 1}})
+	add(CI, Config{Name: "a refused request, an unknown outcome", Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one")}, PassEvery: 1, Budgets: faults{Refusals: 1, Unknowns: 1}})
+	add(CI, Config{Name: "timers, failures", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Passes: 1, Failures: 1}})
+	add(Large, Config{Name: "timers, failures, more", Clients: one, Outcomes: []Outcome{Failed, FailedNone}, Budgets: faults{Passes: 1, Failures: 1, Repeats: 1}})
+	add(CI, Config{Name: "a late store, timers, failures", LateStore: true, Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Passes: 1, Failures: 1}})
+	add(CI, Config{Name: "a late store, retries that wait", LateStore: true, Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
+	add(CI, Config{Name: "a late store, a sweep", LateStore: true, Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "retries that wait", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
+	add(CI, Config{Name: "retries that wait, more", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 2, Failures: 1}})
+	add(Small, Config{Name: "a sweep, a duplicate", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a sweep, a cancel", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "a sweep, a cancel, more", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a sweep with effects", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Large, Config{Name: "a sweep with effects, more", Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one")}, Budgets: faults{Passes: 1, SlowAcks: 1}})
+	add(Large, Config{Name: "a sweep with effects, a crash", Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one")}, Budgets: faults{Passes: 1, Crashes: 1, SlowAcks: 1, LateEffects: 1}})
+	add(Small, Config{Name: "a held cancel", Clients: []Client{later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a held cancel, work", Clients: []Client{later(Submit, "T1", "one"), later(Cancel, "T1", "one")}, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a held cancel, a crash", Clients: []Client{later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "held cancels", Clients: []Client{later(Submit, "T1", "none"), {Kind: Cancel, Task: "T1", Times: 2}}, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "held cancels, more", Clients: []Client{later(Submit, "T1", "none"), {Kind: Cancel, Task: "T1", Times: 2}}, Budgets: faults{Passes: 2}})
+}
+
+// others is about undoing, definitions that are asked for, a small cache, facts read again late, and two partitions.
+func others(add func(Bound, Config)) {
+	add(Small, Config{Name: "an undo", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1}})
+	add(CI, Config{Name: "an undo, a cancel, a crash", Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1}})
+	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(CI, Config{Name: "an operator retries", Clients: []Client{submit("T1", "one"), later(Retry, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
+	add(Small, Config{Name: "definitions asked for", Catalog: true, Clients: []Client{submit("T1", "none"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
+	add(Large, Config{Name: "definitions, a crash, work", Catalog: true, Replays: true, Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
+	add(CI, Config{Name: "a small cache", Tasks: 1, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, Budgets: faults{Unknowns: 1}})
+	add(CI, Config{Name: "facts read again late", Replays: true, Clients: one, Budgets: faults{Crashes: 1, LateEffects: 1}})
+	two := []Client{{Kind: Submit, Task: TaskOf(1, 1), Workflow: "none", AtStart: true}}
+	add(CI, Config{Name: "two partitions, a forward", Full: 2, Clients: two, Budgets: faults{Crashes: 1, LateEffects: 1}})
+	add(CI, Config{Name: "two partitions, a sweep", Full: 2, Clients: two, Budgets: faults{Passes: 1, SlowAcks: 1}})
+	add(CI, Config{Name: "two partitions, a hand-over", Full: 2, Clients: two, Budgets: faults{Reassigns: 1, LateAppends: 1}})
+	add(Large, Config{Name: "two partitions, two hand-overs, a crash", Full: 2, Clients: two, Budgets: faults{Reassigns: 2, LateAppends: 1, LateEffects: 1, Crashes: 1}})
+	add(Large, Config{Name: "two partitions, two tasks", Full: 2, Clients: append([]Client{submit(TaskOf(0, 1), "none")}, two...), Budgets: faults{Passes: 1, SlowAcks: 1, LateEffects: 1, Crashes: 1}})
+}

@@ -1,0 +1,117 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// Quiet says whether nothing is under way: what could still happen is a fault, or what people do.
+func (w *World) Quiet() bool {
+	return !slices.ContainsFunc(w.Enabled(), func(a Action) bool { return a.Progress })
+}
+
+// Rest returns what a quiet world still owes, empty if nothing.
+func (w *World) Rest() string {
+	for p := range w.sp.cfg.Full {
+		if owes := w.partRest(p); owes != "" {
+			return owes
+		}
+	}
+	if w.sp.cfg.Off&supervisor.RuleForward != 0 {
+		return w.lostForwards()
+	}
+	return ""
+}
+
+// settledAfter is how long a partition is idle before its log must say that the effects are settled.
+const settledAfter = time.Second
+
+func (w *World) partRest(p int32) string {
+	j := w.judge(p)
+	x := w.s.nodes[int(j.part.group)*int(w.sp.cfg.Full)+int(p)]
+	owner := w.sp.slots[x.slot]
+	if !owner.owner.Owning() {
+		return fmt.Sprintf("orphan partition %d: the assigned node is not the owner although nothing is left to do", p)
+	}
+	for i, in := range topics {
+		if next, end := j.log.state.Partition.Inputs[in].Next, len(j.part.inputs[i]); next != int64(end) {
+			return fmt.Sprintf("INV12: the folded resume point of %s is %d of %d although nothing is left to do", in, next, end)
+		}
+	}
+	if owner.store.Next() != j.log.end() {
+		return fmt.Sprintf("partition %d is committed up to %d of %d", p, owner.store.Next(), j.log.end())
+	}
+	refused := field(owner.owner, "box", "refused").Len() > 0 // a dead letter that waits to be tried again
+	for _, d := range j.log.owed {
+		if refused && strings.HasSuffix(w.sp.debts[d.id], " "+events.EffectDeadLetter) {
+			continue
+		}
+		if !slices.Contains(j.part.arrived, d.id) && j.stillOwed(d.fact) {
+			return "lost effect: nobody sent it, and nothing is left to do: " + w.sp.debts[d.id]
+		}
+	}
+	now := at(w.s.clock)
+	if idle := now.Sub(read[events.Instant](owner.owner, "box", "quietSince")); idle >= settledAfter && len(j.log.owed) > 0 && !refused {
+		return "the partition is idle, and its log does not say that the effects are settled: " + w.sp.debts[j.log.owed[0].id]
+	}
+	for _, h := range j.log.state.Held() {
+		if h.ExpiresAt <= now {
+			return fmt.Sprintf("a request of %s is held beyond its expiry", h.Request.Task)
+		}
+	}
+	owes := ""
+	j.log.state.Loaded(func(t *events.Task) bool {
+		owes = w.taskRest(t, now)
+		return owes == ""
+	})
+	return owes
+}
+
+// taskRest says what nobody will move (INV10). An attempt whose agent has it is the agent's.
+func (w *World) taskRest(t *events.Task, now events.Instant) string {
+	if t.State.Ended() || t.State == events.Parked {
+		return ""
+	}
+	waits := false
+	for _, m := range t.Timers() {
+		if m.Due <= now {
+			return fmt.Sprintf("a timer of %s is due and does not fire", t.ID)
+		}
+		waits = waits || m.Kind != events.TimerCompleteBy
+	}
+	for _, s := range t.Steps {
+		undo := s.Undo != nil && s.Undo.State == events.StepRunning
+		if s.State != events.StepRunning && !undo {
+			continue
+		}
+		return fmt.Sprintf("input skipped or effect lost: %s of %s runs, and no report of it is to come", s.Path, t.ID)
+	}
+	if !waits {
+		return fmt.Sprintf("stuck task: %s is %s and nothing moves it", t.ID, t.State)
+	}
+	return ""
+}
+
+// lostForwards says which misplaced input is neither at home nor a dead letter. It matters only where inputs may be
+// passed without a fact: the judge asks for the fact otherwise.
+func (w *World) lostForwards() string {
+	for p := range w.sp.cfg.Full {
+		for i, in := range topics {
+			for o, l := range w.s.parts[p].inputs[i] {
+				x := &w.sp.inputs[l.input]
+				home := events.Home(x.task, w.sp.cfg.Partitions)
+				cause := events.CauseInput(in, p, int64(o))
+				if x.task == "" || home == p || slices.ContainsFunc(w.s.parts[home].inputs[i], func(l landed) bool { return w.sp.inputs[l.input].origin == cause }) {
+					continue
+				}
+				return fmt.Sprintf("INV12: an acknowledged input ends in nothing: the misplaced %s %d", in, o)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,233 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Search tries everything that may happen in the worlds of a configuration, the shortest paths first.
+type Search struct {
+	Config Config
+	// Breaks, where given, is a part of the violation that is looked for; others are passed over, and the search goes on
+	// behind them.
+	Breaks string
+	// MaxStates ends a search that would not be exhaustive: it is an error to reach it. None if zero.
+	MaxStates int
+	// MaxDepth ends a search at paths of that length. None if zero.
+	MaxDepth int
+}
+
+// Report is what a search found.
+type Report struct {
+	Name string
+	// States counts the different worlds, Transitions the actions that led to one, Quiet the worlds in which nothing is
+	// under way, and Depth the actions on the longest of the shortest paths.
+	States, Transitions, Quiet, Depth int
+	// Told counts the events that a real owner was told: all others were the same again.
+	Told int
+	Took time.Duration
+	// Violation is the first that was found, by one of the shortest paths, which Path tells; Steps is its length.
+	Violation string
+	Steps     int
+	Path      []string
+	// Exhausted says that every world was found.
+	Exhausted bool
+	// Idle are the budgets of the configuration that no world has used up: such a fault was not searched as often as it says.
+	Idle []Budget
+	// Livelocks counts the worlds from which what is under way cannot come to rest.
+	Livelocks int
+}
+
+// String returns a line for people, and the path to the violation.
+func (r *Report) String() string {
+	text := fmt.Sprintf("%-28s %9d states %10d transitions %3d deep %7d at rest, %6d events told, %s",
+		r.Name, r.States, r.Transitions, r.Depth, r.Quiet, r.Told, r.Took.Round(time.Millisecond))
+	if r.Violation != "" {
+		text += fmt.Sprintf("\nbreaks after %d steps: %s\n%s", r.Steps, r.Violation, strings.Join(r.Path, "\n"))
+	}
+	return text
+}
+
+// graph is the worlds that were found, by number in the order of their finding.
+type graph struct {
+	prints []print
+	// parent and by are the world and the action, by its place in Enabled, that led to each first.
+	parent []uint32
+	by     []uint16
+	depth  []uint16
+	// slots finds a world by its print.
+	slots []uint32
+	// edges are where the progress of each world leads; first is where the edges of each begin.
+	edges []uint32
+	first []uint32
+	quiet []bool
+}
+
+const noParent = ^uint32(0)
+
+// add returns the number of a world, and whether it is new.
+func (g *graph) add(p print, parent uint32, by int, depth uint16) (uint32, bool) {
+	if 3*len(g.prints) >= 2*len(g.slots) {
+		g.grow()
+	}
+	mask := uint64(len(g.slots) - 1)
+	for i := binary.LittleEndian.Uint64(p[:]) & mask; ; i = (i + 1) & mask {
+		n := g.slots[i]
+		if n == 0 {
+			g.prints, g.parent, g.by, g.depth = append(g.prints, p), append(g.parent, parent), append(g.by, uint16(by)), append(g.depth, depth)
+			g.slots[i] = uint32(len(g.prints))
+			return uint32(len(g.prints) - 1), true
+		}
+		if g.prints[n-1] == p {
+			return n - 1, false
+		}
+	}
+}
+
+func (g *graph) grow() {
+	g.slots = make([]uint32, max(1<<12, 2*len(g.slots)))
+	mask := uint64(len(g.slots) - 1)
+	for n, p := range g.prints {
+		i := binary.LittleEndian.Uint64(p[:]) & mask
+		for g.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		g.slots[i] = uint32(n + 1)
+	}
+}
+
+// Run searches. It is a function of the configuration.
+func (s Search) Run() *Report {
+	began := time.Now()
+	root := New(s.Config)
+	root.noting = false
+	r := &Report{Name: root.sp.cfg.Name}
+	g := &graph{}
+	first := root.s.encode(nil)
+	g.add(printOf(first), noParent, 0, 0)
+	frontier, n := [][]byte{first}, uint32(0)
+	var most [budgets]uint8
+	for depth := 0; len(frontier) > 0 && r.Violation == "" && (s.MaxDepth == 0 || depth < s.MaxDepth); depth++ {
+		var next [][]byte
+		for i, b := range frontier {
+			frontier[i] = nil
+			next = s.expand(root.sp, g, n, b, next, r)
+			for k, used := range decode(b).used {
+				most[k] = max(most[k], used)
+			}
+			n++
+			if r.Violation != "" || (s.MaxStates > 0 && len(g.prints) > s.MaxStates) {
+				frontier = nil
+				next = nil
+				break
+			}
+		}
+		frontier = next
+	}
+	r.Exhausted = int(n) == len(g.prints) && r.Violation == ""
+	for k := range budgets {
+		if b := Budget(k); int(most[k]) < s.Config.Budgets[b] {
+			r.Idle = append(r.Idle, b)
+		}
+	}
+	r.States, r.Told, r.Took = len(g.prints), root.sp.ran, time.Since(began)
+	r.Depth = int(g.depth[len(g.depth)-1])
+	if r.Exhausted {
+		s.rest(g, r)
+	}
+	r.Took = time.Since(began)
+	return r
+}
+
+func printOf(b []byte) print {
+	h := sha256.Sum256(b)
+	return print(h[:16])
+}
+
+// expand finds what the world with that number leads to.
+func (s Search) expand(sp *space, g *graph, n uint32, b []byte, next [][]byte, r *Report) [][]byte {
+	w := &World{sp: sp, s: decode(b)}
+	g.first = append(g.first, uint32(len(g.edges)))
+	actions := w.Enabled()
+	quiet := true
+	for i, a := range actions {
+		quiet = quiet && !a.Progress
+		w := &World{sp: sp, s: decode(b), breaks: s.Breaks}
+		w.do(a)
+		r.Transitions++
+		if w.violation != "" {
+			s.found(g, n, i, w.violation, r)
+			return next
+		}
+		bytes := w.s.encode(nil)
+		to, fresh := g.add(printOf(bytes), n, i, g.depth[n]+1)
+		if fresh {
+			next = append(next, bytes)
+		}
+		if a.Progress {
+			g.edges = append(g.edges, to)
+		}
+	}
+	g.quiet = append(g.quiet, quiet)
+	if quiet {
+		r.Quiet++
+		if owes := w.Rest(); owes != "" && s.wanted(owes) {
+			s.found(g, n, -1, owes, r)
+		}
+	}
+	return next
+}
+
+func (s Search) wanted(violation string) bool { return strings.Contains(violation, s.Breaks) }
+
+// found tells the way to a violation, by going it again from the beginning.
+func (s Search) found(g *graph, n uint32, last int, violation string, r *Report) {
+	r.Violation = violation
+	var way []int
+	if last >= 0 {
+		way = append(way, last)
+	}
+	for ; g.parent[n] != noParent; n = g.parent[n] {
+		way = append(way, int(g.by[n]))
+	}
+	r.Steps = len(way)
+	w := New(s.Config)
+	w.breaks = s.Breaks
+	for i := len(way) - 1; i >= 0; i-- {
+		w.Step(w.Enabled()[way[i]])
+	}
+	r.Path = w.Path()
+}
+
+// rest finds the worlds from which no sequence of what is under way leads to a quiet one.
+func (s Search) rest(g *graph, r *Report) {
+	n := len(g.prints)
+	good := append([]bool(nil), g.quiet...)
+	g.first = append(g.first, uint32(len(g.edges)))
+	for changed := true; changed; {
+		changed = false
+		for i := n - 1; i >= 0; i-- {
+			if good[i] {
+				continue
+			}
+			for _, to := range g.edges[g.first[i]:g.first[i+1]] {
+				if good[to] {
+					good[i], changed = true, true
+					break
+				}
+			}
+		}
+	}
+	const livelock = "livelock: from here nothing that is under way leads to rest"
+	for i := range good {
+		if good[i] {
+			continue
+		}
+		if r.Livelocks++; r.Livelocks == 1 && s.wanted(livelock) {
+			s.found(g, uint32(i), -1, livelock, r)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package model_test
+
+import (
+	"flag"
+	"regexp"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/internal/sim/model"
+)
+
+var (
+	boundFlag = flag.String("model.bound", "small", "how much is searched: small (seconds), ci (minutes), large (an hour and more)")
+	onlyFlag  = flag.String("model.only", "", "a regular expression: only configurations of such a name, whatever their bound")
+	capFlag   = flag.Int("model.cap", 0, "end each search after so many states; it then proves nothing")
+)
+
+// TestModelHolds searches every configuration of the bound to its end: no property breaks, whatever is quiet is at rest,
+// and from every world rest can be reached.
+func TestModelHolds(t *testing.T) {
+	bound, known := map[string]model.Bound{"small": model.Small, "ci": model.CI, "large": model.Large}[*boundFlag]
+	require.True(t, known, "-model.bound is small, ci or large")
+	only, err := regexp.Compile(*onlyFlag)
+	require.NoError(t, err)
+	var chosen []model.Config
+	for _, c := range model.Configurations() {
+		if (*onlyFlag == "" && c.Bound <= bound) || (*onlyFlag != "" && only.MatchString(c.Name)) {
+			chosen = append(chosen, c.Config)
+		}
+	}
+	require.NotEmpty(t, chosen)
+	began := time.Now()
+	reports := searchAll(t, chosen)
+	var states, transitions, quiet int
+	for _, r := range reports {
+		require.Empty(t, r.Violation, r.String())
+		require.True(t, r.Exhausted || *capFlag > 0, "%s was not searched to its end", r.Name)
+		require.True(t, len(r.Idle) == 0 || *capFlag > 0, "%s never uses up its budgets %v", r.Name, r.Idle)
+		require.Zero(t, r.Livelocks)
+		require.NotZero(t, r.Quiet)
+		states, transitions, quiet = states+r.States, transitions+r.Transitions, quiet+r.Quiet
+	}
+	t.Logf("%d configurations: %d states, %d transitions, %d at rest, in %s", len(reports), states, transitions, quiet, time.Since(began).Round(time.Second))
+}
+
+// searchAll searches the configurations, as many at once as there are processors.
+func searchAll(t *testing.T, chosen []model.Config) []*model.Report {
+	reports := make([]*model.Report, len(chosen))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(chosen)) {
+		wg.Go(func() {
+			for i := range next {
+				reports[i] = model.Search{Config: chosen[i], MaxStates: *capFlag}.Run()
+				t.Log(reports[i])
+			}
+		})
+	}
+	for i := range chosen {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return reports
+}
+
+func TestASearchIsAFunctionOfItsConfiguration(t *testing.T) {
+	t.Parallel()
+	search := model.Search{Config: model.Configurations()[0].Config}
+	a, b := search.Run(), search.Run()
+	a.Took, b.Took = 0, 0
+	require.Equal(t, a, b)
+	require.True(t, a.Exhausted)
+}

@@ -1,0 +1,284 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// space holds what the worlds of one configuration are made of, each thing once: owners with their stores, logs,
+// records, inputs and effects. A world names them by number, so it is small, and two worlds are equal when their
+// numbers are. One goroutine owns it.
+type space struct {
+	cfg    Config
+	plans  plans
+	copies copies
+
+	slots   []*slot
+	slotIDs map[print]int32
+	stores  map[*sim.Store]print
+	told    map[string]*result
+	// ran counts the events that were told to a real owner, and not answered from memory.
+	ran      int
+	key, buf []byte
+
+	records   []events.Record
+	recordIDs map[print]int32
+	bodies    []*events.Fact
+	// expected is, for the last fact of an append, the state hash that its owner decided it to leave.
+	expected map[int32]events.Hash
+
+	inputs   []input
+	inputIDs map[print]int32
+
+	effects   []effect
+	effectIDs map[print]int32
+	debts     []string
+	debtIDs   map[string]int32
+
+	logs   []*logNode
+	logIDs map[[2]int32]int32
+}
+
+// input is a record that lies in an input topic, with what the world knows of it.
+type input struct {
+	in      events.Input
+	record  events.Record
+	kind    Kind
+	report  *events.Report
+	request *events.Request
+	task    string
+	content string
+	// origin is where a forwarded copy was found.
+	origin events.Cause
+	name   string
+}
+
+// effect is something that owners send.
+type effect struct {
+	kind, topic string
+	record      events.Record
+	part        int32
+	// fact is the ce_id of the fact that it is the effect of; a forward names the input instead, and alerts that are
+	// no effect of a fact are unowed.
+	fact   string
+	origin events.Cause
+	unowed bool
+	work   *events.Work
+	name   string
+}
+
+func newSpace(cfg Config) *space {
+	s := &space{
+		cfg: cfg, plans: plans{map[string]bool{}, map[reflect.Type][]fieldPlan{}}, copies: copies{map[reflect.Type]bool{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, told: map[string]*result{},
+		recordIDs: map[print]int32{}, inputIDs: map[print]int32{}, effectIDs: map[print]int32{}, debtIDs: map[string]int32{},
+		logIDs: map[[2]int32]int32{}, expected: map[int32]events.Hash{},
+	}
+	if !cfg.Catalog {
+		for _, f := range []string{"definitions.deliveries", "definitions.seen", "definitions.askedAt", "inputItem.delivery"} {
+			s.plans.skip[f] = true
+		}
+	}
+	if cfg.Tasks > 8 {
+		s.plans.skip["cache.idle"] = true
+	}
+	if cfg.Off&supervisor.RuleResume == 0 {
+		s.plans.skip["Owner.position"] = true
+	}
+	return s
+}
+
+func (s *space) internSlot(x *slot) int32 {
+	c := canon{plans: &s.plans, buf: s.buf[:0]}
+	c.uint(uint64(x.node))
+	c.uint(uint64(x.part))
+	c.uint(uint64(x.claims))
+	for _, st := range []*sim.Store{x.store, x.older} {
+		p := s.storePrint(st)
+		c.buf = append(c.buf, p[:]...)
+	}
+	if x.owner != nil {
+		c.value(reflect.ValueOf(x.sched.known))
+		c.owner(x.owner)
+	}
+	x.still = c.sum()
+	if x.owner != nil {
+		c.text(read[string](x.owner, "queue", "turn"))
+	}
+	x.print, s.buf = c.sum(), c.buf
+	if id, ok := s.slotIDs[x.print]; ok {
+		return id
+	}
+	id := int32(len(s.slots))
+	s.slots = append(s.slots, x)
+	s.slotIDs[x.print] = id
+	return id
+}
+
+func (s *space) storePrint(st *sim.Store) print {
+	if st == nil {
+		return print{}
+	}
+	if p, ok := s.stores[st]; ok {
+		return p
+	}
+	c := canon{plans: &s.plans}
+	c.structure(reflect.ValueOf(st).Elem())
+	s.stores[st] = c.sum()
+	return s.stores[st]
+}
+
+func recordPrint(r *events.Record, extra ...string) print {
+	c := canon{}
+	c.text(string(r.Key))
+	c.text(string(r.Value))
+	for _, h := range r.Headers {
+		c.text(h.Key)
+		c.text(string(h.Value))
+	}
+	c.uint(uint64(r.Partition))
+	for _, x := range extra {
+		c.text(x)
+	}
+	return c.sum()
+}
+
+func sameRecord(a, b events.Record) bool {
+	if !bytes.Equal(a.Value, b.Value) || !bytes.Equal(a.Key, b.Key) || len(a.Headers) != len(b.Headers) {
+		return false
+	}
+	for i := range a.Headers {
+		if a.Headers[i].Key != b.Headers[i].Key || !bytes.Equal(a.Headers[i].Value, b.Headers[i].Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// internRecords numbers records that an owner appends to its log; leaves is the state hash that they leave.
+func (s *space) internRecords(list []events.Record, leaves ...events.Hash) []int32 {
+	ids := make([]int32, len(list))
+	for i := range list {
+		p := recordPrint(&list[i])
+		if len(leaves) > 0 && i == len(list)-1 { // the same fact decided on another state is another one for the judge
+			p = recordPrint(&list[i], fmt.Sprint(leaves[0]))
+		}
+		id, ok := s.recordIDs[p]
+		if !ok {
+			id = int32(len(s.records))
+			f, err := events.DecodeFact(&list[i])
+			if err != nil {
+				panic(fmt.Sprintf("model: an owner appends what cannot be decoded: %v", err))
+			}
+			s.records, s.bodies = append(s.records, list[i]), append(s.bodies, f)
+			s.recordIDs[p] = id
+		}
+		ids[i] = id
+	}
+	if len(leaves) > 0 {
+		s.expected[ids[len(ids)-1]] = leaves[0]
+	}
+	return ids
+}
+
+// take returns records of a log as they are read from the offset on.
+func (s *space) take(ids []int32, from int64) []events.Record {
+	list := make([]events.Record, len(ids))
+	for i, id := range ids {
+		list[i] = s.records[id]
+		list[i].Offset = from + int64(i)
+	}
+	return list
+}
+
+// inputRecords returns records of an input likewise.
+func (s *space) inputRecords(part int32, in events.Input, ids []int32, from int64) []events.Record {
+	list := make([]events.Record, len(ids))
+	for i, id := range ids {
+		list[i] = s.inputs[id].record
+		list[i].Topic, list[i].Partition, list[i].Offset = "model."+string(in), part, from+int64(i)
+	}
+	return list
+}
+
+func (s *space) internInput(x input) int32 {
+	p := recordPrint(&x.record, string(x.in), string(x.origin), fmt.Sprint(x.record.Control))
+	if id, ok := s.inputIDs[p]; ok {
+		return id
+	}
+	id := int32(len(s.inputs))
+	s.inputs = append(s.inputs, x)
+	s.inputIDs[p] = id
+	return id
+}
+
+func (s *space) internEffect(part int32, a supervisor.Send) int32 {
+	p := recordPrint(&a.Record, a.Kind, a.Topic, fmt.Sprint(part, a.ID == 0))
+	if id, ok := s.effectIDs[p]; ok {
+		return id
+	}
+	e := effect{kind: a.Kind, topic: a.Topic, record: a.Record, part: part, unowed: a.ID == 0}
+	switch a.Kind {
+	case events.EffectForward:
+		e.origin = originOf(&a.Record, events.Input(a.Topic))
+		e.name = "the forward of " + string(e.origin)
+	case events.EffectDeadLetter:
+		e.fact = a.Record.Header(supervisor.DeadFact)
+		e.name = "the dead letter of " + strings.TrimPrefix(a.Topic, "dlq.") + " " + a.Record.Header(supervisor.DeadOffset)
+	case events.EffectWork:
+		e.fact = a.Record.Header(events.HeaderID)
+		w, _, err := events.DecodeWork(&a.Record)
+		if err != nil {
+			panic(fmt.Sprintf("model: an owner sends work that cannot be read: %v", err))
+		}
+		e.work = &w
+		e.name = attemptName(w.Task, w.Step, w.Operation, w.Attempt)
+	default:
+		e.fact = a.Record.Header(events.HeaderID)
+		var body supervisor.Alert
+		if err := json.Unmarshal(a.Record.Value, &body); err != nil {
+			panic(fmt.Sprintf("model: an owner sends an alert that cannot be read: %v", err))
+		}
+		e.name = "the alert " + body.Kind + " of " + body.Task
+	}
+	id := int32(len(s.effects))
+	s.effects = append(s.effects, e)
+	s.effectIDs[p] = id
+	return id
+}
+
+func attemptName(task, step string, op events.Operation, attempt int) string {
+	name := fmt.Sprintf("%s.%s attempt %d", task, step, attempt)
+	if op == events.Undo {
+		return "the undo of " + name
+	}
+	return name
+}
+
+// originOf returns where a forwarded record says that it was found.
+func originOf(r *events.Record, in events.Input) events.Cause {
+	var part int32
+	var offset int64
+	if n, _ := fmt.Sscanf(r.Header(events.HeaderForwardedFrom), "%d/%d", &part, &offset); n != 2 {
+		return ""
+	}
+	return events.CauseInput(in, part, offset)
+}
+
+// debt numbers an effect that a fact owes, whoever sends it.
+func (s *space) debt(fact, kind string) int32 {
+	k := fact + " " + kind
+	if id, ok := s.debtIDs[k]; ok {
+		return id
+	}
+	id := int32(len(s.debts))
+	s.debts = append(s.debts, k)
+	s.debtIDs[k] = id
+	return id
+}

@@ -1,0 +1,231 @@
+package model
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// state is everything of a world that makes a difference: what lies in the topics, what is on its way, who was told
+// what, and what may still go wrong. Its bytes are its identity.
+type state struct {
+	clock uint8
+	used  [budgets]uint8
+	// times counts how often each of the clients acted.
+	times []uint8
+	parts []part
+	nodes []share
+	works []work
+}
+
+// part is the topics of one partition.
+type part struct {
+	// group is the node that should own it.
+	group uint8
+	log   int32
+	// inputs are submissions and reports.
+	inputs [2][]landed
+	// before is the number of reports that were there when the current claim landed.
+	before int32
+	// arrived are the effects that have landed and that the folded settled position has not passed.
+	arrived []int32
+	// late are appends of ended epochs that may still land, and lateEffects effects likewise.
+	late        []flight
+	lateEffects []int32
+}
+
+// landed is an input and when it came.
+type landed struct {
+	input int32
+	clock uint8
+}
+
+// share is what a node has to do with one partition beside its owner and store.
+type share struct {
+	slot int32
+	// told says what the node was last told by the group.
+	told bool
+	// load says that the end of the log is still to be told, and tail is up to where the log was read; -1 is not at all.
+	load bool
+	tail int64
+	// flights are the claim and the appends on their way in this generation, the oldest first.
+	flights []flight
+	// reads are up to where the inputs were read; -1 is not at all.
+	reads [2]int64
+	// replay are the facts to be read again, while to is positive.
+	replayFrom, replayTo int64
+	fetches              []fetch
+	ends                 question
+	// catalog says that definitions were asked for.
+	catalog bool
+	sends   []send
+}
+
+// flight is an append on its way.
+type flight struct {
+	records []int32
+	// offsets are those of the records that have landed.
+	offsets []int64
+	claim   bool
+	lost    bool
+}
+
+func (f *flight) landed() bool { return len(f.offsets) == len(f.records) }
+
+type fetch struct {
+	in     uint8
+	offset int64
+}
+
+// question is one for the ends of the inputs.
+type question struct {
+	// stage is 0 for none, 1 when asked, 2 when answered with the ends.
+	stage uint8
+	ends  [2]int64
+}
+
+type send struct {
+	effect int32
+	landed bool
+}
+
+// work is an attempt that an agent has got.
+type work struct {
+	debt    int32
+	effect  int32
+	reports uint8
+}
+
+var topics = [2]events.Input{events.Submissions, events.Reports}
+
+func topicOf(in events.Input) int {
+	if in == events.Reports {
+		return 1
+	}
+	return 0
+}
+
+// codec writes a state, or reads one: one list of fields for both.
+type codec struct {
+	buf     []byte
+	reading bool
+}
+
+// encode appends the state's bytes. It brings what has no order into one.
+func (s *state) encode(buf []byte) []byte {
+	s.order()
+	c := codec{buf: buf}
+	s.code(&c)
+	return c.buf
+}
+
+func decode(b []byte) *state {
+	s := &state{}
+	s.code(&codec{buf: b, reading: true})
+	return s
+}
+
+// order sorts the sets.
+func (s *state) order() {
+	for i := range s.parts {
+		p := &s.parts[i]
+		slices.Sort(p.arrived)
+		slices.Sort(p.lateEffects)
+		slices.SortFunc(p.late, func(a, b flight) int { return slices.Compare(a.records, b.records) })
+	}
+	for i := range s.nodes {
+		slices.SortFunc(s.nodes[i].sends, func(a, b send) int { return int(a.effect - b.effect) })
+	}
+	slices.SortFunc(s.works, func(a, b work) int { return int(a.debt - b.debt) })
+}
+
+func (s *state) code(c *codec) {
+	num(c, &s.clock)
+	for i := range s.used {
+		num(c, &s.used[i])
+	}
+	list(c, &s.times, num[uint8])
+	list(c, &s.parts, (*codec).part)
+	list(c, &s.nodes, (*codec).share)
+	list(c, &s.works, func(c *codec, w *work) {
+		num(c, &w.debt)
+		num(c, &w.effect)
+		num(c, &w.reports)
+	})
+}
+
+func (c *codec) part(p *part) {
+	num(c, &p.group)
+	num(c, &p.log)
+	for i := range p.inputs {
+		list(c, &p.inputs[i], func(c *codec, l *landed) {
+			num(c, &l.input)
+			num(c, &l.clock)
+		})
+	}
+	num(c, &p.before)
+	list(c, &p.arrived, num[int32])
+	list(c, &p.late, (*codec).flight)
+	list(c, &p.lateEffects, num[int32])
+}
+
+func (c *codec) share(n *share) {
+	num(c, &n.slot)
+	c.flag(&n.told)
+	c.flag(&n.load)
+	num(c, &n.tail)
+	list(c, &n.flights, (*codec).flight)
+	num(c, &n.reads[0])
+	num(c, &n.reads[1])
+	num(c, &n.replayFrom)
+	num(c, &n.replayTo)
+	list(c, &n.fetches, func(c *codec, f *fetch) {
+		num(c, &f.in)
+		num(c, &f.offset)
+	})
+	num(c, &n.ends.stage)
+	num(c, &n.ends.ends[0])
+	num(c, &n.ends.ends[1])
+	c.flag(&n.catalog)
+	list(c, &n.sends, func(c *codec, x *send) {
+		num(c, &x.effect)
+		c.flag(&x.landed)
+	})
+}
+
+func (c *codec) flight(f *flight) {
+	list(c, &f.records, num[int32])
+	list(c, &f.offsets, num[int64])
+	c.flag(&f.claim)
+	c.flag(&f.lost)
+}
+
+func num[T uint8 | int32 | int64](c *codec, v *T) {
+	if !c.reading {
+		c.buf = binary.AppendVarint(c.buf, int64(*v))
+		return
+	}
+	n, size := binary.Varint(c.buf)
+	*v, c.buf = T(n), c.buf[size:]
+}
+
+func (c *codec) flag(v *bool) {
+	n := uint8(0)
+	if *v {
+		n = 1
+	}
+	num(c, &n)
+	*v = n == 1
+}
+
+func list[T any](c *codec, l *[]T, each func(*codec, *T)) {
+	n := int32(len(*l))
+	num(c, &n)
+	if c.reading {
+		*l = make([]T, n)
+	}
+	for i := range *l {
+		each(c, &(*l)[i])
+	}
+}

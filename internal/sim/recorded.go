@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Recorded is what the topics of a run hold at its end, by name and partition: what somebody would find who came to look.
+// Requests for work are not among them, since agents take them straight out of the owners' hands.
+type Recorded struct {
+	Report *Report
+	Topics map[string][][]events.Record
+}
+
+// Record runs a seed and returns its topics, under the namespace "sim".
+func Record(seed uint64, opt Options) *Recorded {
+	w := newWorld(seed, opt)
+	w.start()
+	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
+	w.heal()
+	w.loop(w.now.Add(healing), w.atRest)
+	w.finish()
+	w.report.Seed, w.report.Violation = seed, w.violation
+	return &Recorded{Report: &w.report, Topics: w.topics()}
+}
+
+func (w *World) topics() map[string][][]events.Record {
+	all := map[string][][]events.Record{}
+	for _, p := range w.parts {
+		dead := map[events.Input][]events.Record{}
+		for _, d := range p.dead {
+			r := d.record
+			r.Topic, r.Partition, r.Offset = "dlq.sim."+string(d.in), p.id, int64(len(dead[d.in]))
+			dead[d.in] = append(dead[d.in], r)
+		}
+		log := slices.Clone(p.log.records)
+		for i := range log {
+			log[i].Topic, log[i].Partition = "sim.events", p.id
+		}
+		all["sim.events"] = append(all["sim.events"], log)
+		for _, in := range bothInputs {
+			all["sim."+string(in)] = append(all["sim."+string(in)], slices.Clone(p.input(in).records))
+			all["dlq.sim."+string(in)] = append(all["dlq.sim."+string(in)], dead[in])
+		}
+	}
+	value, _ := json.Marshal(&events.NamespaceCreated{ID: w.cfg.NamespaceID.String(), Partitions: w.opt.Partitions, Format: events.FormatVersion})
+	all["sim.definitions"] = [][]events.Record{{{Topic: "sim.definitions", Value: value,
+		Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypePrefix + string(events.NameNamespaceCreated))}}}}}
+	return all
+}

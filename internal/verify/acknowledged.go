@@ -1,0 +1,138 @@
+package verify
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Acknowledged is a submission of which its producer knows that it was acknowledged.
+type Acknowledged struct {
+	// ID may be empty where the producer left it to the record's key and only noted the place.
+	ID string `json:"id"`
+	// Partition is -1 where the producer did not note the place.
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+}
+
+// ReadAcknowledged reads a line for each submission: an object {"id", "partition", "offset"}, or the bare ID. One with an ID and no offset is
+// the bare ID: so `sagalog task submit -o jsonl` tells of a duplicate.
+func ReadAcknowledged(r io.Reader) ([]Acknowledged, error) {
+	list := []Acknowledged{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if line[0] != '{' {
+			list = append(list, Acknowledged{ID: string(line), Partition: -1})
+			continue
+		}
+		var a struct {
+			ID        string `json:"id"`
+			Partition *int32 `json:"partition"`
+			Offset    *int64 `json:"offset"`
+		}
+		if err := json.Unmarshal(line, &a); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if a.Partition == nil && a.Offset != nil || a.ID == "" && a.Offset == nil {
+			return nil, fmt.Errorf("line %d: an acknowledged submission has an id, or partition and offset, or all three", n)
+		}
+		out := Acknowledged{ID: a.ID, Partition: -1}
+		if a.Offset != nil {
+			out.Partition, out.Offset = *a.Partition, *a.Offset
+		}
+		list = append(list, out)
+	}
+	return list, lines.Err()
+}
+
+// acks are the acknowledged submissions that were not found yet.
+type acks struct {
+	places map[int32]map[int64]string
+	ids    map[string]bool
+	total  int
+}
+
+func newAcks(list []Acknowledged) *acks {
+	a := &acks{places: map[int32]map[int64]string{}, ids: map[string]bool{}, total: len(list)}
+	for _, x := range list {
+		if x.Partition < 0 {
+			a.ids[x.ID] = true
+			continue
+		}
+		if a.places[x.Partition] == nil {
+			a.places[x.Partition] = map[int64]string{}
+		}
+		a.places[x.Partition][x.Offset] = x.ID
+	}
+	return a
+}
+
+// seen takes a record of submissions. What becomes of it is the business of the other checks.
+func (a *acks) seen(c *check, r *events.Record) {
+	want, placed := a.places[r.Partition][r.Offset]
+	if !placed && len(a.ids) == 0 {
+		return
+	}
+	id, _, err := readSubmission(r)
+	if err != nil {
+		id = string(r.Key) // it is rejected, and named by its key if by anything
+	}
+	delete(a.ids, id)
+	if !placed {
+		return
+	}
+	delete(a.places[r.Partition], r.Offset)
+	if want != "" && want != id && err == nil {
+		c.book.add(Finding{Check: CheckInputs, Kind: "acknowledged_other", Place: Place{r.Topic, r.Partition, r.Offset}, Task: want,
+			What: fmt.Sprintf("the submission was acknowledged at this place, and a submission of %q stands there", id)})
+	}
+}
+
+// rest looks at those that were not found.
+func (a *acks) rest(c *check) {
+	c.count.Acknowledged = a.total
+	if c.cfg.Acknowledged != nil && a.total == 0 {
+		c.book.warn(Finding{Check: CheckInputs, Kind: "no_acknowledgements", What: "no submission was given as acknowledged: that is no evidence that none was lost"})
+	}
+	topic := c.topics.Submissions
+	for number, offsets := range a.places {
+		if number < c.number && !c.wanted(number) {
+			continue
+		}
+		for offset, id := range offsets {
+			f := Finding{Check: CheckInputs, Kind: "acknowledged_lost", Place: Place{topic, number, offset}, Task: id}
+			switch {
+			case number >= c.number:
+				f.What = fmt.Sprintf("the submission was acknowledged in partition %d, and there are %d", number, c.number)
+			case offset < c.bounds[topic][number].Start:
+				c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before it cannot be looked at", topic, number, c.bounds[topic][number].Start)
+				continue
+			case offset >= c.bounds[topic][number].End:
+				f.What = fmt.Sprintf("the submission was acknowledged at this place, and the topic ends at offset %d (INV12)", c.bounds[topic][number].End)
+			default:
+				f.What = "the submission was acknowledged at this place, and no such record stands there (INV12)"
+			}
+			c.book.add(f)
+		}
+	}
+	for id := range a.ids {
+		home := events.Home(id, c.number)
+		if !c.wanted(home) {
+			continue
+		}
+		if start := c.bounds[topic][home].Start; start > 0 {
+			c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before it cannot be looked at", topic, home, start)
+			continue
+		}
+		c.book.add(Finding{Check: CheckInputs, Kind: "acknowledged_lost", Task: id, What: fmt.Sprintf("the submission was acknowledged, and %s does not hold it (INV12)", topic)})
+	}
+}

@@ -1,0 +1,361 @@
+package verify_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/stretchr/testify/require"
+)
+
+// rejected finds the dead letter of a rejection.
+func (h *harmed) deadOf(f found) found {
+	id := f.Header(events.HeaderID)
+	for _, topic := range []string{"dlq.sagalog.submissions", "dlq.sagalog.reports"} {
+		if list := h.all(topic, func(d found) bool { return d.Header("__dlq.errors.fact") == id }); len(list) > 0 {
+			return list[0]
+		}
+	}
+	h.t.Fatalf("no dead letter of %s", id)
+	return found{}
+}
+
+var inputCorruptions = []corruption{
+	{"an acceptance is gone", verify.CheckInputs, "lost", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		at := h.inputOf(f).place()
+		h.nothing(f.Record)
+		return at
+	}},
+	{"a task is accepted twice", verify.CheckInputs, "accepted_twice", false, func(h *harmed) string {
+		f, into := late(h, events.NameSubmitted, "", "")
+		return h.again(f, into).place()
+	}},
+	{"a submission is another than was accepted", verify.CheckInputs, "input_changed", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		h.inputOf(f).alter("input", map[string]any{"n": 99})
+		return f.place()
+	}},
+	{"an acceptance of another submission", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		f.alter("content", strings.Repeat("ab", 32))
+		return f.place()
+	}},
+	{"an accepted submission is gone", verify.CheckInputs, "no_input", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		h.drop(h.inputOf(f))
+		return f.place()
+	}},
+	{"two acceptances have each other's causes", verify.CheckInputs, "judged_twice", false, func(h *harmed) string {
+		a := h.fact(events.NameSubmitted, "")
+		b := h.fact(events.NameSubmitted, "", func(f found) bool { return f.part == a.part && f.index != a.index })
+		if a.index > b.index {
+			a, b = b, a
+		}
+		x, y := a.Header(events.HeaderCause), b.Header(events.HeaderCause)
+		set(a.Record, events.HeaderCause, y)
+		set(b.Record, events.HeaderCause, x)
+		return b.place()
+	}},
+	{"a cause of another partition", verify.CheckInputs, "cause", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		set(f.Record, events.HeaderCause, strings.Replace(f.Header(events.HeaderCause), "s/", "s/7", 1))
+		return f.place()
+	}},
+	{"a rejection is gone", verify.CheckInputs, "lost", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCause), "s/") })
+		at := h.inputOf(f).place()
+		h.nothing(f.Record)
+		return at
+	}},
+	{"a rejected report is passed", verify.CheckInputs, "report_lost", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCause), "r/") })
+		at := h.inputOf(f).place()
+		h.nothing(f.Record)
+		return at
+	}},
+	{"a result is passed while its attempt runs", verify.CheckInputs, "report_lost", false, func(h *harmed) string {
+		// The report must be judged in a later batch than the start: another report's fact lies between. (Of the last step
+		// it would be the end of the task that is wrong.)
+		f := h.fact(events.NameStepCompleted, "", func(f found) bool {
+			if f.text("step") == "ship" {
+				return false
+			}
+			list := h.topics[topicEvents][f.part][:f.index]
+			start := slices.IndexFunc(list, func(r events.Record) bool {
+				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameStepStarted && found{Record: &r}.text("step") == f.text("step") && found{Record: &r}.text("attempt") == f.text("attempt")
+			})
+			return slices.ContainsFunc(list[start+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCause), "r/") }) &&
+				slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCause), "r/") })
+		})
+		at := h.inputOf(f).place()
+		h.nothing(f.Record)
+		return at
+	}},
+	{"a cancel is passed", verify.CheckInputs, "report_lost", false, func(h *harmed) string {
+		f := h.fact(events.NameCancelRequested, "cancel-")
+		at := h.inputOf(f).place()
+		h.nothing(f.Record)
+		return at
+	}},
+	{"a dead letter is gone", verify.CheckInputs, "no_dead_letter", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "", h.isSettled)
+		h.close(h.deadOf(f))
+		return f.place()
+	}},
+	{"a dead letter has other bytes", verify.CheckInputs, "dead_differs", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "")
+		d := h.deadOf(f)
+		d.Value = append(slices.Clone(d.Value), ' ')
+		return f.place()
+	}},
+	{"a dead letter has other headers", verify.CheckInputs, "dead_differs", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "")
+		d := h.deadOf(f)
+		d.Headers = append([]events.Header{{Key: "new"}}, d.Headers...)
+		return f.place()
+	}},
+	{"a dead letter names another input", verify.CheckInputs, "dead_differs", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "")
+		d := h.deadOf(f)
+		for i := range d.Headers {
+			if d.Headers[i].Key == "__dlq.errors.offset" {
+				d.Headers[i].Value = []byte("777")
+			}
+		}
+		return f.place()
+	}},
+	{"a dead letter does not say where it came from", verify.CheckInputs, "dead_unreadable", false, func(h *harmed) string {
+		d := h.deadOf(h.fact(events.NameInputRejected, ""))
+		d.Headers = d.Headers[:len(d.Headers)-1]
+		return d.place()
+	}},
+	{"a request expires that is not held", verify.CheckInputs, "no_held", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "ghost-")
+		f.alter("held", "other")
+		return f.place()
+	}},
+	{"more is passed than there is", verify.CheckInputs, "passed", false, func(h *harmed) string {
+		f := h.fact(events.NameInputsPassed, "")
+		return h.forge(f, events.NameInputsPassed, "", &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: 9999}}}).place()
+	}},
+	{"what is sent home is sent elsewhere", verify.CheckInputs, "forward", false, func(h *harmed) string {
+		f := h.fact(events.NameInputForwarded, "")
+		f.alter("to", f.part)
+		return f.place()
+	}},
+	{"what was sent home never arrived", verify.CheckInputs, "forward_missing", false, func(h *harmed) string {
+		f := h.fact(events.NameInputForwarded, "", h.isSettled)
+		h.drop(h.copyOf(f))
+		return f.place()
+	}},
+	{"what was sent home is passed", verify.CheckInputs, "lost", false, func(h *harmed) string {
+		f := h.fact(events.NameInputForwarded, "")
+		at := h.inputOf(f).place()
+		h.nothing(f.Record)
+		return at
+	}},
+	{"an acknowledged submission is at no place", verify.CheckInputs, "acknowledged_lost", false, func(h *harmed) string {
+		i := h.rng.IntN(len(h.acks))
+		h.acks[i].Offset = 5000
+		return h.acks[i].ID
+	}},
+	{"another submission is at the place of an acknowledged one", verify.CheckInputs, "acknowledged_other", false, func(h *harmed) string {
+		i := h.rng.IntN(len(h.acks))
+		h.acks[i].ID = "other"
+		return "other"
+	}},
+	{"a bare ID was acknowledged and is nowhere", verify.CheckInputs, "acknowledged_lost", false, func(h *harmed) string {
+		h.acks = append(h.acks, verify.Acknowledged{ID: "nowhere", Partition: -1})
+		return "nowhere"
+	}},
+}
+
+// copyOf finds the copy of an input that was sent home.
+func (h *harmed) copyOf(f found) found {
+	from := strings.TrimPrefix(f.Header(events.HeaderCause), "s/")
+	return h.one(topicSubs, func(x found) bool { return x.Header(events.HeaderForwardedFrom) == from })
+}
+
+var effectCorruptions = []corruption{
+	{"a work request is gone", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "", h.isSettled)
+		h.close(h.workOf(f.Record))
+		return f.place()
+	}},
+	{"a work request to undo is gone", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
+		f := h.fact(events.NameUndoStarted, "", h.isSettled)
+		h.close(h.workOf(f.Record))
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"a work request of no fact", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
+		w := h.workOf(h.fact(events.NameStepStarted, "").Record)
+		n := h.append(w.topic, w.part, *w.Record)
+		n.Headers = slices.Clone(n.Headers)
+		set(n.Record, events.HeaderID, "0/9-nobody/3")
+		return n.place()
+	}},
+	{"a work request of another fact", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
+		w := h.workOf(h.fact(events.NameStepStarted, "").Record)
+		n := h.append(w.topic, w.part, *w.Record)
+		n.Headers = slices.Clone(n.Headers)
+		set(n.Record, events.HeaderID, h.fact(events.NameStepCompleted, "").Header(events.HeaderID))
+		return n.place()
+	}},
+	{"a work request asks for something else", verify.CheckEffects, "work_differs", false, func(h *harmed) string {
+		w := h.workOf(h.fact(events.NameStepStarted, "").Record)
+		w.alter([]string{"input", "attempt", "step", "idempotency_key"}[h.rng.IntN(4)], 3)
+		if w.text("step") == "3" || w.text("idempotency_key") == "3" {
+			w.alter("step", "elsewhere")
+			w.alter("idempotency_key", "other")
+		}
+		return w.place()
+	}},
+	{"a start whose request went out with another input", verify.CheckEffects, "work_differs", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "")
+		f.alter("input", map[string]any{"id": "forged"})
+		return h.workOf(f.Record).place()
+	}},
+	{"a dead letter of no fact", verify.CheckEffects, "phantom_dead_letter", false, func(h *harmed) string {
+		d := h.deadOf(h.fact(events.NameInputRejected, ""))
+		n := h.append(d.topic, d.part, *d.Record)
+		n.Headers = slices.Clone(n.Headers)
+		for i := range n.Headers {
+			if n.Headers[i].Key == "__dlq.errors.fact" {
+				n.Headers[i].Value = []byte("0/9-nobody/3")
+			}
+		}
+		return n.place()
+	}},
+	{"a copy that nobody sent home", verify.CheckEffects, "phantom_forward", false, func(h *harmed) string {
+		f := h.inputOf(h.fact(events.NameSubmitted, "ok-"))
+		n := h.append(f.topic, 1-f.part, *f.Record)
+		n.Headers = slices.Clone(n.Headers)
+		set(n.Record, events.HeaderForwardedFrom, fmt.Sprintf("%d/%d", f.part, f.Offset))
+		return n.place()
+	}},
+	{"a copy that is another", verify.CheckEffects, "forward_differs", false, func(h *harmed) string {
+		c := h.copyOf(h.fact(events.NameInputForwarded, ""))
+		c.Headers = append(c.Headers, events.Header{Key: "more"})
+		return c.place()
+	}},
+}
+
+var ledgerCorruptions = []corruption{
+	{"the call of a completed step is gone", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "", h.ended)
+		h.forget(string(f.Key), f.text("step"), events.Do)
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"the call of an undo is gone", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensated, "", h.ended)
+		h.forget(string(f.Key), f.text("step"), events.Undo)
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"the call of a completed step was refused", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "ok-", h.ended)
+		for i := range h.calls {
+			if h.calls[i].Task == string(f.Key) && h.calls[i].Step == f.text("step") {
+				h.calls[i].Outcome = "refused"
+			}
+		}
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"a call of no attempt", verify.CheckLedgers, "no_attempt", false, func(h *harmed) string {
+		c := h.calls[h.rng.IntN(len(h.calls))]
+		c.Identifier = "not-a-uuid"
+		h.calls = append(h.calls, c)
+		return c.Task
+	}},
+	{"a call of another namespace", verify.CheckLedgers, "no_attempt", false, func(h *harmed) string {
+		c := h.calls[h.rng.IntN(len(h.calls))]
+		c.Identifier = "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"
+		h.calls = append(h.calls, c)
+		return "" // an identifier tells of no task; the line is named
+	}},
+	{"a do behind its undo", verify.CheckLedgers, "do_after_undo", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensated, "")
+		i := slices.IndexFunc(h.calls, func(c verify.Call) bool {
+			return c.Task == string(f.Key) && c.Step == f.text("step") && c.Operation == events.Do
+		})
+		c := h.calls[i]
+		c.Outcome = "done"
+		h.calls = append(h.calls, c)
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"an effect that is left", verify.CheckLedgers, "left", false, func(h *harmed) string {
+		task := h.harmless()
+		for i := range h.calls {
+			if h.calls[i].Task == task && h.calls[i].Step == "pack" {
+				h.calls[i].Outcome = "done" // the agent said that it had none
+			}
+		}
+		return task + "/pack"
+	}},
+	{"a call for another task", verify.CheckLedgers, "other_task", false, func(h *harmed) string {
+		i := h.rng.IntN(len(h.calls))
+		task, step := h.calls[i].Task, h.calls[i].Step
+		for j := range h.calls {
+			if h.calls[j].Identifier == h.calls[i].Identifier && j != i {
+				h.calls[j].Task = "other"
+			}
+		}
+		h.calls[i].Task = "other"
+		return task + "/" + step
+	}},
+}
+
+func (h *harmed) forget(task, step string, op events.Operation) {
+	h.calls = slices.DeleteFunc(h.calls, func(c verify.Call) bool { return c.Task == task && c.Step == step && c.Operation == op })
+}
+
+// isSettled picks a fact of which its owner says later that its effects are acknowledged: those of another need not be there.
+func (h *harmed) isSettled(f found) bool {
+	return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
+		epoch, number, _ := strings.Cut(r.Header(events.HeaderSettled), "/")
+		n, err := strconv.ParseUint(number, 10, 64)
+		return err == nil && epoch == f.Header(events.HeaderEpoch) && n >= sequence(f.Record)
+	})
+}
+
+// ended picks what the ledger tells of: the fact of a task that has ended, older than the ledger's end.
+func (h *harmed) ended(f found) bool {
+	var end events.Instant
+	for _, c := range h.calls {
+		if c.Task != string(f.Key) || c.Step != f.text("step") { // those may be forgotten
+			end = max(end, c.Time)
+		}
+	}
+	at, err := events.ParseInstant(f.Header(events.HeaderTime))
+	require.NoError(h.t, err)
+	return at < end && len(h.all(topicEvents, func(x found) bool {
+		n := nameOf(*x.Record)
+		return string(x.Key) == string(f.Key) && (n == events.NameTaskProcessed || n == events.NameTaskUndone)
+	})) > 0
+}
+
+// A ledger that was copied while the engine ran ends before the log: what is newer is not there yet, unless all is at rest.
+func TestALedgerThatEndsBeforeTheLog(t *testing.T) {
+	base := recording(t)
+	h := harm(t, base, 1)
+	h.calls = h.calls[:len(h.calls)/2]
+	r := h.verify(t)
+	require.Equal(t, verify.Proved, r.Verdict, "%v", r.Findings)
+	require.Positive(t, r.Counts.Ledgers.NotYet)
+	r = h.verify(t, func(c *verify.Config) { c.AtRest = true })
+	require.Contains(t, r.Totals, verify.Count{Check: verify.CheckLedgers, Kind: "not_called", Total: h.verify(t).Counts.Ledgers.NotYet})
+
+	for i := range h.calls {
+		h.calls[i].Time = 0
+	}
+	read := func(written events.Instant) *verify.Report {
+		return h.verify(t, func(c *verify.Config) { c.Ledgers = h.ledgersOf(t, written) })
+	}
+	require.Equal(t, verify.Refuted, read(events.At(time.Now())).Verdict, "a whole ledger by its time on disk")
+	require.Equal(t, verify.Proved, read(1).Verdict)
+}

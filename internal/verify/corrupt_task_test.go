@@ -1,0 +1,278 @@
+package verify_test
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
+)
+
+// late finds a fact that does nothing behind a fact of the task, in front of another fact of it.
+func late(h *harmed, name events.Name, prefix string, before events.Name, more ...func(f found) bool) (f, into found) {
+	f = h.fact(name, prefix, append(more, func(f found) bool { _, ok := h.behind(f, before); return ok })...)
+	into, _ = h.behind(f, before)
+	return f, into
+}
+
+var taskCorruptions = []corruption{
+	{"an outcome comes twice", verify.CheckAttempts, "second_outcome", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.again(f, into).place()
+	}},
+	{"a failure comes behind a success", verify.CheckAttempts, "second_outcome", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepFailed, string(f.Key), &events.StepFailed{Step: f.text("step"), Attempt: 1,
+			Error: events.Error{Class: events.ClassRetryable}, Effect: events.EffectNone, Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}}).place()
+	}},
+	{"an outcome of an attempt that never began", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "")
+		f.alter("attempt", 9)
+		return f.place()
+	}},
+	{"an outcome of a step that never began", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "")
+		f.alter("step", "nowhere")
+		return f.place()
+	}},
+	{"a start is gone", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "ok-")
+		task := string(f.Key)
+		h.nothing(f.Record)
+		return task
+	}},
+	{"attempts have a hole", verify.CheckAttempts, "attempt_numbers", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "", func(f found) bool { return f.text("attempt") != "1" })
+		f.alter("attempt", 5)
+		return f.place()
+	}},
+	{"two attempts at once", verify.CheckAttempts, "two_at_once", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "retry-")
+		task := string(f.Key)
+		h.nothing(f.Record)
+		return task + "/charge"
+	}},
+	{"an attempt that nobody asked for", verify.CheckAttempts, "not_asked_for", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "retry-")
+		f.alter("verdict.action", "park")
+		return string(f.Key) + "/charge"
+	}},
+	{"a retry before its time", verify.CheckAttempts, "too_early", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "retry-")
+		f.alter("verdict.at", "2099-01-01T00:00:00.000Z")
+		return string(f.Key) + "/charge"
+	}},
+	{"a start before its needs", verify.CheckAttempts, "needs", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "ok-", step("reserve"))
+		task := string(f.Key)
+		h.nothing(f.Record)
+		return task + "/charge"
+	}},
+	{"a start is not as defined", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "ok-", step("ship"))
+		f.alter("pivot", nil)
+		return f.place()
+	}},
+	{"a step without a condition is skipped", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepSkipped, "ok-")
+		f.alter("step", "charge")
+		return f.place()
+	}},
+	{"a fact behind the end", verify.CheckAttempts, "behind_the_end", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskProcessed, "", "")
+		return h.forge(into, events.NameStepStarted, string(f.Key), &events.StepStarted{Step: "ship", Agent: "carrier", Attempt: 7, CompleteBy: 1}).place()
+	}},
+	{"an end comes twice", verify.CheckAttempts, "behind_the_end", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskUndone, "", "")
+		return h.again(f, into).place()
+	}},
+	{"a time-out before its time", verify.CheckAttempts, "timeout_early", false, func(h *harmed) string {
+		f := h.fact(events.NameTimeout, "")
+		f.alter("complete_by", "2099-01-01T00:00:00.000Z")
+		return f.place()
+	}},
+	{"an end before all is done", verify.CheckAttempts, "ended_early", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "ok-", step("ship"))
+		task := string(f.Key)
+		h.nothing(f.Record)
+		return task + "/ship"
+	}},
+	{"an end that its state does not have", verify.CheckAttempts, "ended_wrongly", false, func(h *harmed) string {
+		f := h.fact(events.NameTaskUndone, "refuse-")
+		return h.forge(f, events.NameTaskProcessed, string(f.Key), &events.TaskProcessed{}).place()
+	}},
+	{"a step starts again behind its success", verify.CheckAttempts, "start_again", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		return h.forge(into, events.NameStepStarted, string(f.Key), start("reserve", "stock", 2)).place()
+	}},
+	{"a step starts in a task that is parked", verify.CheckAttempts, "start_not_forward", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameStepStarted, string(f.Key), start("ship", "carrier", 2)).place()
+	}},
+	{"a step that no workflow has", verify.CheckAttempts, "unknown_step", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "")
+		return h.forge(into, events.NameStepStarted, string(f.Key), start("nowhere", "stock", 1)).place()
+	}},
+	{"a step is skipped behind its attempts", verify.CheckAttempts, "skipped_late", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		return h.forge(into, events.NameStepSkipped, string(f.Key), &events.StepSkipped{Step: "reserve"}).place()
+	}},
+	{"a verdict that there is not", verify.CheckAttempts, "no_verdict", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "retry-")
+		f.alter("verdict.action", "dance")
+		return f.place()
+	}},
+	{"a deadline of a task that has none", verify.CheckAttempts, "deadline", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepFailed, "park-", "", step("ship"))
+		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
+	}},
+	{"a task is forgotten that has not ended", verify.CheckAttempts, "swept", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameTasksSwept, "", &events.TasksSwept{Tasks: []string{string(f.Key)}, EndedBefore: 1_900_000_000_000}).place()
+	}},
+	{"a definition that was not adopted", verify.CheckAttempts, "definition", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		f.alter("hash", strings.Repeat("ab", 32))
+		return f.place()
+	}},
+	{"a task that nobody accepted", verify.CheckAttempts, "no_task", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		task := string(f.Key)
+		h.nothing(f.Record)
+		return task
+	}},
+	{"a retry of what did not fail", verify.CheckAttempts, "reopened", false, func(h *harmed) string {
+		f := h.fact(events.NameTaskReopened, "")
+		f.alter("steps", []string{"reserve"})
+		return f.place()
+	}},
+	{"an attempt without a complete-by time", verify.CheckMovers, "no_complete_by", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "")
+		f.alter("complete_by", "")
+		return f.place()
+	}},
+	{"a retry at no time", verify.CheckMovers, "no_retry_time", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "retry-")
+		f.alter("verdict.at", nil)
+		return f.place()
+	}},
+	{"steps that wait for each other", verify.CheckMovers, "stuck", false, func(h *harmed) string {
+		f := h.fact(events.NameSubmitted, "")
+		for _, d := range h.all(topicEvents, func(d found) bool { return nameOf(*d.Record) == events.NameDefinitionAdopted }) {
+			d.Value = []byte(strings.Replace(string(d.Value), `"id":"reserve"`, `"id":"reserve","needs":["ship"]`, 1))
+		}
+		list := h.topics[topicEvents][f.part]
+		h.topics[topicEvents][f.part] = list[:f.index+1]
+		return string(f.Key)
+	}},
+	{"the end never came, and the log went on", verify.CheckMovers, "not_moved", false, func(h *harmed) string {
+		f := h.fact(events.NameTaskProcessed, "", func(f found) bool { return f.index+10 < len(h.topics[topicEvents][f.part]) })
+		task := string(f.Key)
+		h.nothing(f.Record)
+		list := h.all(topicEvents, func(x found) bool { return x.part == f.part && h.accepted(x) })
+		set(list[len(list)-1].Record, events.HeaderTime, "2099-01-01T00:00:00.000Z")
+		return task
+	}},
+}
+
+func start(step, agent string, attempt int) *events.StepStarted {
+	return &events.StepStarted{Step: step, Agent: agent, Attempt: attempt, CompleteBy: 1_900_000_000_000}
+}
+
+var undoCorruptions = []corruption{
+	{"two undos at once", verify.CheckUndo, "not_one_by_one", false, func(h *harmed) string {
+		task := h.harmless()
+		h.nothing(h.of(events.NameCompensated, task, "charge").Record)
+		return task + "/reserve"
+	}},
+	{"an undo of what is undone", verify.CheckUndo, "twice", false, func(h *harmed) string {
+		task := h.harmless()
+		h.of(events.NameUndoStarted, task, "reserve").alter("step", "charge")
+		return task + "/charge"
+	}},
+	{"the order of two undos", verify.CheckUndo, "order", false, func(h *harmed) string {
+		f := h.fact(events.NameUndoStarted, "refuse-", step("charge"))
+		return h.swapUndos(string(f.Key), "charge", "reserve") + "/reserve"
+	}},
+	{"the unknown one does not go first", verify.CheckUndo, "order", false, func(h *harmed) string {
+		f := h.fact(events.NameUndoStarted, "late-", step("pack"))
+		return h.swapUndos(string(f.Key), "pack", "reserve") + "/reserve"
+	}},
+	{"a completed step is left", verify.CheckUndo, "left", false, func(h *harmed) string {
+		f := h.fact(events.NameUndoStarted, "refuse-", step("reserve"))
+		task := string(f.Key)
+		h.nothing(h.of(events.NameCompensated, task, "reserve").Record)
+		h.nothing(f.Record)
+		return task + "/reserve"
+	}},
+	{"a step of unknown outcome is left", verify.CheckUndo, "left", false, func(h *harmed) string {
+		task := string(h.fact(events.NameCompensated, "late-", step("pack")).Key)
+		for _, f := range h.all(topicEvents, func(f found) bool {
+			n := nameOf(*f.Record)
+			return string(f.Key) == task && f.text("step") == "pack" && (n == events.NameUndoStarted || n == events.NameUndoFailed || n == events.NameCompensated)
+		}) {
+			h.nothing(f.Record)
+		}
+		return task + "/pack"
+	}},
+	{"an undo of what had no effect", verify.CheckUndo, "nothing_to_undo", false, func(h *harmed) string {
+		f := h.of(events.NameUndoStarted, h.harmless(), "charge")
+		f.alter("step", "pack")
+		return f.place()
+	}},
+	{"an undo while the task goes forward", verify.CheckUndo, "not_undoing", false, func(h *harmed) string {
+		f := h.of(events.NameStepFailed, h.harmless(), "pack")
+		f.alter("verdict.action", "retry")
+		f.alter("verdict.at", "2026-01-01T00:00:00.000Z")
+		return string(f.Key)
+	}},
+	{"an undo while its do runs", verify.CheckUndo, "while_running", false, func(h *harmed) string {
+		task := h.harmless()
+		h.nothing(h.of(events.NameStepFailed, task, "pack").Record)
+		return task
+	}},
+	{"an undo before all is quiet", verify.CheckUndo, "not_quiet", false, func(h *harmed) string {
+		// The timeout of a do behind which the task is undone: another, such as that of an undo, is followed by nothing.
+		f := h.fact(events.NameTimeout, "late-", func(f found) bool {
+			list := h.topics[topicEvents][f.part][f.index+1:]
+			return f.text("operation") == string(events.Do) && slices.ContainsFunc(list, func(r events.Record) bool {
+				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameUndoStarted
+			})
+		})
+		f.alter("quiet_at", "2099-01-01T00:00:00.000Z")
+		return string(f.Key)
+	}},
+	{"a cancel behind the pivot", verify.CheckUndo, "behind_the_pivot", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepFailed, "park-", "", step("ship"))
+		return h.forge(into, events.NameCancelRequested, string(f.Key), &events.CancelRequested{Request: "forged"}).place()
+	}},
+	{"a failed pivot undoes", verify.CheckUndo, "behind_the_pivot", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "park-", step("ship"))
+		into, ok := h.behind(f, "")
+		if !ok {
+			f, into = late(h, events.NameStepFailed, "park-", "", step("ship"))
+		}
+		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Action: events.DeadlineUndo}).place()
+	}},
+}
+
+// harmless is a task whose step pack was refused without an effect, and which was undone.
+func (h *harmed) harmless() string {
+	return string(h.fact(events.NameStepFailed, "refuse-", step("pack"), func(f found) bool { return f.text("effect") == "none" }).Key)
+}
+
+// swapUndos exchanges two steps in all facts of a task's undo.
+func (h *harmed) swapUndos(task, a, b string) string {
+	for _, f := range h.all(topicEvents, func(f found) bool {
+		n := nameOf(*f.Record)
+		return string(f.Key) == task && (n == events.NameUndoStarted || n == events.NameUndoFailed || n == events.NameCompensated)
+	}) {
+		switch f.text("step") {
+		case a:
+			f.alter("step", b)
+		case b:
+			f.alter("step", a)
+		}
+	}
+	return task
+}

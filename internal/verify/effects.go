@@ -1,0 +1,234 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// settle takes the position up to which all effects are acknowledged.
+func (p *partition) settle(s events.Position) {
+	if s.IsZero() || !p.settled.Before(s) {
+		return
+	}
+	p.settled = s
+	keep := p.late[:0]
+	for _, at := range p.late {
+		if s.Before(at) {
+			keep = append(keep, at) // settled in its own epoch, it was sent; by a later owner see claimed
+		}
+	}
+	p.late = keep
+}
+
+// isSettled says whether the effects of a fact are acknowledged.
+func (p *partition) isSettled(at events.Position) bool { return !p.settled.Before(at) }
+
+// notSent notes an attempt that timed out. A new owner sends no request of such an attempt, so it may be that there is
+// none where the epoch changed before it was settled.
+func (p *partition) notSent(at events.Position) {
+	switch {
+	case p.isSettled(at):
+	case at.Epoch != p.owners.current().epoch:
+		p.excuse(at)
+	default:
+		p.late = append(p.late, at)
+	}
+}
+
+// claimed is called when a new epoch begins.
+func (p *partition) claimed() {
+	for _, at := range p.late {
+		p.excuse(at)
+	}
+	p.late = p.late[:0]
+}
+
+// The bits of tenure.work: a digest has the second and not the first; the first says that the request was found.
+const (
+	workSeen     = 1
+	workExpected = 2
+	workExcused  = 4
+	workDigest   = ^uint32(workSeen | workExpected | workExcused)
+)
+
+func (p *partition) excuse(at events.Position) {
+	if t, ok := p.owners.find(at); ok && t.work[at.Sequence]&workExpected != 0 {
+		t.work[at.Sequence] |= workExcused
+	}
+}
+
+// expectWork notes the request that a start has as its effect.
+func (p *partition) expectWork(f *events.Fact, s *story) {
+	w := events.Work{Task: f.Task, Run: 1, Workflow: s.workflow, Home: p.number, Ticket: f.Position().String()}
+	switch b := f.Body.(type) {
+	case *events.StepStarted:
+		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, events.Do, b.Attempt, b.CompleteBy, b.Input
+	case *events.UndoStarted:
+		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input, w.Output = b.Step, b.Agent, events.Undo, b.Attempt, b.CompleteBy, b.Input, b.Output
+	default:
+		return
+	}
+	w.IdempotencyKey = events.IdempotencyKey(p.id, w.Task, w.Run, w.Step, w.Operation)
+	if t, ok := p.owners.find(f.Position()); ok {
+		t.work[f.Sequence] = digestWork(&w)
+	}
+}
+
+func digestWork(w *events.Work) uint32 {
+	sum := crc32.NewIEEE()
+	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Operation, w.Attempt, w.IdempotencyKey, w.CompleteBy, w.Home, w.Ticket)
+	_, _ = sum.Write(w.Input)
+	_, _ = sum.Write([]byte{0})
+	_, _ = sum.Write(w.Output)
+	return sum.Sum32()&workDigest | workExpected
+}
+
+// work reads the topics of all agents and compares them with the starts.
+func (c *check) work(ctx context.Context) error {
+	trimmed := false
+	for agent := range c.agents {
+		topic := c.topics.Work(agent)
+		for number, b := range c.bounds[topic] {
+			trimmed = trimmed || b.Start > 0
+			if b.Start > 0 {
+				c.book.cannot(CheckEffects, "%s/%d was trimmed to offset %d: whether settled work requests were there cannot be told", topic, number, b.Start)
+			}
+			span := Span{Topic: topic, Partition: int32(number), From: b.Start, To: b.End}
+			early := int64(0)
+			if e := c.early[topic]; number < len(e) {
+				early = e[number].End
+			}
+			err := c.cfg.Log.Read(ctx, span, func(r events.Record) error {
+				if r.Offset%1000 == 0 {
+					c.progress(topic, r.Partition, r.Offset, b.End)
+				}
+				if !r.Control {
+					c.workRequest(&r, r.Offset < early)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for p, o := range c.owners {
+		if err := c.missingWork(ctx, p, o, trimmed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workRequest looks for the start whose effect a request is. old says that its fact must lie in what was read.
+func (c *check) workRequest(r *events.Record, old bool) {
+	wrong := func(task, kind, format string, args ...any) {
+		c.book.add(Finding{Check: CheckEffects, Kind: kind, Place: Place{r.Topic, r.Partition, r.Offset}, Task: task, What: fmt.Sprintf(format, args...)})
+	}
+	name := r.Header(events.HeaderID)
+	home, pos, err := parseFactID(name)
+	if err != nil {
+		wrong("", "work_unreadable", "the work request names no fact: %v", err)
+		return
+	}
+	o := c.owners[home]
+	if o == nil {
+		return // a partition that is not read
+	}
+	c.count.Work.Records++
+	t, ok := o.find(pos)
+	if !ok || t.work[pos.Sequence] == 0 {
+		if old {
+			wrong(string(r.Key), "phantom_work", "the work request is the effect of %s, which is no accepted start of an attempt (INV8)", name)
+		} else {
+			c.count.Work.NotYet++
+		}
+		return
+	}
+	var w events.Work
+	if err := json.Unmarshal(r.Value, &w); err != nil {
+		wrong(string(r.Key), "work_unreadable", "the work request cannot be read: %v", err)
+		return
+	}
+	// A newer owner may send it from another place in its memory, but it says the same.
+	entry := &t.work[pos.Sequence]
+	if digestWork(&w)&workDigest != *entry&workDigest {
+		wrong(w.Task, "work_differs", "the work request (%s of step %s, attempt %d) is not the one that its fact %s at offset %d asks for", w.Operation, w.Step, w.Attempt, name, t.offset(pos.Sequence))
+	}
+	if *entry&workSeen != 0 {
+		c.count.Work.Repeats++
+	}
+	*entry |= workSeen
+}
+
+// parseFactID reads PARTITION/EPOCH/SEQUENCE.
+func parseFactID(name string) (int32, events.Position, error) {
+	number, rest, ok := strings.Cut(name, "/")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if !ok || err != nil {
+		return 0, events.Position{}, fmt.Errorf("%q is no fact", name)
+	}
+	pos, err := events.ParsePosition(rest)
+	return int32(n), pos, err
+}
+
+var errFound = errors.New("found")
+
+// missingWork finds the settled starts whose request is nowhere.
+func (c *check) missingWork(ctx context.Context, number int32, o *ownership, trimmed bool) error {
+	settled := c.settled[number]
+	shown := 0
+	for _, t := range o.tenures {
+		for seq, w := range t.work {
+			pos := events.Position{Epoch: t.epoch, Sequence: uint64(seq)}
+			switch {
+			case w&workExpected == 0 || w&workSeen != 0:
+			case w&workExcused != 0:
+				c.count.Work.Unsent++
+			case settled.Before(pos):
+				c.count.Work.NotYet++
+				if c.cfg.AtRest {
+					c.book.add(Finding{Check: CheckEffects, Kind: "unsettled", Place: Place{c.topics.Events, number, t.offset(uint64(seq))}, What: "the fact's work request is nowhere, and nothing says that it was sent"})
+				}
+			case !trimmed:
+				f := Finding{Check: CheckEffects, Kind: "work_missing", Place: Place{c.topics.Events, number, t.offset(uint64(seq))},
+					What: fmt.Sprintf("the fact's work request is nowhere, and the log says that all effects up to %s are settled (INV8)", settled)}
+				if shown++; shown <= c.book.show {
+					if err := c.name(ctx, &f); err != nil {
+						return err
+					}
+				}
+				c.book.add(f)
+			}
+		}
+	}
+	return nil
+}
+
+// name reads the fact of a finding again, to say of which task and step it is.
+func (c *check) name(ctx context.Context, f *Finding) error {
+	span := Span{Topic: f.Topic, Partition: f.Partition, From: f.Offset, To: f.Offset + 1}
+	err := c.cfg.Log.Read(ctx, span, func(r events.Record) error {
+		if fact, err := events.DecodeFact(&r); err == nil {
+			f.Task = fact.Task
+			switch b := fact.Body.(type) {
+			case *events.StepStarted:
+				f.Step = b.Step
+			case *events.UndoStarted:
+				f.Step = b.Step
+			}
+		}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// maxBody is how much of a fact's body is told.
+const maxBody = 400
+
+// explainFact adds a line about a record of the task that was asked for.
+func (p *partition) explainFact(f *events.Fact, r *events.Record, accepted bool) {
+	if p.cfg.Task == "" || f.Task != p.cfg.Task {
+		return
+	}
+	fate := ""
+	if !accepted {
+		fate = " VOID: every reader skips it"
+	}
+	body := string(r.Value)
+	if json.Valid(r.Value) && len(body) > maxBody {
+		body = strings.ToValidUTF8(body[:maxBody], "") + "..."
+	}
+	p.explained = append(p.explained, fmt.Sprintf("%s %s %s by %q, cause %s:%s %s %s", p.place(r.Offset), f.Time, f.Position(), writer(r), f.Cause, fate, f.Body.Name(), body))
+}
+
+// explainEnd says where the task stands when the log has ended.
+func (p *partition) explainEnd() {
+	if p.cfg.Task == "" {
+		return
+	}
+	say := func(format string, args ...any) { p.explained = append(p.explained, fmt.Sprintf(format, args...)) }
+	s := p.live[p.cfg.Task]
+	if s == nil {
+		if k, ok := p.known[digestOf(p.cfg.Task)]; ok {
+			say("it ended at %s", k.ended)
+		} else {
+			say("partition %d, its home, knows no such task: it was never accepted there, or is forgotten", p.number)
+		}
+		return
+	}
+	m := s.next()
+	switch m.kind {
+	case "parked":
+		say("it is parked: an operator has to retry or cancel it")
+	case "none":
+		say("it is %s, and nothing will move it", s.state())
+	case "running":
+		say("it is %s: an attempt of step %s runs until %s", s.state(), m.step, m.since)
+	case "timer":
+		say("it is %s: step %s waits for its next attempt until %s", s.state(), m.step, m.since)
+	case "ready":
+		say("it is %s: step %s is ready since %s", s.state(), m.step, m.since)
+	default:
+		say("it is %s: a fact follows at once", s.state())
+	}
+}

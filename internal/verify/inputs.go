@@ -1,0 +1,309 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// join reads a partition of an input topic in step with the facts. An owner judges inputs in the order of their topic, so
+// the facts of one topic stand in the order of their causes, and what lies between two of them made no fact.
+type join struct {
+	in    events.Input
+	topic string
+	Bounds
+	pull func() (events.Record, error, bool)
+	stop func()
+	// peeked is the next record, which was read and not used.
+	peeked *events.Record
+	// judged is the offset of the first input that was not judged as far as the facts tell.
+	judged int64
+	// last is the last record below judged.
+	last *events.Record
+	// since is the offset of the fact that moved judged last: what was judged silently was judged behind it.
+	since int64
+}
+
+type joining struct {
+	in     events.Input
+	topic  string
+	number int32
+}
+
+var errStopped = errors.New("stopped")
+
+func newJoin(ctx context.Context, c *check, what joining) *join {
+	b := c.bounds[what.topic][what.number]
+	j := &join{in: what.in, topic: what.topic, Bounds: b, since: -1}
+	span := Span{Topic: what.topic, Partition: what.number, From: b.Start, To: b.End, Committed: true}
+	j.pull, j.stop = iter.Pull2(func(yield func(events.Record, error) bool) {
+		err := c.cfg.Log.Read(ctx, span, func(r events.Record) error {
+			if !yield(r, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(events.Record{}, err)
+		}
+	})
+	if b.Start > 0 {
+		c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: what lay before it cannot be compared with its facts", what.topic, what.number, b.Start)
+	}
+	return j
+}
+
+func (j *join) close() { j.stop() }
+
+// peek returns the next record, nil at the end.
+func (j *join) peek() (*events.Record, error) {
+	if j.peeked != nil {
+		return j.peeked, nil
+	}
+	r, err, ok := j.pull()
+	if !ok || err != nil {
+		return nil, err
+	}
+	j.peeked = &r
+	return j.peeked, nil
+}
+
+// upTo gives each record below an offset.
+func (j *join) upTo(offset int64, give func(*events.Record)) error {
+	for {
+		r, err := j.peek()
+		if err != nil || r == nil || r.Offset >= offset {
+			return err
+		}
+		j.peeked, j.last = nil, r
+		give(r)
+	}
+}
+
+// cause checks what a fact says of why it was decided, and returns the input that it names.
+func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
+	in, number, offset, ok := f.Cause.Input()
+	if !ok {
+		if follows, found := cutCause(f.Cause, "f/"); found {
+			pos, err := events.ParsePosition(follows)
+			t, known := p.owners.find(pos)
+			if err != nil || !known || t.offset(pos.Sequence) > at.Offset {
+				p.wrong(CheckOwnership, "cause", at, "the fact's cause is %s, which is no fact before it", f.Cause)
+			}
+		}
+		return nil, nil
+	}
+	if number != p.number {
+		p.wrong(CheckInputs, "cause", at, "the fact's cause is the input %s, of another partition", f.Cause)
+		return nil, nil
+	}
+	j := p.inputs[in]
+	if offset < j.judged {
+		p.wrong(CheckInputs, "judged_twice", at, "the fact judges the input %s, and the log had judged that topic up to offset %d before (INV12)", f.Cause, j.judged)
+		return nil, nil
+	}
+	if err := p.advance(j, offset, at); err != nil {
+		return nil, err
+	}
+	j.judged, j.since = offset+1, at.Offset
+	if offset < j.Start {
+		return nil, nil
+	}
+	r, err := j.peek()
+	if err != nil {
+		return nil, err
+	}
+	if r == nil || r.Offset != offset {
+		p.wrong(CheckInputs, "no_input", at, "the fact judges the input %s, and %s holds no such record", f.Cause, j.topic)
+		return nil, nil
+	}
+	j.peeked, j.last = nil, r
+	p.count.Inputs[string(in)]++
+	p.input(j, r)
+	if hash := events.HashInput(r); hash != f.CauseHash {
+		p.wrong(CheckInputs, "input_changed", at, "the fact judges the input %s with the hash %s, and the record there has %s", f.Cause, f.CauseHash, hash)
+	}
+	return r, nil
+}
+
+func cutCause(c events.Cause, prefix string) (string, bool) {
+	if len(c) < len(prefix) || string(c[:len(prefix)]) != prefix {
+		return "", false
+	}
+	return string(c[len(prefix):]), true
+}
+
+// advance takes the inputs below an offset, all of which were judged without a fact.
+func (p *partition) advance(j *join, offset int64, at Place) error {
+	err := j.upTo(offset, func(r *events.Record) {
+		p.count.Inputs[string(j.in)]++
+		p.input(j, r)
+		if j.in == events.Submissions {
+			p.silentSubmission(r, at)
+		} else {
+			p.silentReport(j, r, at)
+		}
+	})
+	if j.in == events.Submissions {
+		clear(p.swept)
+	}
+	return err
+}
+
+// passed moves the resume points over inputs that made no fact.
+func (p *partition) passed(b *events.InputsPassed, at Place) error {
+	for in, to := range b.Inputs {
+		j := p.inputs[in]
+		if j == nil {
+			p.wrong(CheckInputs, "passed", at, "inputs of the unknown topic %s are passed", in)
+			continue
+		}
+		if to.Next <= j.judged {
+			continue
+		}
+		if to.Next > j.End {
+			p.wrong(CheckInputs, "passed", at, "inputs of %s are passed up to offset %d, and the topic ends at %d", j.topic, to.Next, j.End)
+		}
+		if err := p.advance(j, to.Next, at); err != nil {
+			return err
+		}
+		j.judged, j.since = to.Next, at.Offset
+		if r := j.last; to.Hash != "" && to.Next > j.Start && (r == nil || r.Offset != to.Next-1 || events.HashInput(r) != to.Hash) {
+			p.wrong(CheckInputs, "input_changed", at, "inputs are passed up to offset %d of %s, and the last of them is not the record that stands there", to.Next, j.topic)
+		}
+	}
+	return nil
+}
+
+// input looks at each record of an input topic, once.
+func (p *partition) input(j *join, r *events.Record) {
+	if j.in == events.Submissions {
+		p.acks.seen(p.check, r)
+	}
+	if from := r.Header(events.HeaderForwardedFrom); from != "" {
+		p.forwards.copy(p.check, forwardKey{j.in, from}, r)
+	}
+}
+
+func inputPlace(j *join, r *events.Record) Place { return Place{j.topic, r.Partition, r.Offset} }
+
+// readSubmission returns the task and the content hash of a submission.
+func readSubmission(r *events.Record) (id, content string, err error) {
+	env, data, err := events.Open(r)
+	if err != nil {
+		return "", "", err
+	}
+	sub, err := events.ParseSubmission(data)
+	if err != nil {
+		return "", "", err
+	}
+	if id, err = events.TaskID(r.Key, env.Subject, sub.ID); err != nil {
+		return "", "", err
+	}
+	sub.ID = id
+	content, err = sub.ContentHash()
+	return id, content, err
+}
+
+// silentSubmission judges a submission that made no fact: it must be a duplicate.
+func (p *partition) silentSubmission(r *events.Record, at Place) {
+	j := p.inputs[events.Submissions]
+	wrong := func(task, kind, format string, args ...any) {
+		p.book.add(Finding{Check: CheckInputs, Kind: kind, Place: inputPlace(j, r), Task: task, What: fmt.Sprintf(format, args...) + ", and " + at.String() + " passes it without a fact (INV12)"})
+	}
+	id, content, err := readSubmission(r)
+	if err != nil {
+		wrong("", "lost", "the submission cannot be read (%v)", err)
+		return
+	}
+	if home := events.Home(id, p.check.number); home != p.number {
+		wrong(id, "lost", "the submission is not in its home partition %d", home)
+		return
+	}
+	known, ok := p.known[digestOf(id)]
+	was := known.content
+	if !ok {
+		was, ok = p.swept[digestOf(id)]
+	}
+	switch {
+	case !ok:
+		wrong(id, "lost", "the submission was never accepted, rejected or sent on")
+	case was != contentOf(content):
+		wrong(id, "lost", "the submission is in conflict with the task that was accepted")
+	default:
+		p.count.Inputs["duplicates"]++
+	}
+}
+
+// silentReport judges a report or request that made no fact: it must have come too late to change anything.
+func (p *partition) silentReport(j *join, r *events.Record, at Place) {
+	wrong := func(task, format string, args ...any) {
+		p.book.add(Finding{Check: CheckInputs, Kind: "report_lost", Place: inputPlace(j, r), Task: task, What: fmt.Sprintf(format, args...) + ", and " + at.String() + " passes it without a fact"})
+	}
+	p.count.Inputs["passed_reports"]++
+	env, data, err := events.Open(r)
+	if err != nil {
+		wrong("", "the record cannot be read (%v)", err)
+		return
+	}
+	var q struct {
+		events.Report
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(data, &q); err != nil {
+		wrong("", "the record cannot be read (%v)", err)
+		return
+	}
+	id, err := events.TaskID(r.Key, env.Subject, q.Task)
+	if err != nil {
+		wrong("", "the record names no task (%v)", err)
+		return
+	}
+	if home := events.Home(id, p.check.number); home != p.number {
+		wrong(id, "the record is not in its home partition %d", home)
+		return
+	}
+	s := p.live[id]
+	if s == nil {
+		return
+	}
+	switch env.Type {
+	case events.TypeCancel:
+		if q.ID == "" {
+			q.ID = env.ID
+		}
+		if !s.back && !s.seen(q.ID) && s.accepted < j.since {
+			wrong(id, "the request %q to cancel the task was not judged", q.ID)
+		}
+	case events.TypeRetry:
+	default:
+		st := s.step(q.Step)
+		if st == nil {
+			return
+		}
+		w := &st.do
+		if q.Operation == events.Undo {
+			w = &st.undo
+		}
+		if w.running && w.attempts == q.Attempt && w.started < j.since && (q.Run == 0 || q.Run == 1) {
+			wrong(id, "the result of attempt %d of the %s of step %s, which was running, was not taken", q.Attempt, q.Operation, q.Step)
+		}
+	}
+}
+
+// unjudged counts the inputs behind the resume point.
+func (p *partition) unjudged(j *join) (n int64, err error) {
+	err = j.upTo(j.End, func(r *events.Record) {
+		n++
+		p.input(j, r)
+		if p.cfg.AtRest && n == 1 {
+			p.wrong(CheckInputs, "not_judged", inputPlace(j, r), "the input was not judged yet")
+		}
+	})
+	p.count.Inputs["not_yet_judged"] += int(n)
+	return n, err
+}

@@ -1,0 +1,309 @@
+package verify
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+)
+
+// Call is a line of a service's ledger: one call that it received, in the order in which it took them.
+type Call struct {
+	// Identifier is the idempotency key that the call carried.
+	Identifier string `json:"identifier"`
+	Task       string `json:"task"`
+	Step       string `json:"step"`
+	// Operation is do or undo.
+	Operation events.Operation `json:"operation"`
+	// Outcome is done (it took effect), repeated (answered with success, without a new effect), refused (it changed
+	// nothing), or unknown.
+	Outcome string         `json:"outcome"`
+	Time    events.Instant `json:"time"`
+}
+
+// The outcomes of a call.
+const (
+	callDone     = "done"
+	callRepeated = "repeated"
+	callRefused  = "refused"
+	callUnknown  = "unknown"
+)
+
+// LedgerCounts are the figures of the ledgers.
+type LedgerCounts struct {
+	Calls       int `json:"calls"`
+	Identifiers int `json:"identifiers"`
+	// Doubles are effects that a service made again under an identifier that had taken effect already.
+	Doubles int `json:"doubles"`
+	// NotYet are outcomes whose call need not be there yet: newer than the ledgers' end, or of a task that is under way.
+	NotYet int `json:"not_yet"`
+}
+
+// calls are those of one identifier.
+type calls struct {
+	op         events.Operation
+	task       uint32
+	ledger     int
+	first      int // line
+	lastDone   int // line
+	lastTime   events.Instant
+	count      int
+	done       int
+	successful bool
+	used       bool
+}
+
+// Ledgers are the ledgers of the services, by identifier.
+type Ledgers struct {
+	names []string
+	// covers are, by the names of ledgers and the steps of which they hold calls, the ledgers that do.
+	covers map[string]map[int]bool
+	// ends are up to when each ledger tells; zero is up to whenever.
+	ends  []events.Instant
+	calls map[uuid.UUID]*calls
+	// strange are lines whose identifier is none.
+	strange []Finding
+	total   int
+	lives   map[digest]int
+}
+
+// NewLedgers returns no ledgers yet.
+func NewLedgers() *Ledgers {
+	return &Ledgers{covers: map[string]map[int]bool{}, calls: map[uuid.UUID]*calls{}, lives: map[digest]int{}}
+}
+
+// Read takes the ledger of a service: a line for each call. A torn last line, of a call that was never answered, is left
+// out. name is that of the service or agent. The ledger tells up to its newest time; where its lines bear none, up to
+// written, when it was written last, or without that to the end of the log.
+func (l *Ledgers) Read(name string, r io.Reader, written events.Instant) (err error) {
+	at := len(l.names)
+	l.names, l.ends = append(l.names, name), append(l.ends, 0)
+	l.covered(name)
+	defer func() {
+		if l.ends[at] == 0 {
+			l.ends[at] = written
+		}
+	}()
+	b := bufio.NewReaderSize(r, 1<<16)
+	for n := 1; ; n++ {
+		line, err := b.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c, err := readCall(line)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		l.add(c, n)
+	}
+}
+
+// readCall reads a Call, or a line of the ledgers of the drone delivery.
+func readCall(line []byte) (Call, error) {
+	var x struct {
+		Call
+		Key     *string `json:"idempotency_key"`
+		Method  string  `json:"method"`
+		Status  int     `json:"status"`
+		Applied bool    `json:"applied"`
+	}
+	if err := json.Unmarshal(line, &x); err != nil {
+		return Call{}, err
+	}
+	if x.Key != nil {
+		x.Identifier, x.Operation, x.Outcome = *x.Key, events.Do, callUnknown
+		if x.Method == "DELETE" {
+			x.Operation = events.Undo
+		}
+		switch ok := x.Status >= 200 && x.Status <= 299; {
+		case x.Applied && ok:
+			x.Outcome = callDone
+		case ok:
+			x.Outcome = callRepeated
+		case x.Status >= 400 && x.Status <= 499:
+			x.Outcome = callRefused
+		}
+		if task, err := url.PathUnescape(x.Task); err == nil {
+			x.Task = task
+		}
+	}
+	if x.Operation != events.Do && x.Operation != events.Undo {
+		return Call{}, fmt.Errorf("the operation %q is neither do nor undo", x.Operation)
+	}
+	switch x.Outcome {
+	case callDone, callRepeated, callRefused, callUnknown:
+		return x.Call, nil
+	}
+	return Call{}, fmt.Errorf("the outcome %q is not %s, %s, %s or %s", x.Outcome, callDone, callRepeated, callRefused, callUnknown)
+}
+
+func (l *Ledgers) add(c Call, line int) {
+	l.total++
+	if c.Step != "" {
+		l.covered(c.Step)
+	}
+	at := len(l.names) - 1
+	l.ends[at] = max(l.ends[at], c.Time)
+	id, err := uuid.Parse(c.Identifier)
+	if err != nil {
+		l.strange = append(l.strange, Finding{Check: CheckLedgers, Kind: "no_attempt", Task: c.Task, Step: c.Step,
+			What: fmt.Sprintf("line %d of the ledger %s has the identifier %q, which is none of ours", line, l.names[at], c.Identifier)})
+		return
+	}
+	s := l.calls[id]
+	if s == nil {
+		s = &calls{op: c.Operation, task: crc32.ChecksumIEEE([]byte(c.Task)), ledger: at, first: line}
+		l.calls[id] = s
+	}
+	s.count++
+	s.successful = s.successful || c.Outcome == callDone || c.Outcome == callRepeated
+	if c.Outcome == callDone {
+		s.done++
+		s.lastDone, s.lastTime, s.ledger = line, c.Time, at
+	}
+}
+
+// covered notes that the ledger that is being read holds calls of a step, or of an agent.
+func (l *Ledgers) covered(name string) {
+	if l.covers[name] == nil {
+		l.covers[name] = map[int]bool{}
+	}
+	l.covers[name][len(l.names)-1] = true
+}
+
+// tells says whether every ledger of a step tells of its calls up to a time.
+func (l *Ledgers) tells(st *step, at events.Instant) bool {
+	for _, name := range []string{st.id, st.do.agent, st.undo.agent} {
+		for i := range l.covers[name] {
+			if l.ends[i] != 0 && l.ends[i] <= at { // of one millisecond nobody knows what came first
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ledgerAgain notes that a task ID was accepted. Identifiers of a task whose ID was forgotten and taken again are the same
+// as those of its first life, so what the calls of both say cannot be told apart.
+func (c *check) ledgerAgain(task string) {
+	if c.cfg.Ledgers != nil {
+		c.cfg.Ledgers.lives[digestOf(task)]++
+	}
+}
+
+// ledgerTask compares a task with the calls that were made for it.
+func (p *partition) ledgerTask(s *story, at Place) {
+	l := p.cfg.Ledgers
+	if l == nil {
+		return
+	}
+	for _, st := range s.steps {
+		do, undo := l.of(p.id, s.id, st.id, events.Do), l.of(p.id, s.id, st.id, events.Undo)
+		if l.lives[digestOf(s.id)] > 1 {
+			continue
+		}
+		p.ledgerStep(ledgerStep{s, st, do, undo, at})
+	}
+}
+
+func (l *Ledgers) of(namespace uuid.UUID, task, step string, op events.Operation) *calls {
+	id := uuid.MustParse(events.IdempotencyKey(namespace, task, 1, step, op))
+	c := l.calls[id]
+	if c != nil {
+		c.used = true
+	}
+	return c
+}
+
+type ledgerStep struct {
+	s        *story
+	st       *step
+	do, undo *calls
+	at       Place
+}
+
+func (p *partition) ledgerStep(x ledgerStep) {
+	l, st := p.cfg.Ledgers, x.st
+	wrong := func(kind, format string, args ...any) {
+		p.book.add(Finding{Check: CheckLedgers, Kind: kind, Place: x.at, Task: x.s.id, Step: st.id, What: fmt.Sprintf(format, args...)})
+	}
+	for _, c := range []*calls{x.do, x.undo} {
+		if c != nil && c.task != crc32.ChecksumIEEE([]byte(x.s.id)) {
+			wrong("other_task", "line %d of the ledger %s has its identifier, and names another task", c.first, l.names[c.ledger])
+		}
+	}
+	if x.do != nil && x.do.op != events.Do || x.undo != nil && x.undo.op != events.Undo {
+		wrong("other_operation", "the ledgers hold its do under the identifier of its undo, or the other way round")
+	}
+	if x.do != nil && st.do.attempts == 0 {
+		wrong("no_attempt", "line %d of the ledger %s is a call of it, and no attempt of it was started", x.do.first, l.names[x.do.ledger])
+	}
+	if x.undo != nil && st.undo.attempts == 0 {
+		wrong("no_attempt", "line %d of the ledger %s is a call to undo it, and no attempt to undo it was started", x.undo.first, l.names[x.undo.ledger])
+	}
+	if l.covers[st.id] == nil && l.covers[st.do.agent] == nil {
+		if st.done {
+			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", st.id, st.do.agent)
+		}
+		return
+	}
+	missing := func(at events.Instant, what string) {
+		// A ledger that was copied before, or that a service still writes, ends before the log.
+		if !p.cfg.AtRest && (!l.tells(st, at) || x.s.end == "" && !x.s.parked) {
+			p.count.Ledgers.NotYet++
+			return
+		}
+		wrong("not_called", "%s", what)
+	}
+	if st.done && (x.do == nil || !x.do.successful) {
+		missing(st.doneAt, "the log says that it completed, and no ledger holds a call of it that succeeded")
+	}
+	if st.undone && (x.undo == nil || !x.undo.successful) {
+		missing(st.undoneAt, "the log says that it was undone, and no ledger holds a call to undo it that succeeded")
+	}
+	if x.do == nil || x.do.done == 0 {
+		return
+	}
+	switch {
+	case st.undone && x.undo != nil && x.undo.done > 0 && x.do.behind(x.undo):
+		wrong("do_after_undo", "line %d of the ledger %s is a do of it that took effect behind its undo in line %d of %s", x.do.lastDone, l.names[x.do.ledger], x.undo.lastDone, l.names[x.undo.ledger])
+	case x.s.end == events.NameTaskUndone && st.undoable && !st.undone:
+		wrong("left", "line %d of the ledger %s is a do of it that took effect, and the task ended undone without its undo", x.do.lastDone, l.names[x.do.ledger])
+	}
+}
+
+// behind says whether the last effect came after that of another: by the lines of one ledger, else by their times.
+func (c *calls) behind(other *calls) bool {
+	if c.ledger == other.ledger {
+		return c.lastDone > other.lastDone
+	}
+	return c.lastTime != 0 && other.lastTime != 0 && c.lastTime > other.lastTime
+}
+
+// ledgers looks at the calls that no attempt asked for.
+func (c *check) ledgers() {
+	l := c.cfg.Ledgers
+	if l == nil {
+		return
+	}
+	c.count.Ledgers.Calls, c.count.Ledgers.Identifiers = l.total, len(l.calls)
+	for _, f := range l.strange {
+		c.book.add(f)
+	}
+	for id, s := range l.calls {
+		c.count.Ledgers.Doubles += max(s.done-1, 0)
+		if !s.used && !c.partial() {
+			c.book.add(Finding{Check: CheckLedgers, Kind: "no_attempt",
+				What: fmt.Sprintf("line %d of the ledger %s has the identifier %s (%s), which is that of no attempt in the log", s.first, l.names[s.ledger], id, s.op)})
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package verify_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/stretchr/testify/require"
+)
+
+// What nobody can tell from a log alone: each of these is proved without more evidence. Where a state tells, it refutes.
+func TestWhatALogAloneCannotTell(t *testing.T) {
+	base := recording(t)
+	for name, tt := range map[string]struct {
+		do func(h *harmed)
+		// state says that the stored and recorded hashes tell.
+		state bool
+	}{
+		"its end was cut off, where nothing else tells of it": {func(h *harmed) {
+			list := h.topics[topicEvents][0]
+			h.topics[topicEvents][0] = list[:len(list)-1]
+		}, true},
+		"the words of a reason are others": {func(h *harmed) {
+			f := h.fact(events.NameTaskParked, "park-")
+			f.alter("reason", "something else")
+		}, true},
+		"a claim that came too late": {func(h *harmed) {
+			h.append(topicEvents, 0, claim("late", "long-ago", "somebody"))
+		}, false},
+		"a call that changed nothing was left out of a ledger": {func(h *harmed) {
+			i := slices.IndexFunc(h.calls, func(c verify.Call) bool { return c.Outcome == "refused" })
+			h.calls = slices.Delete(h.calls, i, i+1)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := harm(t, base, 3)
+			h.blind()
+			tt.do(h)
+			r := h.verify(t)
+			require.Equal(t, verify.Proved, r.Verdict, "%v", r.Findings)
+			h = harm(t, base, 3)
+			tt.do(h)
+			r = h.verify(t)
+			require.Equal(t, tt.state, r.Verdict == verify.Refuted, "%v", r.Findings)
+		})
+	}
+}
+
+func TestWhatCannotBeLookedAtIsNotProved(t *testing.T) {
+	base := recording(t)
+	for topic, says := range map[string]string{
+		topicSubs:                 "was trimmed to offset",
+		"sagalog.reports":         "was trimmed to offset",
+		"dlq.sagalog.submissions": "was trimmed to offset",
+		"sagalog.work.stock":      "was trimmed to offset",
+		topicEvents:               "the facts before it are gone",
+	} {
+		t.Run(topic, func(t *testing.T) {
+			h := harm(t, base, 1)
+			for p, list := range h.topics[topic] {
+				h.topics[topic][p] = list[min(2, max(len(list)-1, 0)):]
+			}
+			r := h.verify(t, func(c *verify.Config) { c.Acknowledged, c.Ledgers = nil, nil })
+			require.Empty(t, r.Findings)
+			require.Equal(t, verify.Incomplete, r.Verdict)
+			var unable []string
+			for _, c := range r.Checks {
+				unable = append(unable, c.Unable...)
+			}
+			require.Contains(t, strings.Join(unable, "\n"), topic+"/")
+			require.Contains(t, strings.Join(unable, "\n"), says)
+		})
+	}
+	h := harm(t, base, 1)
+	h.topics[topicEvents] = h.topics[topicEvents][:1]
+	_, err := verify.Run(t.Context(), verify.Config{Log: &h.memory, Topics: topicsOf("sagalog")})
+	require.ErrorIs(t, err, verify.ErrNothing)
+	require.ErrorContains(t, err, "sagalog.events has 1 partitions, and the namespace was made with 2")
+}
+
+func TestOnePartitionAndOneTask(t *testing.T) {
+	base := recording(t)
+	one := int32(1)
+	r := base.verify(t, func(c *verify.Config) { c.Partition = &one })
+	require.Equal(t, verify.Proved, r.Verdict, "%v", r.Findings)
+	require.Len(t, r.Partitions, 1)
+	for _, task := range []string{"park-1", "late-2", "early-1"} {
+		r = base.verify(t, func(c *verify.Config) { c.Task = task })
+		require.Equal(t, verify.Proved, r.Verdict, "%v", r.Findings)
+		require.Contains(t, r.Explained[0]+r.Explained[1], task)
+		require.Greater(t, len(r.Explained), 3)
+	}
+	require.Contains(t, base.verify(t, func(c *verify.Config) { c.Task = "nobody" }).Explained[0], "knows no such task")
+}

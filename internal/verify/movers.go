@@ -1,0 +1,136 @@
+package verify
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// mover is what will move a live task.
+type mover struct {
+	// kind is running, timer, ready, due (a fact follows from the state at once), parked, or none.
+	kind string
+	step string
+	// since is when it should have moved.
+	since events.Instant
+}
+
+// next finds what moves the task (INV10).
+func (s *story) next() mover {
+	if s.parked {
+		return mover{kind: "parked"}
+	}
+	if s.parkDue || s.cancelHeld && !s.back {
+		return mover{kind: "due", since: s.time}
+	}
+	var run, wait *mover
+	for _, st := range s.steps {
+		for _, w := range []*work{&st.do, &st.undo} {
+			switch {
+			case w.running && (run == nil || w.completeBy < run.since):
+				run = &mover{kind: "running", step: st.id, since: w.completeBy}
+			case w.waiting && (w == &st.undo) == s.back && (wait == nil || w.retryAt < wait.since):
+				wait = &mover{kind: "timer", step: st.id, since: w.retryAt}
+			}
+		}
+	}
+	switch {
+	case run != nil:
+		return *run
+	case wait != nil:
+		if s.back {
+			wait.since = max(wait.since, s.quiet)
+		}
+		return *wait
+	case s.back:
+		return s.nextUndo()
+	}
+	return s.nextStep()
+}
+
+func (s *story) nextUndo() mover {
+	for _, st := range s.steps {
+		if st.undoFailed {
+			return mover{kind: "due", step: st.id, since: s.time} // it is to be parked
+		}
+	}
+	for _, st := range s.steps {
+		if st.mustUndo() {
+			return mover{kind: "ready", step: st.id, since: max(s.time, s.quiet)}
+		}
+	}
+	return mover{kind: "due", since: s.time}
+}
+
+func (s *story) nextStep() mover {
+	open, failed := 0, false
+	for i := range s.def.Steps {
+		r := &s.def.Steps[i]
+		st := s.step(r.ID)
+		if st != nil && (st.done || st.skipped) {
+			continue
+		}
+		open++
+		if st != nil {
+			failed = failed || st.failed
+			continue
+		}
+		ready := true
+		for _, need := range r.Needs {
+			n := s.step(need)
+			ready = ready && n != nil && (n.done || n.skipped)
+		}
+		if ready {
+			return mover{kind: "ready", step: r.ID, since: s.time}
+		}
+	}
+	if open == 0 || failed {
+		return mover{kind: "due", since: s.time} // it ends, or is parked
+	}
+	return mover{kind: "none"}
+}
+
+// dueFacts is how many facts of others may stand between a fact and what follows from it: a few batches.
+const dueFacts = 50_000
+
+// dueTime is how long an owner may take for what follows at once: longer than any takeover.
+const dueTime = 2 * time.Minute
+
+// rest looks at each live task when the log has ended.
+func (p *partition) rest(s *story) {
+	m := s.next()
+	place := Place{Topic: p.topics.Events, Partition: p.number, Offset: s.at}
+	finding := func(kind, format string, args ...any) Finding {
+		return Finding{Check: CheckMovers, Kind: kind, Place: place, Task: s.id, Step: m.step, What: fmt.Sprintf(format, args...)}
+	}
+	p.count.Movers[m.kind]++
+	if m.kind == "parked" {
+		p.count.Parked++
+		return
+	}
+	p.count.Live++
+	late := p.cfg.Now.Sub(m.since)
+	switch m.kind {
+	case "none":
+		p.book.add(finding("stuck", "the task is %s behind this fact, and nothing will ever move it: no attempt runs, no timer waits, no step is ready (INV10)", s.state()))
+	case "due":
+		// The log itself went on without it.
+		if p.owners.time.Sub(s.time) > dueTime && p.accepted-s.number > dueFacts || p.owners.time.Sub(s.time) > 10*dueTime {
+			p.book.add(finding("not_moved", "a fact follows from this one at once, and the log goes on for %s and %d facts without it (INV10)", p.owners.time.Sub(s.time), p.accepted-s.number))
+		} else if late > p.cfg.Grace {
+			p.book.warn(finding("idle", "a fact follows from this one at once, and has not for %s", late.Truncate(time.Second)))
+		}
+	case "running":
+		if late > p.cfg.Grace {
+			p.book.warn(finding("overdue", "its complete-by time passed %s ago, and the attempt has no outcome", late.Truncate(time.Second)))
+		}
+	default:
+		if late > p.cfg.Grace {
+			p.book.warn(finding("idle", "it could start since %s ago, and has not", late.Truncate(time.Second)))
+		}
+	}
+	if p.cfg.AtRest {
+		p.book.add(finding("live", "the task has not ended: it is %s", s.state()))
+	}
+}

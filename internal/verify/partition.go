@@ -1,0 +1,311 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// digest stands for a name: 128 bits of SHA-256.
+type digest [16]byte
+
+func digestOf(s string) digest {
+	sum := sha256.Sum256([]byte(s))
+	return digest(sum[:16])
+}
+
+// accepted is what is remembered of a task as long as its ID is.
+type accepted struct {
+	content uint64
+	ended   events.Instant
+}
+
+func contentOf(hash string) uint64 {
+	b, err := hex.DecodeString(hash)
+	if err != nil || len(b) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// partition is the reading of one partition.
+type partition struct {
+	*check
+	number   int32
+	owners   *ownership
+	fold     *folding
+	inputs   map[events.Input]*join
+	dead     map[events.Input]*deadLetters
+	known    map[digest]accepted
+	live     map[string]*story
+	swept    map[digest]uint64                // forgotten since a submission was judged
+	held     map[string]map[string]inputPrint // by task and request
+	defs     map[string]*definition
+	accepted int
+	next     int64
+	settled  events.Position
+	// late are attempts that timed out before they were settled; see notSent.
+	late []events.Position
+}
+
+// partition reads one partition of events, and what goes with it.
+func (c *check) partition(ctx context.Context, number int32) error {
+	b := c.bounds[c.topics.Events][number]
+	p := &partition{
+		check: c, number: number, owners: newOwnership(), inputs: map[events.Input]*join{}, dead: map[events.Input]*deadLetters{},
+		known: map[digest]accepted{}, live: map[string]*story{}, swept: map[digest]uint64{}, held: map[string]map[string]inputPrint{},
+		defs: map[string]*definition{}, next: b.Start,
+	}
+	if b.Start > 0 {
+		c.unread = true
+		for _, check := range []string{CheckFold, CheckOwnership, CheckInputs, CheckAttempts, CheckMovers, CheckUndo, CheckEffects} {
+			c.book.cannot(check, "%s/%d begins at offset %d: the facts before it are gone, and nothing of what follows can be judged without them", c.topics.Events, number, b.Start)
+		}
+		return nil
+	}
+	c.owners[number] = p.owners
+	p.fold = newFolding(p)
+	if err := p.readDead(ctx); err != nil {
+		return err
+	}
+	for in, topic := range map[events.Input]string{events.Submissions: c.topics.Submissions, events.Reports: c.topics.Reports} {
+		j := newJoin(ctx, c, joining{in, topic, number})
+		defer j.close()
+		p.inputs[in] = j
+	}
+	err := c.cfg.Log.Read(ctx, Span{Topic: c.topics.Events, Partition: number, To: b.End}, func(r events.Record) error {
+		if r.Offset%1000 == 0 {
+			c.progress(c.topics.Events, number, r.Offset, b.End)
+		}
+		return p.record(&r)
+	})
+	if err != nil {
+		return err
+	}
+	c.progress(c.topics.Events, number, b.End, b.End)
+	if p.next < b.End {
+		p.wrong(CheckOwnership, "hole", p.place(p.next), "the log ends at offset %d, and its records only reach to %d", b.End, p.next)
+	}
+	return p.finish(b)
+}
+
+func (p *partition) place(offset int64) Place {
+	return Place{Topic: p.topics.Events, Partition: p.number, Offset: offset}
+}
+
+func (p *partition) wrong(check, kind string, at Place, format string, args ...any) {
+	p.book.add(Finding{Check: check, Kind: kind, Place: at, What: fmt.Sprintf(format, args...)})
+}
+
+// record takes the next record of events.
+func (p *partition) record(r *events.Record) error {
+	at := p.place(r.Offset)
+	if r.Offset != p.next {
+		p.wrong(CheckOwnership, "hole", at, "the records from offset %d on are missing: the log goes on here", p.next)
+	}
+	p.next = r.Offset + 1
+	p.count.Records++
+	if r.Control {
+		return p.fold.control(r)
+	}
+	f, err := events.DecodeFact(r)
+	if err != nil {
+		p.wrong(CheckFold, "unreadable", at, "the record cannot be read: %v", err)
+		p.fold.stop()
+		return nil
+	}
+	fate, err := p.fold.take(f, r)
+	if err != nil {
+		return err
+	}
+	accepted, wrong := p.owners.take(f, r)
+	for _, what := range wrong {
+		p.book.add(Finding{Check: CheckOwnership, Kind: "writer", Place: at, Task: f.Task, What: what})
+	}
+	if fate != 0 && (fate == events.FateAccepted) != accepted {
+		p.wrong(CheckFold, "fate", at, "by the rule of the format the record is accepted: %t, and by the engine's fold: %t", accepted, !accepted)
+	}
+	p.explainFact(f, r, accepted)
+	if _, claim := f.Body.(*events.PartitionClaimed); claim && accepted {
+		p.claimed()
+		return nil
+	}
+	if !accepted {
+		return nil
+	}
+	p.count.Facts++
+	p.accepted++
+	if u, ok := f.Body.(*events.Unreadable); ok {
+		p.wrong(CheckFold, "unreadable", at, "the fact cannot be read: %v", u.Err)
+		return nil
+	}
+	// (A rejection bears the ID that its input named, and is no fact of that task.)
+	if _, rejection := f.Body.(*events.InputRejected); !rejection && f.Task != "" && events.Home(f.Task, p.check.number) != p.number {
+		p.book.add(Finding{Check: CheckAttempts, Kind: "home", Place: at, Task: f.Task, What: fmt.Sprintf("the task's home is partition %d, and its fact stands here (INV1)", events.Home(f.Task, p.check.number))})
+	}
+	p.settle(f.Settled)
+	input, err := p.cause(f, at)
+	if err != nil {
+		return err
+	}
+	return p.fact(f, at, input)
+}
+
+// fact books an accepted fact. input is the input that caused it, if any and if it could be read.
+func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
+	switch b := f.Body.(type) {
+	case *events.SettingsAdopted, *events.VersionBarrier:
+	case *events.StateHash:
+		p.count.StateHashes++
+	case *events.InputsPassed:
+		return p.passed(b, at)
+	case *events.DefinitionAdopted:
+		d, err := readDefinition(b.Body)
+		if err != nil {
+			p.wrong(CheckAttempts, "definition", at, "the definition of workflow %s cannot be read: %v", b.Workflow, err)
+			return nil
+		}
+		p.defs[b.Hash] = d
+	case *events.Submitted:
+		p.submitted(f, b, at, input)
+	case *events.RequestHeld:
+		if p.held[f.Task] == nil {
+			p.held[f.Task] = map[string]inputPrint{}
+		}
+		p.held[f.Task][b.Request.ID] = printInput(input)
+	case *events.InputRejected:
+		p.rejected(f, b, at, input)
+	case *events.InputForwarded:
+		p.forwarded(f, b, at, input)
+	case *events.TasksSwept:
+		p.sweep(b, at)
+	case *events.EffectFailed:
+		p.effectFailed(f, b, at)
+	default:
+		p.tell(f, at)
+	}
+	return nil
+}
+
+func (p *partition) tell(f *events.Fact, at Place) {
+	s := p.live[f.Task]
+	if s == nil {
+		what := fmt.Sprintf("%s is of a task that was never accepted", f.Body.Name())
+		kind := "no_task"
+		if known, ok := p.known[digestOf(f.Task)]; ok {
+			kind, what = "behind_the_end", fmt.Sprintf("%s changes a task that ended at %s (INV9)", f.Body.Name(), known.ended)
+		}
+		p.book.add(Finding{Check: CheckAttempts, Kind: kind, Place: at, Task: f.Task, What: what})
+		return
+	}
+	t := &telling{partition: p, story: s, fact: f, place: at}
+	t.tell()
+	if s.end == "" {
+		return
+	}
+	p.count.Ended[strings.ToLower(strings.TrimPrefix(string(s.end), "Task"))]++
+	p.ledgerTask(s, at)
+	delete(p.live, f.Task)
+	k := p.known[digestOf(f.Task)]
+	k.ended = f.Time
+	p.known[digestOf(f.Task)] = k
+}
+
+func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, input *events.Record) {
+	wrong := func(check, kind, format string, args ...any) {
+		p.book.add(Finding{Check: check, Kind: kind, Place: at, Task: f.Task, What: fmt.Sprintf(format, args...)})
+	}
+	name := digestOf(f.Task)
+	if _, ok := p.known[name]; ok {
+		wrong(CheckInputs, "accepted_twice", "the task is accepted a second time (INV12)")
+	}
+	p.count.Tasks++
+	p.known[name] = accepted{content: contentOf(b.Content)}
+	p.ledgerAgain(f.Task)
+	def := p.defs[b.Hash]
+	if def == nil {
+		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
+		def = &definition{}
+	}
+	s := &story{id: f.Task, workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, number: p.accepted, deadline: b.Deadline}
+	s.cancelHeld = len(p.held[f.Task]) > 0
+	delete(p.held, f.Task)
+	p.live[f.Task] = s
+	if in, _, _, ok := f.Cause.Input(); !ok || in != events.Submissions {
+		wrong(CheckInputs, "cause", "the task is accepted by the cause %q, which is no submission", f.Cause)
+		return
+	}
+	if input == nil {
+		return
+	}
+	id, content, err := readSubmission(input)
+	switch {
+	case err != nil:
+		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which cannot be read: %v", f.Cause, err)
+	case id != f.Task:
+		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which is of task %q", f.Cause, id)
+	case content != b.Content:
+		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, and the submission %s has %s", b.Content, f.Cause, content)
+	}
+}
+
+func (p *partition) sweep(b *events.TasksSwept, at Place) {
+	for _, id := range b.Tasks {
+		k, ok := p.known[digestOf(id)]
+		finding := Finding{Check: CheckAttempts, Kind: "swept", Place: at, Task: id}
+		switch {
+		case !ok:
+			finding.What = "a task is forgotten that is not known"
+			p.book.add(finding)
+			continue
+		case p.live[id] != nil:
+			finding.What = "a task is forgotten that has not ended"
+			p.book.add(finding)
+		case k.ended >= b.EndedBefore:
+			finding.What = fmt.Sprintf("a task is forgotten that ended at %s, not before %s", k.ended, b.EndedBefore)
+			p.book.add(finding)
+		}
+		p.count.Swept++
+		delete(p.known, digestOf(id))
+		p.swept[digestOf(id)] = k.content
+	}
+}
+
+// finish looks at what is left when the log has ended.
+func (p *partition) finish(b Bounds) error {
+	p.explainEnd()
+	owner := Extent{Partition: p.number, End: b.End, Epochs: len(p.owners.tenures), Settled: p.settled.String(),
+		Judged: map[events.Input]int64{}, NotYet: map[events.Input]int64{}}
+	if t := p.owners.current(); t != nil {
+		owner.Owner, owner.Epoch = t.owner, t.epoch.String()
+	}
+	for in, j := range p.inputs {
+		n, err := p.unjudged(j)
+		if err != nil {
+			return err
+		}
+		owner.Judged[in], owner.NotYet[in] = j.judged, n
+	}
+	for _, s := range p.live {
+		p.rest(s)
+		p.ledgerTask(s, p.place(s.at))
+	}
+	for why, n := range p.owners.void {
+		p.count.Void[why] += n
+	}
+	p.count.BrokenEpochs += p.owners.broken
+	p.count.Epochs += len(p.owners.tenures)
+	for in := range p.dead {
+		p.restDead(in)
+	}
+	p.check.settled[p.number] = p.settled
+	var err error
+	owner.Hash, err = p.fold.finish(b.End)
+	p.extents = append(p.extents, owner)
+	return err
+}

@@ -1,0 +1,343 @@
+package verify_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/stretchr/testify/require"
+)
+
+const order = `
+workflow: order
+defaults:
+  complete_by: 1s
+  retry: {attempts: 3, backoff: 50ms, factor: 2, max: 200ms, then: undo}
+  undo: {retry: {attempts: 3, backoff: 50ms, factor: 2, max: 200ms}}
+steps:
+  reserve: {agent: stock, with: {id: "${ task.id }"}, undo: {}}
+  gift: {needs: [reserve], agent: mail, if: "${ input.n == 2 }", with: {id: "${ task.id }"}}
+  charge: {needs: [reserve], agent: bank, with: {id: "${ task.id }"}, undo: {}}
+  pack: {needs: [charge, gift], agent: stock, with: {id: "${ task.id }"}, undo: {}}
+  ship:
+    needs: [pack]
+    agent: carrier
+    with: {id: "${ task.id }"}
+    pivot: true
+    retry: {attempts: 2, backoff: 50ms, factor: 2, max: 200ms, then: park}
+output: "${ steps.ship.output }"
+`
+
+// rig is a node over an embedded broker, with agents whose doings are a function of the task's ID.
+type rig struct {
+	t        *testing.T
+	broker   *kafka.Broker
+	cluster  *kafka.Cluster
+	producer *kafka.Producer
+	topics   kafka.Topics
+	dir      string
+	node     *node.Node
+	stop     func()
+
+	mu    sync.Mutex
+	calls []verify.Call
+	// altered are the sums of the rows of each partition, were one member of each task another.
+	altered []events.Hash
+}
+
+const rigPartitions = 2
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, topics: kafka.Topics{Namespace: "sagalog"}, dir: t.TempDir()}
+	r.broker = kafkatest.StartBroker(t, kafka.BrokerConfig{Network: new(kafka.VirtualNetwork)})
+	r.cluster = kafkatest.Connect(t, r.broker)
+	var err error
+	r.producer, err = kafka.NewProducer(r.cluster)
+	require.NoError(t, err)
+	t.Cleanup(r.producer.Close)
+	r.start("node-a")
+	_, faults, err := r.node.ApplyFile(context.Background(), "order.yaml", []byte(order), nil)
+	require.NoError(t, err)
+	require.Empty(t, faults)
+	r.hire()
+	return r
+}
+
+// start runs a node in place of the one before.
+func (r *rig) start(name string) {
+	r.t.Helper()
+	if r.stop != nil {
+		r.stop()
+	}
+	s := events.DefaultSettings()
+	s.Grace, s.HeldFor, s.HashEvery = events.Duration(300*time.Millisecond), events.Duration(time.Second), 40
+	cluster, err := kafka.Connect(r.broker.ClusterConfig())
+	require.NoError(r.t, err)
+	r.node, err = node.Open(context.Background(), node.Config{Cluster: cluster, Name: name, Dir: r.dir, Partitions: rigPartitions, Alone: true, Settings: s})
+	require.NoError(r.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	n := r.node
+	go func() { ended <- n.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() { cancel(); <-ended; cluster.Close() })
+	r.t.Cleanup(r.stop)
+}
+
+type order1 struct {
+	ID string `json:"id"`
+}
+
+// hire runs the agents.
+func (r *rig) hire() {
+	reg := agent.NewRegistry()
+	undo := agent.WithUndo(func(ctx context.Context, _ agent.Undo[order1, order1]) error { return r.act(ctx) })
+	for _, name := range []string{"stock", "bank", "carrier", "mail"} {
+		agent.Handle(reg, name, func(ctx context.Context, in order1) (order1, error) { return in, r.act(ctx) }, undo)
+	}
+	cluster, err := kafka.Connect(r.broker.ClusterConfig())
+	require.NoError(r.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	conn, err := agent.Attach(ctx, cluster, reg, agent.Config{})
+	require.NoError(r.t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- conn.Run(ctx) }()
+	r.t.Cleanup(func() { cancel(); <-ended; cluster.Close() })
+}
+
+var errRefused = errors.New("refused")
+
+// act is a call of a service: it is written into the ledger as it takes effect.
+func (r *rig) act(ctx context.Context) error {
+	a, _ := agent.FromContext(ctx)
+	kind, _, _ := strings.Cut(a.Task, "-")
+	outcome, err := "done", error(nil)
+	hang := false
+	switch {
+	case a.Operation == events.Undo:
+		if kind == "late" && a.Attempt == 1 {
+			outcome, err = "refused", errRefused
+		}
+	case a.Step == "pack" && (kind == "refuse" || kind == "late" && a.Attempt > 1):
+		outcome, err = "refused", agent.NoEffect(agent.Permanent(errRefused))
+	case a.Step == "pack" && (kind == "hang" || kind == "late") && a.Attempt == 1:
+		hang = true
+	case a.Step == "charge" && kind == "retry" && a.Attempt == 1:
+		outcome, err = "refused", agent.NoEffect(errRefused)
+	case a.Step == "ship" && (kind == "park" || kind == "reopen" && a.Attempt == 1):
+		outcome, err = "unknown", agent.Permanent(errRefused)
+	case a.Step == "pack" && kind == "cancel":
+		hang = true
+	}
+	r.mu.Lock()
+	r.calls = append(r.calls, verify.Call{Identifier: a.IdempotencyKey, Task: a.Task, Step: a.Step, Operation: a.Operation, Outcome: outcome, Time: events.At(time.Now())})
+	r.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+// produce writes to a partition, or to the home of the key where it is -1.
+func (r *rig) produce(topic string, partition int32, records ...events.Record) []int64 {
+	r.t.Helper()
+	for i := range records {
+		records[i].Topic, records[i].Partition = topic, partition
+		if partition < 0 {
+			records[i].Partition = events.Home(string(records[i].Key), rigPartitions)
+		}
+	}
+	at, err := r.producer.ProduceSync(context.Background(), records...)
+	require.NoError(r.t, err)
+	return at
+}
+
+func submission(id string, n int) events.Record {
+	b, _ := json.Marshal(map[string]any{"id": id, "workflow": "order", "input": map[string]any{"n": n}})
+	return events.Record{Key: []byte(id), Value: b}
+}
+
+func (r *rig) request(kind, task, id string) {
+	rec, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
+	require.NoError(r.t, err)
+	r.produce(r.topics.Reports(), -1, rec)
+}
+
+// until waits for a condition on the record of events.
+func (r *rig) until(what string, done func(log *recorded) bool) *recorded {
+	r.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		w := r.record()
+		if done(w) {
+			return w
+		}
+		require.True(r.t, time.Now().Before(deadline), "waited too long for %s", what)
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// recorded is what all topics hold, and what lies beside them.
+type recorded struct {
+	memory
+	stored []verify.Stored
+	calls  []verify.Call
+	acks   []verify.Acknowledged
+	// altered: see rig.
+	altered []events.Hash
+}
+
+// record reads all topics, effects first.
+func (r *rig) record() *recorded {
+	w := &recorded{memory: memory{map[string][][]events.Record{}}}
+	names := []string{r.topics.DeadSubmissions(), r.topics.DeadReports()}
+	for _, a := range []string{"stock", "bank", "carrier", "mail"} {
+		names = append(names, r.topics.Work(a))
+	}
+	names = append(names, r.topics.Definitions(), r.topics.Submissions(), r.topics.Reports(), r.topics.Events())
+	for _, name := range names {
+		n, err := r.cluster.Partitions(context.Background(), name)
+		if errors.Is(err, kafka.ErrUnknownTopic) {
+			continue
+		}
+		require.NoError(r.t, err)
+		for p := range n {
+			list := []events.Record{}
+			require.NoError(r.t, r.cluster.ReadRange(context.Background(), name, p, 0, -1, func(rec events.Record) error {
+				list = append(list, rec)
+				return nil
+			}))
+			w.topics[name] = append(w.topics[name], list)
+		}
+	}
+	r.mu.Lock()
+	w.calls = slices.Clone(r.calls)
+	r.mu.Unlock()
+	return w
+}
+
+// has counts the facts of a name whose task begins so.
+func (w *recorded) has(name events.Name, prefix string) (n int) {
+	for _, part := range w.topics["sagalog.events"] {
+		for i := range part {
+			if part[i].Header(events.HeaderType) == events.TypePrefix+string(name) && strings.HasPrefix(string(part[i].Key), prefix) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (w *recorded) ledgers(t testing.TB) *verify.Ledgers { return w.ledgersOf(t, 0) }
+
+func (w *recorded) ledgersOf(t testing.TB, written events.Instant) *verify.Ledgers {
+	l := verify.NewLedgers()
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	for _, c := range w.calls {
+		require.NoError(t, e.Encode(c))
+	}
+	require.NoError(t, l.Read("calls", strings.NewReader(b.String()), written))
+	return l
+}
+
+func (w *recorded) verify(t testing.TB, change ...func(*verify.Config)) *verify.Report {
+	cfg := verify.Config{Log: &w.memory, Topics: topicsOf("sagalog"), Stored: w.stored, Acknowledged: w.acks, Ledgers: w.ledgers(t), Now: events.At(time.Now()), Show: 10_000}
+	for _, c := range change {
+		c(&cfg)
+	}
+	r, err := verify.Run(context.Background(), cfg)
+	require.NoError(t, err)
+	return r
+}
+
+// play has the engine do all that it can do, with two take-overs, and returns what it left.
+func play(t *testing.T) *recorded {
+	r := newRig(t)
+	var acks []verify.Acknowledged
+	submit := func(kind string, from, to int) {
+		for i := from; i <= to; i++ {
+			rec := submission(fmt.Sprintf("%s-%d", kind, i), i)
+			at := r.produce(r.topics.Submissions(), -1, rec)
+			acks = append(acks, verify.Acknowledged{ID: string(rec.Key), Partition: events.Home(string(rec.Key), rigPartitions), Offset: at[0]})
+		}
+	}
+	kinds := []string{"ok", "refuse", "hang", "late", "retry", "park", "reopen", "cancel"}
+	for _, k := range kinds {
+		submit(k, 1, 4)
+	}
+	// Each of those to be cancelled has come to the step that hangs.
+	r.until("the first half", func(w *recorded) bool {
+		return w.has(events.NameStepCompleted, "") > 40 && w.has(events.NameStepStarted, "cancel-") >= 3*4
+	})
+	for i := 1; i <= 4; i++ {
+		r.request(events.RequestCancel, fmt.Sprintf("cancel-%d", i), fmt.Sprintf("qc-%d", i))
+	}
+	r.start("node-b")
+	for i := 1; i <= 4; i++ {
+		r.request(events.RequestCancel, fmt.Sprintf("early-%d", i), fmt.Sprintf("qe-%d", i))
+		r.request(events.RequestCancel, fmt.Sprintf("ghost-%d", i), fmt.Sprintf("qg-%d", i))
+	}
+	r.until("held requests", func(w *recorded) bool { return w.has(events.NameRequestHeld, "early-") == 4 })
+	submit("early", 1, 4)
+	submit("ok", 1, 3) // duplicates
+	for i := 1; i <= 3; i++ {
+		r.produce(r.topics.Submissions(), -1, submission(fmt.Sprintf("ok-%d", i), 77)) // conflicts
+		id := fmt.Sprintf("stray-%d", i)
+		r.produce(r.topics.Submissions(), (events.Home(id, rigPartitions)+1)%rigPartitions, submission(id, i))
+		r.produce(r.topics.Submissions(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage"), Headers: []events.Header{{Key: "h", Value: []byte{byte(i)}}}})
+		r.produce(r.topics.Reports(), int32(i)%rigPartitions, events.Record{Key: []byte("g"), Value: []byte("{garbage")})
+	}
+	r.until("parked tasks", func(w *recorded) bool { return w.has(events.NameTaskParked, "reopen-") == 4 })
+	for i := 1; i <= 4; i++ {
+		r.request(events.RequestRetry, fmt.Sprintf("reopen-%d", i), fmt.Sprintf("qr-%d", i))
+	}
+	r.start("node-c")
+	submit("ok", 5, 10)
+	r.until("all ends", func(w *recorded) bool {
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameInputRejected, "ghost-") == 4
+	})
+	// What a deposed owner leaves: a fact again, and a claim that came too late.
+	log := r.record().topics[r.topics.Events()][0]
+	for _, i := range []int{slices.IndexFunc(log, isClaim), slices.IndexFunc(log, func(r events.Record) bool { return nameOf(r) == events.NameStepCompleted })} {
+		c := log[i]
+		r.produce(r.topics.Events(), 0, events.Record{Key: c.Key, Value: c.Value, Headers: c.Headers})
+	}
+	submit("ok", 11, 18) // whose facts say that the effects of all before are settled
+	var last *verify.Report
+	w := r.until("rest", func(w *recorded) bool {
+		last = w.verify(t, func(c *verify.Config) { c.AtRest = true })
+		return last.Verdict == verify.Proved
+	})
+	w.acks = acks
+	r.stop()
+	return r.settled(w)
+}
+
+// settled reads all once more when the node has stopped, and its store.
+func (r *rig) settled(before *recorded) *recorded {
+	w := r.record()
+	w.acks = before.acks
+	w.stored = r.stores()
+	w.altered = r.altered
+	return w
+}
+
+func nameOf(r events.Record) events.Name {
+	return events.Name(strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix))
+}
+
+func isClaim(r events.Record) bool { return nameOf(r) == events.NamePartitionClaimed }

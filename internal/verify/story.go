@@ -1,0 +1,406 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// story is a live task as the log tells it.
+type story struct {
+	id         string
+	workflow   string
+	def        *definition
+	accepted   int64 // offset of its Submitted
+	at         int64 // offset of its latest fact
+	time       events.Instant
+	number     int // how many facts the partition had accepted by then
+	deadline   events.Instant
+	expired    bool
+	back       bool // it turned back: undoing
+	parked     bool
+	parkDue    bool
+	quiet      events.Instant
+	completed  int
+	requests   []string
+	cancelHeld bool
+	steps      []*step
+	end        events.Name
+}
+
+// work is the do or the undo of a step.
+type work struct {
+	agent      string
+	attempts   int
+	running    bool
+	waiting    bool
+	started    int64 // offset of the running attempt's start
+	position   events.Position
+	startedAt  events.Instant
+	completeBy events.Instant
+	retryAt    events.Instant
+}
+
+type step struct {
+	id              string
+	do, undo        work
+	undoing         bool // its undo was begun, or failed before it began
+	pivot, undoable bool
+	touched         bool // some attempt may have had an effect
+	done, skipped   bool
+	undone          bool
+	undoFailed      bool
+	failed          bool
+	completion      int
+	doneAt          events.Instant
+	undoneAt        events.Instant
+}
+
+func (s *story) step(id string) *step {
+	for _, st := range s.steps {
+		if st.id == id {
+			return st
+		}
+	}
+	return nil
+}
+
+func (s *story) open(id string) *step {
+	st := s.step(id)
+	if st == nil {
+		st = &step{id: id}
+		s.steps = append(s.steps, st)
+	}
+	return st
+}
+
+func (s *story) running() (*step, events.Operation) {
+	for _, st := range s.steps {
+		if st.do.running {
+			return st, events.Do
+		}
+		if st.undo.running {
+			return st, events.Undo
+		}
+	}
+	return nil, ""
+}
+
+// turn begins the way back; a task that is on it stays as it is.
+func (s *story) turn() {
+	if s.back {
+		return
+	}
+	s.back, s.parked, s.parkDue = true, false, false
+	for _, st := range s.steps {
+		if st.do.waiting {
+			st.do.waiting, st.failed = false, true
+		}
+	}
+}
+
+// irrevocable says that a pivot completed, or may have.
+func (s *story) irrevocable() *step {
+	for _, st := range s.steps {
+		if st.pivot && (st.touched || st.do.running) {
+			return st
+		}
+	}
+	return nil
+}
+
+// telling is one fact of a task on its way into the story.
+type telling struct {
+	*partition
+	*story
+	fact  *events.Fact
+	place Place
+}
+
+func (t *telling) wrong(check, kind, step, format string, args ...any) {
+	t.book.add(Finding{Check: check, Kind: kind, Place: t.place, Task: t.story.id, Step: step, What: fmt.Sprintf(format, args...)})
+}
+
+// tell takes an accepted fact of a live task.
+func (t *telling) tell() {
+	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
+	switch b := t.fact.Body.(type) {
+	case *events.StepStarted:
+		t.started(b)
+	case *events.StepCompleted:
+		if st := t.outcome(b.Step, events.Do, b.Attempt); st != nil {
+			t.story.completed++
+			st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
+		}
+	case *events.StepFailed:
+		t.failed(b)
+	case *events.Timeout:
+		t.timeout(b)
+	case *events.StepSkipped:
+		t.skipped(b)
+	case *events.UndoStarted:
+		t.undoStarted(b)
+	case *events.Compensated:
+		if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
+			st.undone, st.undoneAt = true, t.fact.Time
+		}
+	case *events.UndoFailed:
+		t.undoFailed(b.Step, b.Attempt, b.Verdict)
+	case *events.CancelRequested:
+		t.requested(b.Request)
+		if st := t.irrevocable(); st != nil && !t.back {
+			t.wrong(CheckUndo, "behind_the_pivot", st.id, "the task is cancelled although its pivot is under way, or of unknown outcome, or completed")
+		}
+		t.turn()
+	case *events.DeadlinePassed:
+		t.deadlinePassed(b)
+	case *events.TaskParked:
+		t.parked, t.parkDue = true, false
+	case *events.TaskReopened:
+		t.reopened(b)
+	case *events.TaskProcessed:
+		t.processed()
+	case *events.TaskUndone:
+		t.wasUndone()
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			t.failed(b.Failed)
+		} else if b.UndoFailed != nil {
+			t.undoFailed(b.UndoFailed.Step, b.UndoFailed.Attempt, b.UndoFailed.Verdict)
+		}
+	default:
+		t.wrong(CheckAttempts, "unknown_fact", "", "%s is no fact of a task", t.fact.Body.Name())
+	}
+}
+
+func (t *telling) requested(id string) {
+	t.requests = append(t.requests, id)
+	if len(t.requests) > 64 {
+		t.requests = t.requests[1:]
+	}
+	t.cancelHeld = false
+}
+
+// begin books the start of an attempt.
+func (t *telling) begin(w *work, o starting) {
+	switch {
+	case w.running:
+		t.wrong(CheckAttempts, "two_at_once", o.step, "attempt %d of the %s begins while attempt %d runs", o.attempt, o.op, w.attempts)
+	case o.attempt != w.attempts+1:
+		t.wrong(CheckAttempts, "attempt_numbers", o.step, "attempt %d of the %s begins behind attempt %d", o.attempt, o.op, w.attempts)
+	case w.attempts > 0 && !w.waiting:
+		t.wrong(CheckAttempts, "not_asked_for", o.step, "attempt %d of the %s begins although no verdict and no operator asked for another", o.attempt, o.op)
+	case w.retryAt > t.fact.Time:
+		t.wrong(CheckAttempts, "too_early", o.step, "attempt %d of the %s begins at %s, before the %s that the verdict gave", o.attempt, o.op, t.fact.Time, w.retryAt)
+	}
+	if o.completeBy == 0 {
+		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
+	}
+	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
+	t.expectWork(t.fact, t.story)
+	t.partition.count.Attempts++
+}
+
+type starting struct {
+	step       string
+	op         events.Operation
+	agent      string
+	attempt    int
+	completeBy events.Instant
+}
+
+func (t *telling) started(b *events.StepStarted) {
+	st := t.open(b.Step)
+	r := t.def.step(b.Step)
+	switch {
+	case r == nil:
+		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
+	case r.Agent != b.Agent || r.Pivot != b.Pivot || (r.Undo != nil) != b.Undoable:
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "its start (agent %s, pivot %t, undoable %t) is not as its definition has it", b.Agent, b.Pivot, b.Undoable)
+	}
+	if r != nil {
+		for _, need := range r.Needs {
+			if n := t.step(need); n == nil || (!n.done && !n.skipped) {
+				t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
+			}
+		}
+	}
+	if t.back || t.parked {
+		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
+	}
+	if st.done || st.skipped {
+		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it has completed or was skipped")
+	}
+	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
+	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy})
+}
+
+func (s *story) state() string {
+	switch {
+	case s.parked:
+		return "parked"
+	case s.back:
+		return "being undone"
+	}
+	return "processing"
+}
+
+// outcome books the one outcome of a running attempt; nil if the attempt does not run (INV7).
+func (t *telling) outcome(id string, op events.Operation, attempt int) *step {
+	st := t.step(id)
+	if st == nil {
+		t.wrong(CheckAttempts, "outcome_of_nothing", id, "%s of attempt %d of the %s, of a step that never started", t.fact.Body.Name(), attempt, op)
+		return nil
+	}
+	w := &st.do
+	if op == events.Undo {
+		w = &st.undo
+	}
+	switch {
+	case attempt < 1 || attempt > w.attempts:
+		t.wrong(CheckAttempts, "outcome_of_nothing", id, "%s of attempt %d of the %s, which was never started (INV7)", t.fact.Body.Name(), attempt, op)
+		return nil
+	case attempt < w.attempts || !w.running:
+		t.wrong(CheckAttempts, "second_outcome", id, "%s of attempt %d of the %s, which has its outcome already (INV7)", t.fact.Body.Name(), attempt, op)
+		return nil
+	}
+	w.running = false
+	return st
+}
+
+func (t *telling) failed(b *events.StepFailed) {
+	var st *step
+	if b.Attempt == 0 { // before any work was sent
+		st = t.open(b.Step)
+		if st.done || st.skipped || st.do.running {
+			t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "it fails before its start although it has started")
+			return
+		}
+	} else {
+		if st = t.outcome(b.Step, events.Do, b.Attempt); st == nil {
+			return
+		}
+		st.touched = st.touched || b.Effect != events.EffectNone
+	}
+	t.obey(st, b.Verdict)
+}
+
+func (t *telling) timeout(b *events.Timeout) {
+	st := t.outcome(b.Step, b.Operation, b.Attempt)
+	if st == nil {
+		return
+	}
+	w := &st.do
+	if b.Operation == events.Undo {
+		w = &st.undo
+	}
+	if w.completeBy != b.CompleteBy || t.fact.Time < b.CompleteBy {
+		t.wrong(CheckAttempts, "timeout_early", b.Step, "attempt %d of the %s timed out at %s for %s, and its complete-by time is %s", b.Attempt, b.Operation, t.fact.Time, b.CompleteBy, w.completeBy)
+	}
+	t.notSent(w.position)
+	if b.Operation == events.Undo {
+		t.undoVerdict(st, b.Verdict)
+		return
+	}
+	st.touched = true
+	t.quiet = max(t.quiet, b.QuietAt)
+	t.obey(st, b.Verdict)
+}
+
+// obey books the verdict on a failed do.
+func (t *telling) obey(st *step, v events.Verdict) {
+	st.failed, st.do.waiting = true, false
+	switch v.Action {
+	case events.ActionRetry, events.ActionCoolDown:
+		st.do.waiting, st.do.retryAt, st.failed = true, v.At, false
+		if v.At == 0 {
+			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict is another attempt at no time")
+		}
+	case events.ActionUndo:
+		if p := t.irrevocable(); p != nil && !t.back {
+			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its failure undoes the task although the pivot %s is under way, or of unknown outcome, or completed", p.id)
+		}
+		t.turn()
+	case events.ActionPark:
+		t.parkDue = t.parkDue || !t.parked
+	default:
+		t.wrong(CheckAttempts, "no_verdict", st.id, "its verdict %q is none", v.Action)
+	}
+}
+
+func (t *telling) skipped(b *events.StepSkipped) {
+	st := t.open(b.Step)
+	r := t.def.step(b.Step)
+	switch {
+	case st.do.attempts > 0 || st.done:
+		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped behind attempt %d", st.do.attempts)
+	case r == nil:
+		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
+	case b.Why == events.SkipCondition && r.If == "":
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it is skipped by a condition, and its definition has none")
+	}
+	if r != nil {
+		for _, need := range r.Needs {
+			if n := t.step(need); n == nil || (!n.done && !n.skipped) {
+				t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, has completed or was skipped", need)
+			}
+		}
+	}
+	st.skipped, st.failed, st.do.waiting = true, false, false
+}
+
+func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
+	if b.Deadline != t.deadline || t.fact.Time < b.Deadline {
+		t.wrong(CheckAttempts, "deadline", "", "its deadline %s passes at %s, and the task has the deadline %q", b.Deadline, t.fact.Time, t.deadline.String())
+	}
+	t.expired = true
+	if b.Action != events.DeadlineUndo {
+		return
+	}
+	if st := t.irrevocable(); st != nil && !t.back {
+		t.wrong(CheckUndo, "behind_the_pivot", st.id, "the deadline undoes the task although its pivot is under way, or of unknown outcome, or completed")
+	}
+	t.turn()
+}
+
+func (t *telling) reopened(b *events.TaskReopened) {
+	t.requested(b.Request)
+	for _, id := range b.Steps {
+		st := t.step(id)
+		switch {
+		case st == nil:
+			t.wrong(CheckAttempts, "reopened", id, "it is reopened and never started")
+		case st.undoFailed || st.undo.waiting:
+			st.undoFailed, st.undo.waiting, st.undo.retryAt = false, true, t.fact.Time
+		case (st.failed || st.do.waiting) && !t.back:
+			st.failed, st.do.waiting, st.do.retryAt = false, true, t.fact.Time
+		default:
+			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
+		}
+	}
+	t.parked = false
+}
+
+func (t *telling) processed() {
+	t.end = t.fact.Body.Name()
+	if t.back || t.parked {
+		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())
+	}
+	for i := range t.def.Steps {
+		st := t.step(t.def.Steps[i].ID)
+		if st == nil || (!st.done && !st.skipped) {
+			t.wrong(CheckAttempts, "ended_early", t.def.Steps[i].ID, "the task ends processed, and this step has not completed and was not skipped")
+		}
+	}
+	t.noneRuns()
+}
+
+func (t *telling) noneRuns() {
+	if st, op := t.running(); st != nil {
+		t.wrong(CheckAttempts, "ended_early", st.id, "the task ends with %s while an attempt of the %s runs", t.end, op)
+	}
+}
+
+// seen says whether a request of that ID was judged.
+func (s *story) seen(id string) bool { return slices.Contains(s.requests, id) }

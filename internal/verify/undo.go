@@ -1,0 +1,101 @@
+package verify
+
+import "github.com/sagalog/sagalog/events"
+
+// mustUndo says whether a step has to be undone: it can be, and not every attempt of it was reported to have had no
+// effect (DESIGN 5).
+func (st *step) mustUndo() bool { return st.undoable && st.touched && !st.undone }
+
+func (t *telling) undoStarted(b *events.UndoStarted) {
+	st := t.open(b.Step)
+	t.mayUndo(st)
+	if r := t.def.step(b.Step); r != nil && r.Undo != nil {
+		agent := r.Undo.Agent
+		if agent == "" {
+			agent = r.Agent
+		}
+		if agent != b.Agent {
+			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo goes to agent %s, and its definition names %s", b.Agent, agent)
+		}
+	}
+	st.undoing = true
+	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.CompleteBy})
+	t.partition.count.Undos++
+}
+
+// mayUndo checks the rules of DESIGN 5 where an undo begins.
+func (t *telling) mayUndo(st *step) {
+	if !t.back || t.parked {
+		t.wrong(CheckUndo, "not_undoing", st.id, "its undo begins although the task is %s", t.state())
+	}
+	switch {
+	case !st.undoable:
+		t.wrong(CheckUndo, "nothing_to_undo", st.id, "its undo begins, and its definition has none, or it never started")
+	case !st.touched:
+		t.wrong(CheckUndo, "nothing_to_undo", st.id, "its undo begins, and every attempt of it was reported without effect")
+	case st.undone:
+		t.wrong(CheckUndo, "twice", st.id, "its undo begins again although it is undone")
+	}
+	if t.fact.Time < t.quiet {
+		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, and until %s a request of a timed-out attempt may land", t.fact.Time, t.quiet)
+	}
+	for _, other := range t.steps {
+		switch {
+		case other.do.running:
+			t.wrong(CheckUndo, "while_running", st.id, "its undo begins while attempt %d of step %s runs", other.do.attempts, other.id)
+		case other != st && (other.undo.running || other.undo.waiting || other.undoFailed):
+			t.wrong(CheckUndo, "not_one_by_one", st.id, "its undo begins before that of step %s has ended", other.id)
+		case other.pivot && other.touched:
+			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its undo begins although the pivot %s completed or is of unknown outcome", other.id)
+		case other == st || !other.mustUndo():
+		case other.completion == 0 && st.completion > 0:
+			t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, whose outcome is unknown and goes first", other.id)
+		case other.completion > st.completion && st.completion > 0:
+			t.wrong(CheckUndo, "order", st.id, "its undo begins before that of step %s, which completed later", other.id)
+		}
+	}
+}
+
+func (t *telling) undoFailed(id string, attempt int, v events.Verdict) {
+	var st *step
+	if attempt == 0 { // before any work was sent
+		if st = t.step(id); st == nil || st.undo.running {
+			t.wrong(CheckAttempts, "outcome_of_nothing", id, "its undo fails before its start although it runs, or the step never started")
+			return
+		}
+		st.undoing = true
+	} else if st = t.outcome(id, events.Undo, attempt); st == nil {
+		return
+	}
+	t.undoVerdict(st, v)
+}
+
+func (t *telling) undoVerdict(st *step, v events.Verdict) {
+	st.undo.waiting = false
+	switch v.Action {
+	case events.ActionRetry, events.ActionCoolDown:
+		st.undo.waiting, st.undo.retryAt = true, v.At
+	default:
+		st.undoFailed = true
+		t.parkDue = t.parkDue || !t.parked
+	}
+}
+
+// wasUndone checks that nothing is left when a task ends undone.
+func (t *telling) wasUndone() {
+	t.end = t.fact.Body.Name()
+	if !t.back || t.parked {
+		t.wrong(CheckUndo, "ended_wrongly", "", "it ends undone although it is %s", t.state())
+	}
+	for _, st := range t.steps {
+		switch {
+		case st.pivot && st.touched:
+			t.wrong(CheckUndo, "behind_the_pivot", st.id, "the task ends undone although its pivot completed or is of unknown outcome")
+		case st.mustUndo() && st.completion > 0:
+			t.wrong(CheckUndo, "left", st.id, "the task ends undone, and this step completed and was not undone")
+		case st.mustUndo():
+			t.wrong(CheckUndo, "left", st.id, "the task ends undone, and this step may have had an effect and was not undone")
+		}
+	}
+	t.noneRuns()
+}

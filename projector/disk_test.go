@@ -1,0 +1,49 @@
+package projector_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/projector"
+)
+
+// fullEnv tells a process of this test which file finds the disk full.
+const fullEnv = "SAGALOG_TEST_FULL"
+
+// A store that is made on a full disk is refused with its directory and a remedy, whichever file found it full: in these
+// Pebble panics, and its goroutines stay, so another process does it.
+func TestAStoreOnAFullDiskIsRefused(t *testing.T) {
+	if file := os.Getenv(fullEnv); file != "" {
+		_, err := projector.Open(directory, smallTables(fullAt(file)))
+		fmt.Println("refused:", err)
+		os.Exit(0)
+	}
+	t.Parallel()
+	for _, file := range []string{".log", "MANIFEST"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			c := exec.Command(os.Args[0], "-test.run", "^TestAStoreOnAFullDiskIsRefused$")
+			c.Env = append(os.Environ(), fullEnv+"="+file)
+			out, err := c.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Regexp(t, "refused: .*"+directory+": .*no space left on device; make room or mend the disk", string(out))
+		})
+	}
+}
+
+func fullAt(file string) projector.FS {
+	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || !strings.Contains(op.Path, file) {
+			return nil
+		}
+		return &os.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
+	}))
+}

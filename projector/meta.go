@@ -1,0 +1,218 @@
+package projector
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// meta is what a partition has beside its rows. Counts are kept here, so that nobody counts rows.
+type meta struct {
+	Next   int64
+	Sum    events.Hash
+	Runs   []events.Run
+	Anchor Anchor
+	// Due counts the tasks with a due row.
+	Due       int64
+	Unplanned int64
+	States    counts
+	// Ready counts the rows of the queue by agent.
+	Ready counts
+}
+
+// clone returns a copy whose counts may be changed.
+func (m *meta) clone() meta {
+	c := *m
+	c.States, c.Ready = slices.Clone(m.States), slices.Clone(m.Ready)
+	return c
+}
+
+// count adds n times what a task's keys weigh; nil keys weigh nothing.
+func (m *meta) count(k *events.Keys, n int64) {
+	if k == nil {
+		return
+	}
+	m.States.add(string(k.State), n)
+	if k.Due != 0 {
+		m.Due += n
+	}
+	if k.Unplanned {
+		m.Unplanned += n
+	}
+	for i := range k.Ready {
+		m.Ready.add(k.Ready[i].Agent, n)
+	}
+}
+
+// sameCounts says that two keys surely weigh the same.
+func sameCounts(a, b *events.Keys) bool {
+	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready)
+}
+
+func (m *meta) live() int64 {
+	var n int64
+	for _, c := range m.States {
+		if !events.TaskState(c.name).Ended() {
+			n += c.n
+		}
+	}
+	return n
+}
+
+// counts are numbers by name, in the order of the names and without zeros, so that equal counts are equal slices. They
+// are few, and copied with each commit.
+type counts []count
+
+type count struct {
+	name string
+	n    int64
+}
+
+func (c *counts) add(name string, n int64) {
+	i, found := slices.BinarySearchFunc(*c, name, func(x count, name string) int { return strings.Compare(x.name, name) })
+	if !found {
+		*c = slices.Insert(*c, i, count{name: name})
+	}
+	if (*c)[i].n += n; (*c)[i].n == 0 {
+		*c = slices.Delete(*c, i, i+1)
+	}
+}
+
+func countsOf[K ~string](c counts) map[K]int64 {
+	m := make(map[K]int64, len(c))
+	for _, x := range c {
+		m[K(x.name)] = x.n
+	}
+	return m
+}
+
+func (m *meta) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(m.Next))
+	dst = binary.BigEndian.AppendUint64(dst, m.Sum.Hi)
+	dst = binary.BigEndian.AppendUint64(dst, m.Sum.Lo)
+	dst = binary.AppendUvarint(dst, uint64(len(m.Runs)))
+	for i := range m.Runs {
+		r := &m.Runs[i]
+		dst = binary.AppendUvarint(dst, r.Epoch.N)
+		dst = appendSized(dst, r.Epoch.ID)
+		dst = binary.AppendUvarint(dst, r.Sequence)
+		dst = binary.AppendUvarint(dst, uint64(r.Offset))
+		dst = binary.AppendUvarint(dst, uint64(r.Count))
+	}
+	dst = append(dst, m.Anchor.TopicID[:]...)
+	dst = binary.AppendVarint(dst, m.Anchor.Offset)
+	dst = binary.AppendVarint(dst, int64(m.Anchor.LeaderEpoch))
+	dst = appendSized(dst, m.Anchor.Hash)
+	dst = binary.AppendVarint(dst, m.Due)
+	dst = binary.AppendVarint(dst, m.Unplanned)
+	dst = m.States.append(dst)
+	return m.Ready.append(dst)
+}
+
+func (c counts) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(c)))
+	for _, x := range c {
+		dst = binary.AppendVarint(appendSized(dst, x.name), x.n)
+	}
+	return dst
+}
+
+func appendSized(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// decodeMeta reads what append wrote.
+func decodeMeta(b []byte) (m meta, err error) {
+	r := metaReader{rest: b}
+	m.Next = int64(r.unsigned())
+	m.Sum = events.Hash{Hi: r.fixed(), Lo: r.fixed()}
+	if n := r.count(); n > 0 {
+		m.Runs = make([]events.Run, n)
+	}
+	for i := range m.Runs {
+		m.Runs[i] = events.Run{Epoch: events.Epoch{N: r.unsigned(), ID: r.text()}, Sequence: r.unsigned(), Offset: int64(r.unsigned()), Count: int64(r.unsigned())}
+	}
+	copy(m.Anchor.TopicID[:], r.cut(len(m.Anchor.TopicID)))
+	m.Anchor.Offset, m.Anchor.LeaderEpoch, m.Anchor.Hash = r.signed(), int32(r.signed()), r.text()
+	m.Due, m.Unplanned = r.signed(), r.signed()
+	m.States, m.Ready = r.counts(), r.counts()
+	if r.bad || len(r.rest) > 0 {
+		return meta{}, fmt.Errorf("%w: a meta row of %d bytes", ErrDamaged, len(b))
+	}
+	return m, nil
+}
+
+// metaReader cuts values from the front of a meta row. Behind the first that it cannot read it gives zeros.
+type metaReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *metaReader) cut(n int) []byte {
+	if n > len(r.rest) {
+		r.bad, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *metaReader) unsigned() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *metaReader) signed() int64 {
+	v := r.unsigned()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+func (r *metaReader) fixed() uint64 {
+	if b := r.cut(intSize); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+// count reads how many things follow, each of two bytes at least: damage must not ask for the memory of a million.
+func (r *metaReader) count() int {
+	n := r.unsigned()
+	if n > uint64(len(r.rest)/2) {
+		r.bad, r.rest = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (r *metaReader) text() string {
+	n := r.unsigned()
+	if n > uint64(len(r.rest)) {
+		r.bad, r.rest = true, nil
+		return ""
+	}
+	return string(r.cut(int(n)))
+}
+
+// counts leaves out zeros and puts the names in order, as they were written.
+func (r *metaReader) counts() counts {
+	var c counts
+	for range r.count() {
+		name := r.text()
+		if n := r.signed(); n != 0 {
+			c.add(name, n)
+		}
+	}
+	if len(c) == 0 {
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,285 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// FuzzPlan runs a task of any accepted definition to its end through outcomes that the fuzzer chooses: Plan never panics,
+// is quiet once its own facts are folded (INV5), leaves no live task without something that will move it (INV10), and
+// comes to an end when everything that is asked for is done. Plans and inputs are those of the oracles, which look for each
+// state by its name and evaluate on maps.
+func FuzzPlan(f *testing.F) {
+	example, err := openTestdata("drone-delivery.yaml")
+	require.NoError(f, err)
+	input := []byte(`{"ownerId":"o","packageInfo":{"weight":1.10},"pickup":{"region":"CH"},"dropoff":{"region":"AT"}}`)
+	f.Add(example, input, []byte("sd sd sd"))
+	f.Add(example, input, []byte("sdsfsfsfsfsfsdspspp"))
+	f.Add(example, input, []byte("sdsdsdsdsdc"))
+	f.Add(example, input, []byte("sdstsdorsdl"))
+	for _, steps := range []string{
+		"  a: {agent: a, undo: {}}\n  b: {agent: a, needs: [a], if: \"${ input.x > 1 }\", undo: {with: {k: \"${ step.output.y }\"}}}\n  c: {agent: a, needs: [b]}\noutput: \"${ steps.b.output?.z }\"",
+		"  a: {agent: a, with: \"${ input.x.y }\", retry: {attempts: 2, then: undo}}\n  b: {agent: a, undo: {}}",
+		"  a: {agent: a, undo: {}}\n  p: {agent: a, needs: [a], pivot: true}\n  z: {agent: a, needs: [p], if: \"${ steps.a.state == 'completed' }\"}",
+	} {
+		f.Add([]byte(head+steps), []byte(`{"x":2}`), []byte("sdsfspscsdr"))
+		f.Add([]byte(head+steps), []byte(`{"x":{"y":1}}`), []byte("ssddffuulrr"))
+	}
+	f.Fuzz(func(t *testing.T, definition, input, outcomes []byte) {
+		if len(outcomes) > 200 {
+			return
+		}
+		src, _ := scheduler.Parse("f", definition, openTestdata)
+		if src == nil {
+			return
+		}
+		w := newRun(t, src, input)
+		if w == nil {
+			return
+		}
+		for _, o := range outcomes {
+			if !w.settle() {
+				return
+			}
+			w.choose(o)
+		}
+		// Now everything goes well: so many moves are enough for each step to start, end, be undone and be parked once.
+		for range 20*(w.steps+2) + 20*len(outcomes) {
+			if !w.settle() {
+				return
+			}
+			if w.task().State == events.Parked {
+				return
+			}
+			w.choose('d')
+		}
+		t.Fatalf("the task does not end: %s", asText(t, w.task()))
+	})
+}
+
+// run is one task between Plan and the fold.
+type run struct {
+	t     *testing.T
+	sched *scheduler.Scheduler
+	state *events.State
+	ready []events.Ready
+	steps int
+	now   events.Instant
+	n     int
+}
+
+func newRun(t *testing.T, src *scheduler.Source, input []byte) *run {
+	t.Helper()
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(t, err)
+	body, err := events.Marshal(d)
+	require.NoError(t, err)
+	w := &run{t: t, sched: scheduler.New(), state: events.NewState(0, nil), steps: len(d.Steps), now: 1_800_000_000_000}
+	require.NoError(t, w.sched.Prepare(src.Hash, body), "what was accepted compiles again")
+	in, err := events.Compact(input)
+	if err != nil || w.sched.CheckInput(src.Hash, in) != "" {
+		return nil
+	}
+	_, err = w.state.Apply(&events.Fact{Time: w.now, Body: &events.PartitionClaimed{ID: "a"}}, 0)
+	require.NoError(t, err)
+	w.emit("", &events.DefinitionAdopted{Workflow: src.Workflow, Hash: src.Hash, Version: 1, Body: body})
+	w.emit("t", &events.Submitted{Workflow: src.Workflow, Version: 1, Hash: src.Hash, Input: in})
+	return w
+}
+
+func (w *run) task() *events.Task {
+	t, err := w.state.Task("t")
+	require.NoError(w.t, err)
+	return t
+}
+
+// emit writes a fact as an owner does, and folds what a reader would read.
+func (w *run) emit(task string, b events.Body) {
+	w.t.Helper()
+	w.now += 1000
+	p := w.state.Partition
+	r, err := events.EncodeFact(&events.Fact{Epoch: p.Epoch, Sequence: p.NextSequence, Time: w.now, Task: task, Body: b}, 0, "/x")
+	require.NoError(w.t, err)
+	f, err := events.DecodeFact(&r)
+	require.NoError(w.t, err)
+	fate, err := w.state.Apply(f, w.state.Next)
+	require.NoError(w.t, err, "%s %s", b.Name(), r.Value)
+	require.Equal(w.t, events.FateAccepted, fate)
+}
+
+// settle folds what follows until Plan is quiet, and returns false when the task has ended.
+func (w *run) settle() bool {
+	w.t.Helper()
+	for range 4*w.steps + 8 {
+		plan, err := w.sched.Plan(w.task())
+		require.NoError(w.t, err)
+		w.compare(plan)
+		if plan.Quiet() {
+			w.ready = plan.Ready
+			return w.moves()
+		}
+		for _, b := range plan.Facts {
+			w.emit("t", b)
+		}
+		for _, x := range plan.Broken {
+			if t := w.task(); !t.State.Ended() && t.State != events.Undoing {
+				w.broken(x.Path, x.Operation, x.Error)
+			}
+		}
+	}
+	w.t.Fatalf("Plan is never quiet (INV5): %s", asText(w.t, w.task()))
+	return false
+}
+
+// compare checks a plan of steps against its oracle.
+func (w *run) compare(plan events.Plan) {
+	t := w.task()
+	if len(t.Held) == 0 && t.ParkDue == "" && (t.State == events.Pending || t.State == events.Processing) {
+		samePlan(w.t, w.sched.Program(t.Definition), t, plan)
+	}
+}
+
+// moves says whether the task lives, and checks that something will move it (INV10).
+func (w *run) moves() bool {
+	t := w.task()
+	if t.State.Ended() {
+		require.Empty(w.t, w.ready)
+		return false
+	}
+	if t.State != events.Parked && len(w.ready) == 0 && t.CompleteBy() == 0 && len(w.running()) == 0 {
+		w.t.Fatalf("nothing moves the task (INV10): %s", asText(w.t, t))
+	}
+	return true
+}
+
+func (w *run) broken(path string, op events.Operation, e events.Error) {
+	v := w.verdict(path, op, e, events.EffectNone)
+	if op == events.Undo {
+		w.emit("t", &events.UndoFailed{Step: path, Error: e, Verdict: v})
+		return
+	}
+	w.emit("t", &events.StepFailed{Step: path, Effect: events.EffectNone, Error: e, Verdict: v})
+}
+
+func (w *run) verdict(path string, op events.Operation, e events.Error, effect events.Effect) events.Verdict {
+	t := w.task()
+	return supervisor.Decide(supervisor.Failure{Task: t, Path: path, Operation: op, Error: e, Effect: effect, Policy: w.sched.Policy(t, path, op), Now: w.now})
+}
+
+type attempt struct {
+	path   string
+	op     events.Operation
+	number int
+}
+
+func (w *run) running() (list []attempt) {
+	for _, s := range w.task().Steps {
+		if s.State == events.StepRunning {
+			list = append(list, attempt{s.Path, events.Do, s.Attempt})
+		}
+		if s.Undo != nil && s.Undo.State == events.StepRunning {
+			list = append(list, attempt{s.Path, events.Undo, s.Undo.Attempt})
+		}
+	}
+	return list
+}
+
+// choose does what the byte says: end a running attempt, start a ready one, or what an operator or the clock does.
+func (w *run) choose(o byte) {
+	w.n++
+	t := w.task()
+	switch {
+	case o == 'c' && t.State != events.Undoing && t.State != events.Parked && !t.Irrevocable():
+		w.emit("t", &events.CancelRequested{Request: fmt.Sprint("q", w.n)})
+		return
+	case o == 'l' && !t.DeadlinePassed:
+		action := events.DeadlineUndo
+		if t.Irrevocable() || t.State == events.Parked {
+			action = events.DeadlineAlert
+		}
+		w.emit("t", &events.DeadlinePassed{Deadline: w.now, Action: action})
+		return
+	case t.State == events.Parked:
+		w.reopen()
+		return
+	}
+	running := w.running()
+	if len(w.ready) > 0 && (o == 's' || len(running) == 0) {
+		w.start(w.ready[int(o)%len(w.ready)])
+		return
+	}
+	if len(running) > 0 {
+		w.end(running[int(o)%len(running)], o)
+	}
+}
+
+func (w *run) start(r events.Ready) {
+	s, err := w.sched.Start(w.task(), r.Path, r.Operation)
+	sameInput(w.t, w.sched.Program(w.task().Definition), w.task(), attempt{path: r.Path, op: r.Operation}, s, err)
+	switch {
+	case err != nil:
+		w.broken(r.Path, r.Operation, events.Error{Class: events.ClassExpression, Message: err.Error()})
+	case r.Operation == events.Undo:
+		number := 1
+		if u := w.task().Step(r.Path).Undo; u != nil {
+			number = u.Attempt + 1
+		}
+		w.emit("t", &events.UndoStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: w.now + 1, Input: s.Input, Output: s.Output})
+	default:
+		number := 1
+		if at := w.task().Step(r.Path); at != nil {
+			number = at.Attempt + 1
+		}
+		w.emit("t", &events.StepStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: w.now + 1, Input: s.Input, Pivot: s.Pivot, Undoable: s.Undoable})
+	}
+}
+
+func (w *run) end(a attempt, o byte) {
+	e := events.Error{Class: events.ClassRetryable, Message: "no"}
+	effect := events.EffectUnknown
+	if o == 'p' || o == 'n' {
+		e.Class = events.ClassPermanent
+	}
+	if o == 'n' {
+		effect = events.EffectNone
+	}
+	switch failed := o == 'f' || o == 'p' || o == 'n'; {
+	case o == 't':
+		e.Class = events.ClassTimeout
+		w.emit("t", &events.Timeout{Step: a.path, Operation: a.op, Attempt: a.number, Verdict: w.verdict(a.path, a.op, e, events.EffectUnknown)})
+	case a.op == events.Do && failed:
+		w.emit("t", &events.StepFailed{Step: a.path, Attempt: a.number, Effect: effect, Error: e, Verdict: w.verdict(a.path, a.op, e, effect)})
+	case a.op == events.Do:
+		w.emit("t", &events.StepCompleted{Step: a.path, Attempt: a.number, Output: json.RawMessage(`{"y":{"z":[1.0,null]},"n":` + fmt.Sprint(w.n) + `}`)})
+	case failed:
+		w.emit("t", &events.UndoFailed{Step: a.path, Attempt: a.number, Error: e, Verdict: w.verdict(a.path, a.op, e, effect)})
+	default:
+		w.emit("t", &events.Compensated{Step: a.path, Attempt: a.number})
+	}
+}
+
+// reopen is an operator's retry of all that failed.
+func (w *run) reopen() {
+	var steps []string
+	t := w.task()
+	for _, s := range t.Steps {
+		back := t.ParkedFrom == events.Undoing
+		if (back && s.State == events.StepUndoFailed) || (!back && (s.State == events.StepBroken || s.State == events.StepTimedOut)) {
+			steps = append(steps, s.Path)
+		}
+	}
+	w.emit("t", &events.TaskReopened{Request: fmt.Sprint("r", w.n), Steps: steps})
+}
+
+func asText(t *testing.T, v any) string {
+	b, err := events.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
+}

@@ -1,0 +1,90 @@
+package supervisor
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+// written has a batch write rows of so many bytes.
+func written(c *cache, seq uint64, bytes int, ids ...string) {
+	b := &batch{seq: seq, delta: new(events.Delta)}
+	for _, id := range ids {
+		c.touch(id, seq)
+		b.delta.Tasks = append(b.delta.Tasks, events.TaskRow{ID: id, Encoding: make([]byte, bytes), Keys: events.Keys{State: events.Processing}})
+	}
+	c.commit(b)
+}
+
+func TestTheTaskWhoseLatestRowIsOldestIsEvictedFirst(t *testing.T) {
+	t.Parallel()
+	var c cache
+	written(&c, 1, 10, "a", "b")
+	c.note("c")
+	c.note("a") // its place is that of its row
+	written(&c, 2, 10, "d")
+	written(&c, 3, 10, "a") // the place of its first row counts no more
+	var order []string
+	for {
+		id, ok := c.pop()
+		if !ok {
+			break
+		}
+		require.True(t, c.evictable(id))
+		c.forget(id)
+		order = append(order, id)
+	}
+	require.Equal(t, []string{"b", "c", "d", "a"}, order)
+	require.Zero(t, c.bytes)
+	require.Empty(t, c.known)
+}
+
+func TestATaskIsNotEvictedBeforeItsLatestRowIsCommitted(t *testing.T) {
+	t.Parallel()
+	var c cache
+	written(&c, 1, 10, "a")
+	c.touch("a", 2)
+	require.False(t, c.evictable("a"))
+	_, ok := c.pop()
+	require.False(t, ok, "its next place comes with the commit")
+	written(&c, 2, 25, "a")
+	require.Equal(t, 25, c.bytes)
+	id, ok := c.pop()
+	require.True(t, ok)
+	require.Equal(t, "a", id)
+}
+
+func TestTheBooksOfTheCacheAreBounded(t *testing.T) {
+	t.Parallel()
+	const tasks = 8
+	var c cache
+	for seq := uint64(1); seq <= 1000; seq++ {
+		written(&c, seq, int(seq), fmt.Sprint("hot", seq%4), fmt.Sprint("cold", seq))
+		c.note("seen")
+		for len(c.known) > tasks {
+			id, ok := c.pop()
+			require.True(t, ok, "each known task has a place")
+			c.forget(id)
+		}
+		c.tidy(tasks)
+		require.LessOrEqual(t, len(c.idle), 2*tasks)
+		sum := 0
+		for _, k := range c.known {
+			sum += k.bytes
+		}
+		require.Equal(t, sum, c.bytes)
+	}
+	require.Contains(t, c.known, "hot1", "what changes all the time stays")
+}
+
+func TestTheBytesOfTheTasksInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	o := &Owner{cfg: Config{Tasks: 100, TaskBytes: 50}, state: events.NewState(0, nil)}
+	written(&o.cache, 1, 20, "a", "b", "c", "d")
+	o.evict()
+	require.Equal(t, 40, o.cache.bytes)
+	require.Contains(t, o.cache.known, "d")
+	require.NotContains(t, o.cache.known, "a")
+}

@@ -1,0 +1,173 @@
+package supervisor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+// reads is an instance of alpha, with the partitions of its work that it reads.
+func reads(name string, capacity int, partitions ...int32) supervisor.Target {
+	return supervisor.Target{Instance: name, Partitions: partitions, Capacity: capacity}
+}
+
+func full(t supervisor.Target) supervisor.Target  { t.Full = true; return t }
+func probe(t supervisor.Target) supervisor.Target { t.Probe = true; return t }
+
+// TestWorkGoesToInstancesThatCanTakeIt starts eight attempts in partition 0 of four.
+func TestWorkGoesToInstancesThatCanTakeIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		targets []supervisor.Target
+		want    map[int32]int
+	}{
+		"nobody publishes":                      {nil, map[int32]int{0: 8}},
+		"one reads all":                         {[]supervisor.Target{reads("a", 8, 0, 1, 2, 3)}, map[int32]int{0: 8}},
+		"one, and home is another's":            {[]supervisor.Target{reads("b", 8, 1, 3)}, map[int32]int{1: 8}},
+		"two, and the first has room":           {[]supervisor.Target{reads("a", 32, 0, 2), reads("b", 32, 1, 3)}, map[int32]int{0: 8}},
+		"two share by capacity":                 {[]supervisor.Target{reads("a", 16, 0, 2), reads("b", 16, 1, 3)}, map[int32]int{0: 4, 1: 4}},
+		"a small one gets little":               {[]supervisor.Target{reads("a", 4, 0, 2), reads("b", 28, 1, 3)}, map[int32]int{0: 1, 1: 7}},
+		"nobody has room: by capacity":          {[]supervisor.Target{reads("a", 4, 0, 2), reads("b", 4, 1, 3)}, map[int32]int{0: 4, 1: 4}},
+		"a full one gets nothing":               {[]supervisor.Target{full(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{1: 8}},
+		"all are full":                          {[]supervisor.Target{full(reads("a", 4, 0, 2)), full(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
+		"one that asks whether it is back":      {[]supervisor.Target{probe(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{0: 1, 1: 7}},
+		"it is asked by its own partition only": {[]supervisor.Target{reads("a", 32, 0, 2), probe(reads("b", 32, 1, 3))}, map[int32]int{0: 8}},
+		"all ask whether they are back":         {[]supervisor.Target{probe(reads("a", 4, 0, 2)), probe(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
+		"three":                                 {[]supervisor.Target{reads("a", 8, 0), reads("b", 16, 1, 3), reads("c", 8, 2)}, map[int32]int{0: 2, 1: 4, 2: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep)
+			b.partitions = 4
+			a := b.candidate("A").own()
+			a.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": c.targets})
+			for _, id := range home(4, 8) {
+				b.submit(id, "one", "")
+			}
+			a.run()
+			require.Equal(t, c.want, spread(a, 0))
+		})
+	}
+}
+
+// home returns IDs of tasks that belong in partition 0 of so many.
+func home(partitions int32, n int) (ids []string) {
+	for i := 0; len(ids) < n; i++ {
+		if id := fmt.Sprintf("t%05d", i); events.Home(id, partitions) == 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// spread counts the work requests of each partition, from the first that is meant.
+func spread(c *candidate, from int) map[int32]int {
+	n := map[int32]int{}
+	for _, s := range c.sent[from:] {
+		if s.Kind == events.EffectWork {
+			n[s.Record.Partition]++
+		}
+	}
+	return n
+}
+
+// TestASlowInstanceGetsWhatItCanDo has one of two answer at once and the other not at all.
+func TestASlowInstanceGetsWhatItCanDo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.partitions = 4
+	a := b.candidate("A").own()
+	a.o.SetWindows(b.now, map[string]int{"alpha": 8})
+	a.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": {reads("slow", 16, 0, 2), reads("quick", 16, 1, 3)}})
+	for _, id := range home(4, 400) {
+		b.submit(id, "one", "")
+	}
+	a.run()
+	for from := 0; from < len(a.sent); {
+		answered := a.sent[from:]
+		from = len(a.sent)
+		for _, s := range answered {
+			if w, _, err := events.DecodeWork(&s.Record); err == nil && s.Record.Partition == 1 {
+				b.done(w.Task, w.Step, w.Attempt)
+			}
+		}
+		a.run()
+	}
+	require.Equal(t, map[int32]int{0: 4, 1: 396}, spread(a, 0))
+}
+
+// TestARequestThatIsSentAgainSaysTheSameWhereverItGoes takes over from an owner whose instance is gone.
+func TestARequestThatIsSentAgainSaysTheSameWhereverItGoes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.partitions = 4
+	a := b.candidate("A").own()
+	id := home(4, 1)[0]
+	b.submit(id, "one", "")
+	a.run()
+	c := b.candidate("C")
+	c.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": {reads("b", 8, 1)}})
+	c.own()
+	c.pass(100 * time.Millisecond)
+	first, again := a.sentTo("work.alpha"), c.sentTo("work.alpha")
+	require.Len(t, first, 1)
+	require.Len(t, again, 1)
+	require.EqualValues(t, 0, first[0].Partition)
+	require.EqualValues(t, 1, again[0].Partition)
+	again[0].Partition = 0
+	for i, h := range again[0].Headers {
+		if h.Key == events.HeaderSource { // the node that sends it
+			again[0].Headers[i] = first[0].Headers[i]
+		}
+	}
+	require.Equal(t, first[0], again[0])
+	// Two instances may have it: that one says it had no effect does not speak for the other.
+	b.failed(id, "only", 1, events.ClassPermanent, events.EffectNone)
+	c.run()
+	require.Equal(t, events.EffectUnknown, last[*events.StepFailed](b).Effect)
+}
+
+// TestAnInstanceThatComesAndGoesIsCountedAnew: what it has is counted by name, and a new epoch begins with nothing.
+func TestAnInstanceThatComesAndGoesIsCountedAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.partitions = 4
+	a := b.candidate("A").own()
+	ids := home(4, 24)
+	both := map[string][]supervisor.Target{"alpha": {reads("a", 16, 0, 2), reads("b", 16, 1, 3)}}
+	a.o.SetTargets(b.now, both)
+	for _, id := range ids[:4] {
+		b.submit(id, "one", "")
+	}
+	a.run()
+	require.Equal(t, map[int32]int{0: 4}, spread(a, 0))
+	a.o.SetTargets(b.now, both) // the same again: a has four
+	b.submit(ids[4], "one", "")
+	a.run()
+	require.Equal(t, map[int32]int{1: 1}, spread(a, 4))
+	a.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": {reads("b", 16, 0, 1, 2, 3)}})
+	for _, id := range ids[5:9] {
+		b.submit(id, "one", "")
+	}
+	a.run()
+	require.Equal(t, map[int32]int{0: 4}, spread(a, 5))
+	a.o.SetTargets(b.now, both) // it comes back as another
+	for _, id := range ids[9:13] {
+		b.submit(id, "one", "")
+	}
+	a.run()
+	require.Equal(t, map[int32]int{0: 4}, spread(a, 9))
+	for _, id := range ids[:13] {
+		b.done(id, "only", 1)
+	}
+	a.run()
+	for _, id := range ids[13:21] {
+		b.submit(id, "one", "")
+	}
+	a.run()
+	require.Equal(t, map[int32]int{0: 4, 1: 4}, spread(a, 13))
+}
