@@ -15,14 +15,20 @@ import (
 
 // rejected finds the dead letter of a rejection.
 func (h *harmed) deadOf(f found) found {
-	id := f.Header(events.HeaderID)
-	for _, topic := range []string{"dlq.sagalog.submissions", "dlq.sagalog.reports"} {
-		if list := h.all(topic, func(d found) bool { return d.Header("__dlq.errors.fact") == id }); len(list) > 0 {
+	for _, topic := range deadTopics {
+		if list := h.all(topic, isDeadOf(f)); len(list) > 0 {
 			return list[0]
 		}
 	}
-	h.t.Fatalf("no dead letter of %s", id)
+	h.t.Fatalf("no dead letter of %s", f.place())
 	return found{}
+}
+
+var deadTopics = []string{"dlq.sagalog.submissions", "dlq.sagalog.reports"}
+
+func isDeadOf(f found) func(found) bool {
+	id := f.Header(events.HeaderID)
+	return func(d found) bool { return d.Header("__dlq.errors.fact") == id }
 }
 
 var inputCorruptions = []corruption{
@@ -105,8 +111,12 @@ var inputCorruptions = []corruption{
 	}},
 	{"a dead letter is gone", verify.CheckInputs, "no_dead_letter", false, func(h *harmed) string {
 		f := h.fact(events.NameInputRejected, "", h.isSettled)
-		h.close(h.deadOf(f))
-		return f.place()
+		place, n := f.place(), 0
+		for _, topic := range deadTopics {
+			n += h.every(topic, isDeadOf(f), h.close)
+		}
+		require.Positive(h.t, n)
+		return place
 	}},
 	{"a dead letter has other bytes", verify.CheckInputs, "dead_differs", false, func(h *harmed) string {
 		f := h.fact(events.NameInputRejected, "")
@@ -151,8 +161,9 @@ var inputCorruptions = []corruption{
 	}},
 	{"what was sent home never arrived", verify.CheckInputs, "forward_missing", false, func(h *harmed) string {
 		f := h.fact(events.NameInputForwarded, "", h.isSettled)
-		h.drop(h.copyOf(f))
-		return f.place()
+		place := f.place()
+		require.Positive(h.t, h.every(topicSubs, isCopyOf(f), h.drop))
+		return place
 	}},
 	{"what was sent home is passed", verify.CheckInputs, "lost", false, func(h *harmed) string {
 		f := h.fact(events.NameInputForwarded, "")
@@ -177,20 +188,23 @@ var inputCorruptions = []corruption{
 }
 
 // copyOf finds the copy of an input that was sent home.
-func (h *harmed) copyOf(f found) found {
+func (h *harmed) copyOf(f found) found { return h.one(topicSubs, isCopyOf(f)) }
+
+func isCopyOf(f found) func(found) bool {
 	from := strings.TrimPrefix(f.Header(events.HeaderCause), "s/")
-	return h.one(topicSubs, func(x found) bool { return x.Header(events.HeaderForwardedFrom) == from })
+	return func(x found) bool { return x.Header(events.HeaderForwardedFrom) == from }
 }
 
 var effectCorruptions = []corruption{
 	{"a work request is gone", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
-		f := h.fact(events.NameStepStarted, "", h.isSettled)
-		h.close(h.workOf(f.Record))
-		return f.place()
+		f := h.fact(events.NameStepStarted, "", h.isSettledByOwner)
+		place := f.place()
+		h.unsend(f.Record)
+		return place
 	}},
 	{"a work request to undo is gone", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
-		f := h.fact(events.NameUndoStarted, "", h.isSettled)
-		h.close(h.workOf(f.Record))
+		f := h.fact(events.NameUndoStarted, "", h.isSettledByOwner)
+		h.unsend(f.Record)
 		return string(f.Key) + "/" + f.text("step")
 	}},
 	{"a work request of no fact", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
@@ -314,12 +328,23 @@ func (h *harmed) forget(task, step string, op events.Operation) {
 	h.calls = slices.DeleteFunc(h.calls, func(c verify.Call) bool { return c.Task == task && c.Step == step && c.Operation == op })
 }
 
-// isSettled picks a fact of which its owner says later that its effects are acknowledged: those of another need not be there.
+// isSettled picks a fact of which a later one says that its effects are acknowledged: those of another need not be there.
 func (h *harmed) isSettled(f found) bool {
+	at, err := events.ParsePosition(f.Header(events.HeaderEpoch) + "/" + f.Header(events.HeaderSequence))
+	require.NoError(h.t, err)
 	return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
-		epoch, number, _ := strings.Cut(r.Header(events.HeaderSettled), "/")
+		s, err := events.ParsePosition(r.Header(events.HeaderSettled))
+		return err == nil && !s.Before(at)
+	})
+}
+
+// isSettledByOwner leaves out what a later owner settled: he sends no request of an attempt that has timed out.
+func (h *harmed) isSettledByOwner(f found) bool {
+	epoch := f.Header(events.HeaderEpoch)
+	return h.isSettled(f) && slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
+		number, ok := strings.CutPrefix(r.Header(events.HeaderSettled), epoch+"/")
 		n, err := strconv.ParseUint(number, 10, 64)
-		return err == nil && epoch == f.Header(events.HeaderEpoch) && n >= sequence(f.Record)
+		return ok && err == nil && n >= sequence(f.Record)
 	})
 }
 

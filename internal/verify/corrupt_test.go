@@ -186,13 +186,24 @@ func inputOffset(f found) int64 {
 // workOf finds the work request of a start.
 func (h *harmed) workOf(r *events.Record) found {
 	id := r.Header(events.HeaderID)
-	for _, agent := range []string{"stock", "bank", "carrier", "mail"} {
-		if list := h.all("sagalog.work."+agent, func(f found) bool { return f.Header(events.HeaderID) == id }); len(list) > 0 {
+	for _, topic := range workTopics {
+		if list := h.all(topic, func(f found) bool { return f.Header(events.HeaderID) == id }); len(list) > 0 {
 			return list[0]
 		}
 	}
 	require.Fail(h.t, "no work request", id)
 	return found{}
+}
+
+var workTopics = []string{"sagalog.work.stock", "sagalog.work.bank", "sagalog.work.carrier", "sagalog.work.mail"}
+
+// unsend takes the work requests of a start away.
+func (h *harmed) unsend(r *events.Record) {
+	id, n := r.Header(events.HeaderID), 0
+	for _, topic := range workTopics {
+		n += h.every(topic, func(f found) bool { return f.Header(events.HeaderID) == id }, h.close)
+	}
+	require.Positive(h.t, n)
 }
 
 // inputOf finds the input that caused a fact.

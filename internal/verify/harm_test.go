@@ -202,6 +202,16 @@ func (h *harmed) close(f found) {
 	}
 }
 
+// every does to each record of a topic that fits, the last first: an effect may be there more than once, since the owner
+// after the one who sent it sends it again where nothing said that it had arrived.
+func (h *harmed) every(topic string, fits func(f found) bool, do func(f found)) (n int) {
+	list := h.all(topic, fits)
+	for _, f := range slices.Backward(list) {
+		do(f)
+	}
+	return len(list)
+}
+
 // insert puts a record before another, and moves that and all behind it down.
 func (h *harmed) insert(before found, r events.Record) found {
 	list := slices.Insert(slices.Clone(h.topics[before.topic][before.part]), before.index, r)
