@@ -1,6 +1,10 @@
 package supervisor
 
-import "time"
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // paces are the beats in which a partition decides, by how many attempts of it are running. An attempt that waits for a beat
 // waits for others that run at the same time, so what it loses is in proportion to what is saved for all: a task that runs
@@ -27,4 +31,33 @@ func (o *Owner) Pace() time.Duration {
 		}
 	}
 	return 0
+}
+
+// While work is under way, a batch takes besideWork submissions and one more for each besideFacts other facts. A step needs
+// two batches of its owner, so what those hold besides is what each task waits for: a burst of submissions that fills them
+// would slow down the tasks that are to make room for it, and those that it brings gain nothing by being accepted sooner.
+// A task has some twelve facts, so one in eight is more than work off.
+const (
+	besideWork  = 8
+	besideFacts = 8
+	// workingFor is how long a report counts as a sign of work.
+	workingFor = 100 * time.Millisecond
+)
+
+// working says whether reports come: agents are working, and the next steps wait for the owner.
+func (o *Owner) working() bool { return o.reportedAt != 0 && o.now.Sub(o.reportedAt) <= workingFor }
+
+// takes says whether the batch takes another input of that topic.
+func (o *Owner) takes(b *batch, in events.Input) bool {
+	return in != events.Submissions || !o.working() || b.submissions < besideWork+(len(b.facts)-b.submissions)/besideFacts
+}
+
+// judgedOne counts an input that made a fact.
+func (o *Owner) judgedOne(b *batch, in events.Input) {
+	switch in {
+	case events.Submissions:
+		b.submissions++
+	case events.Reports:
+		o.reportedAt = o.now
+	}
 }

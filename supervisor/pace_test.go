@@ -61,3 +61,38 @@ func TestWhatComesWhileItRestsSharesAnAppend(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(appends[0].Records), 5)
 }
+
+// While reports come, a batch takes few submissions, however many wait; when none comes any more, it takes what it can.
+func TestSubmissionsLeaveRoomForWork(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	b.submit("t-0", "one", "")
+	a.run()
+	for i := range 400 {
+		b.submit(fmt.Sprintf("later-%d", i), "one", "")
+	}
+	b.done("t-0", "only", 1)
+	for a.deliver() {
+	}
+	var accepted []int
+	for n := 0; n < 400; {
+		if len(accepted) == 10 {
+			b.now = b.now.Add(101 * time.Millisecond)
+			a.o.Tick(b.now)
+		}
+		a.drain()
+		for a.next() {
+		}
+		before := n
+		n = count[*events.Submitted](b) - 1
+		accepted = append(accepted, n-before)
+		require.Less(t, len(accepted), 20)
+	}
+	for _, n := range accepted[:10] {
+		require.LessOrEqual(t, n, 9, "%v", accepted) // eight, and one for the eight starts that share a batch with them
+	}
+	require.Len(t, accepted, 11)
+	require.Greater(t, accepted[10], 300)
+	require.Equal(t, events.Processed, b.task("t-0").State)
+}

@@ -21,6 +21,8 @@ type batch struct {
 	facts   []*events.Fact
 	records []events.Record
 	bytes   int
+	// submissions counts those that made a fact, whatever else followed.
+	submissions int
 	// inputs are the bytes that effects of the facts need, by index in facts.
 	inputs map[int]events.Record
 	// delta is what the store is to write with the facts and those since the last one; nil while it may wait.
@@ -93,11 +95,15 @@ func (o *Owner) canDecide() bool {
 
 // waiting returns how many inputs wait to be judged. While an append travels, a few of them wait for its answer, and share
 // a batch with what comes in the meantime: ten appends of one fact each cost everybody on their way ten times as much as
-// one of ten. Many go at once, since then it is the way that is long.
+// one of ten. Many go at once, since then it is the way that is long. Submissions that are held back are not counted.
 func (o *Owner) waiting() int {
 	n := 0
-	for _, q := range o.in {
-		n += len(q.items)
+	for in, q := range o.in {
+		if in == events.Submissions && o.working() {
+			n += min(len(q.items), besideWork)
+		} else {
+			n += len(q.items)
+		}
 	}
 	return n
 }
