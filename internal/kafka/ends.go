@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -72,16 +74,7 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 	if len(req.Topics) == 0 {
 		return out, nil
 	}
-	// The client splits the request by leader, and asks again where the leader has moved.
-	var errs []error
-	for _, shard := range c.client.RequestSharded(ctx, req) {
-		if shard.Err != nil {
-			errs = append(errs, fmt.Errorf("list offsets: %w", fromClient(shard.Err)))
-			continue
-		}
-		errs = append(errs, out.add(shard.Resp.(*kmsg.ListOffsetsResponse)))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := c.askOffsets(ctx, req, out); err != nil {
 		return out, err
 	}
 	for topic, partitions := range of {
@@ -92,6 +85,35 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 		}
 	}
 	return out, nil
+}
+
+// askOffsets asks again after a lost connection. The client does too, but gives up after three when it needs to know the
+// leaders, and one that has rested while brokers were restarted may have more dead connections than that.
+func (c *Cluster) askOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, out Offsets) error {
+	for try := 1; ; try++ {
+		err := c.askOffsetsOnce(ctx, req, out)
+		if try == fetchTries || !kgo.IsRetryableBrokerErr(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(backoff(try)):
+		}
+	}
+}
+
+// askOffsetsOnce leaves it to the client to split the request by leader, and to ask again where the leader has moved.
+func (c *Cluster) askOffsetsOnce(ctx context.Context, req *kmsg.ListOffsetsRequest, out Offsets) error {
+	var errs []error
+	for _, shard := range c.client.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			errs = append(errs, fmt.Errorf("list offsets: %w", fromClient(shard.Err)))
+			continue
+		}
+		errs = append(errs, out.add(shard.Resp.(*kmsg.ListOffsetsResponse)))
+	}
+	return errors.Join(errs...)
 }
 
 func (o Offsets) add(resp *kmsg.ListOffsetsResponse) error {

@@ -1,0 +1,75 @@
+package kafka_test
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// While a client rests, all brokers are restarted: it finds one dead connection after another, and asks until it finds a
+// living one.
+func TestTheEndsAreToldThoughAllConnectionsDied(t *testing.T) {
+	t.Parallel()
+	const brokers = 6
+	network := new(dyingNetwork)
+	broker, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.ListenFn(network.Listen), kfake.SeedTopics(brokers*3, "events"))
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	c, err := kafka.Connect(kafka.ClusterConfig{Brokers: broker.ListenAddrs()})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	all := kafka.Partitions{"events": {}}
+	for p := range int32(brokers * 3) {
+		all["events"] = append(all["events"], p)
+	}
+	for range 2 {
+		ends, err := c.EndOffsets(within(t), all)
+		require.NoError(t, err)
+		require.Len(t, ends["events"], brokers*3)
+		require.GreaterOrEqual(t, network.end(), 5, "connections")
+		time.Sleep(300 * time.Millisecond) // what is known of the leaders is too old now
+	}
+}
+
+// dyingNetwork can end all its connections at the brokers' ends.
+type dyingNetwork struct {
+	// mu guards the field below.
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (n *dyingNetwork) Listen(network, addr string) (net.Listener, error) {
+	l, err := net.Listen(network, addr)
+	return &dyingListener{l, n}, err
+}
+
+func (n *dyingNetwork) end() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
+		_ = c.Close()
+	}
+	ended := len(n.conns)
+	n.conns = nil
+	return ended
+}
+
+type dyingListener struct {
+	net.Listener
+	network *dyingNetwork
+}
+
+func (l *dyingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.network.mu.Lock()
+		l.network.conns = append(l.network.conns, c)
+		l.network.mu.Unlock()
+	}
+	return c, err
+}
