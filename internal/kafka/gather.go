@@ -68,7 +68,11 @@ func (p *Producer) flushGathered() {
 	defer g.flushing.Unlock()
 	list := g.next(nil)
 	for len(list) > 0 {
+		now := time.Now() // the client would read the clock for each
 		for _, s := range list {
+			if s.record.Timestamp.IsZero() {
+				s.record.Timestamp = now
+			}
 			p.hand(s)
 		}
 		list = g.next(list)

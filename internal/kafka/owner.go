@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -136,8 +137,13 @@ func (p *OwnerProducer) appending(records []events.Record) *appending {
 		a.answered = a.onAnswer
 	}
 	a.records, a.headers = toKgo(records, a.records, a.headers)
+	now := time.Now() // the client would read the clock for each
 	for i := range a.records {
-		a.records[i].Topic, a.records[i].Partition = p.topic, p.partition
+		r := &a.records[i]
+		r.Topic, r.Partition = p.topic, p.partition
+		if r.Timestamp.IsZero() {
+			r.Timestamp = now
+		}
 	}
 	a.offsets = make([]int64, 0, len(records))
 	return a
