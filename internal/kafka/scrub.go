@@ -59,12 +59,13 @@ func scrub(dir string, log *slog.Logger) (scrubbed, error) {
 	var errs []error
 	var mends []func() error
 	var forgets bool
+	room := new(fileRoom)
 	for _, t := range topics {
 		ends := make([]int64, t.Partitions)
 		for p := range t.Partitions {
 			l := &logScrub{
 				topic: t.Name, partition: int32(p), compacted: strings.Contains(t.Configs["cleanup.policy"], "compact"),
-				dir: filepath.Join(dir, "partitions", logFolder(t.Name, p)), log: log, marked: known != nil, mark: known.of(t, p),
+				dir: filepath.Join(dir, "partitions", logFolder(t.Name, p)), log: log, room: room, marked: known != nil, mark: known.of(t, p),
 			}
 			errs = append(errs, l.run(hasSessions))
 			mends = append(mends, l.mends...)
@@ -172,6 +173,7 @@ type logScrub struct {
 	compacted bool
 	dir       string
 	log       *slog.Logger
+	room      *fileRoom
 	// marked: the last run left marks, of which this partition's is mark.
 	marked bool
 	mark   int64

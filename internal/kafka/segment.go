@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -65,10 +66,30 @@ func whole(raw []byte) (batchView, string) {
 	return v, ""
 }
 
+// fileRoom is memory for one file after another: a log of a gigabyte would else leave a gigabyte to the collector.
+type fileRoom struct{ b bytes.Buffer }
+
+// read returns the file's bytes, which are good until the next call.
+func (r *fileRoom) read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r.b.Reset()
+	if info, err := f.Stat(); err == nil {
+		r.b.Grow(int(info.Size()) + bytes.MinRead) // so much more, or the buffer grows once more to see the end
+	}
+	if _, err := r.b.ReadFrom(f); err != nil {
+		return nil, err
+	}
+	return r.b.Bytes(), nil
+}
+
 // segment scrubs one file, behind which the later ones follow. It holds the file in memory, as the broker will.
 func (l *logScrub) segment(base int64, later []int64) error {
 	file := l.path(segmentName(base))
-	raw, err := os.ReadFile(file)
+	raw, err := l.room.read(file)
 	if err != nil {
 		return fmt.Errorf("read the log of %s/%d: %w", l.topic, l.partition, err)
 	}
