@@ -111,6 +111,7 @@ func (c *benchConfig) complete(cmd *cobra.Command) (err error) {
 	if c.Latency.TailShare, c.Latency.Tail, err = parseTail(c.tail); err != nil {
 		return err
 	}
+	c.PartitionsSet = cmd.Flags().Changed("partitions")
 	c.Log = newLogger(true)
 	if len(c.brokers) > 0 {
 		reach, err := c.config(c.Log)

@@ -18,16 +18,20 @@ func benchReplay() *cobra.Command {
   - a node started with the state that the engine left, until it is ready;
   - a node started without any state, until it is ready.
 
-With --data of an earlier run, or a --namespace on --brokers, the log that is there is taken. Nodes are started on it and its
-state is built anew: of a log that somebody needs, give a copy.`,
+With --data of an earlier run, or its --namespace on --brokers, the log that is there is taken. A log of your own engine is
+taken as a copy only: nodes are started on it, its state is built anew, and --copy says that nobody needs it.`,
 		Example: `  sagalog bench replay
-  sagalog bench replay --facts 5000000 --data /tmp/log && sagalog bench replay --data /tmp/log -o json`,
+  sagalog bench replay --facts 5000000 --data /tmp/log && sagalog bench replay --data /tmp/log -o json
+  cp -r sagalog-data /tmp/copy && sagalog bench replay --data /tmp/copy --copy`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.complete(cmd); err != nil {
 				return err
 			}
-			r.Config = c.Config
+			r.Config, r.FactsSet = c.Config, cmd.Flags().Changed("facts")
+			if r.Copy && c.Dir == "" && len(c.brokers) == 0 {
+				return usage("--copy is for a log that is there: name it by --data, or by --brokers and --namespace")
+			}
 			if err := r.Validate(); err != nil {
 				return usage("%s", err)
 			}
@@ -37,7 +41,8 @@ state is built anew: of a log that somebody needs, give a copy.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&r.Facts, "facts", 100_000, "facts of the log that is made")
+	f.IntVar(&r.Facts, "facts", 100_000, "facts of the log that is made; not for a log that is there")
+	f.BoolVar(&r.Copy, "copy", false, "take the log of --data or --namespace though no benchmark made it: it is a copy that nobody needs")
 	f.IntVar(&c.Concurrency, "concurrency", 512, "calls of each agent at once, while the log is made")
 	c.flags(f)
 	return cmd

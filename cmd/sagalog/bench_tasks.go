@@ -74,6 +74,9 @@ outside; start them by hand to have them on other machines, and give the benchma
 			if len(c.brokers) == 0 {
 				return usage("--brokers is missing: where the benchmark's broker is")
 			}
+			if c.Namespace == "" {
+				return usage("--namespace is missing: that of the benchmark which these agents are for")
+			}
 			if err := c.complete(cmd); err != nil {
 				return err
 			}
@@ -81,6 +84,8 @@ outside; start them by hand to have them on other machines, and give the benchma
 			var orders io.Reader
 			if calls != "" { // a benchmark started it, and ends it by the end of its input
 				orders = os.Stdin
+			} else if err := bench.RefuseForeign(cmd.Context(), *c.Cluster, c.Namespace); err != nil {
+				return err
 			} else if host, err := os.Hostname(); err == nil {
 				name += "-" + host
 			}

@@ -85,6 +85,8 @@ func TestBenchRefusesWrongCalls(t *testing.T) {
 		"replay --facts 0":                              "--facts",
 		"takeover --kills 0":                            "--kills",
 		"agents":                                        "--brokers",
+		"agents --brokers 127.0.0.1:1":                  "--namespace is missing",
+		"replay --copy":                                 "--data",
 	} {
 		p := place{dir: t.TempDir()}.run(t, append([]string{"bench"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, p.code(), args)

@@ -30,6 +30,8 @@ type Config struct {
 	// Dir holds the data. Default: a temporary one, which is removed at the end.
 	Dir        string
 	Partitions int32
+	// PartitionsSet says that a person asked for Partitions: a namespace that has another number is then an error.
+	PartitionsSet bool
 	// Fsync has the broker in this process write each batch to the disk before it acknowledges.
 	Fsync bool
 	// ByPort has this process reach its own broker by TCP, as other processes do; it is else reached in memory.
@@ -64,6 +66,8 @@ type Config struct {
 
 	// untimed keeps no due times: for runs with more tasks than their latencies are worth.
 	untimed bool
+	// copied says that data and namespace are a copy that nobody needs, whoever made it.
+	copied bool
 }
 
 func (c *Config) setDefaults() {

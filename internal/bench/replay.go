@@ -19,6 +19,10 @@ type ReplayConfig struct {
 	Config
 	// Facts is how many facts the log is given, if it has none.
 	Facts int
+	// FactsSet says that a person asked for Facts: a log that has some already is then an error.
+	FactsSet bool
+	// Copy says that the log is a copy which nobody needs: one that no benchmark has made is taken too.
+	Copy bool
 }
 
 // Validate says all that is wrong at once.
@@ -42,7 +46,11 @@ const (
 // Replay folds a log from nothing, and starts a node with and without its state.
 func Replay(ctx context.Context, c ReplayConfig) (_ *Result, err error) {
 	c.setDefaults()
+	c.copied = c.Copy
 	s, err := openBroker(ctx, &c.Config)
+	if errors.Is(err, errForeign) {
+		err = fmt.Errorf("%w; if it is a copy of a log, which nobody needs, say so by --copy", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +83,9 @@ type replay struct {
 func (r *replay) make(ctx context.Context, c *ReplayConfig) (*Result, error) {
 	if err := r.measure(ctx); err != nil {
 		return nil, err
+	}
+	if r.facts > 0 && c.FactsSet {
+		return nil, fmt.Errorf("--facts %d is for a log that is made, and namespace %s has one of %d records: leave it out, or give another --data or --namespace", c.Facts, c.Namespace, r.facts)
 	}
 	if r.facts > 0 {
 		b := &bench{system: r.system}

@@ -39,12 +39,12 @@ type bench struct {
 
 // openBench opens a system with a node, agents, load and watcher. Nothing is submitted yet.
 func openBench(ctx context.Context, cfg *Config, http string) (*bench, error) {
-	if err := cfg.makeProfiles(); err != nil {
-		return nil, err
-	}
 	s, err := openBroker(ctx, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if err := cfg.makeProfiles(); err != nil { // behind the look at --data, where they may be wanted
+		return nil, errors.Join(err, s.close())
 	}
 	b, err := attachBench(ctx, s, http)
 	if err != nil {

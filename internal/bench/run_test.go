@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -110,6 +113,84 @@ func TestTemporaryDataIsRemoved(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// A directory in which somebody works is left as it was.
+func TestADirectoryThatNoBenchmarkMadeIsRefusedUntouched(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "LOCK"), []byte("mine"), 0o600))
+	_, err := Tasks(t.Context(), TasksConfig{Config: c, Tasks: 1})
+	require.ErrorIs(t, err, errForeign)
+	require.ErrorContains(t, err, "--data "+c.Dir)
+	_, err = Replay(t.Context(), ReplayConfig{Config: c, Facts: 600})
+	require.ErrorContains(t, err, "--copy")
+	left, err := os.ReadDir(c.Dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	text, err := os.ReadFile(filepath.Join(c.Dir, "LOCK"))
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(text))
+}
+
+// others makes a namespace with a workflow of somebody else on a broker, and returns how that is reached.
+func others(t *testing.T, namespace, workflow string) (reach kafka.ClusterConfig, facts func() kafka.Offsets) {
+	t.Helper()
+	broker, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, broker.Close()) })
+	cluster, err := kafka.Connect(broker.ClusterConfig())
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	n, err := node.Open(t.Context(), node.Config{Cluster: cluster, Namespace: namespace, Name: "theirs", Dir: t.TempDir(), Partitions: 1})
+	require.NoError(t, err)
+	if workflow != "" {
+		_, faults, err := n.ApplyFile(t.Context(), "theirs.yaml", []byte("workflow: "+workflow+"\nsteps: {one: {agent: one}}\n"), nil)
+		require.NoError(t, err)
+		require.Empty(t, faults)
+	}
+	require.NoError(t, n.Close())
+	return broker.ClusterConfig(), func() kafka.Offsets {
+		ends, err := cluster.EndOffsets(t.Context(), kafka.Partitions{namespace + ".events": {0}, namespace + ".definitions": {0}, namespace + ".submissions": {0}})
+		require.NoError(t, err)
+		return ends
+	}
+}
+
+func TestANamespaceInWhichSomebodyElseWorksIsRefusedUntouched(t *testing.T) {
+	t.Parallel()
+	for _, workflow := range []string{"orders", "bench", ""} {
+		t.Run(workflow, func(t *testing.T) {
+			t.Parallel()
+			reach, ends := others(t, "prod", workflow)
+			before := ends()
+			c := small(t)
+			c.Cluster, c.Namespace = &reach, "prod"
+			_, err := Tasks(t.Context(), TasksConfig{Config: c, Tasks: 1})
+			require.ErrorIs(t, err, errForeign)
+			require.ErrorContains(t, err, "--namespace prod")
+			_, err = Replay(t.Context(), ReplayConfig{Config: c, Facts: 600})
+			require.ErrorContains(t, err, "--copy")
+			if workflow != "" {
+				require.ErrorIs(t, RefuseForeign(t.Context(), reach, "prod"), errForeign)
+			}
+			require.NoError(t, RefuseForeign(t.Context(), reach, "not-there"))
+			require.Equal(t, before, ends())
+		})
+	}
+}
+
+func TestANamespaceOfABenchmarkIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	reach, _ := others(t, "prod", "orders")
+	for range 2 {
+		c := small(t)
+		c.Cluster, c.Namespace, c.Duration = &reach, "bench-1", time.Minute
+		r, err := Tasks(t.Context(), TasksConfig{Config: c, Outstanding: 5, Tasks: 20})
+		require.NoError(t, err)
+		require.EqualValues(t, 20, r.Checked)
+	}
+	require.NoError(t, RefuseForeign(t.Context(), reach, "bench-1"))
 }
 
 func TestEachWayOfSubmittingIsAccountedFor(t *testing.T) {

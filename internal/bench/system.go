@@ -55,11 +55,11 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	}()
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "sagalog-bench-"); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("make a temporary directory for the data in %s (TMPDIR names another place, --data a directory for good): %w", os.TempDir(), err)
 		}
 		s.remove = true
-	} else if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory (--data): %w", err)
+	} else if err := claimDirectory(cfg); err != nil {
+		return nil, err
 	}
 	reach := kafka.ClusterConfig{}
 	if cfg.Cluster != nil {
@@ -78,6 +78,9 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 		return nil, err
 	}
 	if err := kafka.Reach(ctx, s.cluster); err != nil {
+		return nil, err
+	}
+	if err := s.refuseForeign(ctx); err != nil {
 		return nil, err
 	}
 	s.begin()
@@ -109,7 +112,7 @@ func (s *system) openNode(ctx context.Context, workflow []byte, http string) (er
 
 func (s *system) newNode(ctx context.Context, http string) (*node.Node, error) {
 	return node.Open(ctx, node.Config{
-		Cluster: s.cluster, Namespace: s.cfg.Namespace, Name: "bench", Dir: s.dir, Partitions: s.cfg.Partitions,
+		Cluster: s.cluster, Namespace: s.cfg.Namespace, Name: "bench", Dir: s.dir, Partitions: s.cfg.Partitions, PartitionsSet: s.cfg.PartitionsSet,
 		HTTP: http, Logger: s.cfg.Log, Version: "bench",
 	})
 }
