@@ -24,6 +24,8 @@ type fate struct{ submitted, ended uint8 }
 // no code with the watcher nor with the fold.
 type audit struct {
 	names names
+	// before are the ends that the log had before the run: what stands before them is judged and not counted.
+	before map[int32]int64
 
 	// Each task is in one partition, and each partition is read by one goroutine.
 	fates             table[fate]
@@ -85,8 +87,8 @@ func (a *audit) read(ctx context.Context, c *kafka.Cluster, topic string, partit
 			part := audit{names: a.names}
 			err := c.ReadRange(ctx, topic, p, 0, -1, func(r events.Record) error {
 				ok, err := of.accepted(&r)
-				if err == nil && !ok {
-					part.void++
+				if err == nil && r.Offset >= a.before[p] {
+					part.count(ok)
 				}
 				if err != nil || !ok {
 					return err
@@ -105,9 +107,16 @@ func (a *audit) read(ctx context.Context, c *kafka.Cluster, topic string, partit
 	return g.Wait()
 }
 
-// take counts an accepted fact; what is not about one task goes to part.
+func (a *audit) count(accepted bool) {
+	if accepted {
+		a.facts++
+	} else {
+		a.void++
+	}
+}
+
+// take notes an accepted fact; what is not about one task goes to part.
 func (a *audit) take(r *events.Record, part *audit) error {
-	part.facts++
 	kind := string(bytes.TrimPrefix(header(r, events.HeaderType), []byte(events.TypePrefix)))
 	switch events.Name(kind) {
 	case events.NameSubmitted, events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked,

@@ -54,6 +54,8 @@ type Config struct {
 	// authenticate to the brokers.
 	Program    string
 	ChildFlags []string
+	// Origin is told in the result; nil is nothing of it.
+	Origin *Origin
 	// Progress is told once a second how it goes; nil is nobody.
 	Progress io.Writer
 	// Stderr takes what other processes say.

@@ -19,7 +19,6 @@ func (b *bench) fill(from, to reading) {
 	r.CoresUsed = round(cpu.Seconds()/seconds, 3)
 	r.AllocsTask = round(per(float64(to.mallocs-from.mallocs), tasks), 1)
 	r.AllocBytes = round(per(float64(to.allocated-from.allocated), tasks), 0)
-	r.LogBytes = round(per(float64(to.seen.bytes-from.seen.bytes), tasks), 0)
 	r.Failures, r.Timeouts, r.Badly = to.seen.failure-from.seen.failure, to.seen.timeouts-from.seen.timeouts, to.seen.badly-from.seen.badly
 	r.PeakRSS, r.RSS, r.Heap = mib(b.meters.peakBytes()), mib(b.meters.resident()), mib(heapBytes())
 	r.setDisturbance(from, to)
@@ -38,6 +37,9 @@ func (b *bench) ownTables() int64 {
 	}
 	return n
 }
+
+// measuresMemory tells whether a run is one whose memory is of interest: it has many tasks, or waits for them.
+func (b *bench) measuresMemory() bool { return b.result.Run == "tasks" || b.result.Run == "backlog" }
 
 // A line through fewer tasks than this (in millions) would tell of the garbage collector, and not of the tasks.
 const (
@@ -64,11 +66,15 @@ func (b *bench) fillMemory() {
 	late := r.Samples[len(r.Samples)/2:]
 	span := of(late[len(late)-1]) - of(late[0])
 	if len(late) < 4 || span < leastForSlope {
+		if b.measuresMemory() {
+			r.note("rise of the memory: left out, it is a line through the second half of the samples, which must hold %.0f tasks more at its end than at its begin; it held %.0f", leastForSlope*1e6, span*1e6)
+		}
 		return
 	}
 	r.HeapSlope = round(slope(late, of, func(s Sample) float64 { return s.Heap })-own, 2)
 	r.RSSSlope = round(slope(late, of, func(s Sample) float64 { return s.RSS })-own, 2)
 	if span < leastForTenMillion {
+		r.note("RSS with 10 million tasks: left out, the line is too short to tell it; it needs %.0f tasks and has %.0f", leastForTenMillion*1e6, span*1e6)
 		return
 	}
 	r.TenMillion = round(late[len(late)-1].RSS+max(0, r.RSSSlope+own)*(10-of(late[len(late)-1])), 0)
@@ -107,17 +113,68 @@ func (b *bench) fillSlow() {
 	r.FlightAfter, r.RateAfter = mean(after+half, end)
 }
 
+// fillBytes tells what the run added to the log and to the files, by the tasks that it submitted: what was there before is
+// not theirs. It is called when the tasks have ended, and the engine too.
+func (b *bench) fillBytes(e evidence) {
+	r, sent := &b.result, int64(b.load.sent())
+	if e.ends {
+		r.LogBytes = round(per(float64(b.watch.counts().bytes), sent), 0)
+	}
+	r.BrokerBytes = round(per(float64(max(0, sizeOf(b.brokerDir())-b.before.broker)), sent), 0)
+	r.StateBytes = round(per(float64(max(0, sizeOf(b.stateDir())-b.before.state)), sent), 0)
+	if r.RecordsBefore = b.before.records; r.RecordsBefore > 0 {
+		r.note("an earlier log was there: the figures are about what this run added; CPU, memory and rates include tasks that it left without an end")
+	}
+}
+
 // fillLatencies is called when the tasks of the window have ended.
-func (b *bench) fillLatencies() {
+func (b *bench) fillLatencies(e evidence) {
 	r, a := &b.result, b.load.acks
-	e := b.watch.latency.quantiles()
-	r.E2EP50, r.E2EP99, r.E2EMax = ms(e.p50), ms(e.p99), ms(e.max)
+	if e.ends && b.due != nil {
+		n := int64(b.watch.latency.count())
+		r.E2ESamples = &n
+		if n == 0 {
+			r.note("end to end: left out, no task that was due in the measured time was submitted and ended; what was due before took all of it")
+		}
+	}
+	q, n := b.watch.latency.quantiles(), int64(b.watch.latency.count())
+	if n > 0 && !e.ends {
+		r.note("end to end: of the %d tasks alone that ended before the run was stopped, so not of the slow ones", n)
+	}
+	r.E2EP50, r.E2EP99, r.E2EMax = ms(q.p50), r.keepP99("end to end", ms(q.p99), n), ms(q.max)
 	if b.cfg.Latency.TailShare > 0 {
 		u := b.watch.untailed.quantiles()
-		r.UntailedP50, r.UntailedP99, r.UntailedMax = ms(u.p50), ms(u.p99), ms(u.max)
+		r.UntailedP50, r.UntailedP99, r.UntailedMax = ms(u.p50), r.keepP99("end to end of tasks that met no tail", ms(u.p99), int64(b.watch.untailed.count())), ms(u.max)
 	}
+	acked := int64(a.fromDue.count())
+	r.AckSamples = &acked
 	s, k := a.toSent.quantiles(), a.fromDue.quantiles()
-	r.SubmitP50, r.SubmitP99, r.SubmitMax = ms(s.p50), ms(s.p99), ms(s.max)
+	r.SubmitP50, r.SubmitP99, r.SubmitMax = ms(s.p50), r.keepP99("submit and acknowledgement", ms(s.p99), acked), ms(s.max)
 	r.AckP50, r.AckP99, r.AckMax = ms(k.p50), ms(k.p99), ms(k.max)
+	if acked < leastForP99 {
+		r.AckP99 = 0
+	}
+	if r.TakenOver > 0 {
+		r.TakeoverP99 = r.keepP99("death to first new fact", r.TakeoverP99, int64(r.TakenOver))
+	}
 	r.Dropped = a.dropped.Load()
+}
+
+// reachedShare is how much of the asked rate must come out for it to be called reached: tasks that are under way at either
+// end of the window are none of its.
+const reachedShare = 0.95
+
+// fillRate compares an open loop's rate with what came of it: ended tasks, or acknowledged submissions.
+func (b *bench) fillRate(reached float64, what string) {
+	r := &b.result
+	if b.rate == 0 || r.Seconds == 0 {
+		return
+	}
+	r.RateAsked, r.RateSent = b.rate, round(float64(b.acked)/r.Seconds, 1)
+	ok := reached >= reachedShare*b.rate
+	r.RateReached = &ok
+	if !ok {
+		r.note("the rate was NOT REACHED: %s/s were asked for, %s/s were sent and acknowledged, %s/s %s; what is due waits longer and longer, so the latencies tell how long this run was, and not what the engine does at that rate; what was due and never sent has none",
+			figure(b.rate), figure(r.RateSent), figure(reached), what)
+	}
 }

@@ -12,7 +12,8 @@ import (
 
 // Result is what a run found. The name of each figure ends in its unit; a figure that the run does not have is left out.
 type Result struct {
-	Run string `json:"run"`
+	Run     string `json:"run"`
+	*Origin        // nil where nobody told it
 	// Durability says what an acknowledgement promises.
 	Durability string `json:"durability"`
 	Broker     string `json:"broker"`
@@ -22,15 +23,24 @@ type Result struct {
 	Load       string `json:"load"`
 	Backends   string `json:"backends,omitzero"`
 	// Interrupted says that Ctrl-C ended the window early.
-	Interrupted bool    `json:"interrupted,omitzero"`
-	Seconds     float64 `json:"seconds" unit:"s" label:"measured"`
+	Interrupted bool `json:"interrupted,omitzero"`
+	// Notes say what a reader of the figures must know, and why some are left out.
+	Notes   []string `json:"notes,omitempty"`
+	Seconds float64  `json:"seconds" unit:"s" label:"measured"`
+
+	// RateAsked is what --rate asked for, RateSent what was submitted and acknowledged of it; RateReached is nil without a rate.
+	RateAsked   float64 `json:"rate_asked_per_second,omitzero" unit:"/s" label:"rate asked"`
+	RateSent    float64 `json:"rate_sent_per_second,omitzero" unit:"/s" label:"rate sent and acknowledged"`
+	RateReached *bool   `json:"rate_reached,omitzero"`
 
 	Tasks          int64   `json:"tasks,omitzero" label:"tasks ended"`
 	TasksPerSecond float64 `json:"tasks_per_second,omitzero" unit:"/s" label:"tasks"`
 	FactsPerSecond float64 `json:"facts_per_second,omitzero" unit:"/s" label:"facts"`
-	CPUPerTask     float64 `json:"cpu_us_per_task,omitzero" unit:"us" label:"CPU per task, all included"`
+	CPUPerTask     float64 `json:"cpu_us_per_task,omitzero" unit:"us/task" label:"CPU per task, all included"`
 	CoresUsed      float64 `json:"cores_used,omitzero" unit:"cores" label:"CPU used"`
 
+	// E2ESamples are the tasks that the latencies are of, nil where none is measured. Of few there is no p99.
+	E2ESamples   *int64  `json:"e2e_samples,omitzero" label:"end to end: tasks due in the measured time, and ended"`
 	E2EP50       float64 `json:"e2e_p50_ms,omitzero" unit:"ms" label:"end to end p50"`
 	E2EP99       float64 `json:"e2e_p99_ms,omitzero" unit:"ms" label:"end to end p99"`
 	E2EMax       float64 `json:"e2e_max_ms,omitzero" unit:"ms" label:"end to end max"`
@@ -40,28 +50,29 @@ type Result struct {
 	SubmitPerSec float64 `json:"submissions_per_second,omitzero" unit:"/s" label:"submissions acknowledged"`
 	Submissions  int64   `json:"submissions,omitzero" label:"submissions acknowledged"`
 	Dropped      int64   `json:"dropped" label:"submissions refused or without an answer"`
+	AckSamples   *int64  `json:"ack_samples,omitzero" label:"submissions due in the measured time, and acknowledged"`
 	SubmitP50    float64 `json:"submit_p50_ms,omitzero" unit:"ms" label:"submit p50 (from sending)"`
 	SubmitP99    float64 `json:"submit_p99_ms,omitzero" unit:"ms" label:"submit p99"`
 	SubmitMax    float64 `json:"submit_max_ms,omitzero" unit:"ms" label:"submit max"`
 	AckP50       float64 `json:"ack_p50_ms,omitzero" unit:"ms" label:"acknowledgement p50 (from due)"`
 	AckP99       float64 `json:"ack_p99_ms,omitzero" unit:"ms" label:"acknowledgement p99"`
 	AckMax       float64 `json:"ack_max_ms,omitzero" unit:"ms" label:"acknowledgement max"`
-	CPUPerSubmit float64 `json:"cpu_us_per_submission,omitzero" unit:"us" label:"CPU per submission, all included"`
+	CPUPerSubmit float64 `json:"cpu_us_per_submission,omitzero" unit:"us/submission" label:"CPU per submission, all included"`
 	Judged       float64 `json:"accepted_after_s,omitzero" unit:"s" label:"until the engine had accepted them all"`
 
 	PeakRSS      float64 `json:"peak_rss_mib,omitzero" unit:"MiB" label:"memory, peak RSS"`
 	RSS          float64 `json:"rss_mib,omitzero" unit:"MiB" label:"memory, RSS at the end"`
 	Heap         float64 `json:"heap_live_mib,omitzero" unit:"MiB" label:"memory, live heap at the end"`
 	OwnTables    float64 `json:"bench_tables_mib,omitzero" unit:"MiB" label:"  of it the benchmark's own tables"`
-	HeapSlope    float64 `json:"heap_mib_per_million,omitzero" unit:"MiB" label:"live heap per million tasks, without own tables"`
-	RSSSlope     float64 `json:"rss_mib_per_million,omitzero" unit:"MiB" label:"RSS per million tasks, without own tables"`
-	TenMillion   float64 `json:"rss_mib_at_10_million,omitzero" unit:"MiB" label:"RSS with 10 million, by that slope"`
+	HeapSlope    float64 `json:"heap_mib_per_million,omitzero" unit:"MiB/million tasks" label:"rise of the live heap, without own tables"`
+	RSSSlope     float64 `json:"rss_mib_per_million,omitzero" unit:"MiB/million tasks" label:"rise of RSS, without own tables"`
+	TenMillion   float64 `json:"rss_mib_at_10_million,omitzero" unit:"MiB" label:"RSS with 10 million tasks, by that rise"`
 	Backlog      int64   `json:"backlog_tasks,omitzero" label:"tasks that waited at the end"`
-	LogBytes     float64 `json:"log_bytes_per_task,omitzero" unit:"B" label:"facts in the log per task"`
-	BrokerBytes  float64 `json:"broker_bytes_per_task,omitzero" unit:"B" label:"files of the broker per task"`
-	StateBytes   float64 `json:"state_bytes_per_task,omitzero" unit:"B" label:"files of the state per task"`
-	AllocsTask   float64 `json:"allocations_per_task,omitzero" label:"allocations per task (this process)"`
-	AllocBytes   float64 `json:"allocated_bytes_per_task,omitzero" unit:"B" label:"allocated per task (this process)"`
+	LogBytes     float64 `json:"log_bytes_per_task,omitzero" unit:"B/task" label:"facts in the log per task"`
+	BrokerBytes  float64 `json:"broker_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the broker per submitted task"`
+	StateBytes   float64 `json:"state_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the state per submitted task"`
+	AllocsTask   float64 `json:"allocations_per_task,omitzero" unit:"/task" label:"allocations per task (this process)"`
+	AllocBytes   float64 `json:"allocated_bytes_per_task,omitzero" unit:"B/task" label:"allocated per task (this process)"`
 	Failures     int64   `json:"failed_attempts,omitzero" label:"attempts that failed"`
 	Timeouts     int64   `json:"timeouts" label:"attempts that timed out"`
 	Badly        int64   `json:"undone_or_parked,omitzero" label:"tasks undone or parked"`
@@ -70,13 +81,16 @@ type Result struct {
 	RateBefore   float64 `json:"tasks_per_second_before,omitzero" unit:"/s" label:"tasks before the backends slowed"`
 	RateAfter    float64 `json:"tasks_per_second_after,omitzero" unit:"/s" label:"tasks after"`
 
-	Facts          int64    `json:"facts,omitzero" label:"facts of the whole log"`
-	FoldRate       float64  `json:"fold_facts_per_second,omitzero" unit:"/s" label:"facts folded from nothing"`
+	// Facts are those that the run added to the log; of replay all records of it, void ones too.
+	Facts          int64    `json:"facts,omitzero" label:"facts in the log"`
+	Folded         int64    `json:"facts_folded,omitzero" label:"facts folded from nothing"`
+	RecordsBefore  int64    `json:"records_before,omitzero" label:"records that the log had before this run"`
+	FoldRate       float64  `json:"fold_facts_per_second,omitzero" unit:"/s" label:"rate of that fold"`
 	RebuildRate    float64  `json:"rebuild_facts_per_second,omitzero" unit:"/s" label:"facts of a rebuild until ready"`
 	ReadyNothing   float64  `json:"ready_from_nothing_ms,omitzero" unit:"ms" label:"ready without state"`
 	ReadyState     float64  `json:"ready_from_checkpoint_ms,omitzero" unit:"ms" label:"ready from a checkpoint"`
-	CPUPerFact     float64  `json:"cpu_us_per_fact,omitzero" unit:"us" label:"CPU per folded fact"`
-	AllocsFact     float64  `json:"allocations_per_fact,omitzero" label:"allocations per folded fact"`
+	CPUPerFact     float64  `json:"cpu_us_per_fact,omitzero" unit:"us/fact" label:"CPU per folded fact"`
+	AllocsFact     float64  `json:"allocations_per_fact,omitzero" unit:"/fact" label:"allocations per folded fact"`
 	HashesEqual    int      `json:"state_hashes_equal,omitzero" label:"partitions whose state hash is that of the engine"`
 	Kills          int      `json:"kills,omitzero" label:"nodes killed"`
 	TakenOver      int      `json:"partitions_taken_over,omitzero" label:"partitions taken over"`
@@ -91,6 +105,25 @@ type Result struct {
 	VoidRecords    int64    `json:"void_records,omitzero" label:"void records in the log"`
 	CheckedIn      float64  `json:"check_seconds,omitzero" unit:"s" label:"time of the check"`
 	Samples        []Sample `json:"samples,omitempty"`
+}
+
+// note adds what a reader must know.
+func (r *Result) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// leastForP99 is how many durations a p99 needs: of fewer the slowest one is it, which is told as the maximum.
+const leastForP99 = 100
+
+// keepP99 returns a p99 that is of enough durations, and else says why there is none.
+func (r *Result) keepP99(what string, p99 float64, n int64) float64 {
+	if n > 0 && n < leastForP99 {
+		r.note("%s p99: left out, it would be of %d samples and is told from %d on", what, n, leastForP99)
+	}
+	if n < leastForP99 {
+		return 0
+	}
+	return p99
 }
 
 // disturbance is the share of the machine that others may use before a run is called disturbed. It is not zero, because some
@@ -129,8 +162,12 @@ func per(v float64, n int64) float64 {
 // Print writes the table that a person reads.
 func (r *Result) Print(out io.Writer) error {
 	fmt.Fprintf(out, "sagalog bench %s\n", r.Run)
+	program, machine, flags := "", "", ""
+	if r.Origin != nil {
+		program, machine, flags = r.program(), r.machine(r.Cores), strings.Join(r.Flags, " ")
+	}
 	for _, line := range [][2]string{
-		{"load", r.Load}, {"backends", r.Backends}, {"agents", r.Agents}, {"broker", r.Broker}, {"durability", r.Durability}, {"namespace", r.Namespace},
+		{"program", program}, {"machine", machine}, {"flags", flags}, {"load", r.Load}, {"backends", r.Backends}, {"agents", r.Agents}, {"broker", r.Broker}, {"durability", r.Durability}, {"namespace", r.Namespace},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(out, "  %-11s%s\n", line[0], line[1])
@@ -141,6 +178,9 @@ func (r *Result) Print(out io.Writer) error {
 	printFigures(w, reflect.ValueOf(r).Elem())
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for i, n := range r.Notes {
+		fmt.Fprintf(out, "%s  note: %s\n", map[bool]string{true: "\n"}[i == 0], n)
 	}
 	if r.Verdict == nil {
 		fmt.Fprintln(out, "\n  check: none; the log was there, and what was submitted to it is not known here")
@@ -172,6 +212,8 @@ func printFigures(w io.Writer, v reflect.Value) {
 		switch x := v.Field(i).Interface().(type) {
 		case float64:
 			text = figure(x)
+		case *int64:
+			text = fmt.Sprint(*x)
 		default:
 			text = fmt.Sprint(x)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"sync"
@@ -32,6 +31,8 @@ type bench struct {
 	start func()
 	// acked are the acknowledgements of the window.
 	acked int64
+	// rate is what an open loop was asked for, 0 for none.
+	rate float64
 	// quit is closed, by hush, when the sampler and the progress may end; told is closed when the latter has.
 	quit, told chan struct{}
 	hush       func()
@@ -89,7 +90,7 @@ func (s *system) makeWorkTopics(ctx context.Context) error {
 // attach connects load and watcher.
 func (b *bench) attach() error {
 	b.watch = newWatcher(b.names, b.base, b.due)
-	b.watch.hit = b.cfg.Latency.hit
+	b.watch.hit, b.watch.before = b.cfg.Latency.hit, b.before.ends
 	b.load = newLoad(b.names, b.base)
 	b.load.due, b.load.topic, b.load.partitions = b.due, b.topics.Submissions(), b.partitions
 	b.watch.ended = b.load.ended
@@ -314,14 +315,13 @@ func (b *bench) finish(ctx context.Context, e evidence) (*Result, error) {
 	if e.ends {
 		b.result.Judged = 0
 	}
-	b.fillLatencies()
+	b.fillLatencies(e)
 	sent := b.load.sent()
 	b.result.Backlog = b.watch.counts().submitted - b.watch.counts().ended
 	if err := b.stopEngine(); err != nil {
 		return nil, err
 	}
-	b.result.StateBytes = round(per(float64(sizeOf(filepath.Join(b.dir, "state"))), int64(sent)), 0)
-	b.result.BrokerBytes = round(per(float64(sizeOf(filepath.Join(b.dir, "broker"))), int64(sent)), 0)
+	b.fillBytes(e)
 	e.sent, e.acked = sent, &acks.got
 	if b.mock != nil && b.cfg.Agents != AgentsRunning {
 		e.calls = &b.mock.calls
@@ -336,7 +336,7 @@ func (b *bench) finish(ctx context.Context, e evidence) (*Result, error) {
 func (b *bench) check(ctx context.Context, e evidence) error {
 	fmt.Fprintf(b.cfg.Progress, "reading the log: was anything lost or doubled among %d tasks?\n", e.sent)
 	began := time.Now()
-	a := &audit{names: b.names}
+	a := &audit{names: b.names, before: b.before.ends}
 	if err := a.read(ctx, b.cluster, b.topics.Events(), b.load.partitions); err != nil {
 		return fmt.Errorf("read the log for the check: %w", err)
 	}

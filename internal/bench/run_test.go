@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +64,9 @@ func TestTasksInAnOpenLoopWithATailAndSlowBackends(t *testing.T) {
 	r, err := Tasks(t.Context(), TasksConfig{Config: c, Rate: 100})
 	require.NoError(t, err)
 	require.Zero(t, r.Lost+r.Doubled+r.Unfinished)
-	requireMembers(t, r, "e2e_without_tail_p99_ms")
+	requireMembers(t, r, "e2e_without_tail_p50_ms", "e2e_without_tail_max_ms", "rate_asked_per_second", "rate_sent_per_second", "rate_reached")
+	require.NotContains(t, members(t, r), "e2e_without_tail_p99_ms", "it would be of about 33 tasks")
+	require.Contains(t, strings.Join(r.Notes, "\n"), "end to end of tasks that met no tail p99: left out")
 }
 
 func TestARunEndsAfterTheAskedTasks(t *testing.T) {
@@ -72,6 +76,57 @@ func TestARunEndsAfterTheAskedTasks(t *testing.T) {
 	r, err := Tasks(t.Context(), TasksConfig{Config: c, Outstanding: 10, Tasks: 50})
 	require.NoError(t, err)
 	require.EqualValues(t, 50, r.Checked)
+}
+
+// A run tells of what it added, and not of what an earlier one left in the same data.
+func TestAnEarlierRunInTheSameDataIsNotCounted(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	c.Duration = time.Minute
+	const tasks = 100
+	first, err := Tasks(t.Context(), TasksConfig{Config: c, Outstanding: 20, Tasks: tasks})
+	require.NoError(t, err)
+	require.Zero(t, first.RecordsBefore)
+	again, err := Tasks(t.Context(), TasksConfig{Config: c, Outstanding: 20, Tasks: tasks})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, again.RecordsBefore, int64(tasks*factsOfTask))
+	require.InEpsilon(t, first.Facts, again.Facts, 0.05)
+	require.InEpsilon(t, first.LogBytes, again.LogBytes, 0.05)
+	require.InEpsilon(t, first.BrokerBytes, again.BrokerBytes, 0.3, "its fixed part is the smaller the more tasks there are")
+	require.Contains(t, strings.Join(again.Notes, "\n"), "an earlier log was there")
+}
+
+func TestARateThatIsNotReachedIsSaid(t *testing.T) {
+	t.Parallel()
+	c := small(t)
+	c.Latency, c.Concurrency = Latency{Fixed: 20 * time.Millisecond}, 1
+	r, err := Tasks(t.Context(), TasksConfig{Config: c, Rate: 400})
+	require.NoError(t, err)
+	require.NotNil(t, r.RateReached)
+	require.False(t, *r.RateReached)
+	require.InDelta(t, 400, r.RateAsked, 0)
+	require.Positive(t, *r.E2ESamples)
+	var table bytes.Buffer
+	require.NoError(t, r.Print(&table))
+	require.Contains(t, table.String(), "note: the rate was NOT REACHED: 400")
+}
+
+func TestAFigureThatHasNoSamplesSaysWhy(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "end to end: left out", 99: "end to end p99: left out, it would be of 99 samples", 100: ""} {
+		b := &bench{system: &system{cfg: new(Config)}, due: new(table[int64])}
+		b.load, b.watch = newLoad(b.names, time.Now()), newWatcher(b.names, time.Now(), b.due)
+		for range n {
+			b.watch.latency.add(time.Second)
+		}
+		b.fillLatencies(evidence{ends: true})
+		require.EqualValues(t, n, *b.result.E2ESamples)
+		require.Equal(t, n >= 100, b.result.E2EP99 > 0)
+		require.Equal(t, n > 0, b.result.E2EMax > 0)
+		require.Contains(t, strings.Join(b.result.Notes, "\n"), want)
+		require.Equal(t, want == "", len(b.result.Notes) == 0)
+		require.Contains(t, members(t, &b.result), "e2e_samples")
+	}
 }
 
 func TestCtrlCTellsWhatWasMeasured(t *testing.T) {
@@ -230,6 +285,11 @@ func TestABacklogWaits(t *testing.T) {
 	require.EqualValues(t, 1200, r.Checked)
 	require.EqualValues(t, 1200, r.Backlog)
 	requireMembers(t, r, "backlog_tasks", "heap_live_mib", "samples")
+	require.Contains(t, strings.Join(r.Notes, "\n"), "rise of the memory: left out")
+
+	again, err := Backlog(t.Context(), BacklogConfig{Config: c, Tasks: 1500})
+	require.NoError(t, err)
+	require.EqualValues(t, 1500, again.Backlog, "those of the run before are not its")
 }
 
 func TestALogIsReplayedToTheSameState(t *testing.T) {
@@ -237,7 +297,11 @@ func TestALogIsReplayedToTheSameState(t *testing.T) {
 	c := small(t)
 	r, err := Replay(t.Context(), ReplayConfig{Config: c, Facts: 600})
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, r.Facts, int64(500)) // nearly all: some may not be in the state
+	require.GreaterOrEqual(t, r.Facts, int64(600), "all that the log holds")
+	require.GreaterOrEqual(t, r.Folded, int64(500), "nearly all: some may not be in the state")
+	if r.Folded < r.Facts {
+		require.Contains(t, strings.Join(r.Notes, "\n"), fmt.Sprintf("%d facts at the end of the log", r.Facts-r.Folded))
+	}
 	require.EqualValues(t, 4, r.HashesEqual)
 	requireMembers(t, r, "fold_facts_per_second", "rebuild_facts_per_second", "ready_from_nothing_ms", "ready_from_checkpoint_ms")
 

@@ -95,7 +95,7 @@ func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	b.describe(ctx, "submit")
-	b.result.Load = c.load()
+	b.result.Load, b.rate = c.load(), c.Rate
 	if c.Burst == 0 {
 		b.first = func() bool { return b.load.acks.acked.Load() > 0 }
 		b.load.untilAck, b.watch.ended = true, func(int) {}
@@ -126,6 +126,7 @@ func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
 	r.Submissions = b.acked
 	r.SubmitPerSec = round(float64(b.acked)/r.Seconds, 1)
 	r.CPUPerSubmit = round(per(float64((to.cpu-from.cpu).Nanoseconds())/1e3, b.acked), 1)
+	b.fillRate(r.SubmitPerSec, "were acknowledged")
 	return b.finish(ctx, evidence{ends: false})
 }
 

@@ -30,6 +30,7 @@ type system struct {
 	meters meters
 	// partitions are those of the namespace, known when a node has opened it.
 	partitions int32
+	before     before
 
 	broker  *kafka.Broker
 	cluster *kafka.Cluster
@@ -65,7 +66,7 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	if cfg.Cluster != nil {
 		reach = *cfg.Cluster
 	} else {
-		bc := kafka.BrokerConfig{Dir: filepath.Join(s.dir, "broker"), LockFile: filepath.Join(s.dir, "LOCK"), Fsync: cfg.Fsync, ByPort: cfg.ByPort, Logger: cfg.Log}
+		bc := kafka.BrokerConfig{Dir: s.brokerDir(), LockFile: filepath.Join(s.dir, "LOCK"), Fsync: cfg.Fsync, ByPort: cfg.ByPort, Logger: cfg.Log}
 		if cfg.Virtual {
 			bc.Network = new(kafka.VirtualNetwork)
 		}
@@ -83,8 +84,52 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	if err := s.refuseForeign(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.lookBefore(ctx); err != nil {
+		return nil, err
+	}
 	s.begin()
 	return s, nil
+}
+
+// before is what earlier runs left in the data and in the namespace. A figure of a run is about what that run adds.
+type before struct {
+	// ends are those of events, nil without a namespace; records is their sum.
+	ends    map[int32]int64
+	records int64
+	// broker and state are the bytes of their files.
+	broker, state int64
+}
+
+func (s *system) lookBefore(ctx context.Context) (err error) {
+	if s.before.ends, err = s.ends(ctx); err != nil {
+		return err
+	}
+	for _, end := range s.before.ends {
+		s.before.records += end
+	}
+	s.before.broker, s.before.state = sizeOf(s.brokerDir()), sizeOf(s.stateDir())
+	return nil
+}
+
+func (s *system) brokerDir() string { return filepath.Join(s.dir, "broker") }
+func (s *system) stateDir() string  { return filepath.Join(s.dir, "state") }
+
+// ends returns the ends of events; a namespace that is not there has none.
+func (s *system) ends(ctx context.Context) (map[int32]int64, error) {
+	topic := s.topics.Events()
+	n, err := s.cluster.Partitions(ctx, topic)
+	if errors.Is(err, kafka.ErrUnknownTopic) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	of := kafka.Partitions{}
+	for p := range n {
+		of[topic] = append(of[topic], p)
+	}
+	ends, err := s.cluster.EndOffsets(ctx, of)
+	return ends[topic], err
 }
 
 func (s *system) begin() {

@@ -55,6 +55,7 @@ func Tasks(ctx context.Context, c TasksConfig) (_ *Result, err error) {
 	b.describe(ctx, "tasks")
 	b.result.Load = fmt.Sprintf("closed loop, %d tasks outstanding", c.Outstanding)
 	if c.Rate > 0 {
+		b.rate = c.Rate
 		b.result.Load = fmt.Sprintf("open loop, %g tasks/s", c.Rate)
 	}
 	end := b.drive(func(stop <-chan struct{}) {
@@ -70,13 +71,17 @@ func Tasks(ctx context.Context, c TasksConfig) (_ *Result, err error) {
 		return nil, err
 	}
 	b.fill(from, to)
+	b.fillRate(b.result.TasksPerSecond, "ended")
+	if ok := b.result.RateReached; ok != nil && !*ok {
+		b.result.note("CPU and allocations per task hold what was spent on tasks that had not ended in the measured time")
+	}
 	return b.finish(ctx, evidence{ends: true})
 }
 
 // describe fills in what is known before the run.
 func (b *bench) describe(ctx context.Context, run string) {
 	c := b.cfg
-	b.result.Run, b.result.Namespace, b.result.Cores = run, c.Namespace, runtime.NumCPU()
+	b.result.Run, b.result.Origin, b.result.Namespace, b.result.Cores = run, c.Origin, c.Namespace, runtime.NumCPU()
 	b.result.Durability = c.durability(b.replication(ctx))
 	b.result.Broker = "embedded, reached in memory by this process"
 	switch {

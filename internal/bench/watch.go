@@ -28,7 +28,9 @@ type watcher struct {
 	hit func(task int) bool
 	// from and to bound the window: tasks that were due in it count for the latencies.
 	from, to atomic.Int64
-	// each, where it is not nil, is shown every record.
+	// before are the ends that events had before the run: what stands before them is of earlier runs.
+	before map[int32]int64
+	// each, where it is not nil, is shown every record of the run.
 	each func(r *events.Record, now int64)
 	// ended is told how many tasks of ours ended in one poll.
 	ended func(n int)
@@ -91,6 +93,9 @@ func (c *counts) add(d *counts) {
 }
 
 func (w *watcher) see(r *events.Record, now int64, sum *counts) {
+	if r.Offset < w.before[r.Partition] {
+		return
+	}
 	if w.each != nil {
 		w.each(r, now)
 	}
@@ -98,7 +103,9 @@ func (w *watcher) see(r *events.Record, now int64, sum *counts) {
 	sum.bytes += int64(r.Size())
 	switch string(header(r, events.HeaderType)) { // no copy is made for a switch
 	case "sagalog.Submitted":
-		sum.submitted++
+		if _, ours := w.names.number(r.Key); ours { // an earlier run may have left submissions behind
+			sum.submitted++
+		}
 	case "sagalog.StepStarted", "sagalog.UndoStarted":
 		sum.started++
 	case "sagalog.StepCompleted", "sagalog.Compensated":
