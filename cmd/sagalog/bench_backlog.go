@@ -35,8 +35,8 @@ What finished tasks take is told by ` + "`sagalog bench tasks --tasks 1000000 --
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&b.Tasks, "tasks", 1_000_000, "how many are to wait")
-	f.DurationVar(&b.Hold, "hold", 5*time.Second, "how long they are left waiting when all are there")
+	f.IntVar(&b.Tasks, "tasks", 1_000_000, "how many are to wait, 1 to 67108864")
+	f.DurationVar(&b.Hold, "hold", 5*time.Second, "how long they are left waiting when all are there; zero or more")
 	c.flags(f)
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/spf13/cobra"
 )
 
@@ -41,9 +42,10 @@ taken as a copy only: nodes are started on it, its state is built anew, and --co
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&r.Facts, "facts", 100_000, "facts of the log that is made; not for a log that is there")
+	f.IntVar(&r.Facts, "facts", 100_000, "facts of the log that is made, 1 to 805306368; not for a log that is there")
 	f.BoolVar(&r.Copy, "copy", false, "take the log of --data or --namespace though no benchmark made it: it is a copy that nobody needs")
-	f.IntVar(&c.Concurrency, "concurrency", 512, "calls of each agent at once, while the log is made")
+	f.IntVar(&c.Concurrency, "concurrency", 512, "calls of each agent at once, while the log is made, 1 to 10000")
 	c.flags(f)
+	cli.WithoutVariable(f, "copy") // it is about one log, and no habit
 	return cmd
 }

@@ -40,6 +40,9 @@ alone is measured. It is the default, except with --burst.`,
 			default:
 				return usage("--admission %q is not known; %s", admission, events.Suggest(admission, []string{"open", "closed"}))
 			}
+			if err := misplacedOfSubmit(cmd, &s); err != nil {
+				return err
+			}
 			if err := c.complete(cmd); err != nil {
 				return err
 			}
@@ -54,13 +57,26 @@ alone is measured. It is the default, except with --burst.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.Via, "via", bench.ViaKafka, "how they go: kafka, http (one by one), ndjson (one HTTP body with many)")
-	f.Float64Var(&s.Rate, "rate", 0, "submissions that are due each second (default as many as are answered)")
-	f.DurationVar(&s.Burst, "burst", 0, "measure a burst that is so long, while tasks run; needs --rate")
-	f.IntVar(&s.Outstanding, "outstanding", 0, "submissions without an answer at once by Kafka (default 5000); with --burst tasks under way before it (default 200)")
-	f.IntVar(&s.Connections, "connections", 0, "HTTP connections (default 64; with ndjson 2)")
+	f.Float64Var(&s.Rate, "rate", 0, "submissions that are due each second; above zero, and 67108864 in a run at most (default as many as are answered)")
+	f.DurationVar(&s.Burst, "burst", 0, "measure a burst that is so long, while tasks run; above zero; needs --rate, and --via kafka")
+	f.IntVar(&s.Outstanding, "outstanding", 0, "submissions without an answer at once by Kafka, 1 to 1000000, without --rate (default 5000); with --burst tasks under way before it (default 200)")
+	f.IntVar(&s.Connections, "connections", 0, "HTTP connections, 1 to 10000 (default 64; with ndjson 2)")
 	f.StringVar(&admission, "admission", "", "open (tasks are worked on) or closed (they only wait)")
 	c.windowFlags(f, 2*time.Second, 10*time.Second)
 	c.agentFlags(f)
 	c.flags(f)
 	return cmd
+}
+
+// misplacedOfSubmit refuses the flags that this way of submitting would ignore.
+func misplacedOfSubmit(cmd *cobra.Command, s *bench.SubmitConfig) error {
+	steady := s.Via == bench.ViaKafka && s.Rate > 0 && s.Burst == 0
+	const worked = "runs whose tasks are worked on: --admission open, or --burst"
+	return refuse(cmd.Flags(), []elsewhere{
+		{"outstanding", s.Via == bench.ViaHTTP || s.Via == bench.ViaNDJSON, "--via kafka; by HTTP it is --connections"},
+		{"outstanding", steady, "runs without --rate, or with --burst: at a rate what is due is sent"},
+		{"connections", s.Via == bench.ViaKafka, "--via http and ndjson; by Kafka it is --outstanding"},
+		{"duration", s.Burst > 0, "runs without --burst, which is the measured time"},
+		{"agents", s.Closed, worked}, {"concurrency", s.Closed, worked}, {"latency", s.Closed, worked}, {"tail", s.Closed, worked},
+	})
 }

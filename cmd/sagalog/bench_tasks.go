@@ -48,12 +48,13 @@ way before and after, and whether anything timed out.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&t.Outstanding, "outstanding", 0, "closed loop: tasks that are always under way (default 1000, unless --rate)")
-	f.Float64Var(&t.Rate, "rate", 0, "open loop: tasks that are due each second")
-	f.IntVar(&t.Tasks, "tasks", 0, "end after so many tasks, if the measured time is not over before")
-	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, from the begin of the measured time")
+	f.IntVar(&t.Outstanding, "outstanding", 0, "closed loop: tasks that are always under way, 1 to 1000000 (default 1000, unless --rate)")
+	f.Float64Var(&t.Rate, "rate", 0, "open loop: tasks that are due each second; above zero, and 67108864 in a run at most")
+	f.IntVar(&t.Tasks, "tasks", 0, "end after so many tasks, 67108864 at most, if the measured time is not over before")
+	f.DurationVar(&c.Latency.SlowAfter, "slow-after", 10*time.Second, "when --slow-factor begins, from the begin of the measured time, within --duration")
 	c.windowFlags(f, 3*time.Second, 20*time.Second)
 	c.agentFlags(f)
+	f.Lookup("slow-factor").Hidden = false
 	c.flags(f)
 	return cmd
 }
@@ -76,6 +77,9 @@ outside; start them by hand to have them on other machines, and give the benchma
 			}
 			if c.Namespace == "" {
 				return usage("--namespace is missing: that of the benchmark which these agents are for")
+			}
+			if err := refuse(cmd.Flags(), []elsewhere{{"slow-factor", calls == "", "agents that sagalog bench tasks starts: no other is told when to slow"}}); err != nil {
+				return err
 			}
 			if err := c.complete(cmd); err != nil {
 				return err
@@ -102,6 +106,7 @@ outside; start them by hand to have them on other machines, and give the benchma
 		_ = f.MarkHidden(hidden) // of benchmarks that start it
 	}
 	c.backendFlags(f)
-	c.flags(f)
+	c.connection.flags(f)
+	c.namespaceFlag(f, "what the names of the benchmark's topics begin with")
 	return cmd
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,6 +30,13 @@ func TestBenchTasksWithAgentsInAnotherProcess(t *testing.T) {
 		"--tail", "10%:5ms", "--slow-factor", "2", "--slow-after", "100ms")
 	require.EqualValues(t, 200, r.Checked)
 	require.EqualValues(t, 1000, r.Calls, "the other process counted them")
+	require.NotNil(t, r.Origin)
+	require.Contains(t, r.Flags, "--tail=10%:5ms")
+	require.Contains(t, r.Flags, "--partitions=4")
+	require.NotEmpty(t, r.Version)
+	require.NotEmpty(t, r.GoVersion)
+	require.Positive(t, r.Processors)
+	require.False(t, r.Started.IsZero())
 }
 
 func TestBenchTakeoverLosesNothing(t *testing.T) {
@@ -87,12 +96,60 @@ func TestBenchRefusesWrongCalls(t *testing.T) {
 		"agents":                                        "--brokers",
 		"agents --brokers 127.0.0.1:1":                  "--namespace is missing",
 		"replay --copy":                                 "--data",
+		"tasks --rate 0":                                "--rate 0 is not above zero",
+		"tasks --outstanding 2000000":                   "from 1 to 1000000",
+		"tasks --drain 0s":                              "--drain 0s",
+		"tasks --slow-after 5s":                         "runs with --slow-factor",
+		"tasks --agents running --tail 1%:2s --brokers 127.0.0.1:1": "agents that run already",
+		"submit --via http --outstanding 5":                         "--outstanding would be ignored here; it belongs to --via kafka",
+		"submit --rate 5 --outstanding 5":                           "at a rate what is due is sent",
+		"submit --connections 5":                                    "--via http and ndjson",
+		"submit --rate 5 --burst 1s --duration 5s":                  "--duration would be ignored",
+		"submit --rate 5 --burst 1s --slow-factor 5":                "it belongs to sagalog bench tasks",
+		"submit --latency 5ms":                                      "--admission open",
+		"takeover --slow-factor 5":                                  "it belongs to sagalog bench tasks",
+		"takeover --cpuprofile x":                                   "engine is in this process",
+		"agents --brokers h:1 --namespace x --slow-factor 2":        "no other is told when",
+		"agents --brokers h:1 --namespace x --fsync":                "unknown flag --fsync",
 	} {
 		p := place{dir: t.TempDir()}.run(t, append([]string{"bench"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, p.code(), args)
 		require.Contains(t, p.err.String(), want, args)
 		require.Empty(t, p.out.String(), args)
 	}
+}
+
+func TestBenchRefusesTheDataOfAnEngine(t *testing.T) {
+	t.Parallel()
+	p := place{dir: t.TempDir()}
+	data := filepath.Join(p.dir, "theirs")
+	require.NoError(t, os.MkdirAll(filepath.Join(data, "broker"), 0o700))
+	for _, run := range []string{"tasks", "submit", "backlog", "replay", "takeover"} {
+		q := p.run(t, "bench", run, "--data", data)
+		require.Equal(t, 1, q.code(), run)
+		require.Contains(t, q.err.String(), "--data "+data+" holds files, and no benchmark made it", run)
+	}
+	left, err := os.ReadDir(data)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "nothing was written")
+}
+
+func TestBenchSaysWhereTemporaryDataGoes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := place{dir: dir, env: []string{"TMPDIR=" + filepath.Join(dir, "missing")}}.run(t, "bench", "tasks", "--tasks", "1")
+	require.Equal(t, 1, p.code())
+	require.Contains(t, p.err.String(), "TMPDIR")
+	require.Contains(t, p.err.String(), "--data")
+}
+
+func TestAPasswordIsInNoReport(t *testing.T) {
+	t.Parallel()
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.String(secret, "", "")
+	f.StringSlice("brokers", nil, "")
+	require.NoError(t, f.Parse([]string{"--" + secret, "hidden", "--brokers", "a:1,b:1"}))
+	require.Equal(t, []string{"--brokers=a:1,b:1", "--" + secret + "=..."}, originOf(f).Flags)
 }
 
 // An hour is not measured for a profile that cannot be written.

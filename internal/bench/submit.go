@@ -44,6 +44,9 @@ func (c *SubmitConfig) Validate() error {
 	if !slices.Contains(Vias, c.Via) {
 		errs = append(errs, fmt.Errorf("--via %q is not known; %s", c.Via, events.Suggest(c.Via, Vias)))
 	}
+	if c.Outstanding > maxOutstanding {
+		errs = append(errs, fmt.Errorf("--outstanding %d is not from 1 to %d", c.Outstanding, maxOutstanding))
+	}
 	if c.Outstanding < 0 || c.Rate < 0 || c.Burst < 0 || c.Connections < 0 || c.Connections > 10_000 {
 		errs = append(errs, errors.New("--outstanding, --rate, --burst and --connections are not negative, and --connections 10000 at most"))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/projector"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -268,10 +269,24 @@ func (s *system) close() error {
 		errs = append(errs, s.broker.Close())
 		s.broker = nil
 	}
+	errs = append(errs, s.fullDisk())
 	if s.remove {
 		errs = append(errs, os.RemoveAll(s.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// leastFree is what a disk has left on which a part of the run could not be written: the files of the state and of the log grow
+// by pieces as large as this.
+const leastFree = 16 << 20
+
+// fullDisk tells what the errors of those who could not write leave unsaid: which disk it is, and how to take another.
+func (s *system) fullDisk() error {
+	free, err := projector.FreeBytes(s.dir)
+	if err != nil || free >= leastFree {
+		return nil // what cannot be asked is not known to be wrong
+	}
+	return fmt.Errorf("the disk of the data in %s is full (%d MiB are left): make room there, or have the data elsewhere: TMPDIR names another place for temporary data, --data a directory that stays", s.dir, free>>20)
 }
 
 // replication says how many copies there are.

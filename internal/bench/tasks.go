@@ -19,11 +19,14 @@ type TasksConfig struct {
 	Tasks int
 }
 
+// maxOutstanding bounds what a closed loop sends at once: more than any engine keeps under way.
+const maxOutstanding = 1_000_000
+
 // Validate says all that is wrong at once.
 func (c *TasksConfig) Validate() error {
 	errs := []error{c.Config.Validate()}
-	if c.Outstanding < 0 || c.Tasks < 0 {
-		errs = append(errs, fmt.Errorf("--outstanding %d or --tasks %d is negative", c.Outstanding, c.Tasks))
+	if c.Outstanding < 0 || c.Outstanding > maxOutstanding || c.Tasks < 0 {
+		errs = append(errs, fmt.Errorf("--outstanding %d is not from 1 to %d, or --tasks %d is negative", c.Outstanding, maxOutstanding, c.Tasks))
 	}
 	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
 		errs = append(errs, fmt.Errorf("--rate %g is not a number of tasks a second", c.Rate))

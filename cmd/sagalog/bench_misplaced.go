@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// elsewhere is a flag that this run would ignore, and where it belongs.
+type elsewhere struct {
+	flag    string
+	ignored bool
+	belongs string
+}
+
+// refuse names the flags of a list that were given and would be ignored.
+func refuse(f *pflag.FlagSet, list []elsewhere) error {
+	var errs []error
+	for _, x := range list {
+		if x.ignored && f.Changed(x.flag) {
+			errs = append(errs, fmt.Errorf("--%s would be ignored here; it belongs to %s", x.flag, x.belongs))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usage("%s", err)
+	}
+	return nil
+}
+
+// refuseZeros names the flags whose zero is the default, and was given nevertheless: nobody would see that it is ignored.
+func refuseZeros(f *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if x := f.Lookup(name); x != nil && x.Changed && (x.Value.String() == "0" || x.Value.String() == "0s") {
+			return usage("--%s %s is not above zero; leave it out for the default", name, x.Value)
+		}
+	}
+	return nil
+}
+
+// misplaced refuses the flags of all benchmarks that this one would ignore.
+func (c *benchConfig) misplaced(cmd *cobra.Command) error {
+	running := c.Agents == bench.AgentsRunning
+	const started = "--agents inside and outside; agents that run already are told by sagalog bench agents"
+	const profiled = "benchmarks whose engine is in this process; nodes of their own serve profiles by sagalog serve --pprof"
+	return refuse(cmd.Flags(), []elsewhere{
+		{"latency", running, started}, {"tail", running, started}, {"concurrency", running, started},
+		{"slow-factor", cmd.Name() != "tasks" && cmd.Name() != "agents", "sagalog bench tasks"},
+		{"slow-after", c.Latency.SlowFactor == 0, "runs with --slow-factor"},
+		{"cpuprofile", cmd.Name() == "takeover", profiled}, {"memprofile", cmd.Name() == "takeover", profiled},
+	})
+}

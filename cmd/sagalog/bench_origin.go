@@ -1,0 +1,38 @@
+package main
+
+import (
+	"runtime/debug"
+	"strings"
+
+	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/spf13/pflag"
+)
+
+// secret is the flag whose value is in no report.
+const secret = "sasl-password"
+
+// originOf tells of this program, and with which flags it was called.
+func originOf(f *pflag.FlagSet) bench.Origin {
+	o := bench.Origin{Version: version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				o.Commit = s.Value
+			case "vcs.modified":
+				o.Modified = s.Value == "true"
+			}
+		}
+	}
+	f.Visit(func(x *pflag.Flag) {
+		value := x.Value.String()
+		if x.Name == secret {
+			value = "..."
+		}
+		if list, ok := x.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		o.Flags = append(o.Flags, "--"+x.Name+"="+value)
+	})
+	return o
+}
