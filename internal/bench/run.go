@@ -181,7 +181,7 @@ func (b *bench) window(ctx context.Context, over func() bool) (from, to reading,
 	b.interrupted = ctx.Err() != nil
 	select {
 	case <-b.failed():
-		return from, to, fmt.Errorf("a part of the run ended: %w", b.running.Wait())
+		return from, to, b.failure()
 	default:
 		return from, to, nil
 	}
@@ -219,7 +219,7 @@ func (b *bench) await(ctx context.Context, d time.Duration, missing string, cond
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case b.ctx.Err() != nil:
-		return fmt.Errorf("a part of the run ended: %w", b.running.Wait())
+		return b.failure()
 	case time.Now().Before(deadline):
 		return errors.New(missing)
 	}
@@ -310,7 +310,7 @@ func (b *bench) finish(ctx context.Context, e evidence) (*Result, error) {
 	b.result.Judged = round(time.Since(began).Seconds(), 3)
 	e.unjudged = b.watch.counts().submitted < acks.acked.Load()
 	if b.ctx.Err() != nil {
-		return nil, fmt.Errorf("a part of the run ended: %w", b.running.Wait())
+		return nil, b.failure()
 	}
 	if e.ends {
 		b.result.Judged = 0

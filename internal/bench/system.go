@@ -45,6 +45,8 @@ type system struct {
 	running *errgroup.Group
 	ctx     context.Context
 	stop    context.CancelFunc
+	// explained says that what ended a part is in an error already.
+	explained bool
 }
 
 // openBroker makes the data directory and reaches the brokers.
@@ -133,14 +135,25 @@ func (s *system) ends(ctx context.Context) (map[int32]int64, error) {
 	return ends[topic], err
 }
 
+// begin makes the group of the parts, unless there is one.
 func (s *system) begin() {
+	if s.stop != nil {
+		return
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.running, s.ctx = errgroup.WithContext(ctx)
+	s.running.Go(func() error { return watchDisk(s.ctx, s.dir, projector.FreeBytes) })
 }
 
 // failed is closed when a part of the system has ended with an error.
 func (s *system) failed() <-chan struct{} { return s.ctx.Done() }
+
+// failure returns that error, once failed is closed.
+func (s *system) failure() error {
+	s.explained = true
+	return fmt.Errorf("a part of the run ended: %w", s.running.Wait())
+}
 
 // openNode opens the node in this process and waits until it owns all partitions.
 func (s *system) openNode(ctx context.Context, workflow []byte, http string) (err error) {
@@ -177,7 +190,7 @@ func (s *system) awaitReady(ctx context.Context, n *node.Node) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.failed():
-			return fmt.Errorf("the node ended: %w", s.running.Wait())
+			return s.failure()
 		case <-late.C:
 			return fmt.Errorf("the node was not ready after %s: %w", readyWait, err)
 		case <-tick.C:
@@ -246,7 +259,9 @@ func (s *system) stopEngine() error {
 	err := s.stopAgents()
 	if s.stop != nil {
 		s.stop()
-		err = errors.Join(err, s.running.Wait())
+		if failed := s.running.Wait(); !s.explained {
+			err = errors.Join(err, failed)
+		}
 		if s.node != nil || s.attached != nil {
 			s.node, s.attached = nil, nil // they have closed themselves
 		}
@@ -269,24 +284,10 @@ func (s *system) close() error {
 		errs = append(errs, s.broker.Close())
 		s.broker = nil
 	}
-	errs = append(errs, s.fullDisk())
 	if s.remove {
 		errs = append(errs, os.RemoveAll(s.dir))
 	}
 	return errors.Join(errs...)
-}
-
-// leastFree is what a disk has left on which a part of the run could not be written: the files of the state and of the log grow
-// by pieces as large as this.
-const leastFree = 16 << 20
-
-// fullDisk tells what the errors of those who could not write leave unsaid: which disk it is, and how to take another.
-func (s *system) fullDisk() error {
-	free, err := projector.FreeBytes(s.dir)
-	if err != nil || free >= leastFree {
-		return nil // what cannot be asked is not known to be wrong
-	}
-	return fmt.Errorf("the disk of the data in %s is full (%d MiB are left): make room there, or have the data elsewhere: TMPDIR names another place for temporary data, --data a directory that stays", s.dir, free>>20)
 }
 
 // replication says how many copies there are.
