@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/sagalog/sagalog/internal/bench"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -20,9 +22,14 @@ type elsewhere struct {
 func refuse(f *pflag.FlagSet, list []elsewhere) error {
 	var errs []error
 	for _, x := range list {
-		if x.ignored && f.Changed(x.flag) {
-			errs = append(errs, fmt.Errorf("--%s would be ignored here; it belongs to %s", x.flag, x.belongs))
+		if !x.ignored || !f.Changed(x.flag) {
+			continue
 		}
+		name := "--" + x.flag
+		if v := cli.Variable(x.flag); os.Getenv(v) != "" { // it may have been meant for another command
+			name += " (or $" + v + ")"
+		}
+		errs = append(errs, fmt.Errorf("%s would be ignored here; it belongs to %s", name, x.belongs))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return usage("%s", err)

@@ -121,10 +121,12 @@ func (b *bench) fillBytes(e evidence) {
 		r.LogBytes = round(per(float64(b.watch.counts().bytes), sent), 0)
 	}
 	r.BrokerBytes = round(per(float64(max(0, sizeOf(b.brokerDir())-b.before.broker)), sent), 0)
-	r.StateBytes = round(per(float64(max(0, sizeOf(b.stateDir())-b.before.state)), sent), 0)
 	if r.RecordsBefore = b.before.records; r.RecordsBefore > 0 {
 		r.note("an earlier log was there: the figures are about what this run added; CPU, memory and rates include tasks that it left without an end")
+		r.note("files of the state per submitted task: left out, the store writes anew what was there before, and nobody knows which bytes are whose")
+		return
 	}
+	r.StateBytes = round(per(float64(sizeOf(b.stateDir())), sent), 0)
 }
 
 // fillLatencies is called when the tasks of the window have ended.
@@ -133,11 +135,13 @@ func (b *bench) fillLatencies(e evidence) {
 	if e.ends && b.due != nil {
 		n := int64(b.watch.latency.count())
 		r.E2ESamples = &n
-		if left := b.load.inFlight.Load(); left > 0 {
+		switch left := b.load.inFlight.Load(); {
+		case n == 0 && left > 0:
+			r.note("end to end: left out, no task that was due in the measured time had ended when --drain was over; %d had no end", left)
+		case n == 0:
+			r.note("end to end: left out, no task that was due in the measured time was submitted; what was due before took all of it")
+		case left > 0:
 			r.note("end to end: without %d tasks that had no end when --drain was over, so better than it would be", left)
-		}
-		if n == 0 {
-			r.note("end to end: left out, no task that was due in the measured time was submitted and ended; what was due before took all of it")
 		}
 	}
 	q, n := b.watch.latency.quantiles(), int64(b.watch.latency.count())

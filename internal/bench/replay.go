@@ -164,6 +164,7 @@ func (r *replay) fold(ctx context.Context) (err error) {
 		return err
 	}
 	x, seconds := r.result, to.at.Sub(from.at).Seconds()
+	x.labels = map[string]string{"Facts": "facts in the log, void ones too"}
 	x.Facts, x.Folded, x.Seconds = r.facts, facts, round(seconds, 3)
 	if left := r.facts - facts; left > 0 {
 		x.note("%d facts at the end of the log are not among those folded: the engine was stopped before they were in its state, with which the fold is compared", left)

@@ -33,7 +33,7 @@ type Result struct {
 	RateSent    float64 `json:"rate_sent_per_second,omitzero" unit:"/s" label:"rate sent and acknowledged"`
 	RateReached *bool   `json:"rate_reached,omitzero"`
 
-	Tasks          int64   `json:"tasks,omitzero" label:"tasks ended"`
+	Tasks          int64   `json:"tasks,omitzero" unit:"tasks" label:"ended in the measured time"`
 	TasksPerSecond float64 `json:"tasks_per_second,omitzero" unit:"/s" label:"tasks"`
 	FactsPerSecond float64 `json:"facts_per_second,omitzero" unit:"/s" label:"facts"`
 	CPUPerTask     float64 `json:"cpu_us_per_task,omitzero" unit:"us/task" label:"CPU per task, all included"`
@@ -48,7 +48,7 @@ type Result struct {
 	UntailedP99  float64 `json:"e2e_without_tail_p99_ms,omitzero" unit:"ms" label:"  of tasks that met no tail, p99"`
 	UntailedMax  float64 `json:"e2e_without_tail_max_ms,omitzero" unit:"ms" label:"  of tasks that met no tail, max"`
 	SubmitPerSec float64 `json:"submissions_per_second,omitzero" unit:"/s" label:"submissions acknowledged"`
-	Submissions  int64   `json:"submissions,omitzero" label:"submissions acknowledged"`
+	Submissions  int64   `json:"submissions,omitzero" unit:"submissions" label:"acknowledged in the measured time"`
 	Dropped      int64   `json:"dropped" label:"submissions refused or without an answer"`
 	AckSamples   *int64  `json:"ack_samples,omitzero" label:"submissions due in the measured time, and acknowledged"`
 	SubmitP50    float64 `json:"submit_p50_ms,omitzero" unit:"ms" label:"submit p50 (from sending)"`
@@ -82,7 +82,7 @@ type Result struct {
 	RateAfter    float64 `json:"tasks_per_second_after,omitzero" unit:"/s" label:"tasks after"`
 
 	// Facts are those that the run added to the log; of replay all records of it, void ones too.
-	Facts          int64    `json:"facts,omitzero" label:"facts in the log"`
+	Facts          int64    `json:"facts,omitzero" label:"facts that this run wrote to the log"`
 	Folded         int64    `json:"facts_folded,omitzero" label:"facts folded from nothing"`
 	RecordsBefore  int64    `json:"records_before,omitzero" label:"records that the log had before this run"`
 	FoldRate       float64  `json:"fold_facts_per_second,omitzero" unit:"/s" label:"rate of that fold"`
@@ -105,6 +105,8 @@ type Result struct {
 	VoidRecords    int64    `json:"void_records,omitzero" label:"void records in the log"`
 	CheckedIn      float64  `json:"check_seconds,omitzero" unit:"s" label:"time of the check"`
 	Samples        []Sample `json:"samples,omitempty"`
+	// labels replace those of fields that mean something else in this run.
+	labels map[string]string
 }
 
 // note adds what a reader must know.
@@ -175,7 +177,7 @@ func (r *Result) Print(out io.Writer) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w)
-	printFigures(w, reflect.ValueOf(r).Elem())
+	printFigures(w, reflect.ValueOf(r).Elem(), r.labels)
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -200,11 +202,14 @@ func (r *Result) Print(out io.Writer) error {
 }
 
 // printFigures prints each figure that has a label and a value; "dropped" and "timeouts" also where they are zero.
-func printFigures(w io.Writer, v reflect.Value) {
+func printFigures(w io.Writer, v reflect.Value, labels map[string]string) {
 	t := v.Type()
 	for i := range t.NumField() {
 		f := t.Field(i)
 		label := f.Tag.Get("label")
+		if other := labels[f.Name]; other != "" {
+			label = other
+		}
 		if label == "" || f.Name == "DisturbedShare" || v.Field(i).IsZero() && strings.Contains(f.Tag.Get("json"), "omitzero") {
 			continue
 		}

@@ -99,8 +99,8 @@ type before struct {
 	// ends are those of events, nil without a namespace; records is their sum.
 	ends    map[int32]int64
 	records int64
-	// broker and state are the bytes of their files.
-	broker, state int64
+	// broker is the bytes of its files.
+	broker int64
 }
 
 func (s *system) lookBefore(ctx context.Context) (err error) {
@@ -110,7 +110,7 @@ func (s *system) lookBefore(ctx context.Context) (err error) {
 	for _, end := range s.before.ends {
 		s.before.records += end
 	}
-	s.before.broker, s.before.state = sizeOf(s.brokerDir()), sizeOf(s.stateDir())
+	s.before.broker = sizeOf(s.brokerDir())
 	return nil
 }
 
