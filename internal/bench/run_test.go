@@ -124,6 +124,24 @@ func TestARateThatIsNotReachedIsSaid(t *testing.T) {
 	require.Contains(t, table.String(), "note: the rate was NOT REACHED: 400")
 }
 
+func TestARateIsReachedWithoutWhatIsUnderWayAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		acked, ended int64
+		reached      bool
+	}{{1000, 1000, true}, {930, 930, true}, {920, 1000, false}, {1000, 920, false}, {0, 0, false}} {
+		b := &bench{rate: 100, acked: tt.acked}
+		b.result.Seconds = 10
+		b.fillRate(&tt.ended)
+		require.Equal(t, tt.reached, *b.result.RateReached, tt)
+		require.Equal(t, !tt.reached, len(b.result.Notes) == 1, tt)
+	}
+	closed := new(bench)
+	closed.result.Seconds = 10
+	closed.fillRate(nil)
+	require.Nil(t, closed.result.RateReached, "a closed loop asks for no rate")
+}
+
 func TestAFigureThatHasNoSamplesSaysWhy(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "end to end: left out", 99: "end to end p99: left out, it would be of 99 samples", 100: ""} {

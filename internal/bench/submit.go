@@ -129,7 +129,7 @@ func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
 	r.Submissions = b.acked
 	r.SubmitPerSec = round(float64(b.acked)/r.Seconds, 1)
 	r.CPUPerSubmit = round(per(float64((to.cpu-from.cpu).Nanoseconds())/1e3, b.acked), 1)
-	b.fillRate(r.SubmitPerSec, "were acknowledged")
+	b.fillRate(nil)
 	return b.finish(ctx, evidence{ends: false})
 }
 

@@ -74,7 +74,7 @@ func Tasks(ctx context.Context, c TasksConfig) (_ *Result, err error) {
 		return nil, err
 	}
 	b.fill(from, to)
-	b.fillRate(b.result.TasksPerSecond, "ended")
+	b.fillRate(&b.result.Tasks)
 	if ok := b.result.RateReached; ok != nil && !*ok {
 		b.result.note("CPU and allocations per task hold what was spent on tasks that had not ended in the measured time")
 	}
