@@ -41,5 +41,6 @@ called again for an attempt, with the same Idempotency-Key: such calls are count
 	f.DurationVar(&c.Warmup, "warmup", 2*time.Second, "how long both nodes work before each kill")
 	c.agentFlags(f)
 	c.flags(f)
+	cmd.AddCommand(benchNode())
 	return cmd
 }

@@ -87,7 +87,7 @@ outside; start them by hand to have them on other machines, and give the benchma
 			name := "bench-agents"
 			var orders io.Reader
 			if calls != "" { // a benchmark started it, and ends it by the end of its input
-				orders = os.Stdin
+				orders = parent{os.Stdin}
 			} else if err := bench.RefuseForeign(cmd.Context(), *c.Cluster, c.Namespace); err != nil {
 				return err
 			} else if host, err := os.Hostname(); err == nil {

@@ -124,7 +124,7 @@ func (t *takeover) open(ctx context.Context) error {
 
 func (t *takeover) startNode(name string) error {
 	c, err := startChild(&t.meters, t.cfg.Program, t.cfg.Stderr, append([]string{
-		"serve", "--quiet", "--brokers", strings.Join(t.cluster.Brokers(), ","), "--namespace", t.cfg.Namespace, "--node", name,
+		"bench", "takeover", "node", "--quiet", "--brokers", strings.Join(t.cluster.Brokers(), ","), "--namespace", t.cfg.Namespace, "--node", name,
 		"--data", filepath.Join(t.dir, name), "--http", "127.0.0.1:0", "--roles", "owner,api,projector",
 		"--partitions", fmt.Sprint(t.cfg.Partitions), "--workflows", filepath.Join(t.dir, "workflows"),
 	}, t.cfg.ChildFlags...)...)
