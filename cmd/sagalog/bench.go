@@ -225,7 +225,17 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// secondEnds gives the second Ctrl-C back to the operating system: the first one ends the measured time.
+// exitAtOnce is what shells give a command that Ctrl-C has ended.
+const exitAtOnce = 130
+
+// secondEnds has the second Ctrl-C end everything at once, and leave nothing behind: the first one ends the measured time.
 func secondEnds(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
+	return context.AfterFunc(ctx, func() {
+		second := make(chan os.Signal, 1)
+		signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+		<-second
+		fmt.Fprintln(os.Stderr, "sagalog: asked a second time, it ends at once: nothing is told and nothing was checked")
+		bench.EndAtOnce(os.Stderr)
+		os.Exit(exitAtOnce)
+	})
 }

@@ -58,7 +58,7 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 		}
 	}()
 	if s.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "sagalog-bench-"); err != nil {
+		if s.dir, err = makeTemporary(cfg.Progress); err != nil {
 			return nil, fmt.Errorf("make a temporary directory for the data in %s (TMPDIR names another place, --data a directory for good): %w", os.TempDir(), err)
 		}
 		s.remove = true
@@ -285,7 +285,7 @@ func (s *system) close() error {
 		s.broker = nil
 	}
 	if s.remove {
-		errs = append(errs, os.RemoveAll(s.dir))
+		errs = append(errs, removeTemporary(s.dir))
 	}
 	return errors.Join(errs...)
 }
