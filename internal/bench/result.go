@@ -92,13 +92,15 @@ type Result struct {
 	CPUPerFact     float64  `json:"cpu_us_per_fact,omitzero" unit:"us/fact" label:"CPU per folded fact"`
 	AllocsFact     float64  `json:"allocations_per_fact,omitzero" unit:"/fact" label:"allocations per folded fact"`
 	HashesEqual    int      `json:"state_hashes_equal,omitzero" label:"partitions whose state hash is that of the engine"`
-	Kills          int      `json:"kills,omitzero" label:"nodes killed"`
+	Kills          int      `json:"kills,omitzero" label:"nodes killed, with what followed measured"`
+	KillsAsked     int      `json:"kills_asked,omitzero" label:"  of so many asked for"`
 	TakenOver      int      `json:"partitions_taken_over,omitzero" label:"partitions taken over"`
-	TakeoverP50    float64  `json:"takeover_p50_ms,omitzero" unit:"ms" label:"death to first new fact p50"`
-	TakeoverP99    float64  `json:"takeover_p99_ms,omitzero" unit:"ms" label:"death to first new fact p99"`
-	TakeoverMax    float64  `json:"takeover_max_ms,omitzero" unit:"ms" label:"death to first new fact max"`
-	ClaimP50       float64  `json:"claim_p50_ms,omitzero" unit:"ms" label:"death to claim p50"`
-	ClaimMax       float64  `json:"claim_max_ms,omitzero" unit:"ms" label:"death to claim max"`
+	TakeoverN      int      `json:"takeover_samples,omitzero" label:"  of them where a task waited (first new fact is theirs)"`
+	TakeoverP50    float64  `json:"takeover_p50_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p50"`
+	TakeoverP99    float64  `json:"takeover_p99_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p99"`
+	TakeoverMax    float64  `json:"takeover_max_ms,omitzero" unit:"ms" label:"kill -9 to first new fact max"`
+	ClaimP50       float64  `json:"claim_p50_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim p50"`
+	ClaimMax       float64  `json:"claim_max_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim max"`
 	Disturbed      bool     `json:"disturbed"`
 	DisturbedShare float64  `json:"disturbed_share" label:"machine used by others"`
 	*Verdict                // nil where nothing was checked
