@@ -14,8 +14,12 @@ func benchTakeover() *cobra.Command {
 		Use:   "takeover",
 		Short: "Kill a node under load: how long its partitions stand still",
 		Long: `Run two nodes (` + "`sagalog serve`" + `, processes of their own) and agents on one broker, kill one of the nodes under load as a
-power cut would (kill -9), start it again, and kill the other one, in turn. Measured is the time from the death of a node
-to the first new fact of its successor, in each of the partitions that it had.
+power cut would (kill -9), start it again, and kill the other one, in turn.
+
+Each kill gives one figure for each partition that the node had: the time from the kill to the first record of its
+successor there (the claim), and to the first fact behind that. The latter counts where a task was due before the claim:
+elsewhere it would tell when the next task came. A node is killed when no partition has moved for the --warmup, so that each
+has the owner that is killed. A p99 is told of 100 figures or more. Ctrl-C tells what was measured so far.
 
 At the end nothing may be lost or doubled. Work that was sent and not known to be sent is sent again, so an agent may be
 called again for an attempt, with the same Idempotency-Key: such calls are counted as repeated.`,

@@ -36,6 +36,21 @@ func requireNodesEnd(t *testing.T, dir string) {
 	}
 }
 
+func TestTakeoverIsEndedByCtrlCWithTheKillsSoFar(t *testing.T) {
+	t.Parallel()
+	temporary := t.TempDir()
+	p, _ := takingOver(t, temporary)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
+	require.Equal(t, 0, p.end(), p.err.String())
+	for _, part := range []string{"interrupted", "0 lost, 0 doubled", "of so many asked for   1000", "first new fact p99: left out"} {
+		require.Contains(t, p.out.String(), part)
+	}
+	require.NotRegexp(t, `first new fact p99 +\d`, p.out.String())
+	left, err := filepath.Glob(filepath.Join(temporary, "*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 func TestBenchThatIsKilledLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
 )
 
 // TakeoverConfig is a run of `sagalog bench takeover`.
@@ -43,6 +45,8 @@ const (
 	ownWait = 2 * time.Minute
 	// takeWait bounds a take-over: many times what one takes.
 	takeWait = time.Minute
+	// settleTries bounds how often partitions may move in the warm-up before a kill: a node that comes back moves them once.
+	settleTries = 10
 )
 
 // Takeover runs two nodes as processes, kills one of them under load, again and again, and measures how long its
@@ -60,7 +64,10 @@ func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
 		return nil, err
 	}
 	b.describe(ctx, "takeover")
-	b.result.Load = fmt.Sprintf("open loop, %g tasks/s; two nodes, one of which is killed (kill -9) %d times", c.Rate, c.Kills)
+	b.result.Load = fmt.Sprintf("open loop, %g tasks/s; two nodes, one of which is killed (kill -9) %d times, in turn", c.Rate, c.Kills)
+	if c.Cluster == nil {
+		b.result.Broker = fmt.Sprintf("embedded; the nodes reach it by TCP, %d partitions", b.partitions)
+	}
 	end := b.drive(func(stop <-chan struct{}) { b.load.open(b.ctx, stop, c.Rate) })
 	from, to, err := t.rounds(ctx, c.Kills)
 	end()
@@ -70,8 +77,10 @@ func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
 	b.sample = &sampler{meters: &b.meters}
 	b.sample.take()
 	b.fill(from, to)
-	t.fill()
-	b.sleep(context.WithoutCancel(ctx), c.Drain, func() bool { return b.load.inFlight.Load() <= 0 })
+	t.fill(c.Kills)
+	// The nodes end before the log is read, and what is under way before the nodes.
+	fmt.Fprintf(c.Progress, "letting the nodes end what is under way, %s at most\n", c.Drain)
+	b.sleep(context.WithoutCancel(ctx), c.Drain, func() bool { return b.load.inFlight.Load() <= 0 || t.alive() != nil })
 	if err := t.stopNodes(); err != nil {
 		return nil, err
 	}
@@ -82,10 +91,13 @@ func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
 type takeover struct {
 	*bench
 	owners owners
-	nodes  map[string]*child
-	kills  int
+	// known is how many of the tasks the owners were told of.
+	known int
+	nodes map[string]*child
+	// kills are those whose take-overs were measured.
+	kills int
 	// times are those of all partitions that were taken over, in order of no meaning.
-	toFact, toClaim []time.Duration
+	toClaim, toFact []time.Duration
 }
 
 // nodeNames are the two nodes.
@@ -160,10 +172,9 @@ func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err
 	go t.tell()
 	defer func() { t.hush(); <-t.told }()
 	for i := 0; i < kills && err == nil; i++ {
-		if err = t.shared(ctx); err != nil {
+		if err = t.settle(ctx); err != nil {
 			break
 		}
-		t.sleep(ctx, t.cfg.Warmup, func() bool { return false })
 		if i == 0 {
 			from = t.meters.read()
 			t.load.from.Store(t.load.now())
@@ -172,7 +183,7 @@ func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err
 		err = t.kill(ctx, nodeNames[i%len(nodeNames)])
 	}
 	if err != nil && ctx.Err() != nil {
-		if len(t.toFact) == 0 {
+		if t.kills == 0 {
 			return from, to, errNothingMeasured
 		}
 		t.interrupted, err = true, nil // Ctrl-C is no error once something was measured
@@ -183,12 +194,40 @@ func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err
 	return from, to, err
 }
 
-// shared waits until each partition works and each node has some.
-func (t *takeover) shared(ctx context.Context) error {
-	err := t.await(ctx, ownWait, "the two nodes did not share the partitions", func() bool {
-		return t.alive() != nil || t.owners.shared(t.watch, nodeNames)
-	})
-	return errors.Join(err, t.alive())
+// settle waits until each partition works and each node has some, and none has moved for the warm-up. A partition that
+// moved when a node is killed would be counted as taken over, or not at all.
+func (t *takeover) settle(ctx context.Context) error {
+	shared := func(then int64) bool {
+		t.look()
+		return t.owners.shared(nodeNames, t.load.now(), then)
+	}
+	for range settleTries {
+		err := t.await(ctx, ownWait, "the two nodes did not share the partitions", func() bool {
+			return t.alive() != nil || shared(never)
+		})
+		began := t.load.now()
+		t.sleep(ctx, t.cfg.Warmup, func() bool { return t.alive() != nil })
+		if err := errors.Join(err, ctx.Err(), t.alive()); err != nil {
+			return err
+		}
+		if shared(began) {
+			return nil
+		}
+	}
+	return fmt.Errorf("partitions moved between the two nodes in each of %d warm-ups, so that no kill would be one of their owner", settleTries)
+}
+
+// look tells the owners of the tasks that were submitted since it was last called.
+func (t *takeover) look() {
+	var id []byte
+	for ; t.known < t.load.sent(); t.known++ {
+		due := atomic.LoadInt64(t.due.at(t.known))
+		if due == 0 {
+			return // it has its number, and its time is about to be stored
+		}
+		id = t.names.append(id[:0], t.known)
+		t.owners.submitted(events.Home(string(id), t.partitions), due)
+	}
 }
 
 func (t *takeover) kill(ctx context.Context, name string) error {
@@ -196,30 +235,39 @@ func (t *takeover) kill(ctx context.Context, name string) error {
 	delete(t.nodes, name)
 	of := t.owners.await(name, t.load.now())
 	c.kill()
-	t.kills++
 	err := t.await(ctx, takeWait, fmt.Sprintf("partitions %v of node %s were not taken over", of, name), func() bool {
+		t.look()
 		return t.alive() != nil || t.owners.taken()
 	})
 	if err := errors.Join(err, t.alive()); err != nil {
 		return err
 	}
-	fact, claim := t.owners.times()
-	t.toFact, t.toClaim = append(t.toFact, fact...), append(t.toClaim, claim...)
-	fmt.Fprintf(t.cfg.Progress, "node %s killed: partitions %v work again after %s at most\n", name, of, slices.Max(fact).Round(time.Millisecond))
+	claim, fact := t.owners.times()
+	t.kills++
+	t.toClaim, t.toFact = append(t.toClaim, claim...), append(t.toFact, fact...)
+	fmt.Fprintf(t.cfg.Progress, "node %s killed: partitions %v were claimed after %s at most", name, of, slices.Max(claim).Round(time.Millisecond))
+	if len(fact) > 0 {
+		fmt.Fprintf(t.cfg.Progress, ", and work again after %s at most", slices.Max(fact).Round(time.Millisecond))
+	}
+	fmt.Fprintln(t.cfg.Progress)
 	return t.startNode(name)
 }
 
-func (t *takeover) fill() {
+func (t *takeover) fill(asked int) {
 	r := &t.result
 	r.AllocsTask, r.AllocBytes = 0, 0 // the nodes' are not known here
-	r.Kills, r.TakenOver = t.kills, len(t.toFact)
-	if len(t.toFact) == 0 {
-		return
+	r.Kills, r.KillsAsked, r.TakenOver, r.TakeoverN = t.kills, asked, len(t.toClaim), len(t.toFact)
+	slices.Sort(t.toFact)
+	slices.Sort(t.toClaim)
+	r.TakeoverP50, r.TakeoverMax = rank(t.toFact, 0.50), rank(t.toFact, 1)
+	r.ClaimP50, r.ClaimMax = rank(t.toClaim, 0.50), rank(t.toClaim, 1)
+	r.TakeoverP99 = r.keepP99("kill -9 to first new fact", rank(t.toFact, 0.99), int64(len(t.toFact)))
+}
+
+// rank returns a quantile of a sorted list in milliseconds, 0 of none.
+func rank(list []time.Duration, q float64) float64 {
+	if len(list) == 0 {
+		return 0
 	}
-	at := func(list []time.Duration, q float64) float64 {
-		slices.Sort(list)
-		return ms(list[min(int(q*float64(len(list))), len(list)-1)])
-	}
-	r.TakeoverP50, r.TakeoverP99, r.TakeoverMax = at(t.toFact, 0.50), at(t.toFact, 0.99), at(t.toFact, 1)
-	r.ClaimP50, r.ClaimMax = at(t.toClaim, 0.50), at(t.toClaim, 1)
+	return ms(list[min(int(q*float64(len(list))), len(list)-1)])
 }
