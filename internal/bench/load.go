@@ -132,14 +132,17 @@ func (l *load) answered(a answer) {
 	}
 }
 
-// closed keeps outstanding tasks under way until stop is closed.
+// closed keeps outstanding tasks under way until stop is closed. When ctx has ended, each submission is refused at once and
+// its place is free again: the loop would never come to look at stop.
 func (l *load) closed(ctx context.Context, stop <-chan struct{}, outstanding int) {
 	for !l.full() {
-		for l.inFlight.Load() < int64(outstanding) && !l.full() {
+		for l.inFlight.Load() < int64(outstanding) && !l.full() && ctx.Err() == nil {
 			l.submit(ctx, l.now())
 		}
 		select {
 		case <-stop:
+			return
+		case <-ctx.Done():
 			return
 		case <-l.wake:
 		}
