@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"os"
 	"time"
 
 	"github.com/sagalog/sagalog/internal/bench"
@@ -56,57 +54,5 @@ way before and after, and whether anything timed out.`,
 	c.agentFlags(f)
 	f.Lookup("slow-factor").Hidden = false
 	c.flags(f)
-	return cmd
-}
-
-func benchAgents() *cobra.Command {
-	var c benchConfig
-	var prefix, calls string
-	cmd := &cobra.Command{
-		Use:   "agents",
-		Short: "Run the agents of a benchmark in a process of its own (--agents running)",
-		Long: `Run the agents of the benchmarks, with their mock backends, until Ctrl-C. Benchmarks start them by themselves with --agents
-outside; start them by hand to have them on other machines, and give the benchmark --agents running and the same
---brokers and --namespace. Start the benchmark first: it makes the namespace.`,
-		Example: `  sagalog bench tasks --brokers k1:9092 --namespace try --agents running
-  sagalog bench agents --brokers k1:9092 --namespace try`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(c.brokers) == 0 {
-				return usage("--brokers is missing: where the benchmark's broker is")
-			}
-			if c.Namespace == "" {
-				return usage("--namespace is missing: that of the benchmark which these agents are for")
-			}
-			if err := refuse(cmd.Flags(), []elsewhere{{"slow-factor", calls == "", "agents that sagalog bench tasks starts: no other is told when to slow"}}); err != nil {
-				return err
-			}
-			if err := c.complete(cmd); err != nil {
-				return err
-			}
-			name := "bench-agents"
-			var orders io.Reader
-			if calls != "" { // a benchmark started it, and ends it by the end of its input
-				orders = parent{os.Stdin}
-			} else if err := bench.RefuseForeign(cmd.Context(), *c.Cluster, c.Namespace); err != nil {
-				return err
-			} else if host, err := os.Hostname(); err == nil {
-				name += "-" + host
-			}
-			return bench.Agents(cmd.Context(), bench.AgentsConfig{
-				Cluster: *c.Cluster, Namespace: c.Namespace, Instance: name, Concurrency: c.Concurrency, Latency: c.Latency,
-				Prefix: prefix, Calls: calls, Orders: orders, Log: c.Log,
-			})
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&prefix, "prefix", "", "count the calls for tasks whose IDs begin so")
-	f.StringVar(&calls, "calls", "", "file for the counted calls; the process ends when its input does")
-	for _, hidden := range []string{"prefix", "calls"} {
-		_ = f.MarkHidden(hidden) // of benchmarks that start it
-	}
-	c.backendFlags(f)
-	c.connection.flags(f)
-	c.namespaceFlag(f, "what the names of the benchmark's topics begin with")
 	return cmd
 }

@@ -85,6 +85,17 @@ func foreign(variable string) bool {
 		!strings.HasPrefix(variable, "SAGALOG_TLS") && !strings.HasPrefix(variable, "SAGALOG_TEST_")
 }
 
+// died says that it ended without being asked.
+func (c *child) died() bool { return isClosed(c.ended) && !c.asked.Load() }
+
+// reason is how it ended: an end without an error is one too, where nobody asked for it.
+func (c *child) reason() error {
+	if c.err == nil {
+		return errors.New("exit status 0")
+	}
+	return c.err
+}
+
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // kill ends it as a power cut would, and returns when the operating system says that it is gone.

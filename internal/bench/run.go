@@ -135,7 +135,7 @@ const firstWait = time.Minute
 // window waits for the first end, warms up, and returns the readings at the begin and at the end of what is measured.
 // over may end it early.
 func (b *bench) window(ctx context.Context, over func() bool) (from, to reading, err error) {
-	if err := b.await(ctx, firstWait, "nothing came back", b.first); err != nil {
+	if err := b.await(ctx, firstWait, b.nothing(), b.first); err != nil {
 		return from, to, err
 	}
 	go b.tell()
@@ -329,7 +329,7 @@ func (b *bench) finish(ctx context.Context, e evidence) (*Result, error) {
 	if err := b.check(late, e); err != nil {
 		return nil, err
 	}
-	return &b.result, errors.Join(b.result.Err(), acks.refusal())
+	return &b.result, errors.Join(b.withCause(b.result.Verdict), acks.refusal())
 }
 
 // check reads the log from its beginning.

@@ -210,7 +210,9 @@ func (s *system) openAgents(ctx context.Context, n names) (err error) {
 		a := s.attached
 		s.running.Go(func() error { return a.Run(s.ctx) })
 	case AgentsOutside:
-		s.outside, err = startChild(&s.meters, s.cfg.Program, s.cfg.Stderr, s.outsideArguments(n)...)
+		err = s.startOutside(n)
+	case AgentsRunning:
+		s.awaitRunning()
 	}
 	return err
 }
@@ -248,6 +250,9 @@ func (s *system) stopAgents() error {
 	}
 	c := s.outside
 	s.outside = nil
+	if c.died() {
+		return nil // it is told already, as the end of a part
+	}
 	if err := c.stop(); err != nil {
 		return fmt.Errorf("the agents outside: %w", err)
 	}
