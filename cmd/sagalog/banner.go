@@ -18,6 +18,7 @@ func (d *dev) banner(w io.Writer) {
 	fmt.Fprintf(w, "  HTTP API    %s          (OpenAPI: %s/openapi.yaml)\n", api, api)
 	fmt.Fprintf(w, "  Kafka       %s          (any Kafka client; topics sagalog.*)\n", d.broker.Addr())
 	fmt.Fprintf(w, "  Data        %s\n", d.cfg.data)
+	fmt.Fprintf(w, "  Durability  %s\n", d.cfg.durability())
 	if d.fleet == nil {
 		fmt.Fprintf(w, "\nNo example runs (--demo none). Apply a workflow:\n\n  %s workflow apply FILE%s\n\n", self, d.apiFlag(api))
 		return

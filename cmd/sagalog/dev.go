@@ -49,7 +49,7 @@ func devCommand() *cobra.Command {
 HTTP API, and an example (drone delivery: five real HTTP services) that you can break and watch recover.
 
 Nothing has to be installed. Everything listens on loopback. What is accepted survives Ctrl-C and kill -9: start it
-again on the same --data and it goes on where it was.`,
+again on the same --data and it goes on where it was. A power cut may lose the last of it, unless --fsync is given.`,
 		Example: `  sagalog dev
   sagalog dev --data /tmp/try --http 127.0.0.1:0 --kafka 127.0.0.1:0
   sagalog dev --demo none --workflows ./workflows --agents ./agents`,
@@ -92,6 +92,14 @@ func (c *devConfig) validate() error {
 		return err
 	}
 	return checkLimits(&c.settings)
+}
+
+// durability says what survives what.
+func (c *devConfig) durability() string {
+	if c.fsync {
+		return "what is accepted survives Ctrl-C, kill -9 and a power cut: the disk has it before anybody is told (--fsync)"
+	}
+	return "what is accepted survives Ctrl-C and kill -9; a power cut may lose the last of it (start with --fsync if it must not)"
 }
 
 // loopback refuses an address that other machines reach: neither the API nor the broker asks anybody who he is.
