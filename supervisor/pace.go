@@ -38,7 +38,7 @@ func (o *Owner) Pace() time.Duration {
 // would slow down the tasks that are to make room for it, and those that it brings gain nothing by being accepted sooner.
 // A task has some twelve facts, so one in eight is more than work off.
 const (
-	besideWork  = 8
+	besideWork  = 4
 	besideFacts = 8
 	// workingFor is how long a report counts as a sign of work.
 	workingFor = 100 * time.Millisecond
