@@ -40,6 +40,9 @@ type Config struct {
 	Unsettled int
 	// Window is the attempts of an agent that run at once in this partition where nobody publishes a capacity.
 	Window int
+	// Beside is how many submissions a batch takes at least while attempts end, where the owner decides at once; in beats, it is
+	// so many in 64 ms. More delays the tasks under way, less the moment from which the priority of a submission counts.
+	Beside int
 	// PassEvery is the number of inputs without a fact after which InputsPassed is written.
 	PassEvery int
 	// FlushEvery is how often the store is written while there is something to write; zero is with each batch, and less only
@@ -78,6 +81,7 @@ func (c Config) withDefaults() Config {
 	set(&c.TaskBytes, 8<<20)
 	set(&c.Unsettled, 20_000)
 	set(&c.Window, 64)
+	set(&c.Beside, 128)
 	set(&c.PassEvery, 1000)
 	if c.UnknownAfter == 0 {
 		c.UnknownAfter = 10 * time.Second

@@ -99,7 +99,8 @@ func (o *Owner) judgeInputs(b *batch, in events.Input, quarters int) bool {
 	if q.verify != "" {
 		return true
 	}
-	for len(q.items) > 0 && o.takes(b, in) && 4*len(b.facts) < quarters*o.cfg.BatchFacts && 4*b.bytes < quarters*o.cfg.BatchBytes {
+	most := o.most(b, in)
+	for len(q.items) > 0 && b.submissions < most && 4*len(b.facts) < quarters*o.cfg.BatchFacts && 4*b.bytes < quarters*o.cfg.BatchBytes {
 		item := &q.items[0]
 		if item.record.Control {
 			o.passed(q, item)
@@ -117,7 +118,9 @@ func (o *Owner) judgeInputs(b *batch, in events.Input, quarters int) bool {
 		o.passed(q, item)
 		if len(b.facts) > before {
 			q.silent = 0
-			o.judgedOne(b, in)
+			if in == events.Submissions {
+				b.submissions++
+			}
 		} else {
 			q.silent++
 			o.stats.Passed++

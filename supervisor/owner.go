@@ -55,8 +55,8 @@ type Owner struct {
 	times clockwork
 	defs  definitions
 
-	// reportedAt is when a report was judged last.
-	reportedAt events.Instant
+	// endedAt is when an attempt of this partition ended last.
+	endedAt events.Instant
 	// running counts the running attempts of each agent in this partition.
 	running map[string]int
 	// windows are the places of each agent in this partition, where they are published.

@@ -21,6 +21,11 @@ func (o *Owner) Pace() time.Duration {
 	if o.waiting() >= o.cfg.BatchFacts/4 {
 		return 0
 	}
+	return o.beat()
+}
+
+// beat is the pace that what runs asks for.
+func (o *Owner) beat() time.Duration {
 	n := 0
 	for _, running := range o.running {
 		n += running
@@ -33,31 +38,34 @@ func (o *Owner) Pace() time.Duration {
 	return 0
 }
 
-// While work is under way, a batch takes besideWork submissions and one more for each besideFacts other facts. A step needs
-// two batches of its owner, so what those hold besides is what each task waits for: a burst of submissions that fills them
-// would slow down the tasks that are to make room for it, and those that it brings gain nothing by being accepted sooner.
-// A task has some twelve facts, so one in eight is more than work off.
 const (
-	besideWork  = 4
-	besideFacts = 8
-	// workingFor is how long a report counts as a sign of work.
+	// workingFor is how long the end of an attempt counts as a sign of work.
 	workingFor = 100 * time.Millisecond
+	// besideUnit is the beat that would take Config.Beside submissions; shorter ones take their share.
+	besideUnit = 64 * time.Millisecond
+	// besideFacts is how many facts of the tasks under way allow one more submission. One that is accepted brings three at
+	// least, so what ends is always made up for.
+	besideFacts = 2
 )
 
-// working says whether reports come: agents are working, and the next steps wait for the owner.
-func (o *Owner) working() bool { return o.reportedAt != 0 && o.now.Sub(o.reportedAt) <= workingFor }
+// working says whether attempts end: agents are working, and the next steps wait for the owner.
+func (o *Owner) working() bool { return o.endedAt != 0 && o.now.Sub(o.endedAt) <= workingFor }
 
-// takes says whether the batch takes another input of that topic.
-func (o *Owner) takes(b *batch, in events.Input) bool {
-	return in != events.Submissions || !o.working() || b.submissions < besideWork+(len(b.facts)-b.submissions)/besideFacts
+// beside returns how many submissions a batch takes while work is under way, whatever else is in it. A step needs two
+// batches of its owner, so what those hold besides is what each task waits for: a burst of submissions that fills them slows
+// down the tasks that are to make room for it. Yet what waits must come into the queues, where alone its priority counts.
+func (o *Owner) beside() int {
+	beat := o.beat()
+	if beat == 0 {
+		return o.cfg.Beside
+	}
+	return max(1, int(time.Duration(o.cfg.Beside)*beat/besideUnit))
 }
 
-// judgedOne counts an input that made a fact.
-func (o *Owner) judgedOne(b *batch, in events.Input) {
-	switch in {
-	case events.Submissions:
-		b.submissions++
-	case events.Reports:
-		o.reportedAt = o.now
+// most returns how many inputs of a topic the batch may have made facts of, judged now.
+func (o *Owner) most(b *batch, in events.Input) int {
+	if in != events.Submissions || !o.working() {
+		return o.cfg.BatchFacts
 	}
+	return o.beside() + (len(b.facts)-b.submissions)/besideFacts
 }

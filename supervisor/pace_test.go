@@ -62,37 +62,66 @@ func TestWhatComesWhileItRestsSharesAnAppend(t *testing.T) {
 	require.GreaterOrEqual(t, len(appends[0].Records), 5)
 }
 
-// While reports come, a batch takes few submissions, however many wait; when none comes any more, it takes what it can.
+// While attempts end, a batch takes few submissions, however many wait: some in any case, and more the more ends. When none
+// ends any more, it takes what it can.
 func TestSubmissionsLeaveRoomForWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
-	a := b.candidate("A").own()
-	b.submit("t-0", "one", "")
+	a := b.candidate("A", func(c *candidate) { c.cfg.Beside = 64 }).own()
+	for i := range 64 {
+		b.submit(fmt.Sprintf("t-%d", i), "one", "")
+	}
 	a.run()
-	for i := range 400 {
+	require.Equal(t, 8*time.Millisecond, a.o.Pace())
+	for i := range 600 {
 		b.submit(fmt.Sprintf("later-%d", i), "one", "")
 	}
-	b.done("t-0", "only", 1)
-	for a.deliver() {
+	accepted := func() int {
+		for a.deliver() {
+		}
+		a.drain()
+		before := count[*events.Submitted](b)
+		for a.next() {
+		}
+		return count[*events.Submitted](b) - before
 	}
-	var accepted []int
-	for n := 0; n < 400; {
-		if len(accepted) == 10 {
-			b.now = b.now.Add(101 * time.Millisecond)
-			a.o.Tick(b.now)
+	b.done("t-0", "only", 1)
+	require.Zero(t, accepted(), "definitions are asked for first")
+	require.Equal(t, 64/8, accepted())
+	require.Equal(t, 64/8, accepted())
+	for i := range 20 {
+		b.done(fmt.Sprintf("t-%d", 1+i), "only", 1)
+	}
+	require.Equal(t, 64/8+3*20/2, accepted(), "sixty facts of those that end and start")
+	b.now = b.now.Add(100 * time.Millisecond)
+	a.o.Tick(b.now)
+	require.Equal(t, 64/8, accepted())
+	b.now++
+	a.o.Tick(b.now)
+	require.Greater(t, accepted(), 300)
+}
+
+// However many come, and whatever their tasks have of steps, submissions that agents can work off do not pile up.
+func TestShortTasksAreAcceptedAsFastAsTheyEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Window = 2000 }).own()
+	const each, calls = 24, 6 // submissions a beat, and the beats that a call takes
+	for beat := range 200 {
+		b.now = b.now.Add(8 * time.Millisecond)
+		for i := range each {
+			b.submit(fmt.Sprintf("t-%d", beat*each+i), "one", "")
+		}
+		if from := beat - calls; from >= 0 {
+			for i := range each {
+				b.done(fmt.Sprintf("t-%d", from*each+i), "only", 1)
+			}
+		}
+		for a.deliver() {
 		}
 		a.drain()
 		for a.next() {
 		}
-		before := n
-		n = count[*events.Submitted](b) - 1
-		accepted = append(accepted, n-before)
-		require.Less(t, len(accepted), 20)
+		require.LessOrEqual(t, a.o.Backlog(events.Submissions), 5*each, "beat %d", beat)
 	}
-	for _, n := range accepted[:10] {
-		require.LessOrEqual(t, n, 5, "%v", accepted) // four, and one for the starts that share a batch with them
-	}
-	require.Len(t, accepted, 11)
-	require.Greater(t, accepted[10], 300)
-	require.Equal(t, events.Processed, b.task("t-0").State)
 }

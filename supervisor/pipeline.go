@@ -100,7 +100,7 @@ func (o *Owner) waiting() int {
 	n := 0
 	for in, q := range o.in {
 		if in == events.Submissions && o.working() {
-			n += min(len(q.items), besideWork)
+			n += min(len(q.items), o.beside())
 		} else {
 			n += len(q.items)
 		}
@@ -251,6 +251,7 @@ func (o *Owner) attemptEnded(task, path string, op events.Operation, attempt int
 		agent = s.Undo.Agent
 	}
 	o.running[agent]--
+	o.endedAt = o.now
 	o.routing.ended(attemptKey{task, path, op, attempt})
 }
 

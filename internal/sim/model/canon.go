@@ -36,10 +36,10 @@ type print [16]byte
 //	flushing.at, credit, last: when the store may be written, which Config.FlushEvery does not count out here; and the anchor
 //	tail.quietSince, tickedAt, counted: read only where Config.TailAbove is set
 //	cache.idle           read only when more tasks are in memory than Config.Tasks, which is set aside unless it is small
-//	Owner.reportedAt     read only where more submissions wait than supervisor.besideWork, which no world of the model has
+//	Owner.endedAt        read only where more submissions wait than Config.Beside, which no world of the model has
 //	Owner.position       read only where RuleResume is off
 var leftOut = map[string]bool{
-	"Owner.now": true, "Owner.gen": true, "Owner.stats": true, "Owner.judging": true, "Owner.reportedAt": true, "Owner.cfg": true, "Owner.sched": true,
+	"Owner.now": true, "Owner.gen": true, "Owner.stats": true, "Owner.judging": true, "Owner.endedAt": true, "Owner.cfg": true, "Owner.sched": true,
 	"Owner.store": true, "pipeline.seq": true, "outbox.nextID": true, "effect.id": true, "clockwork.question": true,
 	"definitions.question": true, "loading.sentAt": true, "batch.sentAt": true, "tail.lagSince": true, "tail.next": true, "State.Void": true,
 	"State.load": true, "State.lax": true, "batch.seq": true, "Store.last": true,
