@@ -183,8 +183,11 @@ func (r *Result) Print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for i, n := range r.Notes {
-		fmt.Fprintf(out, "%s  note: %s\n", map[bool]string{true: "\n"}[i == 0], n)
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(out)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(out, "  note: %s\n", n)
 	}
 	if r.Verdict == nil {
 		fmt.Fprintln(out, "\n  check: none; the log was there, and what was submitted to it is not known here")

@@ -141,7 +141,7 @@ func (b *Broker) keepMarks(stop <-chan struct{}) {
 		}
 		if err := b.mark(stop); err != nil {
 			if !failing {
-				b.cfg.Logger.Warn("after a power cut after a power cut the next start may cut more than what was not acknowledged", "error", err)
+				b.cfg.Logger.Warn("the marks of what is on the disk cannot be written; after a power cut now the next start may cut acknowledged records too; make room or mend the disk", "error", err)
 			}
 			failing = true
 			continue

@@ -87,13 +87,20 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 	return out, nil
 }
 
-// askOffsets asks again after a lost connection. The client does too, but gives up after three when it needs to know the
-// leaders, and one that has rested while brokers were restarted may have more dead connections than that.
+// askFor bounds how long the ends are asked for again. A dead connection tells at once that it is dead.
+const askFor = 5 * time.Second
+
+// askOffsets asks again after a lost connection. Where the client must first learn who leads, it tries three connections
+// more and no others, and one that has rested while brokers were restarted may have more dead ones than that.
 func (c *Cluster) askOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, out Offsets) error {
+	began := time.Now()
 	for try := 1; ; try++ {
 		err := c.askOffsetsOnce(ctx, req, out)
-		if try == fetchTries || !kgo.IsRetryableBrokerErr(err) {
+		if !kgo.IsRetryableBrokerErr(err) {
 			return err
+		}
+		if time.Since(began) > askFor {
+			return fmt.Errorf("asked %d times: %w", try, err)
 		}
 		select {
 		case <-ctx.Done():

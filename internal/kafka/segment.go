@@ -1,10 +1,10 @@
 package kafka
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"log/slog"
 	"os"
 )
@@ -67,23 +67,28 @@ func whole(raw []byte) (batchView, string) {
 }
 
 // fileRoom is memory for one file after another: a log of a gigabyte would else leave a gigabyte to the collector.
-type fileRoom struct{ b bytes.Buffer }
+type fileRoom struct{ b []byte }
 
-// read returns the file's bytes, which are good until the next call.
+// read returns the file's bytes, which are good until the next call. Nobody writes to the file meanwhile.
 func (r *fileRoom) read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	r.b.Reset()
-	if info, err := f.Stat(); err == nil {
-		r.b.Grow(int(info.Size()) + bytes.MinRead) // so much more, or the buffer grows once more to see the end
-	}
-	if _, err := r.b.ReadFrom(f); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
-	return r.b.Bytes(), nil
+	if size := info.Size(); size > int64(cap(r.b)) {
+		r.b = nil // the collector may have it before the larger one is made
+		r.b = make([]byte, size)
+	}
+	r.b = r.b[:info.Size()]
+	if _, err := io.ReadFull(f, r.b); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r.b, nil
 }
 
 // segment scrubs one file, behind which the later ones follow. It holds the file in memory, as the broker will.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rejected finds the dead letter of a rejection.
+// deadOf finds a dead letter of a rejection.
 func (h *harmed) deadOf(f found) found {
 	for _, topic := range deadTopics {
 		if list := h.all(topic, isDeadOf(f)); len(list) > 0 {
@@ -187,7 +187,7 @@ var inputCorruptions = []corruption{
 	}},
 }
 
-// copyOf finds the copy of an input that was sent home.
+// copyOf finds a copy of an input that was sent home.
 func (h *harmed) copyOf(f found) found { return h.one(topicSubs, isCopyOf(f)) }
 
 func isCopyOf(f found) func(found) bool {
