@@ -213,6 +213,8 @@ type Verdict struct {
 	Repeated int64 `json:"repeated_calls,omitzero"`
 	// Findings tell the first of them.
 	Findings []string `json:"findings,omitempty"`
+	// uncounted says that nobody counted the calls.
+	uncounted bool
 }
 
 // maxFindings is how many findings are told; one is enough to refute, a few show a pattern.
@@ -226,7 +228,11 @@ func (v *Verdict) add(n *int64, format string, args ...any) {
 }
 
 func (v *Verdict) print(out io.Writer) {
-	fmt.Fprintf(out, "\n  check: %d tasks and %d calls against the log: %d lost, %d doubled, %d without an end\n", v.Checked, v.Calls, v.Lost, v.Doubled, v.Unfinished)
+	what := fmt.Sprintf("%d tasks and %d calls", v.Checked, v.Calls)
+	if v.uncounted {
+		what = fmt.Sprintf("%d tasks (calls were not counted)", v.Checked)
+	}
+	fmt.Fprintf(out, "\n  check: %s against the log: %d lost, %d doubled, %d without an end\n", what, v.Lost, v.Doubled, v.Unfinished)
 	for _, f := range v.Findings {
 		fmt.Fprintf(out, "    %s\n", f)
 	}
@@ -246,7 +252,7 @@ func (v *Verdict) Err() error {
 
 // judge compares the log with the evidence.
 func (a *audit) judge(e evidence) Verdict {
-	var v Verdict
+	v := Verdict{uncounted: e.calls == nil}
 	for task := range e.sent {
 		id := func() string { return string(a.names.append(nil, task)) }
 		f := a.fates.get(task)

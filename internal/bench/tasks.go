@@ -102,7 +102,8 @@ func (b *bench) describe(ctx context.Context, run string) {
 	}
 	b.result.Agents = fmt.Sprintf("%s, %d calls of each at once", c.Agents, c.Concurrency)
 	if c.Agents == AgentsRunning {
-		b.result.Agents = "running elsewhere: what they use and their calls are not counted"
+		b.result.Agents, b.result.Backends = "running elsewhere: what they use and their calls are not counted", "as those agents were told"
+		return
 	}
 	b.result.Backends = fmt.Sprintf("%s a call", c.Latency.Fixed)
 	if c.Latency.TailShare > 0 {
