@@ -31,8 +31,9 @@ func TestTheEndsAreToldThoughAllConnectionsDied(t *testing.T) {
 		ends, err := c.EndOffsets(within(t), all)
 		require.NoError(t, err)
 		require.Len(t, ends["events"], brokers*3)
-		require.GreaterOrEqual(t, network.end(), 5, "connections")
-		time.Sleep(300 * time.Millisecond) // what is known of the leaders is too old now
+		require.GreaterOrEqual(t, network.end(), 4, "connections")
+		// What is known of the leaders must be too old. In virtual time connections die otherwise, and it proves nothing.
+		<-time.After(300 * time.Millisecond)
 	}
 }
 
