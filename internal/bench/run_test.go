@@ -330,7 +330,7 @@ func TestALogIsReplayedToTheSameState(t *testing.T) {
 	r, err := Replay(t.Context(), ReplayConfig{Config: c, Facts: 600})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, r.Facts, int64(600), "all that the log holds")
-	require.GreaterOrEqual(t, r.Folded, int64(500), "nearly all: some may not be in the state")
+	require.Positive(t, r.Folded, "the last may not be in the state")
 	if r.Folded < r.Facts {
 		require.Contains(t, strings.Join(r.Notes, "\n"), fmt.Sprintf("%d facts at the end of the log", r.Facts-r.Folded))
 	}
