@@ -21,10 +21,10 @@ func TestBenchAgentsRunElsewhere(t *testing.T) {
 	said := func(what string) func() bool {
 		return func() bool { return strings.Contains(agents.err.String(), what) }
 	}
-	agents.eventually("waiting", said("there is no namespace try yet"))
+	agents.eventually("waiting", said("no benchmark is in namespace try yet"))
 	require.Contains(t, agents.err.String(), "sagalog bench tasks --agents running --brokers "+broker.Addr()+" --namespace try")
 	p := place{dir: t.TempDir()}.run(t, append([]string{"bench", "tasks", "--agents", "running", "--tasks", "50", "--outstanding", "5",
-		"--partitions", "4", "--warmup", "0s", "-o", "json"}, at...)...)
+		"--partitions", "4", "--warmup", "0s", "--duration", "2m", "-o", "json"}, at...)...)
 	require.Equal(t, 0, p.code(), p.err.String())
 	require.Contains(t, p.err.String(), "sagalog bench agents --brokers "+broker.Addr()+" --namespace try")
 	var r bench.Result

@@ -16,7 +16,11 @@ import (
 
 func main() {
 	tuneCollector()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // a terminal that was closed, unless nohup said that it does not matter
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -63,6 +63,7 @@ func Backlog(ctx context.Context, c BacklogConfig) (_ *Result, err error) {
 	r := &b.result
 	r.CPUPerTask, r.AllocsTask, r.AllocBytes, r.LogBytes = 0, 0, 0, 0 // of tasks that end
 	r.Submissions = b.acked
+	r.labels = map[string]string{"SubmitPerSec": "of them a second, until all were accepted", "Submissions": "submissions acknowledged in the measured time, which begins when the first was"}
 	if !whole.IsZero() {
 		r.SubmitPerSec = round(float64(b.acked)/whole.Sub(from.at).Seconds(), 1)
 	}

@@ -41,7 +41,9 @@ func (b *bench) ownTables() int64 {
 }
 
 // measuresMemory tells whether a run is one whose memory is of interest: it has many tasks, or waits for them.
-func (b *bench) measuresMemory() bool { return b.result.Run == "tasks" || b.result.Run == "backlog" }
+func (b *bench) measuresMemory() bool {
+	return b.result.Run == "tasks" && b.result.Tasks >= leastForSlope*1e6 || b.result.Run == "backlog"
+}
 
 // A line through fewer tasks than this (in millions) would tell of the garbage collector, and not of the tasks.
 const (
@@ -113,6 +115,9 @@ func (b *bench) fillSlow() {
 	r := &b.result
 	r.FlightBefore, r.RateBefore = mean(0, after)
 	r.FlightAfter, r.RateAfter = mean(after+half, end)
+	if r.RateBefore == 0 || r.RateAfter == 0 {
+		r.note("tasks before or after the backends slowed: left out, there are too few samples (two a second) on that side of --slow-after; give it more of --duration")
+	}
 }
 
 // fillBytes tells what the run added to the log and to the files, by the tasks that it submitted: what was there before is
@@ -188,6 +193,6 @@ func (b *bench) fillRate(ended *int64) {
 	ok := float64(out) >= reachedShare*b.rate*(r.Seconds-min(reachedEdge.Seconds(), r.Seconds/20))
 	r.RateReached = &ok
 	if !ok {
-		r.note("the rate was NOT REACHED: %s/s were asked for, %s; what is due waits longer and longer, so the latencies tell how long this run was, and not what the engine does at that rate; what was due and never sent has none", figure(b.rate), what)
+		r.note("the rate was NOT REACHED (less than 95 %% came out): %s/s were due, %s; what is due waits longer and longer, so the latencies tell how long this run was, and not what the engine does at that rate; what was due and never sent has none", figure(b.rate), what)
 	}
 }

@@ -73,21 +73,17 @@ func (s *system) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// RefuseForeign refuses agents of a benchmark for a namespace in which somebody else works: they would take his work.
-func RefuseForeign(ctx context.Context, reach kafka.ClusterConfig, namespace string) error {
-	c, err := kafka.Connect(reach)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+// refuseForeign refuses agents of a benchmark for a namespace in which somebody else works: they would take his work. It
+// tells whether it is a benchmark's: one without any workflow may be somebody's who has just begun.
+func refuseForeign(ctx context.Context, c *kafka.Cluster, namespace string) (ours bool, err error) {
 	known, err := definedIn(ctx, c, kafka.Topics{Namespace: namespace})
 	if err != nil {
-		return fmt.Errorf("look whose --namespace %s is: %w", namespace, err)
+		return false, fmt.Errorf("look whose --namespace %s is: %w", namespace, err)
 	}
 	if known.other != "" {
-		return fmt.Errorf("--namespace %s holds the workflow %q, and %w: name that of the benchmark which these agents are for", namespace, known.other, errForeign)
+		return false, fmt.Errorf("--namespace %s holds the workflow %q, and %w: name that of the benchmark which these agents are for", namespace, known.other, errForeign)
 	}
-	return nil
+	return known.ours, nil
 }
 
 // defined is what the definitions of a namespace tell of who made it.

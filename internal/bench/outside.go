@@ -85,23 +85,26 @@ func (c *AgentsConfig) attach(ctx context.Context, cluster *kafka.Cluster, m *mo
 	}
 	brokers := strings.Join(cluster.Brokers(), ",")
 	for said := false; ; said = true {
-		if c.Orders == nil { // a person may have named any
-			if err := RefuseForeign(ctx, c.Cluster, c.Namespace); err != nil {
+		ours, err := c.Orders != nil, error(nil) // a person may have named any
+		if !ours {
+			if ours, err = refuseForeign(ctx, cluster, c.Namespace); err != nil {
 				return nil, err
 			}
 		}
-		a, err := agent.Attach(ctx, cluster, m.registry(c.Concurrency), agent.Config{Namespace: c.Namespace, Instance: c.Instance, Log: c.Log})
-		if err == nil {
-			fmt.Fprintf(c.Progress, "attached to %s, namespace %s: the agents %s, %d calls of each at once, %s a call\n"+
-				"they work for every benchmark there with --agents running, until Ctrl-C, which lets the calls under way end\n",
-				brokers, c.Namespace, strings.Join(steps[:], ", "), c.Concurrency, c.Latency.Fixed)
-			return a, nil
-		}
-		if !errors.Is(err, kafka.ErrUnknownTopic) {
-			return nil, err
+		if ours {
+			a, err := agent.Attach(ctx, cluster, m.registry(c.Concurrency), agent.Config{Namespace: c.Namespace, Instance: c.Instance, Log: c.Log})
+			if err == nil {
+				fmt.Fprintf(c.Progress, "attached to %s, namespace %s: the agents %s, %d calls of each at once, %s a call\n"+
+					"they work for every benchmark there with --agents running, until Ctrl-C, which lets the calls under way end\n",
+					brokers, c.Namespace, strings.Join(steps[:], ", "), c.Concurrency, c.Latency.Fixed)
+				return a, nil
+			}
+			if !errors.Is(err, kafka.ErrUnknownTopic) {
+				return nil, err
+			}
 		}
 		if !said {
-			fmt.Fprintf(c.Progress, "reached %s; there is no namespace %s yet, which the benchmark makes, elsewhere by:\n  %s\n",
+			fmt.Fprintf(c.Progress, "reached %s; no benchmark is in namespace %s yet; start it elsewhere by:\n  %s\n",
 				brokers, c.Namespace, "sagalog bench tasks --agents running "+where(cluster, c.Namespace))
 		}
 		select {

@@ -169,6 +169,9 @@ func (r *replay) fold(ctx context.Context) (err error) {
 	if left := r.facts - facts; left > 0 {
 		x.note("%d facts at the end of the log are not among those folded: the engine was stopped before they were in its state, with which the fold is compared", left)
 	}
+	if r.cfg.Cluster != nil {
+		x.note("until ready, with and without state: a node first joins its group, where brokers let the first member wait for others (group.initial.rebalance.delay.ms, 3 s by default)")
+	}
 	x.FoldRate = round(float64(facts)/seconds, 1)
 	x.CPUPerFact = round(per(float64((to.cpu-from.cpu).Nanoseconds())/1e3, facts), 3)
 	x.AllocsFact = round(per(float64(to.mallocs-from.mallocs), facts), 2)

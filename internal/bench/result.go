@@ -67,7 +67,7 @@ type Result struct {
 	HeapSlope    float64 `json:"heap_mib_per_million,omitzero" unit:"MiB/million tasks" label:"rise of the live heap, without own tables"`
 	RSSSlope     float64 `json:"rss_mib_per_million,omitzero" unit:"MiB/million tasks" label:"rise of RSS, without own tables"`
 	TenMillion   float64 `json:"rss_mib_at_10_million,omitzero" unit:"MiB" label:"RSS with 10 million tasks, by that rise"`
-	Backlog      int64   `json:"backlog_tasks,omitzero" label:"tasks that waited at the end"`
+	Backlog      int64   `json:"backlog_tasks,omitzero" label:"tasks that had not ended at the end"`
 	LogBytes     float64 `json:"log_bytes_per_task,omitzero" unit:"B/task" label:"facts in the log per task"`
 	BrokerBytes  float64 `json:"broker_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the broker per submitted task"`
 	StateBytes   float64 `json:"state_bytes_per_task,omitzero" unit:"B/submitted task" label:"files of the state per submitted task"`

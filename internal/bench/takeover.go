@@ -28,8 +28,11 @@ type TakeoverConfig struct {
 // Validate says all that is wrong at once.
 func (c *TakeoverConfig) Validate() error {
 	errs := []error{c.Config.Validate()}
-	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) || c.Kills < 1 || c.Kills > 1000 {
-		errs = append(errs, fmt.Errorf("--rate %g is not above zero, or --kills %d not from 1 to 1000", c.Rate, c.Kills))
+	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) {
+		errs = append(errs, fmt.Errorf("--rate %g is not above zero", c.Rate))
+	}
+	if c.Kills < 1 || c.Kills > 1000 {
+		errs = append(errs, fmt.Errorf("--kills %d is not from 1 to 1000", c.Kills))
 	}
 	if c.Virtual {
 		errs = append(errs, errors.New("a broker without a port is reached by no node"))
@@ -74,9 +77,10 @@ func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.sample = &sampler{meters: &b.meters}
+	b.sample = &sampler{meters: &b.meters, begin: from.at}
 	b.sample.take()
 	b.fill(from, to)
+	b.result.Samples = nil // there is one, of the end
 	t.fill(c.Kills)
 	// The nodes end before the log is read, and what is under way before the nodes.
 	fmt.Fprintf(c.Progress, "letting the nodes end what is under way, %s at most\n", c.Drain)

@@ -25,8 +25,11 @@ const maxOutstanding = 1_000_000
 // Validate says all that is wrong at once.
 func (c *TasksConfig) Validate() error {
 	errs := []error{c.Config.Validate()}
-	if c.Outstanding < 0 || c.Outstanding > maxOutstanding || c.Tasks < 0 {
-		errs = append(errs, fmt.Errorf("--outstanding %d is not from 1 to %d, or --tasks %d is negative", c.Outstanding, maxOutstanding, c.Tasks))
+	if c.Outstanding < 0 || c.Outstanding > maxOutstanding {
+		errs = append(errs, fmt.Errorf("--outstanding %d is not from 1 to %d", c.Outstanding, maxOutstanding))
+	}
+	if c.Tasks < 0 {
+		errs = append(errs, fmt.Errorf("--tasks %d is negative", c.Tasks))
 	}
 	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
 		errs = append(errs, fmt.Errorf("--rate %g is not a number of tasks a second", c.Rate))
@@ -94,6 +97,9 @@ func (b *bench) describe(ctx context.Context, run string) {
 		b.result.Broker = "embedded, reached by TCP"
 	case c.Virtual:
 		b.result.Broker = "embedded, without a port"
+	}
+	if c.Cluster != nil {
+		b.result.note("the topics of namespace %s stay on the brokers; this deletes them: kafka-topics.sh --bootstrap-server %s --delete --topic '(dlq\\.)?%s\\..*'", c.Namespace, c.Cluster.Brokers[0], strings.ReplaceAll(c.Namespace, ".", `\.`))
 	}
 	b.result.Broker += fmt.Sprintf(", %d partitions", b.partitions)
 	if c.Agents == AgentsNone {
