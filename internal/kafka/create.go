@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -50,7 +51,11 @@ func reason(err error, message string) string {
 
 // create makes one topic. That it is there already is no error: another node was quicker.
 func (c *Cluster) create(ctx context.Context, s TopicSpec, replication int16) error {
-	resp, err := c.admin.CreateTopics(ctx, s.Partitions, replication, s.settings(replication), s.Name)
+	var resp kadm.CreateTopicResponses
+	err := again(ctx, func() (err error) {
+		resp, err = c.admin.CreateTopics(ctx, s.Partitions, replication, s.settings(replication), s.Name)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", s.Name, err)
 	}

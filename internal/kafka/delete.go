@@ -29,10 +29,13 @@ func TrimBefore(ctx context.Context, c *Cluster, topic string, partition int32, 
 	}
 	var to kadm.Offsets
 	to.AddOffset(topic, partition, offset, -1)
-	resp, err := c.admin.DeleteRecords(ctx, to)
-	if err == nil {
-		err = resp.Error()
-	}
+	err = again(ctx, func() error {
+		resp, err := c.admin.DeleteRecords(ctx, to)
+		if err == nil {
+			err = resp.Error()
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("delete the records of %s/%d before %d: %w", topic, partition, offset,
 			typed(err, topic, partition, offset))

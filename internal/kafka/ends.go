@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -74,7 +72,7 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 	if len(req.Topics) == 0 {
 		return out, nil
 	}
-	if err := c.askOffsets(ctx, req, out); err != nil {
+	if err := again(ctx, func() error { return c.askOffsets(ctx, req, out) }); err != nil {
 		return out, err
 	}
 	for topic, partitions := range of {
@@ -87,31 +85,8 @@ func (c *Cluster) listOffsets(ctx context.Context, of Partitions, ask int64, iso
 	return out, nil
 }
 
-// askFor bounds how long the ends are asked for again. A dead connection tells at once that it is dead.
-const askFor = 5 * time.Second
-
-// askOffsets asks again after a lost connection. Where the client must first learn who leads, it tries three connections
-// more and no others, and one that has rested while brokers were restarted may have more dead ones than that.
+// askOffsets leaves it to the client to split the request by leader, and to ask again where the leader has moved.
 func (c *Cluster) askOffsets(ctx context.Context, req *kmsg.ListOffsetsRequest, out Offsets) error {
-	began := time.Now()
-	for try := 1; ; try++ {
-		err := c.askOffsetsOnce(ctx, req, out)
-		if !kgo.IsRetryableBrokerErr(err) {
-			return err
-		}
-		if time.Since(began) > askFor {
-			return fmt.Errorf("asked %d times: %w", try, err)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(backoff(try)):
-		}
-	}
-}
-
-// askOffsetsOnce leaves it to the client to split the request by leader, and to ask again where the leader has moved.
-func (c *Cluster) askOffsetsOnce(ctx context.Context, req *kmsg.ListOffsetsRequest, out Offsets) error {
 	var errs []error
 	for _, shard := range c.client.RequestSharded(ctx, req) {
 		if shard.Err != nil {

@@ -304,10 +304,13 @@ func (g *Group) Close() {
 
 // CommittedOffsets returns what a group has committed.
 func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {
-	resp, err := c.admin.FetchOffsets(ctx, group)
-	if err == nil {
-		err = resp.Error()
-	}
+	var resp kadm.OffsetResponses
+	err := again(ctx, func() (err error) {
+		if resp, err = c.admin.FetchOffsets(ctx, group); err == nil {
+			err = resp.Error()
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the offsets of group %s: %w", group, err)
 	}

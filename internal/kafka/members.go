@@ -104,10 +104,13 @@ func (g *Group) Watch(ctx context.Context) error {
 // RemoveMember takes a static member out of its group, so that the coordinator moves its partitions at once. A wrong
 // suspicion costs a hand-over. A member that is not there is no error.
 func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) error {
-	resp, err := c.admin.LeaveGroup(ctx, kadm.LeaveGroup(group).InstanceIDs(instanceID))
-	if err == nil {
-		err = resp.Error()
-	}
+	err := again(ctx, func() error {
+		resp, err := c.admin.LeaveGroup(ctx, kadm.LeaveGroup(group).InstanceIDs(instanceID))
+		if err == nil {
+			err = resp.Error()
+		}
+		return err
+	})
 	if err != nil && !errors.Is(err, kerr.UnknownMemberID) {
 		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, err)
 	}
@@ -142,10 +145,13 @@ func (c *Cluster) leave(ctx context.Context, cfg GroupConfig, memberID string) e
 // StaticMembers returns the names of the static members that a group has now, sorted; nil if there is no such group. A
 // member that died is among them until its session ends or it is removed.
 func (c *Cluster) StaticMembers(ctx context.Context, group string) ([]string, error) {
-	resp, err := c.admin.DescribeGroups(ctx, group)
-	if err == nil {
-		err = resp[group].Err
-	}
+	var resp kadm.DescribedGroups
+	err := again(ctx, func() (err error) {
+		if resp, err = c.admin.DescribeGroups(ctx, group); err == nil {
+			err = resp[group].Err
+		}
+		return err
+	})
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil
 	}
