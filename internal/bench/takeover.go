@@ -120,9 +120,19 @@ func (t *takeover) open(ctx context.Context) error {
 		return err
 	}
 	err := t.await(ctx, ownWait, "the namespace was not made", func() bool {
+		if t.partitions > 0 {
+			return true
+		}
 		n, err := t.cluster.Partitions(ctx, t.topics.Submissions())
+		if err != nil || n == 0 || t.alive() != nil {
+			return false
+		}
+		// One topic is made after the other, and brokers and clients hear of them one by one.
+		if ends, err := t.ends(ctx); err != nil || len(ends) != int(n) {
+			return false
+		}
 		t.partitions = n
-		return err == nil && n > 0 && t.alive() == nil
+		return true
 	})
 	if err := errors.Join(err, t.alive()); err != nil {
 		return err
