@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -149,14 +150,23 @@ func (r *Reader) lookForAborted() {
 	}
 }
 
-// passAborted moves the position of a partition that stands in front of aborted records alone.
+// passAborted moves the position of a partition that stands in front of aborted records alone. It also tells of a position
+// outside the log: the client may lose that error where its fetches are restarted before it was polled, as by an Add of
+// another partition or a nudge, and then nothing would ever come. So what was added is looked at once, too.
 func (r *Reader) passAborted(ctx context.Context, at place, from int64) {
 	f, err := r.behindAborted(ctx, at, from)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if next, ok := r.next[at]; ok && next == from { // else it was removed, moved, or read on
-		if f.Next > from { // also if it was not the end: the next look goes on from there
-			r.next[at], f.Added = f.Next, r.adds[at]
+		f.Added = r.adds[at]
+		_, outside := errors.AsType[*OutOfRangeError](err)
+		switch {
+		case f.Next > from: // also if it was not the end: the next look goes on from there
+			r.next[at] = f.Next
+			r.passed = append(r.passed, f)
+		case outside:
+			f.Err, err = err, nil
+			r.drop(at)
 			r.passed = append(r.passed, f)
 		}
 		if err != nil && ctx.Err() == nil {

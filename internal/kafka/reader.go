@@ -177,6 +177,9 @@ func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch in
 	r.drop(place{topic, partition})
 	r.number++
 	r.next[place{topic, partition}], r.adds[place{topic, partition}] = offset, r.number
+	if r.cfg.ReadCommitted {
+		r.stirred.again(place{topic, partition}) // see passAborted
+	}
 	o := kgo.NoResetOffset().At(offset).WithEpoch(leaderEpoch)
 	if offset < 0 {
 		o = kgo.NoResetOffset().AtStart()
