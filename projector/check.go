@@ -178,8 +178,11 @@ func (c *checker) surplus(key, _ []byte) error {
 
 // taskOf returns the task of an index row; ok is false for every other row.
 func taskOf(key []byte) (partition int32, id string, ok bool) {
-	if key[0] == spaceList {
+	switch {
+	case len(key) > 1 && key[0] == spaceList:
 		return taskOfList(key[1:])
+	case len(key) < rowPrefix:
+		return 0, "", false // no row of ours is so short
 	}
 	partition, rest := readPartition(key[1:]), key[rowPrefix:]
 	switch key[rowPrefix-1] {

@@ -38,7 +38,7 @@ func FuzzStoredRow(f *testing.F) {
 		require.NoError(t, s.db.Set(key, value, pebble.NoSync))
 		require.NoError(t, s.Close())
 		if s, err = Open("state", o); err != nil {
-			require.True(t, errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) || errors.Is(err, ErrNamespace), "%v", err)
+			require.True(t, errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) || errors.Is(err, ErrNamespace) || errors.Is(err, ErrNewer), "%v", err)
 			return
 		}
 		readAll(s)

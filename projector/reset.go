@@ -83,7 +83,11 @@ func (s *Store) finishResets() error {
 	}
 	var list []int32
 	for ok := it.First(); ok; ok = it.Next() {
-		list = append(list, readPartition(it.Key()[len(prefix):]))
+		partition, err := partitionOf(it.Key()[len(prefix):])
+		if err != nil {
+			return closeFailed(err, it)
+		}
+		list = append(list, partition)
 	}
 	if err := closeIter(it); err != nil {
 		return err
@@ -106,7 +110,7 @@ func (s *Store) finishReset(partition int32) error {
 	defer func() { _ = b.Close() }()
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		key := it.Key()
-		if readPartition(key[len(key)-partitionSize:]) != partition {
+		if len(key) < partitionSize || readPartition(key[len(key)-partitionSize:]) != partition {
 			continue
 		}
 		if err = b.Delete(key, nil); err == nil && b.Count() >= resetChunk {

@@ -55,3 +55,11 @@ func decodeKeys(b []byte) (*events.Keys, error) {
 }
 
 func readPartition(b []byte) int32 { return int32(binary.BigEndian.Uint32(b)) }
+
+// partitionOf is readPartition for a key of unknown length.
+func partitionOf(b []byte) (int32, error) {
+	if len(b) < partitionSize {
+		return 0, fmt.Errorf("%w: the key of a row is too short", ErrDamaged)
+	}
+	return readPartition(b), nil
+}

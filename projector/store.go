@@ -196,7 +196,10 @@ func (s *Store) readPartitions() error {
 		return err
 	}
 	for ok := it.First(); ok; {
-		number := readPartition(it.Key()[1:])
+		number, err := partitionOf(it.Key()[1:])
+		if err != nil {
+			return closeFailed(err, it)
+		}
 		p := s.Partition(number)
 		_, v, err := p.read(it)
 		if err != nil {
