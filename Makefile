@@ -1,4 +1,4 @@
-# What CI runs, step by step. The steps are told in .ci/run, which these targets call, so that both do the same.
+# The steps of CI. The targets call .ci/run, so both do the same.
 .PHONY: check test race lint kafka fmt ci
 
 check: ## before a review: format, vet, lint, race tests

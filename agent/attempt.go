@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Attempt is what a function may know of the attempt that it makes.
+// Attempt describes the attempt that a function makes.
 type Attempt struct {
 	Task      string
 	Run       int
@@ -17,10 +17,12 @@ type Attempt struct {
 	Agent     string
 	Operation events.Operation
 	Attempt   int
+	// Try counts the tries of this attempt inside the agent, from 1. It is always 1 without WithRetry.
+	Try int
 	// CompleteBy is when the engine stops waiting. The context ends then (a little earlier for a retry inside the
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
-	// IdempotencyKey is the same over all attempts of this operation of this step in this run. Hand it to the remote
+	// IdempotencyKey is the same in all attempts of this operation of this step in this run. Pass it to the remote
 	// service, so that it can drop duplicates.
 	IdempotencyKey string
 	// Traceparent is the W3C trace context of the request; never empty.
@@ -33,7 +35,7 @@ type attemptKey struct{}
 func FromContext(ctx context.Context) (Attempt, bool) {
 	switch v := ctx.Value(attemptKey{}).(type) {
 	case *request:
-		return attemptOf(&v.work, v.traceparent), true
+		return attemptOf(v), true
 	case Attempt:
 		return v, true
 	default:
@@ -46,10 +48,11 @@ func WithAttempt(ctx context.Context, a Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }
 
-func attemptOf(w *events.Work, traceparent string) Attempt {
+func attemptOf(q *request) Attempt {
+	w := &q.work
 	return Attempt{
 		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
-		Operation: w.Operation, Attempt: w.Attempt, CompleteBy: w.CompleteBy.Time(),
-		IdempotencyKey: w.IdempotencyKey, Traceparent: traceparent,
+		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), CompleteBy: w.CompleteBy.Time(),
+		IdempotencyKey: w.IdempotencyKey, Traceparent: q.traceparent,
 	}
 }

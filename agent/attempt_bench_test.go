@@ -14,11 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/agent/httpagent"
+	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/events"
 )
 
-// Benchmarks of the way of one attempt: record, Poll, worker, function, report, Sink. Beside the usual figures they tell
-// the processor time, which counts where attempts wait.
+// Benchmarks of one attempt: Poll returns the record, a worker calls the function, and the report reaches the Sink. They also
+// show the processor time, which matters when attempts wait.
 
 func BenchmarkAttempt(b *testing.B) {
 	instant := func(_ context.Context, in parcel) (parcel, error) { return in, nil }
@@ -53,7 +55,7 @@ func BenchmarkAttemptOverHTTP(b *testing.B) {
 	}))
 	defer server.Close()
 	env := map[string]string{"URL": server.URL, "TOKEN": "secret-token"}
-	bindings, err := agent.ParseBindings("package.yaml", []byte(`
+	bindings, err := httpagent.Parse("package.yaml", []byte(`
 agent: package
 http:
   base: "${ env.URL }"
@@ -72,7 +74,7 @@ func benchmarkAttempts(b *testing.B, r *agent.Registry) {
 	source, sink := newBenchSource(b), newBenchSink()
 	defer sink.stop()
 	runner, err := agent.NewRunner(r, agent.Config{
-		Instance: "bench-1", Sink: sink, Sources: map[string]agent.Source{"package": source},
+		Instance: "bench-1", Sink: sink, Sources: map[string]transport.Source{"package": source},
 	})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
@@ -98,7 +100,8 @@ func processorTime(b *testing.B) time.Duration {
 
 const benchPartitions = 8
 
-// benchSource has requests without end, of more tasks than are ever held at once, and gives no more than a fetch would.
+// benchSource never runs out of requests. They belong to more tasks than are ever held at once. A poll returns at most as many
+// as a real fetch.
 type benchSource struct {
 	records []events.Record
 	next    [benchPartitions]int64
@@ -139,8 +142,8 @@ func (s *benchSource) Poll(ctx context.Context, most int) ([]events.Record, erro
 	return out, nil
 }
 
-func (s *benchSource) Assigned(int32) agent.Assigned {
-	return agent.Assigned{Mark: agent.Mark{Assignment: 1}}
+func (s *benchSource) Assigned(int32) transport.Assigned {
+	return transport.Assigned{Position: transport.Position{Assignment: 1}}
 }
 
 func (s *benchSource) Confirm(context.Context) (map[int32]int64, error) {
@@ -151,15 +154,15 @@ func (s *benchSource) Confirm(context.Context) (map[int32]int64, error) {
 	return held, nil
 }
 
-func (s *benchSource) Commit(_ context.Context, marks map[int32]agent.Mark) (map[int32]agent.Mark, error) {
-	return marks, nil
+func (s *benchSource) Commit(_ context.Context, positions map[int32]transport.Position) (map[int32]transport.Position, error) {
+	return positions, nil
 }
 
 var benchAssigned = []int32{0, 1, 2, 3, 4, 5, 6, 7}
 
 func (s *benchSource) Partitions() []int32 { return benchAssigned }
 
-// benchSink answers from a goroutine of its own, all that waits at once, as a producer does.
+// benchSink acknowledges all waiting records at once from its own goroutine, as a producer does.
 type benchSink struct {
 	// mu guards the fields below.
 	mu      sync.Mutex

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,29 +13,29 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Breaker says when an agent stops calling its remote service: when at least Failures of the tries in the last Window
-// failed in a retryable way (a permanent refusal shows a live service). After Open one try probes; its success
-// closes the breaker.
+// Breaker says when an agent stops calling its remote service: when at least Failures of the tries in the last Window failed in
+// a retryable way (a permanent refusal shows a live service). After the time Open a single try probes the service, and its
+// success closes the breaker.
 type Breaker struct {
-	// Failures is the rate from 0 (exclusive) to 1 that opens. Zero means 0.5: lower opens on ordinary noise.
+	// Failures is the failure rate, above 0 and up to 1, at which the breaker opens. Zero means 0.5: a lower rate would open it
+	// on ordinary noise.
 	Failures float64
 	// Window is how long a try counts. Zero means 10 s.
 	Window time.Duration
-	// Calls is how many tries the window must hold before the rate means anything. Zero means 10: with fewer, two
-	// unlucky calls would shut out a service.
+	// Calls is how many tries the window must hold before the rate means anything. Zero means 10: with far fewer, two unlucky
+	// calls would open the breaker.
 	Calls int
-	// Open is how long it stays open before a probe. Zero means 2 s: long enough to relieve, short enough that a
-	// restarted service is found again within an attempt's usual complete-by time.
+	// Open is how long it stays open before a probe. Zero means 2 s: long enough to relieve the service, and short enough that
+	// an attempt usually sees a restarted service before its complete-by time.
 	Open time.Duration
 }
 
-// probeWait is how long an attempt waits before it asks again while others probe. A change of the breaker's state
+// probeWait is how long an attempt waits before it asks for a permit again while others probe. A change of the breaker's state
 // wakes it at once; this is only the fallback.
 const probeWait = 250 * time.Millisecond
 
-// fairTry is what a try must have been given for its timeout to be held against the service: a try that began
-// moments before its complete-by time, because it queued, says nothing about the service, and a backlog must not
-// open the breaker of a healthy one.
+// fairTry is how long a try must have run for its timeout to count against the service. A try that queued and began moments
+// before its complete-by time says nothing about the service, and a backlog must not open the breaker of a healthy one.
 const fairTry = 100 * time.Millisecond
 
 func (b Breaker) validate() error {
@@ -49,22 +50,12 @@ func (b Breaker) validate() error {
 }
 
 func (b Breaker) withDefaults() Breaker {
-	if b.Failures == 0 {
-		b.Failures = 0.5
+	return Breaker{
+		Failures: cmp.Or(b.Failures, 0.5), Window: cmp.Or(b.Window, 10*time.Second), Calls: cmp.Or(b.Calls, 10), Open: cmp.Or(b.Open, 2*time.Second),
 	}
-	if b.Window == 0 {
-		b.Window = 10 * time.Second
-	}
-	if b.Calls == 0 {
-		b.Calls = 10
-	}
-	if b.Open == 0 {
-		b.Open = 2 * time.Second
-	}
-	return b
 }
 
-// gate is a circuit breaker at which attempts may wait. A nil gate is always open to all.
+// gate is a circuit breaker at which attempts may wait. A nil gate lets everything through.
 type gate struct {
 	circuit circuitbreaker.CircuitBreaker[any]
 	// mu guards changed.
@@ -83,7 +74,7 @@ func newGate(b *Breaker, changed func(circuitbreaker.State)) *gate {
 		WithFailureRateThreshold(c.Failures, uint(c.Calls), c.Window).
 		WithSuccessThreshold(1).
 		WithDelay(c.Open).
-		WithJitterFactor(0.2). // many instances opened at the same moment and must not probe at the same moment
+		WithJitterFactor(0.2). // the breakers of many instances open at the same moment, and their probes must not coincide
 		OnStateChanged(func(e circuitbreaker.StateChangedEvent) {
 			g.wake()
 			changed(e.NewState)
@@ -105,8 +96,8 @@ func (g *gate) waiter() <-chan struct{} {
 	return g.changed
 }
 
-// enter waits for a permit, which done must return. It gives up with a retryable failure without effect when the
-// breaker cannot let it through before until.
+// enter waits for a permit, which record must return. If the breaker cannot let it through before until, it returns a retryable
+// failure without effect.
 func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 	if g == nil {
 		return nil
@@ -139,8 +130,8 @@ func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 	}
 }
 
-// done returns the permit with what the try says about the service.
-func (g *gate) done(v verdict) {
+// record returns the permit and counts the try's verdict on the service.
+func (g *gate) record(v verdict) {
 	if g == nil {
 		return
 	}
@@ -150,15 +141,15 @@ func (g *gate) done(v verdict) {
 	case failed:
 		g.circuit.RecordFailure()
 	case unclear:
-		// A probe's permit is returned by a record only; left out, the breaker would stay half open for ever. A probe
-		// that proved nothing is a failed one.
+		// A probe's permit is returned only by a recorded result; without one the breaker would stay half open. A probe
+		// that proved nothing counts as failed.
 		if g.circuit.IsHalfOpen() {
 			g.circuit.RecordFailure()
 		}
 	}
 }
 
-// verdict is what a try says about the remote service.
+// verdict says whether a try counts for or against the remote service.
 type verdict int
 
 const (
@@ -167,8 +158,8 @@ const (
 	failed
 )
 
-// health returns the gate's state in the words of events.Presence. An open breaker whose time is over counts as
-// degraded: owners send nothing to the unhealthy, and without a request no probe would ever close it.
+// health returns the gate's state in the words of events.Presence. An open breaker that is due for a probe counts as degraded:
+// owners send nothing to an unhealthy instance, and without a request no probe would ever close the breaker.
 func (g *gate) health() string {
 	switch {
 	case g == nil || g.circuit.IsClosed():

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// deadline is the context of an attempt, or of its report: it ends at the complete-by time with the cause ErrCompleteBy, with
-// its parent, or when it is ended. It is a field of its request and begins with nothing but the time. The channel, the timer
-// and the place among the parent's children, which together cost more than all else of an attempt, are made when somebody
-// asks for what only they give: most functions that only compute, or sleep, never do.
+// deadline is the context of an attempt, or of its report: it ends at the complete-by time with the cause
+// ErrCompleteBy, with its parent, or by end. It is a field of its request, and at first holds only the time. Creating
+// the channel and the timer and registering with the parent cost more than the rest of an attempt, so this happens only
+// when a caller needs them. Functions that only compute, or sleep, never do.
 type deadline struct {
 	parent context.Context
 	by     time.Time
-	// request is what FromContext reads; nil for a report.
+	// request is the value that FromContext reads. It is nil for a report.
 	request *request
 
 	// mu guards the fields below.
@@ -30,7 +30,7 @@ func (d *deadline) Deadline() (time.Time, bool) { return d.by, true }
 // Done implements context.Context.
 func (d *deadline) Done() <-chan struct{} { return d.timed().Done() }
 
-// Err implements context.Context. The timer is not needed to tell that nothing has ended yet.
+// Err implements context.Context. As long as nothing has ended, it needs no timer.
 func (d *deadline) Err() error {
 	d.mu.Lock()
 	untouched := d.real == nil && !d.over
@@ -41,8 +41,8 @@ func (d *deadline) Err() error {
 	return d.timed().Err()
 }
 
-// Value implements context.Context. Package context asks for the context with the timer in this way, so children attach to
-// that one, and context.Cause finds its cause.
+// Value implements context.Context. Through it package context finds the context with the timer. So children attach to that
+// context, and context.Cause returns its cause.
 func (d *deadline) Value(key any) any {
 	if _, ours := key.(attemptKey); ours && d.request != nil {
 		return d.request
@@ -63,7 +63,7 @@ func (d *deadline) timed() context.Context {
 	return d.real
 }
 
-// end cancels the context: what a function began with it and left running ends too.
+// end cancels the context, and thereby anything that a function started with it and left running.
 func (d *deadline) end() {
 	d.mu.Lock()
 	d.over = true

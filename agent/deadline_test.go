@@ -11,7 +11,7 @@ import (
 
 type contextKey struct{}
 
-// A deadline is to functions what context.WithDeadlineCause would be, whenever they look.
+// To a function, a deadline behaves exactly like context.WithDeadlineCause, whenever the function looks at it.
 func TestADeadlineIsAContext(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
@@ -20,12 +20,12 @@ func TestADeadlineIsAContext(t *testing.T) {
 		err   error
 		cause error
 	}{
-		"in time":       {time.Second, func(*deadline, context.CancelCauseFunc) {}, nil, nil},
-		"time is over":  {time.Second, func(*deadline, context.CancelCauseFunc) { wait(time.Second) }, context.DeadlineExceeded, ErrCompleteBy},
-		"cut off":       {time.Second, func(_ *deadline, kill context.CancelCauseFunc) { kill(ErrStopped) }, context.Canceled, ErrStopped},
-		"returned":      {time.Second, func(d *deadline, _ context.CancelCauseFunc) { d.end() }, context.Canceled, context.Canceled},
-		"was over":      {-time.Second, func(*deadline, context.CancelCauseFunc) {}, context.DeadlineExceeded, ErrCompleteBy},
-		"over and left": {time.Second, func(d *deadline, _ context.CancelCauseFunc) { wait(time.Second); d.end() }, nil, nil},
+		"in time":        {time.Second, func(*deadline, context.CancelCauseFunc) {}, nil, nil},
+		"time is over":   {time.Second, func(*deadline, context.CancelCauseFunc) { wait(time.Second) }, context.DeadlineExceeded, ErrCompleteBy},
+		"cut off":        {time.Second, func(_ *deadline, kill context.CancelCauseFunc) { kill(ErrStopped) }, context.Canceled, ErrStopped},
+		"returned":       {time.Second, func(d *deadline, _ context.CancelCauseFunc) { d.end() }, context.Canceled, context.Canceled},
+		"was over":       {-time.Second, func(*deadline, context.CancelCauseFunc) {}, context.DeadlineExceeded, ErrCompleteBy},
+		"over and ended": {time.Second, func(d *deadline, _ context.CancelCauseFunc) { wait(time.Second); d.end() }, nil, nil},
 	} {
 		for _, looked := range []string{"", "before", "child"} {
 			t.Run(name+" "+looked, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestADeadlineIsAContext(t *testing.T) {
 					at, ok := ctx.Deadline()
 					require.True(t, ok && at.Equal(by))
 					require.Equal(t, "value", ctx.Value(contextKey{}))
-					if name == "over and left" {
+					if name == "over and ended" {
 						require.Error(t, ctx.Err())
 						require.Error(t, context.Cause(ctx))
 						return

@@ -11,14 +11,16 @@ import (
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 )
 
-// One attempt over a real broker and real sockets: found in the work topic, reported home, committed, and the presence.
+// One attempt over a real broker and real sockets: the request is read from the work topic, reported to its owner and
+// committed, and the presence topic shows the instance.
 func TestDialWorksOverKafka(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	broker, err := kafka.OpenBroker(kafka.BrokerConfig{})
+	broker, err := embedded.Open(embedded.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, broker.Close()) }()
 	cluster, err := kafka.Connect(broker.ClusterConfig())

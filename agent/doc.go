@@ -1,138 +1,118 @@
-// Package agent does the work of steps: it takes work requests from Kafka, calls functions or HTTP services, and
-// reports what came out. An Agent is a kind of work ("package"); any number of instances of it run anywhere.
+// Package agent makes a Go program an agent: it takes work requests from Kafka, calls functions, and reports their
+// outcomes. An agent is a kind of work ("package"); any number of instances of it run anywhere.
 //
 //	reg := agent.NewRegistry()
-//	agent.Handle(reg, "package", book, agent.Concurrency(64), agent.WithUndo(unbook))   // Go functions
-//	bindings, err := agent.LoadBindings(os.DirFS("agents"), os.LookupEnv)              // HTTP, without code
-//	for _, b := range bindings { b.Register(reg) }
-//	runner, err := agent.NewRunner(reg, agent.Config{...})                             // or agent.Dial
-//	err = runner.Run(ctx)
+//	agent.Handle(reg, "package", book, agent.Concurrency(64), agent.WithUndo(unbook))
+//	conn, err := agent.Dial(ctx, reg, agent.DialConfig{Brokers: brokers})
+//	err = conn.Run(ctx)
 //
-// # An attempt
+// Package httpagent binds agents to HTTP services without code, and agenttest runs agents in tests without Kafka.
 //
-//	           expired, or the same
-//	          attempt is held already
+// # The life of a request
+//
+//	          expired, the same attempt is held
+//	         already, or the undo has come before
 //	work ---> read ------------------> dropped (counted)
 //	           |
 //	           v
-//	        waiting ----- stop, or its partition is another's by now ------> delivered again
-//	           |  a worker is free, and the group has confirmed that the partition is ours
+//	      unconfirmed                  a stop, or the partition is another instance's by now
+//	           |  the group confirms  ----------------------------------------> abandoned: delivered again
+//	           |  that the partition is ours
 //	           v
-//	        trying <---+
+//	         ready -------------------- a stop, or the partition is another instance's --> abandoned
+//	           |  a worker is free, and the limit allows one more
+//	           v
+//	        running <--+
 //	           |       | retryable, and another try fits before the complete-by time
-//	           |       | (in-agent retry; same attempt, same Idempotency-Key)
+//	           |       | (same attempt, same Idempotency-Key)
 //	           +-------+
 //	           |
-//	           +-- function returned, or no more tries ------> reported -----> finished, committed
-//	           +-- the complete-by time passed --------------> late: nothing is reported (C4), finished
+//	           +-- function returned, or no more tries ------> reported ---> finished ---> committed
+//	           +-- the complete-by time passed --------------> late: nothing is reported, finished
 //	           +-- stop, and the grace is over --------------> abandoned: delivered again
 //
-// The circuit breaker stands in front of each try. While it is open an attempt waits as long as its complete-by time
-// allows, and else fails retryable, with effect none and a Retry-After.
+// Each try goes through the circuit breaker. While the breaker is open, an attempt waits as long as its complete-by time
+// allows. If it stays open for longer, the attempt fails: retryable, without effect, and with a Retry-After.
+//
+// The parts are the consumer (one agent in one process), which reads; its pool of requests and workers; ownership, which asks
+// the group who owns a partition; the committer with its offset tracker (internal/offsets); the executor with retry, breaker
+// and limit; and the reporter.
 //
 // # Invariants
 //
-//   - Nothing is reported at or after the complete-by time, and no recovery is tried (MISSION C4).
-//   - The committed offset of a partition never passes a request that is unfinished and not expired, so an instance
-//     that dies loses nothing (C5). A request is finished only when its report is durable (or may not be sent), or, with
-//     effect none, is about to be sent: if the instance dies between, the complete-by time ends the attempt.
-//   - A failed attempt has the effect none only if each of its tries has, and no other instance can have had its request.
-//   - A request is started only after the group has confirmed, behind the reading of it, that its partition is ours.
-//   - A request whose report says effect none is never run again: before the report is sent, a commit has recorded that
-//     it is finished, by the low-water mark or by the runs in the commit's metadata (done.go), which every later commit
-//     repeats and the next instance skips. Where that cannot be had in time, the report says unknown.
-//   - An attempt is run once at a time in a process, however often it is delivered.
-//   - Per agent at most its concurrency runs, and at most twice that is held; lanes of different agents share nothing.
+//   - Nothing is reported at or after the complete-by time, and no recovery is tried: the engine's timer decides.
+//   - The committed offset of a partition never passes a request that is unfinished and not expired, so an instance that
+//     dies loses nothing. A request counts as finished only when its report is durable or may not be sent any more. With
+//     effect none it counts as finished just before its report is sent: if the instance dies in between, the complete-by
+//     time ends the attempt.
+//   - A failed attempt has the effect none only if each of its tries had none, and no other instance can have received its
+//     request.
+//   - A request is started only after the group has confirmed, after the request was read, that its partition is ours.
+//   - A request whose report says effect none never runs again: before the report is sent, a commit has recorded that the
+//     request is finished, by the low-water mark or by the runs in the commit's metadata. Every later commit repeats these
+//     runs, and the next instance skips them. If there is no such commit in time, the report says in doubt.
+//   - A do never starts in an instance that has got the undo of its step in the same run.
+//   - An agent whose clock is behind its owner's starts nothing after its complete-by time, as far as the owner's timestamps show
+//     the difference (clock.go).
+//   - An attempt never runs twice at the same time in a process, however often it is delivered.
+//   - An agent runs at most as many requests as its concurrency, and holds at most twice as many. Agents share nothing.
 //
 // # How many at once
 //
-// Fewer than the concurrency run while calls take more than three times as long as before (limit.go): as many as bring
-// them down to that, and not less than the share by which they slowed down. The beats say so, owners then send less, and
-// when calls are quick again it is taken back in a second or two. A request that was sent before waits for a third of its
-// time at most and then begins all the same, below the concurrency: what waits here is not lost for it. A backend that
-// takes as long with a quarter of the calls is slow for another reason, and is used in full again after half a minute.
-// FixedLimit and limit: fixed switch it off. Calls that take less than 25 ms longer than before are never slow.
+// While calls take more than three times as long as before, fewer requests run than the concurrency allows (limit.go). The
+// limit falls until calls take only three times as long, but never by a larger factor than that of the slowdown. Heartbeats
+// publish the limit, so owners send less. When calls are quick again, it recovers within a second or two. A request that was
+// already sent waits for at most a third of its time and then starts anyway, within the concurrency, so that waiting here
+// never costs it the attempt. If calls still take as long when only a quarter as many run, the backend is slow for another
+// reason, and the full concurrency is used again after half a minute. FixedLimit switches this off. Calls that take less
+// than 25 ms longer than before never count as slow.
 //
 // # Many instances
 //
 // Instances of an agent share the partitions of its work topic as static members of a group, under the names in their
-// beats. A partition moves when an instance comes or goes, and when one that is silent is removed (by a node, or by the
-// group after a session of 10 s). Reading is not fenced: who does not know yet that it lost a partition reads on, and
-// what it has begun goes on in any case. So a request may run in two instances, both with the same Idempotency-Key, and
-// the engine believes the report that comes first. That one must not say effect none while the other run may still have
-// one. It holds by two rules, whatever was paused for how long:
+// heartbeats. A partition moves when an instance comes or goes, and when a silent one is removed (by a node, or by the group
+// after a session of 10 s). Reading is not fenced: an instance that does not know yet that it lost a partition keeps reading,
+// and functions that it has started keep running in any case. So a request may run in two instances, both with the same
+// Idempotency-Key, and the engine accepts the report that comes first. That report must not say effect none while the other run
+// may still have an effect. Two rules ensure this, however long any instance is paused:
 //
-//	(1) An instance begins a request only after the group has told it, in answer to a question that was asked after the
-//	    request was read, that it had the partition still (proof.go).
-//	(2) Whoever is assigned a partition asks afterwards where it ends. What lies below may have been read by others: a
-//	    failure of it is of unknown effect (Assigned.Shared). What lies above can only be ours: another one that reads it
-//	    reads it after our assignment, and by (1) it is told so before it begins.
+//	(1) An instance starts a request only after the group has confirmed, in answer to a question that was asked after the
+//	    request was read, that it still had the partition (ownership.go).
+//	(2) An instance that is assigned a partition asks afterwards where the partition ends. Other instances may have read
+//	    the requests below that end, so if one of these fails, it is in doubt (transport.Assigned.Shared). A request
+//	    above that end belongs to this instance alone: any other instance reads it after this assignment, and learns by (1)
+//	    that the partition has moved.
 //
-// A partition for which nothing was ever committed was read by nobody: its first reader commits before it begins, and
-// says effect none of all that waits there. A member that was forgotten, or missed a generation, and comes back to what
-// it had, takes it as assigned anew. What the last commit records as finished is begun by nobody (done.go).
+// A partition without any commit has never been read: its first reader commits before it starts a request, and may report
+// effect none for every request that waits there. If the group forgot a member, or a member missed a generation, and it gets
+// the same partition back, that counts as a new assignment. Requests that the last commit records as finished are not
+// started.
 //
-// The answer of (1) is also worth little for long: an instance that was stopped and wakes after more than 3 s asks again,
-// so that it does not begin what has been done, and perhaps undone, meanwhile. This is a matter of time and so no
-// guarantee; between the last question and the call a pause of any length may fall. The service is asked to refuse a do
-// that comes after its undo.
+// The answer in (1) also goes stale: an instance that wakes after it was stopped for more than 3 s asks again, so that it
+// does not start a request that has been done, and perhaps undone, in the meantime. This is not a guarantee, since a pause
+// of any length may fall between the last answer and the call. Services should refuse a do that comes after its undo.
 //
-// At a stop an instance finishes what runs, within its grace, commits, and leaves its groups. Where partitions are taken
-// from it while it runs, it begins nothing more of them, and still reports what it had begun. Commits for them are
-// refused, which is no fault. If another process takes its name, the older one ends with FencedError.
+// When an instance stops, it finishes its running requests within its grace, commits, and leaves its groups. When partitions
+// are taken from it while it runs, it starts no more of their requests, and still reports those that it had started. The broker
+// refuses its commits for them, which is not an error. If another process takes its name, the older one ends with FencedError.
 //
-// Left is that one attempt may lie at two offsets. An engine that dies may send it twice; of an attempt that an earlier
-// epoch began the engine takes effect none for unknown. And a broker that lost what it knew of its producers (the embedded
-// one does when it dies) may store twice what is sent again; if then also the partition moves to another instance between
-// the two copies, only the Idempotency-Key guards.
+// One gap remains: the same attempt may be stored at two offsets. An engine that dies may send it twice. So for an attempt
+// that an earlier epoch started, the engine treats the effect as in doubt, whatever is reported. Also, a broker that lost its producer
+// state (the embedded one does when it dies) may store a retried request twice. If the partition also moves to another
+// instance between the two copies, only the Idempotency-Key prevents a second effect.
 //
 // # Failures
 //
-// Any error of a function is retryable and of unknown effect. Permanent, NoEffect and RetryAfter say otherwise, and
-// combine. A panic is of class internal. Input that does not decode is permanent without effect; an output over the
-// limit is permanent. Go functions are tried once per attempt unless WithRetry asks for more; bindings use DefaultRetry.
+// Any error of a function is retryable and in doubt: what it did may still be under way, so an undo waits for the
+// complete-by time. Permanent, NoEffect, Ended and RetryAfter change that, and can be combined. A panic becomes a
+// failure of class internal. Input that does not decode is a permanent failure without effect, and an output over the
+// limit is a permanent failure. Go functions are tried once per attempt unless WithRetry asks for more.
 //
-// A context ends at the complete-by time with the cause ErrCompleteBy. A function that does not return then keeps its
-// place among the concurrent ones until it does.
+// A context ends at the complete-by time with the cause ErrCompleteBy. A function that does not return then keeps counting
+// against the concurrency until it does.
 //
-// # HTTP bindings
+// # What it refuses to do
 //
-//	agent: package
-//	http:
-//	  base: "${ env.PACKAGE_URL }"          # sees env only
-//	  concurrency: 64
-//	  limit: adaptive                       # default; fixed: as many at once as concurrency says, however slow they are
-//	  timeout: 2s                           # of one try; default: the complete-by time
-//	  breaker: {failures: 0.5, window: 10s, calls: 10, open: 2s}
-//	  retry: {tries: 3, backoff: 50ms, max: 1s}
-//	  headers: {Authorization: "Bearer ${ env.PACKAGE_TOKEN }"}
-//	do:   {method: PUT, path: "/api/packages/${ input.id }", body: "${ input.package }"}
-//	undo: {method: DELETE, path: "/api/packages/${ input.id }"}
-//
-// Expressions see input, task.id, task.run, task.workflow, task.version, step, attempt and env; those of undo also
-// output, which is null where the outcome is unknown. Each variable of env that is named must be set. In a path,
-// values are percent-encoded whole; an empty one, and a segment that is "." or "..", is refused (permanent, effect
-// none). A body that is a string is sent as text, any other as JSON, none as an empty one; a Content-Type among the
-// headers overrides the type, and with a JSON one a string is sent as JSON.
-//
-// Each request carries Idempotency-Key, Sagalog-Task, Sagalog-Run, Sagalog-Step, Sagalog-Attempt, traceparent, Accept
-// and User-Agent. In the Sagalog headers each byte that is a control character, a space, a percent sign or not ASCII is
-// percent-encoded.
-//
-//	2xx                      completed
-//	408 425 429 5xx          retryable, effect unknown; Retry-After in both forms
-//	other 4xx                permanent, effect none
-//	3xx                      permanent, effect unknown (redirects are not followed)
-//	no connection            retryable, effect none
-//	timeout, broken answer   retryable, effect unknown
-//
-// A Retry-After that fits before the complete-by time is waited for; else the attempt is reported with it, and the engine
-// waits. Output: JSON as it is (by content type; without one, objects and arrays), other text as a string, an empty
-// body as null, bytes that are not UTF-8 as {"base64": "..."}. The body of a refusal becomes the error's detail (up to
-// 16 KiB), never its message. Values of environment variables (of six bytes and more) are taken out of both.
-//
-// # It refuses
-//
-// to store anything, to decide about retries across attempts (the engine does, durably), to follow redirects, and to
-// import a Kafka client: records come and go through Source and Sink (only dial.go knows internal/kafka).
+// It stores nothing, and does not decide about retries across attempts (the engine does, durably). Only dial.go uses a Kafka
+// client: everything else reads and writes through transport.Source and transport.Sink.
 package agent

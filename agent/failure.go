@@ -7,21 +7,20 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Failure is an error together with what the engine must know of it. Handlers usually build one with Permanent,
-// NoEffect and RetryAfter; any other error is retryable and of unknown effect, the safe reading.
+// Failure is an error with the details that the engine needs. Functions usually build one with Permanent, NoEffect, Ended and
+// RetryAfter. Any other error is retryable and in doubt, which is always safe.
 type Failure struct {
 	Class  events.Class
 	Effect events.Effect
 	// Code is a short word for machines, such as "http_503"; may be empty.
 	Code string
-	// Detail is user data: what the remote service answered, as JSON.
+	// Detail is user data: the remote service's answer, as JSON.
 	Detail json.RawMessage
-	// RetryAfter is how long the remote service asked to be left alone; zero where it did not.
+	// RetryAfter is how long the remote service asked to be left alone; zero if it did not.
 	RetryAfter time.Duration
 	// Err is the cause; its text is the message that the engine shows.
 	Err error
@@ -38,23 +37,30 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Permanent says that no retry can mend err (MISSION C6): the task goes to its error path at once.
+// Permanent says that no retry can fix err: the task goes to its error path at once.
 func Permanent(err error) error {
 	return amend(err, func(f *Failure) { f.Class = events.ClassPermanent })
 }
 
-// NoEffect promises that the attempt changed nothing outside. The engine then has nothing to undo for it, so
-// promise it only where that is certain.
+// NoEffect promises that the attempt changed nothing outside. The engine then does not undo it, so promise it only if it is
+// certain.
 func NoEffect(err error) error {
 	return amend(err, func(f *Failure) { f.Effect = events.EffectNone })
 }
 
-// RetryAfter says that err may be gone after d.
+// Ended promises that nothing of the attempt is under way any more, though it may have changed something outside. The engine may
+// then undo it at once. Without Ended an undo waits until the attempt's complete-by time and the grace are over, because a request
+// whose answer never came may still be carried out.
+func Ended(err error) error {
+	return amend(err, func(f *Failure) { f.Effect = events.EffectDoneUnknown })
+}
+
+// RetryAfter says that a retry after d may succeed.
 func RetryAfter(err error, d time.Duration) error {
 	return amend(err, func(f *Failure) { f.RetryAfter = max(0, d) })
 }
 
-// amend wraps err, so that its message stays whole, and keeps what inner wrappings said.
+// amend wraps err with its full message, and keeps the properties that inner wrappers set.
 func amend(err error, change func(*Failure)) error {
 	if err == nil {
 		return nil
@@ -64,10 +70,10 @@ func amend(err error, change func(*Failure)) error {
 	return f
 }
 
-// failureOf returns a Failure of its own for any error. The message is that of the outermost error, since
-// fmt.Errorf around a Permanent adds what the reader needs.
+// failureOf returns a new Failure for any error. The message comes from the outermost error, since fmt.Errorf around a
+// Permanent adds context for the reader.
 func failureOf(err error) *Failure {
-	f := Failure{Class: events.ClassRetryable, Effect: events.EffectUnknown}
+	f := Failure{Class: events.ClassRetryable, Effect: events.EffectInDoubt}
 	var inner *Failure
 	if errors.As(err, &inner) {
 		f = *inner
@@ -76,12 +82,13 @@ func failureOf(err error) *Failure {
 		case "":
 			f.Class = events.ClassRetryable
 		default:
-			// The other classes are the engine's to give.
+			// Agents do not use the other classes, only the engine does.
 			f.Class = events.ClassInternal
 		}
 		if f.Effect == "" {
-			f.Effect = events.EffectUnknown
+			f.Effect = events.EffectInDoubt
 		}
+		f.RetryAfter = min(f.RetryAfter, retryAfterMax)
 	}
 	f.Err = err
 	return &f
@@ -92,20 +99,20 @@ func refusal(code string, err error) *Failure {
 	return &Failure{Class: events.ClassPermanent, Effect: events.EffectNone, Code: code, Err: err}
 }
 
-// report returns the failure as the engine's wire format has it.
+// report returns the failure in the engine's wire format.
 func (f *Failure) report() *events.Error {
 	e := &events.Error{Class: f.Class, Code: f.Code, Message: oneLine(f.Error())}
-	if len(f.Detail) <= detailLimit && json.Valid(f.Detail) {
+	if len(f.Detail) <= DetailLimit && json.Valid(f.Detail) {
 		e.Detail = f.Detail
 	}
 	return e
 }
 
-// detailLimit bounds Detail. A problem document fits many times over; what is larger is not an explanation.
-const detailLimit = 16 << 10
+// DetailLimit bounds Failure.Detail in bytes; a longer one is dropped. A problem document is far smaller, and a longer text
+// does not explain anything.
+const DetailLimit = 16 << 10
 
-// messageLimit keeps a message readable in a table and far below the limits of a record. What is longer belongs
-// into Detail.
+// messageLimit keeps a message readable in a table and far below the size limit of a record. Longer text belongs in Detail.
 const messageLimit = 1024
 
 // oneLine makes any text fit for a log line: valid UTF-8, no control characters, bounded.
@@ -117,14 +124,7 @@ func oneLine(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 	s = strings.TrimSpace(s)
-	if len(s) <= messageLimit {
-		return s
-	}
-	cut := messageLimit - len("...")
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
+	return events.Clip(s, messageLimit-len("..."))
 }
 
 // ended reports whether ctx is over, and returns why.
@@ -134,3 +134,7 @@ func ended(ctx context.Context) (error, bool) {
 	}
 	return context.Cause(ctx), true
 }
+
+// retryAfterMax bounds the delay that a remote service may request. A day exceeds every sensible deadline, and a garbled header
+// must not park a task for years.
+const retryAfterMax = 24 * time.Hour

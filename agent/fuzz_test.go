@@ -11,8 +11,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// FuzzWork gives a running agent any record as a work request, and a good one behind it: the agent never panics, and what
-// it cannot read holds up nothing and is reported by nobody.
+// FuzzWork sends a running agent an arbitrary record as a work request, and then a valid one. The agent never panics. A record
+// that it cannot decode does not delay the next request and is not reported.
 func FuzzWork(f *testing.F) {
 	good, err := events.Marshal(events.Work{Task: "t", Run: 1, Workflow: "w", Version: 1, Step: "s", Agent: "package", Operation: events.Do,
 		Attempt: 1, IdempotencyKey: "k", CompleteBy: 4_000_000_000_000, Input: json.RawMessage(`{"id":"p"}`), Home: 2, Ticket: "x"})

@@ -11,47 +11,47 @@ import (
 )
 
 // The adaptive limit. How many calls a backend takes at once changes while it runs: another client comes, a disk fills, a
-// replica dies. Calls beyond that only queue there, and make each other late. So a lane works on fewer at once when its
-// calls take several times as long as they used to, says so in its beats, from which owners know how much to send, and
-// goes back as soon as the calls are quick again.
+// replica dies. Calls beyond that only queue there, and delay each other. So an agent runs fewer at once when its calls take
+// several times as long as they used to, and recovers as soon as the calls are quick again. It publishes the number in its
+// heartbeats, and owners adjust how much they send.
 //
-// It compares what calls take now with what they took before, as TCP Vegas does with round trips and after it Netflix's
-// concurrency-limits and Envoy's adaptive concurrency filter, from which the idea comes to measure the baseline anew with
-// few calls at once. (The limiter of failsafe-go was not taken: it compares a high quantile, so a few slow calls shrink
-// it; its baseline follows a backend that stays slow within ten windows of a second, in which it has given up as many
-// places; and it needs a library more.)
+// It compares how long calls take now with how long they took before, as TCP Vegas does with round trips. Netflix's
+// concurrency-limits and Envoy's adaptive concurrency filter do the same. The idea to measure the baseline again with few calls
+// at once comes from Envoy. (The limiter of failsafe-go did not fit: it compares a high quantile, so a few slow calls shrink
+// it. If a backend stays slow, its baseline follows within ten windows of a second, and by then it has given up only ten
+// places. It also needs another library.)
 //
-// Few slow calls say nothing: of each window of calls the slower half is left out, and two windows must agree.
+// A few slow calls prove nothing: the slower half of each window is left out, and two windows must agree.
 const (
-	// limitSlow is how many times the baseline calls take before the limit shrinks: a busy process and an ordinary change
-	// of load double what calls take, and a backend that takes twice as long at full load is used, not overloaded.
+	// The limit shrinks when calls take limitSlow times the baseline. A busy process or an ordinary change of load can double
+	// the time of a call, and a backend that takes twice as long at full load is well used, not overloaded.
 	limitSlow = 3
-	// limitQuick is how many times the baseline they may take for the limit to grow.
+	// The limit grows while calls take at most limitQuick times the baseline.
 	limitQuick = 2
-	// limitFloor is the least baseline, and limitExcess how much longer than the baseline calls must take to be slow: below
-	// it the times are those of this process and its processors, not of a backend.
+	// limitFloor is the smallest baseline. limitExcess is how much longer than the baseline calls must take to count as slow:
+	// smaller differences come from this process and its CPUs, not from a backend.
 	limitFloor  = 5 * time.Millisecond
 	limitExcess = 25 * time.Millisecond
-	// limitWindow is the shortest window, limitCalls the number of calls that one needs at most and limitCallsMin at least.
-	// Lanes of few places have smaller ones, or they would notice nothing for long.
+	// limitWindow is the shortest window. A window is full after four times as many calls as the limit, but at least
+	// limitCallsMin and at most limitCalls: with a low limit, a large window would notice a change late.
 	limitWindow   = 100 * time.Millisecond
 	limitCalls    = 32
 	limitCallsMin = 8
-	// limitKept bounds the calls kept of a window: of more the latest count.
+	// limitKept bounds how many calls of a window are kept. If there are more, the latest ones count.
 	limitKept = 128
 	// limitWindows is how many windows in a row must be slow.
 	limitWindows = 2
-	// limitFollow is how fast the baseline follows calls that take a little longer, while nothing is held back.
-	limitFollow = time.Minute
-	// limitAgain is how long a limit is held before one window with a quarter of it measures the baseline anew: if calls
-	// take as long then, it is not because there are too many at once, and holding back does not help.
-	limitAgain = 30 * time.Second
-	// limitPatience is the share of its time that a request waits for a place below the limit. Then it begins all the same,
-	// below the concurrency: what was sent before the backend slowed down must not be lost by waiting here.
+	// limitDrift is how fast the baseline follows calls that take a little longer while the limit equals the concurrency.
+	limitDrift = time.Minute
+	// limitRemeasure is how long a limit is kept before one window with a quarter of it measures the baseline again. If calls
+	// take just as long then, their number is not the reason, and a limit does not help.
+	limitRemeasure = 30 * time.Second
+	// limitPatience is the share of its time that a request waits for a place below the limit. Then it starts anyway, within
+	// the concurrency: a request that was sent before the backend slowed down must not expire while it waits here.
 	limitPatience = 3
 )
 
-// limiter bounds the attempts of a lane that run at once: 1 to its concurrency.
+// limiter bounds the attempts of an agent that run at once: 1 to its concurrency.
 type limiter struct {
 	// most is the concurrency, and fixed says that the limit stays there.
 	most  int
@@ -60,23 +60,24 @@ type limiter struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	limit int
-	// until holds the complete-by time of what runs in each place, 0 where nothing runs; free are those places.
+	// until holds the complete-by time of the attempt in each place, or 0 for an empty place. free lists the empty places.
 	until []int64
 	free  []int
-	// waiting wait for a place, the first come first.
+	// waiting holds the requests that wait for a place, in order of arrival.
 	waiting []chan struct{}
 
-	// calls are what the calls of the window took, of seen in all; opened is when it began. A call that began before
-	// since was made under another limit and says nothing about this one.
+	// calls holds the durations of the calls in the window, seen counts the calls, and opened is when the window began. A call
+	// that began before since ran under another limit and is ignored.
 	calls  [limitKept]time.Duration
 	sorted [limitKept]time.Duration
 	seen   int
 	opened time.Time
 	since  time.Time
-	// baseline is what calls take when all is well, 0 while nobody knows; slow is how many windows in a row were slow.
+	// baseline is how long calls take when all is well, 0 while unknown; slow is how many windows in a row were slow.
 	baseline time.Duration
 	slow     int
-	// measured is when the baseline was last known to be right; resume, while it is measured anew, the limit to go back to.
+	// measured is when the baseline was last known to be right. While it is measured again, resume is the limit to return to.
+	// Otherwise resume is 0.
 	measured time.Time
 	resume   int
 }
@@ -90,17 +91,8 @@ func newLimiter(a *agent) *limiter {
 	return l
 }
 
-// FixedLimit has the agent always work on as many attempts at once as its concurrency says. Without it, fewer run while
-// calls take several times as long as before.
-func FixedLimit() Option {
-	return func(a *agent) error {
-		a.fixed = true
-		return nil
-	}
-}
-
-// enter waits for a place below the limit and takes it, or after a share of the request's time any one. It waits no
-// longer than stop. The caller leaves the place, of which it is told the number, with leave.
+// enter waits for a place below the limit and takes it. After a share of the request's time (limitPatience) it takes any place.
+// It stops waiting when stop ends. It returns the number of the place, which the caller gives back with leave.
 func (l *limiter) enter(stop context.Context, by time.Time) (place int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,11 +105,11 @@ func (l *limiter) enter(stop context.Context, by time.Time) (place int) {
 	place = l.free[len(l.free)-1]
 	l.free = l.free[:len(l.free)-1]
 	l.until[place] = max(by.UnixNano(), 1)
-	l.wake() // more than one may have become free while this one was woken
+	l.wake() // more places may have become free while this request was being woken
 	return place
 }
 
-// wait lets go of mu while it waits.
+// wait releases mu while it waits.
 func (l *limiter) wait(stop context.Context, most time.Duration) {
 	turn := make(chan struct{})
 	l.waiting = append(l.waiting, turn)
@@ -138,7 +130,7 @@ func (l *limiter) wait(stop context.Context, most time.Duration) {
 // taken is the number of places in use. mu is held.
 func (l *limiter) taken() int { return l.most - len(l.free) }
 
-// wake lets the first one go on that waits, if there is a place. mu is held.
+// wake lets the first waiting request go on if there is a place. mu is held.
 func (l *limiter) wake() {
 	if len(l.waiting) > 0 && l.taken() < l.limit {
 		close(l.waiting[0])
@@ -158,8 +150,8 @@ func (l *limiter) leave(place int) {
 	l.wake()
 }
 
-// capacity is how many attempts the lane can work on at once: below the limit, and without the places of functions that
-// do not return though their complete-by times have passed.
+// capacity is how many attempts the agent can run at once: at most the limit, minus the places of functions that have not
+// returned although their complete-by times have passed.
 func (l *limiter) capacity(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,10 +164,10 @@ func (l *limiter) capacity(now time.Time) int {
 	return min(l.limit, l.most-stuck)
 }
 
-// called tells what a call took. Only those count that show how busy the backend is: successes, and calls that were cut
-// off, which took at least that long. A refusal is quick, also where all else is slow. Undos are another kind of call,
-// and too rare to be measured.
-func (l *limiter) called(op events.Operation, began time.Time, err error) {
+// record records how long a call took. Only calls that show how busy the backend is are counted: successes, and calls that
+// ran out of time after a fair try (fairTry), which would have taken even longer. A refusal is quick even if everything else
+// is slow. Undos are another kind of call, and too rare to be measured.
+func (l *limiter) record(op events.Operation, began time.Time, err error) {
 	if l == nil || l.fixed || op != events.Do {
 		return
 	}
@@ -207,8 +199,8 @@ func (l *limiter) sample(began, now time.Time) {
 	l.judge(typical(l.sorted[:n]), now)
 }
 
-// typical is the mean of the faster half: calls that take long come back together when they began together, and may be far
-// more of a window than of all; a median would jump between two sorts of calls that are about as many.
+// typical is the mean of the faster half. Long calls that began together return together, so their share of a window may be far
+// above their share of all calls. A median would jump between two kinds of calls that are equally frequent.
 func typical(calls []time.Duration) time.Duration {
 	slices.Sort(calls)
 	calls = calls[:max(1, len(calls)/2)]
@@ -219,9 +211,9 @@ func typical(calls []time.Duration) time.Duration {
 	return sum / time.Duration(len(calls))
 }
 
-// judge moves the limit by what the calls of a window took. mu is held.
+// judge adjusts the limit to the durations of the calls in a window. mu is held.
 func (l *limiter) judge(took time.Duration, now time.Time) {
-	if l.resume > 0 { // with a quarter of the calls at once: this is what they take
+	if l.resume > 0 { // the window was measured with a quarter of the calls at once
 		l.baseline, l.limit, l.resume, l.measured, l.since = took, l.resume, 0, now, now
 		l.wakeAll()
 		return
@@ -242,11 +234,12 @@ func (l *limiter) judge(took time.Duration, now time.Time) {
 	default:
 		l.slow = 0
 	}
-	l.follow(took, now)
+	l.updateBaseline(took, now)
 }
 
-// shrink brings the calls down to limitSlow times the baseline if their number is why they are slow, but never to less
-// than the share by which they slowed down: if it is not, a smaller number makes them no quicker.
+// shrink assumes that calls are slow because of their number, and sets the limit at which they would take limitSlow times the
+// baseline. It never goes below the concurrency divided by the factor by which calls slowed down: if there is another
+// reason, fewer calls are not quicker.
 func (l *limiter) shrink(ratio float64, now time.Time) {
 	to := max(float64(l.limit)*limitSlow/ratio, float64(l.most)/ratio, 1)
 	if l.limit == l.most {
@@ -257,20 +250,20 @@ func (l *limiter) shrink(ratio float64, now time.Time) {
 	}
 }
 
-// follow keeps the baseline, or begins to measure it anew. mu is held.
-func (l *limiter) follow(took time.Duration, now time.Time) {
+// updateBaseline moves the baseline, or starts to measure it again. mu is held.
+func (l *limiter) updateBaseline(took time.Duration, now time.Time) {
 	switch {
 	case took < l.baseline:
 		l.baseline -= (l.baseline - took) / 4
 	case l.limit == l.most && l.slow == 0:
-		share := min(1, float64(now.Sub(l.opened))/float64(limitFollow))
+		share := min(1, float64(now.Sub(l.opened))/float64(limitDrift))
 		l.baseline += time.Duration(float64(took-l.baseline) * share)
-	case l.limit < l.most && now.Sub(l.measured) >= limitAgain:
+	case l.limit < l.most && now.Sub(l.measured) >= limitRemeasure:
 		l.resume, l.limit, l.since, l.slow = l.limit, max(1, l.limit/4), now, 0
 	}
 }
 
-// wakeAll lets all go on for which there is a place. mu is held.
+// wakeAll lets as many waiting requests go on as there are places. mu is held.
 func (l *limiter) wakeAll() {
 	for n := l.limit - l.taken(); n > 0 && len(l.waiting) > 0; n-- {
 		close(l.waiting[0])

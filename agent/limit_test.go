@@ -4,27 +4,27 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
-	"testing/fstest"
 	"testing/synctest"
 	"time"
 
-	"github.com/sagalog/sagalog/events"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // backend answers the calls of as many clients as a limiter lets through, in virtual time.
 type backend struct {
 	limit *limiter
-	// latency is what a call takes while so many run.
+	// latency is how long a call takes while the given number of calls are running.
 	latency func(running int) time.Duration
 	running int
-	// done are the calls that came back.
+	// done holds the calls that have returned.
 	done int
 }
 
 func concurrently(n int) *agent { return &agent{name: "a", concurrency: n} }
 
-// call makes calls one after another until the time is over.
+// call makes one call after another until the time is up.
 func (b *backend) call(until time.Time) {
 	for time.Now().Before(until) {
 		place := b.limit.enter(context.Background(), time.Now().Add(time.Hour))
@@ -34,7 +34,7 @@ func (b *backend) call(until time.Time) {
 		b.limit.mu.Unlock()
 		began := time.Now()
 		<-time.After(took)
-		b.limit.called(events.Do, began, nil)
+		b.limit.record(events.Do, began, nil)
 		b.limit.mu.Lock()
 		b.running--
 		b.done++
@@ -51,7 +51,7 @@ func (b *backend) run(d time.Duration) {
 	}
 	<-time.After(d)
 	synctest.Wait()
-	<-time.After(10 * time.Second) // what runs ends
+	<-time.After(10 * time.Second) // running calls end
 }
 
 func (b *backend) now() int {
@@ -91,7 +91,8 @@ func TestASteadyBackendIsNeverHeldBack(t *testing.T) {
 	}
 }
 
-// enough is how long a backend is watched: the race detector makes each of its hundred thousand calls dear.
+// enough is how long a backend is watched. It is shorter under the race detector, which makes each of the hundred thousand
+// calls expensive.
 func enough() time.Duration {
 	if testing.Short() {
 		return 5 * time.Second
@@ -99,7 +100,7 @@ func enough() time.Duration {
 	return 20 * time.Second
 }
 
-// tail has a share of the calls take longer than 10 ms.
+// tail makes some of the calls take longer than 10 ms.
 func tail(random *rand.Rand, share float64, slow time.Duration) func(int) time.Duration {
 	return func(int) time.Duration {
 		if random.Float64() < share {
@@ -109,7 +110,7 @@ func tail(random *rand.Rand, share float64, slow time.Duration) func(int) time.D
 	}
 }
 
-func TestTheLimitFollowsABackendThatSlowsToATenthAndComesBack(t *testing.T) {
+func TestTheLimitFollowsABackendThatSlowsAndRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{limit: newLimiter(concurrently(64)), latency: always(10 * time.Millisecond)}
@@ -120,7 +121,7 @@ func TestTheLimitFollowsABackendThatSlowsToATenthAndComesBack(t *testing.T) {
 		<-time.After(2 * time.Second)
 		require.InDelta(t, 6, b.now(), 1, "a tenth")
 		<-time.After(10 * time.Second)
-		require.InDelta(t, 6, b.now(), 1, "and no less, since that makes it no quicker")
+		require.InDelta(t, 6, b.now(), 1, "and no less, since that would not make it faster")
 		b.slower(10 * time.Millisecond)
 		<-time.After(2 * time.Second)
 		require.Equal(t, 64, b.now())
@@ -141,15 +142,15 @@ func TestABackendThatStaysSlowIsUsedInFullAgain(t *testing.T) {
 		go b.run(60 * time.Second)
 		<-time.After(5 * time.Second)
 		b.slower(100 * time.Millisecond)
-		<-time.After(limitAgain - 5*time.Second)
+		<-time.After(limitRemeasure - 5*time.Second)
 		require.Less(t, b.now(), 8)
 		<-time.After(15 * time.Second)
-		require.Equal(t, 64, b.now(), "it takes as long with few calls at once: there are not too many")
+		require.Equal(t, 64, b.now(), "calls take as long when there are few, so there are not too many")
 		<-time.After(60 * time.Second)
 	})
 }
 
-// A backend that works on a few calls at once, and has the others wait, is asked for about as many as it can do.
+// A backend that handles a few calls at once and queues the others gets about as many calls as it can handle.
 func TestABackendThatIsOverloadedIsRelieved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,12 +171,12 @@ func TestABackendThatIsOverloadedIsRelieved(t *testing.T) {
 			<-time.After(500 * time.Millisecond)
 			most = max(most, b.now())
 		}
-		require.LessOrEqual(t, most, 16, "four times what it can do, and it does not creep up again")
+		require.LessOrEqual(t, most, 16, "at most four times its capacity, and the limit does not creep up again")
 		<-time.After(2 * time.Minute)
 	})
 }
 
-// What was sent before a backend slowed down begins before its time is over.
+// Requests that were sent before a backend slowed down start before their time is up.
 func TestNothingIsLostByWaitingBelowTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -194,11 +195,11 @@ func TestNothingIsLostByWaitingBelowTheLimit(t *testing.T) {
 		require.Len(t, waited, 1)
 		<-time.After(3 * time.Second)
 		synctest.Wait()
-		require.Len(t, waited, 8, "after a third of its time")
+		require.Len(t, waited, 8, "each starts within a third of its time")
 	})
 }
 
-func TestPlacesOfFunctionsThatDoNotReturnAreNoCapacity(t *testing.T) {
+func TestStuckFunctionsReduceTheCapacity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(concurrently(4))
@@ -212,7 +213,7 @@ func TestPlacesOfFunctionsThatDoNotReturnAreNoCapacity(t *testing.T) {
 	})
 }
 
-func TestAFixedLimitStays(t *testing.T) {
+func TestAFixedLimitDoesNotChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := concurrently(16)
@@ -234,20 +235,7 @@ func BenchmarkLimiter(b *testing.B) {
 	for b.Loop() {
 		began := time.Now()
 		place := l.enter(ctx, by)
-		l.called(events.Do, began, nil)
+		l.record(events.Do, began, nil)
 		l.leave(place)
-	}
-}
-
-func TestABindingSaysWhetherItsLimitIsFixed(t *testing.T) {
-	t.Parallel()
-	for line, fixed := range map[string]bool{"": false, ", limit: adaptive": false, ", limit: fixed": true} {
-		list, err := LoadBindings(fstest.MapFS{"a.yaml": {Data: []byte("agent: a\nhttp: {base: http://x" + line + "}\ndo: {method: GET, path: /}\n")}},
-			func(string) (string, bool) { return "", false })
-		require.NoError(t, err)
-		r := NewRegistry()
-		list[0].Register(r)
-		require.NoError(t, r.Err())
-		require.Equal(t, fixed, newLimiter(r.agents["a"]).fixed)
 	}
 }

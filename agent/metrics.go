@@ -13,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The values of the label result beside the classes of events.
+// The values of the label result, besides the failure classes in package events.
 const (
 	resultCompleted  = "completed"
 	resultLate       = "late"
@@ -24,9 +24,10 @@ const (
 	dropDuplicate = "duplicate"
 	dropInvalid   = "invalid"
 	dropRevoked   = "revoked"
+	dropUndone    = "undone"
 )
 
-// metrics counts what agents do. Labels are agent names, do or undo, and the results above.
+// metrics counts the work of agents. The labels are the agent's name, do or undo, and the results above.
 type metrics struct {
 	attempts   *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
@@ -50,7 +51,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, labels),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sagalog_agent_requests_dropped_total",
-			Help: "Work requests that were not worked on: expired, duplicate, invalid, revoked.",
+			Help: "Work requests that were not worked on: expired, duplicate, invalid, revoked, undone (the undo of the step has come).",
 		}, labels),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sagalog_agent_in_flight", Help: "Attempts that run now.",
@@ -88,16 +89,16 @@ func register[C prometheus.Collector](r prometheus.Registerer, c C, fail *error)
 	return c
 }
 
-// lane returns the metrics of one agent.
-func (m *metrics) lane(agent string) *laneMetrics {
-	return &laneMetrics{
+// agent returns the metrics of one agent.
+func (m *metrics) agent(agent string) *agentMetrics {
+	return &agentMetrics{
 		all: m, agent: agent, running: m.running.WithLabelValues(agent), capacities: m.capacities.WithLabelValues(agent),
 	}
 }
 
-// laneMetrics are the metrics of one agent. To find a counter by its labels takes longer than to count, so those of
-// attempts are found once, and when they are needed first: what never happened is not listed.
-type laneMetrics struct {
+// agentMetrics are the metrics of one agent. Looking up a counter by its labels takes longer than counting, so the counters
+// of attempts are looked up once, when they are first needed: outcomes that never happened are not listed.
+type agentMetrics struct {
 	all        *metrics
 	agent      string
 	running    prometheus.Gauge
@@ -105,7 +106,7 @@ type laneMetrics struct {
 	ended      [len(operations)][len(results)]atomic.Pointer[outcome]
 }
 
-// outcome counts the attempts that ended in one way.
+// outcome returns the counter of attempts with one result.
 type outcome struct {
 	count   prometheus.Counter
 	seconds prometheus.Observer
@@ -119,15 +120,15 @@ var (
 	}
 )
 
-func (m *laneMetrics) attempt(op events.Operation, result string, took time.Duration) {
+func (m *agentMetrics) attempt(op events.Operation, result string, took time.Duration) {
 	o := m.outcome(op, result)
 	o.count.Inc()
 	o.seconds.Observe(took.Seconds())
 }
 
-func (m *laneMetrics) capacity(n int) { m.capacities.Set(float64(n)) }
+func (m *agentMetrics) capacity(n int) { m.capacities.Set(float64(n)) }
 
-func (m *laneMetrics) outcome(op events.Operation, result string) *outcome {
+func (m *agentMetrics) outcome(op events.Operation, result string) *outcome {
 	o, r := slices.Index(operations[:], op), slices.Index(results[:], result)
 	known := o >= 0 && r >= 0
 	if known {
@@ -145,11 +146,11 @@ func (m *laneMetrics) outcome(op events.Operation, result string) *outcome {
 	return out
 }
 
-func (m *laneMetrics) unreported(op events.Operation) {
+func (m *agentMetrics) unreported(op events.Operation) {
 	m.all.attempts.WithLabelValues(m.agent, string(op), resultUnreported).Inc()
 }
 
-func (m *laneMetrics) drop(op events.Operation, why string) {
+func (m *agentMetrics) drop(op events.Operation, why string) {
 	m.all.dropped.WithLabelValues(m.agent, string(op), why).Inc()
 }
 

@@ -5,28 +5,21 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/events"
 )
 
-// reporter sends the reports of one lane.
+// reporter sends the reports of one agent.
 type reporter struct {
-	sink            Sink
+	sink            transport.Sink
 	topic, instance string
-	// agent is the lane's agent, source what reports of it name as their source, and suffix ends their IDs.
-	agent, source string
-	suffix        []byte
 }
 
-func newReporter(c *Config, agent string) *reporter {
-	return &reporter{
-		sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance,
-		agent: agent, source: sourceOf(agent, c.Instance), suffix: append(appendText([]byte{','}, c.Instance), ']'),
-	}
+func newReporter(c *Config) *reporter {
+	return &reporter{sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance}
 }
 
-func sourceOf(agent, instance string) string { return "sagalog/agent/" + agent + "/" + instance }
-
-// report is what is known when an attempt has ended.
+// report is the result of an attempt that has ended.
 type report struct {
 	request *request
 	try     try
@@ -41,8 +34,8 @@ func (t try) result() string {
 	return resultCompleted
 }
 
-// send produces a report; done is called once, perhaps before send returns. Past the complete-by time the record is
-// given up where the client still can.
+// send produces a report; done is called once, perhaps before send returns. After the complete-by time a record that has not
+// been sent yet may be dropped.
 func (r *reporter) send(p report, done func(error)) {
 	q := p.request
 	record, err := r.record(p)
@@ -64,7 +57,7 @@ func (r *reporter) record(p report) (events.Record, error) {
 	if f := p.try.failure; f != nil {
 		e.Result, e.Output = events.ResultFailed, nil
 		e.Error, e.Effect = f.report(), f.Effect
-		e.RetryAfter = events.Duration(min(f.RetryAfter, retryAfterMax).Truncate(time.Millisecond))
+		e.RetryAfter = events.Duration(f.RetryAfter.Truncate(time.Millisecond))
 	}
 	record, err := events.EncodeReport(e, r.subject(q, p.ended))
 	if err != nil {
@@ -74,39 +67,20 @@ func (r *reporter) record(p report) (events.Record, error) {
 	return record, nil
 }
 
-// subject names the report. The ID is that of the attempt's outcome from this instance: the same when it is sent again.
+// subject names the report. A report that is sent again has the same ID.
 func (r *reporter) subject(q *request, at time.Time) events.Subject {
-	source := r.source
-	if q.work.Agent != r.agent {
-		source = sourceOf(q.work.Agent, r.instance)
+	return events.Subject{
+		ID: r.id(&q.work), Source: "sagalog/agent/" + q.work.Agent + "/" + r.instance, Time: events.At(at), Traceparent: q.traceparent,
 	}
-	return events.Subject{ID: r.id(&q.work), Source: source, Time: events.At(at), Traceparent: q.traceparent}
 }
 
-// id is the task, and what else makes an attempt, with the instance, as JSON.
+// id is the task, followed by the other identifiers of the attempt and by the instance.
 func (r *reporter) id(w *events.Work) string {
-	var room [256]byte
-	b := append(room[:0], w.Task...)
+	b := append(make([]byte, 0, 256), w.Task...)
 	b = strconv.AppendInt(append(b, '['), int64(w.Run), 10)
-	b = appendText(append(b, ','), w.Step)
-	b = appendText(append(b, ','), string(w.Operation))
+	b = strconv.AppendQuote(append(b, ','), w.Step)
+	b = strconv.AppendQuote(append(b, ','), string(w.Operation))
 	b = strconv.AppendInt(append(b, ','), int64(w.Attempt), 10)
-	return string(append(b, r.suffix...))
+	b = strconv.AppendQuote(append(b, ','), r.instance)
+	return string(append(b, ']'))
 }
-
-// appendText appends a string as events.Marshal encodes it: most are names of letters, digits and some signs, which stand
-// for themselves.
-func appendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return append(b, mustMarshal(s)...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-// retryAfterMax bounds what a remote service may ask of the engine; a day is beyond every deadline that makes sense,
-// and a garbled header must not park a task for years.
-const retryAfterMax = 24 * time.Hour

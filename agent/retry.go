@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -9,28 +10,29 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// Retry says how often an attempt is tried inside the agent. It is for blips of some milliseconds; what lasts longer
-// is the engine's durable retry, whose attempts are in the log.
+// Retry says how often an attempt is tried inside the agent. It is for failures of some milliseconds. For longer ones there is
+// the engine's durable retry, whose attempts are in the log.
 type Retry struct {
 	// Tries bounds the tries of one attempt, the first included. Zero means 1: no retry.
 	Tries int
 	// Backoff is the wait before the second try; it doubles each time and is jittered by half of Backoff.
 	Backoff time.Duration
-	// BackoffMax bounds that wait. A longer Retry-After is honoured where it fits before the complete-by time.
+	// BackoffMax bounds that wait. A longer Retry-After is honoured if it ends before the complete-by time.
 	BackoffMax time.Duration
 }
 
-// DefaultRetry is that of the HTTP agent: three tries ride out a restart of a connection or of one replica. Not more,
-// because the service is then asked three times per attempt while it is down, until the breaker opens.
+// DefaultRetry holds the tries and waits of a binding whose retry names none: three tries ride out a restart of a connection or
+// of one replica. It is not higher, because each attempt at a service that is down makes that many calls. No agent retries
+// unless it is asked to: the attempts that a workflow allows are then the calls that the service gets.
 var DefaultRetry = Retry{Tries: 3, Backoff: 50 * time.Millisecond, BackoffMax: time.Second}
 
-// maxTries bounds what a configuration may ask for.
-const maxTries = 100
+// MaxTries bounds Retry.Tries.
+const MaxTries = 100
 
 func (r Retry) validate() error {
 	var faults []error
-	if r.Tries < 0 || r.Tries > maxTries {
-		faults = append(faults, fmt.Errorf("retry: tries is %d, not between 1 and %d", r.Tries, maxTries))
+	if r.Tries < 0 || r.Tries > MaxTries {
+		faults = append(faults, fmt.Errorf("retry: tries is %d, not between 1 and %d", r.Tries, MaxTries))
 	}
 	if r.Backoff < 0 || r.BackoffMax < 0 {
 		faults = append(faults, errors.New("retry: a backoff is negative"))
@@ -39,16 +41,10 @@ func (r Retry) validate() error {
 }
 
 func (r Retry) withDefaults() Retry {
-	if r.Tries == 0 {
-		r.Tries = 1
-	}
-	if r.Backoff == 0 {
-		r.Backoff = DefaultRetry.Backoff
-	}
-	if r.BackoffMax == 0 {
-		r.BackoffMax = DefaultRetry.BackoffMax
-	}
-	// failsafe wants the maximum above the first delay.
+	r.Tries = cmp.Or(r.Tries, 1)
+	r.Backoff = cmp.Or(r.Backoff, DefaultRetry.Backoff)
+	r.BackoffMax = cmp.Or(r.BackoffMax, DefaultRetry.BackoffMax)
+	// failsafe requires a maximum above the first delay.
 	r.BackoffMax = max(r.BackoffMax, r.Backoff+1)
 	return r
 }
@@ -75,13 +71,13 @@ func (r Retry) policy() retrypolicy.RetryPolicy[try] {
 		WithJitter(r.jitter()).
 		WithDelayFunc(func(e failsafe.ExecutionAttempt[try]) time.Duration {
 			if f := e.LastResult().failure; f != nil && f.RetryAfter > 0 {
-				// failsafe jitters this too, in both directions: lifted, so that nobody comes too early.
+				// failsafe jitters this too, in both directions. The addition keeps the retry from coming too early.
 				return f.RetryAfter + r.jitter()
 			}
 			return -1
 		}).
 		HandleIf(func(t try, _ error) bool { return t.failure != nil }).
-		AbortIf(func(t try, _ error) bool { return !t.again }).
+		AbortIf(func(t try, _ error) bool { return !t.retry }).
 		ReturnLastFailure().
 		Build()
 }

@@ -33,7 +33,7 @@ func TestRetriesInsideTheAgentKeepTheAttempt(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsWaitedForWhereItFits(t *testing.T) {
+func TestRetryAfterIsWaitedForIfItFits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
@@ -48,7 +48,7 @@ func TestRetryAfterIsWaitedForWhereItFits(t *testing.T) {
 		require.Len(t, at, 2)
 		require.GreaterOrEqual(t, at[1].Sub(at[0]), 2*time.Second)
 		require.Less(t, at[1].Sub(at[0]), 2100*time.Millisecond)
-		require.Equal(t, time.Minute, r.RetryAfter.Std(), "what does not fit is the engine's to wait for")
+		require.Equal(t, time.Minute, r.RetryAfter.Std(), "if the wait does not fit, it is left to the engine")
 	})
 }
 
@@ -66,18 +66,18 @@ func TestTheLastFailureIsReportedBeforeTheCompleteByTime(t *testing.T) {
 		}, agent.WithRetry(agent.Retry{Tries: 100})))
 		r := h.Do("package", parcel{})
 		require.Equal(t, events.ClassRetryable, r.Error.Class)
-		require.Equal(t, events.EffectUnknown, r.Effect)
+		require.Equal(t, events.EffectInDoubt, r.Effect)
 		require.Equal(t, 2, tries)
 	})
 }
 
-func TestTheEffectIsNoneOnlyIfThatOfEachTryIs(t *testing.T) {
+func TestTheEffectIsNoneOnlyIfEveryTryHasNone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first error
 		want  events.Effect
 	}{
-		"unknown first": {errBoom, events.EffectUnknown},
+		"unknown first": {errBoom, events.EffectInDoubt},
 		"none first":    {agent.NoEffect(errBoom), events.EffectNone},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,13 +117,13 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 			require.Equal(t, "boom", h.Do("package", parcel{}).Error.Message)
 		}
 		r := h.Do("package", parcel{})
-		require.EqualValues(t, 4, calls.Load(), "the service is left alone")
+		require.EqualValues(t, 4, calls.Load(), "the service is not called")
 		require.Equal(t, events.ClassRetryable, r.Error.Class)
 		require.Equal(t, events.EffectNone, r.Effect)
 		require.Positive(t, r.RetryAfter)
 		wait(2 * time.Second)
-		beats := h.Beats()
-		require.Equal(t, events.Unhealthy, beats[len(beats)-1].Health["package"])
+		heartbeats := h.Heartbeats()
+		require.Equal(t, events.Unhealthy, heartbeats[len(heartbeats)-1].Health["package"])
 
 		// An attempt with more time waits for the probe, and closes the breaker.
 		broken.Store(false)
@@ -134,8 +134,8 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, events.ResultCompleted, r.Result)
 		wait(2 * time.Second)
-		beats = h.Beats()
-		require.Equal(t, events.Healthy, beats[len(beats)-1].Health["package"])
+		heartbeats = h.Heartbeats()
+		require.Equal(t, events.Healthy, heartbeats[len(heartbeats)-1].Health["package"])
 	})
 }
 
@@ -146,16 +146,16 @@ func TestAnOpenBreakerInvitesAProbeOnceItsTimeIsOver(t *testing.T) {
 			agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
 		h.Do("package", parcel{})
 		wait(1500 * time.Millisecond)
-		beats := h.Beats()
-		require.Equal(t, events.Healthy, beats[len(beats)-1].Health["package"], "a panic is not held against the service")
+		heartbeats := h.Heartbeats()
+		require.Equal(t, events.Healthy, heartbeats[len(heartbeats)-1].Health["package"], "a panic does not count as a failure of the service")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { return in, errBoom },
 			agent.WithBreaker(agent.Breaker{Calls: 1, Open: time.Second})))
 		h.Do("package", parcel{})
 		wait(3 * time.Second)
-		beats := h.Beats()
-		require.Equal(t, events.Degraded, beats[len(beats)-1].Health["package"])
+		heartbeats := h.Heartbeats()
+		require.Equal(t, events.Degraded, heartbeats[len(heartbeats)-1].Health["package"])
 	})
 }
 

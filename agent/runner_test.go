@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/agent/agenttest"
+	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -29,7 +29,6 @@ type parcel struct {
 var errBoom = errors.New("boom")
 
 // handle returns a registry with one agent "package".
-
 func handle(fn func(context.Context, parcel) (parcel, error), options ...agent.Option) *agent.Registry {
 	r := agent.NewRegistry()
 	agent.Handle(r, "package", fn, options...)
@@ -58,7 +57,7 @@ func TestAnAttemptIsReportedHomeWithItsTicket(t *testing.T) {
 		require.Equal(t, 2, r.Attempt)
 		require.Equal(t, "test-1", r.Instance)
 		require.JSONEq(t, `{"id":"<p>"}`, string(r.Output))
-		last := lastReport(t, h)
+		last := h.LastReport()
 		require.Equal(t, "sagalog.reports", last.Topic)
 		require.EqualValues(t, 3, last.Partition)
 		require.Equal(t, w.Ticket, last.Header(events.HeaderTicket))
@@ -68,16 +67,6 @@ func TestAnAttemptIsReportedHomeWithItsTicket(t *testing.T) {
 			[]any{seen.Task, seen.Run, seen.Workflow, seen.Version, seen.Step, seen.Agent, seen.Operation, seen.Attempt})
 		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`, seen.Traceparent)
 	})
-}
-
-// lastReport returns the record of the last report; beats lie between.
-
-func lastReport(t *testing.T, h *agenttest.Harness) events.Record {
-	t.Helper()
-	records, _ := h.Sink.Records()
-	records = slices.DeleteFunc(records, func(r events.Record) bool { return r.Topic == "sagalog.presence" })
-	require.NotEmpty(t, records)
-	return records[len(records)-1]
 }
 
 func TestErrorsSayClassEffectAndRetryAfter(t *testing.T) {
@@ -90,24 +79,27 @@ func TestErrorsSayClassEffectAndRetryAfter(t *testing.T) {
 		text   string
 	}{
 		"any error is retryable and unknown": {func(context.Context, parcel) (parcel, error) { return parcel{}, errBoom },
-			events.ClassRetryable, events.EffectUnknown, 0, "boom"},
+			events.ClassRetryable, events.EffectInDoubt, 0, "boom"},
 		"permanent": {func(context.Context, parcel) (parcel, error) {
 			return parcel{}, fmt.Errorf("outer: %w", agent.Permanent(errBoom))
-		}, events.ClassPermanent, events.EffectUnknown, 0, "outer: boom"},
+		}, events.ClassPermanent, events.EffectInDoubt, 0, "outer: boom"},
 		"permanent without effect": {func(context.Context, parcel) (parcel, error) {
 			return parcel{}, agent.NoEffect(agent.Permanent(errBoom))
 		}, events.ClassPermanent, events.EffectNone, 0, "boom"},
+		"over, with any effect": {func(context.Context, parcel) (parcel, error) {
+			return parcel{}, agent.Ended(errBoom)
+		}, events.ClassRetryable, events.EffectDoneUnknown, 0, "boom"},
 		"the other way round": {func(context.Context, parcel) (parcel, error) {
 			return parcel{}, agent.Permanent(agent.NoEffect(errBoom))
 		}, events.ClassPermanent, events.EffectNone, 0, "boom"},
 		"retry after": {func(context.Context, parcel) (parcel, error) {
 			return parcel{}, agent.RetryAfter(errBoom, 3*time.Second)
-		}, events.ClassRetryable, events.EffectUnknown, 3 * time.Second, "boom"},
+		}, events.ClassRetryable, events.EffectInDoubt, 3 * time.Second, "boom"},
 		"panic": {func(context.Context, parcel) (parcel, error) { panic("a\nb") },
-			events.ClassInternal, events.EffectUnknown, 0, "panic: a b"},
+			events.ClassInternal, events.EffectInDoubt, 0, "panic: a b"},
 		"a foreign class": {func(context.Context, parcel) (parcel, error) {
 			return parcel{}, &agent.Failure{Class: events.ClassTimeout, Err: errBoom}
-		}, events.ClassInternal, events.EffectUnknown, 0, "boom"},
+		}, events.ClassInternal, events.EffectInDoubt, 0, "boom"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +129,7 @@ func TestInputThatDoesNotDecodeIsPermanentWithoutEffect(t *testing.T) {
 	})
 }
 
-func TestAnOutputOverTheLimitIsPermanentAndNamesTheLimit(t *testing.T) {
+func TestAnOutputOverTheLimitIsPermanent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
@@ -145,7 +137,7 @@ func TestAnOutputOverTheLimitIsPermanentAndNamesTheLimit(t *testing.T) {
 		}))
 		r := h.Do("package", parcel{})
 		require.Equal(t, events.ClassPermanent, r.Error.Class)
-		require.Equal(t, events.EffectUnknown, r.Effect)
+		require.Equal(t, events.EffectDoneUnknown, r.Effect)
 		require.Contains(t, r.Error.Message, "262144")
 		require.Empty(t, r.Output)
 	})
@@ -167,8 +159,6 @@ func TestUndoGetsInputAndOutput(t *testing.T) {
 	})
 }
 
-// MISSION C4.
-
 func TestAfterTheCompleteByTimeNothingIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,16 +178,15 @@ func TestAfterTheCompleteByTimeNothingIsReported(t *testing.T) {
 			require.ErrorIs(t, cause, agent.ErrCompleteBy)
 			require.Empty(t, h.Reports())
 			require.NoError(t, h.Stop())
-			require.EqualValues(t, 1, h.Sources["package"].Committed()[0], "it is finished all the same")
+			require.EqualValues(t, 1, h.Sources["package"].Committed()[0], "it still counts as finished")
 		}
 	})
 }
 
 // wait lets virtual time pass.
-
 func wait(d time.Duration) { <-time.After(d) }
 
-func TestAnExpiredRequestIsDroppedWithAWordNowAndThen(t *testing.T) {
+func TestAnExpiredRequestIsDroppedAndLoggedNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ran := 0
@@ -213,11 +202,11 @@ func TestAnExpiredRequestIsDroppedWithAWordNowAndThen(t *testing.T) {
 		require.Equal(t, 1, ran)
 		require.NoError(t, h.Stop())
 		require.EqualValues(t, 3, h.Sources["package"].Committed()[0])
-		require.Equal(t, 1, strings.Count(said.String(), "was over when it came"), said.String())
+		require.Equal(t, 1, strings.Count(said.String(), "came after its complete-by time"), said.String())
 	})
 }
 
-func TestARequestThatCannotBeReadIsPassed(t *testing.T) {
+func TestARequestThatCannotBeDecodedIsSkipped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := agenttest.Start(t, handle(echo))
@@ -256,7 +245,7 @@ func TestTheSameAttemptInFlightRunsOnce(t *testing.T) {
 	})
 }
 
-func TestConcurrencyIsBoundedAndLittleIsReadAhead(t *testing.T) {
+func TestConcurrencyAndReadAheadAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
@@ -276,8 +265,8 @@ func TestConcurrencyIsBoundedAndLittleIsReadAhead(t *testing.T) {
 		wait(time.Second)
 		require.EqualValues(t, 3, most.Load())
 		require.Len(t, h.Reports(), n)
-		beats := h.Beats()
-		require.Equal(t, 3, beats[0].Capacity["package"])
+		heartbeats := h.Heartbeats()
+		require.Equal(t, 3, heartbeats[0].Capacity["package"])
 	})
 }
 
@@ -304,7 +293,7 @@ func TestASlowAgentOrPartitionDoesNotHoldAnother(t *testing.T) {
 	})
 }
 
-func TestPresenceTellsEachSecondWhatTheInstanceDoes(t *testing.T) {
+func TestAHeartbeatEachSecondDescribesTheInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := handle(func(ctx context.Context, in parcel) (parcel, error) { wait(3 * time.Second); return in, nil },
@@ -313,9 +302,9 @@ func TestPresenceTellsEachSecondWhatTheInstanceDoes(t *testing.T) {
 		h := agenttest.Start(t, r)
 		h.Send(h.Work("package", events.Do, parcel{}))
 		wait(2500 * time.Millisecond)
-		beats := h.Beats()
-		require.Len(t, beats, 3)
-		b := beats[2]
+		heartbeats := h.Heartbeats()
+		require.Len(t, heartbeats, 3)
+		b := heartbeats[2]
 		require.Equal(t, events.PresenceAgent, b.Kind)
 		require.Equal(t, []string{"drone", "package"}, b.Agents)
 		require.Equal(t, map[string]int{"drone": agent.DefaultConcurrency, "package": 7}, b.Capacity)
@@ -335,7 +324,7 @@ func TestAllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 	r := handle(echo, agent.Concurrency(0), agent.WithRetry(agent.Retry{Tries: -1}), agent.WithBreaker(agent.Breaker{Failures: 2}))
 	agent.Handle(r, "package", echo)
 	agent.Handle(r, "Bad", echo)
-	_, err := agent.NewRunner(r, agent.Config{Sources: map[string]agent.Source{"ghost": agenttest.NewSource()}})
+	_, err := agent.NewRunner(r, agent.Config{Sources: map[string]transport.Source{"ghost": agenttest.NewSource()}})
 	for _, want := range []string{
 		"concurrency is 0", "tries is -1", "failures is 2", `"package" is registered twice`, `agent "Bad"`,
 		"instance is empty", "sink is missing", `"ghost"`, "agent package has no source",
@@ -346,8 +335,7 @@ func TestAllFaultsOfAConfigurationAreReportedAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "no agent")
 }
 
-// Real time and the race detector: many attempts through all the doors at once.
-
+// Real time and the race detector.
 func TestManyAttemptsAtOnce(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64

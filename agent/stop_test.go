@@ -1,7 +1,11 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,10 +14,11 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/agent/agenttest"
+	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/events"
 )
 
-func TestACleanStopFinishesWhatItCanAndLeavesTheRest(t *testing.T) {
+func TestACleanStopFinishesWhatItCan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := agenttest.Start(t, handle(func(ctx context.Context, in parcel) (parcel, error) {
@@ -39,10 +44,48 @@ func TestACleanStopFinishesWhatItCanAndLeavesTheRest(t *testing.T) {
 		require.Len(t, reports, 1)
 		require.Equal(t, short.Task, reports[0].Task)
 		require.EqualValues(t, 1, h.Sources["package"].Committed()[0])
-		beats := h.Beats()
-		last := beats[len(beats)-1]
+		heartbeats := h.Heartbeats()
+		last := heartbeats[len(heartbeats)-1]
 		require.Equal(t, map[string]int{"package": 0}, last.Capacity)
 		require.Empty(t, last.Partitions)
+	})
+}
+
+func TestAnInstanceThatStopsDeletesItsHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { return in, nil }))
+		wait(3 * time.Second)
+		require.NoError(t, h.Stop())
+		records, _ := h.Sink.Records()
+		last := records[len(records)-1]
+		require.Equal(t, "sagalog.presence", last.Topic)
+		require.Equal(t, string(records[0].Key), string(last.Key))
+		require.Nil(t, last.Value)
+	})
+}
+
+// fencedSource belongs to an instance whose name another process has taken.
+type fencedSource struct{ *agenttest.Source }
+
+func (fencedSource) Poll(context.Context, int) ([]events.Record, error) {
+	return nil, fmt.Errorf("%w: %w", transport.ErrClosed, &agent.FencedError{Instance: "i"})
+}
+
+func TestAFencedInstanceDeletesNoHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sink := agenttest.NewSink()
+		runner, err := agent.NewRunner(handle(func(_ context.Context, in parcel) (parcel, error) { return in, nil }), agent.Config{
+			Instance: "i", Sink: sink, Sources: map[string]transport.Source{"package": fencedSource{agenttest.NewSource()}},
+		})
+		require.NoError(t, err)
+		fenced := new(agent.FencedError)
+		require.ErrorAs(t, runner.Run(t.Context()), &fenced)
+		records, _ := sink.Records()
+		for _, r := range records {
+			require.NotEmpty(t, r.Value)
+		}
 	})
 }
 
@@ -53,7 +96,7 @@ func TestAFunctionThatNeverReturnsIsNamed(t *testing.T) {
 		r := handle(func(context.Context, parcel) (parcel, error) { <-release; return parcel{}, nil })
 		source, sink := agenttest.NewSource(), agenttest.NewSink()
 		runner, err := agent.NewRunner(r, agent.Config{
-			Instance: "i", Sink: sink, Sources: map[string]agent.Source{"package": source},
+			Instance: "i", Sink: sink, Sources: map[string]transport.Source{"package": source},
 		})
 		require.NoError(t, err)
 		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
@@ -71,7 +114,7 @@ func TestAFunctionThatNeverReturnsIsNamed(t *testing.T) {
 	})
 }
 
-func TestAWorkerStuckPastItsCompleteByTimeHoldsNoCommit(t *testing.T) {
+func TestAStuckWorkerHoldsBackNoCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
@@ -91,14 +134,14 @@ func TestAWorkerStuckPastItsCompleteByTimeHoldsNoCommit(t *testing.T) {
 	})
 }
 
-func TestAReportThatIsNotDeliveredIsNotWorkedOnAgain(t *testing.T) {
+func TestWorkIsNotRepeatedWhenItsReportIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ran := 0
 		source := agenttest.NewSource()
 		runner, err := agent.NewRunner(
 			handle(func(_ context.Context, in parcel) (parcel, error) { ran++; return in, nil }),
-			agent.Config{Instance: "i", Sink: refusing{}, Sources: map[string]agent.Source{"package": source}})
+			agent.Config{Instance: "i", Sink: refusing{}, Sources: map[string]transport.Source{"package": source}})
 		require.NoError(t, err)
 		w := events.Work{Task: "t", Run: 1, Step: "s", Operation: events.Do, Attempt: 1, CompleteBy: events.At(time.Now().Add(time.Hour))}
 		record, err := events.EncodeWork(w, events.Subject{})
@@ -112,8 +155,29 @@ func TestAReportThatIsNotDeliveredIsNotWorkedOnAgain(t *testing.T) {
 	})
 }
 
-// Such a report holds no place for longer than its attempt had.
-func TestAReportWithoutAnAnswerIsGivenUpAtTheCompleteByTime(t *testing.T) {
+// While the broker is down, each of hundreds of attempts loses its report.
+func TestLostReportsAreLoggedOnceAndCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		h := agenttest.Start(t, handle(echo), func(c *agent.Config) {
+			c.Sink, c.Log = refusing{}, slog.New(slog.NewTextHandler(&said, nil))
+		})
+		for range 100 {
+			h.Send(h.Work("package", events.Do, parcel{}))
+		}
+		wait(time.Minute)
+		h.Send(h.Work("package", events.Do, parcel{}))
+		wait(time.Minute)
+		require.NoError(t, h.Stop())
+		require.EqualValues(t, 101, h.Sources["package"].Committed()[0])
+		require.Equal(t, 2, strings.Count(said.String(), "a report was not delivered"), said.String())
+		require.Contains(t, said.String(), "not_shown=99")
+	})
+}
+
+// Such a report holds its place only until the complete-by time.
+func TestAReportWithoutAnAnswerIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := agenttest.Start(t, handle(echo, agent.Concurrency(1)), func(c *agent.Config) { c.Sink = silent{} })
@@ -129,7 +193,7 @@ func TestAReportWithoutAnAnswerIsGivenUpAtTheCompleteByTime(t *testing.T) {
 	})
 }
 
-// silent answers beats only.
+// silent acknowledges only heartbeats.
 type silent struct{}
 
 func (silent) Produce(_ context.Context, r events.Record, done func(error)) {
@@ -145,10 +209,10 @@ func TestAClosedSourceEndsTheRun(t *testing.T) {
 		agent.Handle(r, "other", echo)
 		runner, err := agent.NewRunner(r, agent.Config{
 			Instance: "i", Sink: agenttest.NewSink(),
-			Sources: map[string]agent.Source{"package": closedSource{}, "other": agenttest.NewSource()},
+			Sources: map[string]transport.Source{"package": closedSource{}, "other": agenttest.NewSource()},
 		})
 		require.NoError(t, err)
-		require.ErrorIs(t, runner.Run(t.Context()), agent.ErrSourceClosed)
+		require.ErrorIs(t, runner.Run(t.Context()), transport.ErrClosed)
 	})
 }
 
@@ -159,14 +223,14 @@ func (refusing) Produce(_ context.Context, _ events.Record, done func(error)) { 
 type closedSource struct{}
 
 func (closedSource) Poll(context.Context, int) ([]events.Record, error) {
-	return nil, agent.ErrSourceClosed
+	return nil, transport.ErrClosed
 }
 
-func (closedSource) Commit(context.Context, map[int32]agent.Mark) (map[int32]agent.Mark, error) {
+func (closedSource) Commit(context.Context, map[int32]transport.Position) (map[int32]transport.Position, error) {
 	return nil, nil
 }
 
-func (closedSource) Assigned(int32) agent.Assigned { return agent.Assigned{} }
+func (closedSource) Assigned(int32) transport.Assigned { return transport.Assigned{} }
 
 func (closedSource) Confirm(context.Context) (map[int32]int64, error) { return nil, nil }
 

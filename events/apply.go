@@ -1,6 +1,10 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
+)
 
 // Fate is what the fold did with a record.
 type Fate int
@@ -14,11 +18,11 @@ const (
 	FateVoid
 )
 
-// Apply folds the fact at the given offset: the only way in which state changes. It evaluates no expression, reads
-// no clock and no other topic (INV2, INV4).
+// Apply folds the fact at the given offset. State changes in no other way. It evaluates no expression and reads no clock
+// and no other topic (INV2, INV4).
 //
 // A void fact changes nothing but Next. An error means that the partition must stop: the fact may be half folded, so the
-// state folds and stores nothing any more.
+// state refuses to fold or store anything more.
 func (s *State) Apply(f *Fact, offset int64) (Fate, error) {
 	if s.refused != nil {
 		return 0, s.refused
@@ -37,17 +41,17 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 		return s.claim(claim, f), nil
 	}
 	p := &s.Partition
-	// The two lines that every reader of the log needs: only the current epoch, and in it only the next sequence.
-	// (Before the first claim no epoch is current.)
+	// Every reader of the log needs these two lines: only the current epoch counts, and in it only the next sequence. (Before
+	// the first claim no epoch is current.)
 	if p.Epoch.N == 0 || f.Epoch != p.Epoch || p.Broken || (f.Sequence != p.NextSequence && !s.lax.AnySequence) {
 		if p.Epoch.N != 0 && f.Epoch == p.Epoch && f.Sequence > p.NextSequence {
-			p.Broken = true // what lies in the gap is lost, and nothing may be built upon it
+			p.Broken = true // the records in the gap are lost, and nothing may be built on them
 			s.touchPart(KindPartition, "")
 		}
 		s.Void++
 		return FateVoid, nil
 	}
-	if err := f.checkSettled(); err != nil {
+	if err := f.checkWatermark(); err != nil {
 		return 0, fmt.Errorf("fold %s at offset %d: %w", f.Body.Name(), offset, err)
 	}
 	if h, ok := f.Body.(*StateHash); ok {
@@ -64,9 +68,12 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 		p.SinceHash = 0
 	}
 	p.Time = max(p.Time, f.Time)
-	s.pass(f)
-	s.accept(f, offset)
-	s.settle(f.Settled)
+	p.pass(f)
+	s.runs.add(f, p.Epoch, offset)
+	if p.Watermark.Before(f.Watermark) {
+		p.Watermark = f.Watermark
+		s.runs.dropBefore(f.Watermark)
+	}
 	if f.Task != "" {
 		if s.history == nil {
 			s.history = make([]History, 0, s.lastHistory)
@@ -76,19 +83,20 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 	return FateAccepted, nil
 }
 
-// checkSettled refuses a settled header that names the fact itself or one behind it: their effects cannot be
-// acknowledged before they are in the log, and to believe it would lose them (reading/traces.md, Cm1).
-func (f *Fact) checkSettled() error {
-	at, p := f.Position(), f.Settled
+// checkWatermark refuses a watermark that names the fact itself or a later one. Effects cannot be acknowledged before their
+// fact is in the log, and accepting such a watermark would lose them.
+func (f *Fact) checkWatermark() error {
+	at, p := f.Position(), f.Watermark
 	if p.IsZero() || (p.Before(at) && (p.Epoch.N < at.Epoch.N || p.Epoch == at.Epoch)) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s says that the effects up to %s are settled", ErrImpossible, at, p)
+	return fmt.Errorf("%w: the watermark of %s is %s, which is not before it", ErrImpossible, at, p)
 }
 
-// claim accepts a claim that names the current one as its predecessor. So a late or doubled claim fails by itself.
+// claim accepts a claim that names the current one as its predecessor. So a late or repeated claim fails automatically.
 func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	p := &s.Partition
+	//mutant:claim-names-predecessor
 	if (c.Prev != p.Epoch.ID && !s.lax.AnyClaim) || c.ID == "" || c.ID == p.Epoch.ID {
 		s.Void++
 		return FateVoid
@@ -101,29 +109,28 @@ func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	return FateAccepted
 }
 
-// pass moves the resume point behind the input that caused the fact. A fact of an input that lies elsewhere moves
-// nothing.
-func (s *State) pass(f *Fact) {
+// pass moves the resume point past the input that caused the fact. If the input is in another partition, the resume point
+// stays.
+func (p *PartitionState) pass(f *Fact) {
 	in, partition, offset, ok := f.Cause.Input()
-	if !ok || partition != s.Partition.Partition {
-		return
+	if ok && partition == p.Partition {
+		p.passTo(in, Passed{Next: offset + 1, Hash: f.CauseHash})
 	}
-	s.passTo(in, Passed{Next: offset + 1, Hash: f.CauseHash})
 }
 
-func (s *State) passTo(in Input, to Passed) {
-	if to.Next <= s.Partition.Inputs[in].Next {
+func (p *PartitionState) passTo(in Input, to Passed) {
+	if to.Next <= p.Inputs[in].Next {
 		return
 	}
-	if s.Partition.Inputs == nil {
-		s.Partition.Inputs = map[Input]Passed{}
+	if p.Inputs == nil {
+		p.Inputs = map[Input]Passed{}
 	}
-	s.Partition.Inputs[in] = to
+	p.Inputs[in] = to
 }
 
 func (s *State) compare(h *StateHash) error {
-	// Flush would hand out the rows; rehash keeps them for the next Flush.
-	sum, err := s.rehash()
+	// Flush must not be used here: it returns the changed rows and then forgets them.
+	sum, err := s.Hash()
 	if err != nil {
 		return err
 	}
@@ -133,13 +140,10 @@ func (s *State) compare(h *StateHash) error {
 	return nil
 }
 
-// Hash returns the hash of the state as it is.
-func (s *State) Hash() (Hash, error) { return s.rehash() }
-
-// rehash returns the hash of the state as it is, without writing anything down.
-func (s *State) rehash() (Hash, error) {
+// Hash returns the hash of the current state. The changes stay for the next Flush.
+func (s *State) Hash() (Hash, error) {
 	ids := s.changedTasks()
-	e := encoder{b: make([]byte, 0, min(encoderBytes, partBytes+len(ids)<<10))}
+	e := entityWriter{jsontext.Writer{B: make([]byte, 0, min(entityBytes, partBytes+len(ids)<<10))}}
 	sum := s.sum
 	for _, id := range ids {
 		t := s.tasks[id]
@@ -147,7 +151,7 @@ func (s *State) rehash() (Hash, error) {
 			continue
 		}
 		if !t.hashed {
-			if _, err := e.entity(KindTask, id, t); err != nil {
+			if _, err := e.write(KindTask, id, t); err != nil {
 				return Hash{}, err
 			}
 			t.now, t.hashed = e.hash(), true
@@ -158,7 +162,7 @@ func (s *State) rehash() (Hash, error) {
 	for p := range s.dirtyParts {
 		sum = sum.Sub(s.parts[p])
 		if v := s.part(p); v != nil {
-			if _, err := e.entity(p.kind, p.id, v); err != nil {
+			if _, err := e.write(p.kind, p.id, v); err != nil {
 				return Hash{}, err
 			}
 			sum = sum.Add(e.hash())
@@ -167,7 +171,7 @@ func (s *State) rehash() (Hash, error) {
 	return sum, nil
 }
 
-// fold changes the entities that the fact is about.
+// fold applies the fact to the entities that it is about.
 func (s *State) fold(f *Fact) error {
 	switch b := f.Body.(type) {
 	case *VersionBarrier:
@@ -187,7 +191,7 @@ func (s *State) fold(f *Fact) error {
 		}
 	case *InputsPassed:
 		for in, to := range b.Inputs {
-			s.passTo(in, to)
+			s.Partition.passTo(in, to)
 		}
 	case *TasksSwept:
 		return s.sweep(b)
@@ -217,14 +221,17 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		return fmt.Errorf("%w: task %q was accepted already", ErrImpossible, f.Task)
 	}
 	t := &Task{
-		ID: f.Task, Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: Pending,
+		ID: f.Task, Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, Facts: 1, Traceparent: f.Traceparent,
 		Last: Position{s.Partition.Epoch, f.Sequence},
 	}
 	for _, h := range s.HeldFor(f.Task) {
-		// Kept in the task, so that Plan and not memory makes the facts of it (reading/traces.md, Dm2).
+		// The request is kept in the task, so that Plan derives the facts from the state and not from memory: see
+		// docs/protocol.md, "A cancel that comes first is held by a fact".
+		//mutant:task-keeps-held-cancel
 		t.Held = append(t.Held, h.Request)
+		//mutant:held-cancel-is-used-once
 		s.dropHeld(f.Task, h.Request.ID)
 	}
 	s.tasks[f.Task] = t
@@ -234,13 +241,13 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 
 func (s *State) hold(f *Fact, b *RequestHeld) {
 	h := &HeldRequest{Request: b.Request, ExpiresAt: b.ExpiresAt, Cause: f.Cause, CauseHash: f.CauseHash}
-	h.Request.Task = f.Task // a request may name its task by the record's key alone
-	s.putHeld(h)
+	h.Request.Task = f.Task // a request may name its task in the record's key only
+	s.held.put(h)
 	s.touchPart(KindHeld, h.id())
 }
 
 func (s *State) dropHeld(task, request string) {
-	s.forgetHeld(task, request)
+	s.held.drop(task, request)
 	s.touchPart(KindHeld, heldID(task, request))
 }
 
@@ -255,7 +262,7 @@ func (s *State) sweep(b *TasksSwept) error {
 		}
 		s.sum = s.sum.Sub(t.hash)
 		s.tasks[id] = nil
-		if t.keys != nil { // else the store holds no row of it, or that of an earlier task swept since the last Flush
+		if t.keys != nil { // otherwise the store has no row for it, or the row of an earlier task that was swept since the last Flush
 			s.swept[id] = t.keys
 		}
 		s.dirtyOthers[id] = true
@@ -267,8 +274,8 @@ func (s *State) effectFailed(f *Fact, b *EffectFailed) error {
 	switch {
 	case b.Failed != nil:
 		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.Failed})
-	case b.UndoFailed != nil:
-		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.UndoFailed})
+	case b.CompensationFailed != nil:
+		return s.foldTask(&Fact{Epoch: f.Epoch, Sequence: f.Sequence, Time: f.Time, Task: f.Task, Body: b.CompensationFailed})
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (s *State) foldTask(f *Fact) error {
 	}
 	t.UpdatedAt = max(t.UpdatedAt, f.Time)
 	t.Facts++
-	t.Last = Position{s.Partition.Epoch, f.Sequence} // the fact's own, without the bytes of its record
+	t.Last = Position{s.Partition.Epoch, f.Sequence} // the fact's own copy, which does not share bytes with the record
 	s.touchTask(f.Task, t)
 	switch b := f.Body.(type) {
 	case *StepStarted:
@@ -29,12 +29,12 @@ func (s *State) foldTask(f *Fact) error {
 		return t.timeout(f, b)
 	case *StepSkipped:
 		return t.stepSkipped(f, b)
-	case *UndoStarted:
-		return t.undoStarted(f, b)
+	case *CompensationStarted:
+		return t.compensationStarted(f, b)
 	case *Compensated:
 		return t.compensated(f, b)
-	case *UndoFailed:
-		return t.undoFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
+	case *CompensationFailed:
+		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
 	case *CancelRequested:
 		t.judged(b.Request)
 		t.beginUndoing(reasonOr(b.Reason, "cancelled"))
@@ -44,12 +44,12 @@ func (s *State) foldTask(f *Fact) error {
 			t.beginUndoing("the deadline passed")
 		}
 	case *TaskProcessed:
-		t.State, t.EndedAt, t.Output = Processed, f.Time, b.Output
+		t.State, t.EndedAt, t.Output = TaskStateProcessed, f.Time, b.Output
 	case *TaskUndone:
-		t.State, t.EndedAt, t.Reason = Undone, f.Time, reasonOr(b.Reason, t.Reason)
+		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
 	case *TaskParked:
-		if t.State != Parked { // else it could never be reopened
-			t.ParkedFrom, t.State = t.State, Parked
+		if t.State != TaskStateError { // otherwise it could never be reopened
+			t.ParkedFrom, t.State = t.State, TaskStateError
 		}
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
 	case *TaskReopened:
@@ -67,25 +67,25 @@ func reasonOr(reason, otherwise string) string {
 	return reason
 }
 
-// open returns a step that may start, be skipped, or fail before its start: one that has not started, or that waits.
-// Everything else has an attempt, an outcome or an undo that would be lost.
+// open returns a step that may start, be skipped, or fail before its start, because it has not started or is waiting. Any other
+// step has an attempt, an outcome or an undo that would be lost.
 func (t *Task) open(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	if s == nil {
-		s = &Step{Path: path, State: StepNotStarted}
+		s = &Step{Path: path, State: StepStateNotStarted}
 		if t.Steps == nil {
 			t.Steps = make([]*Step, 0, usualSteps)
 		}
 		t.Steps = append(t.Steps, s)
 	}
-	if s.State != StepNotStarted && s.State != StepWaiting {
+	if s.State != StepStateNotStarted && s.State != StepStateWaiting {
 		return nil, fmt.Errorf("%w: %s of step %q, which is %s", ErrImpossible, why, path, s.State)
 	}
 	return s, nil
 }
 
 func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
-	if t.State != Pending && t.State != Processing {
+	if t.State != TaskStatePending && t.State != TaskStateProcessing {
 		return fmt.Errorf("%w: step %q starts while the task is %s", ErrImpossible, b.Step, t.State)
 	}
 	s, err := t.open(b.Step, b.Name())
@@ -95,16 +95,16 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	if b.Attempt != s.Attempt+1 {
 		return fmt.Errorf("%w: attempt %d of step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
-	s.Agent, s.State, s.Attempt, s.Input = b.Agent, StepRunning, b.Attempt, b.Input
+	s.Agent, s.State, s.Attempt, s.Input = b.Agent, StepStateRunning, b.Attempt, b.Input
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable = b.Pivot, b.Undoable
 	s.Tries++
-	t.State = Processing
+	t.State = TaskStateProcessing
 	return nil
 }
 
-// stepSkipped keeps nothing of a step that failed before its start and was reopened. One that was attempted is never
-// skipped: its effects would not be undone.
+// stepSkipped forgets the failure of a step that failed before its start and was reopened. A step that was attempted is
+// never skipped: its effects would not be undone.
 func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	s, err := t.open(b.Step, b.Name())
 	if err != nil {
@@ -113,11 +113,11 @@ func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if s.Attempt > 0 {
 		return fmt.Errorf("%w: step %q is skipped after attempt %d", ErrImpossible, b.Step, s.Attempt)
 	}
-	*s = Step{Path: b.Step, State: StepSkippedOff, EndedAt: f.Time, Reason: b.Why}
+	*s = Step{Path: b.Step, State: StepStateSkipped, EndedAt: f.Time, Reason: b.Why}
 	return nil
 }
 
-// attempt returns the step whose running attempt the outcome is of (INV7).
+// attempt returns the step if the given attempt of it is running. An outcome of any other attempt is refused (INV7).
 func (t *Task) attempt(path string, op Operation, attempt int) (*Step, error) {
 	if !t.Running(path, op, attempt) {
 		return nil, fmt.Errorf("%w: %s attempt %d of step %q is not running", ErrImpossible, op, attempt, path)
@@ -131,7 +131,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 		return err
 	}
 	t.Completions++
-	s.State, s.EndedAt, s.Output, s.Error, s.Reason = StepDone, f.Time, b.Output, nil, ""
+	s.State, s.EndedAt, s.Output, s.Error, s.Reason = StepStateCompleted, f.Time, b.Output, nil, ""
 	s.Completion, s.Touched = t.Completions, true
 	if s.Pivot {
 		t.PivotPassed = true
@@ -142,7 +142,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	var s *Step
 	var err error
-	if b.Attempt == 0 { // failed before any work was sent, so it touched nothing
+	if b.Attempt == 0 { // failed before any work was sent, so it changed nothing outside
 		s, err = t.open(b.Step, b.Name())
 	} else {
 		s, err = t.attempt(b.Step, Do, b.Attempt)
@@ -153,8 +153,10 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	if b.Attempt > 0 && b.Effect != EffectNone {
 		s.Touched = true
 	}
+	//mutant:doubt-stays-in-task
+	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	e := b.Error
-	t.failed(s, f.Time, &e, StepBroken, b.Verdict)
+	t.failed(s, f.Time, &e, StepStateFailed, b.Verdict)
 	return nil
 }
 
@@ -165,51 +167,51 @@ func (t *Task) timeout(f *Fact, b *Timeout) error {
 	}
 	e := Error{Class: ClassTimeout, Message: "no report before the complete-by time"}
 	if b.Operation == Undo {
-		return t.undoFailed(f, b.Step, b.Attempt, e, b.Verdict)
+		return t.compensationFailed(f, b.Step, b.Attempt, e, b.Verdict)
 	}
 	s.Touched = true
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
-	t.failed(s, f.Time, &e, StepTimedOut, b.Verdict)
+	t.failed(s, f.Time, &e, StepStateTimedOut, b.Verdict)
 	return nil
 }
 
-// failed books a failure of a do and obeys the verdict.
+// failed records a failure of a do and carries out the verdict.
 func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict) {
 	s.State, s.EndedAt, s.Error, s.Reason = state, now, e, v.Reason
 	s.FailureCount++
 	t.FailureCount++
 	switch v.Action {
 	case ActionRetry:
-		s.State, s.RetryAt = StepWaiting, v.At
+		s.State, s.RetryAt = StepStateWaiting, v.At
 	case ActionCoolDown:
-		s.State, s.RetryAt = StepWaiting, v.At
+		s.State, s.RetryAt = StepStateWaiting, v.At
 		s.Tries = 0
 		s.CoolDowns++
 	case ActionUndo:
 		t.beginUndoing(v.Reason)
 	case ActionPark:
-		if t.State != Parked {
+		if t.State != TaskStateError {
 			t.ParkDue, t.ParkReason = s.Path, v.Reason
 		}
 	}
 }
 
-// beginUndoing leaves a task that is undoing already as it is, also one that is parked because an undo failed: the
-// operator in front of it is still needed (INV10). A parking that was due for a failed do is due no longer.
+// beginUndoing does not change a task that is already undoing, even if it is parked because an undo failed: it still needs its
+// operator (INV10). If the task was about to be parked because of a failed do, that is cancelled.
 func (t *Task) beginUndoing(reason string) {
 	if t.undoing() {
 		return
 	}
-	t.State, t.Reason, t.ParkedFrom = Undoing, reason, ""
+	t.State, t.Reason, t.ParkedFrom = TaskStateUndoing, reason, ""
 	t.ParkDue, t.ParkReason = "", ""
 	for _, s := range t.Steps {
-		if s.State == StepWaiting { // no do starts from here on
-			s.State, s.RetryAt = StepBroken, 0
+		if s.State == StepStateWaiting { // no do starts after this
+			s.State, s.RetryAt = StepStateFailed, 0
 		}
 	}
 }
 
-func (t *Task) undoStarted(f *Fact, b *UndoStarted) error {
+func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 	s, err := t.openUndo(b.Step, b.Name())
 	if err != nil {
 		return err
@@ -218,25 +220,25 @@ func (t *Task) undoStarted(f *Fact, b *UndoStarted) error {
 	if b.Attempt != u.Attempt+1 {
 		return fmt.Errorf("%w: attempt %d to undo step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, u.Attempt)
 	}
-	u.State, u.Agent, u.Attempt = StepRunning, b.Agent, b.Attempt
+	u.State, u.Agent, u.Attempt = StepStateRunning, b.Agent, b.Attempt
 	u.StartedAt, u.CompleteBy, u.EndedAt, u.RetryAt = f.Time, b.CompleteBy, 0, 0
 	u.Tries++
-	s.State = StepUndoing
+	s.State = StepStateUndoing
 	return nil
 }
 
-// openUndo returns a step whose undo may start, or fail before its start: its do has ended (DESIGN 5), and its undo
-// has not begun, or waits.
+// openUndo returns a step whose undo may start, or fail before its start: its do has ended, and its undo has not begun or is
+// waiting.
 func (t *Task) openUndo(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	switch {
-	case t.State != Undoing:
+	case t.State != TaskStateUndoing:
 		return nil, fmt.Errorf("%w: %s of step %q while the task is %s", ErrImpossible, why, path, t.State)
-	case s == nil || s.State == StepRunning:
+	case s == nil || s.State == StepStateRunning:
 		return nil, fmt.Errorf("%w: %s of step %q, whose do has not ended", ErrImpossible, why, path)
 	case s.Undo == nil:
-		s.Undo = &UndoState{State: StepNotStarted}
-	case s.Undo.State != StepWaiting:
+		s.Undo = &UndoState{State: StepStateNotStarted}
+	case s.Undo.State != StepStateWaiting:
 		return nil, fmt.Errorf("%w: %s of step %q, whose undo is %s", ErrImpossible, why, path, s.Undo.State)
 	}
 	return s, nil
@@ -247,12 +249,12 @@ func (t *Task) compensated(f *Fact, b *Compensated) error {
 	if err != nil {
 		return err
 	}
-	s.Undo.State, s.Undo.EndedAt, s.Undo.Error = StepUndone, f.Time, nil
-	s.State = StepUndone
+	s.Undo.State, s.Undo.EndedAt, s.Undo.Error = StepStateUndone, f.Time, nil
+	s.State = StepStateUndone
 	return nil
 }
 
-func (t *Task) undoFailed(f *Fact, path string, attempt int, e Error, v Verdict) error {
+func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, v Verdict) error {
 	var s *Step
 	var err error
 	if attempt == 0 { // failed before any work was sent
@@ -264,18 +266,18 @@ func (t *Task) undoFailed(f *Fact, path string, attempt int, e Error, v Verdict)
 		return err
 	}
 	u := s.Undo
-	u.State, u.EndedAt, u.Error = StepBroken, f.Time, &e
+	u.State, u.EndedAt, u.Error = StepStateFailed, f.Time, &e
 	u.FailureCount++
 	t.FailureCount++
 	switch v.Action {
 	case ActionRetry:
-		u.State, u.RetryAt = StepWaiting, v.At
+		u.State, u.RetryAt = StepStateWaiting, v.At
 	case ActionCoolDown:
-		u.State, u.RetryAt = StepWaiting, v.At
+		u.State, u.RetryAt = StepStateWaiting, v.At
 		u.Tries = 0
 	default:
-		s.State = StepUndoFailed
-		if t.State != Parked {
+		s.State = StepStateUndoFailed
+		if t.State != TaskStateError {
 			t.ParkDue, t.ParkReason = path, v.Reason
 		}
 	}
@@ -289,22 +291,22 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			return fmt.Errorf("%w: step %q is reopened and never started", ErrImpossible, path)
 		}
 		switch {
-		case s.State == StepUndoFailed || (s.Undo != nil && s.Undo.State == StepWaiting):
-			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepUndoing, StepWaiting, f.Time, 0
-		case s.State == StepBroken || s.State == StepTimedOut || s.State == StepWaiting:
-			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepWaiting, f.Time, 0, 0
-		default: // it runs, or it is done, or undone: that takes a rerun
+		case s.State == StepStateUndoFailed || (s.Undo != nil && s.Undo.State == StepStateWaiting):
+			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
+		case s.State == StepStateFailed || s.State == StepStateTimedOut || s.State == StepStateWaiting:
+			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
+		default: // it is running, done or undone: starting it again takes a rerun
 			return fmt.Errorf("%w: step %q is reopened and is %s", ErrImpossible, path, s.State)
 		}
 	}
 	t.judged(b.Request)
-	if t.State == Parked {
+	if t.State == TaskStateError {
 		t.State, t.ParkedFrom, t.Reason = t.ParkedFrom, "", ""
 	}
 	return nil
 }
 
-// judged remembers a request's ID and takes the request from those held.
+// judged remembers the ID of a request and removes it from the held requests.
 func (t *Task) judged(id string) {
 	if id == "" {
 		return

@@ -46,7 +46,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkFlush folds a batch of facts about as many tasks and flushes it; an iteration is one fact.
+// BenchmarkFlush folds a batch of facts, each about a different task, and flushes it; an iteration is one fact.
 func BenchmarkFlush(b *testing.B) {
 	for _, batch := range []int{1, 100} {
 		b.Run(fmt.Sprint(batch), func(b *testing.B) {
@@ -89,7 +89,7 @@ func benchFacts() []*events.Fact {
 	at := func(sequence uint64, b events.Body) *events.Fact {
 		return &events.Fact{
 			Epoch: events.Epoch{N: 4, ID: "0b3f6f0c"}, Sequence: sequence, Time: testStart, Task: "delivery-42", Cause: "s/3/120",
-			CauseID: "order/1", CauseHash: "00112233445566ff", Body: b, Settled: events.Position{Epoch: events.Epoch{N: 4, ID: "0b3f6f0c"}, Sequence: 1},
+			CauseID: "order/1", CauseHash: "00112233445566ff", Body: b, Watermark: events.Position{Epoch: events.Epoch{N: 4, ID: "0b3f6f0c"}, Sequence: 1},
 		}
 	}
 	return []*events.Fact{
@@ -99,7 +99,7 @@ func benchFacts() []*events.Fact {
 	}
 }
 
-// bencher writes lives of tasks with five steps, 12 facts each.
+// bencher writes the facts of five-step tasks, 12 for each.
 type bencher struct {
 	b      *testing.B
 	state  *events.State
@@ -124,7 +124,7 @@ func newBencher(b *testing.B) *bencher {
 	return w
 }
 
-// one applies the next fact. Each phase goes through a thousand tasks, so that a batch touches as many.
+// one applies the next fact. Each phase goes through a thousand tasks, so that a batch touches a thousand.
 func (w *bencher) one() {
 	const cohort = 1000
 	if w.phase == len(w.bodies)*cohort {
@@ -138,7 +138,7 @@ func (w *bencher) one() {
 func (w *bencher) apply(task string, b events.Body) {
 	f := &events.Fact{Epoch: events.Epoch{N: 1, ID: "a"}, Sequence: w.next, Time: testStart, Task: task, Body: b}
 	if w.next > 0 {
-		f.Settled = events.Position{Epoch: f.Epoch, Sequence: w.next - 1}
+		f.Watermark = events.Position{Epoch: f.Epoch, Sequence: w.next - 1}
 	}
 	if _, err := w.state.Apply(f, w.state.Next); err != nil {
 		w.b.Fatal(err)
@@ -146,7 +146,7 @@ func (w *bencher) apply(task string, b events.Body) {
 	w.next++
 }
 
-// BenchmarkReadFact is BenchmarkDecodeFact by one reader.
+// BenchmarkReadFact is BenchmarkDecodeFact with a single reader for all facts.
 func BenchmarkReadFact(b *testing.B) {
 	reader := events.NewState(testPartition, nil).Reader()
 	for _, f := range benchFacts() {
@@ -163,8 +163,8 @@ func BenchmarkReadFact(b *testing.B) {
 	}
 }
 
-// BenchmarkComparedHashes folds facts and asks for the state hash at every hundredth, with a flush behind several
-// thousand; an iteration is one fact.
+// BenchmarkComparedHashes folds facts. It asks for the state hash after every hundredth fact and flushes after every few
+// thousand. An iteration is one fact.
 func BenchmarkComparedHashes(b *testing.B) {
 	b.ReportAllocs()
 	w := newBencher(b)

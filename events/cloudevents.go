@@ -23,29 +23,32 @@ const (
 
 // The headers of the Kafka binding of CloudEvents 1.0 and of our documented extensions.
 const (
-	HeaderSpecVersion = "ce_specversion"
-	HeaderID          = "ce_id"
-	HeaderSource      = "ce_source"
-	HeaderType        = "ce_type"
-	HeaderTime        = "ce_time"
-	HeaderSubject     = "ce_subject"
-	HeaderCause       = "ce_causationid"
-	HeaderCauseID     = "ce_causeid"
-	HeaderCauseHash   = "ce_causehash"
-	HeaderCorrelation = "ce_correlationid"
-	HeaderSequence    = "ce_sequence"
-	HeaderEpoch       = "ce_epoch"
-	HeaderTraceparent = "ce_traceparent"
-	HeaderSettled     = "settled"
-	HeaderContentType = "content-type"
-	HeaderHome        = "home"
-	HeaderTicket      = "ticket"
-	// HeaderForwardedFrom marks an input that was sent home: where it was found, as "<partition>/<offset>".
-	HeaderForwardedFrom = "forwarded-from"
+	HeaderSpecVersion   = "ce_specversion"
+	HeaderID            = "ce_id"
+	HeaderSource        = "ce_source"
+	HeaderType          = "ce_type"
+	HeaderTime          = "ce_time"
+	HeaderSubject       = "ce_subject"
+	HeaderCausationID   = "ce_causationid"
+	HeaderCauseID       = "ce_causeid"
+	HeaderCauseHash     = "ce_causehash"
+	HeaderCorrelationID = "ce_correlationid"
+	HeaderSequence      = "ce_sequence"
+	HeaderEpoch         = "ce_epoch"
+	HeaderTraceparent   = "ce_traceparent"
+	HeaderWatermark     = "sagalog-watermark"
+	HeaderContentType   = "content-type"
+	HeaderHome          = "sagalog-home"
+	HeaderTicket        = "sagalog-ticket"
+	// HeaderForwardedFrom marks an input that was forwarded to its home partition. Its value says where the input was found, as
+	// "<partition>/<offset>".
+	HeaderForwardedFrom = "sagalog-forwarded-from"
 	// HeaderForwardedAt is the time of the InputForwarded fact.
-	HeaderForwardedAt = "forwarded-at"
+	HeaderForwardedAt = "sagalog-forwarded-at"
+	// HeaderCut marks a dead letter that does not hold its input whole. Its value is the number of bytes of the input's value.
+	HeaderCut = "sagalog-cut"
 	// HeaderDefinition is the hash of the definition that the API validated a submission against.
-	HeaderDefinition = "definition"
+	HeaderDefinition = "sagalog-definition"
 
 	specVersion       = "1.0"
 	contentJSON       = "application/json"
@@ -53,7 +56,7 @@ const (
 	contentStructured = "application/cloudevents+json"
 )
 
-// Envelope is the attributes of a CloudEvent. A plain record has none: its Type is empty.
+// Envelope holds the attributes of a CloudEvent. A plain record has none: its Type is empty.
 type Envelope struct {
 	ID          string
 	Source      string
@@ -63,11 +66,11 @@ type Envelope struct {
 	Traceparent string
 }
 
-// ErrNotCloudEvent is returned when a record says that it is a CloudEvent and is not.
+// ErrNotCloudEvent is returned for a record that claims to be a CloudEvent and is not one.
 var ErrNotCloudEvent = errors.New("not a CloudEvent")
 
-// Open returns the attributes and the data of a record that came in: CloudEvents binary mode, structured mode, or a
-// plain value. The data is a slice of the record's value, or a new one in structured mode.
+// Open returns the attributes and the data of an incoming record: a CloudEvent in binary or structured mode, or a plain value.
+// The data is a slice of the record's value, or a new one in structured mode.
 func Open(r *Record) (Envelope, []byte, error) {
 	h := readAttributes(r)
 	if len(h.content) > 0 && string(h.content) != contentJSON {
@@ -75,17 +78,23 @@ func Open(r *Record) (Envelope, []byte, error) {
 		case strings.HasPrefix(content, contentStructured):
 			return openStructured(r.Value)
 		case strings.HasPrefix(content, contentCloudEvent):
-			return Envelope{}, nil, fmt.Errorf("%w: content-type %q, not %s", ErrNotCloudEvent, clip(content), contentStructured)
+			return Envelope{}, nil, fmt.Errorf("%w: content-type %q, not %s", ErrNotCloudEvent, Clip(content, maxQuotedBytes), contentStructured)
 		}
 	}
 	if v := h.version; len(v) > 0 && string(v) != specVersion {
-		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(string(v)))
+		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, Clip(string(v), maxQuotedBytes))
 	}
 	return h.envelope(), r.Value, nil
 }
 
-// attributes are the values of the headers of a CloudEvent in binary mode; where one stands twice, the last counts.
-type attributes struct{ content, version, id, source, kind, time, subject, traceparent []byte }
+// attributes are the values of the headers of a CloudEvent in binary mode; the last six are those of a fact. If a header
+// occurs twice, the last one counts.
+type attributes struct {
+	content, version, id, source, kind, time, subject, traceparent []byte
+
+	epoch, sequence, watermark []byte
+	cause, causeID, causeHash  []byte
+}
 
 func readAttributes(r *Record) (a attributes) {
 	for i := range r.Headers {
@@ -107,12 +116,24 @@ func readAttributes(r *Record) (a attributes) {
 			a.subject = h.Value
 		case HeaderTraceparent:
 			a.traceparent = h.Value
+		case HeaderEpoch:
+			a.epoch = h.Value
+		case HeaderSequence:
+			a.sequence = h.Value
+		case HeaderWatermark:
+			a.watermark = h.Value
+		case HeaderCausationID:
+			a.cause = h.Value
+		case HeaderCauseID:
+			a.causeID = h.Value
+		case HeaderCauseHash:
+			a.causeHash = h.Value
 		}
 	}
 	return a
 }
 
-// envelope makes one text of all, and cuts it.
+// envelope returns the attributes, as slices of one text.
 func (a *attributes) envelope() Envelope {
 	var room [256]byte
 	b := append(append(append(room[:0], a.id...), a.source...), a.time...)
@@ -121,7 +142,18 @@ func (a *attributes) envelope() Envelope {
 		s, all = all[:len(like)], all[len(like):]
 		return s
 	}
-	return Envelope{ID: cut(a.id), Source: cut(a.source), Type: wordOf(a.kind), Time: cut(a.time), Subject: cut(a.subject), Traceparent: traceparent(all)}
+	return Envelope{ID: cut(a.id), Source: cut(a.source), Type: typeOf(a.kind), Time: cut(a.time), Subject: cut(a.subject), Traceparent: traceparent(all)}
+}
+
+// typeOf converts the type to a string, without allocating for the usual types.
+func typeOf(b []byte) string {
+	switch string(b) {
+	case TypeWork:
+		return TypeWork
+	case TypeReport:
+		return TypeReport
+	}
+	return string(b)
 }
 
 func openStructured(value []byte) (Envelope, []byte, error) {
@@ -140,7 +172,7 @@ func openStructured(value []byte) (Envelope, []byte, error) {
 		return Envelope{}, nil, fmt.Errorf("%w: structured mode: %w", ErrNotCloudEvent, err)
 	}
 	if s.SpecVersion != specVersion {
-		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, clip(s.SpecVersion))
+		return Envelope{}, nil, fmt.Errorf("%w: specversion %q, not 1.0", ErrNotCloudEvent, Clip(s.SpecVersion, maxQuotedBytes))
 	}
 	data := []byte(s.Data)
 	if s.DataBase64 != "" {
@@ -157,11 +189,11 @@ func openStructured(value []byte) (Envelope, []byte, error) {
 	return e, data, nil
 }
 
-// maxTraceparent is five times what version 00 of the W3C trace context has.
+// maxTraceparent is five times the length in version 00 of the W3C trace context.
 const maxTraceparent = 256
 
-// traceparent drops what cannot be one. It comes from outside, no limit of the data covers it, and it would stand in
-// the task and go out with each of its records.
+// traceparent drops a value that cannot be a traceparent. The value comes from outside, no limit on the data covers it, and it
+// would be kept in the task and sent with each of its records.
 func traceparent(s string) string {
 	if len(s) > maxTraceparent {
 		return ""

@@ -19,8 +19,8 @@ func headers(pairs ...string) []events.Header {
 	return h
 }
 
-// MISSION A1: plain values, and CloudEvents in binary and in structured mode, give the same.
-func TestOpen(t *testing.T) {
+// A plain value and the same CloudEvent in binary and in structured mode have the same result.
+func TestPlainBinaryAndStructuredRecordsAreEqual(t *testing.T) {
 	t.Parallel()
 	const data = `{"workflow":"w"}`
 	full := events.Envelope{ID: "i", Source: "/s", Type: events.TypeSubmission, Time: "2026-11-21T14:00:00Z", Subject: "t", Traceparent: "00-1-2-01"}
@@ -51,7 +51,7 @@ func TestOpen(t *testing.T) {
 		"a binary event of another version":     {Headers: headers("ce_specversion", "0.3")},
 		"a structured event of another version": {Value: []byte(`{"specversion":"0.3"}`), Headers: headers("content-type", "application/cloudevents+json")},
 		"a structured event without version":    {Value: []byte(`{}`), Headers: headers("content-type", "application/cloudevents+json")},
-		"a structured event that is no JSON":    {Value: []byte(`<a/>`), Headers: headers("content-type", "application/cloudevents+json")},
+		"a structured event that is not JSON":   {Value: []byte(`<a/>`), Headers: headers("content-type", "application/cloudevents+json")},
 		"a time that is no text":                {Value: []byte(`{"specversion":"1.0","time":5}`), Headers: headers("content-type", "application/cloudevents+json")},
 		"bad base64":                            {Value: []byte(`{"specversion":"1.0","data_base64":"*"}`), Headers: headers("content-type", "application/cloudevents+json")},
 		"data twice":                            {Value: []byte(`{"specversion":"1.0","data":1,"data_base64":"YQ=="}`), Headers: headers("content-type", "application/cloudevents+json")},
@@ -63,7 +63,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A traceparent that cannot be one is dropped: no limit covers it, and it would stand in the task.
+// A malformed traceparent is dropped: no limit covers its length, and it would be kept in the task.
 func TestOpenDropsForeignTraceparents(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"\xff", "a b", "a\n", strings.Repeat("a", 257)} {
@@ -73,7 +73,7 @@ func TestOpenDropsForeignTraceparents(t *testing.T) {
 	}
 }
 
-// conformant checks a record of ours by CloudEvents 1.0 and its Kafka binding.
+// conformant checks that a record written by Sagalog conforms to CloudEvents 1.0 and its Kafka binding.
 func conformant(t *testing.T, r events.Record) {
 	t.Helper()
 	seen := map[string]string{}
@@ -102,7 +102,7 @@ func conformant(t *testing.T, r events.Record) {
 	require.Equal(t, r.Value, data)
 }
 
-func TestRecordsOfOursAreCloudEvents(t *testing.T) {
+func TestOurRecordsAreCloudEvents(t *testing.T) {
 	t.Parallel()
 	for _, e := range story(t).log {
 		conformant(t, e.record)
@@ -127,7 +127,7 @@ func TestRecordsOfOursAreCloudEvents(t *testing.T) {
 	}
 }
 
-func TestRecordHeaders(t *testing.T) {
+func TestTheLastOfTwoEqualHeadersCounts(t *testing.T) {
 	t.Parallel()
 	r := events.Record{Key: []byte("ab"), Value: []byte("cde"), Headers: headers("a", "1", "a", "22")}
 	require.Equal(t, "22", r.Header("a"))

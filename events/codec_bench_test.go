@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// What a task of five steps sends and gets.
+// The records that a task of five steps sends and receives.
 var (
 	benchWork = events.Work{
 		Task: "order-0000000042", Run: 1, Workflow: "bench", Version: 1, Step: "pay", Agent: "pay", Operation: events.Do, Attempt: 1,
@@ -54,7 +54,7 @@ func BenchmarkEncodeReport(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeReport is what an owner does with a report before it judges it.
+// BenchmarkDecodeReport measures the decoding of a report by its owner.
 func BenchmarkDecodeReport(b *testing.B) {
 	r, err := events.EncodeReport(benchReport, benchSubject)
 	require.NoError(b, err)
@@ -112,7 +112,7 @@ func BenchmarkIdempotencyKey(b *testing.B) {
 	}
 }
 
-// benchLife are the facts of a task of five steps.
+// benchLife holds the facts of a task of five steps.
 func benchLife() []events.Body {
 	bodies := []events.Body{&events.Submitted{
 		Workflow: "bench", Version: 1, Hash: "6b8c309ee51ea7a59a511ee4eddb35e9230931b0887bc31cd23e33ffed349c52",
@@ -127,7 +127,7 @@ func benchLife() []events.Body {
 	return append(bodies, &events.TaskProcessed{Output: benchReport.Output})
 }
 
-// lifeBencher folds lives of tasks side by side.
+// lifeBencher folds the facts of several tasks alternately.
 type lifeBencher struct {
 	b     *testing.B
 	state *events.State
@@ -149,7 +149,7 @@ func newLifeBencher(b *testing.B, tasks int) *lifeBencher {
 func (w *lifeBencher) apply(task string, cause events.Cause, body events.Body) {
 	w.fact.Task, w.fact.Cause, w.fact.Body = task, cause, body
 	if w.fact.Sequence > 0 {
-		w.fact.Settled = events.Position{Epoch: w.fact.Epoch, Sequence: w.fact.Sequence - 1}
+		w.fact.Watermark = events.Position{Epoch: w.fact.Epoch, Sequence: w.fact.Sequence - 1}
 	}
 	if _, err := w.state.Apply(&w.fact, w.state.Next); err != nil {
 		w.b.Fatal(err)
@@ -164,7 +164,7 @@ func BenchmarkFold(b *testing.B) {
 	w := newLifeBencher(b, tasks)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		if n%tasks == 0 { // IDs that were never seen
+		if n%tasks == 0 { // IDs that have not been used before
 			b.StopTimer()
 			w = newLifeBencher(b, tasks)
 			b.StartTimer()
@@ -217,7 +217,7 @@ func BenchmarkDecodeTask(b *testing.B) {
 }
 
 func BenchmarkKeys(b *testing.B) {
-	k := events.Keys{State: events.Processing, Workflow: "bench", SubmittedAt: testStart, Due: testStart + 30000,
+	k := events.Keys{State: events.TaskStateProcessing, Workflow: "bench", SubmittedAt: testStart, Due: testStart + 30000,
 		Ready: []events.ReadyKey{{Agent: "pay", Path: "pay", Operation: events.Do, Since: testStart}}}
 	var buf []byte
 	b.Run("Append", func(b *testing.B) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // History says that the record at Offset is a fact about Task.
@@ -13,7 +15,8 @@ type History struct {
 	Offset int64
 }
 
-// Agenda tells Flush what an owner knows of a task beside its state. Without it, a live task is unplanned.
+// Agenda supplies Flush with the owner's plan for a task, which is not part of its state. Without an Agenda, a live task counts
+// as unplanned.
 type Agenda func(t *Task) (due Instant, ready []ReadyKey)
 
 // TaskRow is one changed task in its canonical encoding. A nil Encoding means that the task was forgotten.
@@ -21,21 +24,21 @@ type TaskRow struct {
 	ID       string
 	Encoding []byte
 	Keys     Keys
-	// Was are the keys of the row that this one replaces; nil if there is none.
+	// Was holds the keys of the row that this one replaces, or nil if it replaces none.
 	Was *Keys
 }
 
-// PartRow is a changed entity of another kind. A nil Encoding means that it is gone.
+// PartRow is a changed entity of another kind. A nil Encoding means that the entity was removed.
 type PartRow struct {
 	Kind     Kind
 	ID       string
 	Encoding []byte
 }
 
-// Delta is what the folding of some records changed: what a store writes in one batch with the offset (INV3).
+// Delta holds the changes from folding some records. A store writes it in one batch with the offset (INV3).
 type Delta struct {
 	Partition int32
-	// Next is the offset of the first record that is not part of it.
+	// Next is the offset of the first record after the delta.
 	Next    int64
 	Sum     Hash
 	Runs    []Run
@@ -44,7 +47,7 @@ type Delta struct {
 	History []History
 }
 
-// Snapshot is what State needs to go on beside the tasks: the parts in their encodings, the offset and the runs.
+// Snapshot holds what State needs to continue, apart from the tasks: the encoded parts, the offset and the runs.
 type Snapshot struct {
 	Next  int64
 	Sum   Hash
@@ -52,8 +55,8 @@ type Snapshot struct {
 	Parts []PartRow
 }
 
-// Flush encodes what changed since the last Flush, brings Sum up to date, and returns the changes. After a fact that
-// Apply refused there is nothing to be stored: it returns that error.
+// Flush encodes what changed since the last Flush, brings Sum up to date, and returns the changes. After Apply has refused a
+// fact, nothing more may be stored, so Flush returns that error.
 func (s *State) Flush(agenda Agenda) (*Delta, error) {
 	if s.refused != nil {
 		return nil, s.refused
@@ -74,14 +77,14 @@ func (s *State) Flush(agenda Agenda) (*Delta, error) {
 
 func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 	ids := s.changedTasks()
-	e := encoder{b: make([]byte, 0, min(encoderBytes, len(ids)<<10))}
+	e := entityWriter{jsontext.Writer{B: make([]byte, 0, min(entityBytes, len(ids)<<10))}}
 	if len(ids) > 0 {
 		d.Tasks = make([]TaskRow, 0, len(ids))
 	}
 	var kept keeper
 	for i, id := range ids {
 		t, ok := s.tasks[id]
-		if !ok { // touched, and not in memory: a missing encoding would have the store forget it
+		if !ok { // touched, but not in memory: a missing encoding would make the store forget it
 			var err error
 			if t, err = s.Task(id); err != nil {
 				return err
@@ -95,7 +98,7 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 			if t.keys != nil {
 				row.Was = t.keys
 			}
-			from, err := e.entity(KindTask, id, t)
+			from, err := e.write(KindTask, id, t)
 			if err != nil {
 				return err
 			}
@@ -103,7 +106,7 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 			s.sum = s.sum.Sub(t.hash).Add(h)
 			t.hash, t.dirty = h, false
 			keys := keysOf(t, agenda) // not &row.Keys, which would keep the encoding in memory
-			row.Encoding, row.Keys, t.keys = kept.keep(e.b[from:], len(ids)-i), keys, &keys
+			row.Encoding, row.Keys, t.keys = kept.keep(e.B[from:], len(ids)-i), keys, &keys
 		}
 		d.Tasks = append(d.Tasks, row)
 	}
@@ -114,13 +117,13 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 	return nil
 }
 
-// keeper keeps the encodings of a Delta in a few pieces of memory, since they come and go together.
+// keeper allocates the encodings of a Delta in a few pieces of memory, since they live equally long.
 type keeper struct{ piece []byte }
 
-// keptBytes is the most that a piece is made for: the last one may stay half empty.
+// keptBytes limits the size of a piece, since the last one may stay half empty.
 const keptBytes = 32 << 10
 
-// keep returns a copy of b. As many encodings of such a size are to come, this one included.
+// keep returns a copy of b. many is how many encodings of about this size are expected, including this one.
 func (k *keeper) keep(b []byte, many int) []byte {
 	if len(b) > cap(k.piece)-len(k.piece) {
 		k.piece = make([]byte, 0, max(len(b), min(keptBytes, len(b)*many)))
@@ -142,24 +145,24 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	return k
 }
 
-// partBytes is what the encoding of a partition's own entity takes, and of most held requests.
+// partBytes is enough for the encoding of the partition's own entity, and of most held requests.
 const partBytes = 768
 
 func (s *State) flushParts(d *Delta) error {
-	e := encoder{b: make([]byte, 0, partBytes)}
+	e := entityWriter{jsontext.Writer{B: make([]byte, 0, partBytes)}}
 	for _, p := range s.changedParts() {
 		row := PartRow{Kind: p.kind, ID: p.id}
 		s.sum = s.sum.Sub(s.parts[p])
 		delete(s.parts, p)
 		if v := s.part(p); v != nil {
-			from, err := e.entity(p.kind, p.id, v)
+			from, err := e.write(p.kind, p.id, v)
 			if err != nil {
 				return err
 			}
 			h := e.hash()
 			s.parts[p] = h
 			s.sum = s.sum.Add(h)
-			row.Encoding = bytes.Clone(e.b[from:])
+			row.Encoding = bytes.Clone(e.B[from:])
 		}
 		d.Parts = append(d.Parts, row)
 	}
@@ -184,7 +187,7 @@ func (s *State) part(p part) any {
 	return nil
 }
 
-// OpenState returns the state that a snapshot and the loader hold.
+// OpenState returns the state of a snapshot. The loader provides its tasks.
 func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
 	s := NewState(partition, load)
 	s.Next, s.sum, s.runs = snap.Next, snap.Sum, append([]Run(nil), snap.Runs...)
@@ -197,7 +200,7 @@ func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
 	if p := s.Partition.Partition; p != partition {
 		return nil, fmt.Errorf("%w: the snapshot is of partition %d, not %d", ErrImpossible, p, partition)
 	}
-	// A newer version may have folded past a barrier before this one was put back in its place.
+	// A newer version may have folded past a barrier before this version replaced it.
 	return s, s.barrier(&VersionBarrier{Reader: s.Partition.Reader})
 }
 
@@ -210,7 +213,7 @@ func (s *State) restore(row PartRow) error {
 		if err := json.Unmarshal(row.Encoding, h); err != nil {
 			return err
 		}
-		s.putHeld(h)
+		s.held.put(h)
 		return nil
 	case KindDefinition:
 		d := new(Definition)

@@ -39,9 +39,9 @@ func (k *kept) evictAll() {
 	}
 }
 
-// A row says what it replaces, also when its task was swept and accepted and swept again in between: else the store
-// would keep index entries of it for ever.
-func TestRowsSayWhatTheyReplace(t *testing.T) {
+// A row says which row it replaces, even if its task was swept, accepted and swept again in between. Otherwise the store would
+// never delete the index entries.
+func TestRowsNameTheRowsThatTheyReplace(t *testing.T) {
 	t.Parallel()
 	life := func(k *kept) {
 		k.submit("t")
@@ -74,19 +74,19 @@ func TestRowsSayWhatTheyReplace(t *testing.T) {
 			rest(k)
 			sweep(k)
 			life(k)
-			require.Equal(t, events.Processed, k.flush(nil).Tasks[0].Was.State)
+			require.Equal(t, events.TaskStateProcessed, k.flush(nil).Tasks[0].Was.State)
 
 			sweep(k)
 			k.flush(nil)
 			life(k)
 			sweep(k)
-			require.Nil(t, k.flush(nil).Tasks[0].Was, "the store never had it")
+			require.Nil(t, k.flush(nil).Tasks[0].Was, "the store never had the task")
 		})
 	}
 }
 
-// A task that was swept is not loaded again while its row may still stand in the store; when the row is gone, Evict
-// lets go of the memory of it.
+// A swept task is not loaded again while its row may still be in the store. When the row is gone, Evict drops the task's entry
+// from memory.
 func TestSweptTasksAreNotLoadedAgain(t *testing.T) {
 	t.Parallel()
 	k := keeping(t)
@@ -118,14 +118,15 @@ func TestChangedTasksAreKept(t *testing.T) {
 	k.flush(nil)
 	k.state.Evict("t")
 	require.Zero(t, k.state.InMemory())
-	require.Equal(t, events.Pending, k.task("t").State)
+	require.Equal(t, events.TaskStatePending, k.task("t").State)
 	n := 0
 	k.state.Loaded(func(*events.Task) bool { n++; return false })
 	require.Equal(t, 1, n)
 }
 
-// Touch writes a task's row again although no fact changed it, also one that was evicted; it invents none.
-func TestTouch(t *testing.T) {
+// Touch makes the next Flush write a task's row again although no fact changed it, even if the task was evicted. It does not
+// create a row for an unknown task.
+func TestATouchedTaskIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	k := keeping(t)
 	k.submit("t")
@@ -138,7 +139,7 @@ func TestTouch(t *testing.T) {
 	require.Equal(t, before, d.Sum)
 	require.Len(t, d.Tasks, 1)
 	require.NotNil(t, d.Tasks[0].Encoding)
-	require.Equal(t, events.Keys{State: events.Pending, Workflow: "w", SubmittedAt: k.task("t").SubmittedAt, Due: 7, Ready: ready}, d.Tasks[0].Keys)
+	require.Equal(t, events.Keys{State: events.TaskStatePending, Workflow: "w", SubmittedAt: k.task("t").SubmittedAt, Due: 7, Ready: ready}, d.Tasks[0].Keys)
 	k.state.Touch("t")
 	require.True(t, k.flush(nil).Tasks[0].Keys.Unplanned)
 	k.write("t", &events.TaskProcessed{})
@@ -148,8 +149,8 @@ func TestTouch(t *testing.T) {
 	require.Equal(t, k.now, keys.EndedAt)
 }
 
-// A delta names the facts about each task, and no void record.
-func TestHistory(t *testing.T) {
+// A delta names the facts about each task, and leaves out void records.
+func TestADeltaNamesTheFactsOfEachTask(t *testing.T) {
 	t.Parallel()
 	k := keeping(t)
 	k.submit("t")
@@ -160,8 +161,8 @@ func TestHistory(t *testing.T) {
 	require.Empty(t, k.flush(nil).History)
 }
 
-// Whoever was in memory in between, two states that folded the same records hash alike (INV2).
-func TestOpenState(t *testing.T) {
+// Two states that folded the same records have one hash, whatever was in memory in between (INV2).
+func TestStatesOfTheSameFactsHashAlike(t *testing.T) {
 	t.Parallel()
 	k := keeping(t)
 	k.write("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
@@ -190,8 +191,8 @@ func TestOpenState(t *testing.T) {
 	require.Equal(t, k.hash(), h)
 }
 
-// A store that cannot give a task stops whoever asks.
-func TestLoaderFaults(t *testing.T) {
+// A store that cannot load a task stops its caller.
+func TestAStoreThatCannotLoadStopsItsCaller(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk")
 	for name, load := range map[string]events.Loader{

@@ -1,25 +1,25 @@
-// Package events is what the log says and what follows from it: the facts and their CloudEvents codec, the formats of
-// work, reports and submissions, the state of a partition, and the one pure fold that makes the state of the facts.
-// FORMAT.md is its wire in prose, for other languages. Everything else of Sagalog imports this package; it imports
-// nothing of ours.
+// Package events holds the facts of the log and their consequences: the facts and their CloudEvents, the formats of work,
+// reports and submissions, the state of a partition, and the one pure fold that turns facts into state. FORMAT.md describes the
+// wire in prose, for other languages. Everything else in Sagalog imports this package; of our packages it imports only
+// internal/jsontext.
 //
 // # What it keeps
 //
 //   - INV1: a task lives in one partition, its Home, and its order there is the only order.
 //   - INV2: State at an offset is the fold of the facts before it, with the same bytes on every machine and in every
-//     run. So facts and state hold Instant and not time.Time; Marshal is a fixed point; Compact is the gate through
-//     which user data enters a fact; and State.Hash is the same whatever was in memory, flushed or evicted in between.
-//   - INV4: the fold depends on nothing but its arguments. It evaluates no expression, reads no clock, rolls no dice,
-//     and needs no topic but events: a fact carries what it needs.
+//     run. So facts and state hold Instant and not time.Time, Marshal is a fixed point, all user data goes through
+//     Compact before it enters a fact, and State.Hash does not depend on what was in memory, flushed or evicted.
+//   - INV4: the fold depends on nothing but its arguments. It evaluates no expression, reads no clock, uses no random numbers,
+//     and needs no topic but events: each fact carries everything that the fold needs.
 //   - INV7: at most one outcome of an attempt is accepted, the first in the log.
 //   - INV9: a finished task never changes.
 //
 // # The void rule
 //
-// Not every record of events is a fact. A claim is valid only if it names the current one as its predecessor. Of the
-// others, a record is a fact only if it stands in the epoch of the valid claim and has the next sequence there; a
-// gap voids the rest of the epoch. Everything else is void: it changes nothing, not even if it cannot be read, and
-// every reader skips it alike. Apply tells which by its Fate.
+// Not every record of events is a fact. A claim is valid only if it names the current one as its predecessor. Any other record
+// is a fact only if it has the epoch of the valid claim and the next sequence in it; a gap voids the rest of the epoch. All
+// other records are void: they change nothing, even if they cannot be read, and every reader skips them. The Fate that Apply
+// returns says whether a record was accepted or void.
 //
 // An accepted fact that does not fit the state is a defect of its writer. Apply returns ErrImpossible, and the
 // partition stops: stopping beats a wrong state.
@@ -40,8 +40,9 @@
 //	processed, undone
 //	            -- TasksSwept                         --> (none)
 //
-// DESIGN calls error "parked". A task that was parked while undoing goes nowhere but back to undoing, by TaskReopened: a
-// cancel, a deadline or a late failure would take it from its operator, and no step of it could move (INV10).
+// A task in error is parked. A task that was parked while undoing leaves the error state only by TaskReopened: if a cancel, a
+// deadline or a late failure could end the parking, the operator would lose sight of the task, and none of its steps could make
+// progress (INV10).
 //
 // # A step
 //
@@ -59,37 +60,41 @@
 //	failed, timed_out, waiting
 //	            -- TaskReopened                       --> waiting
 //	completed, failed, timed_out
-//	            -- UndoStarted                        --> undoing
+//	            -- CompensationStarted                --> undoing
 //	undoing     -- Compensated                        --> undone
-//	undoing     -- UndoFailed, Timeout: park          --> undo_failed
+//	undoing     -- CompensationFailed, Timeout: park  --> undo_failed
 //	undo_failed -- TaskReopened                       --> undoing
 //
-// What is undone is every step that may have changed something outside: Step.Touched. No undo starts while an attempt
-// of a do is running (DESIGN 5).
+// Every step that may have changed something outside (Step.Touched) is undone. No undo starts while an attempt of a do is
+// running: see docs/protocol.md, "Undo".
 //
-// # An undo
+// # The undo of a step
+//
+// We say undo for what the saga literature calls compensation. The names of the facts use compensation.
 //
 //	(none), waiting
-//	            -- UndoStarted                        --> running
+//	            -- CompensationStarted                --> running
 //	running     -- Compensated                        --> undone
-//	running     -- UndoFailed, Timeout: by the verdict
+//	running     -- CompensationFailed, Timeout: by the verdict
 //	               retry, cool_down                   --> waiting
 //	               park                               --> failed
 //	(none), waiting
-//	            -- UndoFailed of attempt 0: likewise  --> waiting, failed
+//	            -- CompensationFailed of attempt 0:
+//	               likewise                           --> waiting, failed
 //	failed, waiting
 //	            -- TaskReopened                       --> waiting
 //
-// # Two ways to write and to read
+// # The codec
 //
-// The records of a task that goes well, the entities and submissions are written by encoder and read by reader, without
-// reflection; everything else, and what these two do not know for certain, by encoding/json. The short way never decides:
-// it writes the same bytes and accepts nothing that the other refuses, which oracle_test.go and the fuzz targets
-// compare. A member that is added to such a type must be added to both, and these tests fail until it is.
+// codec_gen.go writes and reads each type member by member without reflection, and fact_gen.go knows the kinds of facts.
+// Both are generated from the types and from the constants of type Name: change those and run go generate ./events. The
+// generated code does not define the format: it writes the same bytes as Marshal, and accepts nothing that encoding/json
+// refuses. In doubtful cases it leaves the work to encoding/json. The properties in oracle_test.go and the fuzz targets
+// compare the two.
 //
 // # What it refuses to do
 //
-// It decides nothing: what follows from a state is scheduler's to plan, what a failure means supervisor's to judge. It
-// reads no topic, writes no topic and knows no Kafka client: Record is what the shell gives it and takes from it. It
-// stores nothing: Flush hands out what changed, a Loader gives it back. It takes no lock: one goroutine owns a State.
+// It decides nothing: scheduler plans the next facts from a state, and supervisor judges failures. It reads and writes no topic
+// and knows no Kafka client: the shell passes Records in and out. It stores nothing: Flush returns what changed, and a Loader
+// loads it again. It takes no lock: one goroutine owns a State.
 package events

@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// driver writes random logs of facts that fit the state, as an owner with a mad scheduler would.
+// driver writes random logs of facts that fit the state, as an owner with a random scheduler would.
 type driver struct {
 	t     *rapid.T
 	state *events.State
@@ -63,7 +63,7 @@ func (d *driver) step() {
 		m.body.(*events.StateHash).Hash = h
 	}
 	if d.next > 0 && rapid.Bool().Draw(d.t, "settles") {
-		f.Settled = events.Position{Epoch: d.epoch, Sequence: rapid.Uint64Range(0, d.next-1).Draw(d.t, "settled")}
+		f.Watermark = events.Position{Epoch: d.epoch, Sequence: rapid.Uint64Range(0, d.next-1).Draw(d.t, "watermark")}
 	}
 	d.fold(f)
 	d.next++
@@ -141,16 +141,16 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 	for _, path := range driverSteps {
 		s := t.Step(path)
 		if s == nil {
-			s = &events.Step{Path: path, State: events.StepNotStarted}
+			s = &events.Step{Path: path, State: events.StepStateNotStarted}
 		}
-		idle = idle && s.State != events.StepRunning
+		idle = idle && s.State != events.StepStateRunning
 		list = append(list, d.doBodies(t, s)...)
 		list = append(list, d.undoBodies(t, s)...)
 	}
 	switch {
-	case t.State == events.Undoing && idle:
+	case t.State == events.TaskStateUndoing && idle:
 		list = append(list, &events.TaskUndone{Reason: t.Reason})
-	case t.State == events.Processing && idle:
+	case t.State == events.TaskStateProcessing && idle:
 		list = append(list, &events.TaskProcessed{Output: raw(`{ "z":1 }`)})
 	}
 	if !t.DeadlinePassed {
@@ -162,7 +162,7 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 	path := s.Path
 	switch s.State {
-	case events.StepRunning:
+	case events.StepStateRunning:
 		outcome := events.Outcome{Instance: "i", StartedAt: d.now}
 		failed := &events.StepFailed{Step: path, Attempt: s.Attempt, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict(), Outcome: outcome}
 		return []events.Body{
@@ -170,19 +170,19 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 			&events.Timeout{Step: path, Operation: events.Do, Attempt: s.Attempt, QuietAt: d.now.Add(2e9), Verdict: d.verdict()},
 			&events.EffectFailed{Kind: events.EffectWork, Error: "e", Failed: failed},
 		}
-	case events.StepNotStarted, events.StepWaiting:
+	case events.StepStateNotStarted, events.StepStateWaiting:
 		list := []events.Body{&events.StepFailed{Step: path, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict()}}
-		if t.State == events.Pending || t.State == events.Processing {
+		if t.State == events.TaskStatePending || t.State == events.TaskStateProcessing {
 			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), Input: raw(` 1 `), Undoable: true, Pivot: path == "r"})
 		}
 		if s.Attempt == 0 {
 			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})
 		}
-		if s.State == events.StepWaiting {
+		if s.State == events.StepStateWaiting {
 			list = append(list, &events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}})
 		}
 		return list
-	case events.StepBroken, events.StepTimedOut, events.StepUndoFailed:
+	case events.StepStateFailed, events.StepStateTimedOut, events.StepStateUndoFailed:
 		return []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
 	}
 	return nil
@@ -191,22 +191,22 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 	u := s.Undo
 	switch {
-	case u != nil && u.State == events.StepRunning:
-		failed := &events.UndoFailed{Step: s.Path, Attempt: u.Attempt, Error: d.failure(), Verdict: d.verdict()}
+	case u != nil && u.State == events.StepStateRunning:
+		failed := &events.CompensationFailed{Step: s.Path, Attempt: u.Attempt, Error: d.failure(), Verdict: d.verdict()}
 		return []events.Body{
 			&events.Compensated{Step: s.Path, Attempt: u.Attempt}, failed,
 			&events.Timeout{Step: s.Path, Operation: events.Undo, Attempt: u.Attempt, Verdict: d.verdict()},
-			&events.EffectFailed{Kind: events.EffectWork, Error: "e", UndoFailed: failed},
+			&events.EffectFailed{Kind: events.EffectWork, Error: "e", CompensationFailed: failed},
 		}
-	case t.State != events.Undoing || s.Attempt == 0 || s.State == events.StepRunning:
-	case u == nil || u.State == events.StepWaiting:
+	case t.State != events.TaskStateUndoing || s.Attempt == 0 || s.State == events.StepStateRunning:
+	case u == nil || u.State == events.StepStateWaiting:
 		attempt := 1
 		if u != nil {
 			attempt = u.Attempt + 1
 		}
 		return []events.Body{
-			&events.UndoStarted{Step: s.Path, Agent: "g", Attempt: attempt, CompleteBy: d.now.Add(5e9), Output: raw(` null `)},
-			&events.UndoFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
+			&events.CompensationStarted{Step: s.Path, Agent: "g", Attempt: attempt, CompleteBy: d.now.Add(5e9), Output: raw(` null `)},
+			&events.CompensationFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
 		}
 	}
 	return nil

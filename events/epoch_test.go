@@ -22,43 +22,44 @@ func claims(id, prev string, fate events.Fate) landing {
 
 func lands(at string, fate events.Fate) landing { return landing{at: at, fate: fate} }
 
-// TestEpochs: the rule of DESIGN 4 that says which records are facts, on the counterexamples of reading/traces.md.
-func TestEpochs(t *testing.T) {
+// TestOnlyTheNextFactOfTheCurrentEpochCounts checks which records are facts (docs/protocol.md, "Facts"), with sequences that would break a weaker
+// rule.
+func TestOnlyTheNextFactOfTheCurrentEpochCounts(t *testing.T) {
 	t.Parallel()
 	const ok, void = events.FateAccepted, events.FateVoid
 	for name, log := range map[string][]landing{
 		"nothing is accepted before the first claim": {lands("1-a/0", void), claims("a", "", ok), lands("1-a/0", ok)},
-		"a1: a claim that lands twice is void the second time, and so is what its owner then sends": {
+		"a claim that lands twice is void the second time, and so is what its owner then sends": {
 			claims("a", "", ok), claims("b", "a", ok), lands("2-b/0", ok), claims("a", "", void), lands("1-a/0", void), lands("2-b/1", ok),
 		},
-		"b1: of two claims with one predecessor the first in the log wins": {
+		"of two claims with one predecessor the first in the log wins": {
 			claims("a", "", ok), claims("b", "", void), lands("2-b/0", void), lands("1-b/0", void), lands("1-a/0", ok),
 		},
-		"c1: a fact that overtakes another breaks the epoch": {
+		"a fact that overtakes another breaks the epoch": {
 			claims("a", "", ok), lands("1-a/1", void), lands("1-a/0", void), lands("1-a/1", void), claims("b", "a", ok), lands("2-b/0", ok),
 		},
-		"d2: nothing is built upon a gap": {
+		"nothing after a gap is accepted": {
 			claims("a", "", ok), lands("1-a/0", ok), lands("1-a/2", void), lands("1-a/1", void), lands("1-a/3", void),
 		},
 		"a doubled fact is void and breaks nothing": {
 			claims("a", "", ok), lands("1-a/0", ok), lands("1-a/0", void), lands("1-a/1", ok), lands("1-a/0", void), lands("1-a/2", ok),
 		},
-		"j2: the ordinal alone is not the epoch": {
+		"the ordinal alone is not the epoch": {
 			claims("a", "", ok), claims("b", "a", ok), lands("2-c/0", void), lands("2-a/0", void), lands("2-b/0", ok), lands("1-b/1", void),
 		},
 		"a deposed owner's facts are void": {
 			claims("a", "", ok), lands("1-a/0", ok), claims("b", "a", ok), lands("1-a/1", void), lands("2-b/0", ok), lands("1-a/2", void),
 		},
-		"facts of an epoch to come are void and break nothing": {
+		"facts of a later epoch are void and break nothing": {
 			claims("a", "", ok), lands("2-b/0", void), lands("1-a/0", ok), claims("b", "a", ok), lands("2-b/0", ok),
 		},
-		"a claim by a predecessor that is over is void": {
+		"a claim that names an ended epoch is void": {
 			claims("a", "", ok), claims("b", "a", ok), claims("c", "a", void), claims("c", "b", ok), lands("3-c/0", ok),
 		},
 		"a claim without an identifier, and one that names itself, are void": {
 			claims("", "", void), claims("a", "", ok), claims("a", "a", void), lands("1-a/0", ok),
 		},
-		"a broken epoch ends with the next claim, also by the same node": {
+		"a broken epoch ends with the next claim, even by the same node": {
 			claims("a", "", ok), lands("1-a/5", void), claims("a2", "a", ok), lands("2-a2/0", ok),
 		},
 		"an identifier may hold dashes and slashes": {
@@ -81,7 +82,7 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// A void record changes nothing but the offset, whatever it says, and even if this version cannot read it.
+// A void record changes nothing but the offset, whatever its content, even if this version cannot read it.
 func TestVoidRecordsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -92,7 +93,7 @@ func TestVoidRecordsChangeNothing(t *testing.T) {
 		&events.Submitted{Workflow: "w"}, &events.TasksSwept{Tasks: []string{"t"}}, &events.VersionBarrier{Reader: 99},
 		&events.StateHash{}, &events.TaskParked{}, &events.RequestHeld{}, &events.SettingsAdopted{},
 	} {
-		w.put(&events.Fact{Epoch: stale, Time: w.now.Add(1e12), Task: "t", Body: b, Cause: "s/3/900", Settled: events.Position{Epoch: stale, Sequence: 7}}, events.FateVoid)
+		w.put(&events.Fact{Epoch: stale, Time: w.now.Add(1e12), Task: "t", Body: b, Cause: "s/3/900", Watermark: events.Position{Epoch: stale, Sequence: 7}}, events.FateVoid)
 	}
 	future := w.log[1].record
 	future.Headers = append(append([]events.Header(nil), future.Headers...),
@@ -105,7 +106,7 @@ func TestVoidRecordsChangeNothing(t *testing.T) {
 	require.Equal(t, voids+8, w.state.Void)
 }
 
-// What this version cannot read stops the partition where it is accepted.
+// An accepted record that this version cannot read stops the partition.
 func TestUnreadableFactsStopThePartition(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -123,7 +124,7 @@ func TestUnreadableFactsStopThePartition(t *testing.T) {
 		"a later fact":    with(events.HeaderType, "sagalog.StepAccepted"),
 		"bad JSON":        garbage,
 		"no time":         with(events.HeaderTime, "yesterday"),
-		"bad settled":     with(events.HeaderSettled, "1"),
+		"bad watermark":   with(events.HeaderWatermark, "1"),
 	} {
 		s := events.NewState(testPartition, nil)
 		_, err := s.Apply(w.log[0].fact, 0)
@@ -148,7 +149,7 @@ func TestUnreadableFactsStopThePartition(t *testing.T) {
 	}
 }
 
-// An offset is folded once: reading on from a wrong place is noticed.
+// An offset is folded once: continuing at a wrong offset is detected.
 func TestOffsetsRise(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -157,8 +158,8 @@ func TestOffsetsRise(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrImpossible)
 }
 
-// A barrier stops an older reader at its position, and again when it opens what a newer one stored.
-func TestVersionBarrier(t *testing.T) {
+// A barrier stops an older reader at its position, and again when the reader opens a state that a newer one stored.
+func TestABarrierStopsOlderReaders(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.write("", &events.VersionBarrier{Reader: events.FormatVersion})
@@ -174,7 +175,7 @@ func TestVersionBarrier(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrUnknownFact)
 }
 
-// Time never goes back in a partition, whatever a fact says.
+// Time never goes back in a partition, whatever time a fact has.
 func TestTimeIsMonotonic(t *testing.T) {
 	t.Parallel()
 	w := owned(t)

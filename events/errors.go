@@ -6,9 +6,9 @@ var (
 	// ErrUnknownFact is returned for a fact whose name this version does not know. The partition stops: skipping it
 	// would fork the state.
 	ErrUnknownFact = errors.New("unknown fact")
-	// ErrReaderTooOld is returned at a VersionBarrier that asks for a newer reader.
+	// ErrReaderTooOld is returned at a VersionBarrier that requires a newer reader.
 	ErrReaderTooOld = errors.New("this version cannot read the log from here on; run a newer one")
-	// ErrStateHash is returned where the state differs from what the owner recorded.
+	// ErrStateHash is returned if the state differs from the hash that the owner recorded.
 	ErrStateHash = errors.New("the state differs from the one that its owner recorded")
 	// ErrImpossible is returned for an accepted fact that does not fit the state: a defect of the writer.
 	ErrImpossible = errors.New("a fact does not fit the state")

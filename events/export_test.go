@@ -1,97 +1,60 @@
 package events
 
 import (
-	"encoding/json"
-	"slices"
+	"reflect"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // Murmur2 is the hash behind Home.
 var Murmur2 = murmur2
 
-// ReadFast gives data to the reader without reflection of v's type. It returns a new value, nil where encoding/json must
-// be asked, and false where that type has no such reader.
-func ReadFast(v any, data []byte) (any, bool) {
-	r := read(data)
-	var to any
-	switch v.(type) {
-	case *Submitted, *StepStarted, *StepCompleted, *StepSkipped, *TaskProcessed:
-		if b := usualBody(v.(Body).Name(), data, nil); b != nil {
-			return b, true
-		}
-		return nil, true
-	case *Work:
-		w := new(Work)
-		r.work(w)
-		to = w
-	case *Report:
-		p := new(Report)
-		r.report(p)
-		to = p
-	case *Task:
-		t := new(Task)
-		r.task(t)
-		if r.done() {
-			t.own()
-		}
-		to = t
-	default:
-		return nil, false
-	}
-	if !r.done() {
-		return nil, true
-	}
-	return to, true
+// codec has the methods that go generate writes for a type.
+type codec interface {
+	write(w *jsontext.Writer)
+	read(r *jsontext.Reader) uint64
 }
 
-// WriteFast gives v to the encoder. It returns nil where Marshal must be asked.
-func WriteFast(v any) []byte {
-	e := new(encoder)
-	ok := false
-	switch v := v.(type) {
-	case Body:
-		ok = e.body(v)
-	case *Work:
-		ok = e.work(v)
-	case *Report:
-		ok = e.report(v)
-	case *Task:
-		ok = e.task(v)
-	case *PartitionState:
-		ok = e.partition(v)
+// Codecs returns an empty value of each type that has a generated codec.
+func Codecs() []any {
+	list := []any{new(Work), new(Report), new(Task), new(PartitionState), new(HeldRequest), new(Definition), new(Submission)}
+	for _, name := range Names() {
+		body, err := NewBody(name)
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, body)
 	}
-	if !ok {
+	return list
+}
+
+// ReadFast gives data to the generated reader of v's type. It returns a new value, or nil if encoding/json must be used.
+func ReadFast(v any, data []byte) any {
+	to := reflect.New(reflect.TypeOf(v).Elem()).Interface().(codec)
+	r := jsontext.NewReader(data)
+	if to.read(&r); !r.Done() {
 		return nil
 	}
-	return slices.Clone(e.b)
+	return to
 }
 
-// ReadSubmissionFast is ParseSubmission where it takes the short way, and nil elsewhere.
+// WriteFast gives v to its generated writer. It returns nil if Marshal must be used.
+func WriteFast(v any) []byte {
+	var w jsontext.Writer
+	if v.(codec).write(&w); w.Odd {
+		return nil
+	}
+	return w.B
+}
+
+// ReadSubmissionFast is the fast path of ParseSubmission. It returns nil if that does not apply.
 var ReadSubmissionFast = readSubmission
 
-// ParseSubmissionSlowly is ParseSubmission on the long way.
+// ParseSubmissionSlowly is the slow path of ParseSubmission.
 func ParseSubmissionSlowly(data []byte) (*Submission, error) { return parseSubmission(data) }
 
-// Contents returns the text that ContentHash hashes, on both ways; fast is nil where there is only the long one.
-func Contents(s *Submission) (fast, slow []byte, err error) {
-	e := new(encoder)
-	if e.content(s) {
-		fast = slices.Clone(e.b)
-	}
-	*e = encoder{}
-	if err := e.canonical(s); err != nil {
-		return fast, nil, err
-	}
-	return fast, e.b, nil
-}
-
-// ScanValue says whether the scanner takes data for one value.
-func ScanValue(data []byte) bool { return (&scanner{b: data}).value(0, MaxNestingLevels) == len(data) }
-
-// AsMarshalled says whether Marshal would write raw with just these bytes.
-func AsMarshalled(raw json.RawMessage) bool { return asMarshalled(raw) }
-
-// AppendQuoted appends a text as the encoder does.
-var AppendQuoted = appendQuoted
+// Content returns the text that ContentHash hashes.
+func Content(s *Submission) ([]byte, error) { return s.content() }
 
 // ParseWritten reads the text that Instant.String writes.
 var ParseWritten = parseWritten

@@ -2,43 +2,45 @@ package events
 
 import (
 	"encoding/json"
-	"fmt"
+	"slices"
 )
 
 // Name is the name of a kind of fact. In a record it is the ce_type without TypePrefix.
 type Name string
 
-// The facts. Reserved for later versions: CarryBegun, EntityCarried, CarryEnded, JobOpened.
+// The kinds of facts. This is their only table. If a kind has the name of a struct below, this version writes and reads it, and
+// go generate derives its registration, its name and its codec from this table (fact_gen.go). Reserved for later versions:
+// CarryBegun, EntityCarried, CarryEnded, JobOpened.
 const (
-	NameNamespaceCreated  Name = "NamespaceCreated"
-	NamePartitionClaimed  Name = "PartitionClaimed"
-	NameVersionBarrier    Name = "VersionBarrier"
-	NameSettingsAdopted   Name = "SettingsAdopted"
-	NameDefinitionAdopted Name = "DefinitionAdopted"
-	NameSubmitted         Name = "Submitted"
-	NameStepStarted       Name = "StepStarted"
-	NameStepCompleted     Name = "StepCompleted"
-	NameStepFailed        Name = "StepFailed"
-	NameTimeout           Name = "Timeout"
-	NameStepSkipped       Name = "StepSkipped"
-	NameUndoStarted       Name = "UndoStarted"
-	NameCompensated       Name = "Compensated"
-	NameUndoFailed        Name = "UndoFailed"
-	NameCancelRequested   Name = "CancelRequested"
-	NameRequestHeld       Name = "RequestHeld"
-	NameDeadlinePassed    Name = "DeadlinePassed"
-	NameTaskProcessed     Name = "TaskProcessed"
-	NameTaskUndone        Name = "TaskUndone"
-	NameTaskParked        Name = "TaskParked"
-	NameTaskReopened      Name = "TaskReopened"
-	NameTasksSwept        Name = "TasksSwept"
-	NameInputRejected     Name = "InputRejected"
-	NameInputForwarded    Name = "InputForwarded"
-	NameInputsPassed      Name = "InputsPassed"
-	NameEffectFailed      Name = "EffectFailed"
-	NameStateHash         Name = "StateHash"
+	NameNamespaceCreated    Name = "NamespaceCreated"
+	NamePartitionClaimed    Name = "PartitionClaimed"
+	NameVersionBarrier      Name = "VersionBarrier"
+	NameSettingsAdopted     Name = "SettingsAdopted"
+	NameDefinitionAdopted   Name = "DefinitionAdopted"
+	NameSubmitted           Name = "Submitted"
+	NameStepStarted         Name = "StepStarted"
+	NameStepCompleted       Name = "StepCompleted"
+	NameStepFailed          Name = "StepFailed"
+	NameTimeout             Name = "Timeout"
+	NameStepSkipped         Name = "StepSkipped"
+	NameCompensationStarted Name = "CompensationStarted"
+	NameCompensated         Name = "Compensated"
+	NameCompensationFailed  Name = "CompensationFailed"
+	NameCancelRequested     Name = "CancelRequested"
+	NameRequestHeld         Name = "RequestHeld"
+	NameDeadlinePassed      Name = "DeadlinePassed"
+	NameTaskProcessed       Name = "TaskProcessed"
+	NameTaskUndone          Name = "TaskUndone"
+	NameTaskParked          Name = "TaskParked"
+	NameTaskReopened        Name = "TaskReopened"
+	NameTasksSwept          Name = "TasksSwept"
+	NameInputRejected       Name = "InputRejected"
+	NameInputForwarded      Name = "InputForwarded"
+	NameInputsPassed        Name = "InputsPassed"
+	NameEffectFailed        Name = "EffectFailed"
+	NameStateHash           Name = "StateHash"
 
-	// Named for the rows to come; this version neither writes nor reads them.
+	// Reserved for later versions; this one neither writes nor reads them.
 	NameStepAccepted   Name = "StepAccepted"
 	NameStepExtended   Name = "StepExtended"
 	NameSignalReceived Name = "SignalReceived"
@@ -46,8 +48,10 @@ const (
 	NameTaskResumed    Name = "TaskResumed"
 )
 
-// Fact is one decided transition, as it stands in <ns>.events. A claim has neither epoch nor sequence: it makes the
-// epoch.
+// Names returns the kinds of facts that this version writes and reads, in the order of their table.
+func Names() []Name { return slices.Clone(names) }
+
+// Fact is one decided transition in <ns>.events. A claim has neither epoch nor sequence: it begins an epoch.
 type Fact struct {
 	Epoch    Epoch
 	Sequence uint64
@@ -60,15 +64,15 @@ type Fact struct {
 	// CauseHash is HashInput of the input that caused the fact. A claimer re-reads that input and compares.
 	CauseHash   string
 	Traceparent string
-	// Settled is the position up to which all effects are acknowledged; zero says nothing new.
-	Settled Position
-	Body    Body
+	// Watermark is the position up to which all effects are acknowledged, or zero if it has not changed.
+	Watermark Position
+	Body      Body
 }
 
 // Position returns the fact's place in its partition.
 func (f *Fact) Position() Position { return Position{Epoch: f.Epoch, Sequence: f.Sequence} }
 
-// Body is what a fact says beside its envelope. Bodies are pointers to the structs of this package.
+// Body is the content of a fact without its envelope. Bodies are pointers to the structs of this package.
 type Body interface{ Name() Name }
 
 // NamespaceCreated is the first record of definitions; no partition holds it.
@@ -93,7 +97,7 @@ type VersionBarrier struct {
 	Reader int `json:"reader"`
 }
 
-// SettingsAdopted holds what decide uses beside state, input and time.
+// SettingsAdopted holds the settings that decide uses besides state, input and time.
 type SettingsAdopted struct {
 	Settings Settings `json:"settings"`
 }
@@ -104,7 +108,7 @@ type DefinitionAdopted struct {
 	Workflow string `json:"workflow"`
 	Hash     string `json:"hash"`
 	Version  int    `json:"version"`
-	// Body has $refs inlined and defaults filled.
+	// Body has $refs inlined and defaults filled in.
 	Body json.RawMessage `json:"body"`
 }
 
@@ -118,7 +122,7 @@ type Submitted struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	// Deadline is absolute.
 	Deadline Instant `json:"deadline,omitzero"`
-	// Content is the content hash by which a repeat is told from a conflict.
+	// Content is the content hash that distinguishes a repeat from a conflict.
 	Content string `json:"content"`
 }
 
@@ -130,7 +134,7 @@ type StepStarted struct {
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
 	Input      json.RawMessage `json:"input,omitempty"`
-	// Condition is the result of the step's if; absent where it has none.
+	// Condition is the result of the step's if. It is absent if the step has none.
 	Condition *bool `json:"condition,omitempty"`
 	// Pivot says that this step is the point of no return.
 	Pivot bool `json:"pivot,omitzero"`
@@ -138,7 +142,7 @@ type StepStarted struct {
 	Undoable bool `json:"undoable,omitzero"`
 }
 
-// Outcome is what is known of how an attempt went; the times serve what-if replay, which nothing can add later.
+// Outcome describes how an attempt went. The times serve what-if replay. They could not be added later.
 type Outcome struct {
 	Instance   string  `json:"instance,omitempty"`
 	ReadyAt    Instant `json:"ready_at,omitzero"`
@@ -155,7 +159,7 @@ type StepCompleted struct {
 	Outcome
 }
 
-// Action is what a verdict does.
+// Action is the consequence that a verdict chooses.
 type Action string
 
 // The actions of a verdict.
@@ -166,7 +170,7 @@ const (
 	ActionPark     Action = "park"
 )
 
-// Verdict is the supervisor's decision about a failure, with its reason. The fold obeys it and judges nothing.
+// Verdict is the supervisor's decision about a failure, with its reason. The fold carries it out and judges nothing.
 type Verdict struct {
 	Action Action `json:"action"`
 	// At is when the next attempt may start, for retry and cool_down.
@@ -176,10 +180,13 @@ type Verdict struct {
 
 // StepFailed is a reported failure of an attempt, or (Attempt 0) a failure before any work was sent.
 type StepFailed struct {
-	Step       string   `json:"step"`
-	Attempt    int      `json:"attempt"`
-	Error      Error    `json:"error"`
-	Effect     Effect   `json:"effect"`
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	Error   Error  `json:"error"`
+	Effect  Effect `json:"effect"`
+	// QuietAt is set if the effect is in doubt: the attempt's complete-by time plus the grace in which a request in flight may still
+	// land. No undo starts before it.
+	QuietAt    Instant  `json:"quiet_at,omitzero"`
 	RetryAfter Duration `json:"retry_after,omitzero"`
 	Verdict    Verdict  `json:"verdict"`
 	Outcome
@@ -210,8 +217,8 @@ const (
 	SkipNeeds     = "needs"
 )
 
-// UndoStarted begins an attempt to undo a step; its effect is the work request.
-type UndoStarted struct {
+// CompensationStarted begins an attempt to undo a step; its effect is the work request.
+type CompensationStarted struct {
 	Step       string          `json:"step"`
 	Agent      string          `json:"agent"`
 	Attempt    int             `json:"attempt"`
@@ -228,8 +235,8 @@ type Compensated struct {
 	Outcome
 }
 
-// UndoFailed is a reported failure of an attempt to undo; a Timeout with operation undo is its sibling.
-type UndoFailed struct {
+// CompensationFailed is a reported failure of an attempt to undo; a Timeout with operation undo is its sibling.
+type CompensationFailed struct {
 	Step       string   `json:"step"`
 	Attempt    int      `json:"attempt"`
 	Error      Error    `json:"error"`
@@ -251,7 +258,7 @@ type RequestHeld struct {
 	ExpiresAt Instant `json:"expires_at"`
 }
 
-// DeadlinePassed says that a task's deadline passed. Action is "undo", or "alert" behind the pivot.
+// DeadlinePassed says that a task's deadline passed. Action is "undo", or "alert" after the pivot.
 type DeadlinePassed struct {
 	Deadline Instant `json:"deadline"`
 	Action   string  `json:"action"`
@@ -263,7 +270,7 @@ const (
 	DeadlineAlert = "alert"
 )
 
-// TaskProcessed ends a task well.
+// TaskProcessed ends a task that succeeded.
 type TaskProcessed struct {
 	Output json.RawMessage `json:"output,omitempty"`
 }
@@ -273,13 +280,13 @@ type TaskUndone struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// TaskParked puts a task in front of an operator.
+// TaskParked makes a task wait for an operator.
 type TaskParked struct {
 	Step   string `json:"step,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// TaskReopened is an operator's retry: the named steps begin anew.
+// TaskReopened is an operator's retry: the named steps start again.
 type TaskReopened struct {
 	Request string   `json:"request"`
 	Steps   []string `json:"steps"`
@@ -287,10 +294,10 @@ type TaskReopened struct {
 	By      string   `json:"by,omitempty"`
 }
 
-// TasksSwept forgets finished tasks whose horizon passed.
+// TasksSwept forgets finished tasks whose retention has ended.
 type TasksSwept struct {
 	Tasks []string `json:"tasks"`
-	// EndedBefore bounds the fact times of their ends.
+	// EndedBefore is an upper bound for the times of the facts that ended them.
 	EndedBefore Instant `json:"ended_before"`
 }
 
@@ -299,25 +306,25 @@ type InputRejected struct {
 	// Reason is one of the reject reasons of FORMAT.md.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
-	// Held names the request that expired, where the input had been held.
+	// Held is the ID of the request, if the input is a request that was held until it expired.
 	Held string `json:"held,omitempty"`
-	// HeldAt is that input's own cause, since this fact's is a timer.
+	// HeldAt names that input by its coordinates, because the cause of this fact is the timer.
 	HeldAt Cause `json:"held_at,omitempty"`
 }
 
 // The reasons of a rejection.
 const (
-	RejectUnreadable = "unreadable"
-	RejectInvalid    = "invalid"
-	RejectWorkflow   = "unknown_workflow"
-	RejectSchema     = "schema"
-	RejectTooLarge   = "too_large"
-	RejectConflict   = "conflict"
-	RejectMisplaced  = "misplaced"
-	RejectRefused    = "refused"
-	RejectExpired    = "expired"
-	RejectLimit      = "limit"
-	RejectInternal   = "internal"
+	RejectUnreadable      = "unreadable"
+	RejectInvalid         = "invalid"
+	RejectUnknownWorkflow = "unknown_workflow"
+	RejectSchema          = "schema"
+	RejectTooLarge        = "too_large"
+	RejectConflict        = "conflict"
+	RejectMisplaced       = "misplaced"
+	RejectRefused         = "refused"
+	RejectExpired         = "expired"
+	RejectLimit           = "limit"
+	RejectInternal        = "internal"
 )
 
 // InputForwarded sends a misplaced input to its home partition; its effect is the marked copy.
@@ -325,7 +332,7 @@ type InputForwarded struct {
 	To int32 `json:"to"`
 }
 
-// Passed is how far an input topic was judged.
+// Passed says how far an input topic has been judged.
 type Passed struct {
 	// Next is the offset of the first input that was not judged.
 	Next int64 `json:"next"`
@@ -333,24 +340,26 @@ type Passed struct {
 	Hash string `json:"hash,omitempty"`
 }
 
-// InputsPassed moves the resume points over inputs that made no fact. It names each topic separately
-// (reading/traces.md, Fm1).
+// InputsPassed moves the resume points over inputs that made no fact. It names each topic separately: see
+// docs/protocol.md, "InputsPassed carries what was judged, for each topic".
 type InputsPassed struct {
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
 }
 
-// EffectFailed says that the broker refused an effect for good.
+// EffectFailed says that the broker refused an effect for good, so the watermark may pass it. A dead letter is never given
+// up. The effect of this fact is an alert, unless the refused effect was one.
 type EffectFailed struct {
-	// Of is the position of the fact whose effect it was.
+	// Of is the position of the fact that the effect belongs to.
 	Of Position `json:"of"`
 	// Kind is one of the effect kinds.
 	Kind  string `json:"kind"`
 	Error string `json:"error"`
-	// Failed is the failure of the attempt whose work request it was.
+	// Failed is the failure of the attempt, if the effect was the work request of a do that is still running.
 	Failed *StepFailed `json:"failed,omitempty"`
-	// UndoFailed is the same for an undo.
-	UndoFailed *UndoFailed `json:"undo_failed,omitempty"`
-	// Input is the input whose forward it was: its dead letter is the effect of this fact.
+	// CompensationFailed is the same for the work request of an undo.
+	CompensationFailed *CompensationFailed `json:"undo_failed,omitempty"`
+	// Input names the input, if the effect was to forward it. The input then becomes a dead letter, as another effect of this
+	// fact.
 	Input Cause `json:"input,omitempty"`
 }
 
@@ -367,79 +376,13 @@ type StateHash struct {
 	Hash Hash `json:"hash"`
 }
 
-// Unreadable stands for a body that this version cannot read. It is never written. A void record may hold one; in an
-// accepted record it stops the partition.
+// Unreadable replaces a body that this version cannot read. It is never written. A void record may hold one; in an accepted
+// record it stops the partition.
 type Unreadable struct {
 	Kind Name
-	// Err says what could not be read.
+	// Err says what was unreadable.
 	Err error
 }
 
-// The names of the bodies.
-func (u *Unreadable) Name() Name      { return u.Kind }
-func (*NamespaceCreated) Name() Name  { return NameNamespaceCreated }
-func (*PartitionClaimed) Name() Name  { return NamePartitionClaimed }
-func (*VersionBarrier) Name() Name    { return NameVersionBarrier }
-func (*SettingsAdopted) Name() Name   { return NameSettingsAdopted }
-func (*DefinitionAdopted) Name() Name { return NameDefinitionAdopted }
-func (*Submitted) Name() Name         { return NameSubmitted }
-func (*StepStarted) Name() Name       { return NameStepStarted }
-func (*StepCompleted) Name() Name     { return NameStepCompleted }
-func (*StepFailed) Name() Name        { return NameStepFailed }
-func (*Timeout) Name() Name           { return NameTimeout }
-func (*StepSkipped) Name() Name       { return NameStepSkipped }
-func (*UndoStarted) Name() Name       { return NameUndoStarted }
-func (*Compensated) Name() Name       { return NameCompensated }
-func (*UndoFailed) Name() Name        { return NameUndoFailed }
-func (*CancelRequested) Name() Name   { return NameCancelRequested }
-func (*RequestHeld) Name() Name       { return NameRequestHeld }
-func (*DeadlinePassed) Name() Name    { return NameDeadlinePassed }
-func (*TaskProcessed) Name() Name     { return NameTaskProcessed }
-func (*TaskUndone) Name() Name        { return NameTaskUndone }
-func (*TaskParked) Name() Name        { return NameTaskParked }
-func (*TaskReopened) Name() Name      { return NameTaskReopened }
-func (*TasksSwept) Name() Name        { return NameTasksSwept }
-func (*InputRejected) Name() Name     { return NameInputRejected }
-func (*InputForwarded) Name() Name    { return NameInputForwarded }
-func (*InputsPassed) Name() Name      { return NameInputsPassed }
-func (*EffectFailed) Name() Name      { return NameEffectFailed }
-func (*StateHash) Name() Name         { return NameStateHash }
-
-// NewBody returns an empty body of that name, to decode into.
-func NewBody(n Name) (Body, error) {
-	make, ok := bodies[n]
-	if !ok {
-		return nil, fmt.Errorf("%w: %q", ErrUnknownFact, n)
-	}
-	return make(), nil
-}
-
-var bodies = map[Name]func() Body{
-	NameNamespaceCreated:  func() Body { return new(NamespaceCreated) },
-	NamePartitionClaimed:  func() Body { return new(PartitionClaimed) },
-	NameVersionBarrier:    func() Body { return new(VersionBarrier) },
-	NameSettingsAdopted:   func() Body { return new(SettingsAdopted) },
-	NameDefinitionAdopted: func() Body { return new(DefinitionAdopted) },
-	NameSubmitted:         func() Body { return new(Submitted) },
-	NameStepStarted:       func() Body { return new(StepStarted) },
-	NameStepCompleted:     func() Body { return new(StepCompleted) },
-	NameStepFailed:        func() Body { return new(StepFailed) },
-	NameTimeout:           func() Body { return new(Timeout) },
-	NameStepSkipped:       func() Body { return new(StepSkipped) },
-	NameUndoStarted:       func() Body { return new(UndoStarted) },
-	NameCompensated:       func() Body { return new(Compensated) },
-	NameUndoFailed:        func() Body { return new(UndoFailed) },
-	NameCancelRequested:   func() Body { return new(CancelRequested) },
-	NameRequestHeld:       func() Body { return new(RequestHeld) },
-	NameDeadlinePassed:    func() Body { return new(DeadlinePassed) },
-	NameTaskProcessed:     func() Body { return new(TaskProcessed) },
-	NameTaskUndone:        func() Body { return new(TaskUndone) },
-	NameTaskParked:        func() Body { return new(TaskParked) },
-	NameTaskReopened:      func() Body { return new(TaskReopened) },
-	NameTasksSwept:        func() Body { return new(TasksSwept) },
-	NameInputRejected:     func() Body { return new(InputRejected) },
-	NameInputForwarded:    func() Body { return new(InputForwarded) },
-	NameInputsPassed:      func() Body { return new(InputsPassed) },
-	NameEffectFailed:      func() Body { return new(EffectFailed) },
-	NameStateHash:         func() Body { return new(StateHash) },
-}
+// Name returns the kind of the unreadable fact.
+func (u *Unreadable) Name() Name { return u.Kind }

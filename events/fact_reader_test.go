@@ -8,8 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// A reader that is used again gives of each record what DecodeFact gives, whatever it read before, and the states that
-// are folded of the two are one.
+// A reused reader decodes each record as DecodeFact does, whatever it read before, and both lead to the same state.
 func TestAReaderOfFactsReadsWhatDecodeFactReads(t *testing.T) {
 	t.Parallel()
 	var records []events.Record

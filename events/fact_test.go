@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// A fact that was decoded says what the encoded one said: its record has the same bytes again.
+// A decoded fact equals the original: encoding it again yields the same bytes.
 func TestFactsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, e := range story(t).log {
@@ -22,7 +22,7 @@ func TestFactsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestFactIDs(t *testing.T) {
+func TestAFactIsNamedByItsPosition(t *testing.T) {
 	t.Parallel()
 	f := &events.Fact{Epoch: events.Epoch{N: 2, ID: "b1"}, Sequence: 17, Body: &events.TaskProcessed{}}
 	require.Equal(t, "3/2-b1/17", events.FactID(f, 3))
@@ -30,8 +30,8 @@ func TestFactIDs(t *testing.T) {
 	require.Equal(t, "0/namespace/n1", events.FactID(&events.Fact{Body: &events.NamespaceCreated{ID: "n1"}}, 0))
 }
 
-// The sequence sorts as text, and goes on where its digits end.
-func TestSequenceHeader(t *testing.T) {
+// The sequence sorts as text, and continues when it needs more than the padded digits.
+func TestSequencesSortAsText(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[uint64]string{0: "000000000000", 17: "000000000017", 1e12: "1000000000000"} {
 		f := &events.Fact{Epoch: events.Epoch{N: 1, ID: "a"}, Sequence: n, Time: testStart, Body: &events.TaskProcessed{}}
@@ -44,8 +44,8 @@ func TestSequenceHeader(t *testing.T) {
 	}
 }
 
-// NamespaceCreated stands in definitions, before every epoch; no partition takes it for a fact.
-func TestNamespaceCreated(t *testing.T) {
+// NamespaceCreated is in the topic of definitions, before every epoch. No partition accepts it as a fact.
+func TestNoPartitionAcceptsNamespaceCreated(t *testing.T) {
 	t.Parallel()
 	body := &events.NamespaceCreated{ID: "n1", Partitions: 8, Format: events.FormatVersion}
 	r, err := events.EncodeFact(&events.Fact{Time: testStart, Body: body}, 0, "/sagalog/definitions")
@@ -59,7 +59,7 @@ func TestNamespaceCreated(t *testing.T) {
 	require.Equal(t, events.FateVoid, fate)
 }
 
-func TestFactsThatCannotBeEncoded(t *testing.T) {
+func TestAFactWithBrokenJSONIsNotEncoded(t *testing.T) {
 	t.Parallel()
 	_, err := events.EncodeFact(&events.Fact{Body: &events.StepCompleted{Output: raw("{")}}, 0, testSource)
 	require.Error(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// INV7: at most one outcome of an attempt is accepted, and only of one that runs.
+// INV7: at most one outcome of an attempt is accepted, and only while the attempt is running.
 func TestOutcomesAreOfRunningAttempts(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) *scribe {
@@ -19,12 +19,12 @@ func TestOutcomesAreOfRunningAttempts(t *testing.T) {
 		return w
 	}
 	for name, b := range map[string]events.Body{
-		"another attempt":          &events.StepCompleted{Step: "a", Attempt: 2},
-		"an attempt before":        &events.StepCompleted{Step: "a", Attempt: 0},
-		"a step that never began":  &events.StepCompleted{Step: "b", Attempt: 1},
-		"an undo that never began": &events.Compensated{Step: "a", Attempt: 1},
-		"a negative attempt":       failure("a", -1, park("")),
-		"a timeout of an undo":     &events.Timeout{Step: "a", Operation: events.Undo, Attempt: 1},
+		"another attempt":                &events.StepCompleted{Step: "a", Attempt: 2},
+		"an attempt before":              &events.StepCompleted{Step: "a", Attempt: 0},
+		"a step that was never started":  &events.StepCompleted{Step: "b", Attempt: 1},
+		"an undo that was never started": &events.Compensated{Step: "a", Attempt: 1},
+		"a negative attempt":             failure("a", -1, park("")),
+		"a timeout of an undo":           &events.Timeout{Step: "a", Operation: events.Undo, Attempt: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,8 +39,8 @@ func TestOutcomesAreOfRunningAttempts(t *testing.T) {
 	w.refused("t", &events.Timeout{Step: "a", Operation: events.Do, Attempt: 1})
 }
 
-// A step starts only where nothing would be lost by it.
-func TestStartsThatDoNotFit(t *testing.T) {
+// A step starts only if nothing is lost by starting it.
+func TestAStartThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	begin := func(step string, attempt int) events.Body {
 		return &events.StepStarted{Step: step, Agent: "a", Attempt: attempt, CompleteBy: testStart}
@@ -66,9 +66,9 @@ func TestStartsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A step that has an attempt, an outcome or an undo is neither skipped nor failed before its start: what it may have
-// done outside would never be undone.
-func TestNothingIsSkippedOver(t *testing.T) {
+// A step that has an attempt, an outcome or an undo is neither skipped nor failed before its start, because its possible
+// effects outside would never be undone.
+func TestAStepWithAnAttemptIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(*scribe){
 		"running":   func(*scribe) {},
@@ -76,7 +76,7 @@ func TestNothingIsSkippedOver(t *testing.T) {
 		"failed":    func(w *scribe) { w.fail("t", "a", 1, park("")) },
 		"being undone": func(w *scribe) {
 			w.fail("t", "a", 1, undo(""))
-			w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now})
+			w.write("t", &events.CompensationStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now})
 		},
 	} {
 		for _, b := range []events.Body{&events.StepSkipped{Step: "a", Why: events.SkipCondition}, failure("a", 0, park(""))} {
@@ -95,7 +95,7 @@ func TestNothingIsSkippedOver(t *testing.T) {
 	w.refused("t", &events.StepSkipped{Step: "a", Why: events.SkipCondition})
 }
 
-// A failure before any work was sent touches nothing, so nothing is undone for it.
+// A failure before any work was sent has changed nothing outside, so nothing is undone because of it.
 func TestAFailureBeforeTheStartTouchesNothing(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -103,17 +103,17 @@ func TestAFailureBeforeTheStartTouchesNothing(t *testing.T) {
 	w.fail("t", "a", 0, park("no such member"))
 	s := w.task("t").Step("a")
 	require.False(t, s.Touched)
-	require.Equal(t, events.StepBroken, s.State)
+	require.Equal(t, events.StepStateFailed, s.State)
 	require.Equal(t, 1, s.FailureCount)
 	require.Equal(t, "a", w.task("t").ParkDue)
 
 	w.write("t", &events.TaskParked{Step: "a", Reason: "no such member"})
 	w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
-	require.Equal(t, events.Pending, w.task("t").State)
-	// INV10: it waits for its next attempt, and the clock knows, although nothing of the task ever ran.
+	require.Equal(t, events.TaskStatePending, w.task("t").State)
+	// INV10: it waits for its next attempt and has a timer, although no step of the task ever ran.
 	require.Equal(t, w.now, w.task("t").Due())
 	w.write("t", &events.StepSkipped{Step: "a", Why: events.SkipCondition})
-	require.Equal(t, events.StepSkippedOff, w.task("t").Step("a").State)
+	require.Equal(t, events.StepStateSkipped, w.task("t").Step("a").State)
 }
 
 // INV9: a finished task never changes.
@@ -135,15 +135,16 @@ func TestAFinishedTaskNeverChanges(t *testing.T) {
 		} {
 			ended().refused("t", b)
 		}
-		// An effect of it that fails is only told.
+		// If one of its effects fails, that is only recorded.
 		w := ended()
 		w.write("t", &events.EffectFailed{Kind: events.EffectAlert, Error: "x"})
 		w.refused("t", &events.Submitted{Workflow: "w"})
 	}
 }
 
-// A task that is parked twice, for example since two reports of it cannot be judged, goes back to where it was.
-func TestParkedTwice(t *testing.T) {
+// A task that is parked twice, for example because two of its reports cannot be judged, returns to the state before the first
+// parking.
+func TestATaskParkedTwiceReturnsToWhereItWas(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
@@ -152,11 +153,11 @@ func TestParkedTwice(t *testing.T) {
 	w.write("t", &events.TaskParked{Reason: "two"})
 	require.Equal(t, "two", w.task("t").Reason)
 	w.write("t", &events.TaskReopened{Request: "q"})
-	require.Equal(t, events.Processing, w.task("t").State)
+	require.Equal(t, events.TaskStateProcessing, w.task("t").State)
 	require.Empty(t, w.task("t").ParkedFrom)
 }
 
-// A parked task goes back by a cancel or by its deadline.
+// A cancel or its deadline makes a parked task undo its steps.
 func TestParkedTasksCanTurnBack(t *testing.T) {
 	t.Parallel()
 	for _, b := range []events.Body{&events.CancelRequested{Request: "q"}, &events.DeadlinePassed{Action: events.DeadlineUndo}} {
@@ -168,14 +169,14 @@ func TestParkedTasksCanTurnBack(t *testing.T) {
 		w.write("t", &events.TaskParked{Reason: "x"})
 		require.Equal(t, due, w.task("t").Due())
 		w.write("t", b)
-		require.Equal(t, events.Undoing, w.task("t").State)
+		require.Equal(t, events.TaskStateUndoing, w.task("t").State)
 		require.Empty(t, w.task("t").ParkedFrom)
-		require.Equal(t, events.StepBroken, w.task("t").Step("a").State, "no do starts from here on")
+		require.Equal(t, events.StepStateFailed, w.task("t").Step("a").State, "no do starts any more")
 	}
 }
 
-// An operator's retry is of steps that failed or wait; a step that runs, or is done, or undone, takes a rerun.
-func TestReopening(t *testing.T) {
+// An operator can retry steps that failed or are waiting. A step that is running, done or undone takes a rerun.
+func TestOnlyFailedAndWaitingStepsReopen(t *testing.T) {
 	t.Parallel()
 	reopen := &events.TaskReopened{Request: "q", Steps: []string{"a"}}
 	for name, make := range map[string]func(*scribe){
@@ -186,7 +187,7 @@ func TestReopening(t *testing.T) {
 		"undone": func(w *scribe) {
 			w.start("t", "a", 1)
 			w.fail("t", "a", 1, undo(""))
-			w.write("t", &events.UndoStarted{Step: "a", Attempt: 1})
+			w.write("t", &events.CompensationStarted{Step: "a", Attempt: 1})
 			w.write("t", &events.Compensated{Step: "a", Attempt: 1})
 		},
 	} {
@@ -207,11 +208,11 @@ func TestReopening(t *testing.T) {
 	s := w.task("t").Step("a")
 	require.Equal(t, w.now, s.RetryAt)
 	require.Zero(t, s.CoolDowns)
-	require.Equal(t, 1, s.Attempt, "attempts are counted on: each is another in the log")
+	require.Equal(t, 1, s.Attempt, "attempts keep counting up, since each is a separate one in the log")
 	w.start("t", "a", 2)
 	require.Zero(t, s.RetryAt)
 	require.Zero(t, s.EndedAt, "it has not ended again yet")
-	require.NotNil(t, s.Error, "the last failure is still told")
+	require.NotNil(t, s.Error, "the last failure is still there")
 	w.complete("t", "a", 2)
 	require.Nil(t, s.Error)
 	require.Empty(t, s.Reason)
@@ -234,9 +235,9 @@ func TestRequestsAreRemembered(t *testing.T) {
 	require.False(t, got.HasRequest("q5"))
 }
 
-// Dm1 to Dm4 of reading/traces.md: a request that overtakes its task is kept by a fact, moves into the task when it is
-// accepted, and goes when it is judged.
-func TestHeldRequests(t *testing.T) {
+// A request that overtakes its task is held by a fact, moves into the task when the task is accepted, and is removed
+// when it is judged.
+func TestAHeldRequestMovesIntoItsTask(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	hold := func(task, request string) {
@@ -258,7 +259,7 @@ func TestHeldRequests(t *testing.T) {
 	require.Empty(t, w.state.HeldFor("t"))
 	require.Len(t, w.task("t").Held, 2)
 	w.write("t", &events.CancelRequested{Request: "q1"})
-	require.Equal(t, events.Undoing, w.task("t").State)
+	require.Equal(t, events.TaskStateUndoing, w.task("t").State)
 	require.Len(t, w.task("t").Held, 1)
 	w.write("t", &events.CancelRequested{Request: "q2"})
 	require.Empty(t, w.task("t").Held)
@@ -266,8 +267,8 @@ func TestHeldRequests(t *testing.T) {
 	require.Empty(t, w.state.Held())
 }
 
-// Fm1, Fm2: the resume point of each topic rises by itself, by what was judged in this partition.
-func TestResumePoints(t *testing.T) {
+// The resume point of each topic rises separately, with the inputs that were judged in this partition.
+func TestTheResumePointsOfTopicsRiseSeparately(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	next := func() [2]int64 {
@@ -290,7 +291,7 @@ func TestResumePoints(t *testing.T) {
 }
 
 // A sweep forgets finished tasks and nothing else.
-func TestSweep(t *testing.T) {
+func TestASweepForgetsFinishedTasksOnly(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
@@ -304,12 +305,12 @@ func TestSweep(t *testing.T) {
 	w.write("", &events.TasksSwept{Tasks: []string{"t"}})
 	require.Nil(t, w.task("t"))
 	require.NotEqual(t, empty, w.hash())
-	w.submit("t") // the horizon for duplicates has passed
-	require.Equal(t, events.Pending, w.task("t").State)
+	w.submit("t") // the retention for duplicates has ended
+	require.Equal(t, events.TaskStatePending, w.task("t").State)
 }
 
-// A StateHash that differs stops the partition, on a live state as on one that never flushed.
-func TestStateHash(t *testing.T) {
+// A StateHash that differs stops the partition, both with a live state and with one that was never flushed.
+func TestAnotherStateHashStopsThePartition(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
@@ -320,8 +321,8 @@ func TestStateHash(t *testing.T) {
 	require.ErrorIs(t, err, events.ErrStateHash)
 }
 
-// What a task counts for its agents' windows, and when it must be looked at.
-func TestRunningAttempts(t *testing.T) {
+// A task counts its running attempts for its agents' windows, and knows when its owner must look at it.
+func TestATaskCountsItsRunningAttempts(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
@@ -336,7 +337,7 @@ func TestRunningAttempts(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 0, "b": 0}, counts)
 	w.fail("t", "a", 1, undo(""))
 	w.complete("t", "b", 1)
-	w.write("t", &events.UndoStarted{Step: "b", Agent: "b", Attempt: 1, CompleteBy: first})
+	w.write("t", &events.CompensationStarted{Step: "b", Agent: "b", Attempt: 1, CompleteBy: first})
 	require.Equal(t, first, w.task("t").CompleteBy())
 	w.task("t").RunningBy(counts, 1)
 	require.Equal(t, 1, counts["b"])

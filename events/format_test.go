@@ -51,7 +51,7 @@ func only(t *testing.T, language, name string) string {
 	return ""
 }
 
-// documentedFacts returns the facts that have a section of their own and so are written by this version.
+// documentedFacts returns the facts that have their own section, which are the ones that this version writes.
 func documentedFacts(t *testing.T) map[events.Name]bool {
 	t.Helper()
 	facts := map[events.Name]bool{}
@@ -78,8 +78,8 @@ func factSections(t *testing.T) map[string]string {
 	return sections
 }
 
-// Every fact of fact.go is documented: those that this version reads with an example and each of their members, the
-// others as not written.
+// Every fact in fact.go is documented. For a fact that this version reads there is an example and a description of each member.
+// The others are documented as not written.
 func TestEveryFactIsDocumented(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("fact.go")
@@ -135,7 +135,7 @@ type alert struct {
 	Of       string         `json:"of"`
 }
 
-// Every example of a JSON object is what the real code writes of what it reads there.
+// Every JSON example is unchanged when the real code reads it and writes it again.
 func TestExamplesAreReal(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func() any{
@@ -174,7 +174,7 @@ func TestExamplesAreReal(t *testing.T) {
 	}
 }
 
-// The examples of what comes in are accepted.
+// The examples of inputs are accepted.
 func TestExamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	_, err := events.ParseSubmission([]byte(only(t, "json", "submission")))
@@ -199,7 +199,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 }
 
 // The table of the home partitions.
-func TestDocumentedHomes(t *testing.T) {
+func TestTheHomesInTheDocumentAreRight(t *testing.T) {
 	t.Parallel()
 	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (-?\\d+) \\| (\\d) \\|$").FindAllStringSubmatch(document(t), -1)
 	require.Len(t, rows, 8)
@@ -209,7 +209,7 @@ func TestDocumentedHomes(t *testing.T) {
 	}
 }
 
-// What the code knows of headers, types, limits, reasons and kinds is on the page.
+// All headers, types, limits, reasons and kinds in the code are documented on the page.
 func TestNamesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, names := document(t), 0
@@ -253,7 +253,7 @@ func run(t *testing.T, in []byte, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// The reader on the page takes the same records for facts as the fold does.
+// The example reader on the page accepts the same records as facts as the fold does.
 func TestPythonReader(t *testing.T) {
 	t.Parallel()
 	log, err := os.ReadFile(filepath.Join("testdata", goldenLog))
@@ -285,7 +285,7 @@ func TestPythonReader(t *testing.T) {
 	require.Equal(t, histories, got)
 }
 
-// A second implementation of the fold, written from the page alone, finds the same state behind every record (G1).
+// A second implementation of the fold, written only from the page, computes the same state after every record.
 func TestPythonFolder(t *testing.T) {
 	t.Parallel()
 	log, err := os.ReadFile(filepath.Join("testdata", goldenLog))
@@ -298,7 +298,7 @@ func TestPythonFolder(t *testing.T) {
 	require.Equal(t, want.String(), stdout)
 }
 
-// And so it does of random logs.
+// It also does so for random logs.
 func TestPythonFolderProperty(t *testing.T) {
 	t.Parallel()
 	logs := rapid.Custom(func(t *rapid.T) [2]string {

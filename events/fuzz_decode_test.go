@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// FuzzDecodeInputs gives the decoders of what comes from outside any record, in binary mode, in structured mode and
-// plain: what one accepts can be written and read again with the same meaning.
+// FuzzDecodeInputs gives arbitrary records to the decoders of inputs, in binary mode, in structured mode and plain. An accepted
+// record can be written and read again with the same meaning.
 func FuzzDecodeInputs(f *testing.F) {
 	for _, v := range []any{
 		events.Work{Task: "t", Run: 1, Step: "a", Operation: events.Do, Attempt: 2, Home: 3, Agent: "g", CompleteBy: testStart, Input: raw(`{"a":1.0}`)},
@@ -65,8 +65,8 @@ func FuzzDecodeInputs(f *testing.F) {
 	})
 }
 
-// FuzzRows opens a state on any rows: it says what it cannot read, and what it can read it writes again with one hash and
-// folds upon without a panic.
+// FuzzRows opens a state on arbitrary rows. Unreadable rows are an error. Readable rows are written again with the same hash,
+// and folding continues on them without a panic.
 func FuzzRows(f *testing.F) {
 	st := newStore()
 	r := replay{state: events.NewState(testPartition, st.load), store: st}

@@ -15,15 +15,16 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// foldMost bounds the records of one fuzzed log: more cost time and reach nothing else.
+// foldMost bounds the records of one fuzzed log. Longer logs take more time and reach no further code.
 const foldMost = 128
 
-// hashNow as the value of a StateHash stands for the hash of the state there: times differ from those of the golden log.
+// hashNow as the value of a StateHash is replaced by the current hash of the state, because the times differ from the golden
+// log.
 const hashNow = "now"
 
-// script is a log that a fuzzer can change: a line is "<place><kind>[@<cause>]", task and value, with tabs. The place says where the
-// record stands: '=' next in the current epoch, '!' behind a gap, '<' a sequence that was folded already, '*' in an epoch
-// that never was.
+// script is a log that a fuzzer can change. A line is "<place><kind>[@<cause>]", task and value, separated by tabs. The place is '='
+// for the next sequence in the current epoch, '!' for a sequence after a gap, '<' for a sequence that was folded already, and '*'
+// for an epoch that never existed.
 func script(lines []line) []byte {
 	var b bytes.Buffer
 	for _, l := range lines {
@@ -33,7 +34,7 @@ func script(lines []line) []byte {
 			place = "*"
 		}
 		fmt.Fprintf(&b, "%s%s", place, strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix))
-		if c := r.Header(events.HeaderCause); c != "" {
+		if c := r.Header(events.HeaderCausationID); c != "" {
 			b.WriteString("@" + c)
 		}
 		value := r.Value
@@ -45,7 +46,7 @@ func script(lines []line) []byte {
 	return b.Bytes()
 }
 
-// scripted returns the record of a line at the place where the state stands.
+// scripted returns the record of a line for the current position of the state.
 func scripted(t *testing.T, s *events.State, text []byte, n int) (events.Record, bool) {
 	t.Helper()
 	head, rest, _ := bytes.Cut(text, []byte("\t"))
@@ -68,15 +69,15 @@ func scripted(t *testing.T, s *events.State, text []byte, n int) (events.Record,
 		p.Epoch.ID += "x"
 	}
 	return events.Record{Offset: s.Next, Partition: testPartition, Value: value, Headers: headers(
-		events.HeaderType, events.TypePrefix+kind, events.HeaderSubject, string(task), events.HeaderCause, cause,
+		events.HeaderType, events.TypePrefix+kind, events.HeaderSubject, string(task), events.HeaderCausationID, cause,
 		events.HeaderTime, (testStart + events.Instant(1000*n)).String(),
 		events.HeaderEpoch, p.Epoch.String(), events.HeaderSequence, fmt.Sprint(sequence),
 	)}, true
 }
 
-// FuzzFold folds any log of decodable facts: it never panics, a void record changes nothing, a state that refused a fact
-// gives nothing away any more, and five ways to fold (from memory, evicting, closed and opened behind each record, without
-// flushing, and from nothing at the end) agree on the hash, which is that of the rows counted from scratch.
+// FuzzFold folds an arbitrary log of decodable facts. It never panics, a void record changes nothing, and a state that refused
+// a fact returns only errors. Five ways to fold (in memory, with evictions, reopening after each record, without flushing, and
+// from scratch at the end) agree on the hash, which equals a hash counted from the rows.
 func FuzzFold(f *testing.F) {
 	golden := script(goldenLines(f))
 	f.Add(golden)
@@ -103,7 +104,7 @@ func FuzzFold(f *testing.F) {
 			before, broken := hashOf(t, state), state.Partition.Broken
 			fate, err := state.Apply(fact, r.Offset)
 			if err != nil {
-				require.False(t, bytes.Equal(data, golden), "the golden log is folded to its end: %v", err)
+				require.False(t, bytes.Equal(data, golden), "the golden log must fold without an error: %v", err)
 				refused(t, state)
 				break
 			}
@@ -143,7 +144,7 @@ func hashOf(t *testing.T, s *events.State) events.Hash {
 	return h
 }
 
-// refused: what a refused fact left half changed can be neither stored nor folded upon.
+// refused checks that a state that refused a fact can neither be stored nor fold more, since it may be half changed.
 func refused(t *testing.T, s *events.State) {
 	t.Helper()
 	_, err := s.Flush(nil)
@@ -152,7 +153,7 @@ func refused(t *testing.T, s *events.State) {
 	require.Error(t, err, "a state that refused a fact folds no other")
 }
 
-// counted sums the hashes of the rows as FORMAT.md says, without the code that keeps the sum.
+// counted sums the hashes of the rows as FORMAT.md says, independently of the code that maintains the sum.
 func counted(s *store) (sum events.Hash) {
 	add := func(kind events.Kind, id string, encoding []byte) {
 		d := sha256.Sum256([]byte(string(kind) + "\x00" + id + "\x00" + string(encoding)))
@@ -167,9 +168,10 @@ func counted(s *store) (sum events.Hash) {
 	return sum
 }
 
-// FuzzReplay drives the fold by facts that fit, chosen by the fuzzer: deeper into tasks than random bytes come.
+// FuzzReplay folds facts that fit the state, chosen by the fuzzer. It gets deeper into the life of a task than random bytes
+// would.
 func FuzzReplay(f *testing.F) {
-	for seed := range byte(8) { // each is a long story already
+	for seed := range byte(8) { // each is a long log already
 		story := make([]byte, 8<<10)
 		if _, err := rand.NewChaCha8([32]byte{seed}).Read(story); err != nil {
 			f.Fatal(err)

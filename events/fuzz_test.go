@@ -41,7 +41,7 @@ func FuzzParseInstant(f *testing.F) {
 			return
 		}
 		again, err := events.ParseInstant(i.String())
-		require.NoError(t, err, "what was read can be written and read")
+		require.NoError(t, err, "a parsed instant can be written and parsed again")
 		require.Equal(t, i, again)
 	})
 }
@@ -79,11 +79,11 @@ func FuzzParseSubmission(f *testing.F) {
 		again, err := events.Marshal(s)
 		require.NoError(t, err)
 		s2, err := events.ParseSubmission(again)
-		require.NoError(t, err, "what was accepted is accepted again: %s", again)
+		require.NoError(t, err, "an accepted submission is accepted again: %s", again)
 		hash2, err := s2.ContentHash()
 		require.NoError(t, err)
 		require.Equal(t, hash, hash2)
-		// The fact of it can be written, read and folded.
+		// The resulting fact can be written, read and folded.
 		body := &events.Submitted{
 			Workflow: s.Workflow, Version: 1, Input: s.Input, Labels: s.Labels, Deadline: s.DeadlineFrom(testStart), Content: hash,
 		}
@@ -98,11 +98,11 @@ func FuzzParseSubmission(f *testing.F) {
 func FuzzDecodeFact(f *testing.F) {
 	seedFromGolden(f, func(l line) {
 		r := l.record()
-		f.Add(r.Header(events.HeaderType), r.Header(events.HeaderEpoch), r.Header(events.HeaderSequence), r.Header(events.HeaderSettled), r.Value)
+		f.Add(r.Header(events.HeaderType), r.Header(events.HeaderEpoch), r.Header(events.HeaderSequence), r.Header(events.HeaderWatermark), r.Value)
 	})
-	f.Fuzz(func(t *testing.T, kind, epoch, sequence, settled string, value []byte) {
+	f.Fuzz(func(t *testing.T, kind, epoch, sequence, watermark string, value []byte) {
 		r := events.Record{Value: value, Headers: headers(
-			events.HeaderType, kind, events.HeaderEpoch, epoch, events.HeaderSequence, sequence, events.HeaderSettled, settled,
+			events.HeaderType, kind, events.HeaderEpoch, epoch, events.HeaderSequence, sequence, events.HeaderWatermark, watermark,
 			events.HeaderTime, "2026-11-21T14:00:00.000Z",
 		)}
 		fact, err := events.DecodeFact(&r)
@@ -112,7 +112,7 @@ func FuzzDecodeFact(f *testing.F) {
 		if _, ok := fact.Body.(*events.Unreadable); ok {
 			return
 		}
-		// What was read can be written, and is then stable.
+		// A value that was read can be written, and its bytes are then stable.
 		once, err := events.EncodeFact(fact, 0, testSource)
 		require.NoError(t, err)
 		again, err := events.DecodeFact(&once)
@@ -123,12 +123,12 @@ func FuzzDecodeFact(f *testing.F) {
 	})
 }
 
-// FuzzApply folds the golden log and a record of random bytes behind each of its facts: the fold may refuse it, and
-// must never panic; and what it accepts is stored and opened again to the same hash.
+// FuzzApply folds the golden log, with a record of random bytes after each fact. The fold may refuse the record, but must never
+// panic. If it accepts the record, the state has the same hash after it is stored and opened again.
 func FuzzApply(f *testing.F) {
 	seedFromGolden(f, func(l line) {
 		r := l.record()
-		f.Add(uint8(l.Offset), r.Header(events.HeaderType), r.Header(events.HeaderSubject), r.Header(events.HeaderCause), r.Value)
+		f.Add(uint8(l.Offset), r.Header(events.HeaderType), r.Header(events.HeaderSubject), r.Header(events.HeaderCausationID), r.Value)
 	})
 	lines := goldenLines(f)
 	f.Fuzz(func(t *testing.T, behind uint8, kind, task, cause string, value []byte) {
@@ -143,7 +143,7 @@ func FuzzApply(f *testing.F) {
 		}
 		p := s.Partition
 		r := events.Record{Value: value, Headers: headers(
-			events.HeaderType, kind, events.HeaderSubject, task, events.HeaderCause, cause, events.HeaderTime, "2026-11-21T15:00:00.000Z",
+			events.HeaderType, kind, events.HeaderSubject, task, events.HeaderCausationID, cause, events.HeaderTime, "2026-11-21T15:00:00.000Z",
 			events.HeaderEpoch, p.Epoch.String(), events.HeaderSequence, "0",
 		)}
 		fact, err := events.DecodeFact(&r)
@@ -155,7 +155,7 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		d, err := s.Flush(nil)
-		require.NoError(t, err, "what is folded can be stored")
+		require.NoError(t, err, "a folded state can be stored")
 		st.commit(t, d)
 		opened, err := events.OpenState(testPartition, st.snapshot(), st.load)
 		require.NoError(t, err)

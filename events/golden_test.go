@@ -17,7 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the goldens of testdata")
 
 const goldenLog = "log.jsonl"
 
-// line is a line of the golden log: a record as kcat -J prints it, and what the fold made of it.
+// line is a line of the golden log: a record as kcat -J prints it, and the result of folding it.
 type line struct {
 	Topic     string   `json:"topic"`
 	Partition int32    `json:"partition"`
@@ -26,7 +26,7 @@ type line struct {
 	Key       *string  `json:"key"`
 	Payload   string   `json:"payload"`
 	Fate      string   `json:"fate"`
-	// Hash is the state hash behind the record.
+	// Hash is the state hash after the record.
 	Hash string `json:"state_hash"`
 }
 
@@ -61,7 +61,7 @@ func fateName(f events.Fate) string {
 	return "void"
 }
 
-// golden compares got with the file in testdata, or writes it.
+// golden compares got with the file in testdata, or writes the file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -87,8 +87,9 @@ func readGoldenLog(t *testing.T) []line {
 	return lines
 }
 
-// TestGoldenLog (INV2): what an owner writes has these bytes, and the live fold of it these hashes.
-func TestGoldenLog(t *testing.T) {
+// TestTheGoldenLogHasTheseBytes checks that an owner's records have exactly these bytes, and that the live fold has exactly
+// these hashes (INV2).
+func TestTheGoldenLogHasTheseBytes(t *testing.T) {
 	w := story(t)
 	s := events.NewState(testPartition, nil)
 	var b bytes.Buffer
@@ -106,17 +107,16 @@ func TestGoldenLog(t *testing.T) {
 		seen[e.fact.Body.Name()] = seen[e.fact.Body.Name()] || fate == events.FateAccepted
 	}
 	for n := range documentedFacts(t) {
-		if n != events.NameNamespaceCreated { // it stands in definitions
+		if n != events.NameNamespaceCreated { // it is in the topic of definitions
 			require.True(t, seen[n], "no accepted %s in the golden log", n)
 		}
 	}
 	golden(t, goldenLog, b.Bytes())
 }
 
-// TestReplay (INV2): the golden log, read from its file, gives the recorded hash after every record: folded from
-// nothing, by a state that is closed and opened again behind each record, by one that evicts whatever it can, and by
-// one that flushes never.
-func TestReplay(t *testing.T) {
+// TestEachReplayFindsTheRecordedHashes folds the golden log from its file and expects the recorded hash after every record (INV2): from
+// scratch, with a state that is reopened after each record, with one that evicts every task that it can, and with one that never flushes.
+func TestEachReplayFindsTheRecordedHashes(t *testing.T) {
 	t.Parallel()
 	lines := readGoldenLog(t)
 	replays := map[string]func(t *testing.T) replay{
@@ -173,7 +173,7 @@ func (r *replay) fold(t tester, rec events.Record) (events.Fate, events.Hash) {
 	return fate, d.Sum
 }
 
-// rest forgets what the store holds.
+// rest evicts the tasks that the store holds.
 func (r *replay) rest(t tester, d *events.Delta) {
 	t.Helper()
 	if r.close {

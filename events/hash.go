@@ -44,7 +44,7 @@ func (h Hash) MarshalText() ([]byte, error) {
 func (h *Hash) UnmarshalText(b []byte) error {
 	var raw [16]byte
 	if len(b) != 2*len(raw) {
-		return fmt.Errorf("%q is not a hash of 32 hexadecimal digits", clip(string(b)))
+		return fmt.Errorf("%q is not a hash of 32 hexadecimal digits", Clip(string(b), maxQuotedBytes))
 	}
 	if _, err := hex.Decode(raw[:], b); err != nil {
 		return fmt.Errorf("%q is not a hash of 32 hexadecimal digits", b)
@@ -53,35 +53,9 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Kind is a kind of entity in the state.
-type Kind string
-
-// The kinds of entities. Later versions add schedules, limits and jobs.
-const (
-	KindPartition  Kind = "partition"
-	KindDefinition Kind = "definition"
-	KindTask       Kind = "task"
-	KindHeld       Kind = "held"
-)
-
-// hashEntity returns the first 128 bits of SHA-256 over kind, ID and encoding, NUL between them.
-func hashEntity(k Kind, id string, encoding []byte) Hash {
-	var room [2048]byte
-	b := append(append(append(append(room[:0], k...), 0), id...), 0)
-	if len(encoding) > cap(b)-len(b) { // not to be copied
-		return hashOf(sumOf(b, encoding))
-	}
-	sum := sha256.Sum256(append(b, encoding...))
-	return hashOf(&sum)
-}
-
-func hashOf(sum *[sha256.Size]byte) Hash {
-	return Hash{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])}
-}
-
-// HashInput returns what a fact keeps of the input that it judged: 16 hexadecimal digits of SHA-256 over key and
-// value, NUL between them. A claimer re-reads the last passed input and compares, so that a lost or refilled tail
-// is noticed.
+// HashInput returns the hash of an input that its fact stores: 16 hexadecimal digits of SHA-256 over key and value, separated
+// by NUL. A claimer re-reads the last passed input and compares the hash, so that it notices if a topic has lost its tail or
+// was filled again.
 func HashInput(r *Record) string {
 	var room [1024]byte
 	b := append(append(room[:0], r.Key...), 0)
@@ -92,8 +66,8 @@ func HashInput(r *Record) string {
 	return short(&sum)
 }
 
-// HashRecord is HashInput with the headers: what ties a store to the log. Two facts may have the same key and value,
-// and differ in epoch and sequence alone.
+// HashRecord is HashInput with the headers. It ties a store to the log: two facts may have the same key and value, and
+// differ only in epoch and sequence.
 func HashRecord(r *Record) string {
 	var room [2048]byte
 	b := appendPart(appendPart(room[:0], r.Key), r.Value)
@@ -113,7 +87,7 @@ func appendPart(dst, part []byte) []byte {
 // sumOf returns SHA-256 over head and rest.
 func sumOf(head, rest []byte) *[sha256.Size]byte {
 	d := sha256.New()
-	d.Write(bytes.Clone(head)) // which stands on the caller's stack
+	d.Write(bytes.Clone(head)) // which is on the caller's stack
 	d.Write(rest)
 	return (*[sha256.Size]byte)(d.Sum(nil))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// A sum modulo 2^128, as big integers compute it.
+// The sum modulo 2^128 agrees with big.Int.
 func TestHashArithmetic(t *testing.T) {
 	t.Parallel()
 	mod := new(big.Int).Lsh(big.NewInt(1), 128)
@@ -39,7 +39,7 @@ func TestHashArithmetic(t *testing.T) {
 	}
 }
 
-func TestHashInput(t *testing.T) {
+func TestTheInputHashCoversKeyAndValue(t *testing.T) {
 	t.Parallel()
 	hash := func(key, value string) string {
 		return events.HashInput(&events.Record{Key: []byte(key), Value: []byte(value)})

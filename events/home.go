@@ -1,7 +1,7 @@
 package events
 
-// Home returns the partition in which the task with this ID lives (INV1): murmur2 of the ID in UTF-8, as the Java
-// client's default partitioner takes it, so that producers with that partitioner reach it directly.
+// Home returns the partition in which the task with this ID lives (INV1): murmur2 of the ID in UTF-8, like the
+// default partitioner of the Java client, so that producers with that partitioner reach it directly.
 // partitions must be positive.
 func Home(taskID string, partitions int32) int32 {
 	return int32(murmur2([]byte(taskID))&0x7fffffff) % partitions

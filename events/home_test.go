@@ -19,7 +19,7 @@ func TestMurmur2(t *testing.T) {
 	}
 }
 
-func TestHome(t *testing.T) {
+func TestHomesAreThoseOfKafkasPartitioner(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]int32{"21": 4, "foobar": 6, "abc": 3, "delivery-42": 0, "Zürich/3 ✓": 7} {
 		require.Equal(t, want, events.Home(id, 8), id)

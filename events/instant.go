@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // Instant is a point in time in whole milliseconds since 1970 in UTC; zero means absent.
@@ -12,8 +14,6 @@ import (
 // text loses: a live fold and a replay of the same fact would then differ (INV2). In JSON it is RFC 3339 in UTC with
 // milliseconds.
 type Instant int64
-
-const instantLayout = "2006-01-02T15:04:05.000Z"
 
 // At truncates t to milliseconds. The zero time is the absent Instant.
 func At(t time.Time) Instant {
@@ -31,7 +31,7 @@ func (i Instant) Time() time.Time {
 	return time.UnixMilli(int64(i)).UTC()
 }
 
-// Add returns the instant d later; what is below a millisecond in d is dropped.
+// Add returns the instant d later; d is truncated to milliseconds.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Milliseconds()) }
 
 // Sub returns the time from other to i.
@@ -39,120 +39,33 @@ func (i Instant) Sub(other Instant) time.Duration { return time.Duration(i-other
 
 // String returns the instant as RFC 3339 in UTC with milliseconds, and "" if it is absent.
 func (i Instant) String() string {
-	var b [len(instantLayout)]byte
+	var b [len(jsontext.InstantLayout)]byte
 	return string(i.append(b[:0]))
 }
 
-// append appends what String returns. time.Format reads its layout each time, which takes longer than all the rest of
-// a usual record's encoding.
+// append appends the text that String returns.
 func (i Instant) append(dst []byte) []byte {
 	if i == 0 {
 		return dst
 	}
-	if i < firstInstant || i > lastInstant { // no fact has such a time, see ParseInstant
-		return i.Time().AppendFormat(dst, instantLayout)
-	}
-	since := int64(i - firstInstant) // not negative, so that divisions round down
-	day, ms := int(since/dayMillis), int(since%dayMillis)
-	year, month, day := dateOf(day)
-	text := [len(instantLayout)]byte{4: '-', 7: '-', 10: 'T', 13: ':', 16: ':', 19: '.', 23: 'Z'}
-	putTwo(text[0:], year/100)
-	putTwo(text[2:], year%100)
-	putTwo(text[5:], month)
-	putTwo(text[8:], day)
-	putTwo(text[11:], ms/3_600_000)
-	putTwo(text[14:], ms/60_000%60)
-	putTwo(text[17:], ms/1000%60)
-	ms %= 1000
-	text[20] = byte('0' + ms/100)
-	putTwo(text[21:], ms%100)
-	return append(dst, text[:]...)
-}
-
-func putTwo(dst []byte, n int) { dst[0], dst[1] = byte('0'+n/10), byte('0'+n%10) }
-
-const (
-	dayMillis = 24 * 60 * 60 * 1000
-	// firstInstant and lastInstant are the ends of what the layout can say: the years 0 to 9999.
-	firstInstant = Instant(-719_528 * dayMillis)
-	lastInstant  = firstInstant + 3_652_425*dayMillis - 1
-	// zeroTime is where the zero time.Time lies.
-	zeroTime = firstInstant + 366*dayMillis
-	// eraDays are the days of 400 years, behind which the calendar repeats itself.
-	eraDays = 146_097
-)
-
-// dateOf returns the date of a day counted from the first of the year 0. Years are counted from March here, so that the
-// leap day is the last of its year, and the lengths of the months before it follow one rule.
-func dateOf(days int) (year, month, day int) {
-	days += eraDays - 60 // since the first of March of the year -400
-	era, days := days/eraDays, days%eraDays
-	year = (days - days/1460 + days/36_524 - days/(eraDays-1)) / 365
-	days -= 365*year + year/4 - year/100
-	march := (5*days + 2) / 153
-	day = days - (153*march+2)/5 + 1
-	year += 400 * (era - 1)
-	if march < 10 {
-		return year, march + 3, day
-	}
-	return year + 1, march - 9, day
-}
-
-// daysOf is the reverse of dateOf.
-func daysOf(year, month, day int) int {
-	march := month - 3
-	if march < 0 {
-		march, year = march+12, year-1
-	}
-	year += 400
-	return 365*year + year/4 - year/100 + year/400 + (153*march+2)/5 + day - 1 - eraDays + 60
-}
-
-func daysIn(year, month int) int {
-	switch month {
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
+	return jsontext.AppendMillis(dst, int64(i))
 }
 
 // parseWritten reads the text that String writes, and nothing else.
 func parseWritten(b []byte) (Instant, bool) {
-	if len(b) != len(instantLayout) {
-		return 0, false
+	ms, ok := jsontext.ParseMillis(b)
+	if ms == zeroTime {
+		ms = 0 // as At does
 	}
-	if b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != '.' || b[23] != 'Z' {
-		return 0, false
-	}
-	odd := false
-	two := func(i int) int {
-		tens, ones := b[i]-'0', b[i+1]-'0'
-		odd = odd || tens > 9 || ones > 9
-		return 10*int(tens) + int(ones)
-	}
-	year, month, day := 100*two(0)+two(2), two(5), two(8)
-	hour, minute, second := two(11), two(14), two(17)
-	last := b[22] - '0'
-	ms := 10*two(20) + int(last)
-	if odd || last > 9 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
-		return 0, false
-	}
-	ms += 1000 * (second + 60*(minute+60*hour))
-	i := firstInstant + Instant(daysOf(year, month, day))*dayMillis + Instant(ms)
-	if i == zeroTime {
-		return 0, true // as At does
-	}
-	return i, true
+	return Instant(ms), ok
 }
 
-// ParseInstant reads RFC 3339 with any offset and precision. It refuses what leaves the years 0 to 9999 in UTC: with
-// an offset such a text can be read, but what String then writes cannot, and a fact that held it would stop its
-// partition.
+// zeroTime is the zero time.Time as an Instant.
+const zeroTime = -62_135_596_800_000
+
+// ParseInstant reads RFC 3339 with any offset and precision. It refuses instants outside of the years 0 to 9999 in UTC: a text
+// with an offset may name such an instant, but the text that String writes for it could not be read, and a fact that held it
+// would stop its partition.
 func ParseInstant(s string) (Instant, error) {
 	if i, ok := parseWritten([]byte(s)); ok {
 		return i, nil
@@ -169,7 +82,7 @@ func ParseInstant(s string) (Instant, error) {
 
 // MarshalText writes RFC 3339.
 func (i Instant) MarshalText() ([]byte, error) {
-	return i.append(make([]byte, 0, len(instantLayout))), nil
+	return i.append(make([]byte, 0, len(jsontext.InstantLayout))), nil
 }
 
 // UnmarshalText reads RFC 3339; empty text is the absent Instant.

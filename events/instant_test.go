@@ -16,7 +16,7 @@ const (
 	year10000 = events.Instant(253402300800000)
 )
 
-// What is written is read back, over all instants that a text can name.
+// Each text that is written is read back, over all instants that a text can name.
 func TestInstantText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +47,8 @@ func TestParseInstant(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, in)
 	}
-	// Those of the years beyond could be read once and never again: a fact that held one would stop its partition.
+	// Instants outside these years could be read once, but not after they were written: a fact that held one would stop its
+	// partition.
 	for _, in := range []string{"", "2026-11-21", "2026-11-21T14:00:00", "1795269600000", "9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"} {
 		_, err := events.ParseInstant(in)
 		require.Error(t, err, in)

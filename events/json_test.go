@@ -11,8 +11,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Marshal is a fixed point, also where a text is no UTF-8: else the hash of a task would change when the store gives it
-// back (INV2).
+// Marshal is a fixed point, even if a text is not UTF-8. Otherwise the hash of a task would change when it is loaded from the
+// store (INV2).
 func TestMarshalIsAFixedPoint(t *testing.T) {
 	t.Parallel()
 	type v struct {
@@ -46,7 +46,7 @@ func TestMarshalIsAFixedPoint(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Compact is the gate of user data into facts: what passes can be folded, stored and read by everybody.
+// All user data passes Compact before it enters a fact. A value that passes can be folded, stored and read by everybody.
 func TestCompact(t *testing.T) {
 	t.Parallel()
 	got, err := events.Compact(raw(" {\"a\" : [1.50, \"<x y>\\u00e9\"] }\n"))
@@ -68,8 +68,8 @@ func TestCompact(t *testing.T) {
 	require.NoError(t, err, "brackets in a text are no levels")
 }
 
-// A traceparent is the one text of a task that comes past JSON: garbage in it neither enters the task nor changes the
-// state hash when the task is read from the store.
+// A traceparent is the only text of a task that does not come through JSON. Garbage in it neither enters the task nor changes
+// the state hash when the task is loaded from the store.
 func TestAForeignTraceparent(t *testing.T) {
 	t.Parallel()
 	k := keeping(t)

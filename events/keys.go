@@ -19,8 +19,8 @@ type ReadyKey struct {
 	Priority int `json:"priority,omitzero"`
 }
 
-// Keys are what a store's indexes need to know of a task. They stand beside its encoding and are no part of the
-// state hash.
+// Keys hold the data of a task that a store's indexes need. They are stored next to its encoding and are not part of the state
+// hash.
 type Keys struct {
 	State       TaskState         `json:"state"`
 	Workflow    string            `json:"workflow"`
@@ -30,15 +30,15 @@ type Keys struct {
 	// Due is when the owner must look at the task next.
 	Due   Instant    `json:"due,omitzero"`
 	Ready []ReadyKey `json:"ready,omitempty"`
-	// Unplanned marks a live task that was folded from the log and not by its owner's decision: a follow-up may be
-	// due, so a new owner plans it.
+	// Unplanned marks a live task whose row was written without an Agenda, by a fold that nobody planned for: a fact that
+	// follows from its state may be missing, so a new owner plans it.
 	Unplanned bool `json:"unplanned,omitzero"`
 }
 
 // keysVersion is the first byte of keys in binary.
 const keysVersion = 1
 
-// What follows the state, the workflow and the time of submission, as bits of one byte.
+// These bits of one byte say which values follow the state, the workflow and the time of submission.
 const (
 	keysEnded     = 1
 	keysLabels    = 2
@@ -48,17 +48,17 @@ const (
 	keysAll       = 31
 )
 
-// keyWords are the texts that a byte stands for. The byte 0 stands for a text that is not among them and follows.
-// A code that was written once is never given to another text.
+// keyWords are the texts that are encoded in one byte. The byte 0 says that another text follows. The code of a text never
+// changes.
 var keyWords = [...]string{
-	1: string(Pending), 2: string(Processing), 3: string(Processed), 4: string(Undoing), 5: string(Undone), 6: string(Parked),
+	1: string(TaskStatePending), 2: string(TaskStateProcessing), 3: string(TaskStateProcessed), 4: string(TaskStateUndoing), 5: string(TaskStateUndone), 6: string(TaskStateError),
 	7: string(Do), 8: string(Undo),
 }
 
 var errKeys = errors.New("keys of a task are damaged")
 
-// AppendKeys appends keys in binary: equal keys have the same bytes. Times but the first are differences from that of
-// the submission, which take two or three bytes instead of six.
+// AppendKeys appends keys in binary: equal keys have the same bytes. All times but the first are differences from the time of
+// submission, which take two or three bytes instead of six.
 func AppendKeys(dst []byte, k *Keys) []byte {
 	dst = append(dst, keysVersion)
 	dst = appendWord(dst, string(k.State))
@@ -134,23 +134,25 @@ func appendWord(dst []byte, s string) []byte {
 	return appendText(append(dst, 0), s)
 }
 
-// DecodeKeys reads what AppendKeys wrote. They share no bytes with b.
+// DecodeKeys reads the bytes that AppendKeys wrote. The keys share no bytes with b.
 func DecodeKeys(b []byte) (*Keys, error) {
 	k := new(Keys)
 	if len(b) == 0 || b[0] != keysVersion {
 		return nil, fmt.Errorf("%w: they are of no version that this one reads", errKeys)
 	}
-	r := keyReader{rest: string(b[1:])} // one copy, of which all texts are slices
+	r := keyReader{rest: b[1:], all: string(b)} // one copy, and all texts are slices of it
 	r.keys(k)
-	if r.bad || r.rest != "" {
+	if r.bad || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: %d bytes", errKeys, len(b))
 	}
 	return k, nil
 }
 
-// keyReader cuts values from the front of keys. Behind the first that it cannot read it gives zeros.
+// keyReader reads values from the front of encoded keys. After the first unreadable value it returns only zeros.
 type keyReader struct {
-	rest string
+	// rest is what is left of the bytes in all.
+	rest []byte
+	all  string
 	bad  bool
 }
 
@@ -184,31 +186,34 @@ func (r *keyReader) keys(k *Keys) {
 	k.Unplanned = holds&keysUnplanned != 0
 }
 
-func (r *keyReader) fail() { r.rest, r.bad = "", true }
+func (r *keyReader) fail() { r.rest, r.bad = nil, true }
+
+// cut returns the next n bytes as a text.
+func (r *keyReader) cut(n uint64) string {
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return ""
+	}
+	from := len(r.all) - len(r.rest)
+	r.rest = r.rest[n:]
+	return r.all[from : from+int(n)]
+}
 
 func (r *keyReader) byte() byte {
-	if r.rest == "" {
+	if s := r.cut(1); s != "" {
+		return s[0]
+	}
+	return 0
+}
+
+func (r *keyReader) unsigned() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
 		r.fail()
 		return 0
 	}
-	c := r.rest[0]
-	r.rest = r.rest[1:]
-	return c
-}
-
-func (r *keyReader) unsigned() (v uint64) {
-	for shift := uint(0); shift < 64; shift += 7 {
-		c := r.byte()
-		v |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			if shift == 63 && c > 1 {
-				break
-			}
-			return v
-		}
-	}
-	r.fail()
-	return 0
+	r.rest = r.rest[n:]
+	return v
 }
 
 func (r *keyReader) signed() int64 {
@@ -216,7 +221,8 @@ func (r *keyReader) signed() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// count reads how many things follow, each of at least so many bytes: damage must not ask for the memory of a million.
+// count reads how many items follow, each of at least the given size: damaged keys must not make us allocate memory for a
+// million items.
 func (r *keyReader) count(least int) int {
 	n := r.unsigned()
 	if n == 0 || n > uint64(len(r.rest)/least) {
@@ -226,16 +232,7 @@ func (r *keyReader) count(least int) int {
 	return int(n)
 }
 
-func (r *keyReader) text() string {
-	n := r.unsigned()
-	if n > uint64(len(r.rest)) {
-		r.fail()
-		return ""
-	}
-	s := r.rest[:n]
-	r.rest = r.rest[n:]
-	return s
-}
+func (r *keyReader) text() string { return r.cut(r.unsigned()) }
 
 func (r *keyReader) word() string {
 	switch code := r.byte(); {

@@ -14,7 +14,7 @@ func drawKeys(t *rapid.T) events.Keys {
 	instant := rapid.Map(rapid.OneOf(rapid.Just(int64(0)), rapid.Just(int64(testStart)), rapid.Int64Range(-1<<45, 1<<47)),
 		func(n int64) events.Instant { return events.Instant(n) })
 	k := events.Keys{
-		State:    rapid.SampledFrom([]events.TaskState{events.Pending, events.Processing, events.Processed, events.Undoing, events.Undone, events.Parked, "new"}).Draw(t, "state"),
+		State:    rapid.SampledFrom([]events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateProcessed, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateError, "new"}).Draw(t, "state"),
 		Workflow: text.Draw(t, "workflow"), SubmittedAt: instant.Draw(t, "submitted"), EndedAt: instant.Draw(t, "ended"),
 		Due: instant.Draw(t, "due"), Unplanned: rapid.Bool().Draw(t, "unplanned"),
 	}
@@ -39,19 +39,19 @@ func TestKeysAreReadAsTheyWereWritten(t *testing.T) {
 		got, err := events.DecodeKeys(b[6:])
 		require.NoError(t, err)
 		require.Equal(t, k, *got)
-		for n := range b[6:] { // what is cut off is noticed
+		for n := range b[6:] { // truncated keys are an error
 			_, err := events.DecodeKeys(b[6 : 6+n])
 			require.Error(t, err)
 		}
 		_, err = events.DecodeKeys(append(b[6:], 0))
-		require.Error(t, err, "something behind them")
+		require.Error(t, err, "trailing bytes are an error")
 	})
 }
 
-// The bytes are on the disks of those who run it: a change of them breaks their stores.
+// These bytes are on users' disks: a change would break their stores.
 func TestKeysKeepTheirBytes(t *testing.T) {
 	t.Parallel()
-	k := events.Keys{State: events.Processing, Workflow: "w", SubmittedAt: 1000, EndedAt: 1001, Labels: map[string]string{"b": "2", "a": "1"},
+	k := events.Keys{State: events.TaskStateProcessing, Workflow: "w", SubmittedAt: 1000, EndedAt: 1001, Labels: map[string]string{"b": "2", "a": "1"},
 		Due: 1002, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}}}
 	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x1f\x02\x02\x01a\x011\x01b\x012\x04\x01\x01g\x01p\x08\x00\x01", string(events.AppendKeys(nil, &k)))
 }

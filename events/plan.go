@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Ready is an attempt that could start: what Plan finds and Admit chooses from.
+// Ready is an attempt that could start. Plan finds them, and Admit chooses among them.
 type Ready struct {
 	Task      string
 	Path      string
@@ -32,11 +32,11 @@ func (r Ready) Before(o Ready) bool {
 	) < 0
 }
 
-// Plan is what follows from a task's state, beside inputs and timers.
+// Plan holds the decisions that follow from a task's state alone, without inputs and timers.
 type Plan struct {
-	// Facts are the follow-ups that are due now, in order: CancelRequested, StepSkipped, StepFailed of an
-	// expression, TaskParked, TaskProcessed, TaskUndone. At most one is given at a time where a later one depends on
-	// it; Plan is asked again until it is quiet (INV5).
+	// Facts are the follow-ups that are due now, in order: CancelRequested, StepSkipped, StepFailed of an expression,
+	// TaskParked, TaskProcessed, TaskUndone. If a later one depends on an earlier one, Plan returns only the earlier; it is
+	// called again until the plan is quiet (INV5).
 	Facts []Body
 	// Broken are steps whose condition failed to evaluate: each becomes a StepFailed before any work is sent.
 	Broken []Broken
@@ -51,10 +51,10 @@ type Broken struct {
 	Error     Error
 }
 
-// Quiet says whether nothing but starts follows from the state (INV5).
+// Quiet says whether the plan contains no facts to write, and at most starts (INV5).
 func (p *Plan) Quiet() bool { return len(p.Facts) == 0 && len(p.Broken) == 0 }
 
-// Policy is what a definition says of the failures of a step's operation.
+// Policy is what a definition says about failures of a step's operation.
 type Policy struct {
 	CompleteBy    Duration
 	Attempts      int
@@ -66,7 +66,7 @@ type Policy struct {
 	CoolDownTimes int
 }
 
-// Start is what a definition says of the start of an attempt.
+// Start is what a definition says about the start of an attempt.
 type Start struct {
 	CompleteBy Duration
 	Input      json.RawMessage

@@ -9,9 +9,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// MISSION B7: undos first, then higher priority, then age; and no two attempts are equal, so that the queue has one
+// Undos come first, then the higher priority, then the older task. No two attempts compare equal, so the queue has the same
 // order everywhere.
-func TestQueueOrder(t *testing.T) {
+func TestUndosThenPriorityThenAgeOrderTheQueue(t *testing.T) {
 	t.Parallel()
 	want := []events.Ready{
 		{Task: "z", Operation: events.Undo, Priority: -5, Since: 9},
@@ -33,8 +33,8 @@ func TestQueueOrder(t *testing.T) {
 	require.False(t, want[0].Before(want[0]))
 }
 
-// INV5: a plan that only starts is quiet.
-func TestQuietPlan(t *testing.T) {
+// INV5: a plan with only starts is quiet.
+func TestAPlanThatOnlyStartsIsQuiet(t *testing.T) {
 	t.Parallel()
 	require.True(t, (&events.Plan{Ready: []events.Ready{{}}}).Quiet())
 	require.False(t, (&events.Plan{Broken: []events.Broken{{}}}).Quiet())

@@ -10,8 +10,8 @@ import (
 // Epoch names one ownership of a partition: the ordinal of its valid claim and the claim's random identifier. Its
 // text is "<n>-<id>". The zero Epoch is the time before the first claim.
 //
-// Not an offset, so that a mirrored log folds too; not the ordinal alone, which two candidates would share
-// (reading/traces.md, j2).
+// It is not an offset, so that a mirrored log can be folded too. The ordinal alone would not do, because two candidates would
+// share it: see docs/protocol.md, "The identifier of a claim is fresh".
 type Epoch struct {
 	N  uint64
 	ID string
@@ -124,11 +124,13 @@ const (
 	Reports     Input = "reports"
 )
 
-// Cause says why a fact was decided: an input, a timer, or an earlier fact. Its texts are
-// "s/<partition>/<offset>" and "r/<partition>/<offset>" (a record of submissions or reports),
-// "t/<task>/<run>/<path>/<attempt>/<kind>" (a timer; task and path percent-encoded), "f/<epoch>/<sequence>", and
-// "d/<offset>" (a record of definitions, for DefinitionAdopted alone: were the input its cause, a crash right behind
-// it would skip that input).
+// Inputs lists the input topics. It never changes.
+var Inputs = [...]Input{Submissions, Reports}
+
+// Cause says why a fact was decided: an input, a timer, or an earlier fact. Its texts are "s/<partition>/<offset>" and
+// "r/<partition>/<offset>" (a record of submissions or reports), "t/<task>/<run>/<path>/<attempt>/<kind>" (a timer; task and
+// path percent-encoded), "f/<epoch>/<sequence>", and "d/<offset>" (a record of definitions, for DefinitionAdopted alone: if the
+// input were its cause, a crash right after the fact would skip that input).
 type Cause string
 
 // CauseDefinition is the cause of a DefinitionAdopted.
@@ -145,7 +147,7 @@ func CauseInput(in Input, partition int32, offset int64) Cause {
 	return Cause(strconv.AppendInt(dst, offset, 10))
 }
 
-// CauseFact is the cause of a fact that follows from an earlier one, or from the state that it left.
+// CauseFact is the cause of a fact that follows from an earlier one, or from the state after it.
 func CauseFact(p Position) Cause {
 	var b [64]byte
 	return Cause(p.append(append(b[:0], "f/"...)))

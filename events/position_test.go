@@ -50,7 +50,7 @@ func TestPositionOrder(t *testing.T) {
 	require.False(t, at(2, 0).Before(at(1, 9)))
 }
 
-func TestCauses(t *testing.T) {
+func TestAnInputCauseNamesItsCoordinates(t *testing.T) {
 	t.Parallel()
 	for _, in := range []events.Input{events.Submissions, events.Reports} {
 		got, partition, offset, ok := events.CauseInput(in, 7, 120).Input()

@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// INV2, the replay property: after every record of a random log, the live fold, the fold of the decoded records, one
-// that evicts all it can, one that is closed and opened again, and one that flushes only now and then hash alike.
+// INV2, the replay property: after every record of a random log, these folds have the same hash: the live one, the fold of the
+// decoded records, one that evicts every task that it can, one that is closed and reopened, and one that flushes rarely.
 func TestReplayProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -49,7 +49,7 @@ func TestReplayProperty(t *testing.T) {
 	})
 }
 
-// arrival is what the simplest reader says of a log: FORMAT.md's rule and nothing else.
+// arrival is the result of the simplest reader, which applies only the rule in FORMAT.md.
 type arrival struct {
 	n      uint64
 	id     string
@@ -73,8 +73,8 @@ func (a *arrival) accepts(f *events.Fact) bool {
 	return true
 }
 
-// Doubled records, late ones, and those of owners that were never current change nothing: the facts, and the state
-// behind each, are those of the undisturbed log.
+// Duplicate records, late records, and records of owners that were never current change nothing: the facts and the states after
+// them are the same as in the undisturbed log.
 func TestDoubledAndStaleRecordsChangeNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,12 +88,12 @@ func TestDoubledAndStaleRecordsChangeNothing(t *testing.T) {
 				late := *d.log[rapid.IntRange(0, len(d.log)-1).Draw(t, "late")].fact
 				switch c, claim := late.Body.(*events.PartitionClaimed); {
 				case claim && i == 0:
-					continue // the very first claim is not disturbed by itself
+					continue // the first claim is not disturbed
 				case claim:
 					c := *c
 					c.ID += rapid.SampledFrom([]string{"", "x"}).Draw(t, "another claim of that predecessor")
 					if current := s.Partition.Epoch.ID; c.Prev == current {
-						continue // then it is not late
+						continue // the copy would not be late
 					}
 					late.Body = &c
 				case late.Epoch.N > s.Partition.Epoch.N || (late.Epoch == s.Partition.Epoch && late.Sequence >= s.Partition.NextSequence):
@@ -117,10 +117,10 @@ func TestDoubledAndStaleRecordsChangeNothing(t *testing.T) {
 	})
 }
 
-// Dropped, doubled and reordered records of one epoch: the fold accepts just what the two lines of the rule accept, in
-// the order of the sequence, each once, and never errors, since what it accepts is a prefix of what was decided.
-// With claims in between, what follows a loss was decided on another state: then, and only then, it may find a fact
-// impossible, or the state's hash another one.
+// Records of one epoch are dropped, repeated and reordered. The fold accepts exactly the records that the simple rule accepts,
+// in the order of the sequence, each once. It never errors, since the accepted records are a prefix of the decided ones. With
+// claims in between, the records after a loss were decided on another state. Only then may the fold find a fact impossible or
+// the state hash different.
 func TestDroppedAndReorderedRecords(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +146,7 @@ func TestDroppedAndReorderedRecords(t *testing.T) {
 			want := rule.accepts(f)
 			fate, err := s.Apply(f, s.Next)
 			if err != nil {
-				require.True(t, want, "only what is accepted can be impossible")
+				require.True(t, want, "only an accepted record can be impossible")
 				require.Greater(t, s.Partition.Epoch.N, uint64(1), "%v", err)
 				require.True(t, errors.Is(err, events.ErrImpossible) || errors.Is(err, events.ErrStateHash), "%v", err)
 				return // the partition stops
@@ -160,7 +160,7 @@ func TestDroppedAndReorderedRecords(t *testing.T) {
 	})
 }
 
-// INV10, as far as the fold can keep it: a live task that is not parked and not about to be has a running attempt, a
+// INV10, as far as the fold can ensure it: a live task that is neither parked nor about to be parked has a running attempt, a
 // timer, or a step that can start or be undone.
 func TestTimersFollowTheState(t *testing.T) {
 	t.Parallel()
@@ -190,8 +190,8 @@ func TestTimersFollowTheState(t *testing.T) {
 				}
 				require.Equal(t, running, due, "each running attempt has a complete-by timer")
 				require.NotEmpty(t, task.State)
-				require.Equal(t, task.State == events.Parked, task.ParkedFrom != "")
-				require.NotEqual(t, events.Parked, task.ParkedFrom)
+				require.Equal(t, task.State == events.TaskStateError, task.ParkedFrom != "")
+				require.NotEqual(t, events.TaskStateError, task.ParkedFrom)
 				return true
 			})
 		}

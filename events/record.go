@@ -3,13 +3,13 @@ package events
 // Record is a Kafka record as the pure parts see it. internal/kafka converts it from and to kgo's, so that only
 // that package imports a Kafka client.
 //
-// The slices of a record that was read belong to the reader of it; nobody changes their bytes.
+// The slices of a record that was read belong to its reader. Nobody changes their bytes.
 type Record struct {
 	Topic       string
 	Partition   int32
 	Offset      int64
 	LeaderEpoch int32
-	// Timestamp is the broker's or the producer's time of the record. Nothing is decided by it.
+	// Timestamp is the record's time, set by the broker or the producer. No decision depends on it.
 	Timestamp Instant
 	Key       []byte
 	// Value is nil for a tombstone.
@@ -25,7 +25,7 @@ type Header struct {
 	Value []byte
 }
 
-// Header returns the value of the last header with that key, and "" where there is none.
+// Header returns the value of the last header with that key, or "" if the record has no such header.
 func (r *Record) Header(key string) string {
 	for i := len(r.Headers) - 1; i >= 0; i-- {
 		if r.Headers[i].Key == key {
@@ -35,7 +35,7 @@ func (r *Record) Header(key string) string {
 	return ""
 }
 
-// Size returns the bytes of key, value and headers: what the limits of DESIGN 2 are compared with.
+// Size returns the number of bytes of key, value and headers, which is compared with limits.
 func (r *Record) Size() int {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -15,13 +15,13 @@ const (
 	testStart = events.Instant(1795269600000)
 )
 
-// tester is what testing.TB and *rapid.T have in common.
+// tester has the methods that testing.TB and *rapid.T share.
 type tester interface {
 	require.TestingT
 	Helper()
 }
 
-// entry is a record of a log and what the fold is expected to do with it.
+// entry is a record of a log and its expected fate.
 type entry struct {
 	record events.Record
 	fact   *events.Fact
@@ -62,8 +62,8 @@ func fromInput(in events.Input, offset int64) option {
 	}
 }
 
-func settled(n uint64) option {
-	return func(f *events.Fact) { f.Settled = events.Position{Epoch: f.Epoch, Sequence: n} }
+func watermark(n uint64) option {
+	return func(f *events.Fact) { f.Watermark = events.Position{Epoch: f.Epoch, Sequence: n} }
 }
 
 func (w *scribe) fact(task string, b events.Body, options ...option) *events.Fact {
@@ -84,7 +84,7 @@ func (w *scribe) write(task string, b events.Body, options ...option) *events.Fa
 	return f
 }
 
-// claim appends a valid claim and goes on in its epoch.
+// claim appends a valid claim and continues in its epoch.
 func (w *scribe) claim(id, prev string) {
 	w.t.Helper()
 	w.put(w.claiming(id, prev), events.FateAccepted)
@@ -108,7 +108,7 @@ func (w *scribe) put(f *events.Fact, want events.Fate) {
 	w.log = append(w.log, entry{record: r, fact: f, fate: got})
 }
 
-// refused says that the fold refuses the fact as impossible.
+// refused expects the fold to refuse the fact as impossible.
 func (w *scribe) refused(task string, b events.Body, options ...option) {
 	w.t.Helper()
 	_, err := w.state.Apply(w.fact(task, b, options...), w.state.Next)
@@ -147,12 +147,14 @@ func (w *scribe) complete(task, step string, attempt int) {
 
 func (w *scribe) fail(task, step string, attempt int, v events.Verdict) {
 	w.t.Helper()
-	w.write(task, failure(step, attempt, v))
+	b := failure(step, attempt, v)
+	b.QuietAt = w.now.Add(32e9)
+	w.write(task, b)
 }
 
 func failure(step string, attempt int, v events.Verdict) *events.StepFailed {
 	return &events.StepFailed{
-		Step: step, Attempt: attempt, Effect: events.EffectUnknown, Verdict: v,
+		Step: step, Attempt: attempt, Effect: events.EffectInDoubt, Verdict: v,
 		Error: events.Error{Class: events.ClassRetryable, Code: "http_503", Message: "the service answered 503"},
 	}
 }
@@ -171,7 +173,7 @@ func retryAt(at events.Instant) events.Verdict {
 
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
-// store is what a projector keeps: the rows of all deltas, and so a Loader and a Snapshot.
+// store holds the rows of all deltas, as a projector does. So it provides a Loader and a Snapshot.
 type store struct {
 	tasks map[string]events.TaskRow
 	parts map[string]events.PartRow
@@ -190,7 +192,7 @@ func (s *store) load(id string) (encoding, keys []byte, err error) {
 	return row.Encoding, events.AppendKeys(nil, &row.Keys), nil
 }
 
-// commit writes a delta and checks that it replaces just what is there.
+// commit writes a delta and checks that it replaces exactly the rows that are present.
 func (s *store) commit(t tester, d *events.Delta) {
 	t.Helper()
 	for _, row := range d.Tasks {

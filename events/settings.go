@@ -5,16 +5,16 @@ import "time"
 // FormatVersion is the version of facts and fold that this program reads and writes.
 const FormatVersion = 1
 
-// Settings are what decide uses beside state, input and time. They are adopted by a fact, so that a later change of
-// a flag never reinterprets the past.
+// Settings are what decisions depend on besides state, input and time. A fact adopts them, so that changing a flag never
+// reinterprets the past.
 type Settings struct {
 	// SubmissionBytes limits a submission's value.
 	SubmissionBytes int `json:"submission_bytes"`
 	// PayloadBytes limits a step's input and its output.
 	PayloadBytes int `json:"payload_bytes"`
-	// TaskFacts limits the facts of a task; the task is parked before it would pass it.
+	// TaskFacts limits the facts of a task; the task is parked before it would exceed the limit.
 	TaskFacts int `json:"task_facts"`
-	// HeldRequests limits the requests held for tasks that are not there yet.
+	// HeldRequests limits the requests that are held for tasks that do not exist yet.
 	HeldRequests int `json:"held_requests"`
 	// HeldFor is how long such a request is held.
 	HeldFor Duration `json:"held_for"`
@@ -26,16 +26,17 @@ type Settings struct {
 	HashEvery int `json:"hash_every"`
 }
 
-// DefaultSettings returns the limits of INTERFACE.md and the defaults of DESIGN.md.
+// DefaultSettings returns the limits that FORMAT.md names.
 func DefaultSettings() Settings {
 	return Settings{
 		SubmissionBytes: 512 << 10,
 		PayloadBytes:    256 << 10,
 		TaskFacts:       10_000,
 		HeldRequests:    10_000,
-		// A submission that follows its cancel comes within seconds; ten minutes forgive a stalled producer.
+		// A submission that follows its cancel comes within seconds; ten minutes allow for a stalled producer.
 		HeldFor: Duration(10 * time.Minute),
-		// An agent stops at the complete-by time; what is on the wire then lands within a few seconds or never.
+		// An agent stops at the complete-by time. A request that is still on the wire then arrives within a few seconds or
+		// never.
 		Grace:       Duration(2 * time.Second),
 		RememberFor: Duration(7 * 24 * time.Hour),
 		HashEvery:   10_000,

@@ -28,7 +28,7 @@ func story(t tester) *scribe {
 	return w
 }
 
-// happyPath: two steps at once, one skipped, one retried, a pivot, an end.
+// happyPath: two steps run at once, one is skipped, one is retried, a pivot completes, and the task ends.
 func (w *scribe) happyPath() {
 	const id = "delivery-1"
 	w.write(id, &events.Submitted{
@@ -50,11 +50,11 @@ func (w *scribe) happyPath() {
 	}, fromInput(events.Reports, 0))
 	w.write(id, &events.StepStarted{Step: "account", Agent: "account", Attempt: 2, CompleteBy: w.now.Add(5e9), Input: raw(`{"owner":"o-1"}`)})
 	w.write(id, &events.StepCompleted{Step: "account", Attempt: 2, Output: raw(`{"account":17}`), Outcome: events.Outcome{Instance: "account-0"}},
-		fromInput(events.Reports, 1), settled(3))
+		fromInput(events.Reports, 1), watermark(3))
 	w.write(id, &events.StepStarted{Step: "delivery", Agent: "delivery", Attempt: 1, CompleteBy: w.now.Add(5e9), Condition: &yes, Pivot: true})
 	w.complete(id, "delivery", 1)
 	w.write(id, &events.DeadlinePassed{Deadline: w.now, Action: events.DeadlineAlert}, cause(events.CauseTimer(id, 1, "", 0, events.TimerDeadline)))
-	w.write(id, &events.TaskProcessed{Output: raw(`{"id":"delivery-1"}`)}, settled(w.next-1))
+	w.write(id, &events.TaskProcessed{Output: raw(`{"id":"delivery-1"}`)}, watermark(w.next-1))
 }
 
 // undoing: a step of unknown outcome is undone first, then those that completed; an undo fails and is retried.
@@ -68,23 +68,23 @@ func (w *scribe) undoing() {
 	w.write(id, &events.Timeout{
 		Step: "drone", Operation: events.Do, Attempt: 1, CompleteBy: by, QuietAt: by.Add(2e9), Verdict: undo("attempts used up"),
 	}, cause(events.CauseTimer(id, 1, "drone", 1, events.TimerCompleteBy)))
-	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`)})
-	w.write(id, &events.UndoFailed{
+	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`)})
+	w.write(id, &events.CompensationFailed{
 		Step: "drone", Attempt: 1, Error: events.Error{Class: events.ClassRetryable, Message: "connection reset"},
 		RetryAfter: events.Duration(1e9), Verdict: retryAt(w.now.Add(1e9)),
 	})
-	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Timeout{Step: "drone", Operation: events.Undo, Attempt: 2, CompleteBy: w.now, Verdict: retryAt(w.now.Add(1e9))})
-	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 3, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 3, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Compensated{Step: "drone", Attempt: 3, Outcome: events.Outcome{Instance: "drone-1"}})
-	w.write(id, &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`), Output: raw(`{"o":1}`)})
+	w.write(id, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`), Output: raw(`{"o":1}`)})
 	w.write(id, &events.Compensated{Step: "package", Attempt: 1})
 	w.write(id, &events.TaskUndone{Reason: "attempts used up"})
 }
 
 func (w *scribe) hash1() { w.write("", &events.StateHash{Hash: w.hash()}) }
 
-// heldRequests: a cancel overtakes its submission; another one's task never comes.
+// heldRequests: a cancel overtakes its submission. The task of another cancel never arrives.
 func (w *scribe) heldRequests() {
 	const id = "delivery-4"
 	hold := func(task, request string, offset int64) {
@@ -102,8 +102,8 @@ func (w *scribe) heldRequests() {
 	}, cause(events.CauseTimer("never", 0, "q2", 0, events.TimerExpiry)))
 }
 
-// handOver: the old owner's last fact lands twice, its claim lands late, another node's claim names neither, and what
-// it still sends is void.
+// handOver: the old owner's last fact is written twice, and its claim late. Another node's claim names neither of the owners,
+// and the facts that it still sends are void.
 func (w *scribe) handOver() {
 	last := w.log[len(w.log)-1].fact
 	old := w.epoch
@@ -125,7 +125,7 @@ func (w *scribe) parked() {
 	w.start(id, "drone", 2)
 	w.fail(id, "drone", 2, park("attempts and cool-downs used up"))
 	w.write(id, &events.TaskParked{Step: "drone", Reason: "attempts and cool-downs used up"})
-	w.write(id, &events.TaskReopened{Request: "q3", Steps: []string{"drone"}, Reason: "mended", By: "ada"}, fromInput(events.Reports, 4))
+	w.write(id, &events.TaskReopened{Request: "q3", Steps: []string{"drone"}, Reason: "fixed", By: "ada"}, fromInput(events.Reports, 4))
 	w.start(id, "drone", 3)
 	w.write(id, &events.EffectFailed{
 		Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectWork, Error: "MESSAGE_TOO_LARGE",
@@ -134,28 +134,28 @@ func (w *scribe) parked() {
 			Error: events.Error{Class: events.ClassDispatch, Message: "MESSAGE_TOO_LARGE"},
 		},
 	})
-	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.EffectFailed{
 		Of: events.Position{Epoch: w.epoch, Sequence: w.next - 1}, Kind: events.EffectWork, Error: "MESSAGE_TOO_LARGE",
-		UndoFailed: &events.UndoFailed{
+		CompensationFailed: &events.CompensationFailed{
 			Step: "drone", Attempt: 1, Verdict: park("the undo cannot be sent"), Error: events.Error{Class: events.ClassDispatch, Message: "MESSAGE_TOO_LARGE"},
 		},
 	})
 	w.write(id, &events.TaskParked{Step: "drone", Reason: "the undo cannot be sent"})
 	w.write(id, &events.TaskReopened{Request: "q4", Steps: []string{"drone"}})
-	w.write(id, &events.UndoStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Compensated{Step: "drone", Attempt: 2})
 	w.write(id, &events.TaskUndone{Reason: "the work request was refused"})
 }
 
-// deadlines: one passes, a result comes while the task is undoing already, and an expression fails before any work.
+// deadlines: one passes, a result arrives while the task is already undoing, and an expression fails before any work.
 func (w *scribe) deadlines() {
 	const id = "delivery-5"
 	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(3e9), Content: "c5"}, fromInput(events.Submissions, 4))
 	w.start(id, "package", 1)
 	w.write(id, &events.DeadlinePassed{Deadline: w.task(id).Deadline, Action: events.DeadlineUndo}, cause(events.CauseTimer(id, 1, "", 0, events.TimerDeadline)))
 	w.complete(id, "package", 1)
-	w.write(id, &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Compensated{Step: "package", Attempt: 1})
 	w.write(id, &events.TaskUndone{Reason: "the deadline passed"})
 
@@ -168,8 +168,8 @@ func (w *scribe) deadlines() {
 	w.write(broken, &events.TaskUndone{Reason: "permanent"})
 }
 
-// inputs: a conflict, one in the wrong partition, one refused at home, duplicates that are passed, a sweep, and the ID
-// anew.
+// inputs: a conflict, an input in the wrong partition, one that is refused in its home partition, duplicates that are
+// passed, a sweep, and then the same ID again.
 func (w *scribe) inputs() {
 	w.write("delivery-1", &events.InputRejected{Reason: events.RejectConflict, Detail: "another content has this ID"}, fromInput(events.Submissions, 6))
 	w.write("elsewhere", &events.InputForwarded{To: 5}, fromInput(events.Submissions, 7))
@@ -179,19 +179,19 @@ func (w *scribe) inputs() {
 	})
 	w.write("", &events.InputsPassed{Inputs: map[events.Input]events.Passed{
 		events.Submissions: {Next: 12, Hash: "8899aabbccddeeff"}, events.Reports: {Next: 9, Hash: "0123456789abcdef"},
-	}}, settled(w.next-1))
+	}}, watermark(w.next-1))
 	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now})
 	w.submit("delivery-1", fromInput(events.Submissions, 12))
 	w.hash1()
 }
 
-// brokenEpoch: a fact is lost and the next one lands, so the rest of the epoch is void until the next claim.
+// brokenEpoch: a fact is lost and the next one is written, so the rest of the epoch is void until the next claim.
 func (w *scribe) brokenEpoch() {
 	lost := w.fact("delivery-1", &events.StepStarted{Step: "account", Agent: "account", Attempt: 1, CompleteBy: w.now.Add(5e9)})
 	next := w.fact("delivery-1", &events.StepCompleted{Step: "account", Attempt: 1})
 	next.Sequence++
 	w.put(next, events.FateVoid)
-	w.put(lost, events.FateVoid) // it comes too late: nothing may be built upon it
+	w.put(lost, events.FateVoid) // it arrives too late, so nothing may depend on it
 	w.claim("c2", "b1")
 	w.start("delivery-1", "account", 1)
 	w.complete("delivery-1", "account", 1)

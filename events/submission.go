@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
-// Submission is the one submission object of INTERFACE.md, the same by Kafka, HTTP, CLI and Go.
+// Submission is the object that a producer submits. It is the same over Kafka, HTTP, CLI and Go.
 type Submission struct {
 	ID       string            `json:"id,omitempty"`
 	Workflow string            `json:"workflow"`
@@ -22,21 +25,21 @@ type Submission struct {
 	Deadline string `json:"deadline,omitempty"`
 }
 
-// Limits of a submission's members; the limit of its bytes is a setting.
+// Limits of a submission's members. The limit of its size is a setting.
 const (
 	MaxTaskID        = 255
 	MaxLabels        = 32
 	MaxLabelKey      = 64
 	MaxLabelValue    = 256
 	MaxPriority      = 1000
-	MaxNestingLevels = 100
+	MaxNestingLevels = jsontext.MaxDepth
 
-	// maxMembers bounds the members of an object that are looked at, and with them the faults that are reported: an
-	// object of half a megabyte can hold a hundred thousand. MaxLabels and the known members are fewer.
+	// maxMembers limits how many members of an object are read, and thereby how many faults are reported: an object of half a
+	// megabyte can have a hundred thousand members. It is above MaxLabels and the number of known members.
 	maxMembers = 64
 )
 
-// The members of a submission, and those that a later version will know.
+// The members of a submission, including the ones reserved for later versions.
 var (
 	submissionMembers = []string{"id", "workflow", "version", "input", "priority", "labels", "deadline"}
 	laterMembers      = map[string]bool{"not_before": true, "reply_to": true}
@@ -48,7 +51,7 @@ type MemberError struct {
 	Message string
 }
 
-// Error returns the place and what is wrong there.
+// Error returns the place and the fault.
 func (e *MemberError) Error() string {
 	if e.Pointer == "" {
 		return e.Message
@@ -60,12 +63,12 @@ func memberError(pointer, format string, args ...any) error {
 	return &MemberError{Pointer: pointer, Message: fmt.Sprintf(format, args...)}
 }
 
-// pointerTo returns the JSON pointer of a member (RFC 6901); a name of a kilobyte would say nothing more.
+// pointerTo returns the JSON pointer of a member (RFC 6901). Long names are cut.
 func pointerTo(parent, name string) string {
-	return parent + "/" + pointerEscapes.Replace(clip(name))
+	return parent + "/" + pointerEscapes.Replace(Clip(name, maxQuotedBytes))
 }
 
-// pointerEscapes is made once: a replacer for each member took a tenth of the time to read a submission.
+// pointerEscapes is created once: creating a replacer for each member took a tenth of the time to read a submission.
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // ParseSubmission reads a submission object and reports every fault at once, each a *MemberError. The ID may be
@@ -77,6 +80,50 @@ func ParseSubmission(data []byte) (*Submission, error) {
 	return parseSubmission(data)
 }
 
+// readSubmission reads a submission without faults. It returns nil if there may be a fault: parseSubmission then finds and
+// names it.
+func readSubmission(data []byte) *Submission {
+	s := new(Submission)
+	r := jsontext.NewReader(data)
+	r.Raws = jsontext.CompactRaws
+	seen := s.read(&r)
+	// A member that is present but empty may be a fault.
+	if !r.Done() || bits.OnesCount64(seen) != s.filled() || !utf8.Valid(data) || s.check() != nil {
+		return nil
+	}
+	return s
+}
+
+// filled counts the members that are not empty.
+func (s *Submission) filled() int {
+	return count(s.ID != "") + count(s.Workflow != "") + count(s.Version != 0) + count(s.Input != nil) + count(s.Priority != 0) +
+		count(s.Labels != nil) + count(s.Deadline != "")
+}
+
+// check returns a fault of a submission whose members have the right types.
+func (s *Submission) check() error {
+	switch {
+	case s.Workflow == "":
+		return memberError("/workflow", "is required: the name of a workflow")
+	case s.Version < 0 || s.Priority < -MaxPriority || s.Priority > MaxPriority || len(s.Labels) > MaxLabels:
+		return memberError("", "is out of range")
+	}
+	for name, value := range s.Labels {
+		if !labelAllowed(name, value) {
+			return memberError("/labels", "has one that is not allowed")
+		}
+	}
+	if s.ID != "" {
+		if err := CheckTaskID(s.ID); err != nil {
+			return err
+		}
+	}
+	if s.Deadline != "" {
+		return s.checkDeadline()
+	}
+	return nil
+}
+
 func parseSubmission(data []byte) (*Submission, error) {
 	members, err := objectMembers("", data)
 	if err != nil {
@@ -85,9 +132,9 @@ func parseSubmission(data []byte) (*Submission, error) {
 	s := &Submission{}
 	var faults []error
 	for _, m := range members {
-		switch err := s.read(m).(type) {
+		switch err := s.readMember(m).(type) {
 		case nil:
-		case interface{ Unwrap() []error }: // several of one member
+		case interface{ Unwrap() []error }: // several faults of one member
 			faults = append(faults, err.Unwrap()...)
 		default:
 			faults = append(faults, err)
@@ -116,8 +163,8 @@ func hasMember(list []member, name string) bool {
 	return false
 }
 
-// objectMembers returns the members of the JSON object at that pointer, in their order. It refuses duplicates, since
-// readers disagree about which one counts.
+// objectMembers returns the members of the JSON object at the given pointer, in order. It refuses duplicates, since readers
+// disagree about which one counts.
 func objectMembers(at string, data []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	t, err := d.Token()
@@ -157,7 +204,7 @@ func objectMembers(at string, data []byte) ([]member, error) {
 	return list, nil
 }
 
-func (s *Submission) read(m member) error {
+func (s *Submission) readMember(m member) error {
 	at := pointerTo("", m.name)
 	switch m.name {
 	case "id":
@@ -178,6 +225,9 @@ func (s *Submission) read(m member) error {
 		if err != nil {
 			return memberError(at, "is %s", err)
 		}
+		if err := CheckNumbers(at, raw); err != nil {
+			return err
+		}
 		s.Input = raw
 	case "priority":
 		if err := json.Unmarshal(m.value, &s.Priority); err != nil || isNull(m.value) || s.Priority < -MaxPriority || s.Priority > MaxPriority {
@@ -194,15 +244,15 @@ func (s *Submission) read(m member) error {
 		if laterMembers[m.name] {
 			return memberError(at, "is known, but not supported by this version")
 		}
-		return memberError(at, "is not a member of a submission; %s", Suggest(clip(m.name), submissionMembers))
+		return memberError(at, "is not a member of a submission; %s", Suggest(Clip(m.name, maxQuotedBytes), submissionMembers))
 	}
 	return nil
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// readLabels reports the faults in the order in which they stand there: not in that of a map, since a rejection is a
-// fact and a fact is decided alike by everybody (INV4).
+// readLabels reports the faults in the order of the text and not of a map, because a rejection is a fact, and everybody must
+// decide the same fact (INV4).
 func (s *Submission) readLabels(raw json.RawMessage) error {
 	const at = "/labels"
 	if len(raw) == 0 || raw[0] != '{' {
@@ -222,7 +272,7 @@ func (s *Submission) readLabels(raw json.RawMessage) error {
 		switch err := json.Unmarshal(m.value, &v); {
 		case err != nil || isNull(m.value):
 			faults = append(faults, memberError(pointerTo(at, m.name), "is not a text"))
-		case m.name == "" || len(m.name) > MaxLabelKey || strings.ContainsAny(m.name, ":\x00") || len(v) > MaxLabelValue:
+		case !labelAllowed(m.name, v):
 			faults = append(faults, memberError(pointerTo(at, m.name), "a key has 1 to %d bytes without a colon, a value up to %d", MaxLabelKey, MaxLabelValue))
 		}
 		s.Labels[m.name] = v
@@ -230,13 +280,17 @@ func (s *Submission) readLabels(raw json.RawMessage) error {
 	return errors.Join(faults...)
 }
 
+func labelAllowed(name, value string) bool {
+	return name != "" && len(name) <= MaxLabelKey && strings.IndexByte(name, ':') < 0 && strings.IndexByte(name, 0) < 0 && len(value) <= MaxLabelValue
+}
+
 func (s *Submission) checkDeadline() error {
-	if i, err := ParseInstant(s.Deadline); err == nil && i > 0 { // zero would say that there is none
+	if i, err := ParseInstant(s.Deadline); err == nil && i > 0 { // zero would mean no deadline
 		return nil
 	}
 	d, err := ParseDuration(s.Deadline)
 	if err != nil || d <= 0 {
-		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", clip(s.Deadline))
+		return memberError("/deadline", "%q is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z", Clip(s.Deadline, maxQuotedBytes))
 	}
 	return nil
 }
@@ -251,30 +305,4 @@ func (s *Submission) DeadlineFrom(now Instant) Instant {
 	}
 	d, _ := ParseDuration(s.Deadline)
 	return now.Add(d.Std())
-}
-
-func clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "..."
-	}
-	return s
-}
-
-func depth(raw []byte) int {
-	level, most, text := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			level++
-			most = max(most, level)
-		case c == '}' || c == ']':
-			level--
-		}
-	}
-	return most
 }

@@ -26,7 +26,7 @@ func TestParseSubmission(t *testing.T) {
 	require.Equal(t, raw("null"), s.Input)
 }
 
-// faults returns the texts of all faults, and checks that each names its place.
+// faults returns the messages of all faults, and checks that each names its place.
 func faults(t *testing.T, err error) []string {
 	t.Helper()
 	list := []error{err}
@@ -42,8 +42,8 @@ func faults(t *testing.T, err error) []string {
 	return texts
 }
 
-// MISSION A7: everything that is wrong is said at once, with its place, and alike every time.
-func TestSubmissionFaults(t *testing.T) {
+// All faults are reported at once, each with its place, and in the same order every time.
+func TestAllFaultsOfASubmissionAreReported(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 101) + strings.Repeat("]", 101)
 	long := strings.Repeat("x", 300)
@@ -64,11 +64,11 @@ func TestSubmissionFaults(t *testing.T) {
 		"no workflow":     {`{}`, []string{`/workflow: is required: the name of a workflow`}},
 		"twice":           {`{"workflow":"w","workflow":"w"}`, []string{`/workflow: stands there twice`}},
 		"a typing error":  {`{"workflow":"w","priorty":1}`, []string{`/priorty: is not a member of a submission; did you mean "priority"?`}},
-		"an unknown one": {
+		"an unknown member": {
 			`{"workflow":"w","a/~b":1}`,
 			[]string{`/a~1~0b: is not a member of a submission; known are id, workflow, version, input, priority, labels, deadline`},
 		},
-		"rows to come": {`{"workflow":"w","not_before":"x","reply_to":"y"}`, []string{
+		"members of a later version": {`{"workflow":"w","not_before":"x","reply_to":"y"}`, []string{
 			`/not_before: is known, but not supported by this version`, `/reply_to: is known, but not supported by this version`,
 		}},
 		"everything at once": {
@@ -88,17 +88,21 @@ func TestSubmissionFaults(t *testing.T) {
 		"fractions": {`{"workflow":"w","version":1.5,"priority":1e0}`, []string{
 			`/version: is not a version such as 3`, `/priority: is not a whole number from -1000 to 1000`,
 		}},
-		"labels, in their order": {`{"workflow":"w","labels":{"z:":"1","a":2,"m":null,"":"x","ok":"` + long + `","k/~":1}}`, []string{
+		"labels, in order": {`{"workflow":"w","labels":{"z:":"1","a":2,"m":null,"":"x","ok":"` + long + `","k/~":1}}`, []string{
 			`/labels/z:: a key has 1 to 64 bytes without a colon, a value up to 256`, `/labels/a: is not a text`, `/labels/m: is not a text`,
 			`/labels/: a key has 1 to 64 bytes without a colon, a value up to 256`, `/labels/ok: a key has 1 to 64 bytes without a colon, a value up to 256`,
 			`/labels/k~1~0: is not a text`,
 		}},
-		"a label twice":       {`{"workflow":"w","labels":{"a":"1","a":"2"}}`, []string{`/labels/a: stands there twice`}},
-		"a deadline of none":  {`{"workflow":"w","deadline":"1970-01-01T00:00:00Z"}`, []string{`/deadline: "1970-01-01T00:00:00Z" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
-		"a negative deadline": {`{"workflow":"w","deadline":"-5m"}`, []string{`/deadline: "-5m" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
-		// Read with its offset it lies in the year 10000, which no reader of the fact could read.
+		"a label twice":               {`{"workflow":"w","labels":{"a":"1","a":"2"}}`, []string{`/labels/a: stands there twice`}},
+		"a deadline at the zero time": {`{"workflow":"w","deadline":"1970-01-01T00:00:00Z"}`, []string{`/deadline: "1970-01-01T00:00:00Z" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
+		"a negative deadline":         {`{"workflow":"w","deadline":"-5m"}`, []string{`/deadline: "-5m" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
+		// With its offset it is in the year 10000, which no reader of the fact could read.
 		"a deadline beyond time": {`{"workflow":"w","deadline":"9999-12-31T23:59:59-12:00"}`, []string{`/deadline: "9999-12-31T23:59:59-12:00" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
-		"a long ID":              {`{"workflow":"w","id":"` + long + `"}`, []string{`/id: has 300 bytes; 255 are allowed`}},
+		"a huge exponent": {`{"workflow":"w","input":{"a/b":[1,-2e-401]}}`, []string{
+			`/input/a~1b/1: the number -2e-401 is out of range: a number has up to 400 digits and an exponent from -400 to 400; send it as a text`}},
+		"a number of 401 digits": {`{"workflow":"w","input":` + strings.Repeat("7", 401) + `}`, []string{
+			`/input: the number ` + strings.Repeat("7", 40) + `... is out of range: a number has up to 400 digits and an exponent from -400 to 400; send it as a text`}},
+		"a long ID": {`{"workflow":"w","id":"` + long + `"}`, []string{`/id: has 300 bytes; 255 are allowed`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +113,7 @@ func TestSubmissionFaults(t *testing.T) {
 	}
 }
 
-// An object of half a megabyte cannot hold a hundred thousand faults, nor the time that they take.
+// An object of half a megabyte does not cause a hundred thousand faults, nor the time that these would take.
 func TestSubmissionFaultsAreBounded(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -157,8 +161,8 @@ func content(t tester, object string) string {
 	return h
 }
 
-// DESIGN 3: SHA-256 of the object with sorted members, no spaces and numbers as written.
-func TestContentHash(t *testing.T) {
+// SHA-256 of the object with sorted members, no spaces and numbers as written.
+func TestEqualContentHasEqualHashes(t *testing.T) {
 	t.Parallel()
 	same := func(a, b string) { t.Helper(); require.Equal(t, content(t, a), content(t, b)) }
 	differ := func(a, b string) { t.Helper(); require.NotEqual(t, content(t, a), content(t, b)) }
@@ -178,7 +182,7 @@ func TestContentHash(t *testing.T) {
 	differ(`{"workflow":"w","input":12345678901234567890}`, `{"workflow":"w","input":12345678901234567891}`)
 }
 
-func TestDeadlineFrom(t *testing.T) {
+func TestADeadlineCountsFromAcceptance(t *testing.T) {
 	t.Parallel()
 	from := func(d string) events.Instant { return (&events.Submission{Deadline: d}).DeadlineFrom(testStart) }
 	require.Zero(t, from(""))
@@ -187,7 +191,7 @@ func TestDeadlineFrom(t *testing.T) {
 	require.Equal(t, testStart, from("1ns"))
 }
 
-// A content hash depends on the content alone: not on the order of members, nor on space.
+// A content hash depends on the content alone, and not on the order of members or on spaces.
 func TestContentHashProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

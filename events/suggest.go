@@ -2,7 +2,7 @@ package events
 
 import "strings"
 
-// Suggest returns "did you mean "x"?" for the nearest of known, and the list of known names where none is near.
+// Suggest returns "did you mean "x"?" for the nearest of known, and the list of known names if none is near.
 func Suggest(name string, known []string) string {
 	if n := Nearest(name, known); n != "" {
 		return "did you mean \"" + n + "\"?"
@@ -10,7 +10,7 @@ func Suggest(name string, known []string) string {
 	return "known are " + strings.Join(known, ", ")
 }
 
-// Nearest returns the known name with the least edit distance, and "" where even that is more than a typing error.
+// Nearest returns the known name with the least edit distance, and "" if even that is too far for a typing error.
 func Nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {

@@ -5,38 +5,38 @@ import "encoding/json"
 // TaskState is the process state of a task.
 type TaskState string
 
-// The process states. Parked is "error" on the wire: it waits in front of an operator.
+// The process states. TaskStateError is "error" on the wire: the task waits for an operator.
 const (
-	Pending    TaskState = "pending"
-	Processing TaskState = "processing"
-	Processed  TaskState = "processed"
-	Undoing    TaskState = "undoing"
-	Undone     TaskState = "undone"
-	Parked     TaskState = "error"
+	TaskStatePending    TaskState = "pending"
+	TaskStateProcessing TaskState = "processing"
+	TaskStateProcessed  TaskState = "processed"
+	TaskStateUndoing    TaskState = "undoing"
+	TaskStateUndone     TaskState = "undone"
+	TaskStateError      TaskState = "error"
 )
 
 // Ended says whether the state is final.
-func (s TaskState) Ended() bool { return s == Processed || s == Undone }
+func (s TaskState) Ended() bool { return s == TaskStateProcessed || s == TaskStateUndone }
 
 // StepState is the state of a step.
 type StepState string
 
 // The states of a step.
 const (
-	StepNotStarted StepState = "not_started"
-	StepRunning    StepState = "running"
-	StepWaiting    StepState = "waiting"
-	StepDone       StepState = "completed"
-	StepBroken     StepState = "failed"
-	StepTimedOut   StepState = "timed_out"
-	StepSkippedOff StepState = "skipped"
-	StepUndoing    StepState = "undoing"
-	StepUndone     StepState = "undone"
-	StepUndoFailed StepState = "undo_failed"
+	StepStateNotStarted StepState = "not_started"
+	StepStateRunning    StepState = "running"
+	StepStateWaiting    StepState = "waiting"
+	StepStateCompleted  StepState = "completed"
+	StepStateFailed     StepState = "failed"
+	StepStateTimedOut   StepState = "timed_out"
+	StepStateSkipped    StepState = "skipped"
+	StepStateUndoing    StepState = "undoing"
+	StepStateUndone     StepState = "undone"
+	StepStateUndoFailed StepState = "undo_failed"
 )
 
 // Task is the state of one task: an entity of its partition. Its JSON is the canonical encoding of the entity, so
-// the order of the fields is part of the format, and an absent field weighs nothing.
+// the order of the fields is part of the format, and a field that is absent does not change the hash.
 type Task struct {
 	ID         string            `json:"id"`
 	Run        int               `json:"run"`
@@ -57,41 +57,41 @@ type Task struct {
 
 	FailureCount int    `json:"failure_count,omitzero"`
 	Reason       string `json:"reason,omitempty"`
-	// Facts counts the facts of the task, against Settings.TaskFacts.
+	// Facts counts the facts of the task. It is limited by Settings.TaskFacts.
 	Facts int `json:"facts"`
 
-	// ParkDue and ParkReason are set by a verdict and taken by TaskParked.
+	// ParkDue and ParkReason are set by a verdict and cleared by TaskParked.
 	ParkDue    string `json:"park_due,omitempty"`
 	ParkReason string `json:"park_reason,omitempty"`
-	// ParkedFrom is the state to which TaskReopened returns.
+	// ParkedFrom is the state that TaskReopened restores.
 	ParkedFrom TaskState `json:"parked_from,omitempty"`
 
-	// PivotPassed is the point of no return.
+	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`
 	DeadlinePassed bool `json:"deadline_passed,omitzero"`
-	// QuietAt is when the last request of a timed-out attempt can no longer land; no undo starts before it.
+	// QuietAt is when the last request of all attempts in doubt can no longer land; no undo starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
-	// Completions counts completed steps; undo runs them backwards.
+	// Completions counts completed steps. Undo goes through them in reverse order.
 	Completions int `json:"completions,omitzero"`
 
-	// Held are requests that came before the task; Plan turns them into facts before any start.
+	// Held are requests that arrived before the task. Plan turns them into facts before any start.
 	Held []Request `json:"held,omitempty"`
 	// Requests are the IDs of the requests already judged, the newest last, at most maxRequests.
 	Requests []string `json:"requests,omitempty"`
-	// Steps are those that left not_started, in the order in which they did.
+	// Steps holds the steps that have left not_started, in the order in which they did.
 	Steps []*Step `json:"steps,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
 	Last Position `json:"last,omitzero"`
 
-	hash Hash // of the last encoding that State.Sum counts; zero if none.
-	// now is the hash of the task as it is, where hashed says so: a long time without a Flush has many comparisons of the
-	// state hash, and each would encode again all that changed.
+	hash Hash // hash of the last encoding that State.Sum includes; zero if none.
+	// now is the current hash of the task, if hashed is true. Between two Flushes the state hash may be compared often, and
+	// each comparison would otherwise encode every changed task again.
 	now    Hash
 	hashed bool
 	keys   *Keys // of the last flushed row; nil if none.
-	// dirty says that it changed since the last Flush, and stands in State.dirtyTasks.
+	// dirty says that the task changed since the last Flush, and is in State.dirtyTasks.
 	dirty bool
 }
 
@@ -110,7 +110,7 @@ type Step struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 	Error      *Error          `json:"error,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
-	// FailureCount counts failures in all; Tries counts attempts since the last cool-down or reopening.
+	// FailureCount counts all failures. Tries counts attempts since the last cool-down or reopening.
 	FailureCount int `json:"failure_count,omitzero"`
 	Tries        int `json:"tries,omitzero"`
 	CoolDowns    int `json:"cool_downs,omitzero"`
@@ -125,7 +125,7 @@ type Step struct {
 	Undo *UndoState `json:"undo,omitempty"`
 }
 
-// UndoState is the state of the undoing of one step.
+// UndoState is the state of the undo of one step.
 type UndoState struct {
 	State        StepState `json:"state"`
 	Agent        string    `json:"agent,omitempty"`
@@ -139,15 +139,15 @@ type UndoState struct {
 	Tries        int       `json:"tries,omitzero"`
 }
 
-// usualSteps is the room for the steps of a new task. Most workflows have fewer, and a slice that grows from one costs four
-// allocations on its way there.
+// usualSteps is the room for the steps of a new task. Most workflows have fewer, and a slice that grows to it from one costs four
+// allocations.
 const usualSteps = 8
 
-// maxRequests bounds the remembered request IDs of a task: an operator rarely sends more than a few, and a retry
-// of the sender comes within seconds.
+// maxRequests bounds the remembered request IDs of a task: an operator rarely sends more than a few, and a sender retries
+// within seconds.
 const maxRequests = 64
 
-// Step returns the state of a step, and nil while it has not started.
+// Step returns the state of a step, and nil if it has not started.
 func (t *Task) Step(path string) *Step {
 	for _, s := range t.Steps {
 		if s.Path == path {
@@ -157,7 +157,7 @@ func (t *Task) Step(path string) *Step {
 	return nil
 }
 
-// HasRequest says whether a request of that ID was judged for the task.
+// HasRequest says whether a request with this ID was judged for the task.
 func (t *Task) HasRequest(id string) bool {
 	for _, r := range t.Requests {
 		if r == id {
@@ -167,58 +167,58 @@ func (t *Task) HasRequest(id string) bool {
 	return false
 }
 
-// Running says whether that attempt of a step is running: an outcome for any other is no fact (INV7).
+// Running says whether the given attempt of a step is running. An outcome of any other attempt does not become a fact (INV7).
 func (t *Task) Running(path string, op Operation, attempt int) bool {
 	s := t.Step(path)
 	if s == nil || t.State.Ended() {
 		return false
 	}
 	if op == Undo {
-		return s.Undo != nil && s.Undo.State == StepRunning && s.Undo.Attempt == attempt
+		return s.Undo != nil && s.Undo.State == StepStateRunning && s.Undo.Attempt == attempt
 	}
-	return s.State == StepRunning && s.Attempt == attempt
+	return s.State == StepStateRunning && s.Attempt == attempt
 }
 
 // Irrevocable says whether the task may be past its point of no return: its pivot completed, or an attempt of it is
-// under way or left an unknown outcome. Such a task is never undone (DESIGN 5).
+// under way or left an unknown outcome. Such a task is never undone.
 func (t *Task) Irrevocable() bool {
 	if t.PivotPassed {
 		return true
 	}
 	for _, s := range t.Steps {
-		if s.Pivot && (s.State == StepRunning || s.Touched) {
+		if s.Pivot && (s.State == StepStateRunning || s.Touched) {
 			return true
 		}
 	}
 	return false
 }
 
-// undoing says whether the task is on its way back, which a parking only interrupts.
+// undoing says whether the task is being undone. Parking only interrupts that.
 func (t *Task) undoing() bool {
-	return t.State == Undoing || (t.State == Parked && t.ParkedFrom == Undoing)
+	return t.State == TaskStateUndoing || (t.State == TaskStateError && t.ParkedFrom == TaskStateUndoing)
 }
 
 // CompleteBy returns the earliest complete-by time of the running attempts.
 func (t *Task) CompleteBy() Instant {
 	var least Instant
 	for _, s := range t.Steps {
-		if s.State == StepRunning {
+		if s.State == StepStateRunning {
 			least = earliest(least, s.CompleteBy)
 		}
-		if s.Undo != nil && s.Undo.State == StepRunning {
+		if s.Undo != nil && s.Undo.State == StepStateRunning {
 			least = earliest(least, s.Undo.CompleteBy)
 		}
 	}
 	return least
 }
 
-// RunningBy counts the running attempts of each agent into counts: what a window is compared with.
+// RunningBy adds the running attempts of each agent, times delta, to counts. Windows are compared with them.
 func (t *Task) RunningBy(counts map[string]int, delta int) {
 	for _, s := range t.Steps {
-		if s.State == StepRunning {
+		if s.State == StepStateRunning {
 			counts[s.Agent] += delta
 		}
-		if s.Undo != nil && s.Undo.State == StepRunning {
+		if s.Undo != nil && s.Undo.State == StepStateRunning {
 			counts[s.Undo.Agent] += delta
 		}
 	}

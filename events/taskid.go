@@ -13,7 +13,7 @@ func CheckTaskID(id string) error {
 	case !utf8.ValidString(id):
 		return memberError("/id", "is not UTF-8")
 	case id == "." || id == "..":
-		return memberError("/id", "%q cannot stand in a URL", id)
+		return memberError("/id", "%q cannot be used in a URL", id)
 	}
 	for _, r := range id {
 		if r < 0x20 || (r >= 0x7f && r < 0xa0) {
@@ -23,8 +23,8 @@ func CheckTaskID(id string) error {
 	return nil
 }
 
-// TaskID returns the ID of a submission or report that came by Kafka: the record's key, the ce_subject and the
-// object's own ID, of which those that are present must agree.
+// TaskID returns the task ID of a submission or report that came by Kafka. It may be in the record's key, in the ce_subject and
+// in the object itself. The values that are present must agree.
 func TaskID(key []byte, subject, own string) (string, error) {
 	id := subject
 	if id == "" {
@@ -43,5 +43,5 @@ func TaskID(key []byte, subject, own string) (string, error) {
 }
 
 func differs(id, from string) error {
-	return memberError("/id", "%q differs from the record's key or ce_subject %q", clip(id), clip(from))
+	return memberError("/id", "%q differs from the record's key or ce_subject %q", Clip(id, maxQuotedBytes), Clip(from, maxQuotedBytes))
 }

@@ -13,7 +13,7 @@ const (
 	TimerHorizon    TimerKind = "horizon"
 )
 
-// Timer is something that a task waits for the clock to do.
+// Timer is something that a task does when its time comes.
 type Timer struct {
 	Due       Instant
 	Kind      TimerKind
@@ -29,19 +29,19 @@ func (t *Task) Timers() []Timer {
 	}
 	var list []Timer
 	for _, s := range t.Steps {
-		if s.State == StepRunning {
+		if s.State == StepStateRunning {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
-		if s.State == StepWaiting && (t.State == Processing || t.State == Pending) {
+		if s.State == StepStateWaiting && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
 			list = append(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
-		if u := s.Undo; u != nil && u.State == StepRunning {
+		if u := s.Undo; u != nil && u.State == StepStateRunning {
 			list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
-		} else if u != nil && u.State == StepWaiting && t.State == Undoing {
+		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing {
 			list = append(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
 		}
 	}
-	if t.State == Undoing && t.QuietAt > t.UpdatedAt {
+	if t.State == TaskStateUndoing && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.undoing() {

@@ -8,9 +8,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// A parking that fell due for a failed do is due no longer when the task turns back: what failed is undone, and
-// nobody has to be asked.
-func TestUndoingTakesBackAParkingThatWasDue(t *testing.T) {
+// A task that is about to be parked because of a failed do is not parked if it begins to undo. The failed step is then
+// undone, and nobody has to decide.
+func TestUndoingCancelsADueParking(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
@@ -20,14 +20,14 @@ func TestUndoingTakesBackAParkingThatWasDue(t *testing.T) {
 	require.Equal(t, "a", w.task("t").ParkDue)
 	w.fail("t", "b", 1, undo("no such product"))
 	got := w.task("t")
-	require.Equal(t, events.Undoing, got.State)
+	require.Equal(t, events.TaskStateUndoing, got.State)
 	require.Empty(t, got.ParkDue)
 	require.Empty(t, got.ParkReason)
 	require.Equal(t, "no such product", got.Reason)
 }
 
-// INV10: a task that is parked because an undo failed stays in front of its operator: neither its deadline nor a
-// cancel nor a late failure takes it away, since no step of it could move.
+// INV10: a task that is parked because an undo failed stays parked until its operator acts. Neither its deadline nor a cancel
+// nor a late failure ends the parking, since none of its steps could make progress.
 func TestParkedWhileUndoingStaysParked(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -35,33 +35,33 @@ func TestParkedWhileUndoingStaysParked(t *testing.T) {
 	w.start("t", "a", 1)
 	w.complete("t", "a", 1)
 	w.write("t", &events.CancelRequested{Request: "q1"})
-	w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now.Add(5e9)})
-	w.write("t", &events.UndoFailed{Step: "a", Attempt: 1, Verdict: park("refused"), Error: events.Error{Class: events.ClassPermanent, Message: "no"}})
-	require.Equal(t, events.StepUndoFailed, w.task("t").Step("a").State)
+	w.write("t", &events.CompensationStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write("t", &events.CompensationFailed{Step: "a", Attempt: 1, Verdict: park("refused"), Error: events.Error{Class: events.ClassPermanent, Message: "no"}})
+	require.Equal(t, events.StepStateUndoFailed, w.task("t").Step("a").State)
 	w.write("t", &events.TaskParked{Step: "a", Reason: "refused"})
 	require.Empty(t, w.task("t").Timers())
 	w.write("t", &events.CancelRequested{Request: "q2"})
 	w.write("t", &events.DeadlinePassed{Action: events.DeadlineUndo})
 	got := w.task("t")
-	require.Equal(t, events.Parked, got.State)
-	require.Equal(t, events.Undoing, got.ParkedFrom)
+	require.Equal(t, events.TaskStateError, got.State)
+	require.Equal(t, events.TaskStateUndoing, got.ParkedFrom)
 	require.Equal(t, "refused", got.Reason)
 	require.True(t, got.HasRequest("q2"))
 
 	w.write("t", &events.TaskReopened{Request: "q3", Steps: []string{"a"}})
-	require.Equal(t, events.Undoing, w.task("t").State)
+	require.Equal(t, events.TaskStateUndoing, w.task("t").State)
 	require.Equal(t, []events.Timer{{Due: w.now, Kind: events.TimerRetry, Path: "a", Operation: events.Undo, Attempt: 2}}, w.task("t").Timers())
-	w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 2, CompleteBy: w.now.Add(5e9)})
+	w.write("t", &events.CompensationStarted{Step: "a", Agent: "a", Attempt: 2, CompleteBy: w.now.Add(5e9)})
 	w.write("t", &events.Compensated{Step: "a", Attempt: 2})
 	w.write("t", &events.TaskUndone{Reason: "cancelled"})
 	require.Equal(t, "cancelled", w.task("t").Reason)
 }
 
-// DESIGN 5: the do of a step ends before its undo begins, and what is undone is undone once.
-func TestUndosThatDoNotFit(t *testing.T) {
+// The do of a step ends before its undo begins, and a step is undone once.
+func TestAnUndoThatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	begin := func(attempt int) events.Body {
-		return &events.UndoStarted{Step: "a", Agent: "a", Attempt: attempt, CompleteBy: testStart}
+		return &events.CompensationStarted{Step: "a", Agent: "a", Attempt: attempt, CompleteBy: testStart}
 	}
 	w := owned(t)
 	w.submit("t")
@@ -77,39 +77,39 @@ func TestUndosThatDoNotFit(t *testing.T) {
 		return w
 	}
 	setup(t).refused("t", begin(2))
-	setup(t).refused("t", &events.UndoStarted{Step: "b", Attempt: 1})
+	setup(t).refused("t", &events.CompensationStarted{Step: "b", Attempt: 1})
 	w = setup(t)
 	w.write("t", begin(1))
 	w.refused("t", begin(2))
 	w = setup(t)
 	w.write("t", begin(1))
-	w.refused("t", &events.UndoFailed{Step: "a", Attempt: 0, Verdict: park("")})
+	w.refused("t", &events.CompensationFailed{Step: "a", Attempt: 0, Verdict: park("")})
 	w = setup(t)
 	w.write("t", begin(1))
 	w.write("t", &events.Compensated{Step: "a", Attempt: 1})
 	w.refused("t", begin(2))
 	w = setup(t)
-	w.write("t", &events.UndoFailed{Step: "a", Attempt: 0, Verdict: park("no such member"), Error: events.Error{Class: events.ClassExpression, Message: "no such member"}})
-	require.Equal(t, events.StepUndoFailed, w.task("t").Step("a").State)
+	w.write("t", &events.CompensationFailed{Step: "a", Attempt: 0, Verdict: park("no such member"), Error: events.Error{Class: events.ClassExpression, Message: "no such member"}})
+	require.Equal(t, events.StepStateUndoFailed, w.task("t").Step("a").State)
 	require.Equal(t, "a", w.task("t").ParkDue)
 }
 
-// A cool-down of an undo begins its attempts anew, as that of a do.
-func TestUndoCoolDown(t *testing.T) {
+// A cool-down of an undo starts its attempts again, as a do's does.
+func TestACoolDownRestartsTheTriesOfAnUndo(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
 	w.start("t", "a", 1)
 	w.fail("t", "a", 1, undo(""))
-	w.write("t", &events.UndoStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now})
+	w.write("t", &events.CompensationStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now})
 	require.Equal(t, 1, w.task("t").Step("a").Undo.Tries)
-	w.write("t", &events.UndoFailed{Step: "a", Attempt: 1, Verdict: events.Verdict{Action: events.ActionCoolDown, At: w.now.Add(9e9)}})
+	w.write("t", &events.CompensationFailed{Step: "a", Attempt: 1, Verdict: events.Verdict{Action: events.ActionCoolDown, At: w.now.Add(9e9)}})
 	require.Zero(t, w.task("t").Step("a").Undo.Tries)
 	require.Equal(t, 1, w.task("t").Step("a").Undo.FailureCount)
 }
 
-// DESIGN 5: undo runs the completed steps backwards; the point of no return is a completed pivot, and one that may
-// have completed.
+// Undo goes through the completed steps in reverse order. The point of no return is a pivot that completed or may have
+// completed.
 func TestPivotAndOrderOfCompletion(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -139,7 +139,7 @@ func TestPivotAndOrderOfCompletion(t *testing.T) {
 	require.True(t, w.task("t").PivotPassed)
 }
 
-// A result that arrives while the task is undoing already is a completion, to be undone.
+// A result that arrives while the task is already undoing completes the step, which is then undone.
 func TestACompletionWhileUndoing(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -148,14 +148,14 @@ func TestACompletionWhileUndoing(t *testing.T) {
 	w.write("t", &events.CancelRequested{Request: "q", Reason: "not wanted"})
 	w.complete("t", "a", 1)
 	got := w.task("t")
-	require.Equal(t, events.Undoing, got.State)
+	require.Equal(t, events.TaskStateUndoing, got.State)
 	require.Equal(t, "not wanted", got.Reason)
 	require.True(t, got.Step("a").Touched)
 	require.Equal(t, 1, got.Step("a").Completion)
 }
 
 // No undo starts before the last request of a timed-out attempt can no longer land.
-func TestQuietAt(t *testing.T) {
+func TestTheLatestQuietTimeCounts(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	w.submit("t")
@@ -164,8 +164,8 @@ func TestQuietAt(t *testing.T) {
 	w.start("t", "b", 1)
 	w.write("t", &events.Timeout{Step: "a", Operation: events.Do, Attempt: 1, QuietAt: quiet, Verdict: undo("x")})
 	w.write("t", &events.Timeout{Step: "b", Operation: events.Do, Attempt: 1, QuietAt: quiet - 1, Verdict: undo("y")})
-	require.Equal(t, "x", w.task("t").Reason, "the first reason to turn back stands")
-	require.Equal(t, events.StepTimedOut, w.task("t").Step("a").State)
+	require.Equal(t, "x", w.task("t").Reason, "the first reason to undo is kept")
+	require.Equal(t, events.StepStateTimedOut, w.task("t").Step("a").State)
 	require.Equal(t, []events.Timer{{Due: quiet, Kind: events.TimerQuiet}}, w.task("t").Timers())
 	require.Equal(t, quiet, w.task("t").Due())
 }

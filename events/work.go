@@ -6,9 +6,11 @@ import (
 	"strconv"
 
 	"github.com/google/uuid"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
-// Operation says what an attempt does for its step.
+// Operation says whether an attempt does or undoes its step.
 type Operation string
 
 // The two operations of a step.
@@ -18,7 +20,7 @@ const (
 )
 
 // Work is the value of a record in <ns>.work.<agent>: the request to make one attempt.
-// Its record carries the headers of work_encode.go; key = task ID.
+// Its record carries the headers of EncodeWork; key = task ID.
 type Work struct {
 	Task      string    `json:"task"`
 	Run       int       `json:"run"`
@@ -28,14 +30,16 @@ type Work struct {
 	Agent     string    `json:"agent"`
 	Operation Operation `json:"operation"`
 	Attempt   int       `json:"attempt"`
-	// IdempotencyKey is the same over all attempts of this operation of this step, in this run.
+	// IdempotencyKey is the same in all attempts of this operation of this step in this run.
 	IdempotencyKey string  `json:"idempotency_key"`
 	CompleteBy     Instant `json:"complete_by"`
-	// Input is the step's resolved input. For an undo without a mapping of its own it is the input of the do.
+	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's goes by it.
+	CompleteWithin Duration `json:"complete_within,omitzero"`
+	// Input is the step's resolved input. For an undo without a mapping it is the input of the do.
 	Input json.RawMessage `json:"input,omitempty"`
-	// Output is the output of the do, for an undo only; absent where the outcome of the do is unknown.
+	// Output is the output of the do, for an undo only; absent if the outcome of the do is unknown.
 	Output json.RawMessage `json:"output,omitempty"`
-	// Home is the partition of <ns>.reports into which the report goes.
+	// Home is the partition of <ns>.reports to which the report goes.
 	Home int32 `json:"home"`
 	// Ticket is opaque; the report echoes it.
 	Ticket string `json:"ticket"`
@@ -53,20 +57,24 @@ const (
 // Effect says what a failed attempt may have changed outside.
 type Effect string
 
-// EffectNone promises that the attempt changed nothing; everything else counts as EffectUnknown.
+// The effects that a failed attempt may have had. Anything else, and no value at all, counts as EffectInDoubt.
 const (
-	EffectNone    Effect = "none"
-	EffectUnknown Effect = "unknown"
+	// EffectNone: nothing changed, and nothing can any more.
+	EffectNone Effect = "none"
+	// EffectDoneUnknown: the attempt is over, and may have changed something.
+	EffectDoneUnknown Effect = "done_unknown"
+	// EffectInDoubt: the attempt may have changed something, or may still do so, as when no answer came.
+	EffectInDoubt Effect = "in_doubt"
 )
 
-// Class sorts errors for policies and for people.
+// Class groups errors for policies and for people.
 type Class string
 
 // The classes of errors. An agent reports the first three; the engine adds the others.
 const (
 	// ClassRetryable: another attempt may succeed.
 	ClassRetryable Class = "retryable"
-	// ClassPermanent: no retry can mend it (MISSION C6); the task goes to its error path at once.
+	// ClassPermanent: no retry can help; the task goes to its error path at once.
 	ClassPermanent Class = "permanent"
 	// ClassInternal: the agent itself failed, for example by a panic; retried like ClassRetryable.
 	ClassInternal Class = "internal"
@@ -74,7 +82,7 @@ const (
 	ClassTimeout Class = "timeout"
 	// ClassExpression: an expression of the definition failed at run time; permanent, and no work was sent.
 	ClassExpression Class = "expression"
-	// ClassLimit: a limit of the namespace would be passed; permanent.
+	// ClassLimit: a limit of the namespace would be exceeded; permanent.
 	ClassLimit Class = "limit"
 	// ClassDispatch: the broker refused the work request for good.
 	ClassDispatch Class = "dispatch"
@@ -85,7 +93,7 @@ type Error struct {
 	Class   Class  `json:"class"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
-	// Detail is what the remote service answered, as JSON, cut to the limit of a step's output.
+	// Detail is the remote service's answer as JSON, cut to the limit of a step's output.
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
@@ -108,8 +116,8 @@ type Report struct {
 	FinishedAt Instant `json:"finished_at,omitzero"`
 }
 
-// Request is the value of a record in <ns>.reports with the ce_type TypeCancel or TypeRetry: what an operator asks
-// of a task. ID is chosen by the sender; a request with an ID that the task has seen changes nothing.
+// Request is the value of a record in <ns>.reports with the ce_type TypeCancel or TypeRetry: an operator's request about a
+// task. ID is chosen by the sender; a request with an ID that the task has seen changes nothing.
 type Request struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`
@@ -118,7 +126,7 @@ type Request struct {
 	Reason string `json:"reason,omitempty"`
 	// Attempt is the attempt that a retry means; zero means the latest.
 	Attempt int `json:"attempt,omitzero"`
-	// By is who asked, as far as the API knows.
+	// By is the sender of the request, as far as the API knows.
 	By string `json:"by,omitempty"`
 }
 
@@ -128,14 +136,14 @@ const (
 	RequestRetry  = "retry"
 )
 
-// IdempotencyKey returns the identifier that the remote service sees: the same over all attempts of an operation
-// of a step in one run, and another after a rerun (DESIGN 3).
+// IdempotencyKey returns the identifier that the remote service sees. It is the same in all attempts of an operation of a step
+// in one run, and changes with a rerun.
 func IdempotencyKey(namespace uuid.UUID, task string, run int, step string, op Operation) string {
 	var room [512]byte
-	b := appendQuoted(append(append(room[:0], namespace[:]...), '['), task)
+	b := jsontext.AppendQuoted(append(append(room[:0], namespace[:]...), '['), task)
 	b = strconv.AppendInt(append(b, ','), int64(run), 10)
-	b = appendQuoted(append(b, ','), step)
-	b = append(appendQuoted(append(b, ','), string(op)), ']')
+	b = jsontext.AppendQuoted(append(b, ','), step)
+	b = append(jsontext.AppendQuoted(append(b, ','), string(op)), ']')
 	sum := sha1.Sum(b) // RFC 9562 5.5, as uuid.NewSHA1 does it
 	id := uuid.UUID(sum[:16])
 	id[6] = id[6]&0x0f | 0x50
@@ -143,8 +151,8 @@ func IdempotencyKey(namespace uuid.UUID, task string, run int, step string, op O
 	return id.String()
 }
 
-// Presence is the value of a record in <ns>.presence: what an instance of an agent, or a node, says of itself each
-// second. Key = kind "/" instance.
+// Presence is the value of a record in <ns>.presence: the state that an instance of an agent, or a node, publishes about itself
+// every second. Key = kind "/" instance.
 type Presence struct {
 	Kind     string   `json:"kind"`
 	Instance string   `json:"instance"`
@@ -157,7 +165,7 @@ type Presence struct {
 	InFlight map[string]int `json:"in_flight,omitempty"`
 	// Health is "healthy", "degraded" (a breaker is half open) or "unhealthy" (it is open), by agent.
 	Health map[string]string `json:"health,omitempty"`
-	// Partitions are those of work.<agent> that it reads, or those that a node owns.
+	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
 	StartedAt  Instant            `json:"started_at"`

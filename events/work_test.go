@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The identifier that remote services see: fixed for ever by these values, the same over attempts, another for
-// whatever else differs.
+// The identifier that remote services see is fixed by these values. It is the same in all attempts, and differs if anything
+// else differs.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	for want, got := range map[string]string{
@@ -22,7 +22,7 @@ func TestIdempotencyKey(t *testing.T) {
 	} {
 		require.Equal(t, want, got)
 	}
-	// No two of them share a text: the parts are JSON, not joined.
+	// No two of them have the same text: the parts are encoded as JSON, not joined.
 	require.NotEqual(t, events.IdempotencyKey(exampleNamespace, "a", 1, "b", events.Do), events.IdempotencyKey(exampleNamespace, "a,1", 1, "b", events.Do))
 }
 

@@ -6,18 +6,18 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Anchor ties the stored state to the log that it was folded from: it names the last folded record and a hash of it.
-// A log that lost its tail and grew again, or a topic that was deleted and made again, has another record there.
+// Anchor ties the stored state to the log that it was folded from: it identifies the last folded record and holds its hash.
+// A log that lost its tail and grew again, or a topic that was deleted and recreated, has another record there.
 type Anchor struct {
 	TopicID TopicID `json:"topic_id"`
 	Offset  int64   `json:"offset"`
-	// LeaderEpoch says where to read on (franz-go notices a truncated log by it). Check does not compare it: a copy of
-	// the log has other ones.
+	// LeaderEpoch is passed to franz-go when reading resumes, which detects a truncated log by it. Check does not compare it:
+	// a copy of the log has other leader epochs.
 	LeaderEpoch int32  `json:"leader_epoch,omitzero"`
 	Hash        string `json:"hash"`
 }
 
-// IsZero says that no record was folded.
+// IsZero reports whether no record was folded.
 func (a Anchor) IsZero() bool { return a == Anchor{} }
 
 // AnchorOf returns the anchor of the last folded record.
@@ -30,13 +30,13 @@ type Difference string
 
 // The differences that Check finds.
 const (
-	TopicRecreated Difference = "the topic was deleted and made again"
-	RecordLost     Difference = "the last folded record is not in the log any more"
-	RecordOther    Difference = "another record stands at the offset of the last folded one"
+	TopicRecreated Difference = "the topic was deleted and recreated"
+	RecordLost     Difference = "the last folded record is no longer in the log"
+	RecordOther    Difference = "there is another record at the offset of the last folded one"
 )
 
-// AnchorError is what Check returns for a log that the state was not folded from. The state is of no use then: the
-// caller says so loudly, resets the partition, and folds the log from its beginning. It is an ErrAnchor.
+// AnchorError is returned by Check for a log that the state was not folded from. The state is unusable: the caller logs that
+// as an error, resets the partition, and folds the log from its beginning. It wraps ErrAnchor.
 type AnchorError struct {
 	Difference Difference
 	Anchor     Anchor
@@ -55,8 +55,8 @@ func (e *AnchorError) Error() string {
 // Unwrap returns ErrAnchor.
 func (e *AnchorError) Unwrap() error { return ErrAnchor }
 
-// Check compares the log with the anchor. read returns the record at an offset, and false where there is none: above
-// the end, or deleted. A zero anchor fits every log.
+// Check compares the log with the anchor. read returns the record at an offset, and false if it does not exist, because it
+// is above the end or deleted. A zero anchor matches every log.
 func Check(a Anchor, topic TopicID, read func(offset int64) (events.Record, bool, error)) error {
 	if a.IsZero() {
 		return nil

@@ -24,13 +24,13 @@ func TestCheckAnchor(t *testing.T) {
 		err   error
 		want  projector.Difference
 	}{
-		"the same record":                  {topic: topic, found: record},
-		"the same, under a later leader":   {topic: topic, found: events.Record{Offset: 41, LeaderEpoch: 9, Key: record.Key, Value: record.Value}},
-		"the topic made again":             {topic: projector.TopicID{9}, found: record, want: projector.TopicRecreated},
-		"a log that ends below":            {topic: topic, lost: true, want: projector.RecordLost},
-		"a log that lost it and grew":      {topic: topic, found: other, want: projector.RecordOther},
-		"a broker that gives no answer":    {topic: topic, err: broken},
-		"another key with the same result": {topic: topic, found: events.Record{Value: record.Value}, want: projector.RecordOther},
+		"the same record":                           {topic: topic, found: record},
+		"the same, under a later leader":            {topic: topic, found: events.Record{Offset: 41, LeaderEpoch: 9, Key: record.Key, Value: record.Value}},
+		"the topic was recreated":                   {topic: projector.TopicID{9}, found: record, want: projector.TopicRecreated},
+		"a log that ends before the record":         {topic: topic, lost: true, want: projector.RecordLost},
+		"a log that lost the record and grew again": {topic: topic, found: other, want: projector.RecordOther},
+		"a broker that gives no answer":             {topic: topic, err: broken},
+		"another key with the same result":          {topic: topic, found: events.Record{Value: record.Value}, want: projector.RecordOther},
 	} {
 		err := projector.Check(anchor, c.topic, func(offset int64) (events.Record, bool, error) {
 			require.Equal(t, int64(41), offset)
@@ -46,7 +46,7 @@ func TestCheckAnchor(t *testing.T) {
 		require.Equal(t, c.want, typed.Difference, name)
 		require.ErrorContains(t, err, "offset 41", name)
 	}
-	require.NoError(t, projector.Check(projector.Anchor{}, topic, nil), "an empty state fits every log")
+	require.NoError(t, projector.Check(projector.Anchor{}, topic, nil), "an empty state matches every log")
 }
 
 func TestTopicIDIsText(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 const benchTasks = 512
 
-// life gives the deltas of tasks that are accepted, started, and end: three commits each, 512 tasks at a time.
+// life returns the deltas of tasks that are accepted, started and ended: three commits each, 512 tasks at a time.
 type life struct {
 	b     *testing.B
 	next  int64
@@ -32,14 +32,14 @@ func (l *life) delta() *events.Delta {
 	for i := range benchTasks {
 		id := fmt.Sprintf("delivery-%d-%d", l.round/3, i)
 		at := events.Instant(1_800_000_000_000 + l.round)
-		k := events.Keys{State: events.Pending, Workflow: "drone-delivery", SubmittedAt: at, Labels: map[string]string{"region": "north"}}
+		k := events.Keys{State: events.TaskStatePending, Workflow: "drone-delivery", SubmittedAt: at, Labels: map[string]string{"region": "north"}}
 		switch stage {
 		case 0:
 			k.Ready = []events.ReadyKey{{Agent: "package", Path: "package", Operation: events.Do, Since: at}}
 		case 1:
-			k.State, k.Due = events.Processing, at+5000
+			k.State, k.Due = events.TaskStateProcessing, at+5000
 		case 2:
-			k.State, k.EndedAt = events.Processed, at+100
+			k.State, k.EndedAt = events.TaskStateProcessed, at+100
 		}
 		if was := l.was[i]; was != nil {
 			k.SubmittedAt = was.SubmittedAt
@@ -53,13 +53,13 @@ func (l *life) delta() *events.Delta {
 	return d
 }
 
-// encoding is of the size of a task with stage+1 steps; its content does not matter here.
+// encoding has the size of a task with stage+1 steps. Its content does not matter here.
 func (l *life) encoding(stage int) []byte {
 	if l.enc[stage] == nil {
 		t := pending("delivery", 1)
 		t.Input = []byte(fmt.Sprintf(`{"ownerId":"o-1","packageInfo":{"weight":12.5,"tag":"%0200d"}}`, 7))
 		for i := range stage + 1 {
-			t.Steps = append(t.Steps, &events.Step{Path: fmt.Sprint("step", i), Agent: "package", State: events.StepDone, Attempt: 1,
+			t.Steps = append(t.Steps, &events.Step{Path: fmt.Sprint("step", i), Agent: "package", State: events.StepStateCompleted, Attempt: 1,
 				Input: []byte(`{"id":"delivery-1","package":{"weight":12.5}}`), Output: []byte(`{"id":"p-1"}`)})
 		}
 		b, err := events.Marshal(t)
@@ -94,8 +94,8 @@ func BenchmarkCommit(b *testing.B) {
 	b.ReportMetric(float64(allocs)/float64(b.N*benchTasks), "allocs/task")
 }
 
-// BenchmarkReadyInABacklog takes from the front of a long queue, as an owner does in a burst: what was taken before
-// must not be stepped over again.
+// BenchmarkReadyInABacklog takes from the front of a long queue, as an owner does in a burst. A read must not step over the
+// rows that were taken before.
 func BenchmarkReadyInABacklog(b *testing.B) {
 	s, err := projector.Open(b.TempDir(), projector.Options{Namespace: namespace})
 	require.NoError(b, err)
@@ -114,7 +114,7 @@ func BenchmarkReadyInABacklog(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		rows, err := s.Partition(0).Ready(projector.ReadyQuery{Agent: "x", Limit: 64})
+		rows, err := s.Partition(0).Ready("x", 64)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -144,14 +144,14 @@ func BenchmarkList(b *testing.B) {
 		require.NoError(b, s.Commit(projector.Batch{Deltas: []*events.Delta{d}}))
 	}
 	for b.Loop() {
-		tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"region": "north"}, State: events.Processed, Limit: 50})
+		tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"region": "north"}, State: events.TaskStateProcessed, Limit: 50})
 		if err != nil || len(tasks) != 50 {
 			b.Fatal(len(tasks), err)
 		}
 	}
 }
 
-// BenchmarkSweep forgets tasks with their histories, 512 a commit, and looks at a queue after each, as owners do.
+// BenchmarkSweep forgets tasks with their histories, 512 in each commit, and reads a queue after each commit, as owners do.
 func BenchmarkSweep(b *testing.B) {
 	s, err := projector.Open(b.TempDir(), projector.Options{Namespace: namespace})
 	require.NoError(b, err)
@@ -175,7 +175,7 @@ func BenchmarkSweep(b *testing.B) {
 		if _, _, err := s.Partition(0).NextDue(); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Partition(0).Ready(projector.ReadyQuery{Agent: "package", Limit: 64}); err != nil {
+		if _, err := s.Partition(0).Ready("package", 64); err != nil {
 			b.Fatal(err)
 		}
 	}

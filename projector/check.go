@@ -6,17 +6,14 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sagalog/sagalog/events"
 )
 
 // maxFaults bounds what CheckIndexes reports.
 const maxFaults = 20
 
-// CheckIndexes reads everything and says what does not fit: a row that cannot be decoded, an index row that is missing
-// or too much, keys that differ from their task, a count that is wrong. It sees one instant and hinders nobody. Its
-// errors are ErrIndexes.
+// CheckIndexes reads everything and reports inconsistencies: rows that cannot be decoded, missing or surplus index rows,
+// keys that differ from their task, wrong counts. It works on a snapshot and blocks nobody. Its errors are ErrIndexes.
 func (s *Store) CheckIndexes() error {
 	snap := s.db.NewSnapshot()
 	c := &checker{reader: snap, partition: -1}
@@ -46,35 +43,24 @@ func (c *checker) fault(format string, args ...any) {
 }
 
 func (c *checker) run() error {
-	if err := c.each(spacePartition, c.row); err != nil {
+	if err := eachOf(c.reader, []byte{spacePartition}, c.row); err != nil {
 		return err
 	}
 	c.endPartition()
-	if err := c.each(spaceList, func(_, _ []byte) error { c.found++; return nil }); err != nil {
+	if err := eachOf(c.reader, []byte{spaceList}, func(_, _ []byte) error { c.found++; return nil }); err != nil {
 		return err
 	}
 	if c.wanted == c.found {
-		return nil // all that are wanted were looked up, so there are no others
+		return nil // every wanted row was found, so there is no surplus
 	}
-	c.fault("%d index rows, and the tasks ask for %d", c.found, c.wanted)
-	return errors.Join(c.each(spacePartition, c.surplus), c.each(spaceList, c.surplus))
+	c.fault("there are %d index rows, but the tasks require %d", c.found, c.wanted)
+	return errors.Join(eachOf(c.reader, []byte{spacePartition}, c.surplus), eachOf(c.reader, []byte{spaceList}, c.surplus))
 }
 
-func (c *checker) each(space byte, yield func(key, value []byte) error) error {
-	it, err := c.reader.NewIter(&pebble.IterOptions{LowerBound: []byte{space}, UpperBound: []byte{space + 1}})
-	if err != nil {
-		return readError(err)
-	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = yield(it.Key(), it.Value())
-	}
-	return errors.Join(err, closeIter(it))
-}
-
-// row takes the rows of all partitions in order: the meta row of each comes first.
+// row is called with the rows of all partitions in order; each partition's meta row comes first.
 func (c *checker) row(key, value []byte) error {
 	if len(key) < rowPrefix {
-		c.fault("row %x", key)
+		c.fault("unknown row %x", key)
 		return nil
 	}
 	if partition := readPartition(key[1:]); partition != c.partition {
@@ -112,7 +98,7 @@ func (c *checker) row(key, value []byte) error {
 func (c *checker) endPartition() {
 	a, b := &c.stored, &c.counted
 	if a.Due != b.Due || a.Unplanned != b.Unplanned || !slices.Equal(a.States, b.States) || !slices.Equal(a.Ready, b.Ready) {
-		c.fault("partition %d has the counts %+v, and its tasks make %+v", c.partition, *a, *b)
+		c.fault("partition %d stores the counts %+v, but its tasks add up to %+v", c.partition, *a, *b)
 	}
 }
 
@@ -153,12 +139,12 @@ func (c *checker) keys(id string, value []byte) (*events.Keys, error) {
 	}
 	if t.ID != id || t.State != k.State || t.Workflow != k.Workflow || t.SubmittedAt != k.SubmittedAt ||
 		t.EndedAt != k.EndedAt || !maps.Equal(t.Labels, k.Labels) {
-		return nil, fmt.Errorf("its keys %s are not those of %s", raw, encoding)
+		return nil, fmt.Errorf("its stored keys %s differ from those of %s", raw, encoding)
 	}
 	return k, nil
 }
 
-// surplus finds the index rows that no task asks for.
+// surplus reports the index rows that no task requires.
 func (c *checker) surplus(key, _ []byte) error {
 	partition, id, ok := taskOf(key)
 	if !ok {
@@ -171,9 +157,9 @@ func (c *checker) surplus(key, _ []byte) error {
 	})
 	c.set.fill(partition, id, keys)
 	if err == nil && !c.set.has(key, 0) {
-		c.fault("no task asks for the index row %q (task %q)", key, id)
+		c.fault("index row %q is surplus: task %q does not require it", key, id)
 	}
-	return nil // a task that cannot be read was reported before
+	return nil // an unreadable task has been reported already
 }
 
 // taskOf returns the task of an index row; ok is false for every other row.

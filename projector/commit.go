@@ -11,21 +11,20 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Batch is what one commit changes: deltas of one or several partitions, those of one partition in their order.
+// Batch is the content of one commit: deltas of one or more partitions, those of one partition in order.
 type Batch struct {
 	Deltas []*events.Delta
-	// Anchors holds, by partition, the anchor of the last folded record. A partition of Deltas without one keeps its
-	// earlier anchor.
+	// Anchors holds the anchor of the last folded record by partition. A partition without one here keeps its earlier anchor.
 	Anchors map[int32]Anchor
 }
 
-// Commit writes state, indexes, offset and anchor in one Pebble batch (INV3). When it returns nil, every later read
-// sees it, and kill -9 or a power cut leaves all of it or nothing, and nothing without all that was committed before.
-// What they take the log refills; only Sync and Close make it survive them. When it returns an error, nothing has changed.
-// It keeps no slice of the deltas.
+// Commit writes state, indexes, offset and anchor in one Pebble batch (INV3). When it returns nil, every later read sees
+// the batch. A kill -9 or a power cut may take the latest batches away, always whole batches and from the end; they are folded
+// again from the log. Only Sync and Close make a batch durable. When Commit returns an error, nothing has changed. It does
+// not retain the deltas' slices.
 //
-// Each partition has one committer at a time: its owner or its follower. Deltas that do not follow the stored state
-// are refused with ErrDelta.
+// Each partition has one committer at a time: its owner or its follower. Commit refuses deltas that do not continue the
+// stored state, with ErrDelta.
 func (s *Store) Commit(b Batch) error {
 	if len(b.Deltas) == 0 {
 		return nil
@@ -65,15 +64,15 @@ func (s *Store) Commit(b Batch) error {
 	return nil
 }
 
-// flushEvery bounds what a killed process folds again by time, where the memtable's size does not: a partition that
-// commits little would fold weeks of the log. A flush costs a file and two syncs, so one a minute is not felt.
+// flushEvery bounds by time what a killed process must fold again. The memtable's size alone does not: a partition that
+// commits little would fold weeks of the log. A flush costs a file and two syncs, so one a minute is cheap.
 const flushEvery = time.Minute
 
-// flushSometimes begins a flush if the last one is long ago.
+// flushSometimes starts a flush if the last one is older than flushEvery.
 func (s *Store) flushSometimes(now time.Time) {
 	last := s.flushed.Load()
 	if now.UnixNano()-last >= int64(flushEvery) && s.flushed.CompareAndSwap(last, now.UnixNano()) {
-		_, _ = s.db.AsyncFlush() // it errors where nothing may be written, and something was
+		_, _ = s.db.AsyncFlush() // it fails only on a read-only database, where Commit failed before
 	}
 }
 
@@ -83,7 +82,7 @@ type change struct {
 	meta meta
 	// entity is the encoding of the partition's own entity, nil if no delta brought one.
 	entity []byte
-	// added are the fronts of what is added to the indexes that are worked off from there.
+	// added are the first of the new rows in each index that is consumed from its front.
 	added fronts
 }
 
@@ -92,7 +91,7 @@ func find(changes []change, partition int32) *change {
 	return &changes[i]
 }
 
-// begin locks the partitions of a batch, in their order so that two commits never wait for each other.
+// begin locks the partitions of a batch in order of their numbers, so that two commits never deadlock.
 func (s *Store) begin(b Batch) ([]change, error) {
 	numbers := make([]int32, 0, len(b.Deltas))
 	for _, d := range b.Deltas {
@@ -109,7 +108,7 @@ func (s *Store) begin(b Batch) ([]change, error) {
 		}
 	}
 	changes := make([]change, len(numbers))
-	for i, n := range numbers { // all of them before the first lock, see Store.mu
+	for i, n := range numbers { // look all of them up before taking the first lock, see Store.mu
 		changes[i].p = s.Partition(n)
 	}
 	for i := range changes {
@@ -120,17 +119,17 @@ func (s *Store) begin(b Batch) ([]change, error) {
 	return changes, nil
 }
 
-// apply makes the batch visible and tells who waits.
+// apply makes the batch visible and wakes those who wait.
 func (s *Store) apply(w *writer, changes []change) error {
 	for i := range changes {
-		changes[i].p.floors.lower(&changes[i].added)
+		changes[i].p.lowerBounds.lower(&changes[i].added)
 	}
 	if err := w.batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("write the state store: %w", err)
 	}
 	for i := range changes {
 		c := &changes[i]
-		c.p.floors.lower(&c.added)
+		c.p.lowerBounds.lower(&c.added)
 		v := newView(c.meta, bytes.Clone(c.entity))
 		if c.entity == nil {
 			v.entity = c.p.view.Load().entity
@@ -143,7 +142,7 @@ func (s *Store) apply(w *writer, changes []change) error {
 }
 
 func (s *Store) release(w *writer) {
-	_ = w.batch.Close() // committed or given up; it only goes back to Pebble's pool
+	_ = w.batch.Close() // committed or abandoned; this only returns it to Pebble's pool
 	w.batch, w.tasks = nil, 0
 	s.writers.Put(w)
 }

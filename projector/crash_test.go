@@ -27,14 +27,15 @@ func smallTables(fs vfs.FS) projector.Options {
 	return projector.Options{Namespace: namespace, FS: fs, MemTableBytes: 16 << 10}
 }
 
-// script commits step after step, each to partitions 0 and 1 in one batch. The next offset of partition 0 is the step.
+// script commits one step after another, each to partitions 0 and 1 in one batch. The next offset of partition 0 is the number
+// of the step.
 type script struct {
 	t     *testing.T
 	store *projector.Store
 	keys  map[string]*events.Keys
 
 	mu sync.Mutex
-	// allowed holds, by step, how the store may look.
+	// allowed holds the permitted content of the store after each step.
 	allowed map[int64][]string
 	synced  int64
 }
@@ -65,7 +66,7 @@ func (s *script) run() {
 	}
 }
 
-// delta changes one task, forgets another, and moves a third from queue to due row.
+// delta changes one task, forgets another, and moves a third from the ready queue to the due queue.
 func (s *script) delta(partition int32, step int64) *events.Delta {
 	d := &events.Delta{Partition: partition, Next: step, Sum: events.Hash{Lo: uint64(step)}}
 	id := fmt.Sprintf("t%d", step%7)
@@ -89,7 +90,7 @@ func (s *script) delta(partition int32, step int64) *events.Delta {
 	return d
 }
 
-// expect tells what picture shows after the step: by the script's own memory, not by a store.
+// expect returns what picture must return after the step. It is computed by the script and not read from a store.
 func (s *script) expect(step int64) string {
 	lines := fmt.Sprintf("next %d\n", step)
 	for partition := range 2 {
@@ -121,7 +122,7 @@ func picture(t *testing.T, s *projector.Store) (next int64, lines string) {
 		v := s.Partition(partition)
 		due, err := v.Running(projector.DueRow{}, 100)
 		require.NoError(t, err)
-		ready, err := v.Ready(projector.ReadyQuery{Agent: "drone", Limit: 100})
+		ready, err := v.Ready("drone", 100)
 		require.NoError(t, err)
 		for i := range 7 {
 			id := fmt.Sprintf("t%d", i)
@@ -147,18 +148,19 @@ func picture(t *testing.T, s *projector.Store) (next int64, lines string) {
 	return info.Next, lines
 }
 
-// crash is what a crash left, and what it had to leave.
+// crash holds the files that a crash left, and the steps that must have survived it.
 type crash struct {
 	fs     *vfs.MemFS
 	before string
 	synced int64
 	// made says that the store had been opened once.
 	made bool
-	// kill says that the process was killed and the machine went on: nothing that reached a file is lost.
+	// kill says that the process was killed while the machine kept running, so nothing that was written to a file is
+	// lost.
 	kill bool
 }
 
-// INV3: whatever a crash leaves is what one step left, and nothing that was synced is lost.
+// INV3: after a crash the store is as one of the steps left it, and nothing that was synced is lost.
 func TestCrashAtEachWrite(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -202,7 +204,7 @@ func TestCrashAtEachWrite(t *testing.T) {
 func (s *script) examine(i int, c crash) int64 {
 	t := s.t
 	store, err := projector.Open(directory, smallTables(c.fs))
-	if err != nil && !c.made && !c.kill { // a power cut while Pebble made its first files
+	if err != nil && !c.made && !c.kill { // the power cut came while Pebble was creating its first files
 		require.ErrorIs(t, err, projector.ErrDamaged, "crash %d before %s", i, c.before)
 		return 0
 	}
@@ -215,7 +217,7 @@ func (s *script) examine(i int, c crash) int64 {
 	return next
 }
 
-// A power cut loses commits from the end only, and what is committed after the restart survives the next one.
+// A power cut loses only the latest commits, and commits after the restart survive the next power cut.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	for percent := 0; percent <= 100; percent += 20 {

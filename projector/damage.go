@@ -12,11 +12,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// damageMark is a file beside Pebble's. A damaged byte is met when it is read, which may be hours after the start and
-// then at each start anew; the mark has the next Open refuse at once, so that the store is built anew.
+// damageMark is a file beside Pebble's. A damaged byte is found when it is read, perhaps hours after each start; the mark makes
+// the next Open refuse at once, so that the store is rebuilt.
 const damageMark = "DAMAGED"
 
-// damage is what was found of a database that can no longer be believed.
+// damage records why a database can no longer be trusted.
 type damage struct {
 	once  sync.Once
 	found chan struct{}
@@ -25,15 +25,19 @@ type damage struct {
 
 func newDamage() *damage { return &damage{found: make(chan struct{})} }
 
-// corrupted is told by Pebble of each damage that a read or a compaction meets. The first one counts.
-func (d *damage) corrupted(o Options, dir string, info pebble.DataCorruptionInfo) {
+// corrupted is called by Pebble for each damage that a read or a compaction finds. The first one counts.
+func (s *Store) corrupted(o Options, info pebble.DataCorruptionInfo) {
+	d := s.damage
 	d.once.Do(func() {
-		d.err = damaged(dir, fmt.Errorf("%s: %w", info.Path, info.Details))
-		o.Logger.Error("state store: damaged", "error", d.err)
-		if err := markDamaged(o.FS, dir, d.err); err != nil {
-			o.Logger.Error("state store: the mark of the damage cannot be written, so the next start meets it again", "error", err)
+		defer close(d.found)
+		d.err = damaged(s.dir, fmt.Errorf("%s: %w", info.Path, info.Details))
+		if s.readOnly {
+			return
 		}
-		close(d.found)
+		o.Logger.Error("state store: damaged", "error", d.err)
+		if err := markDamaged(o.FS, s.dir, d.err); err != nil {
+			o.Logger.Error("state store: the damage mark cannot be written, so the next start will find the damage again", "error", err)
+		}
 	})
 }
 
@@ -60,11 +64,11 @@ func refuseDamaged(disk vfs.FS, dir string) error {
 	return fmt.Errorf("%w: damage was found before (%s); delete %s, it is rebuilt from the log", ErrDamaged, strings.TrimSpace(string(said)), dir)
 }
 
-// Damaged is closed when a read or a compaction has met damage. What was read before is right; from then on reads may
-// fail with ErrDamaged, and nothing mends the database but building it anew: the process should end.
+// Damaged is closed when a read or a compaction has found damage. Everything read before is right; later reads may fail with
+// ErrDamaged. Only rebuilding helps, so the process should end.
 func (s *Store) Damaged() <-chan struct{} { return s.damage.found }
 
-// Damage says what was found, nil before Damaged is closed.
+// Damage returns the damage that was found, or nil before Damaged is closed.
 func (s *Store) Damage() error {
 	select {
 	case <-s.damage.found:
@@ -74,7 +78,7 @@ func (s *Store) Damage() error {
 	}
 }
 
-// readError names an error of Pebble's.
+// readError wraps an error of Pebble's.
 func readError(err error) error {
 	if err != nil && pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: read the state store: %w", ErrDamaged, err)
@@ -82,7 +86,7 @@ func readError(err error) error {
 	return fmt.Errorf("read the state store: %w", err)
 }
 
-// closeFailed closes an iterator after what it read was no good, and says whether that is damage of the file or of the row.
+// closeFailed closes an iterator after a row could not be used. If the iterator itself failed, that error counts.
 func closeFailed(err error, it *pebble.Iterator) error {
 	err = errors.Join(err, it.Close())
 	if pebble.IsCorruptionError(err) && !errors.Is(err, ErrDamaged) {

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// diskErrors are what a disk says that is full or fails. Pebble tries a flush again at once and for ever.
+// diskErrors are the errors of a full or failing disk. Pebble retries a failed flush immediately and without end.
 var diskErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS}
 
 func diskFails(err error) bool {
@@ -25,21 +25,21 @@ func diskFails(err error) bool {
 	return false
 }
 
-// end ends the process, as kill -9 would, where the store cannot be written. Nothing is lost by that: what the next start
-// does not find it folds from the log. (The store cannot be closed instead: Pebble waits for its flush.)
+// end ends the process, as kill -9 would, when the store cannot be written. Nothing is lost: the next start folds from the
+// log whatever is missing. (Closing the store instead is impossible: Pebble would wait for its flush.)
 func end(log *slog.Logger, err error) {
-	text := fmt.Sprintf("state store: %s: make room or mend the disk, and start this process again; what is missing is folded from the log", err.Error())
+	text := fmt.Sprintf("state store: %s: free some space or repair the disk, then start this process again; missing state is folded from the log", err.Error())
 	log.Error(text)
 	panic(text)
 }
 
-const diskRemedy = "make room or mend the disk, or give another data directory; what is missing is folded from the log"
+const diskRemedy = "free some space or repair the disk, or give another data directory; missing state is folded from the log"
 
-// errPanicked is what Pebble panics with while a store is opened. Nobody was told yet that there is a store, so it ends as
-// any other refusal does, and not with the stack of a library.
+// errPanicked wraps a panic of Pebble while a store is being opened. Nobody uses the store yet, so Open returns an error as for
+// any other refusal, without a stack trace.
 var errPanicked = errors.New("the state store cannot be opened")
 
-// withoutPanic does what opens the store in dir.
+// withoutPanic calls open for the store in dir and turns a panic into an error.
 func withoutPanic(dir string, do func() error) (err error) {
 	defer func() {
 		r := recover()
@@ -48,11 +48,11 @@ func withoutPanic(dir string, do func() error) (err error) {
 		}
 		cause, ok := r.(error)
 		full := ok && diskFails(cause)
-		if !ok { // a text of Fatalf
+		if !ok { // Fatalf panics with a string
 			cause = errors.New(fmt.Sprint(r))
 			full = slices.ContainsFunc(diskErrors, func(e error) bool { return strings.Contains(cause.Error(), e.Error()) })
 		}
-		remedy := "if it stays so, delete " + dir + ": it is rebuilt from the log"
+		remedy := "if this persists, delete " + dir + ": it is rebuilt from the log"
 		if full {
 			remedy = diskRemedy
 		}
@@ -61,17 +61,17 @@ func withoutPanic(dir string, do func() error) (err error) {
 	return do()
 }
 
-// sayEvery is how often one failing disk is told of.
+// sayEvery is the interval at which a failing disk is reported.
 const sayEvery = 10 * time.Second
 
-// tellingFS says when the disk fails, whatever Pebble then makes of it.
-type tellingFS struct {
+// reportingFS logs when the disk fails, whatever Pebble makes of the error.
+type reportingFS struct {
 	vfs.FS
 	log  *slog.Logger
 	said *atomic.Int64
 }
 
-func (t tellingFS) tell(err error) error {
+func (t reportingFS) report(err error) error {
 	if err == nil || !diskFails(err) {
 		return err
 	}
@@ -82,39 +82,39 @@ func (t tellingFS) tell(err error) error {
 	return err
 }
 
-// Create and ReuseForWrite are how Pebble gets what it writes to.
-func (t tellingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+// Pebble obtains the files that it writes to by Create and ReuseForWrite.
+func (t reportingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return t.file(t.FS.Create(name, c))
 }
 
-func (t tellingFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+func (t reportingFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return t.file(t.FS.ReuseForWrite(from, to, c))
 }
 
 // Unwrap is part of vfs.FS.
-func (t tellingFS) Unwrap() vfs.FS { return t.FS }
+func (t reportingFS) Unwrap() vfs.FS { return t.FS }
 
-func (t tellingFS) file(f vfs.File, err error) (vfs.File, error) {
+func (t reportingFS) file(f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
-		return nil, t.tell(err)
+		return nil, t.report(err)
 	}
-	return tellingFile{f, t}, nil
+	return reportingFile{f, t}, nil
 }
 
-type tellingFile struct {
+type reportingFile struct {
 	vfs.File
-	fs tellingFS
+	fs reportingFS
 }
 
-func (f tellingFile) Write(b []byte) (int, error) {
+func (f reportingFile) Write(b []byte) (int, error) {
 	n, err := f.File.Write(b)
-	return n, f.fs.tell(err)
+	return n, f.fs.report(err)
 }
 
-func (f tellingFile) Sync() error     { return f.fs.tell(f.File.Sync()) }
-func (f tellingFile) SyncData() error { return f.fs.tell(f.File.SyncData()) }
+func (f reportingFile) Sync() error     { return f.fs.report(f.File.Sync()) }
+func (f reportingFile) SyncData() error { return f.fs.report(f.File.SyncData()) }
 
-func (f tellingFile) SyncTo(length int64) (bool, error) {
+func (f reportingFile) SyncTo(length int64) (bool, error) {
 	full, err := f.File.SyncTo(length)
-	return full, f.fs.tell(err)
+	return full, f.fs.report(err)
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// fullEnv tells a process of this test which file finds the disk full.
+// fullEnv tells a child process of this test for which file the disk is full.
 const fullEnv = "SAGALOG_TEST_FULL"
 
-// A store that is made on a full disk is refused with its directory and a remedy, whichever file found it full: in these
-// Pebble panics, and its goroutines stay, so another process does it.
+// Creating a store on a full disk fails with an error that names the directory and a remedy, whichever file hits the full disk.
+// Pebble panics in these cases and leaves goroutines behind, so each case runs in another process.
 func TestAStoreOnAFullDiskIsRefused(t *testing.T) {
 	if file := os.Getenv(fullEnv); file != "" {
 		_, err := projector.Open(directory, smallTables(fullAt(file)))
@@ -34,7 +34,7 @@ func TestAStoreOnAFullDiskIsRefused(t *testing.T) {
 			c.Env = append(os.Environ(), fullEnv+"="+file)
 			out, err := c.CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			require.Regexp(t, "refused: .*"+directory+": .*no space left on device; make room or mend the disk", string(out))
+			require.Regexp(t, "refused: .*"+directory+": .*no space left on device; free some space or repair the disk", string(out))
 		})
 	}
 }

@@ -1,9 +1,10 @@
-// Package projector keeps the state store: one Pebble database of a process, with the folded state of all its
-// partitions, the indexes that owners and the API read, and the offset that it all belongs to.
+// Package projector keeps the state store: one Pebble database for each process, with the folded state of all its
+// partitions, the indexes that owners and the API read, and the offset up to which each partition is folded.
 //
-// The log is the truth and this is a copy of it. Whatever is in doubt is deleted and folded again; so commits are not
-// synced, and Pebble keeps no write-ahead log: kill -9 or a power cut loses what was not flushed, at most a minute or some
-// memtables, whole batches and from the end, and the log refills them. (A write-ahead log cost 8 to 10 us a task of 40.)
+// The log is the truth, and the store is derived from it. Data in doubt are deleted and folded again. So commits are not
+// synced, and Pebble keeps no write-ahead log. After kill -9 or a power cut the unflushed batches are missing, each as a
+// whole (at most those of a minute, or of some memtables). They are folded again from the log. (A write-ahead log cost 8 to
+// 10 us of CPU a task, when the store cost 40 in all.)
 //
 //	      Commit (deltas, anchors)             Reset                    Open
 //	┌────────────┐ ──────────▶ ┌─────────┐ ──────────▶ ┌───────────┐ ──────────▶ ┌────────────┐
@@ -13,9 +14,10 @@
 //
 // # Keys
 //
-// Integers are big-endian and fixed in width: u32 for a partition, and i64 with its sign bit flipped, so that it sorts.
-// ~i64 is its complement: newest or highest first. A text that something follows ends in 00 01 and has 00 FF for each
-// 00 in it; so texts sort as their bytes do, and none is a prefix of another. An ID at the end of a key is as it is.
+// Integers are big-endian and fixed in width: u32 for a partition, and i64 with its sign bit flipped, so that it sorts. ~i64
+// is its complement, so that the newest or highest comes first. A text that is not at the end of a key ends in 00 01 and has
+// 00 FF for each 00 in it, so texts sort like their bytes, and none is a prefix of another. An ID at the end of a key is
+// stored unchanged.
 //
 //	s f                                              format version
 //	s n                                              namespace ID
@@ -25,7 +27,7 @@
 //	p <u32> t <id>                                   task: uvarint length, canonical encoding, Keys in binary
 //	p <u32> h <id>                                   history: the offsets of the task's facts, see eachOffset
 //	p <u32> q <text agent> <~i64 priority> <i64 since> <text id> <text path> <text operation>   the queue
-//	p <u32> d <i64 due> <id>                         tasks that the owner must look at, by when
+//	p <u32> d <i64 due> <id>                         tasks that the owner must look at, by due time
 //	p <u32> u <id>                                   tasks that no owner has planned
 //	p <u32> e <i64 ended> <id>                       tasks that ended
 //	l a <suffix>                                     all tasks of the process, newest first
@@ -34,23 +36,25 @@
 //	l l <text key> <text value> <suffix>             and by label
 //	                                                 suffix = <~i64 submitted> <id> <u32 partition>
 //
-// All rows but s, a, b, t and h have empty values. The q, d, u, e and l rows of a task are a function of its Keys, which
-// stand in its row (see keySet.add): so a commit writes the difference of two sets, and CheckIndexes needs no more. They
-// are written once and deleted once, so that the pair vanishes where it meets (see writer.difference).
+// All rows but s, a, b, t and h have empty values. The q, d, u, e and l rows of a task are a function of its Keys, which are
+// stored in its row (see keySet.add). So a commit writes the difference of two sets, and CheckIndexes needs nothing else.
+// Each of these rows is written once and deleted once, so that Pebble drops both entries when they meet in a compaction (see
+// writer.difference).
 //
-// A task's value stays JSON, its canonical encoding: the state hash needs that at each flush anyway, so a binary form
-// would be a second encoding for each commit, and would save a copy of some hundred bytes and what Snappy saves too.
+// A task's value is stored as JSON, its canonical encoding. The state hash needs this encoding at each flush anyway, so a
+// binary form would be a second encoding for each commit. It would save only a copy of some hundred bytes, and space that
+// Snappy saves too.
 //
 // # Invariants
 //
-//   - INV2: what is stored is a function of the folded records, whatever the batches were.
+//   - INV2: the stored rows are a function of the folded records, however these were divided into batches.
 //   - INV3: state, indexes and offset change in one Pebble batch.
-//   - An offset never moves back, but by Reset.
-//   - A partition's meta row exists if and only if something of it was committed since its last Reset.
-//   - For each index row there is one task row that asks for it, and the reverse.
+//   - An offset never moves back, except by Reset.
+//   - A partition has a meta row if and only if something was committed for it since its last Reset.
+//   - Each index row belongs to one task row, and each task row has all of its index rows.
 //
-// # What it refuses
+// # What it refuses to do
 //
-// To know a broker (records come through functions), to decide anything, to be the truth, to open what another
-// namespace or another format wrote, and to read without a limit.
+// It knows no broker (records come through functions) and decides nothing. It refuses to open a store that another namespace
+// or another format wrote, and to read without a limit.
 package projector

@@ -17,10 +17,11 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// wreckEnv tells a process of this test what to wreck: "kind k directory".
+// wreckEnv tells a child process of this test which operation fails: "kind k directory".
 const wreckEnv = "SAGALOG_TEST_WRECK"
 
-// failing are the operations that fail, and every how manieth of them is tried; with SAGALOG_E2E=full each one is.
+// failing lists the kinds of operations that fail, and the step from one tried operation to the next. With SAGALOG_E2E=full
+// every operation is tried.
 var failing = map[string]struct {
 	on    func(errorfs.Op) bool
 	every int
@@ -32,9 +33,9 @@ var failing = map[string]struct {
 	}, 4},
 }
 
-// INV3 where the disk fails: the k-th write, read or sync of making a store, of some dozen commits with a sync among
-// them, and of closing it, for each k until none is left. The store says so, makes up for it, or ends its process; what it
-// leaves on the disk is what one commit left, with all that was synced.
+// INV3 when the disk fails: a store is created, gets some dozen commits with a sync among them, and is closed. In each run the
+// k-th write, read or sync fails, for each k until there are no more operations. The store returns an error, recovers, or ends
+// its process. The disk then holds the state after one of the commits, including everything that was synced.
 func TestFailAtEachOperation(t *testing.T) {
 	if job := os.Getenv(wreckEnv); job != "" {
 		wreck(t, job)
@@ -62,23 +63,23 @@ func TestFailAtEachOperation(t *testing.T) {
 	}
 }
 
-// failAt has another process run the script with one error, and examines what it leaves.
+// failAt makes another process run the script with one error, and examines the store afterwards.
 func (s *script) failAt(t *testing.T, kind string, k int) string {
 	dir := t.TempDir()
 	c := exec.Command(os.Args[0], "-test.run", "^TestFailAtEachOperation$", "-test.v")
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", wreckEnv, kind, k, dir))
 	out, err := c.CombinedOutput()
-	told := string(out)
+	output := string(out)
 	outcome := "ended the process"
 	for _, o := range []string{"said so", "made up for it", "none was left"} {
-		if strings.Contains(told, "outcome: "+o) {
+		if strings.Contains(output, "outcome: "+o) {
 			outcome = o
 			require.NoError(t, err, "%s", out)
 		}
 	}
-	require.True(t, strings.Contains(told, "injected") || outcome == "none was left", "%s", out)
+	require.True(t, strings.Contains(output, "injected") || outcome == "none was left", "%s", out)
 	store, err := projector.Open(dir+"/"+directory, smallTables(vfs.Default))
-	if err != nil && !strings.Contains(told, "opened") {
+	if err != nil && !strings.Contains(output, "opened") {
 		require.ErrorIs(t, err, projector.ErrDamaged, "%s %d", kind, k)
 		return outcome
 	}
@@ -86,7 +87,7 @@ func (s *script) failAt(t *testing.T, kind string, k int) string {
 	require.NoError(t, store.CheckIndexes(), "%s %d", kind, k)
 	next, lines := picture(t, store)
 	require.Contains(t, s.allowed[next], lines, "%s %d", kind, k)
-	if strings.Contains(told, "synced") {
+	if strings.Contains(output, "synced") {
 		require.GreaterOrEqual(t, next, int64(syncedStep), "%s %d", kind, k)
 	}
 	if outcome == "made up for it" || outcome == "none was left" {
@@ -96,7 +97,7 @@ func (s *script) failAt(t *testing.T, kind string, k int) string {
 	return outcome
 }
 
-// wreck is the other process.
+// wreck is the main function of the other process.
 func wreck(t *testing.T, job string) {
 	var kind, dir string
 	var k int64

@@ -7,21 +7,21 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// finder looks up rows of a partition, one after another, with one iterator: to make one and to find the files that
-// may hold a row costs several times as much as to ask their filters. The iterator shows what was stored when it was made,
-// so each commit of the partition ends it. So does some time, because Pebble keeps what it shows in memory and on the disk.
+// finder looks up rows of a partition with one iterator that it reuses: creating an iterator and finding the files that may
+// hold a row costs several times as much as checking their filters. The iterator shows the store as it was at its creation, so
+// each commit of the partition closes it. A time limit does too, because Pebble retains what an iterator can see.
 type finder struct {
 	mu sync.Mutex
 	// mu guards the fields below.
-	// it is nil while nothing is looked up; closed says that the store is.
+	// it is nil while nothing is looked up; closed means that the store is closed.
 	it     *pebble.Iterator
 	closed bool
 }
 
-// finderLasts is longer than the lookups of a batch of submissions take, and short enough to hold nothing back.
+// finderLasts is long enough for the lookups of a batch of submissions, and too short to delay the removal of files.
 const finderLasts = 100 * time.Millisecond
 
-// get returns a copy of a row's value, nil if there is none.
+// get returns a copy of a row's value, or nil if the row does not exist.
 func (f *finder) get(db *pebble.DB, key []byte) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,23 +54,23 @@ func (f *finder) expire(it *pebble.Iterator) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.it == it {
-		_ = f.close() // whoever read by it was told
+		_ = f.close() // get has returned its errors
 	}
 }
 
-// end has get answer ErrClosed from now on: an iterator that outlives the store would fail its Close.
+// end makes get return ErrClosed from now on: an iterator that outlives the store would make its Close fail.
 func (f *finder) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
-	_ = f.close() // whoever read by it was told
+	_ = f.close() // get has returned its errors
 }
 
-// forget ends the iterator: rows have changed.
+// forget closes the iterator because rows have changed.
 func (f *finder) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_ = f.close() // whoever read by it was told
+	_ = f.close() // get has returned its errors
 }
 
 // close is called with mu held.

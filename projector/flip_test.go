@@ -16,11 +16,11 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// flipsEach is how many bytes are flipped of each kind of file, each in a store of its own.
+// flipsEach is how many bytes of each kind of file are flipped, each in a separate store.
 const flipsEach = 100
 
-// A byte that rots in any file of the database is noticed, or changes nothing that is read, or costs a tail of the
-// commits, which the log refills: no read ever returns what no commit left.
+// If a byte rots in any file of the database, the store notices it, or no read is affected, or the latest commits are lost,
+// which the log restores. No read ever returns data that no commit wrote.
 func TestAFlippedByteIsNeverAWrongValue(t *testing.T) {
 	t.Parallel()
 	const seed = 20
@@ -28,7 +28,8 @@ func TestAFlippedByteIsNeverAWrongValue(t *testing.T) {
 	s := &script{t: t, store: openSmall(t, disk), keys: map[string]*events.Keys{}, allowed: map[int64][]string{}}
 	s.allow(0, "next 0\n")
 	s.run()
-	// As kill -9 leaves it: without the last commits. At one instant, as Pebble deletes files meanwhile.
+	// The copy is as kill -9 would leave the files: without the last commits. It is taken at one instant, because Pebble
+	// deletes files meanwhile.
 	killed := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(seed, 1))})
 	require.NoError(t, s.store.Close())
 	again := vfs.NewMem()
@@ -57,7 +58,7 @@ func TestAFlippedByteIsNeverAWrongValue(t *testing.T) {
 		t.Logf("seed %d, %s: %v of %d files", seed, kind, outcome[kind], len(names))
 	}
 	require.Positive(t, outcome["sst"]["noticed"]+outcome["sst"]["refused"], "no flip reached what is read")
-	require.Zero(t, outcome["log"]["shorter"], "Pebble's own log holds nothing")
+	require.Zero(t, outcome["log"]["shorter"], "Pebble's WAL is unused")
 }
 
 // judgeFlip opens the store and reads everything.
@@ -65,20 +66,20 @@ func (s *script) judgeFlip(fs vfs.FS, what string, whole int64) string {
 	s.t.Helper()
 	store, err := projector.Open(directory, smallTables(fs))
 	if err != nil {
-		if errors.Is(err, projector.ErrNewer) { // a name with another number in it; whose data it is must not be thrown away
-			return "refused, for a person"
+		if errors.Is(err, projector.ErrNewer) { // the flip changed the number in the file name; the data must not be deleted
+			return "refused, for an operator"
 		}
-		if !errors.Is(err, projector.ErrDamaged) && !errors.Is(err, projector.ErrFormat) { // those two a node mends by itself
+		if !errors.Is(err, projector.ErrDamaged) && !errors.Is(err, projector.ErrFormat) { // a node recovers from these two errors by itself
 			require.ErrorContains(s.t, err, "delete "+directory, what)
-			return "refused, for a person"
+			return "refused, for an operator"
 		}
 		return "refused"
 	}
 	defer store.Close()
-	// Everything is read by CheckIndexes; after that picture's reads cannot fail.
+	// CheckIndexes reads everything. If it succeeds, the reads of picture cannot fail.
 	if err := store.CheckIndexes(); err != nil {
 		require.ErrorIs(s.t, err, projector.ErrDamaged, what)
-		// Who opens it again is told so at once, without having to meet the byte.
+		// The next Open refuses at once, before it reads the damaged byte.
 		require.NoError(s.t, store.Close())
 		_, err := projector.Open(directory, smallTables(fs))
 		require.ErrorIs(s.t, err, projector.ErrDamaged, what)
@@ -105,7 +106,7 @@ func copyAll(t *testing.T, from, to vfs.FS) {
 	require.NoError(t, err)
 }
 
-// filesOf lists the database's files of a kind: by the end of the name where that tells it, else by the beginning.
+// filesOf lists the database's files of a kind, recognized by the suffix or the prefix of the name.
 func filesOf(t *testing.T, fs vfs.FS, kind string) []string {
 	t.Helper()
 	list, err := fs.List(directory)
@@ -120,8 +121,8 @@ func filesOf(t *testing.T, fs vfs.FS, kind string) []string {
 	return names
 }
 
-// flip inverts one bit or all bits of one byte of a file; of an empty one, of its name. It says what it did, "" where
-// there is nothing to flip.
+// flip inverts one bit or all bits of one byte of a file, or of its name if the file is empty. It returns a description of the
+// change, or "" if there is nothing to flip.
 func flip(t *testing.T, fs vfs.FS, name string, r *rand.Rand) string {
 	t.Helper()
 	at := directory + "/" + name

@@ -7,40 +7,39 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// FoldEvery is how many records Fold takes between two commits. Most tasks live shorter, so that each is encoded and
-// written once or twice. More would hold more changed tasks in memory, some KiB each.
+// FoldEvery is the number of records between two commits of Fold. Most tasks span fewer records, so that each is encoded and
+// written once or twice. A larger number would hold more changed tasks in memory, at some KiB each.
 const FoldEvery = 8000
 
-// FoldBytes is after how many bytes of facts Fold commits all the same: half of what a memtable takes in one piece, and a
-// bound on the memory that large inputs and outputs take.
+// FoldBytes is the number of bytes of facts after which Fold commits early: half of what a memtable accepts in one batch, and
+// a bound on the memory of large inputs and outputs.
 const FoldBytes = 8 << 20
 
-// FoldTasks is how many tasks a Folder that evicts leaves in memory, for the facts of them that follow soon.
+// FoldTasks is the number of tasks that an evicting Folder keeps in memory, because more facts about them will follow soon.
 const FoldTasks = 8192
 
 // Folding is what Fold needs.
 type Folding struct {
-	// State is where to begin; it is Fold's until Fold returns.
+	// State is the state to begin with. Fold owns it until it returns.
 	State *events.State
 	// TopicID goes into the anchors.
 	TopicID TopicID
-	// Read calls yield with the records of the partition from State.Next on, in order, and returns when they end or
-	// with the first error of yield. It knows the broker; Fold does not.
+	// Read calls yield with the partition's records from State.Next on, in order. It returns when they end, or with the first
+	// error of yield. Read knows the broker; Fold does not.
 	Read func(yield func(events.Record) error) error
-	// Commit takes what changed. It may write it to a store, or keep only the sum. nil drops it.
+	// Commit receives each delta. It may write it to a store or keep only the sum. If nil, deltas are dropped.
 	Commit func(*events.Delta, Anchor) error
 	// Every is the number of records between two commits; zero means FoldEvery.
 	Every int
-	// Evict drops from memory the tasks that are committed and ended, and all that are committed where more than
-	// FoldTasks are left, so that a long log fits. State's loader must read what Commit wrote.
+	// Evict drops committed tasks that have ended from memory, and all committed tasks if more than FoldTasks are left, so
+	// that a long log fits. State's loader must read what Commit wrote.
 	Evict bool
 }
 
-// Fold folds records into a state, by the one fold, and commits what changed every so often and at the end. It serves
-// the rebuild, followers, `state hash` and `verify`. After an error, State is of no use, and what was committed before
-// is whole.
+// Fold folds records into a state and commits the changes at intervals and at the end. The rebuild, followers, `state hash`
+// and `verify` use it. After an error State is unusable, but everything committed before is consistent.
 //
-// No owner has planned what it folds, so live tasks come out as unplanned.
+// Live tasks come out as unplanned, since no owner has planned what Fold folds.
 func Fold(ctx context.Context, f Folding) error {
 	folder := NewFolder(f)
 	err := f.Read(func(r events.Record) error {
@@ -61,8 +60,8 @@ func Fold(ctx context.Context, f Folding) error {
 	return folder.Flush()
 }
 
-// Folder folds the records of one partition as they come, for a caller that knows itself when to commit. It is for one
-// goroutine.
+// Folder folds the records of one partition as they arrive, for a caller that decides when to commit. It is not safe for
+// concurrent use.
 type Folder struct {
 	f       Folding
 	reader  *events.FactReader
@@ -71,7 +70,7 @@ type Folder struct {
 	bytes   int
 }
 
-// NewFolder returns a Folder. It does not need Read.
+// NewFolder returns a Folder. It ignores Read.
 func NewFolder(f Folding) *Folder {
 	if f.Every <= 0 {
 		f.Every = FoldEvery
@@ -82,16 +81,16 @@ func NewFolder(f Folding) *Folder {
 // State returns the state as of the last record taken.
 func (f *Folder) State() *events.State { return f.f.State }
 
-// Pending returns how many records were taken since the last Flush.
+// Pending returns the number of records since the last Flush.
 func (f *Folder) Pending() int { return f.pending }
 
-// Full says that Flush should not wait any longer.
+// Full reports whether it is time to Flush.
 func (f *Folder) Full() bool { return f.pending >= f.f.Every || f.bytes >= FoldBytes }
 
-// Take folds a record. After an error the folder is of no use.
+// Take folds a record. After an error the Folder is unusable.
 func (f *Folder) Take(r *events.Record) error {
 	state := f.f.State
-	if r.Control { // no fact, but it takes an offset
+	if r.Control { // a control record is no fact, but it occupies an offset
 		state.Next = max(state.Next, r.Offset+1)
 	} else {
 		fact, err := f.reader.Decode(r)
@@ -108,8 +107,7 @@ func (f *Folder) Take(r *events.Record) error {
 	return nil
 }
 
-// Flush commits what the records since the last Flush changed, with the last of them as the anchor. Without any it does
-// nothing.
+// Flush commits the changes since the last Flush, with the last record as the anchor. Without new records it does nothing.
 func (f *Folder) Flush() error {
 	if f.pending == 0 {
 		return nil

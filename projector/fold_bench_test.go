@@ -14,7 +14,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// fiveStepLog writes the log of a partition in which so many tasks are under way at once: twelve facts a task.
+// fiveStepLog writes the log of a partition in which the given number of tasks are under way at once, with twelve facts for
+// each task.
 type fiveStepLog struct {
 	tb        testing.TB
 	partition int32
@@ -70,7 +71,7 @@ func (l *fiveStepLog) stage(id string, stage int) {
 	}
 }
 
-// BenchmarkFold rebuilds a store of eight partitions from a log in memory, as many at once as there are processors.
+// BenchmarkFold rebuilds a store of eight partitions from a log in memory, with one partition per CPU at a time.
 func BenchmarkFold(b *testing.B) {
 	const tasks, atOnce = 1000, 100
 	var logs [benchPartitions][]events.Record
@@ -95,7 +96,7 @@ func BenchmarkFold(b *testing.B) {
 		require.NoError(b, g.Wait())
 		b.StopTimer()
 		cpu += cpuTime()
-		require.Equal(b, int64(tasks*benchPartitions), s.States()[events.Processed])
+		require.Equal(b, int64(tasks*benchPartitions), s.States()[events.TaskStateProcessed])
 		require.NoError(b, s.Close())
 		b.StartTimer()
 	}

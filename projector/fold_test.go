@@ -113,7 +113,7 @@ func stored(t *testing.T, s *projector.Store) *events.State {
 	return state
 }
 
-// sums returns the state hash after each record, by a fold in memory.
+// sums returns the state hash after each record, computed by a fold in memory.
 func sums(t *testing.T, records []events.Record) []events.Hash {
 	t.Helper()
 	list := []events.Hash{{}}
@@ -128,8 +128,8 @@ func sums(t *testing.T, records []events.Record) []events.Hash {
 	return list
 }
 
-// F1, INV2: folded in any portions, with restarts between, the store comes to the same state.
-func TestFoldInPortionsComesToTheSameState(t *testing.T) {
+// INV2: the store reaches the same state however the log is divided into portions, and with restarts in between.
+func TestFoldInPortionsReachesTheSameState(t *testing.T) {
 	t.Parallel()
 	records := someLog(t)
 	want := sums(t, records)
@@ -145,7 +145,7 @@ func TestFoldInPortionsComesToTheSameState(t *testing.T) {
 				State: state, TopicID: topic, Read: reading(records[from:to]), Commit: committing(s), Every: every, Evict: true,
 			}))
 			state.Loaded(func(task *events.Task) bool {
-				require.False(t, task.State.Ended(), "what is committed and ended does not stay in memory")
+				require.False(t, task.State.Ended(), "a task that has ended and was committed does not stay in memory")
 				return true
 			})
 			require.Equal(t, want[to], state.Sum())
@@ -172,11 +172,11 @@ func checkSomeLog(t *testing.T, s *projector.Store, records []events.Record) {
 	require.Equal(t, "n2", info.Owner)
 	require.Equal(t, uint64(2), info.Epoch.N)
 	require.Equal(t, int64(24), info.Live)
-	require.Equal(t, map[events.TaskState]int64{events.Pending: 8, events.Processing: 16, events.Processed: 14}, s.States())
+	require.Equal(t, map[events.TaskState]int64{events.TaskStatePending: 8, events.TaskStateProcessing: 16, events.TaskStateProcessed: 14}, s.States())
 	require.Equal(t, int64(8), info.Due)
-	unplanned, err := v.Unplanned("", 100)
+	unplanned, err := v.Unplanned(100)
 	require.NoError(t, err)
-	require.Len(t, unplanned, 24, "no owner has planned them")
+	require.Len(t, unplanned, 24, "no owner has planned them yet")
 	due, ok, err := v.NextDue()
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -192,12 +192,12 @@ func checkSomeLog(t *testing.T, s *projector.Store, records []events.Record) {
 			require.Equal(t, id, string(records[o].Key))
 		}
 	}
-	tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"n": "1"}, State: events.Pending})
+	tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"n": "1"}, State: events.TaskStatePending})
 	require.NoError(t, err)
 	require.Equal(t, []string{"task/25", "task/5"}, ids(tasks))
 }
 
-// The owner's flush knows what a task waits for; a takeover plans the rest.
+// The owner's flush stores what each task waits for. After a takeover the new owner plans the other tasks.
 func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -206,14 +206,13 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 		State: state, TopicID: topic, Read: reading(someLog(t)), Commit: committing(s),
 	}))
 	state = stored(t, s)
-	for after := ""; ; {
-		page, err := s.Partition(partition).Unplanned(after, 5)
+	for {
+		page, err := s.Partition(partition).Unplanned(5)
 		require.NoError(t, err)
 		for _, id := range page {
 			_, err := state.Task(id)
 			require.NoError(t, err)
 			state.Touch(id)
-			after = id
 		}
 		if len(page) == 0 {
 			break
@@ -226,12 +225,12 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 	}
 	require.NoError(t, s.CheckIndexes())
 	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Agents())
-	rows, err := s.Partition(partition).Ready(projector.ReadyQuery{Agent: "package", Limit: 100})
+	rows, err := s.Partition(partition).Ready("package", 100)
 	require.NoError(t, err)
 	require.Len(t, rows, 24)
 	_, anchor, _, err := s.Partition(partition).Snapshot()
 	require.NoError(t, err)
-	require.NotZero(t, anchor, "a commit without an anchor keeps the earlier one")
+	require.NotZero(t, anchor, "a commit without an anchor keeps the previous anchor")
 }
 
 func TestFoldStops(t *testing.T) {
@@ -287,7 +286,7 @@ func TestResetMakesRoomForARebuild(t *testing.T) {
 	require.NoError(t, s.CheckIndexes())
 }
 
-// A log of more live tasks than fit is folded within its bound, and to the same state.
+// A log with more live tasks than fit in memory is folded within the memory bound, and reaches the same state.
 func TestFoldKeepsFewTasksInMemory(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -317,5 +316,5 @@ func TestFoldKeepsFewTasksInMemory(t *testing.T) {
 	whole := events.NewState(partition, nil)
 	require.NoError(t, projector.Fold(t.Context(), projector.Folding{State: whole, Read: reading(l.records)}))
 	require.Equal(t, whole.Sum(), state.Sum())
-	require.Equal(t, map[events.TaskState]int64{events.Pending: tasks - 100, events.Processing: 100}, s.States())
+	require.Equal(t, map[events.TaskState]int64{events.TaskStatePending: tasks - 100, events.TaskStateProcessing: 100}, s.States())
 }

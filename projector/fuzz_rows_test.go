@@ -12,8 +12,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// FuzzStoredRow writes any row into a store that is whole, opens it again and reads all that can be read: a row that is
-// not one of ours is an error, and never a panic.
+// FuzzStoredRow writes an arbitrary row into an intact store, reopens it and reads everything. An invalid row is an error, and
+// never a panic.
 func FuzzStoredRow(f *testing.F) {
 	base := storeOfOneTask(f)
 	s, err := Open("state", Options{Namespace: "n", FS: base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))}), CacheBytes: 1 << 20, MemTableBytes: 64 << 10})
@@ -46,10 +46,10 @@ func FuzzStoredRow(f *testing.F) {
 	})
 }
 
-// readAll asks everything that the engine asks. What it answers is of no interest here: another row may be a valid one.
+// readAll calls every read that the engine uses. The results do not matter here, because the changed row may be valid.
 func readAll(s *Store) {
 	s.List(Filter{})
-	s.List(Filter{State: events.Pending, Limit: 1})
+	s.List(Filter{State: events.TaskStatePending, Limit: 1})
 	s.List(Filter{Workflow: "ship", Labels: map[string]string{"k": "v"}})
 	s.CheckIndexes()
 	s.States()
@@ -66,19 +66,19 @@ func readAll(s *Store) {
 		}
 		p.Task("t")
 		for agent := range p.Agents() {
-			p.Ready(ReadyQuery{Agent: agent, Limit: 10})
+			p.Ready(agent, 10)
 		}
-		p.Ready(ReadyQuery{Agent: "alpha", Limit: 10})
+		p.Ready("alpha", 10)
 		p.Due(1<<60, 10)
 		p.Running(DueRow{}, 10)
 		p.NextDue()
 		p.EndedBefore(1<<60, 10)
-		p.Unplanned("", 10)
+		p.Unplanned(10)
 		s.HistoryOffsets(n, "t", -1, 10)
 	}
 }
 
-// storeOfOneTask has a row of each kind.
+// storeOfOneTask returns a store with a row of each kind.
 func storeOfOneTask(f *testing.F) *vfs.MemFS {
 	f.Helper()
 	fs := vfs.NewCrashableMem()
@@ -99,9 +99,9 @@ func storeOfOneTask(f *testing.F) *vfs.MemFS {
 	held, err := events.Marshal(events.HeldRequest{Request: events.Request{ID: "q", Task: "u"}, ExpiresAt: 7})
 	require.NoError(f, err)
 	d := &events.Delta{Partition: 3, Next: 4, History: []events.History{{Task: "t", Offset: 2}}, Tasks: []events.TaskRow{
-		row("e", events.Processed, events.Keys{}),
-		row("t", events.Processing, events.Keys{Due: 8, Ready: []events.ReadyKey{{Agent: "alpha", Path: "a", Operation: events.Do, Since: 5, Priority: 2}}}),
-		row("u", events.Pending, events.Keys{Unplanned: true}),
+		row("e", events.TaskStateProcessed, events.Keys{}),
+		row("t", events.TaskStateProcessing, events.Keys{Due: 8, Ready: []events.ReadyKey{{Agent: "alpha", Path: "a", Operation: events.Do, Since: 5, Priority: 2}}}),
+		row("u", events.TaskStatePending, events.Keys{Unplanned: true}),
 	}, Parts: []events.PartRow{{Kind: events.KindPartition, Encoding: partition}, {Kind: events.KindHeld, ID: "u\x00q", Encoding: held}}}
 	require.NoError(f, s.Commit(Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]Anchor{3: {Offset: 3, Hash: "x"}}}))
 	require.NoError(f, s.CheckIndexes())

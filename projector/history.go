@@ -7,15 +7,15 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The history of a task is one row. Its value is a sequence of pieces, one for each commit that brought facts of the
-// task: the first offset, the number of those that follow, and the gaps to them, as uvarints. A commit merges its piece to
-// the row without reading it; Pebble's default merge appends.
+// The history of a task is one row. Its value is a sequence of pieces, one for each commit with facts about the task: the
+// first offset, how many follow, and the gaps to them, as uvarints. A commit merges its piece into the row without reading
+// it; Pebble's default merge appends.
 
-// histories sorts the facts of a delta by task. Its memory is used again by the next commit.
+// histories groups the facts of a delta by task. The next commit reuses its memory.
 type histories struct {
 	pieces []piece
 	at     map[string]int
-	// entries of one task are linked by next, which is -1 at the end.
+	// The entries of a task are linked by next, which is -1 at the end.
 	entries []entry
 }
 
@@ -34,7 +34,7 @@ func (h *histories) take(list []events.History) {
 	p := -1
 	for i := range list {
 		task := list[i].Task
-		if p < 0 || h.pieces[p].task != task { // the facts of one task often follow each other
+		if p < 0 || h.pieces[p].task != task { // consecutive facts are often about the same task
 			var known bool
 			if p, known = h.at[task]; !known {
 				p = len(h.pieces)
@@ -74,7 +74,7 @@ func (h *histories) reset() {
 		*h = histories{at: map[string]int{}}
 		return
 	}
-	clear(h.pieces) // the texts in it
+	clear(h.pieces) // so that it does not retain strings
 	clear(h.at)
 	h.pieces, h.entries = h.pieces[:0], h.entries[:0]
 }
@@ -86,13 +86,13 @@ func eachOffset(value []byte, yield func(offset int64) bool) error {
 		first, n := binary.Uvarint(rest)
 		more, m := binary.Uvarint(rest[max(n, 0):])
 		if n <= 0 || m <= 0 || more > uint64(len(rest)) {
-			return fmt.Errorf("%w: a history's row of %d bytes", ErrDamaged, len(value))
+			return fmt.Errorf("%w: the history row of %d bytes cannot be decoded", ErrDamaged, len(value))
 		}
 		rest = rest[n+m:]
 		offset := int64(first)
 		for i := uint64(0); ; i++ {
 			if offset <= last {
-				return fmt.Errorf("%w: offset %d follows %d in a history's row", ErrDamaged, offset, last)
+				return fmt.Errorf("%w: offset %d follows %d in a history row", ErrDamaged, offset, last)
 			}
 			if !yield(offset) {
 				return nil
@@ -103,7 +103,7 @@ func eachOffset(value []byte, yield func(offset int64) bool) error {
 			}
 			gap, n := binary.Uvarint(rest)
 			if n <= 0 {
-				return fmt.Errorf("%w: a history's row of %d bytes", ErrDamaged, len(value))
+				return fmt.Errorf("%w: the history row of %d bytes cannot be decoded", ErrDamaged, len(value))
 			}
 			rest = rest[n:]
 			offset += int64(gap)

@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// keySet is a list of keys in one buffer, which is used again for the next task.
+// keySet is a list of keys in one buffer, which the next task reuses.
 type keySet struct {
 	buf  []byte
 	rows []keyEnd
@@ -15,7 +15,7 @@ type keySet struct {
 
 type keyEnd struct {
 	end int
-	// queue is the length of the prefix whose rows are taken from the front, zero where rows are not; see floors.
+	// queue is the length of the prefix under which rows are taken from the front, zero for other rows; see lowerBounds.
 	queue int
 }
 
@@ -30,7 +30,7 @@ func (s *keySet) start(i int) int {
 
 func (s *keySet) at(i int) []byte { return s.buf[s.start(i):s.rows[i].end] }
 
-// queue returns the prefix under which row i is taken from the front, nil if it is not.
+// queue returns the prefix under which row i is taken from the front, or nil.
 func (s *keySet) queue(i int) []byte {
 	if s.rows[i].queue == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (s *keySet) queue(i int) []byte {
 // finish ends the key that was appended to buf.
 func (s *keySet) finish(queue int) { s.rows = append(s.rows, keyEnd{len(s.buf), queue}) }
 
-// has looks from the place hint on, since two sets of one task are nearly alike.
+// has starts looking at hint, since two sets of the same task are nearly equal.
 func (s *keySet) has(key []byte, hint int) bool {
 	n := len(s.rows)
 	for i := range n {
@@ -52,7 +52,7 @@ func (s *keySet) has(key []byte, hint int) bool {
 	return false
 }
 
-// fill makes s the index rows that a task's keys ask for. nil asks for none.
+// fill makes s the index rows that a task's keys require. nil keys require none.
 func (s *keySet) fill(partition int32, id string, k *events.Keys) {
 	s.reset()
 	if k == nil {
@@ -63,7 +63,7 @@ func (s *keySet) fill(partition int32, id string, k *events.Keys) {
 	}
 }
 
-// add appends the index rows of one kind: the one definition of all indexes.
+// add appends the index rows of one kind. It is the only definition of the indexes.
 func (s *keySet) add(kind move, partition int32, id string, k *events.Keys) {
 	switch kind {
 	case moveDue:
@@ -81,7 +81,7 @@ func (s *keySet) add(kind move, partition int32, id string, k *events.Keys) {
 		}
 	case moveReady:
 		for i := range k.Ready {
-			if !slices.Contains(k.Ready[:i], k.Ready[i]) { // a row that is written twice cannot be deleted at once
+			if !slices.Contains(k.Ready[:i], k.Ready[i]) { // SingleDelete removes only one of two writes
 				s.ready(partition, id, &k.Ready[i])
 			}
 		}

@@ -2,10 +2,10 @@ package projector
 
 import "github.com/sagalog/sagalog/events"
 
-// Info is what is known of a partition as of its last commit. The caller must not change the maps.
+// Info describes a partition as of its last commit. The caller must not change the maps.
 type Info struct {
 	Partition int32
-	// Exists is false where nothing was committed.
+	// Exists is false if nothing was ever committed.
 	Exists bool
 	Owner  string
 	Epoch  events.Epoch
@@ -14,17 +14,17 @@ type Info struct {
 	Next      int64
 	StateHash events.Hash
 	Anchor    Anchor
-	// Live counts the tasks that have not ended, Due those that wait for an instant.
+	// Live is the number of tasks that have not ended, Due of those that wait for an instant.
 	Live, Due int64
 	States    map[events.TaskState]int64
-	// Ready counts the steps in the queue of each agent.
+	// Ready is the number of steps in each agent's queue.
 	Ready map[string]int64
-	// Inputs holds how far each input topic was judged: what a token waits for.
-	Inputs  map[events.Input]events.Passed
-	Settled events.Position
+	// Inputs holds how far each input topic has been judged, which is what a token waits for.
+	Inputs    map[events.Input]events.Passed
+	Watermark events.Position
 }
 
-// Info returns what is known of the partition, from memory.
+// Info describes the partition, from memory.
 func (p *Partition) Info() (Info, error) {
 	v := p.view.Load()
 	e, err := v.entity()
@@ -34,7 +34,7 @@ func (p *Partition) Info() (Info, error) {
 	return Info{
 		Partition: p.number, Exists: v.exists, Owner: e.Owner, Epoch: e.Epoch, Since: e.Since,
 		Next: v.meta.Next, StateHash: v.meta.Sum, Anchor: v.meta.Anchor, Live: v.meta.live(), Due: v.meta.Due,
-		States: v.states(), Ready: v.ready(), Inputs: e.Inputs, Settled: e.Settled,
+		States: v.states(), Ready: v.ready(), Inputs: e.Inputs, Watermark: e.Watermark,
 	}, nil
 }
 

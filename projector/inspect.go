@@ -11,9 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Inspect returns the ID of the namespace that the store in dir was folded from, "" where there is no store, and changes
-// nothing: not even what an Open would bring up to date. It errors with ErrNewer, ErrFormat, ErrLocked or ErrDamaged as
-// Open does.
+// Inspect returns the ID of the namespace that the store in dir belongs to, or "" if there is no store. It changes nothing,
+// not even what Open would bring up to date. It returns ErrNewer, ErrFormat, ErrLocked or ErrDamaged as Open does.
 func Inspect(dir string) (namespace string, err error) {
 	err = withoutPanic(dir, func() (err error) {
 		namespace, err = inspect(dir)
@@ -46,7 +45,7 @@ func inspect(dir string) (namespace string, err error) {
 	s := &Store{dir: dir, db: db, damage: newDamage()}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	format, err := s.get([]byte{spaceStore, storeFormat})
-	if err != nil || format == nil { // made and not begun
+	if err != nil || format == nil { // created but never initialised
 		return "", err
 	}
 	if err := checkFormat(dir, string(format)); err != nil {
@@ -56,8 +55,8 @@ func inspect(dir string) (namespace string, err error) {
 	return string(owner), err
 }
 
-// checkFormat tells an older format, which the log can be folded into anew, from a newer one: a newer version of this
-// program has folded there, and an old one must not throw that away.
+// checkFormat distinguishes an older format, which can be rebuilt from the log, from a newer one, which a newer version of
+// this program wrote and an older one must not throw away.
 func checkFormat(dir, format string) error {
 	n, err := strconv.Atoi(format)
 	switch {
@@ -69,12 +68,12 @@ func checkFormat(dir, format string) error {
 	return fmt.Errorf("%w: %q in %s, this version has \"%d\"; delete that directory, it is rebuilt from the log", ErrFormat, format, dir, formatVersion)
 }
 
-// unknownToPebble says that a newer Pebble wrote the files.
+// unknownToPebble reports whether a newer Pebble wrote the files.
 func unknownToPebble(err error) bool {
 	return strings.Contains(err.Error(), "unknown format major version")
 }
 
-// FreeBytes returns what is left of the disk that dir is on.
+// FreeBytes returns the free space of the disk that dir is on.
 func FreeBytes(dir string) (uint64, error) {
 	usage, err := vfs.Default.GetDiskUsage(dir)
 	return usage.AvailBytes, err

@@ -14,20 +14,20 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// Who looks at a store before a start learns whose it is, and leaves each file as it is.
-func TestInspectTellsWhoseAStoreIsAndChangesNothing(t *testing.T) {
+// Inspecting a store before a start shows who owns it, and changes no file.
+func TestInspectReportsTheOwnerAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
 	of, err := projector.Inspect(dir)
 	require.NoError(t, err)
-	require.Empty(t, of, "there is none")
+	require.Empty(t, of, "no store exists yet")
 	require.NoDirExists(t, dir)
 
 	s, err := projector.Open(dir, projector.Options{Namespace: namespace})
 	require.NoError(t, err)
 	commit(t, s, &events.Delta{Next: 1, Tasks: []events.TaskRow{row(t, pending("a", 1), events.Keys{}, nil)}})
 	_, err = projector.Inspect(dir)
-	require.ErrorContains(t, err, "lock", "while another process has it")
+	require.ErrorContains(t, err, "lock", "while another process has it open")
 	require.NoError(t, s.Close())
 
 	before := files(t, dir)
@@ -81,7 +81,7 @@ func TestInspectRefusesWhatOpenRefuses(t *testing.T) {
 	}
 }
 
-// newerPebble renames the marker of the format, as a newer version of Pebble would.
+// newerPebble renames the file that marks the format, as a newer version of Pebble would.
 func newerPebble(t *testing.T, dir string) {
 	found, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func newerPebble(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "marker.format-version.000900.900"), nil, 0o600))
 }
 
-// files are the names and contents of a folder, but for the lock.
+// files returns the names and contents of the files in a folder, except the lock.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

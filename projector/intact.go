@@ -10,12 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrNoStore is returned by OpenIntact where there is no store, or one that was made and not begun.
+// ErrNoStore is returned by OpenIntact if the store does not exist or was never initialised.
 var ErrNoStore = errors.New("there is no state store")
 
-// OpenIntact opens a store that exists for somebody who judges it, and changes nothing in it: nothing is committed,
-// compacted, or marked as damaged. It reads all that is stored first, so that damage is met that no other read comes
-// upon: the checksums of each table's blocks, and then every row, also those of the lists. Its error, ErrDamaged, names the file. Nothing may be committed to it.
+// OpenIntact opens an existing store for inspection and changes nothing in it: it does not commit, compact, or mark damage.
+// It first reads everything, so that damage is found anywhere: the checksums of each table's blocks, then every row,
+// including those of the lists. Its error ErrDamaged names the file. The caller must not commit to the store.
 func OpenIntact(dir string, o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -38,14 +38,8 @@ func OpenIntact(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		dir: dir, log: o.Logger, lock: lock, metrics: newMetrics(), readOnly: true,
-		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
-	}
-	s.writers.New = func() any { return newWriter() }
-	p := pebbleOptions(o, s.metrics)
-	p.Lock, p.ReadOnly, p.FormatMajorVersion = lock, true, described.FormatMajorVersion
-	p.EventListener.DataCorruption = func(info pebble.DataCorruptionInfo) { s.damage.met(dir, info) }
+	s, p := newStore(dir, o, lock)
+	s.readOnly, p.ReadOnly, p.FormatMajorVersion = true, true, described.FormatMajorVersion
 	if s.db, err = pebble.Open(dir, p); err != nil {
 		return nil, errors.Join(openError(dir, err), lock.Close())
 	}
@@ -55,27 +49,19 @@ func OpenIntact(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// met is corrupted of a store in which nothing may change.
-func (d *damage) met(dir string, info pebble.DataCorruptionInfo) {
-	d.once.Do(func() {
-		d.err = damaged(dir, fmt.Errorf("%s: %w", info.Path, info.Details))
-		close(d.found)
-	})
-}
-
-// begun is prepare without its writes. A partition whose reset was cut short has no meta row.
+// begun is prepare without its writes. A partition whose reset was interrupted has no meta row.
 func (s *Store) begun(namespace string) error {
 	format, err := s.get([]byte{spaceStore, storeFormat})
 	if err != nil {
 		return err
 	}
 	if format == nil {
-		return fmt.Errorf("%w: %s was made and not begun", ErrNoStore, s.dir)
+		return fmt.Errorf("%w: %s was created but never initialised", ErrNoStore, s.dir)
 	}
 	return errors.Join(s.identify(namespace), s.readPartitions())
 }
 
-// intact needs a database that is open to be read only: else a compaction may take a table away.
+// intact needs a read-only database: otherwise a compaction could remove a table.
 func (s *Store) intact(fs vfs.FS, tables sstable.ReaderOptions) error {
 	levels, err := s.db.SSTables()
 	if err != nil {
@@ -97,7 +83,7 @@ func (s *Store) intact(fs vfs.FS, tables sstable.ReaderOptions) error {
 		return s.because(err)
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		_, err = it.ValueAndErr() // a value may stand elsewhere than its key
+		_, err = it.ValueAndErr() // a value may be stored apart from its key
 	}
 	if err = errors.Join(err, it.Close()); err != nil {
 		return s.because(err)
@@ -105,10 +91,10 @@ func (s *Store) intact(fs vfs.FS, tables sstable.ReaderOptions) error {
 	return nil
 }
 
-// because prefers what Pebble told of the damage, which names the file.
+// because prefers the damage that Pebble reported, which names the file.
 func (s *Store) because(err error) error {
-	if told := s.Damage(); told != nil {
-		return told
+	if reported := s.Damage(); reported != nil {
+		return reported
 	}
 	return readError(err)
 }

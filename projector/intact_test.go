@@ -11,8 +11,8 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// One flipped bit in the blocks of a table is found, with the file's name, and neither finding it nor finding nothing
-// changes a file.
+// One flipped bit in the blocks of a table is found and reported with the file's name. The check changes no file, whether it
+// finds damage or not.
 func TestOpenIntactFindsAFlippedBit(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewMem()
@@ -27,7 +27,7 @@ func TestOpenIntactFindsAFlippedBit(t *testing.T) {
 	names := filesOf(t, disk, "sst")
 	require.NotEmpty(t, names)
 	for _, name := range names {
-		for _, part := range []int{4, 2} { // behind a quarter and a half of its length; at the end is the footer
+		for _, part := range []int{4, 2} { // after a quarter and after half of its length; the footer is at the end
 			fs := vfs.NewMem()
 			copyAll(t, disk, fs)
 			raw := contents(t, fs)[name]
@@ -51,7 +51,7 @@ func TestOpenIntactMakesNoStore(t *testing.T) {
 	fs := vfs.NewMem()
 	require.ErrorIs(t, openIntact(t, fs), projector.ErrNoStore)
 	_, err := fs.Stat(directory)
-	require.Error(t, err, "it was made")
+	require.Error(t, err, "the store was created")
 }
 
 func openIntact(t *testing.T, fs vfs.FS) error {

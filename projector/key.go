@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// The spaces of keys. What stands on disk is never renumbered: a change is a new formatVersion.
+// The spaces of keys. Values on disk are never renumbered: a change needs a new formatVersion.
 const (
 	spaceStore     byte = 's'
 	spacePartition byte = 'p'
@@ -71,8 +71,8 @@ func readInt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ signBit
 
 func readInverted(b []byte) int64 { return int64(^binary.BigEndian.Uint64(b) ^ signBit) }
 
-// The escapes of texts inside a key. The end sorts before every byte that may follow, so a text sorts before those
-// that it begins.
+// The escapes of texts inside a key. The end marker sorts before every byte that may follow, so a text sorts before any
+// text that it is a prefix of.
 const (
 	textEscape byte = 0x00
 	textEnd    byte = 0x01
@@ -89,10 +89,10 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, textEscape, textEnd)
 }
 
-// cutText reads a text from the front of key; ok is false where none ends.
+// cutText reads a text from the front of key; ok is false if the text has no end.
 func cutText(key []byte) (text string, rest []byte, ok bool) {
 	i := bytes.IndexByte(key, textEscape)
-	if i >= 0 && i+1 < len(key) && key[i+1] == textEnd { // nothing escaped: nearly always
+	if i >= 0 && i+1 < len(key) && key[i+1] == textEnd { // nothing is escaped: the usual case
 		return string(key[:i]), key[i+2:], true
 	}
 	var out []byte
@@ -114,7 +114,7 @@ func cutText(key []byte) (text string, rest []byte, ok bool) {
 	return "", nil, false
 }
 
-// prefixEnd returns the first key behind all that begin with prefix. It is a new slice.
+// prefixEnd returns the first key after all keys that begin with prefix, as a new slice.
 func prefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {

@@ -31,15 +31,15 @@ func FuzzTextInKeys(f *testing.F) {
 	f.Add("a\x00\x01", "a\x00\xff", "b")
 	f.Fuzz(func(t *testing.T, a, b, rest string) {
 		ka, kb := appendText(nil, a), appendText(nil, b)
-		require.Equal(t, strings.Compare(a, b), bytes.Compare(ka, kb), "the order is that of the texts")
+		require.Equal(t, strings.Compare(a, b), bytes.Compare(ka, kb), "keys sort like their texts")
 		if a != b {
-			require.False(t, bytes.HasPrefix(ka, kb), "none is a prefix of another")
+			require.False(t, bytes.HasPrefix(ka, kb), "no key is a prefix of another")
 		}
 		text, left, ok := cutText(append(ka, rest...))
 		require.True(t, ok)
 		require.Equal(t, a, text)
 		require.Equal(t, rest, string(left))
-		cutText([]byte(rest)) // whatever it is, it does not panic
+		cutText([]byte(rest)) // no input makes it panic
 	})
 }
 
@@ -63,7 +63,7 @@ func TestReadyRowsSurviveTheirKeys(t *testing.T) {
 
 func FuzzTaskRow(f *testing.F) {
 	f.Add([]byte{1, 'a', '{', '}'})
-	f.Add([]byte{0x80, 0x00, 'a'}) // a length that is longer than it need be
+	f.Add([]byte{0x80, 0x00, 'a'}) // a length in more bytes than necessary
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, value []byte) {
 		encoding, keys, err := splitTaskRow(value)

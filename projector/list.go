@@ -11,20 +11,19 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Filter says which tasks List returns: those for which all that is set holds.
+// Filter selects the tasks that List returns: those that match every member that is set.
 type Filter struct {
 	State    events.TaskState
 	Workflow string
-	// Labels must all be there with these values.
+	// Labels are the labels that a task must have, with their values.
 	Labels map[string]string
-	// Since and Until bound the time of submission: Since is the earliest, Until the first that is too late; zero is
-	// no bound.
+	// Since (inclusive) and Until (exclusive) bound the time of submission; zero means no bound.
 	Since, Until events.Instant
-	// Partitions are those whose tasks are listed; none means all that the store holds.
+	// Partitions are the partitions to list; empty means all that the store holds.
 	Partitions []int32
-	// Limit is the most tasks of a page: zero means 100, more than MaxList means MaxList.
+	// Limit is the maximum number of tasks of a page: zero means 100, more than MaxList means MaxList.
 	Limit int
-	// Cursor is the next of the page before; "" begins at the newest task.
+	// Cursor is the cursor that the previous page returned; "" begins at the newest task.
 	Cursor string
 }
 
@@ -33,13 +32,13 @@ const MaxList = 1000
 
 const defaultList = 100
 
-// maxListSteps bounds the index rows that one page looks at, to some 20 ms. Only a filter of several members that
-// hardly ever hold together comes near; such a page is shorter than its limit, or empty, and has a next.
+// maxListSteps bounds the index rows that one page examines, to about 20 ms. Only a filter whose members rarely match
+// together reaches it; such a page is shorter than its limit, or empty, and still has a cursor for the next.
 const maxListSteps = 20_000
 
-// List returns tasks of all partitions, the newest first, and the cursor of the next page, "" if there is none. All
-// of a page is as of one instant. Pages are stable under writes: a task that keeps fitting the filter is met exactly
-// once, and what is submitted meanwhile comes before the first page.
+// List returns tasks of all partitions, newest first, and the cursor of the next page, or "" at the end. A page shows one
+// instant. Pages are stable under writes: a task that keeps matching the filter appears exactly once, and tasks submitted
+// meanwhile belong before the first page.
 func (s *Store) List(f Filter) (tasks []*events.Task, next string, err error) {
 	from, err := f.begin()
 	if err != nil {
@@ -103,19 +102,21 @@ func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next 
 		if len(tasks) == f.limit() {
 			return tasks, encodeCursor(suffix), nil
 		}
-		task, ok, err := readTask(r, partition, id)
-		if err != nil {
+		if _, err := lookup(r, taskKey(nil, partition, id), func(value []byte) error { // not found if its partition is being reset
+			task, err := taskOfRow(value)
+			if err == nil {
+				tasks = append(tasks, task)
+			}
+			return err
+		}); err != nil {
 			return nil, "", err
-		}
-		if ok { // else its partition is being reset
-			tasks = append(tasks, task)
 		}
 		at = append(suffix, 0)
 	}
 }
 
-// join walks several lists at once and finds what stands in all of them. Their keys end alike, so it leaps: each list
-// seeks to where the one before it stands.
+// join walks several lists at once and finds the suffixes common to all. It leapfrogs: each list seeks to the position
+// of the one before it.
 type join struct {
 	lists []list
 	steps int
@@ -163,8 +164,8 @@ func (j *join) close() error {
 	return err
 }
 
-// seek returns the first suffix at or behind at that stands in all lists, nil if there is none. fits is false where it
-// gave up first: the suffix is then the place to go on.
+// seek returns the first suffix at or after at that all lists contain, or nil. fits is false if it gave up first; the suffix
+// is then where to resume.
 func (j *join) seek(at []byte) (suffix []byte, fits bool, err error) {
 	target := bytes.Clone(at)
 	for agreed, i := 0, 0; agreed < len(j.lists); i = (i + 1) % len(j.lists) {
@@ -184,11 +185,11 @@ func (j *join) seek(at []byte) (suffix []byte, fits bool, err error) {
 	return target, true, nil
 }
 
-// seek moves the list forward to the first suffix at or behind target, nil at its end.
+// seek moves the list forward to the first suffix at or after target, or returns nil at its end.
 func (l *list) seek(target []byte) (suffix []byte, err error) {
 	it := l.iter
 	ok := it.Valid() && bytes.Compare(it.Key()[len(l.prefix):], target) >= 0
-	if !ok && it.Valid() { // the next row is the likely one
+	if !ok && it.Valid() { // usually it is the next row
 		ok = it.Next() && bytes.Compare(it.Key()[len(l.prefix):], target) >= 0
 	}
 	if !ok {

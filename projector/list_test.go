@@ -39,7 +39,7 @@ func TestListMergesPartitionsNewestFirst(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// Tasks that come, end and are forgotten meanwhile neither hide nor repeat those that stay.
+// Tasks that are added, ended or forgotten meanwhile do not cause others to be hidden or repeated.
 func TestListIsStableUnderWrites(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -68,11 +68,11 @@ func TestListIsStableUnderWrites(t *testing.T) {
 	for writing := true; writing; {
 		select {
 		case <-done:
-			writing = false // and one last walk
+			writing = false // and then walk once more
 		default:
 		}
 		var got []string
-		f := projector.Filter{Workflow: "ship", State: events.Pending, Limit: 7}
+		f := projector.Filter{Workflow: "ship", State: events.TaskStatePending, Limit: 7}
 		for {
 			page, next, err := s.List(f)
 			assert.NoError(t, err)
@@ -91,14 +91,16 @@ func TestListIsStableUnderWrites(t *testing.T) {
 	require.NoError(t, s.CheckIndexes())
 }
 
-// The pages of two stores that hold halves of the partitions, and stale rows of the others, merge into the list of all.
+// Two stores each hold half of the partitions, and outdated rows of the other half. Their pages merge into the list of
+// all tasks.
 func TestListIsRestrictedToPartitionsAndItsPlacesMerge(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	var want []string
 	deltas := map[int32]*events.Delta{}
 	for i := range 60 {
-		// Many are submitted in one instant, so that the ID and the partition decide too; some IDs begin others.
+		// Many tasks are submitted at the same instant, so that the ID and the partition also decide the order. Some IDs are
+		// prefixes of others.
 		task := pending(strings.Repeat("x", 1+i%4)+fmt.Sprint(i), events.Instant(i/12))
 		p := int32(i % 3)
 		if deltas[p] == nil {
@@ -164,7 +166,7 @@ func partitionIn(t *testing.T, deltas map[int32]*events.Delta, id string) int32 
 	return -1
 }
 
-// A store that holds mostly partitions of others gives short pages, and does not search without end.
+// A store that holds mostly rows of other owners' partitions returns short pages, and does not search endlessly.
 func TestListOfOnePartitionIsBoundedBySteps(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -189,7 +191,7 @@ func TestListOfOnePartitionIsBoundedBySteps(t *testing.T) {
 	require.Empty(t, next)
 }
 
-// A filter whose members hardly hold together gives short pages instead of a call without end.
+// A filter whose conditions are rarely true together returns short pages instead of searching endlessly.
 func TestListIsBoundedBySteps(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -199,18 +201,18 @@ func TestListIsBoundedBySteps(t *testing.T) {
 		for i := first; i < first+5000; i++ {
 			task := pending(fmt.Sprint(i), events.Instant(tasks-i))
 			if i%2 == 0 {
-				task.State = events.Parked
+				task.State = events.TaskStateError
 			} else {
 				task.Workflow = "other"
 			}
 			if i == tasks-1 {
-				task.State = events.Parked
+				task.State = events.TaskStateError
 			}
 			d.Tasks = append(d.Tasks, row(t, task, events.Keys{}, nil))
 		}
 		commit(t, s, d)
 	}
-	f := projector.Filter{Workflow: "other", State: events.Parked}
+	f := projector.Filter{Workflow: "other", State: events.TaskStateError}
 	page, next, err := s.List(f)
 	require.NoError(t, err)
 	require.Empty(t, page)
@@ -245,7 +247,7 @@ func TestListRefusesForeignCursors(t *testing.T) {
 	}
 }
 
-// cursorOf puts two tasks into the store and returns the cursor between them.
+// cursorOf stores two tasks and returns the cursor between them.
 func cursorOf(t tb, s *projector.Store) string {
 	t.Helper()
 	commit(t, s, &events.Delta{Next: 1, Tasks: []events.TaskRow{

@@ -13,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// fill commits rows of tasks without a fold: many, and the same for all, as the content of the rows does not matter here.
+// fill commits many task rows without folding anything. All rows have the same content, because it does not matter here.
 type fill struct {
 	tb    testing.TB
 	store *Store
@@ -21,7 +21,8 @@ type fill struct {
 	made  int
 }
 
-// fillBatch is how many tasks one commit makes: more would not fit in half a memtable, and be sorted instead.
+// fillBatch is how many tasks one commit creates. More would not fit in half a memtable, and Pebble would sort the batch
+// instead.
 const fillBatch = 2000
 
 func (f *fill) make(n int, encoding []byte, keys func(i int) events.Keys) {
@@ -30,7 +31,7 @@ func (f *fill) make(n int, encoding []byte, keys func(i int) events.Keys) {
 		f.next[p]++
 		d := &events.Delta{Partition: p, Next: f.next[p]}
 		for range min(n, fillBatch) {
-			// IDs in no order, as those that people choose are.
+			// The IDs are in no order, like IDs that people choose.
 			id := fmt.Sprintf("order-%016x", uint64(f.made)*0x9e3779b97f4a7c15)
 			d.Tasks = append(d.Tasks, events.TaskRow{ID: id, Encoding: encoding, Keys: keys(f.made)})
 			d.History = append(d.History, events.History{Task: id, Offset: f.next[p] - 1})
@@ -41,8 +42,8 @@ func (f *fill) make(n int, encoding []byte, keys func(i int) events.Keys) {
 	}
 }
 
-// settle waits for the compactions. Rows are made here faster than any engine ends tasks, and the sorting of ten million is
-// minutes behind, which is no cost of looking.
+// settle waits for the compactions. Rows are created here faster than any engine ends tasks, so the compaction of ten million
+// rows is minutes behind. That delay must not count as a cost of reading.
 func (f *fill) settle() {
 	require.NoError(f.tb, f.store.Sync())
 	ticks := time.NewTicker(50 * time.Millisecond)
@@ -59,24 +60,24 @@ const fillEpoch = events.Instant(1_800_000_000_000)
 
 func (f *fill) finished(n int) {
 	f.make(n, fiveStepEncoding(f.tb, benchSteps), func(i int) events.Keys {
-		return events.Keys{State: events.Processed, Workflow: "five", SubmittedAt: fillEpoch + events.Instant(i), EndedAt: fillEpoch + events.Instant(i) + 90}
+		return events.Keys{State: events.TaskStateProcessed, Workflow: "five", SubmittedAt: fillEpoch + events.Instant(i), EndedAt: fillEpoch + events.Instant(i) + 90}
 	})
 }
 
 func (f *fill) running(n int) {
 	f.make(n, fiveStepEncoding(f.tb, 2), func(i int) events.Keys {
-		return events.Keys{State: events.Processing, Workflow: "five", SubmittedAt: fillEpoch + events.Instant(i), Due: fillEpoch + 1e10 + events.Instant(i)}
+		return events.Keys{State: events.TaskStateProcessing, Workflow: "five", SubmittedAt: fillEpoch + events.Instant(i), Due: fillEpoch + 1e10 + events.Instant(i)}
 	})
 }
 
 func (f *fill) pending(n int) {
 	f.make(n, fiveStepEncoding(f.tb, 0), func(i int) events.Keys {
 		at := fillEpoch + events.Instant(i)
-		return events.Keys{State: events.Pending, Workflow: "five", SubmittedAt: at, Ready: []events.ReadyKey{{Agent: "agent0", Path: "step0", Operation: events.Do, Since: at}}}
+		return events.Keys{State: events.TaskStatePending, Workflow: "five", SubmittedAt: at, Ready: []events.ReadyKey{{Agent: "agent0", Path: "step0", Operation: events.Do, Since: at}}}
 	})
 }
 
-// look is what an owner asks each second and each tick when there is nothing to do, of one partition.
+// look makes the reads for one partition that an owner makes every second and at every tick when there is nothing to do.
 func look(tb testing.TB, s *Store, partition int32, now events.Instant) {
 	p := s.Partition(partition)
 	due, ok, err := p.NextDue()
@@ -89,16 +90,17 @@ func look(tb testing.TB, s *Store, partition int32, now events.Instant) {
 	ended, err := p.EndedBefore(fillEpoch, 100)
 	require.NoError(tb, err)
 	require.Empty(tb, ended)
-	ids, err := p.Unplanned("", 100)
+	ids, err := p.Unplanned(100)
 	require.NoError(tb, err)
 	require.Empty(tb, ids)
-	ready, err := p.Ready(ReadyQuery{Agent: "agent0", Limit: 100})
+	ready, err := p.Ready("agent0", 100)
 	require.NoError(tb, err)
 	require.Empty(tb, ready)
 }
 
-// BenchmarkLook is the cost of a supervisor's sweep of one partition when nothing is due, beside 100,000 running tasks of
-// eight partitions, over so many finished ones; and right after 10,000 tasks ended, whose rows have just left the fronts.
+// BenchmarkLook measures a supervisor's sweep of one partition when nothing is due: with 100,000 running tasks in eight
+// partitions, with as many finished ones, and right after 10,000 tasks ended, whose rows have just left the front of the
+// queues.
 func BenchmarkLook(b *testing.B) {
 	for _, finished := range []int{0, 100_000, 1_000_000, 10_000_000} {
 		b.Run(fmt.Sprintf("finished=%d", finished), func(b *testing.B) {
@@ -121,8 +123,8 @@ func BenchmarkLook(b *testing.B) {
 
 func looks(b *testing.B, s *Store) {
 	b.ReportAllocs()
-	// The first looks step over what has just left the fronts, each partition's once. The median is not moved by what else
-	// the machine does.
+	// The first look at each partition steps over the rows that have just left the front. The median is not affected by other
+	// load on the machine.
 	var first, all []time.Duration
 	for p := range int32(benchPartitions) {
 		begun := time.Now()
@@ -143,7 +145,7 @@ func median(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Nanoseconds()) / 1000
 }
 
-// endSome has tasks wait, be taken from the fronts of their queues, and end, and sweeps as many.
+// endSome makes tasks wait, takes them from the front of their queues, ends them, and sweeps the same number.
 func (f *fill) endSome(n int) {
 	for p := range int32(benchPartitions) {
 		var waiting, started, ended, swept events.Delta
@@ -151,9 +153,9 @@ func (f *fill) endSome(n int) {
 			id := fmt.Sprintf("some-%d-%d", p, i)
 			at := fillEpoch + events.Instant(i)
 			rows := []events.Keys{
-				{State: events.Pending, SubmittedAt: at, Unplanned: true, Ready: []events.ReadyKey{{Agent: "agent0", Path: "step0", Operation: events.Do, Since: at}}},
-				{State: events.Processing, SubmittedAt: at, Due: at + 5000},
-				{State: events.Processed, SubmittedAt: at, EndedAt: at - 5000},
+				{State: events.TaskStatePending, SubmittedAt: at, Unplanned: true, Ready: []events.ReadyKey{{Agent: "agent0", Path: "step0", Operation: events.Do, Since: at}}},
+				{State: events.TaskStateProcessing, SubmittedAt: at, Due: at + 5000},
+				{State: events.TaskStateProcessed, SubmittedAt: at, EndedAt: at - 5000},
 			}
 			waiting.Tasks = append(waiting.Tasks, events.TaskRow{ID: id, Encoding: []byte(`{}`), Keys: rows[0]})
 			started.Tasks = append(started.Tasks, events.TaskRow{ID: id, Encoding: []byte(`{}`), Keys: rows[1], Was: &rows[0]})
@@ -168,13 +170,13 @@ func (f *fill) endSome(n int) {
 	}
 }
 
-// TestMemoryDoesNotGrowWithRows fills a store and looks at what the process holds. The store's own memory is that of its
-// memtables and its cache, whatever is stored; so with both small, more rows must not take more.
+// TestMemoryDoesNotGrowWithRows fills a store and measures the memory of the process. The store's own memory is its memtables
+// and its cache, whatever is stored. So if both are small, more rows must not take more memory.
 func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 	pending, finished := 20_000, 10_000
 	o := Options{Namespace: "bench", CacheBytes: 4 << 20, MemTableBytes: 2 << 20}
 	full := os.Getenv("SAGALOG_BENCH") == "full"
-	if full { // as it ships
+	if full { // the default size
 		pending, finished, o = 5_000_000, 1_000_000, Options{Namespace: "bench"}
 	} else {
 		t.Log("SAGALOG_BENCH=full makes 5,000,000 pending and 1,000,000 finished tasks instead")
@@ -188,7 +190,7 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 		f.pending(pending / 5)
 		f.finished(finished / 5)
 		look := func(agent string) {
-			rows, err := s.Partition(0).Ready(ReadyQuery{Agent: agent, Limit: 100})
+			rows, err := s.Partition(0).Ready(agent, 100)
 			require.NoError(t, err)
 			require.Len(t, rows, 100)
 		}
@@ -208,11 +210,12 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 	// The first fifth also fills caches and pools.
 	grown := (float64(held[4]) - float64(held[1])) / float64(3*(pending+finished)/5)
 	t.Logf("%.1f B a task", grown)
-	// Compactions and pools move it by some hundred bytes here; what held the rows would hold more than a thousand for each.
+	// Compactions and pools change it by some hundred bytes per row here. If something kept the rows in memory, it would be
+	// more than a thousand per row.
 	require.Less(t, grown, 500.0, "bytes held in memory for a stored task")
 }
 
-// The lookup of an ID that is not there, which each new submission makes, is answered by the filters and reads no block.
+// Each new submission looks up an ID that does not exist. The filters answer this lookup, and it reads no block.
 func TestUnknownTasksAreNotReadFromTheDisk(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{Namespace: "bench", MemTableBytes: 1 << 20})
 	require.NoError(t, err)
@@ -220,7 +223,7 @@ func TestUnknownTasksAreNotReadFromTheDisk(t *testing.T) {
 	f := &fill{tb: t, store: s}
 	f.finished(20_000)
 	require.NoError(t, s.Sync())
-	require.NoError(t, s.db.Compact(t.Context(), []byte{spacePartition}, []byte{spacePartition + 1}, false)) // else it reads meanwhile
+	require.NoError(t, s.db.Compact(t.Context(), []byte{spacePartition}, []byte{spacePartition + 1}, false)) // otherwise a compaction would read blocks during the lookups
 	lookups := func(n, from int) {
 		for i := range n {
 			_, ok, err := s.Get(int32(i%benchPartitions), fmt.Sprintf("order-%016x", uint64(from+i)*0x9e3779b97f4a7c15))
@@ -228,12 +231,12 @@ func TestUnknownTasksAreNotReadFromTheDisk(t *testing.T) {
 			require.False(t, ok)
 		}
 	}
-	lookups(1000, 30_000_000) // the filters themselves are read once
+	lookups(1000, 30_000_000) // the filters themselves are read only once
 	before := s.db.Metrics()
 	lookups(1000, 60_000_000)
 	after := s.db.Metrics()
 	require.Greater(t, after.Filter.Hits-before.Filter.Hits, int64(900))
-	// One in a hundred is a false alarm, and reads an index and a row.
+	// One in a hundred is a false positive, and reads an index block and a row.
 	t.Logf("%d filter hits, %d blocks read", after.Filter.Hits-before.Filter.Hits, after.BlockCache.Misses-before.BlockCache.Misses)
 	require.Less(t, after.BlockCache.Misses-before.BlockCache.Misses, int64(100))
 }

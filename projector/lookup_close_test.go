@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// Whoever still asks while the store closes is told so, and leaves nothing that fails the close.
+// A lookup while the store closes returns ErrClosed and leaves nothing open that would make Close fail.
 func TestLookupsEndWithTheStore(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// checkManifest refuses a database whose list of files cannot be read to its end.
+// checkManifest refuses a database whose manifest cannot be read to its end.
 //
-// Pebble takes an unreadable end for a torn write and goes on with what precedes it. But a list without its last edits
-// names an older set of tables, of which some may be gone, and those that it does not name are deleted. A write that was
-// really torn costs a rebuild, which is slow and never wrong.
+// Pebble takes an unreadable end for a torn write and continues with what precedes it. But a manifest without its last edits
+// names an older set of tables: some may be gone, and tables that it does not name are deleted. If a write really was torn,
+// refusing costs a rebuild, which is slow but never wrong.
 func checkManifest(fs vfs.FS, dir string) error {
 	db, err := pebble.Peek(dir, fs)
 	if err != nil {

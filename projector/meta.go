@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// meta is what a partition has beside its rows. Counts are kept here, so that nobody counts rows.
+// meta is what a partition has besides its rows. It holds counts so that nobody has to count rows.
 type meta struct {
 	Next   int64
 	Sum    events.Hash
@@ -23,14 +23,14 @@ type meta struct {
 	Ready counts
 }
 
-// clone returns a copy whose counts may be changed.
+// clone returns a copy whose counts can be changed independently.
 func (m *meta) clone() meta {
 	c := *m
 	c.States, c.Ready = slices.Clone(m.States), slices.Clone(m.Ready)
 	return c
 }
 
-// count adds n times what a task's keys weigh; nil keys weigh nothing.
+// count adds a task's keys to the counts n times; nil keys add nothing.
 func (m *meta) count(k *events.Keys, n int64) {
 	if k == nil {
 		return
@@ -47,7 +47,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 	}
 }
 
-// sameCounts says that two keys surely weigh the same.
+// sameCounts reports whether two sets of keys certainly add the same to the counts.
 func sameCounts(a, b *events.Keys) bool {
 	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready)
 }
@@ -62,8 +62,8 @@ func (m *meta) live() int64 {
 	return n
 }
 
-// counts are numbers by name, in the order of the names and without zeros, so that equal counts are equal slices. They
-// are few, and copied with each commit.
+// counts are numbers by name, sorted by name and without zeros, so that equal counts are equal slices. There are few of
+// them, and each commit copies them.
 type counts []count
 
 type count struct {
@@ -140,12 +140,12 @@ func decodeMeta(b []byte) (m meta, err error) {
 	m.Due, m.Unplanned = r.signed(), r.signed()
 	m.States, m.Ready = r.counts(), r.counts()
 	if r.bad || len(r.rest) > 0 {
-		return meta{}, fmt.Errorf("%w: a meta row of %d bytes", ErrDamaged, len(b))
+		return meta{}, fmt.Errorf("%w: the meta row of %d bytes cannot be decoded", ErrDamaged, len(b))
 	}
 	return m, nil
 }
 
-// metaReader cuts values from the front of a meta row. Behind the first that it cannot read it gives zeros.
+// metaReader cuts values from the front of a meta row. After the first that it cannot read it returns zeros.
 type metaReader struct {
 	rest []byte
 	bad  bool
@@ -183,7 +183,8 @@ func (r *metaReader) fixed() uint64 {
 	return 0
 }
 
-// count reads how many things follow, each of two bytes at least: damage must not ask for the memory of a million.
+// count reads how many items follow. Each takes at least two bytes, so a damaged count cannot make us allocate more than
+// the row could hold.
 func (r *metaReader) count() int {
 	n := r.unsigned()
 	if n > uint64(len(r.rest)/2) {
@@ -202,7 +203,7 @@ func (r *metaReader) text() string {
 	return string(r.cut(int(n)))
 }
 
-// counts leaves out zeros and puts the names in order, as they were written.
+// counts reads counts as they were written: sorted by name, without zeros.
 func (r *metaReader) counts() counts {
 	var c counts
 	for range r.count() {

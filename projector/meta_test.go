@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-func TestMetaRowsComeBack(t *testing.T) {
+func TestMetaRowsAreReadAsWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := meta{
@@ -45,7 +45,7 @@ func TestMetaRowsComeBack(t *testing.T) {
 	})
 }
 
-func TestHistoriesComeBack(t *testing.T) {
+func TestHistoriesAreReadAsWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		h := histories{at: map[string]int{}}

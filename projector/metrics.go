@@ -15,7 +15,7 @@ type metrics struct {
 	resets        prometheus.Counter
 }
 
-// newMetrics registers nothing: Open does, once it knows that it succeeds, and Close takes it back.
+// newMetrics registers nothing: Open does once it has succeeded, and Close unregisters.
 func newMetrics() *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "sagalog_projector_" + name, Help: help})
@@ -37,7 +37,7 @@ func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.commits, m.commitSeconds, m.commitBytes, m.tasks, m.stalls, m.resets}
 }
 
-// gauges reads what the store knows at the time of a scrape.
+// gauges reads the store at the time of a scrape.
 type gauges struct {
 	store                                                 *Store
 	live, due, next, ready, tasks, disk, memtables, level *prometheus.Desc

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,26 +14,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// FS is a file system. It is named here so that who opens a store elsewhere than on the disk need not know Pebble.
+// FS is a file system. The alias lets callers open a store in memory without importing Pebble.
 type FS = vfs.FS
 
-// Options are what Open needs to know. Only Namespace is required.
+// Options configure Open. Only Namespace is required.
 type Options struct {
-	// Namespace is the ID of NamespaceCreated. It is written into a new store and compared with that of an old one.
+	// Namespace is the ID in NamespaceCreated. It is written into a new store and compared with that of an existing one.
 	Namespace string
-	// CacheBytes is the size of the cache of blocks, of which Pebble takes the memtables' memory. Zero means 128 MiB: with
-	// two memtables half of it is left for blocks. Live tasks are in their owner's memory, so it serves listings and the
-	// filters; with half as much the lookup of each new ID read filters from the disk, a sixth of all CPU.
+	// CacheBytes is the size of the block cache, which also pays for the memtables. Zero means 128 MiB: with two memtables
+	// half of it is left for blocks. Live tasks are in their owner's memory, so the cache serves listings and filters; with
+	// half the size, looking up each new ID read filters from the disk, which took a sixth of all CPU.
 	CacheBytes int64
-	// MemTableBytes is the size of a memtable, of which up to four exist at once. Zero means 32 MiB: a smaller one
-	// writes to the disk what is deleted or written again seconds later (short tasks); a larger one holds memory and has
-	// more of the log folded again after a crash. (64 MiB saved a tenth of the CPU and took twice the memory.)
+	// MemTableBytes is the size of a memtable; up to four exist at once. Zero means 32 MiB. A smaller one writes rows of short
+	// tasks to the disk that are deleted or overwritten seconds later; a larger one takes memory, and more of the log must be
+	// folded again after a crash. (64 MiB saved a tenth of the CPU and took twice the memory.)
 	MemTableBytes uint64
-	// FS is where files are. nil means the disk; tests and the simulator use memory.
+	// FS holds the files. nil means the disk; tests and the simulator use memory.
 	FS FS
-	// Logger gets what an operator must see; nil discards it.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Registerer gets the metrics; nil keeps none.
+	// Registerer receives the metrics; nil means no metrics.
 	Registerer prometheus.Registerer
 }
 
@@ -48,70 +49,64 @@ func (o *Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.CacheBytes == 0 {
-		o.CacheBytes = 128 << 20
-	}
-	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 32 << 20
-	}
+	o.CacheBytes = cmp.Or(o.CacheBytes, 128<<20)
+	o.MemTableBytes = cmp.Or(o.MemTableBytes, 32<<20)
 	if o.FS == nil {
-		// Named, because Pebble's own default is wrapped in a watchdog whose goroutine outlives a failed Open.
+		// Set explicitly, because Pebble wraps its default in a watchdog whose goroutine outlives a failed Open.
 		o.FS = vfs.Default
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 
 func pebbleOptions(o Options, m *metrics) *pebble.Options {
 	p := &pebble.Options{
-		FS:           tellingFS{FS: o.FS, log: o.Logger, said: new(atomic.Int64)},
+		FS:           reportingFS{FS: o.FS, log: o.Logger, said: new(atomic.Int64)},
 		CacheSize:    o.CacheBytes,
 		MemTableSize: o.MemTableBytes,
-		// The log of facts is the write-ahead log: what a killed process had not flushed is a tail of the commits, whole
-		// batches, and is folded again. A second log would be written for nothing and read for little.
+		// The log of facts is the write-ahead log: a killed process loses a tail of its commits, in whole batches, and folds
+		// them again. A second log would cost writes and save little.
 		DisableWAL: true,
 		// Two memtables may wait for their flush, so that a burst does not stop at the first.
 		MemTableStopWritesThreshold: 4,
-		// Files of the top level make reads slower, and stopped writes would stop partitions. The owners' windows bound
-		// what comes in, so compactions catch up after a burst.
+		// Many files in the top level make reads slower, but stopping writes would stop partitions. The owners' windows bound
+		// the input, so compactions catch up after a burst.
 		L0StopWritesThreshold: 1000,
-		// What comes in is sorted into the levels below less often than by Pebble's defaults (4 and 64 MiB): a backlog that
-		// builds up spent a sixth of all CPU on it. The filters spare most lookups the additional files.
+		// Compact less often than Pebble's defaults (4 and 64 MiB): while a backlog built up, a sixth of all CPU went into
+		// compactions. The filters keep most lookups out of the additional files.
 		L0CompactionThreshold:      10,
 		LBaseMaxBytes:              256 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
-		// Named and not FormatNewest: an upgrade of the library must not decide what is on disk.
+		// Not FormatNewest: an upgrade of the library must not change the format on disk.
 		FormatMajorVersion: pebble.FormatValueSeparation,
 		Logger:             pebbleLog{o.Logger},
 		EventListener: &pebble.EventListener{
 			WriteStallBegin: func(pebble.WriteStallBeginInfo) { m.stalls.Inc() },
 			PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) {
-				// An index row was written twice and deleted once, or the reverse: see writer.difference.
+				// An index row was written twice and deleted once, or the other way round: see writer.difference.
 				o.Logger.Warn(misused, "kind", info.Kind.String())
 			},
 			BackgroundError: func(err error) {
 				if diskFails(err) {
 					end(o.Logger, err)
 				}
-				o.Logger.Error("state store: background work failed", "error", err.Error()) // without its stack
+				o.Logger.Error("state store: background work failed", "error", err.Error()) // without the stack trace
 			},
 		},
 	}
 	for i := range p.Levels {
-		// Twice Pebble's own: a fifth less on disk. A larger one makes the reading of a single task dearer, which each start
-		// out of a backlog does.
+		// Twice Pebble's default: a fifth less on disk. Larger blocks make reading a single task more expensive, and each start
+		// from a backlog reads one.
 		p.Levels[i].BlockSize = 8 << 10
-		// The most frequent lookup is that of an ID that is not there: each new submission asks for its task.
+		// The most frequent lookup is for an ID that does not exist: each new submission looks for its task.
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return p
 }
 
-const misused = "state store: index rows were not written and deleted in turn: a defect; `state hash --rebuild` tells whether the state is right"
+const misused = "state store: index rows were not written and deleted alternately, which is a defect; check the state with `state hash --rebuild`"
 
-// pebbleLog is Pebble's logger. Pebble tells every flush and compaction, which is for us and not for an operator.
+// pebbleLog is Pebble's logger. Pebble reports every flush and compaction, which interests developers, not operators.
 type pebbleLog struct{ log *slog.Logger }
 
 func (l pebbleLog) Infof(format string, args ...any) {
@@ -124,8 +119,8 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 	l.log.Error("state store: " + fmt.Sprintf(format, args...))
 }
 
-// Fatalf must not return: Pebble calls it where going on would lose or invent rows, such as when its log cannot be
-// written. The process ends, as by kill -9, and the next one finds a consistent store or builds it anew.
+// Fatalf must not return: Pebble calls it when continuing would lose or invent rows, for example when its log cannot be
+// written. The process ends as by kill -9, and the next one finds a consistent store or rebuilds it.
 func (l pebbleLog) Fatalf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.log.Error("state store: " + text)

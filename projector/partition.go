@@ -11,29 +11,28 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Partition is the view of one partition. Its methods may be called at the same time.
+// Partition is the view of one partition. Its methods are safe for concurrent use.
 type Partition struct {
 	store  *Store
 	number int32
 
-	// commit is held by who changes rows of the partition.
+	// commit is held while rows of the partition change.
 	commit sync.Mutex
 	// view is what the last commit left; never nil.
 	view atomic.Pointer[view]
-	// changed is closed and taken away by each commit; nil while nobody waits.
-	changed atomic.Pointer[chan struct{}]
-	floors  floors
-	// finder is for who owns or folds the partition; asked is for everybody else: a lookup of the owner shall not wait for
-	// theirs. (Its commit does, for the one that is under way.)
+	// changed is closed and removed by each commit; nil while nobody waits.
+	changed     atomic.Pointer[chan struct{}]
+	lowerBounds lowerBounds
+	// finder serves whoever owns or folds the partition, asked everybody else, so that a lookup of the owner never waits for
+	// theirs. (Its commit does wait for one that is under way.)
 	finder, asked finder
 }
 
-// view is what a commit leaves in memory: the meta row and the partition's own entity. It is never changed.
+// view is what a commit leaves in memory: the meta row and the partition's own entity. It is immutable.
 type view struct {
 	meta   meta
 	exists bool
-	// entity decodes the encoding of events.PartitionState, at most once, and only if somebody asks. So do states and
-	// ready with the counts.
+	// entity decodes the events.PartitionState at most once, and only on demand. So do states and ready with the counts.
 	entity func() (events.PartitionState, error)
 	states func() map[events.TaskState]int64
 	ready  func() map[string]int64
@@ -75,8 +74,8 @@ func emptyView() *view {
 	return v
 }
 
-// Snapshot returns what events.OpenState needs, and the anchor. exists is false where nothing was committed since the
-// partition was made or reset: it is folded from the beginning of the log.
+// Snapshot returns what events.OpenState needs, and the anchor. exists is false if nothing was committed since the
+// partition was created or reset; it is then folded from the beginning of the log.
 func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool, err error) {
 	it, err := p.store.iterate(p.row(rowMeta), p.row(rowPart+1))
 	if err != nil {
@@ -90,13 +89,13 @@ func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool
 	return snap, v.meta.Anchor, v.exists, closeIter(it)
 }
 
-// read reads the meta row and the parts from an iterator that stands before them; they are neighbours, so that they
-// are of one commit.
+// read reads the meta row and the parts from an iterator positioned before them. They are neighbours, so both come from the
+// same commit.
 func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 	var snap events.Snapshot
 	if !it.Valid() || string(it.Key()) != string(p.row(rowMeta)) {
 		if it.Valid() {
-			return snap, nil, fmt.Errorf("%w: partition %d has rows and no offset", ErrDamaged, p.number)
+			return snap, nil, fmt.Errorf("%w: partition %d has rows but no offset", ErrDamaged, p.number)
 		}
 		return snap, emptyView(), it.Error()
 	}
@@ -121,7 +120,7 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 	return snap, newView(m, entity), it.Error()
 }
 
-// Loader returns what gives events.State the tasks that it does not hold in memory.
+// Loader returns the function by which events.State loads tasks that it does not hold in memory.
 func (p *Partition) Loader() events.Loader {
 	return func(id string) (encoding, keys []byte, err error) {
 		value, err := p.finder.get(p.store.db, taskKey(nil, p.number, id))
@@ -132,7 +131,7 @@ func (p *Partition) Loader() events.Loader {
 	}
 }
 
-// Task returns the task of that ID; ok is false if it is not known.
+// Task returns a task by its ID; ok is false if it is unknown.
 func (p *Partition) Task(id string) (task *events.Task, ok bool, err error) {
 	return p.find(&p.finder, id)
 }
@@ -142,34 +141,24 @@ func (p *Partition) find(by *finder, id string) (task *events.Task, ok bool, err
 	if value == nil || err != nil {
 		return nil, false, err
 	}
+	task, err = taskOfRow(value)
+	return task, err == nil, err
+}
+
+// taskOfRow decodes the task of a row.
+func taskOfRow(value []byte) (*events.Task, error) {
 	encoding, _, err := splitTaskRow(value)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if task, err = events.DecodeTask(encoding); err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return task, true, nil
-}
-
-func readTask(r reader, partition int32, id string) (task *events.Task, ok bool, err error) {
-	ok, err = lookup(r, taskKey(nil, partition, id), func(value []byte) error {
-		encoding, _, err := splitTaskRow(value)
-		if err != nil {
-			return err
-		}
-		if task, err = events.DecodeTask(encoding); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		return nil
-	})
+	task, err := events.DecodeTask(encoding)
 	if err != nil {
-		return nil, false, err
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return task, ok, nil
+	return task, nil
 }
 
-// endLookups has later lookups see what was stored until now.
+// endLookups makes later lookups see everything stored until now.
 func (p *Partition) endLookups() {
 	p.finder.forget()
 	p.asked.forget()

@@ -7,8 +7,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// MaxRows bounds what one call of the reads below returns, whatever limit it is given: a round of an owner handles
-// fewer, and a slip must not load a backlog into memory.
+// MaxRows bounds the result of each read below, whatever limit it is given: an owner handles fewer in one round, and a
+// mistake must not load a whole backlog into memory.
 const MaxRows = 10_000
 
 // ReadyRow is a step in the queue of its agent.
@@ -17,65 +17,43 @@ type ReadyRow struct {
 	Task string
 }
 
-// ReadyQuery asks for steps of one agent.
-type ReadyQuery struct {
-	Agent string
-	// After is the row behind which to begin; nil begins at the front.
-	After *ReadyRow
-	// Skip says which rows not to return nor to count, such as those that the owner started and has not committed.
-	// They are bounded by what is in flight. nil skips none.
-	Skip  func(ReadyRow) bool
-	Limit int
-}
-
-// Ready returns steps that wait, in the order of the queue: higher priority first, then the older task.
-func (p *Partition) Ready(q ReadyQuery) ([]ReadyRow, error) {
-	prefix := readyPrefix(nil, p.number, q.Agent)
-	s := scan{prefix: prefix, until: prefixEnd(prefix)}
-	if q.After != nil {
-		s.after = appendReady(bytes.Clone(prefix), q.After.Task, &q.After.Key)
-	}
-	limit := bounded(q.Limit)
+// Ready returns up to limit steps of an agent's queue, in order: higher priority first, then the older task.
+func (p *Partition) Ready(agent string, limit int) ([]ReadyRow, error) {
+	prefix := readyPrefix(nil, p.number, agent)
 	var rows []ReadyRow
-	err := p.scan(s, func(key []byte) (bool, error) {
-		if len(rows) >= limit {
-			return false, nil
-		}
-		row, ok := readReady(key[len(prefix):], q.Agent)
+	err := p.scan(scan{prefix: prefix, until: prefixEnd(prefix), limit: limit}, func(rest []byte) error {
+		row, ok := readReady(rest, agent)
 		if !ok {
-			return false, fmt.Errorf("%w: queue row %x", ErrDamaged, key)
+			return fmt.Errorf("%w: row %x of the queue of agent %q", ErrDamaged, rest, agent)
 		}
-		if q.Skip == nil || !q.Skip(row) {
-			rows = append(rows, row)
-		}
-		return len(rows) < limit, nil
+		rows = append(rows, row)
+		return nil
 	})
 	return rows, err
 }
 
-// Agents returns how many steps wait in the queue of each agent; one without any is left out. The caller must not
-// change the map.
+// Agents returns the number of steps in each agent's queue, without empty queues. The caller must not change the map.
 func (p *Partition) Agents() map[string]int64 { return p.view.Load().ready() }
 
-// DueRow says that the owner must look at a task at an instant.
+// DueRow is an instant at which the owner must look at a task.
 type DueRow struct {
 	Due  events.Instant
 	Task string
 }
 
-// Due returns the tasks that are due at or before an instant, the earliest first.
+// Due returns the tasks that are due at or before an instant, earliest first.
 func (p *Partition) Due(by events.Instant, limit int) ([]DueRow, error) {
 	return p.timed(timedScan{row: rowDue, by: by, limit: limit})
 }
 
-// Running returns tasks that have a due row, however late, in the order of Due and behind after (the zero DueRow is
-// before all): a new owner walks all of them once. A task whose instant moves meanwhile may be met twice or not at
-// all, so the walk ends before the first commit of the epoch.
+// Running returns the tasks that have a due row, in the order of Due and after the row after (the zero DueRow comes before
+// all). A new owner walks all of them once. A task whose instant moves during the walk may be seen twice or not at all, so
+// the walk ends before the first commit of the epoch.
 func (p *Partition) Running(after DueRow, limit int) ([]DueRow, error) {
 	return p.timed(timedScan{row: rowDue, by: maxInstant, after: after, limit: limit})
 }
 
-// NextDue returns the earliest instant at which a task is due; ok is false if there is none.
+// NextDue returns the earliest instant at which a task is due; ok is false if no task is due.
 func (p *Partition) NextDue() (due events.Instant, ok bool, err error) {
 	if p.view.Load().meta.Due == 0 {
 		return 0, false, nil
@@ -87,7 +65,7 @@ func (p *Partition) NextDue() (due events.Instant, ok bool, err error) {
 	return rows[0].Due, true, nil
 }
 
-// EndedBefore returns tasks that ended before an instant, the earliest first: what a sweep may forget.
+// EndedBefore returns tasks that ended before an instant, earliest first: the candidates of a sweep.
 func (p *Partition) EndedBefore(before events.Instant, limit int) ([]string, error) {
 	rows, err := p.timed(timedScan{row: rowEnded, by: before - 1, limit: limit})
 	ids := make([]string, len(rows))
@@ -97,24 +75,16 @@ func (p *Partition) EndedBefore(before events.Instant, limit int) ([]string, err
 	return ids, err
 }
 
-// Unplanned returns live tasks that no owner has planned, in the order of their IDs and behind after ("" is before
-// all).
-func (p *Partition) Unplanned(after string, limit int) ([]string, error) {
+// Unplanned returns up to limit live tasks that no owner has planned, in the order of their IDs.
+func (p *Partition) Unplanned(limit int) ([]string, error) {
 	if p.view.Load().meta.Unplanned == 0 {
 		return nil, nil
 	}
 	prefix := p.row(rowUnplanned)
-	s := scan{prefix: prefix, until: prefixEnd(prefix)}
-	if after != "" {
-		s.after = append(bytes.Clone(prefix), after...)
-	}
-	limit = bounded(limit)
 	var ids []string
-	err := p.scan(s, func(key []byte) (bool, error) {
-		if len(ids) < limit {
-			ids = append(ids, string(key[len(prefix):]))
-		}
-		return len(ids) < limit, nil
+	err := p.scan(scan{prefix: prefix, until: prefixEnd(prefix), limit: limit}, func(rest []byte) error {
+		ids = append(ids, string(rest))
+		return nil
 	})
 	return ids, err
 }
@@ -131,38 +101,34 @@ type timedScan struct {
 
 func (p *Partition) timed(q timedScan) ([]DueRow, error) {
 	prefix := p.row(q.row)
-	s := scan{prefix: prefix, until: prefixEnd(appendInt(bytes.Clone(prefix), int64(q.by)))}
+	s := scan{prefix: prefix, until: prefixEnd(appendInt(bytes.Clone(prefix), int64(q.by))), limit: q.limit}
 	if q.after != (DueRow{}) {
 		s.after = append(appendInt(bytes.Clone(prefix), int64(q.after.Due)), q.after.Task...)
 	}
-	limit := bounded(q.limit)
 	var rows []DueRow
-	err := p.scan(s, func(key []byte) (bool, error) {
-		if len(key) < len(prefix)+intSize {
-			return false, fmt.Errorf("%w: row %x", ErrDamaged, key)
+	err := p.scan(s, func(rest []byte) error {
+		if len(rest) < intSize {
+			return fmt.Errorf("%w: row %x", ErrDamaged, append(prefix, rest...))
 		}
-		if len(rows) < limit {
-			rest := key[len(prefix):]
-			rows = append(rows, DueRow{events.Instant(readInt(rest)), string(rest[intSize:])})
-		}
-		return len(rows) < limit, nil
+		rows = append(rows, DueRow{events.Instant(readInt(rest)), string(rest[intSize:])})
+		return nil
 	})
 	return rows, err
 }
 
 func bounded(limit int) int { return min(max(limit, 0), MaxRows) }
 
-// scan is a walk over the rows of one index from its front, or behind a row.
+// scan asks for rows of one index, from its front or from after a row.
 type scan struct {
 	prefix []byte
 	after  []byte
 	until  []byte
+	limit  int
 }
 
-// scan calls yield with each key until it returns false. A key is valid only during the call.
-func (p *Partition) scan(s scan, yield func(key []byte) (more bool, err error)) error {
-	from, version := p.floors.from(s.prefix) // before the iterator, see floors
-	start := from
+// scan calls yield with each key, without the prefix; it is valid only during the call.
+func (p *Partition) scan(s scan, yield func(rest []byte) error) error {
+	start, version := p.lowerBounds.from(s.prefix) // before the iterator, see lowerBounds
 	if s.after != nil {
 		if behind := append(s.after, 0); bytes.Compare(behind, start) > 0 {
 			start = behind
@@ -175,22 +141,20 @@ func (p *Partition) scan(s scan, yield func(key []byte) (more bool, err error)) 
 	if err != nil {
 		return err
 	}
-	more := it.First()
+	ok := it.First()
 	if s.after == nil && it.Error() == nil {
 		front := s.until
-		if more {
+		if ok {
 			front = it.Key()
 		}
-		p.floors.raise(s.prefix, front, version)
+		p.lowerBounds.raise(s.prefix, front, version)
 	}
-	for more && err == nil {
-		if more, err = yield(it.Key()); more {
-			more = it.Next()
+	for left := bounded(s.limit); ok && left > 0; left-- {
+		if err := yield(it.Key()[len(s.prefix):]); err != nil {
+			_ = it.Close() // the error of the row says more
+			return err
 		}
-	}
-	if err != nil {
-		_ = it.Close() // the error of the row says more
-		return err
+		ok = left > 1 && it.Next()
 	}
 	return closeIter(it)
 }

@@ -10,11 +10,11 @@ import (
 // resetChunk is how many list rows one batch of a Reset deletes: it bounds memory.
 const resetChunk = 10_000
 
-// Reset drops all of a partition, so that it can be folded from the beginning of the log. Nobody may use the partition
-// meanwhile but for reads, which see less and less of it.
+// Reset drops everything of a partition, so that it can be folded from the beginning of the log. Meanwhile the partition may
+// only be read; reads see less and less of it.
 //
-// Its lists are shared with the other partitions, so they are walked, in several batches. A marker is written with
-// the first and deleted with the last; Open finishes what a crash left.
+// The lists are shared with other partitions, so Reset walks them, in several batches. A marker is written with the first
+// batch and deleted with the last; Open finishes a Reset that a crash interrupted.
 func (s *Store) Reset(partition int32) error {
 	p := s.Partition(partition)
 	p.commit.Lock()
@@ -44,7 +44,7 @@ func (s *Store) beginReset(partition int32) error {
 
 // ResetAll drops all partitions in one batch.
 func (s *Store) ResetAll() error {
-	s.mu.Lock() // so that no partition appears meanwhile
+	s.mu.Lock() // so that no partition is added meanwhile
 	defer s.mu.Unlock()
 	for _, p := range s.partitions {
 		p.commit.Lock()
@@ -67,9 +67,9 @@ func (s *Store) ResetAll() error {
 	return nil
 }
 
-// forget is called with the partition's commit lock.
+// forget is called with the partition's commit lock held.
 func (p *Partition) forget() {
-	p.floors.clear()
+	p.lowerBounds.clear()
 	p.endLookups()
 	p.view.Store(emptyView())
 	p.broadcast()
@@ -77,19 +77,12 @@ func (p *Partition) forget() {
 
 func (s *Store) finishResets() error {
 	prefix := []byte{spaceStore, storeReset}
-	it, err := s.iterate(prefix, prefixEnd(prefix))
-	if err != nil {
-		return err
-	}
 	var list []int32
-	for ok := it.First(); ok; ok = it.Next() {
-		partition, err := partitionOf(it.Key()[len(prefix):])
-		if err != nil {
-			return closeFailed(err, it)
-		}
+	if err := eachOf(s.db, prefix, func(key, _ []byte) error {
+		partition, err := partitionOf(key[len(prefix):])
 		list = append(list, partition)
-	}
-	if err := closeIter(it); err != nil {
+		return err
+	}); err != nil {
 		return err
 	}
 	for _, partition := range list {

@@ -19,7 +19,7 @@ func TestOpenFinishesAReset(t *testing.T) {
 		d := &events.Delta{Partition: partition, Next: 1}
 		for _, id := range []string{"a", "b"} {
 			d.Tasks = append(d.Tasks, events.TaskRow{
-				ID: id, Encoding: []byte(`{"id":"` + id + `","state":"pending"}`), Keys: events.Keys{State: events.Pending, Due: 4},
+				ID: id, Encoding: []byte(`{"id":"` + id + `","state":"pending"}`), Keys: events.Keys{State: events.TaskStatePending, Due: 4},
 			})
 		}
 		require.NoError(t, s.Commit(Batch{Deltas: []*events.Delta{d}}))
@@ -29,7 +29,7 @@ func TestOpenFinishesAReset(t *testing.T) {
 	require.ErrorIs(t, s.CheckIndexes(), ErrIndexes, "the lists still hold the partition's tasks")
 	tasks, _, err := s.List(Filter{})
 	require.NoError(t, err)
-	require.Len(t, tasks, 2, "a list passes over rows whose task is gone")
+	require.Len(t, tasks, 2, "a list skips rows whose task is gone")
 	require.NoError(t, s.Close())
 
 	s, err = Open("state", o)

@@ -8,11 +8,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// formatVersion is that of the keys and values of this package, not of the facts. A change of any of them raises it,
-// and the store is then rebuilt.
+// formatVersion is the version of this package's keys and values, not of the facts. Any change raises it, and the store is
+// then rebuilt.
 const formatVersion = 2
 
-// TopicID is Kafka's identity of a topic: a topic that was deleted and made again has another.
+// TopicID is Kafka's identifier of a topic: a topic that was deleted and recreated has another.
 type TopicID [16]byte
 
 // String returns 32 hexadecimal digits.
@@ -31,7 +31,7 @@ func (t *TopicID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// appendTaskHead writes what stands before the encoding in a task's row.
+// appendTaskHead appends what precedes the encoding in a task's row.
 func appendTaskHead(dst []byte, encoding []byte) []byte {
 	return binary.AppendUvarint(dst, uint64(len(encoding)))
 }
@@ -40,7 +40,7 @@ func appendTaskHead(dst []byte, encoding []byte) []byte {
 func splitTaskRow(value []byte) (encoding, keys []byte, err error) {
 	n, head := binary.Uvarint(value)
 	if head <= 0 || n > uint64(len(value)-head) {
-		return nil, nil, fmt.Errorf("%w: a task's row of %d bytes has a wrong length in it", ErrDamaged, len(value))
+		return nil, nil, fmt.Errorf("%w: a task row of %d bytes contains an invalid length", ErrDamaged, len(value))
 	}
 	end := head + int(n)
 	return value[head:end:end], value[end:], nil
@@ -56,10 +56,10 @@ func decodeKeys(b []byte) (*events.Keys, error) {
 
 func readPartition(b []byte) int32 { return int32(binary.BigEndian.Uint32(b)) }
 
-// partitionOf is readPartition for a key of unknown length.
+// partitionOf is readPartition for a key that may be too short.
 func partitionOf(b []byte) (int32, error) {
 	if len(b) < partitionSize {
-		return 0, fmt.Errorf("%w: the key of a row is too short", ErrDamaged)
+		return 0, fmt.Errorf("%w: a row has a key that is too short", ErrDamaged)
 	}
 	return readPartition(b), nil
 }

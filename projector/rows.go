@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Rows gives each entity of a partition as it stands in the store: what the state hash counts. It sees one instant. The
-// encoding is good until yield returns.
+// Rows calls yield with each stored entity of a partition: what the state hash covers. It shows one instant. The encoding is
+// valid until yield returns.
 func (s *Store) Rows(partition int32, yield func(kind events.Kind, id string, encoding []byte) error) error {
 	snap := s.db.NewSnapshot()
 	return errors.Join(s.rows(snap, partition, yield), snap.Close())
@@ -18,32 +18,32 @@ func (s *Store) Rows(partition int32, yield func(kind events.Kind, id string, en
 
 func (s *Store) rows(r reader, partition int32, yield func(kind events.Kind, id string, encoding []byte) error) error {
 	parts, tasks := appendRow(nil, partition, rowPart), appendRow(nil, partition, rowTask)
-	if err := eachOf(r, parts, func(rest, value []byte) error {
-		kind, id, ok := cutText(rest)
+	if err := eachOf(r, parts, func(key, value []byte) error {
+		kind, id, ok := cutText(key[rowPrefix:])
 		if !ok {
-			return fmt.Errorf("%w: part row %x of partition %d", ErrDamaged, rest, partition)
+			return fmt.Errorf("%w: part row %x of partition %d", ErrDamaged, key, partition)
 		}
 		return yield(events.Kind(kind), string(id), value)
 	}); err != nil {
 		return err
 	}
-	return eachOf(r, tasks, func(rest, value []byte) error {
+	return eachOf(r, tasks, func(key, value []byte) error {
 		encoding, _, err := splitTaskRow(value)
 		if err != nil {
 			return err
 		}
-		return yield(events.KindTask, string(rest), encoding)
+		return yield(events.KindTask, string(key[rowPrefix:]), encoding)
 	})
 }
 
-// eachOf gives each row with the prefix, without it.
-func eachOf(r reader, prefix []byte, yield func(rest, value []byte) error) error {
+// eachOf calls yield with each row under the prefix. Key and value are valid until it returns.
+func eachOf(r reader, prefix []byte, yield func(key, value []byte) error) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
-		return fmt.Errorf("read the state store: %w", err)
+		return readError(err)
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		err = yield(it.Key()[len(prefix):], it.Value())
+		err = yield(it.Key(), it.Value())
 	}
 	return errors.Join(err, closeIter(it))
 }

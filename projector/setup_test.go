@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(wreckEnv) != "" {
-		os.Exit(m.Run()) // Pebble leaves a goroutine behind where it could not be opened
+		os.Exit(m.Run()) // no goleak: Pebble leaves a goroutine behind when opening fails
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -31,7 +31,7 @@ const (
 
 var topic = projector.TopicID{1, 2, 3}
 
-// tb is what testing and rapid have in common.
+// tb has the methods that testing.TB and rapid.T share.
 type tb interface {
 	require.TestingT
 	Helper()
@@ -44,7 +44,7 @@ func open(t tb, fs vfs.FS) *projector.Store {
 	return s
 }
 
-// strict ends a test in which an index row is not written and deleted in turn.
+// strict makes a test panic when the store warns that an index row was not written and deleted in turn.
 type strict struct{ slog.Handler }
 
 func (strict) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -64,7 +64,7 @@ func setup(t *testing.T) *projector.Store {
 	return s
 }
 
-// nastyIDs are allowed task IDs that begin each other, hold what keys use, or are long.
+// nastyIDs are valid task IDs that are prefixes of each other, contain bytes that keys use, or are long.
 var nastyIDs = []string{
 	"a", "a\u00a0", "aa", "a/b", "a b", "a\uffff", "b", "...", "日本語/配達", "\U0010ffff",
 	strings.Repeat("x", 255), strings.Repeat("x", 254), strings.Repeat("é", 127),
@@ -79,9 +79,9 @@ func row(t tb, task *events.Task, k events.Keys, was *events.Keys) events.TaskRo
 	return events.TaskRow{ID: task.ID, Encoding: b, Keys: k, Was: was}
 }
 
-// pending returns a fresh task.
+// pending returns a new task.
 func pending(id string, at events.Instant) *events.Task {
-	return &events.Task{ID: id, Run: 1, Workflow: "ship", State: events.Pending, SubmittedAt: at, UpdatedAt: at}
+	return &events.Task{ID: id, Run: 1, Workflow: "ship", State: events.TaskStatePending, SubmittedAt: at, UpdatedAt: at}
 }
 
 func partitionRow(t tb, p events.PartitionState) events.PartRow {

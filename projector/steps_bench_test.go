@@ -15,23 +15,23 @@ import (
 
 const (
 	benchPartitions = 8
-	// benchStages are the commits of a five-step task: it is accepted with its first step started, each outcome comes with
-	// the start of the next step, and the last one with the task's end.
+	// benchStages is the number of commits for a five-step task: the first accepts it and starts its first step, each outcome
+	// is committed with the start of the next step, and the last outcome with the task's end.
 	benchStages = 6
 	benchSteps  = benchStages - 1
 	benchID     = "order-0000000001"
 	benchHash   = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdee"
 )
 
-// fiveSteps gives the deltas of one partition as an owner commits them: in each, as many tasks are in each stage, so that
-// nearly all are in the middle.
+// fiveSteps returns the deltas of one partition as an owner commits them. Each delta has the same number of tasks in each
+// stage, so nearly all are in the middle.
 type fiveSteps struct {
 	partition int32
 	next      int64
 	round     int
-	// each is how many tasks enter with a round.
+	// each is how many tasks begin in each round.
 	each int
-	// inFlight holds, by stage, what the last rounds left.
+	// inFlight holds the unfinished tasks of the previous rounds, by stage.
 	inFlight  [benchStages][]*events.TaskRow
 	encodings [benchStages][]byte
 	random    *rand.Rand
@@ -45,22 +45,22 @@ func newFiveSteps(tb testing.TB, partition int32, batch int) *fiveSteps {
 	return f
 }
 
-// fiveStepEncoding is of the size that a task has in that stage; its content does not matter here.
+// fiveStepEncoding returns an encoding with the size of a task in that stage. Its content does not matter here.
 func fiveStepEncoding(tb testing.TB, stage int) []byte {
 	at := events.Instant(1_800_000_000_000)
 	t := &events.Task{
-		ID: benchID, Run: 1, Workflow: "five", Version: 1, Definition: "sha256:0123456789abcdef0123456789abcdef", State: events.Processing,
+		ID: benchID, Run: 1, Workflow: "five", Version: 1, Definition: "sha256:0123456789abcdef0123456789abcdef", State: events.TaskStateProcessing,
 		Input: []byte(`{"order":"order-0000000001","amount":1250}`), Content: benchHash,
 		SubmittedAt: at, UpdatedAt: at, Facts: 2 * (stage + 1), Completions: stage,
 		Last: events.Position{Epoch: events.Epoch{N: 1, ID: "0123456789abcdef"}, Sequence: 123456},
 	}
 	for i := range min(stage+1, benchSteps) {
 		s := &events.Step{
-			Path: fmt.Sprint("step", i), Agent: fmt.Sprint("agent", i), State: events.StepRunning, Attempt: 1, StartedAt: at, CompleteBy: at + 30_000,
+			Path: fmt.Sprint("step", i), Agent: fmt.Sprint("agent", i), State: events.StepStateRunning, Attempt: 1, StartedAt: at, CompleteBy: at + 30_000,
 			Input: []byte(`{"order":"order-0000000001"}`), Tries: 1, Undoable: true,
 		}
 		if i < stage {
-			s.State, s.EndedAt, s.Output, s.Touched, s.Completion = events.StepDone, at, []byte(`{"id":"r-order-0000000001"}`), true, i+1
+			s.State, s.EndedAt, s.Output, s.Touched, s.Completion = events.StepStateCompleted, at, []byte(`{"id":"r-order-0000000001"}`), true, i+1
 		}
 		t.Steps = append(t.Steps, s)
 	}
@@ -69,7 +69,7 @@ func fiveStepEncoding(tb testing.TB, stage int) []byte {
 	return b
 }
 
-// encoding has the ID and a hash of its own in each place, so that rows do not compress better than real ones.
+// encoding contains the ID and different hashes, so that rows do not compress better than real ones.
 func (f *fiveSteps) encoding(stage int, id string) []byte {
 	b := bytes.ReplaceAll(f.encodings[stage], []byte(benchID), []byte(id))
 	at := bytes.Index(b, []byte(benchHash))
@@ -84,7 +84,7 @@ func (f *fiveSteps) delta() *events.Delta {
 	d := &events.Delta{Partition: f.partition, Sum: events.Hash{Hi: uint64(f.round), Lo: 7}, Runs: []events.Run{{Epoch: events.Epoch{N: 1, ID: "0123456789abcdef"}, Sequence: 9, Offset: f.next, Count: 1000}}}
 	fresh := make([]*events.TaskRow, f.each)
 	for i := range fresh {
-		fresh[i] = &events.TaskRow{ID: fmt.Sprintf("order-%010d", f.random.Uint64N(1e10)), Keys: events.Keys{State: events.Processing, Workflow: "five", SubmittedAt: at}}
+		fresh[i] = &events.TaskRow{ID: fmt.Sprintf("order-%010d", f.random.Uint64N(1e10)), Keys: events.Keys{State: events.TaskStateProcessing, Workflow: "five", SubmittedAt: at}}
 	}
 	for stage := benchStages - 1; stage >= 0; stage-- {
 		rows := fresh
@@ -99,7 +99,7 @@ func (f *fiveSteps) delta() *events.Delta {
 			}
 			now.Keys.Due = at + 30_000
 			if stage == benchSteps {
-				now.Keys.State, now.Keys.EndedAt, now.Keys.Due = events.Processed, at, 0
+				now.Keys.State, now.Keys.EndedAt, now.Keys.Due = events.TaskStateProcessed, at, 0
 			}
 			f.inFlight[stage][i] = now
 			d.Tasks = append(d.Tasks, *now)
@@ -119,8 +119,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCommitFiveSteps commits the lives of five-step tasks of eight partitions. cpu-us/task is that of the whole
-// process while it commits, Pebble's own work included; a task is six of the rows that are committed.
+// BenchmarkCommitFiveSteps commits the histories of five-step tasks in eight partitions. cpu-us/task is the CPU time of the
+// whole process while it commits, including Pebble's work. A task is six committed rows.
 func BenchmarkCommitFiveSteps(b *testing.B) {
 	for _, batch := range []int{48, 480} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Store is the state store of a process. Its methods may be called at the same time; see Commit for who commits.
-// No method but Close may be called once Close was.
+// Store is the state store of a process. Its methods are safe for concurrent use; Commit says who may commit. Once Close
+// has been called, only Close may be called.
 type Store struct {
 	dir      string
 	db       *pebble.DB
@@ -25,10 +25,10 @@ type Store struct {
 	log      *slog.Logger
 	metrics  *metrics
 	registry prometheus.Registerer
-	// registered are the collectors that Close takes back.
+	// registered are the collectors that Close unregisters.
 	registered []prometheus.Collector
 	writers    sync.Pool
-	// readOnly says that there is nothing to flush.
+	// readOnly means that there is nothing to flush.
 	readOnly bool
 	// flushed is when a flush was last asked for, in nanoseconds since 1970.
 	flushed atomic.Int64
@@ -36,16 +36,16 @@ type Store struct {
 	done   chan struct{}
 	damage *damage
 
-	// mu guards partitions. It is never taken by who holds a partition's commit lock: ResetAll takes these under it.
+	// mu guards partitions. Never take it while holding a partition's commit lock: ResetAll takes those locks under it.
 	mu         sync.Mutex
 	partitions map[int32]*Partition
 
-	// open guards closed, so that a scrape does not meet a closed database.
+	// open guards closed, so that a scrape never reads a closed database.
 	open   sync.RWMutex
 	closed bool
 }
 
-// Open opens the state store in dir, or makes an empty one. A Reset that was interrupted is finished. The caller
+// Open opens the state store in dir, or creates an empty one, and finishes a Reset that was interrupted. The caller
 // closes the store.
 func Open(dir string, o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
@@ -56,18 +56,10 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
-		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
-	}
-	s.writers.New = func() any { return newWriter() }
-	s.flushed.Store(time.Now().UnixNano())
+	s, p := newStore(dir, o, lock)
 	if err := errors.Join(refuseDamaged(o.FS, dir), checkManifest(o.FS, dir)); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	p := pebbleOptions(o, s.metrics)
-	p.Lock = lock
-	p.EventListener.DataCorruption = func(info pebble.DataCorruptionInfo) { s.damage.corrupted(o, dir, info) }
 	begun := false
 	err = withoutPanic(dir, func() error {
 		var err error
@@ -78,7 +70,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return s.prepare(o.Namespace)
 	})
 	switch {
-	case errors.Is(err, errPanicked): // in the middle of its work Pebble may hold what its Close would wait for
+	case errors.Is(err, errPanicked): // Pebble panicked halfway and may hold locks that its Close would wait for
 		return nil, errors.Join(err, lock.Close())
 	case err != nil && begun:
 		return nil, errors.Join(err, s.db.Close(), lock.Close())
@@ -91,16 +83,30 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Pebble makes its directory readable for all; task inputs are nobody's business, so it is made before.
+// newStore returns a store without its database, and the options to open that.
+func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options) {
+	s := &Store{
+		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
+		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
+	}
+	s.writers.New = func() any { return newWriter() }
+	s.flushed.Store(time.Now().UnixNano())
+	p := pebbleOptions(o, s.metrics)
+	p.Lock = lock
+	p.EventListener.DataCorruption = func(info pebble.DataCorruptionInfo) { s.corrupted(o, info) }
+	return s, p
+}
+
+// Pebble would create its directory readable by everybody, and task inputs are private; so it is created here first.
 const dirMode = 0o700
 
 func lockDirectory(dir string, fs vfs.FS) (*pebble.Lock, error) {
 	if err := fs.MkdirAll(dir, dirMode); err != nil {
-		return nil, fmt.Errorf("make the state store: %w", err)
+		return nil, fmt.Errorf("create the state store: %w", err)
 	}
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
-		var path *os.PathError // the file could not even be made
+		var path *os.PathError // the lock file could not be created
 		if errors.As(err, &path) {
 			return nil, fmt.Errorf("lock the state store: %w", err)
 		}
@@ -113,17 +119,17 @@ func openError(dir string, err error) error {
 	if unknownToPebble(err) {
 		return fmt.Errorf("%w: %s (%w); run the newer version, or give another data directory", ErrNewer, dir, err)
 	}
-	// A file that is missing is damage too: so looks a store whose very making was cut short by a power cut.
+	// A missing file is damage too: a power cut while the store was being created leaves it like that.
 	if pebble.IsCorruptionError(err) || errors.Is(err, os.ErrNotExist) {
 		return damaged(dir, err)
 	}
 	if diskFails(err) {
 		return fmt.Errorf("the state store cannot be opened: %s: %w; %s", dir, err, diskRemedy)
 	}
-	return fmt.Errorf("open the state store: %w (if it stays so, delete %s: it is rebuilt from the log)", err, dir)
+	return fmt.Errorf("open the state store: %w (if this persists, delete %s: it is rebuilt from the log)", err, dir)
 }
 
-// prepare checks whose database it is, finishes what a crash interrupted, and reads each partition's meta row.
+// prepare checks which namespace the database belongs to, finishes interrupted resets, and reads each partition's meta row.
 func (s *Store) prepare(namespace string) error {
 	if err := s.identify(namespace); err != nil {
 		return err
@@ -184,7 +190,7 @@ func (s *Store) initialize(format, namespace string) error {
 		err = s.db.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("begin the state store: %w", err)
+		return fmt.Errorf("initialise the state store: %w", err)
 	}
 	return nil
 }
@@ -224,7 +230,7 @@ func (s *Store) register() error {
 	return nil
 }
 
-// Close ends all waits and closes the database. What was committed is on disk afterwards.
+// Close ends all waits and closes the database. Afterwards everything committed is on disk.
 func (s *Store) Close() error {
 	s.open.Lock()
 	defer s.open.Unlock()
@@ -250,8 +256,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Sync returns once all that was committed survives the process and a power cut. It bounds what the log has to refill
-// after one, and must come before the log is trimmed.
+// Sync returns once everything committed survives a crash of the process and a power cut. It bounds what must be folded
+// again from the log after one, and must come before the log is trimmed.
 func (s *Store) Sync() error {
 	if err := s.db.Flush(); err != nil {
 		return fmt.Errorf("sync the state store: %w", err)
@@ -259,7 +265,7 @@ func (s *Store) Sync() error {
 	return nil
 }
 
-// Partition returns the view of one partition, also of one that has no rows.
+// Partition returns the view of a partition, even one that has no rows yet.
 func (s *Store) Partition(partition int32) *Partition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +277,7 @@ func (s *Store) Partition(partition int32) *Partition {
 	return p
 }
 
-// known returns the partitions that have been asked for or have rows, in order.
+// known returns, in order, the partitions that have rows or have been asked for.
 func (s *Store) known() []*Partition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +294,7 @@ type reader interface {
 	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
 }
 
-// get returns a copy of a row's value, nil if there is none.
+// get returns a copy of a row's value, or nil if the row does not exist.
 func (s *Store) get(key []byte) ([]byte, error) {
 	var value []byte
 	_, err := lookup(s.db, key, func(v []byte) error {
@@ -298,11 +304,11 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return value, err
 }
 
-// lookupOptions has the filters of the last level asked too, where nearly all rows are. Pebble's Get leaves them out, since
-// it takes what is looked up to be there; a new task is not, and would cost the reading of a block.
+// lookupOptions uses the filters of the last level too, which holds nearly all rows. Pebble's Get skips those filters because
+// it assumes that the key exists; a new task's does not, and each lookup would read a block.
 var lookupOptions = pebble.IterOptions{UseL6Filters: true}
 
-// lookup calls use with a row's value, which must not be kept.
+// lookup calls use with a row's value; use must not keep it.
 func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err error) {
 	it, err := r.NewIter(&lookupOptions)
 	if err != nil {
@@ -321,7 +327,7 @@ func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err
 	return true, closeIter(it)
 }
 
-// iterate returns an iterator over the keys from and until to, which stands before the first.
+// iterate returns an iterator over the keys in [from, to), positioned before the first.
 func (s *Store) iterate(from, to []byte) (*pebble.Iterator, error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-func TestOpenOnDiskKeepsWhatWasCommitted(t *testing.T) {
+func TestOpenOnDiskKeepsCommits(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data", "state")
 	o := projector.Options{Namespace: namespace}
@@ -77,7 +77,7 @@ func TestOpenRefuses(t *testing.T) {
 				require.ErrorContains(t, err, "delete that directory")
 				continue
 			}
-			require.NotErrorIs(t, err, projector.ErrFormat, "a node throws away what has an old format, and a newer version's state is not its own")
+			require.NotErrorIs(t, err, projector.ErrFormat, "a node deletes a state with ErrFormat, and must not delete that of a newer version")
 			require.ErrorContains(t, err, "run the newer version")
 		}
 	})
@@ -90,12 +90,12 @@ func TestOpenRefuses(t *testing.T) {
 		require.ErrorIs(t, err, projector.ErrLocked)
 		require.NoError(t, s.Close())
 	})
-	t.Run("a directory that cannot be made", func(t *testing.T) {
+	t.Run("a directory that cannot be created", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, os.WriteFile(file, nil, 0o600))
 		_, err := projector.Open(filepath.Join(file, "state"), projector.Options{Namespace: namespace})
-		require.ErrorContains(t, err, "make the state store")
+		require.ErrorContains(t, err, "create the state store")
 	})
 	t.Run("a missing file", func(t *testing.T) {
 		t.Parallel()
@@ -120,7 +120,7 @@ func (quiet) Infof(string, ...any)         {}
 func (quiet) Errorf(string, ...any)        {}
 func (quiet) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
 
-func TestCommitRefusesWhatDoesNotFollow(t *testing.T) {
+func TestCommitRefusesDeltasThatDoNotFollow(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	a := row(t, pending("a", 1), events.Keys{}, nil)
@@ -135,13 +135,13 @@ func TestCommitRefusesWhatDoesNotFollow(t *testing.T) {
 	} {
 		require.ErrorIs(t, s.Commit(b), projector.ErrDelta, name)
 	}
-	require.NoError(t, s.Commit(projector.Batch{}), "nothing is nothing")
+	require.NoError(t, s.Commit(projector.Batch{}), "an empty batch is allowed")
 	require.NoError(t, s.CheckIndexes())
 	require.Equal(t, []int32{0}, s.Partitions())
 	info, err := s.PartitionInfo(0)
 	require.NoError(t, err)
 	require.Equal(t, int64(5), info.Next)
-	// A task that came and went between two flushes left nothing, and leaves nothing.
+	// A task that was accepted and swept between two flushes leaves nothing in the store.
 	commit(t, s, &events.Delta{Next: 7, Tasks: []events.TaskRow{{ID: "b"}}, History: []events.History{{Task: "b", Offset: 6}}})
 	offsets, err := s.HistoryOffsets(0, "b", -1, 10)
 	require.NoError(t, err)
@@ -155,12 +155,12 @@ func TestCheckIndexesFindsFaults(t *testing.T) {
 	keys := events.Keys{Due: 4, Ready: []events.ReadyKey{{Agent: "x", Path: "p", Operation: events.Do}}}
 	good := row(t, task, keys, nil)
 	for name, change := range map[string]func(s *projector.Store){
-		"a row too much": func(s *projector.Store) {
+		"an extra row": func(s *projector.Store) {
 			moved := good
 			moved.Keys.Due, moved.Was = 5, &events.Keys{} // the old rows stay
 			commit(t, s, &events.Delta{Next: 2, Tasks: []events.TaskRow{moved}})
 		},
-		"a row missing": func(s *projector.Store) {
+		"a missing row": func(s *projector.Store) {
 			moved := good
 			moved.Was = &events.Keys{Labels: map[string]string{"k": "v"}, Due: 4, SubmittedAt: 1}
 			moved.Keys.Due = 0
@@ -170,13 +170,13 @@ func TestCheckIndexesFindsFaults(t *testing.T) {
 		},
 		"keys of another state": func(s *projector.Store) {
 			other := good
-			other.Was, other.Keys.State = &good.Keys, events.Parked
+			other.Was, other.Keys.State = &good.Keys, events.TaskStateError
 			commit(t, s, &events.Delta{Next: 2, Tasks: []events.TaskRow{other}})
 		},
 		"history beyond the offset": func(s *projector.Store) {
 			commit(t, s, &events.Delta{Next: 2, History: []events.History{{Task: "a", Offset: 2}}})
 		},
-		"an encoding that is none": func(s *projector.Store) {
+		"a broken encoding": func(s *projector.Store) {
 			other := good
 			other.Was, other.Encoding = &good.Keys, []byte("{")
 			commit(t, s, &events.Delta{Next: 2, Tasks: []events.TaskRow{other}})
@@ -196,7 +196,7 @@ func TestWaitReturnsWithTheCommitItWaitsFor(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	info, err := s.Wait(t.Context(), 3, func(i projector.Info) bool { return !i.Exists })
-	require.NoError(t, err, "what holds already returns at once")
+	require.NoError(t, err, "a condition that already holds returns at once")
 	require.Equal(t, int32(3), info.Partition)
 
 	looked := make(chan int64)
@@ -220,7 +220,7 @@ func TestWaitReturnsWithTheCommitItWaitsFor(t *testing.T) {
 	commit(t, s, &events.Delta{Partition: 3, Next: 3})
 	info, err = s.PartitionInfo(3)
 	require.NoError(t, err)
-	require.Equal(t, "n1", info.Owner, "a commit without the entity leaves it")
+	require.Equal(t, "n1", info.Owner, "a commit without an owner keeps the previous one")
 }
 
 func TestWaitEnds(t *testing.T) {
@@ -265,13 +265,13 @@ func TestMetricsOfAStore(t *testing.T) {
 		require.InDelta(t, want, got[name], 0, name)
 	}
 	require.NoError(t, s.Close())
-	require.Empty(t, gather(t, r), "a closed store takes its metrics with it")
+	require.Empty(t, gather(t, r), "a closed store removes its metrics")
 	s, err = projector.Open(directory, o)
 	require.NoError(t, err, "so that it can be opened again")
 	other := projector.Options{Namespace: namespace, FS: vfs.NewMem(), Registerer: r}
 	_, err = projector.Open(directory, other)
 	require.ErrorContains(t, err, "register metrics")
-	require.NotEmpty(t, gather(t, r), "a failed Open takes nothing of another store")
+	require.NotEmpty(t, gather(t, r), "a failed Open does not remove another store's metrics")
 	require.NoError(t, s.Close())
 }
 
@@ -288,7 +288,7 @@ func gather(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-// A reader that looks at the front of a queue while it grows there must not hide a row from later readers.
+// A reader that reads the front of a queue while rows are added there must not hide a row from later readers.
 func TestReadersRaceWithCommits(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -308,18 +308,18 @@ func TestReadersRaceWithCommits(t *testing.T) {
 					return
 				default:
 				}
-				_, err := s.Partition(0).Ready(projector.ReadyQuery{Agent: "x", Limit: 1})
+				_, err := s.Partition(0).Ready("x", 1)
 				require.NoError(t, err)
 				_, _, err = s.Partition(0).NextDue()
 				require.NoError(t, err)
 			}
 		})
 	}
-	for i := range tasks { // each before the one before it
+	for i := range tasks { // each row sorts before the previous one
 		id := fmt.Sprintf("t%03d", tasks-i)
 		k := events.Keys{Due: events.Instant(tasks - i), Ready: []events.ReadyKey{{Agent: "x", Path: "p", Operation: events.Do, Priority: i}}}
 		commit(t, s, &events.Delta{Next: int64(i + 1), Tasks: []events.TaskRow{row(t, pending(id, 1), k, nil)}})
-		rows, err := s.Partition(0).Ready(projector.ReadyQuery{Agent: "x", Limit: 1})
+		rows, err := s.Partition(0).Ready("x", 1)
 		require.NoError(t, err)
 		require.Equal(t, id, rows[0].Task)
 		due, ok, err := s.Partition(0).NextDue()
@@ -328,14 +328,14 @@ func TestReadersRaceWithCommits(t *testing.T) {
 		require.Equal(t, events.Instant(tasks-i), due)
 	}
 	stop()
-	rows, err := s.Partition(0).Ready(projector.ReadyQuery{Agent: "x", Limit: 2 * tasks})
+	rows, err := s.Partition(0).Ready("x", 2*tasks)
 	require.NoError(t, err)
 	require.Len(t, rows, tasks)
 }
 
-// Pebble's own log is not used; each Open makes an empty one, and they must not pile up. What was committed before a
-// Close is there again.
-func TestStoreKeepsNoLogOfItsOwn(t *testing.T) {
+// Pebble's own log is not used. Each Open creates an empty one, and these must not accumulate. Commits before a Close are still
+// present after the next Open.
+func TestStoreKeepsNoWriteAheadLog(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()
 	for i := range int64(12) {
@@ -355,7 +355,7 @@ func TestStoreKeepsNoLogOfItsOwn(t *testing.T) {
 	}
 }
 
-// What is killed before a flush is folded again from the log, from a state that one commit left.
+// A store that is killed before a flush restarts from the state of an earlier commit, and folds the rest of the log again.
 func TestAKilledStoreLosesATailOfItsCommits(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewCrashableMem()
@@ -373,6 +373,6 @@ func TestAKilledStoreLosesATailOfItsCommits(t *testing.T) {
 	info, err := s.PartitionInfo(0)
 	require.NoError(t, err)
 	require.Equal(t, int64(5), info.Next)
-	require.Equal(t, map[events.TaskState]int64{events.Pending: 5}, s.States())
+	require.Equal(t, map[events.TaskState]int64{events.TaskStatePending: 5}, s.States())
 	require.NoError(t, s.CheckIndexes())
 }

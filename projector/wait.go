@@ -2,8 +2,8 @@ package projector
 
 import "context"
 
-// Changed returns a channel that is closed by the next commit of the partition. Take it before looking at what may
-// change, or a commit in between is missed. It costs nothing where nobody waits, and is not closed by Close.
+// Changed returns a channel that the next commit of the partition closes. Call it before reading what may change, or a
+// commit in between is missed. It costs nothing while nobody waits. Close does not close it.
 func (p *Partition) Changed() <-chan struct{} {
 	for {
 		if c := p.changed.Load(); c != nil {
@@ -22,8 +22,8 @@ func (p *Partition) broadcast() {
 	}
 }
 
-// Wait returns once cond holds for the partition, with what cond saw. It looks at once and after each commit, and ends
-// with the error of ctx, or with ErrClosed when the store is closed.
+// Wait returns once cond holds for the partition, with the value that cond returned. It checks at once and after each
+// commit. It returns the error of ctx when that ends, and ErrClosed when the store is closed.
 func (s *Store) Wait(ctx context.Context, partition int32, cond func(Info) bool) (Info, error) {
 	p := s.Partition(partition)
 	for {

@@ -10,17 +10,17 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// writer turns deltas into rows. Its buffers are used again by the next commit.
+// writer turns deltas into rows. The next commit reuses its buffers.
 //
-// It writes the rows kind by kind, not task by task: neighbours in the memtable are then found from the place of the one
-// before, and half of the cost of a row is finding its place.
+// It writes the rows kind by kind, not task by task. Half the cost of a row is finding its place in the memtable, and the
+// place of a neighbouring key is found quickly from the previous one.
 type writer struct {
 	batch *pebble.Batch
 	tasks int
 	key   []byte
 	head  []byte
 	value []byte
-	// moves says, by the delta's task, which of its index rows change.
+	// moves holds, for each task of the delta, which of its index rows change.
 	moves    []move
 	was, now keySet
 	history  histories
@@ -28,7 +28,8 @@ type writer struct {
 
 func newWriter() *writer { return &writer{history: histories{at: map[string]int{}}} }
 
-// writerRows bounds what a writer keeps for the next commit: a sweep or a rebuild would leave the largest for ever.
+// writerRows bounds the buffers that a writer keeps for the next commit. Otherwise one sweep or rebuild would leave its
+// large buffers in memory.
 const writerRows = 16_384
 
 func (w *writer) delta(c *change, d *events.Delta) error {
@@ -39,8 +40,8 @@ func (w *writer) delta(c *change, d *events.Delta) error {
 	if err := w.parts(c, d); err != nil {
 		return err
 	}
-	// History lies between the two rounds: what a task of the same ID left is dropped before the new one's is written,
-	// and what a forgotten one left, these rows included, after.
+	// History comes between the two rounds: the history of an earlier task with the same ID is dropped before the new
+	// one's is written; that of a forgotten task is dropped afterwards, including what this commit added.
 	if err := w.dropHistories(d, isAnother); err != nil {
 		return err
 	}
@@ -92,8 +93,8 @@ func (w *writer) parts(c *change, d *events.Delta) error {
 
 func isForgotten(row *events.TaskRow) bool { return row.Encoding == nil }
 
-// isAnother says that the row replaces that of a task which was swept: an ended task never changes (INV9), so a live
-// one in its place, or one accepted at another time, was submitted anew.
+// isAnother reports whether the row replaces that of a swept task. An ended task never changes (INV9), so a live task in
+// its place, or one accepted at another time, was submitted again.
 func isAnother(row *events.TaskRow) bool {
 	return row.Encoding != nil && row.Was != nil && row.Was.State.Ended() &&
 		(row.Keys.SubmittedAt != row.Was.SubmittedAt || !row.Keys.State.Ended())
@@ -112,7 +113,7 @@ func (w *writer) dropHistories(d *events.Delta, which func(*events.TaskRow) bool
 	return nil
 }
 
-// histories adds a piece to the history of each task of which the delta has facts.
+// histories appends to the history of each task that the delta has facts about.
 func (w *writer) histories(d *events.Delta) error {
 	h := &w.history
 	h.take(d.History)
@@ -148,8 +149,8 @@ func (w *writer) task(c *change, partition int32, row *events.TaskRow) error {
 	return op.Finish()
 }
 
-// forget deletes a task's row. Without the keys of what stands there (a task that came and went between two flushes
-// has none) its indexes could not be found, so there must be nothing.
+// forget deletes a task's row. A task that came and went between two flushes has no former keys; its index rows could not
+// be found without them, so there must be no row either.
 func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 	w.key = taskKey(w.key[:0], partition, row.ID)
 	if row.Was != nil {
@@ -157,12 +158,12 @@ func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 	}
 	found, err := lookup(c.p.store.db, w.key, func([]byte) error { return nil })
 	if found {
-		return fmt.Errorf("%w: it is forgotten without its former keys", ErrDelta)
+		return fmt.Errorf("%w: it is to be forgotten, but its former keys are missing", ErrDelta)
 	}
 	return err
 }
 
-// move says which kinds of index rows of a task a row of a delta changes.
+// move is the set of kinds of a task's index rows that a delta changes.
 type move uint8
 
 const (
@@ -176,10 +177,10 @@ const (
 	moveWorkflow
 )
 
-// moveKinds is the order in which rows are written: that of their keys.
+// moveKinds is the order in which rows are written: the order of their keys.
 var moveKinds = [...]move{moveDue, moveEnded, moveReady, moveUnplanned, moveAll, moveLabels, moveState, moveWorkflow}
 
-// moveOf compares keys before any row is made of them: most of what a commit brings moves the due row alone.
+// moveOf compares keys before building rows from them: most commits move only the due row.
 func moveOf(row *events.TaskRow) (m move) {
 	var none events.Keys
 	was, now := row.Was, &row.Keys
@@ -216,7 +217,7 @@ func moveOf(row *events.TaskRow) (m move) {
 	return m
 }
 
-// indexes writes the rows of one kind for the tasks of which they change.
+// indexes writes the rows of one kind for the tasks whose rows of that kind change.
 func (w *writer) indexes(c *change, d *events.Delta, kind move) error {
 	for i := range d.Tasks {
 		if w.moves[i]&kind == 0 {
@@ -240,9 +241,9 @@ func (w *writer) indexes(c *change, d *events.Delta, kind move) error {
 
 // difference writes the difference between two sets of rows.
 //
-// Each such row is written once before it is deleted, so SingleDelete does: the two then vanish together when they meet,
-// mostly in the flush, where a Delete would be carried down through all levels. Most tasks end before their memtable is
-// flushed, and leave no trace of the places where they waited.
+// Each row is written once before it is deleted, so SingleDelete is enough: the write and the delete vanish when they meet,
+// usually in the flush, whereas a Delete would sink through all levels. Most tasks end before their memtable is flushed
+// and leave no trace of the queues in which they waited.
 func (w *writer) difference(c *change) error {
 	for i := range w.was.rows {
 		if key := w.was.at(i); !w.now.has(key, i) {

@@ -6,12 +6,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Admit picks which of the ready attempts start now, in the order of the queue. room is the free places of each
-// agent's window; what Admit takes, it subtracts. The rest keeps waiting. What it gives is the front of ready, which it
-// changes; it is pure but for that and room.
+// Admit picks the ready attempts that start now, in the order of the queue. room holds the free places of each agent's window,
+// and Admit subtracts the places that it takes. The result is the front of ready, which Admit reorders. It changes nothing else.
 func (s *Scheduler) Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready {
 	for i := 1; i < len(ready); i++ {
-		if !ready[i-1].Before(ready[i]) { // a queue gives them in order, so that they rarely need to be sorted
+		if !ready[i-1].Before(ready[i]) { // a queue gives them in order, so they rarely need sorting
 			slices.SortFunc(ready, order)
 			break
 		}

@@ -1,16 +1,18 @@
 package scheduler
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Version is one version of a workflow: a content that was applied.
+// Version is one version of a workflow: content that was applied.
 type Version struct {
 	Workflow string `json:"workflow"`
 	// Version is the ordinal of the first appearance of the content within the workflow, from 1.
@@ -21,11 +23,14 @@ type Version struct {
 	AppliedAt events.Instant `json:"applied_at"`
 }
 
-// Namespace is the first record of the topic definitions: what the namespace was created with.
+// same says whether two versions have the same content.
+func (v Version) same(o Version) bool { return v.Hash == o.Hash }
+
+// Namespace is the first record of the topic definitions. It holds the settings that the namespace was created with.
 type Namespace = events.NamespaceCreated
 
-// Catalog is the fold of the topic definitions. One goroutine applies; any number read, and each lookup sees the
-// catalog as it was after some record.
+// Catalog is the fold of the topic definitions. One goroutine applies records and any number may read. Each lookup sees the
+// catalog as it stood after some record.
 type Catalog struct{ now atomic.Pointer[catalogState] }
 
 // catalogState is immutable: Apply copies what it changes. Definitions are applied by people, a few each day, so a
@@ -48,7 +53,7 @@ func NewCatalog() *Catalog {
 }
 
 // Apply folds the next record of the topic. Its error means that the record cannot be decoded: only workflow apply
-// writes there, so a reader stops. The slices of the record must not change after.
+// writes there, so a reader stops. The slices of the record must not change afterwards.
 func (c *Catalog) Apply(rec *events.Record) error {
 	if rec.Control || rec.Value == nil {
 		return nil
@@ -71,7 +76,7 @@ func (c *Catalog) Apply(rec *events.Record) error {
 	return nil
 }
 
-// applyNamespace keeps the first: of two processes that create a namespace at once, the later record lost.
+// applyNamespace keeps the first record: if two processes create a namespace at once, the later one loses.
 func (c *Catalog) applyNamespace(data []byte) error {
 	s := *c.now.Load()
 	if s.namespace != nil {
@@ -99,10 +104,7 @@ func (c *Catalog) applyDefinition(key string, e events.Envelope, data []byte) er
 		return err
 	}
 	old := c.now.Load()
-	s := &catalogState{namespace: old.namespace, workflows: make(map[string]*workflowVersions, len(old.workflows)+1)}
-	for name, w := range old.workflows {
-		s.workflows[name] = w
-	}
+	s := &catalogState{namespace: old.namespace, workflows: maps.Clone(old.workflows)}
 	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, AppliedAt: at})
 	c.now.Store(s)
 	return nil
@@ -115,18 +117,16 @@ func appliedAt(text string) (events.Instant, error) {
 	return events.ParseInstant(text)
 }
 
-// with returns the versions after one was applied, which may be an older one again.
+// with returns the versions after one more was applied, which may be an older version that is
+// applied again.
 func (w *workflowVersions) with(v Version) *workflowVersions {
 	next := &workflowVersions{}
 	if w != nil {
-		next.versions = append(make([]Version, 0, len(w.versions)+1), w.versions...)
+		next.versions = slices.Clone(w.versions)
 	}
-	for i := range next.versions {
-		if next.versions[i].Hash == v.Hash {
-			next.versions[i].AppliedAt = v.AppliedAt
-			next.current = i
-			return next
-		}
+	if i := slices.IndexFunc(next.versions, v.same); i >= 0 {
+		next.versions[i].AppliedAt, next.current = v.AppliedAt, i
+		return next
 	}
 	v.Version = len(next.versions) + 1
 	next.versions = append(next.versions, v)
@@ -158,12 +158,11 @@ func (c *Catalog) ByHash(workflow, hash string) (Version, bool) {
 	if w == nil {
 		return Version{}, false
 	}
-	for _, v := range w.versions {
-		if v.Hash == hash {
-			return v, true
-		}
+	i := slices.IndexFunc(w.versions, Version{Hash: hash}.same)
+	if i < 0 {
+		return Version{}, false
 	}
-	return Version{}, false
+	return w.versions[i], true
 }
 
 // Versions returns all versions of a workflow by their ordinal.
@@ -172,7 +171,7 @@ func (c *Catalog) Versions(workflow string) []Version {
 	if w == nil {
 		return nil
 	}
-	return append([]Version(nil), w.versions...)
+	return slices.Clone(w.versions)
 }
 
 // List returns the current version of each workflow by name.
@@ -182,11 +181,11 @@ func (c *Catalog) List() []Version {
 	for _, w := range s.workflows {
 		out = append(out, w.versions[w.current])
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Workflow < out[j].Workflow })
+	slices.SortFunc(out, func(a, b Version) int { return cmp.Compare(a.Workflow, b.Workflow) })
 	return out
 }
 
-// Namespace returns what the namespace was created with.
+// Namespace returns the settings that the namespace was created with.
 func (c *Catalog) Namespace() (Namespace, bool) {
 	n := c.now.Load().namespace
 	if n == nil {

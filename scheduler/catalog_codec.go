@@ -11,7 +11,7 @@ const typeNamespace = events.TypePrefix + string(events.NameNamespaceCreated)
 // EncodeDefinition returns the record of a definition for <ns>.definitions; its key is <workflow>/<content hash>.
 func EncodeDefinition(src *Source, s events.Subject) (events.Record, error) {
 	if src == nil || src.Hash != hashOf(src.Body) {
-		return events.Record{}, errors.New("the source of a definition is not one that Parse made")
+		return events.Record{}, errors.New("the source of a definition was not made by Parse")
 	}
 	return events.Record{
 		Key:     []byte(src.Workflow + "/" + src.Hash),

@@ -22,7 +22,7 @@ func definitionRecord(t testing.TB, text string, at events.Instant) *events.Reco
 	return &r
 }
 
-func TestAVersionIsTheOrdinalOfItsContentsFirstAppearance(t *testing.T) {
+func TestAVersionIsTheOrdinalOfItsFirstAppearance(t *testing.T) {
 	t.Parallel()
 	c := scheduler.NewCatalog()
 	first := definitionRecord(t, head+"  a: {agent: a}", 1000)
@@ -37,7 +37,7 @@ func TestAVersionIsTheOrdinalOfItsContentsFirstAppearance(t *testing.T) {
 	require.Equal(t, string(second.Value), string(v.Body))
 	require.Equal(t, events.Instant(2000), v.AppliedAt)
 
-	// Older content again is current again, under its old number.
+	// older content that is applied again becomes the current version again, with its old number
 	again := *first
 	again.Headers = definitionRecord(t, head+"  a: {agent: a}", 4000).Headers
 	require.NoError(t, c.Apply(&again))
@@ -66,7 +66,7 @@ func TestAVersionIsTheOrdinalOfItsContentsFirstAppearance(t *testing.T) {
 
 func has(_ scheduler.Version, ok bool) bool { return ok }
 
-func TestTheFirstNamespaceStands(t *testing.T) {
+func TestTheFirstNamespaceCounts(t *testing.T) {
 	t.Parallel()
 	c := scheduler.NewCatalog()
 	_, ok := c.Namespace()

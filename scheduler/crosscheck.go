@@ -1,13 +1,13 @@
 package scheduler
 
 import (
-	"sort"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// crossCheck checks what holds between steps. It returns nil if the needs are no DAG: then nothing can be said of what
-// has run before what.
+// crossCheck checks the rules that span steps. It returns nil if the needs form a cycle: then it is not known which step runs
+// before which.
 func (o *outline) crossCheck() *ancestry {
 	g := o.checkNeeds()
 	if cycles := g.cycles(); len(cycles) > 0 {
@@ -22,13 +22,10 @@ func (o *outline) crossCheck() *ancestry {
 	return ancestors
 }
 
+// step returns the step of that name, which exists.
 func (o *outline) step(id string) *outlineStep {
-	for _, s := range o.steps {
-		if s.id == id {
-			return s
-		}
-	}
-	return nil
+	i := slices.IndexFunc(o.steps, func(s *outlineStep) bool { return s.id == id })
+	return o.steps[i]
 }
 
 func (o *outline) ids() []string {
@@ -36,11 +33,11 @@ func (o *outline) ids() []string {
 	for i, s := range o.steps {
 		ids[i] = s.id
 	}
-	sort.Strings(ids)
+	slices.Sort(ids)
 	return ids
 }
 
-// checkNeeds returns the graph of the needs that are sound.
+// checkNeeds reports wrong needs and returns the graph of the others.
 func (o *outline) checkNeeds() graph {
 	ids := o.ids()
 	g := make(graph, len(o.steps))
@@ -70,7 +67,7 @@ func (o *outline) checkNeeds() graph {
 	return g
 }
 
-// suggestStep names the nearest step, and all only where that is a short list.
+// suggestStep names the nearest step, or all steps if they are few.
 func suggestStep(name string, ids []string) string {
 	if len(ids) <= 10 || events.Nearest(name, ids) != "" {
 		return events.Suggest(name, ids)
@@ -78,14 +75,14 @@ func suggestStep(name string, ids []string) string {
 	return "no name of a step is like it"
 }
 
-// checkPivot checks what surrounds the point of no return.
+// checkPivot checks the steps around the point of no return.
 func (o *outline) checkPivot(ancestors *ancestry) {
 	var pivot *outlineStep
 	for _, s := range o.steps {
 		switch {
 		case s.pivot == nil:
 		case pivot != nil:
-			s.pivot.fault("a workflow has one pivot, and %s is it already", pivot.id)
+			s.pivot.fault("a workflow has one pivot, and %s is already it", pivot.id)
 		default:
 			pivot = s
 		}
@@ -97,13 +94,13 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 		switch {
 		case s == pivot || ancestors.needs(s.id, pivot.id):
 			if s.then != nil && s.then.value.Value == ThenUndo {
-				s.then.fault("the pivot and the steps after it are never undone: write park, or leave it out")
+				s.then.fault("the pivot and the steps after it are never undone: write park, or leave then out")
 			}
 			if s.undo != nil {
 				s.undo.warn("never used: the pivot and the steps after it are never undone")
 			}
 		case !ancestors.needs(pivot.id, s.id):
-			s.doc.warn(s.key, s.path, "runs beside the pivot %s: if it fails after the pivot completed, it cannot be undone any more; "+
+			s.doc.warn(s.key, s.path, "runs beside the pivot %s: if it fails after the pivot completed, it can no longer be undone; "+
 				"have the pivot need it, or have it need the pivot", pivot.id)
 		}
 	}

@@ -2,32 +2,34 @@ package scheduler
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// The defaults of a definition. They enter a partition with the definition (DefinitionAdopted), so a change of them
-// changes no task that is under way.
+// The defaults of a definition. They reach a partition inside the definition (DefinitionAdopted), so changing them here changes
+// no task that is under way.
 const (
 	// DefaultCompleteBy is long enough for a slow HTTP call behind a queue, and short enough that a lost one is
-	// noticed while somebody still waits for the task.
+	// noticed while someone still waits for the task.
 	DefaultCompleteBy = events.Duration(30 * time.Second)
-	// DefaultAttempts rides out a restart of the remote service: with the backoff below, 15 s beside the attempts
-	// themselves. Fewer would undo tasks for a deployment; many more would hold resources of earlier steps for long.
+	// DefaultAttempts outlasts a restart of the remote service: with the backoff below the pauses add up to 15 s. With fewer, a
+	// deployment would undo tasks; with many more, the resources of earlier steps would be held for long.
 	DefaultAttempts = 5
 	// DefaultBackoff is about the time that a connection pool or a leader election needs.
 	DefaultBackoff = events.Duration(time.Second)
 	// DefaultFactor doubles, so that a service that is down sees load fall quickly.
 	DefaultFactor = 2.0
-	// DefaultMax keeps a step from sleeping long after its service is back.
+	// DefaultMax keeps a step from waiting long after its service is back.
 	DefaultMax = events.Duration(time.Minute)
-	// DefaultUndoAttempts is more than for a do, because behind it is only a person: six minutes in all.
+	// DefaultUndoAttempts is larger than DefaultAttempts, because only a person can help after the last attempt of an
+	// undo. Its attempts take six minutes in all.
 	DefaultUndoAttempts = 10
-	// DefaultCoolDowns is how often a step begins its attempts anew, if it cools down and does not say.
+	// DefaultCoolDowns is how often a step that cools down starts over, if the definition does not say.
 	DefaultCoolDowns = 3
 )
 
@@ -86,8 +88,8 @@ type bodyUndo struct {
 	Retry      bodyRetry       `json:"retry"`
 }
 
-// Complete fills the defaults of a body that Parse made. It errors on a body of a later version, whose keys it does
-// not know: to leave them out would run another workflow than the one that was applied.
+// Complete fills the defaults of a body that Parse made. It returns an error for a key that it does not know, from a later
+// version of Sagalog: without that key it would run a different workflow from the one that was applied.
 func Complete(raw json.RawMessage) (*Definition, error) {
 	var b body
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -122,7 +124,7 @@ func DecodeDefinition(raw json.RawMessage) (*Definition, error) {
 	return &d, nil
 }
 
-// present returns nil for an absent value and for null, which in a definition means the same.
+// present returns nil for an absent value and for null. They mean the same in a definition.
 func present(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
@@ -150,11 +152,10 @@ func (b *body) forwardOnly(g graph) map[string]bool {
 
 func (b *body) step(id string, forward bool) Step {
 	s := b.Steps[id]
-	needs := append([]string(nil), s.Needs...)
-	sort.Strings(needs)
+	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
 		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), Pivot: s.Pivot,
-		CompleteBy: firstOf(s.CompleteBy, b.Defaults.CompleteBy, DefaultCompleteBy),
+		CompleteBy: cmp.Or(s.CompleteBy, b.Defaults.CompleteBy, DefaultCompleteBy),
 		Retry:      retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown:   coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
@@ -169,34 +170,32 @@ func (b *body) step(id string, forward bool) Step {
 
 func (b *body) undo(s Step, u *bodyUndo) *Undo {
 	out := &Undo{
-		Agent: firstOf(u.Agent, s.Agent), With: present(u.With),
-		CompleteBy: firstOf(u.CompleteBy, b.Defaults.Undo.CompleteBy, s.CompleteBy),
+		Agent: cmp.Or(u.Agent, s.Agent), With: present(u.With),
+		CompleteBy: cmp.Or(u.CompleteBy, b.Defaults.Undo.CompleteBy, s.CompleteBy),
 		Retry:      retry(DefaultUndoAttempts, u.Retry, b.Defaults.Undo.Retry),
 	}
 	out.Retry.Then = ThenPark
 	return out
 }
 
-// retry fills each member on its own: a step that says only "attempts" keeps the backoff of the defaults.
+// retry fills each member separately: a step that sets only "attempts" keeps the default backoff.
 func retry(attempts int, own, inherited bodyRetry) Retry {
 	r := Retry{
-		Attempts: firstOf(own.Attempts, inherited.Attempts, attempts),
-		Backoff:  firstOf(own.Backoff, inherited.Backoff, DefaultBackoff),
-		Factor:   firstOf(own.Factor, inherited.Factor, DefaultFactor),
-		Max:      firstOf(own.Max, inherited.Max, DefaultMax),
-		Then:     firstOf(own.Then, inherited.Then, ThenUndo),
+		Attempts: cmp.Or(own.Attempts, inherited.Attempts, attempts),
+		Backoff:  cmp.Or(own.Backoff, inherited.Backoff, DefaultBackoff),
+		Factor:   cmp.Or(own.Factor, inherited.Factor, DefaultFactor),
+		Max:      cmp.Or(own.Max, inherited.Max, DefaultMax),
+		Then:     cmp.Or(own.Then, inherited.Then, ThenUndo),
 	}
-	// A backoff above a maximum that is not its own neighbour's wins: it was written for this step.
+	// If a step's backoff is above the default maximum, the backoff wins, because it was written for
+	// this step.
 	r.Max = max(r.Max, r.Backoff)
 	return r
 }
 
-// coolDown returns nil for none; times: 0 switches an inherited one off.
+// coolDown returns nil if the step does not cool down. times: 0 switches an inherited cool-down off.
 func coolDown(own, inherited *bodyCoolDown) *CoolDown {
-	c := own
-	if c == nil {
-		c = inherited
-	}
+	c := cmp.Or(own, inherited)
 	if c == nil {
 		return nil
 	}
@@ -208,14 +207,4 @@ func coolDown(own, inherited *bodyCoolDown) *CoolDown {
 		return nil
 	}
 	return &CoolDown{Wait: c.Wait, Times: times}
-}
-
-func firstOf[T comparable](values ...T) T {
-	var zero T
-	for _, v := range values {
-		if v != zero {
-			return v
-		}
-	}
-	return zero
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Definition is one version of a workflow with every $ref inlined and every default filled: what DefinitionAdopted
-// carries. A partition never fills defaults itself, so a later version of Sagalog with other defaults changes no
-// task that is under way.
+// Definition is one version of a workflow with every $ref inlined and every default filled, as DefinitionAdopted carries it. A
+// partition never fills defaults itself, so a later Sagalog with other defaults changes no task that is under way.
 type Definition struct {
 	Workflow    string `json:"workflow"`
 	Description string `json:"description,omitempty"`
-	// Input is the JSON Schema of a task's input; absent, any JSON value is valid.
+	// Input is the JSON Schema of a task's input. If absent, any JSON value is valid.
 	Input json.RawMessage `json:"input,omitempty"`
-	// Deadline counts from a task's acceptance; zero is none.
+	// Deadline counts from a task's acceptance. Zero means no deadline.
 	Deadline events.Duration `json:"deadline,omitzero"`
-	// Steps are in topological order, ties by ID: a canonical body has no other order.
+	// Steps are in topological order, and sorted by ID if that leaves a choice: a canonical body has no
+	// order.
 	Steps []Step `json:"steps"`
-	// Output is the template of a task's output; absent, the output is null.
+	// Output is the template of a task's output. If absent, the output is null.
 	Output json.RawMessage `json:"output,omitempty"`
 }
 
@@ -27,27 +27,27 @@ type Step struct {
 	ID    string   `json:"id"`
 	Agent string   `json:"agent"`
 	Needs []string `json:"needs,omitempty"`
-	// If is an expression that gives true or false; absent, the step always runs.
+	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
-	// With is the template of the step's input; absent, the step gets the task's input.
+	// With is the template of the step's input. If absent, the step gets the task's input.
 	With       json.RawMessage `json:"with,omitempty"`
 	CompleteBy events.Duration `json:"complete_by"`
 	Retry      Retry           `json:"retry"`
 	CoolDown   *CoolDown       `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
 	Undo *Undo `json:"undo,omitempty"`
-	// Pivot marks the point of no return: before it failure undoes, after it there is only forward.
+	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.
 	Pivot bool `json:"pivot,omitempty"`
 }
 
 // Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most Max.
 type Retry struct {
-	// Attempts counts the first one too.
+	// Attempts includes the first one.
 	Attempts int             `json:"attempts"`
 	Backoff  events.Duration `json:"backoff"`
 	Factor   float64         `json:"factor"`
 	Max      events.Duration `json:"max"`
-	// Then is what follows when the attempts are used up.
+	// Then says what happens when the attempts are used up.
 	Then string `json:"then"`
 }
 
@@ -57,7 +57,7 @@ const (
 	ThenPark = "park"
 )
 
-// CoolDown has a step whose attempts are used up wait and begin them anew, at most Times times.
+// CoolDown makes a step wait when its attempts are used up and then start over, at most Times times.
 type CoolDown struct {
 	Wait  events.Duration `json:"wait"`
 	Times int             `json:"times"`
@@ -65,11 +65,11 @@ type CoolDown struct {
 
 // Undo is how a step is undone.
 type Undo struct {
-	// Agent is the step's own, unless the definition names another.
+	// Agent is the agent of the step, unless the definition names another one.
 	Agent string `json:"agent"`
-	// With is the template of the undo's input; absent, it is the step's own recorded input.
+	// With is the template of the undo's input. If absent, the undo gets the step's recorded input.
 	With       json.RawMessage `json:"with,omitempty"`
 	CompleteBy events.Duration `json:"complete_by"`
-	// Retry.Then is always park: there is nothing behind an undo.
+	// Retry.Then is always park: an undo cannot be undone.
 	Retry Retry `json:"retry"`
 }

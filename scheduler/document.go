@@ -3,19 +3,19 @@ package scheduler
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
 
 	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
 const (
-	// maxDocumentBytes leaves room for filled defaults below the 2 MiB of a record (DESIGN 2).
+	// maxDocumentBytes leaves room for filled defaults below the limit of a record, 2 MiB.
 	maxDocumentBytes = 1 << 20
-	// maxDocumentDepth is that of a submission, whose inputs a definition describes.
+	// maxDocumentDepth is the limit of a submission, whose input a definition describes.
 	maxDocumentDepth = 100
 )
 
@@ -27,15 +27,12 @@ type document struct {
 	faults *faults
 }
 
-// spot is a place in a file, both counted from 1.
-type spot struct{ line, column int }
-
-// openDocument reads a file into nodes and checks what holds for the whole of it. It returns nil if there are no
-// nodes to go on with.
+// openDocument reads a file into nodes and runs the checks that concern the whole file. It returns nil if there are no nodes to
+// check further.
 func openDocument(file string, data []byte, faults *faults) *document {
 	d := &document{file: file, data: data, faults: faults}
 	if len(data) > maxDocumentBytes {
-		d.at(spot{1, 1}, "", "the document is larger than %d bytes", maxDocumentBytes)
+		d.at(yamltree.Place{Line: 1, Column: 1}, "", "the document is larger than %d bytes", maxDocumentBytes)
 		return nil
 	}
 	var n yaml.Node
@@ -44,7 +41,7 @@ func openDocument(file string, data []byte, faults *faults) *document {
 		return nil
 	}
 	if n.Kind != yaml.DocumentNode || len(n.Content) != 1 {
-		d.at(spot{1, 1}, "", "the document is empty")
+		d.at(yamltree.Place{Line: 1, Column: 1}, "", "the document is empty")
 		return nil
 	}
 	d.root = n.Content[0]
@@ -54,16 +51,9 @@ func openDocument(file string, data []byte, faults *faults) *document {
 	return d
 }
 
-// syntax reports an error of the YAML parser, which stops at the first.
+// syntax reports an error of the YAML parser. The parser stops at the first one.
 func (d *document) syntax(err error) {
-	at, message := spot{1, 1}, strings.TrimPrefix(err.Error(), "yaml: ")
-	var e *yaml.LoadError
-	if errors.As(err, &e) {
-		at, message = spot{max(e.Mark.Line, 1), max(e.Mark.Column, 1)}, strings.TrimPrefix(e.Message, "yaml: ")
-		if e.ContextMsg != "" {
-			message = e.ContextMsg + ": " + message
-		}
-	}
+	at, message := yamltree.Syntax(err)
 	switch message {
 	case "no documents in stream":
 		message = "the document is empty"
@@ -73,24 +63,24 @@ func (d *document) syntax(err error) {
 	d.at(at, "", "%s", message)
 }
 
-func (d *document) at(s spot, path, format string, args ...any) {
-	d.faults.add(Fault{File: d.file, Line: s.line, Column: s.column, Path: path, Message: fmt.Sprintf(format, args...)})
+func (d *document) at(s yamltree.Place, path, format string, args ...any) {
+	d.faults.add(Fault{File: d.file, Line: s.Line, Column: s.Column, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-func (d *document) warnAt(s spot, path, format string, args ...any) {
-	d.faults.add(Fault{File: d.file, Line: s.line, Column: s.column, Path: path, Message: fmt.Sprintf(format, args...), Warning: true})
+func (d *document) warnAt(s yamltree.Place, path, format string, args ...any) {
+	d.faults.add(Fault{File: d.file, Line: s.Line, Column: s.Column, Path: path, Message: fmt.Sprintf(format, args...), Warning: true})
 }
 
 func (d *document) fault(n *yaml.Node, path, format string, args ...any) {
-	d.at(spot{n.Line, n.Column}, path, format, args...)
+	d.at(yamltree.Of(n), path, format, args...)
 }
 
 func (d *document) warn(n *yaml.Node, path, format string, args ...any) {
-	d.warnAt(spot{n.Line, n.Column}, path, format, args...)
+	d.warnAt(yamltree.Of(n), path, format, args...)
 }
 
-// plain refuses what JSON does not have. Anchors are refused too, because a small document with aliases can stand
-// for a huge one; defaults do what they would be used for. It returns false where going on makes no sense.
+// plain refuses YAML that JSON does not have. It refuses anchors too, because a small document with aliases can expand to a huge
+// one, and defaults serve the same purpose. It returns false if there is no point in checking further.
 func (d *document) plain(n *yaml.Node, path string, depth int) bool {
 	if depth > maxDocumentDepth {
 		d.fault(n, path, "nested more than %d levels deep", maxDocumentDepth)
@@ -123,7 +113,11 @@ func (d *document) plain(n *yaml.Node, path string, depth int) bool {
 			ok = d.plain(e, path+"["+strconv.Itoa(i)+"]", depth+1) && ok
 		}
 	case yaml.ScalarNode:
-		if _, err := scalar(n); err != nil {
+		v, err := yamltree.Scalar(n)
+		if number, ok := v.(json.Number); ok && err == nil {
+			err = events.CheckNumbers("", json.RawMessage(number))
+		}
+		if err != nil {
 			d.fault(n, path, "%s", err)
 		}
 	}
@@ -153,47 +147,14 @@ func value(n *yaml.Node) any {
 		}
 		return list
 	}
-	v, err := scalar(n)
+	v, err := yamltree.Scalar(n)
 	if err != nil {
-		return nil // Reported by plain.
+		return nil // plain has reported it
 	}
 	return v
 }
 
-func scalar(n *yaml.Node) (any, error) {
-	switch n.Tag {
-	case "!!str", "!!timestamp":
-		return n.Value, nil
-	case "!!null":
-		return nil, nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true"), nil
-	case "!!int", "!!float":
-		return number(n.Value)
-	}
-	return nil, fmt.Errorf("the tag %s is not supported: JSON has no such type", n.Tag)
-}
-
-// number keeps the digits of a JSON number, and converts YAML's other ways to write one.
-func number(s string) (json.Number, error) {
-	if json.Valid([]byte(s)) {
-		return json.Number(s), nil
-	}
-	if len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9' {
-		return "", fmt.Errorf("%s begins with 0, which YAML reads in two ways: quote it, or leave the 0 out", s)
-	}
-	if i, err := strconv.ParseInt(s, 0, 64); err == nil {
-		return json.Number(strconv.FormatInt(i, 10)), nil
-	}
-	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
-	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return "", fmt.Errorf("%s is not a number that JSON has", s)
-	}
-	b, err := json.Marshal(f)
-	return json.Number(b), err
-}
-
-// readableJSON rewrites the surrogate pairs of a JSON document, which YAML does not know, as YAML's long escapes.
+// readableJSON rewrites the surrogate pairs of a JSON document as YAML's long escapes, since YAML has no surrogate pairs.
 func readableJSON(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`\u`)) || !json.Valid(data) {
 		return data

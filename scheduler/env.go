@@ -5,16 +5,13 @@ import (
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// Env is what the expressions of a task see: task.id, input.x, steps.package.output.id, and in an undo mapping
-// step.input and step.output. Nothing is decoded before an expression asks for it, and what one has decoded, the next
-// has too. One goroutine uses it, and the task must not change meanwhile.
+// Env holds the variables of a task's expressions: task.id, input.x, steps.package.output.id, and in an undo mapping step.input
+// and step.output. A value is decoded when the first expression asks for it, and kept for the others. One goroutine uses an Env,
+// and the task must not change meanwhile.
 type Env struct {
 	task  *events.Task
 	scope *exprlang.Scope
 }
-
-// NewEnv returns the environment of a task's expressions. It is closed when no expression is to be evaluated any more.
-func NewEnv(t *events.Task) *Env { return &Env{task: t} }
 
 // Close gives back the memory of the environment.
 func (e *Env) Close() {
@@ -43,7 +40,7 @@ func (e *Env) openUndo(step string) *exprlang.Scope {
 	return s
 }
 
-// step returns the state of a step also when there is none.
+// step returns the state of a step, notStarted if it has none.
 func (e *Env) step(id string) *events.Step {
 	if s := e.task.Step(id); s != nil {
 		return s
@@ -51,8 +48,8 @@ func (e *Env) step(id string) *events.Step {
 	return &notStarted
 }
 
-// notStarted stands for steps that have not begun: null for input and output. It is only read.
-var notStarted = events.Step{State: events.StepNotStarted}
+// notStarted stands for steps that have not started: their input and output are null. It is only read.
+var notStarted = events.Step{State: events.StepStateNotStarted}
 
 // taskVariable is the variable task.
 type taskVariable events.Task
@@ -78,14 +75,13 @@ func (t *taskVariable) Names() []string { return taskMembers }
 // stepsVariable is the variable steps of a task.
 type stepsVariable events.Task
 
-// Member implements exprlang.Members. The validator refuses names that no step has, so what is not here has not
-// begun.
+// Member implements exprlang.Members. The validator refuses unknown names, so a step that is not here has not started.
 func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	e := Env{task: (*events.Task)(t)}
 	return s.Object((*stepMember)(e.step(name)))
 }
 
-// Names implements exprlang.Members. Steps that have not begun are there when they are asked for by name.
+// Names implements exprlang.Members. Steps that have not started are not listed, and Member still knows them.
 func (t *stepsVariable) Names() []string {
 	names := make([]string, 0, len(t.Steps))
 	for _, s := range t.Steps {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,9 +12,10 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
+	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
-// The variables of expressions, and their members where those are known.
+// The variables of expressions, and their members if those are known.
 var (
 	doVars     = []string{"task", "input", "steps"}
 	undoVars   = []string{"task", "input", "steps", "step"}
@@ -24,21 +26,21 @@ var (
 	ownStepMembers = []string{"input", "output"}
 )
 
-// setting is where expressions stand, and what they may use there.
+// setting is the place of an expression and the names that it may use there.
 type setting struct {
 	doc  *document
 	vars []string
-	// self is the step to which the expressions belong; empty for the output, before which every step has ended.
+	// self is the step to which the expressions belong. It is empty for the output, which is evaluated when every step has ended.
 	self string
-	// ancestors is nil if the needs are no DAG.
+	// ancestors is nil if the needs form a cycle.
 	ancestors *ancestry
-	// skippable holds the steps that may have been skipped, whose output is then null.
+	// skippable holds the steps that may have been skipped. Their output is then null.
 	skippable map[string]bool
 	ids       []string
 	undo      bool
 }
 
-// checkExpressions compiles every expression and checks what it refers to. ancestors is nil if the needs are no DAG.
+// checkExpressions compiles every expression and checks its references. ancestors is nil if the needs form a cycle.
 func (o *outline) checkExpressions(ancestors *ancestry) {
 	base := setting{doc: o.doc, ids: o.ids(), skippable: map[string]bool{}, vars: doVars}
 	for _, s := range o.steps {
@@ -108,7 +110,7 @@ func (a setting) template(n *yaml.Node, path string) {
 			key := n.Content[i]
 			below := join(path, key.Value)
 			if strings.Contains(key.Value, "${") {
-				a.doc.fault(key, below, "a key cannot hold an expression")
+				a.doc.fault(key, below, "a key cannot contain an expression")
 			}
 			a.template(n.Content[i+1], below)
 		}
@@ -165,10 +167,10 @@ func (a setting) suggestVariable(name string) string {
 }
 
 func (a setting) faultAt(n *yaml.Node, path string, offset int, format string, args ...any) {
-	a.doc.at(a.doc.place(n, offset), path, format, args...)
+	a.doc.at(yamltree.Within(a.doc.data, n, offset), path, format, args...)
 }
 
-// references checks the paths and says whether all are sound.
+// references checks the paths and says whether all are correct.
 func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference) bool {
 	sound := true
 	for _, r := range refs {
@@ -183,7 +185,7 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 	return sound
 }
 
-// reference returns what is wrong with a path, and "" if nothing is.
+// reference returns what is wrong with a path, or "".
 func (a setting) reference(p []string) string {
 	switch p[0] {
 	case "task":
@@ -195,7 +197,7 @@ func (a setting) reference(p []string) string {
 		return ""
 	}
 	if len(p) == 1 {
-		return `steps is used without the name of a step: write steps.<step>.output, or steps["<step>"].output`
+		return `steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`
 	}
 	id := p[1]
 	switch {
@@ -230,8 +232,8 @@ func stepPath(id string) string {
 	return "steps." + id
 }
 
-// nulls warns of outputs that may be null where the expression cannot do with null: its own step's in an undo
-// mapping, whose outcome may be unknown (DESIGN 5), and those of steps that may have been skipped.
+// nulls warns of outputs that may be null in an expression that fails on null: the output of the same step in an undo mapping,
+// since the outcome of the step may be unknown, and outputs of steps that may have been skipped.
 func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eval func(*exprlang.Scope) error) {
 	warned := map[string]bool{}
 	for _, r := range refs {
@@ -264,7 +266,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 }
 
 func (a setting) warnAt(n *yaml.Node, path string, offset int, format string, args ...any) {
-	a.doc.warnAt(a.doc.place(n, offset), path, format, args...)
+	a.doc.warnAt(yamltree.Within(a.doc.data, n, offset), path, format, args...)
 }
 
 // outputPath returns the part of a path that is the output of a step.
@@ -275,8 +277,7 @@ func outputPath(p []string) []string {
 	return p[:min(3, len(p))]
 }
 
-// failsOnNull evaluates with one output null and all else unknown, and says whether the null is what failed. An
-// evaluation that fails of something else says nothing, and then the member that is wanted of the output counts.
+// failsOnNull evaluates with one output null and everything else unknown, and says whether that fails.
 func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
 	known := map[string]*exprlang.Node{"task": exprlang.Unknown(), "input": exprlang.Unknown()}
 	null := exprlang.Raw(json.RawMessage("null"))
@@ -290,7 +291,7 @@ func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
 	return eval(exprlang.NewNodeScope(known)) != nil
 }
 
-// only is an object of which one member is known.
+// only is an object with some known members.
 type only map[string]*exprlang.Node
 
 // Member implements exprlang.Members.
@@ -303,9 +304,5 @@ func (o only) Member(_ *exprlang.Scope, name string) *exprlang.Node {
 
 // Names implements exprlang.Members.
 func (o only) Names() []string {
-	var names []string
-	for name := range o {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(o))
 }

@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// Fault is what is wrong with a definition, and where.
+// Fault is something wrong in a definition, and its place.
 type Fault struct {
-	File         string
-	Line, Column int
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
 	// Path is the place within the document, such as steps.account.needs[0].
-	Path    string
-	Message string
-	// Warning does not keep the definition from being applied.
-	Warning bool
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	// Warning is set if the definition can be applied despite the fault.
+	Warning bool `json:"warning,omitempty"`
 }
 
 // String returns "file:line:column: message", the form that editors follow.
@@ -30,14 +31,14 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s%s%s", f.File, f.Line, f.Column, kind, path, f.Message)
 }
 
-// faults collects, so that everything is reported at once (MISSION B1), up to a bound.
+// faults collects what is wrong, up to a bound, so that everything is reported at once.
 type faults struct {
 	list []Fault
-	// errors and warnings are counted apart, so that a flood of warnings hides no error.
+	// errors and warnings have separate counts, so that a flood of warnings does not hide an error.
 	errors, warnings int
 }
 
-// maxFaults bounds the work that a document of nothing but faults makes; nobody reads more at once.
+// maxFaults bounds the work that a document full of faults causes. Nobody reads more at once.
 const maxFaults = 500
 
 func (f *faults) add(x Fault) {
@@ -51,7 +52,7 @@ func (f *faults) add(x Fault) {
 	}
 }
 
-// full says that looking for more errors is of no use.
+// full says that more errors would not be reported.
 func (f *faults) full() bool { return f.errors >= maxFaults }
 
 func (f *faults) failed() bool { return f.errors > 0 }
@@ -66,11 +67,5 @@ func (f *faults) sorted() []Fault {
 }
 
 func warningsOf(list []Fault) []Fault {
-	var out []Fault
-	for _, f := range list {
-		if f.Warning {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(list), func(f Fault) bool { return !f.Warning })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// FuzzCatalog folds any records of the topic definitions behind good ones: it refuses what it cannot read and leaves the
-// catalog as it was, and what it takes has the version and the body that readers find.
+// FuzzCatalog folds arbitrary records after valid ones. The catalog refuses a record that it cannot read and does not
+// change. A record that it accepts is found by its version, with the same body.
 func FuzzCatalog(f *testing.F) {
 	src := parseExample(f)
 	def, err := scheduler.EncodeDefinition(src, events.Subject{ID: "d", Source: "/x", Time: 1_800_000_000_000})

@@ -12,10 +12,10 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// FuzzPlan runs a task of any accepted definition to its end through outcomes that the fuzzer chooses: Plan never panics,
-// is quiet once its own facts are folded (INV5), leaves no live task without something that will move it (INV10), and
-// comes to an end when everything that is asked for is done. Plans and inputs are those of the oracles, which look for each
-// state by its name and evaluate on maps.
+// FuzzPlan runs a task of any accepted definition to its end through outcomes that the fuzzer chooses. Plan never
+// panics, has nothing to add once its facts are folded (INV5), leaves no live task without something that will move it
+// (INV10), and ends when everything that it starts has ended. Plans and inputs equal those of the oracles, which look
+// up each state by name and evaluate on maps.
 func FuzzPlan(f *testing.F) {
 	example, err := openTestdata("drone-delivery.yaml")
 	require.NoError(f, err)
@@ -50,12 +50,12 @@ func FuzzPlan(f *testing.F) {
 			}
 			w.choose(o)
 		}
-		// Now everything goes well: so many moves are enough for each step to start, end, be undone and be parked once.
+		// From here on everything succeeds. This number of moves lets each step start, end, be undone and be parked once.
 		for range 20*(w.steps+2) + 20*len(outcomes) {
 			if !w.settle() {
 				return
 			}
-			if w.task().State == events.Parked {
+			if w.task().State == events.TaskStateError {
 				return
 			}
 			w.choose('d')
@@ -82,7 +82,7 @@ func newRun(t *testing.T, src *scheduler.Source, input []byte) *run {
 	body, err := events.Marshal(d)
 	require.NoError(t, err)
 	w := &run{t: t, sched: scheduler.New(), state: events.NewState(0, nil), steps: len(d.Steps), now: 1_800_000_000_000}
-	require.NoError(t, w.sched.Prepare(src.Hash, body), "what was accepted compiles again")
+	require.NoError(t, w.sched.Prepare(src.Hash, body), "an accepted definition compiles again")
 	in, err := events.Compact(input)
 	if err != nil || w.sched.CheckInput(src.Hash, in) != "" {
 		return nil
@@ -100,7 +100,7 @@ func (w *run) task() *events.Task {
 	return t
 }
 
-// emit writes a fact as an owner does, and folds what a reader would read.
+// emit writes a fact as an owner does, and folds it as a reader would read it.
 func (w *run) emit(task string, b events.Body) {
 	w.t.Helper()
 	w.now += 1000
@@ -114,7 +114,7 @@ func (w *run) emit(task string, b events.Body) {
 	require.Equal(w.t, events.FateAccepted, fate)
 }
 
-// settle folds what follows until Plan is quiet, and returns false when the task has ended.
+// settle folds planned facts until Plan is quiet. It returns false when the task has ended.
 func (w *run) settle() bool {
 	w.t.Helper()
 	for range 4*w.steps + 8 {
@@ -129,31 +129,31 @@ func (w *run) settle() bool {
 			w.emit("t", b)
 		}
 		for _, x := range plan.Broken {
-			if t := w.task(); !t.State.Ended() && t.State != events.Undoing {
+			if t := w.task(); !t.State.Ended() && t.State != events.TaskStateUndoing {
 				w.broken(x.Path, x.Operation, x.Error)
 			}
 		}
 	}
-	w.t.Fatalf("Plan is never quiet (INV5): %s", asText(w.t, w.task()))
+	w.t.Fatalf("Plan always has something to add (INV5): %s", asText(w.t, w.task()))
 	return false
 }
 
 // compare checks a plan of steps against its oracle.
 func (w *run) compare(plan events.Plan) {
 	t := w.task()
-	if len(t.Held) == 0 && t.ParkDue == "" && (t.State == events.Pending || t.State == events.Processing) {
+	if len(t.Held) == 0 && t.ParkDue == "" && (t.State == events.TaskStatePending || t.State == events.TaskStateProcessing) {
 		samePlan(w.t, w.sched.Program(t.Definition), t, plan)
 	}
 }
 
-// moves says whether the task lives, and checks that something will move it (INV10).
+// moves says whether the task is live, and checks that something will move it (INV10).
 func (w *run) moves() bool {
 	t := w.task()
 	if t.State.Ended() {
 		require.Empty(w.t, w.ready)
 		return false
 	}
-	if t.State != events.Parked && len(w.ready) == 0 && t.CompleteBy() == 0 && len(w.running()) == 0 {
+	if t.State != events.TaskStateError && len(w.ready) == 0 && t.CompleteBy() == 0 && len(w.running()) == 0 {
 		w.t.Fatalf("nothing moves the task (INV10): %s", asText(w.t, t))
 	}
 	return true
@@ -162,7 +162,7 @@ func (w *run) moves() bool {
 func (w *run) broken(path string, op events.Operation, e events.Error) {
 	v := w.verdict(path, op, e, events.EffectNone)
 	if op == events.Undo {
-		w.emit("t", &events.UndoFailed{Step: path, Error: e, Verdict: v})
+		w.emit("t", &events.CompensationFailed{Step: path, Error: e, Verdict: v})
 		return
 	}
 	w.emit("t", &events.StepFailed{Step: path, Effect: events.EffectNone, Error: e, Verdict: v})
@@ -170,7 +170,7 @@ func (w *run) broken(path string, op events.Operation, e events.Error) {
 
 func (w *run) verdict(path string, op events.Operation, e events.Error, effect events.Effect) events.Verdict {
 	t := w.task()
-	return supervisor.Decide(supervisor.Failure{Task: t, Path: path, Operation: op, Error: e, Effect: effect, Policy: w.sched.Policy(t, path, op), Now: w.now})
+	return supervisor.JudgeFailure(supervisor.Failure{Task: t, Path: path, Operation: op, Error: e, Effect: effect, Policy: w.sched.Policy(t, path, op), Now: w.now})
 }
 
 type attempt struct {
@@ -181,32 +181,32 @@ type attempt struct {
 
 func (w *run) running() (list []attempt) {
 	for _, s := range w.task().Steps {
-		if s.State == events.StepRunning {
+		if s.State == events.StepStateRunning {
 			list = append(list, attempt{s.Path, events.Do, s.Attempt})
 		}
-		if s.Undo != nil && s.Undo.State == events.StepRunning {
+		if s.Undo != nil && s.Undo.State == events.StepStateRunning {
 			list = append(list, attempt{s.Path, events.Undo, s.Undo.Attempt})
 		}
 	}
 	return list
 }
 
-// choose does what the byte says: end a running attempt, start a ready one, or what an operator or the clock does.
+// choose picks a move by a byte of the fuzzer: end a running attempt, start a ready one, or act as an operator or the clock.
 func (w *run) choose(o byte) {
 	w.n++
 	t := w.task()
 	switch {
-	case o == 'c' && t.State != events.Undoing && t.State != events.Parked && !t.Irrevocable():
+	case o == 'c' && t.State != events.TaskStateUndoing && t.State != events.TaskStateError && !t.Irrevocable():
 		w.emit("t", &events.CancelRequested{Request: fmt.Sprint("q", w.n)})
 		return
 	case o == 'l' && !t.DeadlinePassed:
 		action := events.DeadlineUndo
-		if t.Irrevocable() || t.State == events.Parked {
+		if t.Irrevocable() || t.State == events.TaskStateError {
 			action = events.DeadlineAlert
 		}
 		w.emit("t", &events.DeadlinePassed{Deadline: w.now, Action: action})
 		return
-	case t.State == events.Parked:
+	case t.State == events.TaskStateError:
 		w.reopen()
 		return
 	}
@@ -231,7 +231,7 @@ func (w *run) start(r events.Ready) {
 		if u := w.task().Step(r.Path).Undo; u != nil {
 			number = u.Attempt + 1
 		}
-		w.emit("t", &events.UndoStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: w.now + 1, Input: s.Input, Output: s.Output})
+		w.emit("t", &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: w.now + 1, Input: s.Input, Output: s.Output})
 	default:
 		number := 1
 		if at := w.task().Step(r.Path); at != nil {
@@ -243,7 +243,7 @@ func (w *run) start(r events.Ready) {
 
 func (w *run) end(a attempt, o byte) {
 	e := events.Error{Class: events.ClassRetryable, Message: "no"}
-	effect := events.EffectUnknown
+	effect := events.EffectInDoubt
 	if o == 'p' || o == 'n' {
 		e.Class = events.ClassPermanent
 	}
@@ -253,25 +253,25 @@ func (w *run) end(a attempt, o byte) {
 	switch failed := o == 'f' || o == 'p' || o == 'n'; {
 	case o == 't':
 		e.Class = events.ClassTimeout
-		w.emit("t", &events.Timeout{Step: a.path, Operation: a.op, Attempt: a.number, Verdict: w.verdict(a.path, a.op, e, events.EffectUnknown)})
+		w.emit("t", &events.Timeout{Step: a.path, Operation: a.op, Attempt: a.number, Verdict: w.verdict(a.path, a.op, e, events.EffectInDoubt)})
 	case a.op == events.Do && failed:
 		w.emit("t", &events.StepFailed{Step: a.path, Attempt: a.number, Effect: effect, Error: e, Verdict: w.verdict(a.path, a.op, e, effect)})
 	case a.op == events.Do:
 		w.emit("t", &events.StepCompleted{Step: a.path, Attempt: a.number, Output: json.RawMessage(`{"y":{"z":[1.0,null]},"n":` + fmt.Sprint(w.n) + `}`)})
 	case failed:
-		w.emit("t", &events.UndoFailed{Step: a.path, Attempt: a.number, Error: e, Verdict: w.verdict(a.path, a.op, e, effect)})
+		w.emit("t", &events.CompensationFailed{Step: a.path, Attempt: a.number, Error: e, Verdict: w.verdict(a.path, a.op, e, effect)})
 	default:
 		w.emit("t", &events.Compensated{Step: a.path, Attempt: a.number})
 	}
 }
 
-// reopen is an operator's retry of all that failed.
+// reopen is an operator's retry of every failed step.
 func (w *run) reopen() {
 	var steps []string
 	t := w.task()
 	for _, s := range t.Steps {
-		back := t.ParkedFrom == events.Undoing
-		if (back && s.State == events.StepUndoFailed) || (!back && (s.State == events.StepBroken || s.State == events.StepTimedOut)) {
+		back := t.ParkedFrom == events.TaskStateUndoing
+		if (back && s.State == events.StepStateUndoFailed) || (!back && (s.State == events.StepStateFailed || s.State == events.StepStateTimedOut)) {
 			steps = append(steps, s.Path)
 		}
 	}

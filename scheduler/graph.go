@@ -1,16 +1,16 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
 // graph is the DAG of a workflow's steps: for each step the steps that it needs.
 type graph map[string][]string
 
-// order returns the steps so that each comes after all that it needs, ties by ID, and the cycles' steps last of
-// all in no order if there are any (ok is false then).
+// order returns the steps so that each comes after the steps that it needs, and sorts them by ID if that leaves a
+// choice. If there are cycles, ok is false and their steps come last.
 func (g graph) order() (ids []string, ok bool) {
 	missing := make(map[string]int, len(g))
 	needed := make(map[string][]string, len(g))
@@ -26,7 +26,7 @@ func (g graph) order() (ids []string, ok bool) {
 			ready = append(ready, id)
 		}
 	}
-	sort.Strings(ready)
+	slices.Sort(ready)
 	for len(ready) > 0 {
 		id := ready[0]
 		ready = ready[1:]
@@ -41,11 +41,11 @@ func (g graph) order() (ids []string, ok bool) {
 	return ids, len(ids) == len(g)
 }
 
-// ancestry says for each step what it needs, directly or not.
+// ancestry holds for each step the steps that it needs, directly or not.
 type ancestry struct {
 	index map[string]int
-	// sets has a bit for each step that a step needs: with maps, a thousand steps that all need each other's
-	// predecessors would take minutes.
+	// sets has a bit for each step that a step needs. With maps, a thousand steps that each need all before them would take
+	// minutes.
 	sets [][]uint64
 }
 
@@ -78,7 +78,7 @@ func (a *ancestry) needs(step, other string) bool {
 	return ok1 && ok2 && a.sets[s][o/64]&(1<<(o%64)) != 0
 }
 
-// cycles returns one cycle for each knot of steps that need each other, from its least step back to it.
+// cycles returns one cycle for each group of steps that need each other, from its least step back to it.
 func (g graph) cycles() [][]string {
 	order, ok := g.order()
 	if ok {
@@ -88,15 +88,8 @@ func (g graph) cycles() [][]string {
 	for _, id := range order {
 		done[id] = true
 	}
-	var left []string
-	for id := range g {
-		if !done[id] {
-			left = append(left, id)
-		}
-	}
-	sort.Strings(left)
 	var out [][]string
-	for _, id := range left {
+	for _, id := range slices.Sorted(maps.Keys(g)) {
 		if c := g.cycleFrom(id, done); c != nil {
 			out = append(out, c)
 		}
@@ -104,7 +97,7 @@ func (g graph) cycles() [][]string {
 	return out
 }
 
-// cycleFrom follows the needs of a step until one comes back, and marks what it passed as done.
+// cycleFrom follows the needs of a step until it meets one again, and marks the steps on the way as done.
 func (g graph) cycleFrom(id string, done map[string]bool) []string {
 	var way []string
 	for !done[id] {
@@ -133,7 +126,7 @@ func (g graph) cycleFrom(id string, done map[string]bool) []string {
 	return nil
 }
 
-// rotate begins a cycle with its least step and closes it.
+// rotate turns a cycle so that its least step comes first, and closes it.
 func rotate(cycle []string) []string {
 	at := slices.Index(cycle, slices.Min(cycle))
 	out := append(slices.Clone(cycle[at:]), cycle[:at]...)

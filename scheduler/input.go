@@ -16,15 +16,14 @@ import (
 const (
 	// schemaBase is the address of a definition's schema and of the files in it. Nothing is ever loaded from it.
 	schemaBase = "sagalog:///"
-	// wholeSchema is no name that a file can have.
+	// wholeSchema names the schema as a whole. No file can have this name.
 	wholeSchema = "sagalog://definition/input"
-	// maxSchemaFiles bounds what one definition draws in.
+	// maxSchemaFiles bounds the files that one definition includes.
 	maxSchemaFiles = 100
 )
 
-// inliner brings the files that a schema refers to into the schema: each becomes a member of $defs under an $id of
-// its own, and the references to it name that $id. So a reference within a file means what it meant there, and files
-// may refer to each other in circles.
+// inliner includes the files that a schema refers to: each becomes a member of $defs with its own $id, and references to the file
+// name that $id. So a reference inside a file keeps its meaning, and files may refer to each other in cycles.
 type inliner struct {
 	faults *faults
 	open   func(string) ([]byte, error)
@@ -32,7 +31,7 @@ type inliner struct {
 	order  []string
 }
 
-// inlineInput returns the schema of the input with every $ref to a file inlined, after checking that it compiles.
+// inlineInput returns the schema of the input with every $ref to a file inlined. It reports a schema that does not compile.
 func inlineInput(m *member, open func(string) ([]byte, error)) any {
 	if m.value.Kind != yaml.MappingNode && m.value.Tag != "!!bool" {
 		m.fault("expected a JSON Schema, got %s", kindOf(m.value))
@@ -59,7 +58,7 @@ func inlineInput(m *member, open func(string) ([]byte, error)) any {
 	return root
 }
 
-// source is where a piece of a schema stands.
+// source is the place of a piece of a schema.
 type source struct {
 	doc  *document
 	node *yaml.Node
@@ -75,15 +74,15 @@ func loneRef(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// isFile tells a file from what is within the schema: a fragment, or a file that was inlined before.
+// isFile says whether a reference names a file, and not a fragment or a file that was inlined before.
 func isFile(ref string) bool {
 	return ref != "" && ref[0] != '#' && !strings.HasPrefix(ref, schemaBase)
 }
 
-// dataKeywords hold values, in which a $ref is a member like any other.
+// dataKeywords hold plain values, in which $ref has no meaning.
 var dataKeywords = []string{"const", "enum", "default", "examples"}
 
-// walk rewrites the references below v, in place. The node of at is that of v.
+// walk rewrites the references below v, in place. The node in at is the node of v.
 func (in *inliner) walk(v any, at source) {
 	switch v := v.(type) {
 	case []any:
@@ -124,21 +123,21 @@ func (in *inliner) reference(at source, ref string) string {
 	return out
 }
 
-// load reads the file that a $ref names; nil if it is reported.
+// load reads the file that a $ref names. It returns nil if it reported a fault.
 func (in *inliner) load(at source, file string) *document {
 	refuse := func(format string, args ...any) *document {
 		at.doc.fault(at.node, "$ref", format, args...)
 		return nil
 	}
 	if strings.Contains(file, "://") {
-		return refuse("%s is not a file: a schema is never loaded from elsewhere, so that it cannot change behind a version", abbreviate(file))
+		return refuse("%s is not a file: a schema is never loaded from elsewhere, since it could then change without a new version", abbreviate(file))
 	}
 	if len(in.files) >= maxSchemaFiles {
 		return refuse("more than %d files", maxSchemaFiles)
 	}
 	name := relative(at.name, file)
 	if in.open == nil {
-		return refuse("%s: no files can be opened here: send the definition with the schema inlined", name)
+		return refuse("%s: files cannot be opened here: send the definition with the schema inlined", name)
 	}
 	data, err := in.open(name)
 	if err != nil {
@@ -154,7 +153,7 @@ func (in *inliner) bundle(root any) any {
 	}
 	m, ok := root.(map[string]any)
 	if !ok {
-		return root // A boolean refers to nothing.
+		return root // a boolean holds no reference
 	}
 	defs, ok := m["$defs"].(map[string]any)
 	if !ok {
@@ -172,12 +171,12 @@ func (in *inliner) bundle(root any) any {
 	return root
 }
 
-// address returns the $id of a file. It is the name in $defs too, because no author's own name is like it.
+// address returns the $id of a file. It serves as the name in $defs too, since no author would choose it.
 func address(name string) string {
 	return schemaBase + (&url.URL{Path: strings.TrimPrefix(name, "/")}).EscapedPath()
 }
 
-// noLoader refuses to load anything: schemas are whole.
+// noLoader refuses to load anything: schemas are complete.
 type noLoader struct{}
 
 // Load implements jsonschema.URLLoader.
@@ -185,8 +184,8 @@ func (noLoader) Load(where string) (any, error) {
 	return nil, fmt.Errorf("%s is not part of the schema", where)
 }
 
-// compileSchema compiles a schema whose numbers are json.Number. Formats such as date-time and uuid are checked:
-// who writes one means it.
+// compileSchema compiles a schema whose numbers are json.Number. It makes formats such as date-time and uuid binding, as their
+// authors expect.
 func compileSchema(schema any) (_ *boundedSchema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -208,7 +207,7 @@ func compileSchema(schema any) (_ *boundedSchema, err error) {
 	return &boundedSchema{compiled, budget}, err
 }
 
-// schemaFaults reports why a schema does not compile, where that can be told.
+// schemaFaults reports why a schema does not compile, at the place of the fault if it is known.
 func schemaFaults(at source, path string, err error) {
 	var invalid *jsonschema.ValidationError
 	var outer *jsonschema.SchemaValidationError
@@ -222,7 +221,7 @@ func schemaFaults(at source, path string, err error) {
 	at.doc.fault(at.node, path, "not a JSON Schema: %s", oneLine(strings.ReplaceAll(err.Error(), wholeSchema, "")))
 }
 
-// nodeAt follows a JSON pointer as far as it goes.
+// nodeAt follows a JSON pointer as far as the nodes exist.
 func nodeAt(n *yaml.Node, pointer []string) *yaml.Node {
 	for _, p := range pointer {
 		next := n

@@ -18,7 +18,7 @@ type member struct {
 	path       string
 }
 
-// laterKeys have a meaning in a later version. They are taken now, so that no definition uses them otherwise.
+// laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
 	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "wait": "waiting for a signal",
 	"sleep": "sleeping until a time", "start_by": "a time to start", "heartbeat": "heartbeats", "schedule": "schedules",
@@ -26,7 +26,7 @@ var laterKeys = map[string]string{
 	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
 }
 
-// members returns the known members of a mapping and reports the others. hint may be empty.
+// members returns the known members of a mapping and reports the others. hint may be "".
 func (d *document) members(n *yaml.Node, path string, known []string, hint string) (map[string]member, bool) {
 	if n.Kind != yaml.MappingNode {
 		d.fault(n, path, "expected a mapping%s, got %s", hint, kindOf(n))
@@ -37,7 +37,7 @@ func (d *document) members(n *yaml.Node, path string, known []string, hint strin
 		key := n.Content[i]
 		below := join(path, key.Value)
 		if _, twice := out[key.Value]; twice {
-			continue // Reported by plain.
+			continue // plain has reported it
 		}
 		if !slices.Contains(known, key.Value) {
 			d.unknown(key, below, known)
@@ -50,7 +50,7 @@ func (d *document) members(n *yaml.Node, path string, known []string, hint strin
 
 func (d *document) unknown(key *yaml.Node, path string, known []string) {
 	if what, ok := laterKeys[key.Value]; ok {
-		d.fault(key, path, "%q (%s) is known but not supported by this version", key.Value, what)
+		d.fault(key, path, "%q (%s) is reserved for a later version and not supported yet", key.Value, what)
 		return
 	}
 	d.fault(key, path, "unknown key %q: %s", key.Value, events.Suggest(key.Value, known))
@@ -74,13 +74,10 @@ func kindOf(n *yaml.Node) string {
 	return fmt.Sprintf("the text %q", abbreviate(n.Value))
 }
 
-func abbreviate(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "..."
-	}
-	return s
-}
+// maxQuotedBytes limits how much of a definition an error repeats.
+const maxQuotedBytes = 60
+
+func abbreviate(s string) string { return events.Clip(s, maxQuotedBytes) }
 
 func (m member) fault(format string, args ...any) { m.doc.fault(m.value, m.path, format, args...) }
 
@@ -98,7 +95,7 @@ func (m member) text() (string, bool) {
 	return m.value.Value, true
 }
 
-// boolean returns false where it reports.
+// boolean returns false if it reported a fault.
 func (m member) boolean() bool {
 	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!bool" {
 		m.fault("expected true or false, got %s", kindOf(m.value))
@@ -107,7 +104,7 @@ func (m member) boolean() bool {
 	return strings.EqualFold(m.value.Value, "true")
 }
 
-// duration returns zero where it reports.
+// duration returns zero if it reported a fault.
 func (m member) duration() events.Duration {
 	if !isText(m.value) {
 		hint := ""
@@ -126,7 +123,7 @@ func (m member) duration() events.Duration {
 		m.fault("%q is not positive", m.value.Value)
 		return 0
 	case v.Std().Milliseconds() == 0:
-		m.fault("%q is less than a millisecond, the resolution of time here", m.value.Value)
+		m.fault("%q is less than a millisecond, the smallest duration here", m.value.Value)
 		return 0
 	}
 	return v

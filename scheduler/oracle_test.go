@@ -12,8 +12,7 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// samePlan compares a plan of a task under way with one that is made step by step as DESIGN 4 says it, each state looked
-// up by its name.
+// samePlan compares the plan of a live task with one that is made step by step, looking up each state by name.
 func samePlan(t testing.TB, p *scheduler.Program, task *events.Task, got events.Plan) {
 	t.Helper()
 	var want events.Plan
@@ -27,7 +26,7 @@ func samePlan(t testing.TB, p *scheduler.Program, task *events.Task, got events.
 	}
 	begin := func(s *scheduler.Step) {
 		for _, need := range s.Needs {
-			if n := task.Step(need); n == nil || (n.State != events.StepDone && n.State != events.StepSkippedOff) {
+			if n := task.Step(need); n == nil || (n.State != events.StepStateCompleted && n.State != events.StepStateSkipped) {
 				return
 			}
 		}
@@ -43,16 +42,16 @@ func samePlan(t testing.TB, p *scheduler.Program, task *events.Task, got events.
 	for i := range p.Definition().Steps {
 		s := &p.Definition().Steps[i]
 		at := task.Step(s.ID)
-		if at != nil && (at.State == events.StepDone || at.State == events.StepSkippedOff) {
+		if at != nil && (at.State == events.StepStateCompleted || at.State == events.StepStateSkipped) {
 			continue
 		}
 		open++
 		switch {
-		case at == nil || at.State == events.StepWaiting && at.Attempt == 0:
+		case at == nil || at.State == events.StepStateWaiting && at.Attempt == 0:
 			begin(s)
-		case at.State == events.StepWaiting:
+		case at.State == events.StepStateWaiting:
 			ready(s, at.RetryAt)
-		case at.State == events.StepRunning:
+		case at.State == events.StepStateRunning:
 			running = true
 		default:
 			failed = s.ID
@@ -70,8 +69,8 @@ func samePlan(t testing.TB, p *scheduler.Program, task *events.Task, got events.
 	require.Equal(t, want, got)
 }
 
-// sameInput compares the input of a step with what its mapping gives in a scope that is made of maps for this one
-// evaluation, as any caller of exprlang may make one.
+// sameInput compares the input of a step with the result of its mapping in a scope of maps that is built for this
+// evaluation.
 func sameInput(t testing.TB, p *scheduler.Program, task *events.Task, a attempt, got events.Start, gotErr error) {
 	t.Helper()
 	step, ok := p.Step(a.path)
@@ -110,7 +109,7 @@ func sameInput(t testing.TB, p *scheduler.Program, task *events.Task, a attempt,
 	require.Equal(t, string(want), string(got.Input))
 }
 
-// object is an object whose members are made by functions.
+// object is an object whose members are computed by functions.
 type object map[string]func() *exprlang.Node
 
 // Member implements exprlang.Members.

@@ -4,12 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"path"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Source is a definition as it is applied: what its author wrote, in canonical form.
+// Source is a definition as its author wrote it, in canonical form. It is the form that is applied.
 type Source struct {
 	Workflow string
 	// Body is compact JSON with sorted keys, every $ref inlined, numbers as they were written, and no defaults.
@@ -19,8 +20,8 @@ type Source struct {
 	Warnings []Fault
 }
 
-// Parse reads a definition in YAML or JSON and reports every fault at once, by place. open gives the files that
-// $ref names, by their path relative to the definition's folder. Source is nil if any fault is not a warning.
+// Parse reads a definition in YAML or JSON and reports every fault at once, by place. open reads a file that a $ref names, by its
+// path relative to the folder of the definition. Source is nil if any fault is an error.
 func Parse(file string, data []byte, open func(ref string) ([]byte, error)) (*Source, []Fault) {
 	all := &faults{}
 	d := openDocument(file, data, all)
@@ -39,7 +40,7 @@ func Parse(file string, data []byte, open func(ref string) ([]byte, error)) (*So
 	}
 	src, err := newSource(o, schema)
 	if err != nil {
-		// The checks above have let something through that the second reading refuses. It is a fault all the same.
+		// The checks above let something through that the second reading refuses. That is a fault, too.
 		d.fault(d.root, "", "%s", err)
 		return nil, all.sorted()
 	}
@@ -47,6 +48,10 @@ func Parse(file string, data []byte, open func(ref string) ([]byte, error)) (*So
 	src.Warnings = warningsOf(list)
 	return src, list
 }
+
+// maxCompleteBytes bounds a definition as DefinitionAdopted holds it. A topic takes records of 2 MiB. An owner that decided a larger
+// fact could never append it.
+const maxCompleteBytes = 3 << 19
 
 func newSource(o *outline, schema any) (*Source, error) {
 	body, _ := value(o.doc.root).(map[string]any)
@@ -60,6 +65,13 @@ func newSource(o *outline, schema any) (*Source, error) {
 	d, err := Complete(b)
 	if err != nil {
 		return nil, err
+	}
+	full, err := events.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	if len(full) > maxCompleteBytes {
+		return nil, fmt.Errorf("the definition takes %d bytes with the files and defaults that it includes; %d are allowed: shorten its schemas, or divide the workflow", len(full), maxCompleteBytes)
 	}
 	if _, err := Compile(d); err != nil {
 		return nil, err

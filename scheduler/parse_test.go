@@ -80,7 +80,7 @@ func TestTheSameContentHasTheSameHashInYAMLAndJSON(t *testing.T) {
 
 const head = "workflow: w\nsteps:\n"
 
-// Each case is a definition and the faults it has; "steps" cases get the head above, so their first line is 3.
+// Each case is a definition and its faults. The cases that only give steps get head in front, so their first line is 3.
 func TestAFaultSaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -100,16 +100,16 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"steps as a list", "workflow: w\nsteps: [a]", []string{"f:2:8: steps: expected a mapping of steps by name, got a list"}},
 		{"unknown key", "workflow: w\ndescripton: d\nsteps: {a: {agent: a}}", []string{`f:2:1: descripton: unknown key "descripton": did you mean "description"?`}},
 		{"unknown key of a step", head + "  a: {agent: a, retrys: 3}", []string{`f:3:17: steps.a.retrys: unknown key "retrys": did you mean "retry"?`}},
-		{"later key", head + "  a: {agent: a, for: \"${ input }\"}", []string{`f:3:17: steps.a.for: "for" (fan-out over a list) is known but not supported by this version`}},
-		{"later kind of step", head + "  a: {sleep: 5s}", []string{`f:3:7: steps.a.sleep: "sleep" (sleeping until a time) is known but not supported by this version`}},
-		{"schedule", "workflow: w\nschedule: x\nsteps: {a: {agent: a}}", []string{`f:2:1: schedule: "schedule" (schedules) is known but not supported by this version`}},
+		{"later key", head + "  a: {agent: a, for: \"${ input }\"}", []string{`f:3:17: steps.a.for: "for" (fan-out over a list) is reserved for a later version and not supported yet`}},
+		{"later kind of step", head + "  a: {sleep: 5s}", []string{`f:3:7: steps.a.sleep: "sleep" (sleeping until a time) is reserved for a later version and not supported yet`}},
+		{"schedule", "workflow: w\nschedule: x\nsteps: {a: {agent: a}}", []string{`f:2:1: schedule: "schedule" (schedules) is reserved for a later version and not supported yet`}},
 		{"duplicate key", head + "  a: {agent: a}\n  a: {agent: b}", []string{"f:4:3: steps.a: duplicate key, first on line 3"}},
 		{"anchors", head + "  a: &x {agent: a}\n  b: *x", []string{
 			"f:3:6: steps.a: anchors and aliases are not supported: use defaults, or repeat the value",
 			"f:4:6: steps.b: anchors and aliases are not supported: use defaults, or repeat the value"}},
 		{"merge key", head + "  a: {<<: {agent: a}}", []string{"f:3:7: steps.a: a key must be text"}},
 		{"tags", head + "  a: {agent: a, with: !!binary aGk=}", []string{"f:3:23: steps.a.with: the tag !!binary is not supported: JSON has no such type"}},
-		{"infinity", head + "  a: {agent: a, with: .inf}", []string{"f:3:23: steps.a.with: .inf is not a number that JSON has"}},
+		{"infinity", head + "  a: {agent: a, with: .inf}", []string{"f:3:23: steps.a.with: .inf is not a JSON number"}},
 		{"missing agent", head + "  a: {}", []string{"f:3:3: steps.a: agent is missing: the kind of agent that does the step"}},
 		{"empty agent", head + "  a: {agent: \"\"}", []string{"f:3:14: steps.a.agent: is empty: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64"}},
 		{"step without a body", head + "  a:", []string{"f:3:5: steps.a: expected a mapping with the key agent, got nothing"}},
@@ -123,7 +123,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"bad duration", head + "  a: {agent: a, complete_by: 5 s}", []string{`f:3:30: steps.a.complete_by: "5 s" is not a duration such as 500ms, 30s, 10m or 2h`}},
 		{"duration without a unit", head + "  a: {agent: a, complete_by: 5}", []string{"f:3:30: steps.a.complete_by: expected a duration such as 30s, got the number 5: write the unit, such as 5s"}},
 		{"negative duration", head + "  a: {agent: a, complete_by: -5s}", []string{`f:3:30: steps.a.complete_by: "-5s" is not positive`}},
-		{"tiny duration", head + "  a: {agent: a, complete_by: 5us}", []string{`f:3:30: steps.a.complete_by: "5us" is less than a millisecond, the resolution of time here`}},
+		{"tiny duration", head + "  a: {agent: a, complete_by: 5us}", []string{`f:3:30: steps.a.complete_by: "5us" is less than a millisecond, the smallest duration here`}},
 		{"zero deadline", "workflow: w\ndeadline: 0s\nsteps: {a: {agent: a}}", []string{`f:2:11: deadline: "0s" is not positive`}},
 		{"retry values", head + "  a: {agent: a, retry: {attempts: 0, backoff: 2s, factor: 0.5, max: 1s, then: stop}}", []string{
 			"f:3:35: steps.a.retry.attempts: 0 is not between 1 and 1000",
@@ -132,13 +132,13 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			`f:3:79: steps.a.retry.then: "stop" is neither undo nor park`}},
 		{"retry as a number", head + "  a: {agent: a, retry: 3}", []string{"f:3:24: steps.a.retry: expected a mapping, got the number 3"}},
 		{"attempts as text", head + "  a: {agent: a, retry: {attempts: \"3\"}}", []string{`f:3:35: steps.a.retry.attempts: expected a whole number, got the text "3"`}},
-		{"cool down without wait", head + "  a: {agent: a, cool_down: {times: 3}}", []string{"f:3:17: steps.a.cool_down: wait is missing: how long to wait before the attempts begin anew"}},
+		{"cool down without wait", head + "  a: {agent: a, cool_down: {times: 3}}", []string{"f:3:17: steps.a.cool_down: wait is missing: how long to wait before the step starts over"}},
 		{"undo of an undo", head + "  a: {agent: a, undo: {retry: {then: undo}}}", []string{"f:3:38: steps.a.undo.retry.then: an undo cannot be undone: it parks the task when its attempts are used up"}},
 		{"undo with an empty agent", head + "  a: {agent: a, undo: {agent: \"\"}}", []string{"f:3:31: steps.a.undo.agent: is empty: a name is a lower-case letter, then lower-case letters, digits, - and _, up to 64"}},
-		{"undo of nothing", head + "  a:\n    agent: a\n    undo:", []string{"f:5:10: steps.a.undo: expected a mapping, {} if the undo takes no more than the step's input, got nothing"}},
+		{"undo without a value", head + "  a:\n    agent: a\n    undo:", []string{"f:5:10: steps.a.undo: expected a mapping, {} if the undo takes no more than the step's input, got nothing"}},
 		{"never runs", head + "  a: {agent: a, if: false}", []string{"f:3:21: steps.a.if: the step can never run: its condition is always false"}},
 		{"never runs by an expression", head + "  a: {agent: a, if: \"${ 1 > 2 }\"}", []string{"f:3:21: steps.a.if: the step can never run: its condition is always false"}},
-		{"condition of another type", head + "  a: {agent: a, if: \"${ 1 }\"}", []string{"f:3:21: steps.a.if: ${ 1 }: the condition gives a number, not true or false"}},
+		{"condition of another type", head + "  a: {agent: a, if: \"${ 1 }\"}", []string{"f:3:21: steps.a.if: ${ 1 }: the condition evaluates to a number, not to true or false"}},
 		{"always", head + "  a: {agent: a, if: true}", []string{"f:3:21: steps.a.if: expected text, got the boolean true"}},
 		{"expression", head + "  a: {agent: a, with: {x: \"y ${ input.n + }\"}}", []string{"f:3:42: steps.a.with.x: unexpected token EOF"}},
 		{"expression in a plain scalar", head + "  a:\n    agent: a\n    with:\n      x: é ${ inpt }", []string{`f:6:15: steps.a.with.x: unknown name inpt: did you mean "input"?`}},
@@ -149,7 +149,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			"f:3:27: steps.a.with: unknown name b: known are task, input, steps",
 			"f:3:34: steps.a.with: unknown name c: known are task, input, steps"}},
 		{"expression in a list", head + "  a: {agent: a, with: [1, {x: \"${ now() }\"}]}", []string{"f:3:35: steps.a.with[1].x: now is not available: an expression must give the same result in every replay; pass the time in the input"}},
-		{"expression in a key", head + "  a: {agent: a, with: {\"${ input.k }\": 1}}", []string{"f:3:24: steps.a.with.${ input.k }: a key cannot hold an expression"}},
+		{"expression in a key", head + "  a: {agent: a, with: {\"${ input.k }\": 1}}", []string{"f:3:24: steps.a.with.${ input.k }: a key cannot contain an expression"}},
 		{"no closing brace", head + "  a: {agent: a, with: \"${ input\"}", []string{"f:3:24: steps.a.with: ${ has no closing }; write $${ for a literal ${"}},
 		{"step as a variable", head + "  a: {agent: a}\n  b: {agent: b, needs: [a], with: \"${ a.id }\"}", []string{"f:4:39: steps.b.with: unknown name a: for the output of the step write steps.a.output"}},
 		{"unknown step in an expression", head + "  pack: {agent: a}\n  b: {agent: b, needs: [pack], with: \"${ steps.pakc.output }\"}", []string{`f:4:42: steps.b.with: there is no step "pakc": did you mean "pack"?`}},
@@ -159,19 +159,19 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"step outside of an undo", head + "  a: {agent: a, with: \"${ step.input }\"}", []string{"f:3:27: steps.a.with: unknown name step: step is for undo mappings; write steps.step.output for another step"}},
 		{"members of a step", head + "  a: {agent: a}\noutput: \"${ steps.a.ouput }\"", []string{`f:4:13: output: steps.a has no member "ouput": did you mean "output"?`}},
 		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version`}},
-		{"steps as a whole", head + "  a: {agent: a}\noutput: \"${ steps }\"", []string{`f:4:13: output: steps is used without the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
-		{"a step by an expression", head + "  a: {agent: a}\noutput: \"${ steps[input.x] }\"", []string{`f:4:13: output: steps is used without the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
-		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, and a is it already"}},
+		{"steps as a whole", head + "  a: {agent: a}\noutput: \"${ steps }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
+		{"a step by an expression", head + "  a: {agent: a}\noutput: \"${ steps[input.x] }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
+		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, and a is already it"}},
 		{"pivot that undoes", head + "  a: {agent: a, pivot: true, retry: {then: undo}}\n  b: {agent: b, needs: [a], retry: {then: undo}}", []string{
-			"f:3:44: steps.a.retry.then: the pivot and the steps after it are never undone: write park, or leave it out",
-			"f:4:43: steps.b.retry.then: the pivot and the steps after it are never undone: write park, or leave it out"}},
+			"f:3:44: steps.a.retry.then: the pivot and the steps after it are never undone: write park, or leave then out",
+			"f:4:43: steps.b.retry.then: the pivot and the steps after it are never undone: write park, or leave then out"}},
 		{"pivot of another type", head + "  a: {agent: a, pivot: 1}", []string{"f:3:24: steps.a.pivot: expected true or false, got the number 1"}},
 		{"schema", "workflow: w\ninput: {type: strin}\nsteps: {a: {agent: a}}", []string{
 			"f:2:15: input.type: not a JSON Schema: got string, want array",
 			"f:2:15: input.type: not a JSON Schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'"}},
 		{"schema of another type", "workflow: w\ninput: 5\nsteps: {a: {agent: a}}", []string{"f:2:8: input: expected a JSON Schema, got the number 5"}},
 		{"schema file missing", "workflow: w\ninput: {$ref: gone.json}\nsteps: {a: {agent: a}}", []string{"f:2:15: $ref: gone.json: file does not exist"}},
-		{"schema from elsewhere", "workflow: w\ninput: {properties: {a: {$ref: \"https://x.example/y\"}}}\nsteps: {a: {agent: a}}", []string{"f:2:32: $ref: https://x.example/y is not a file: a schema is never loaded from elsewhere, so that it cannot change behind a version"}},
+		{"schema from elsewhere", "workflow: w\ninput: {properties: {a: {$ref: \"https://x.example/y\"}}}\nsteps: {a: {agent: a}}", []string{"f:2:32: $ref: https://x.example/y is not a file: a schema is never loaded from elsewhere, since it could then change without a new version"}},
 		{"schema reference to nothing", "workflow: w\ninput: {$ref: \"#/$defs/x\"}\nsteps: {a: {agent: a}}", []string{"f:2:8: input: not a JSON Schema: json-pointer in \"#/$defs/x\" not found"}},
 		{"fault in a schema file", "workflow: w\ninput: {$ref: bad.json}\nsteps: {a: {agent: a}}", []string{"bad.json:2:13: input.minLength: not a JSON Schema: minimum: got -1, want 0"}},
 		{"deep", "workflow: w\nsteps: {a: {agent: a, with: " + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}}", []string{"f:2:127: steps.a.with" + strings.Repeat("[0]", 98) + ": nested more than 100 levels deep"}},
@@ -194,7 +194,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 func TestAWarningDoesNotRefuse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
-		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs beside the pivot a: if it fails after the pivot completed, it cannot be undone any more; have the pivot need it, or have it need the pivot"},
+		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs beside the pivot a: if it fails after the pivot completed, it can no longer be undone; have the pivot need it, or have it need the pivot"},
 		{"undo of a pivot", head + "  a: {agent: a, pivot: true, undo: {}}", "f:3:36: warning: steps.a.undo: never used: the pivot and the steps after it are never undone"},
 		{"undo that needs its output", head + "  a: {agent: a, undo: {with: {id: \"${ step.output.id }\"}}}", "f:3:39: warning: steps.a.undo.with.id: step.output is null when the outcome of the step is unknown, and this mapping then fails: use values that are known before the step runs, or ?. and ??"},
 		{"undo that minds null", head + "  a: {agent: a, undo: {with: {id: \"${ step.output?.id ?? task.id }\", x: \"${ step.output == nil ? 0 : step.output.n * 2 }\", o: \"${ step.output }\"}}}", ""},
@@ -264,4 +264,18 @@ func compile(t testing.TB, src *scheduler.Source) *scheduler.Program {
 	p, err := scheduler.Compile(d)
 	require.NoError(t, err)
 	return p
+}
+
+// A definition is adopted by a fact, which must fit into a record. The files that it refers to may be larger than it is.
+func TestADefinitionWithItsFilesIsBounded(t *testing.T) {
+	t.Parallel()
+	parse := func(bytes int) []scheduler.Fault {
+		_, found := scheduler.Parse("w.yaml", []byte("workflow: w\ninput: {properties: {a: {$ref: a.yaml}, b: {$ref: b.yaml}}}\nsteps: {s: {agent: a}}"),
+			func(string) ([]byte, error) { return []byte("description: " + strings.Repeat("x", bytes)), nil })
+		return found
+	}
+	require.Empty(t, parse(700_000))
+	found := parse(900_000)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Message, "are allowed: shorten its schemas, or divide the workflow")
 }

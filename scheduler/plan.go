@@ -3,16 +3,17 @@ package scheduler
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Scheduler answers an owner's questions about tasks by the definitions that their partition adopted. It holds
-// nothing but compiled definitions, so one serves every partition of a process.
+// Scheduler answers an owner's questions about tasks from the definitions that their partition adopted. It holds only compiled
+// definitions, so one serves every partition of a process.
 type Scheduler struct {
-	// programs are by definition hash. Neither the map nor a program in it ever changes: a new definition makes a new map,
-	// since definitions are looked up for each fact and adopted a few times a day.
+	// programs are by definition hash. The map never changes: a new definition makes a new map, since definitions are looked up for
+	// each fact and adopted a few times a day.
 	programs atomic.Pointer[map[string]*Program]
 }
 
@@ -23,9 +24,9 @@ func New() *Scheduler {
 	return s
 }
 
-// Prepare compiles the definition of that hash, unless it is known. body has every default filled.
+// Prepare compiles the definition with that hash unless it is known. body has every default filled.
 func (s *Scheduler) Prepare(hash string, body []byte) error {
-	if s.program(hash) != nil {
+	if s.Program(hash) != nil {
 		return nil
 	}
 	d, err := DecodeDefinition(body)
@@ -46,35 +47,37 @@ func (s *Scheduler) Prepare(hash string, body []byte) error {
 	}
 }
 
-func (s *Scheduler) program(hash string) *Program { return (*s.programs.Load())[hash] }
+// prepared returns the program of a task.
+func (s *Scheduler) prepared(t *events.Task) (*Program, error) {
+	if p := s.Program(t.Definition); p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
+}
 
-// Program returns the compiled definition of that hash, nil if it was not prepared.
-func (s *Scheduler) Program(hash string) *Program { return s.program(hash) }
+// Program returns the compiled definition with that hash, or nil if it was not prepared.
+func (s *Scheduler) Program(hash string) *Program { return (*s.programs.Load())[hash] }
 
-// CheckInput validates a task's input by the schema of the definition and returns what is wrong, in one text; empty
-// if nothing is.
+// CheckInput validates a task's input against the schema of the definition. It returns the faults as one text, or "".
 func (s *Scheduler) CheckInput(hash string, input []byte) string {
-	p := s.program(hash)
+	p := s.Program(hash)
 	if p == nil {
 		return "the definition is not prepared"
 	}
-	text := ""
+	var texts []string
 	for _, f := range p.ValidateInput(input) {
-		if text != "" {
-			text += "; "
-		}
-		text += "/input" + f.Pointer + ": " + f.Message
+		texts = append(texts, "/input"+f.Pointer+": "+f.Message)
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
-// Plan returns what follows from the task's state. It is pure (INV4), and quiet once what it returned is folded
-// (INV5).
+// Plan returns what follows from the task's state. It is pure (INV4), and once its facts are folded it returns no more (INV5).
 func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.State.Ended() {
 		return events.Plan{}, nil
 	}
-	// A request that came before the task is a fact before any start (reading/traces.md, Dm3).
+	// A cancel that arrived before the task becomes a fact before any step starts. Otherwise the task could act after it
+	// was cancelled.
 	for _, h := range t.Held {
 		if h.Kind == events.RequestCancel {
 			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil
@@ -84,20 +87,20 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
 	switch t.State {
-	case events.Parked:
+	case events.TaskStateError:
 		return events.Plan{}, nil
-	case events.Undoing:
+	case events.TaskStateUndoing:
 		return s.planUndo(t)
 	}
-	p := s.program(t.Definition)
-	if p == nil {
-		return events.Plan{}, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
+	p, err := s.prepared(t)
+	if err != nil {
+		return events.Plan{}, err
 	}
 	return planSteps(p, t), nil
 }
 
-// planSteps finds the steps that may start, those to be skipped, and the end. Most tasks wait for one running step, and
-// for these it allocates nothing.
+// planSteps finds the steps that may start, the steps to be skipped, and the end of the task. It allocates nothing for a task
+// that waits for one running step, as most do.
 func planSteps(p *Program, t *events.Task) events.Plan {
 	var few [fewSlots]*events.Step
 	states := p.states(t, few[:])
@@ -106,18 +109,17 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	for i := range p.steps {
 		c := &p.steps[i]
 		at := states[c.slot]
-		if at != nil && (at.State == events.StepDone || at.State == events.StepSkippedOff) {
+		if at != nil && (at.State == events.StepStateCompleted || at.State == events.StepStateSkipped) {
 			continue
 		}
 		open++
 		switch {
-		case at == nil:
+		case at == nil,
+			at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env)
-		case at.State == events.StepWaiting && at.Attempt == 0: // reopened before it ever started: its if is asked anew
-			w.begin(c, states, &env)
-		case at.State == events.StepWaiting:
+		case at.State == events.StepStateWaiting:
 			w.ready(c.step, at.RetryAt)
-		case at.State == events.StepRunning:
+		case at.State == events.StepStateRunning:
 			running = true
 		default:
 			failed = c.step.ID
@@ -126,24 +128,24 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	if open == 0 {
 		w.plan.Facts = append(w.plan.Facts, finish(p, &env))
 	} else if failed != "" && !running && w.plan.Quiet() && len(w.plan.Ready) == 0 {
-		// An operator retried another step, and that one is through: nothing else would move the task (INV10).
+		// The step that an operator retried is done. Nothing else would move the task (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
 	env.Close()
 	return w.plan
 }
 
-// planner is a plan in the making.
+// planner builds a plan.
 type planner struct {
 	task *events.Task
 	plan events.Plan
 }
 
-// begin decides about a step that has not started (INV6).
+// begin decides whether a step that has not started may start (INV6).
 func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	for _, slot := range c.needs {
 		n := states[slot]
-		if n == nil || (n.State != events.StepDone && n.State != events.StepSkippedOff) {
+		if n == nil || (n.State != events.StepStateCompleted && n.State != events.StepStateSkipped) {
 			return
 		}
 	}
@@ -168,7 +170,7 @@ func readyOf(t *events.Task, path string, op events.Operation, agent string) eve
 	return events.Ready{Task: t.ID, Path: path, Operation: op, Agent: agent, Priority: t.Priority, Since: t.SubmittedAt}
 }
 
-// finish ends the task, or parks it when its output cannot be built: what was done stays done.
+// finish ends the task. If its output cannot be built it parks the task, and the steps stay done.
 func finish(p *Program, env *Env) events.Body {
 	out, err := p.Output(env)
 	if err != nil {
@@ -177,21 +179,21 @@ func finish(p *Program, env *Env) events.Body {
 	return &events.TaskProcessed{Output: out}
 }
 
-// planUndo picks the one step to be undone next: those of unknown outcome first, then the completed ones backwards,
-// one by one. Nothing is undone while an attempt of a do is running (DESIGN 5).
+// planUndo picks the step to be undone next: steps of unknown outcome first, then the completed ones in reverse order, one at a
+// time. Nothing is undone while an attempt of a do is running: docs/protocol.md, "Undo".
 func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 	var next *events.Step
 	for _, step := range t.Steps {
-		if step.State == events.StepRunning {
+		if step.State == events.StepStateRunning {
 			return events.Plan{}, nil
 		}
 		if u := step.Undo; u != nil {
 			switch u.State {
-			case events.StepRunning:
+			case events.StepStateRunning:
 				return events.Plan{}, nil
-			case events.StepWaiting:
+			case events.StepStateWaiting:
 				return s.readyUndo(t, step, max(u.RetryAt, t.QuietAt))
-			case events.StepBroken:
+			case events.StepStateFailed:
 				return events.Plan{Facts: []events.Body{&events.TaskParked{Step: step.Path, Reason: "its undo failed"}}}, nil
 			}
 		}
@@ -206,9 +208,9 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 }
 
 func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.Instant) (events.Plan, error) {
-	p := s.program(t.Definition)
-	if p == nil {
-		return events.Plan{}, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
+	p, err := s.prepared(t)
+	if err != nil {
+		return events.Plan{}, err
 	}
 	step, ok := p.Step(at.Path)
 	if !ok || step.Undo == nil {
@@ -219,13 +221,12 @@ func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.
 	return events.Plan{Ready: []events.Ready{r}}, nil
 }
 
-// toUndo says whether a step must be undone: it has an undo, and not every attempt of it was reported to have had no
-// effect.
+// toUndo says whether a step must be undone: it has an undo, and at least one attempt may have had an effect.
 func toUndo(s *events.Step) bool {
-	return s.Undoable && s.Touched && (s.Undo == nil || s.Undo.State != events.StepUndone)
+	return s.Undoable && s.Touched && (s.Undo == nil || s.Undo.State != events.StepStateUndone)
 }
 
-// undoneBefore orders two steps that are to be undone.
+// undoneBefore orders two steps that must be undone.
 func undoneBefore(a, b *events.Step) bool {
 	if (a.Completion == 0) != (b.Completion == 0) {
 		return a.Completion == 0
@@ -236,12 +237,12 @@ func undoneBefore(a, b *events.Step) bool {
 	return a.StartedAt > b.StartedAt
 }
 
-// Start returns what the definition says of the start of an attempt: the resolved input, and the time it may take.
-// An error is an expression that failed: no work is sent.
+// Start returns the input of an attempt and the time that it may take, as the definition says. An error means that an expression
+// failed, and no work is sent.
 func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
-	p := s.program(t.Definition)
-	if p == nil {
-		return events.Start{}, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
+	p, err := s.prepared(t)
+	if err != nil {
+		return events.Start{}, err
 	}
 	c := p.compiled(path)
 	if c == nil {
@@ -261,7 +262,7 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	}
 	start := events.Start{CompleteBy: step.CompleteBy, Input: in, Pivot: step.Pivot, Undoable: step.Undo != nil}
 	if step.If != "" {
-		yes := true // Plan offers it for no other reason
+		yes := true // Plan offers no other attempts
 		start.Condition = &yes
 	}
 	return start, nil
@@ -281,9 +282,9 @@ func startUndo(c *compiledStep, env *Env) (events.Start, error) {
 	return start, err
 }
 
-// Policy returns what the definition says of failures of the step's operation.
+// Policy returns the definition's policy for failures of the step's operation.
 func (s *Scheduler) Policy(t *events.Task, path string, op events.Operation) events.Policy {
-	p := s.program(t.Definition)
+	p := s.Program(t.Definition)
 	if p == nil {
 		return events.Policy{Then: events.ActionPark}
 	}
@@ -307,7 +308,7 @@ func policyOf(completeBy events.Duration, r Retry, c *CoolDown) events.Policy {
 
 // Deadline returns the workflow's own deadline, zero if it has none.
 func (s *Scheduler) Deadline(hash string) events.Duration {
-	if p := s.program(hash); p != nil {
+	if p := s.Program(hash); p != nil {
 		return p.Definition().Deadline
 	}
 	return 0

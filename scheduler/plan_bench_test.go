@@ -21,7 +21,8 @@ type world struct {
 	task  *events.Task
 }
 
-// openWorld reads a definition of the repository; a file that its $refs name lies beside it.
+// openWorld reads a definition of the repository. The files that its $refs name are in the same
+// directory.
 func openWorld(tb testing.TB, dir, name, input string) *world {
 	tb.Helper()
 	read := func(ref string) ([]byte, error) { return os.ReadFile(dir + "/" + ref) }
@@ -36,7 +37,7 @@ func openWorld(tb testing.TB, dir, name, input string) *world {
 	require.NoError(tb, err)
 	require.NoError(tb, w.sched.Prepare(w.hash, w.body))
 	w.task = &events.Task{
-		ID: "order-4711", Run: 1, Workflow: src.Workflow, Version: 1, Definition: src.Hash, State: events.Processing,
+		ID: "order-4711", Run: 1, Workflow: src.Workflow, Version: 1, Definition: src.Hash, State: events.TaskStateProcessing,
 		Input: json.RawMessage(input), SubmittedAt: 1_800_000_000_000,
 	}
 	require.Empty(tb, w.sched.CheckInput(w.hash, w.task.Input))
@@ -53,10 +54,10 @@ func droneDelivery(tb testing.TB) *world {
 			`"dropoff":{"region":"south","address":"2 Side Street"},"confirmationRequired":"picture","expedited":false}`)
 }
 
-// stage names where a task is, and runs with it there.
+// stage is called with the name of each stage of a task, and the task.
 type stage func(name string, t *events.Task)
 
-// walk runs the task to its end as an owner would, all ready steps together, and shows it at each stage.
+// walk runs the task to its end as an owner would, with all ready steps at once, and calls show at each stage.
 func (w *world) walk(tb testing.TB, at stage) {
 	tb.Helper()
 	for n := 1; ; n++ {
@@ -66,7 +67,7 @@ func (w *world) walk(tb testing.TB, at stage) {
 		at(fmt.Sprintf("%d-ready-%d-facts-%d", n, len(plan.Ready), len(plan.Facts)), w.task)
 		for _, f := range plan.Facts {
 			if skipped, ok := f.(*events.StepSkipped); ok {
-				w.task.Steps = append(w.task.Steps, &events.Step{Path: skipped.Step, State: events.StepSkippedOff})
+				w.task.Steps = append(w.task.Steps, &events.Step{Path: skipped.Step, State: events.StepStateSkipped})
 				continue
 			}
 			require.IsType(tb, &events.TaskProcessed{}, f)
@@ -76,13 +77,13 @@ func (w *world) walk(tb testing.TB, at stage) {
 		for _, r := range plan.Ready {
 			s, err := w.sched.Start(w.task, r.Path, r.Operation)
 			require.NoError(tb, err)
-			w.task.Steps = append(w.task.Steps, &events.Step{Path: r.Path, Agent: r.Agent, State: events.StepRunning, Attempt: 1, Input: s.Input, Pivot: s.Pivot, Undoable: s.Undoable})
+			w.task.Steps = append(w.task.Steps, &events.Step{Path: r.Path, Agent: r.Agent, State: events.StepStateRunning, Attempt: 1, Input: s.Input, Pivot: s.Pivot, Undoable: s.Undoable})
 			paths = append(paths, r.Path)
 		}
 		at(fmt.Sprintf("%d-running-%s", n, strings.Join(paths, "-")), w.task)
 		for _, p := range paths {
 			step := w.task.Step(p)
-			step.State, step.Touched, step.Output = events.StepDone, true, json.RawMessage(`{"id":"r-`+p+`-4711","drone":"d-7","eta":"2027-01-15T08:00:00.000Z"}`)
+			step.State, step.Touched, step.Output = events.StepStateCompleted, true, json.RawMessage(`{"id":"r-`+p+`-4711","drone":"d-7","eta":"2027-01-15T08:00:00.000Z"}`)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func BenchmarkStart(b *testing.B) {
 func BenchmarkUndo(b *testing.B) {
 	w := fiveSteps(b)
 	w.walk(b, func(string, *events.Task) {})
-	w.task.State = events.Undoing
+	w.task.State = events.TaskStateUndoing
 	plan, err := w.sched.Plan(w.task)
 	require.NoError(b, err)
 	require.Len(b, plan.Ready, 1)
@@ -195,7 +196,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-// A workflow of a thousand steps that all run one after another, half of them done: what each plan looks through.
+// A workflow of a thousand steps in a row, half of them done, is the most that one plan looks through.
 func BenchmarkPlanOfAThousandSteps(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("workflow: w\nsteps:\n  s0: {agent: a}\n")
@@ -210,9 +211,9 @@ func BenchmarkPlanOfAThousandSteps(b *testing.B) {
 	require.NoError(b, err)
 	s := scheduler.New()
 	require.NoError(b, s.Prepare(src.Hash, body))
-	t := &events.Task{ID: "t", Definition: src.Hash, State: events.Processing}
+	t := &events.Task{ID: "t", Definition: src.Hash, State: events.TaskStateProcessing}
 	for i := range 500 {
-		t.Steps = append(t.Steps, &events.Step{Path: fmt.Sprintf("s%d", i), State: events.StepDone})
+		t.Steps = append(t.Steps, &events.Step{Path: fmt.Sprintf("s%d", i), State: events.StepStateCompleted})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,15 +8,15 @@ import (
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// Program is a definition with every expression and its schema compiled. It is immutable and safe for concurrent
-// use; what it gives depends on its arguments alone (INV4).
+// Program is a definition with its expressions and schema compiled. It is immutable and safe for concurrent use. Its results
+// depend on its arguments alone (INV4).
 type Program struct {
 	definition *Definition
-	// steps are those of the definition, in its order.
+	// steps are the steps of the definition, in its order.
 	steps []compiledStep
-	// slots numbers the steps and all that they need, so that a plan finds the state of each by number.
+	// slots numbers the steps and the names that they need, so that a plan finds the state of each by number.
 	slots map[string]int
-	// bySlot has nil for what is needed and is no step.
+	// bySlot is nil for a needed name that is not a step.
 	bySlot []*compiledStep
 	schema *inputSchema
 	output *exprlang.Template
@@ -31,7 +31,7 @@ type compiledStep struct {
 	needs     []int
 }
 
-// Compile compiles a definition, which it keeps and which must not be changed after.
+// Compile compiles a definition. It keeps the definition, which must not change afterwards.
 func Compile(d *Definition) (*Program, error) {
 	p := &Program{definition: d, steps: make([]compiledStep, len(d.Steps)), slots: make(map[string]int, len(d.Steps))}
 	for i := range d.Steps {
@@ -59,7 +59,7 @@ func Compile(d *Definition) (*Program, error) {
 	return p, nil
 }
 
-// number gives each step a slot, and each name that is needed.
+// number gives a slot to each step and each needed name.
 func (p *Program) number() {
 	slot := func(name string) int {
 		n, ok := p.slots[name]
@@ -79,17 +79,18 @@ func (p *Program) number() {
 	}
 }
 
-// fewSlots is a size of workflows whose plans need no memory for the states of their steps.
+// fewSlots is the size up to which a plan keeps the states of the steps on the stack.
 const fewSlots = 32
 
-// states puts the state of each step that left not_started into its slot. The slots of into are nil, or too few.
+// states puts the state of each step that has left not_started into its slot. It uses into, whose slots are nil, unless it is too
+// small.
 func (p *Program) states(t *events.Task, into []*events.Step) []*events.Step {
 	if len(p.bySlot) > len(into) {
 		into = make([]*events.Step, len(p.bySlot))
 	}
 	for i, s := range t.Steps {
 		slot, known := 0, true
-		if i < len(p.steps) && p.steps[i].step.ID == s.Path { // most tasks begin their steps in the order of the definition
+		if i < len(p.steps) && p.steps[i].step.ID == s.Path { // most tasks start their steps in the order of the definition
 			slot = p.steps[i].slot
 		} else {
 			slot, known = p.slots[s.Path]
@@ -128,10 +129,10 @@ func compileTemplate(raw json.RawMessage, vars []string) (*exprlang.Template, er
 	return exprlang.Compile(raw, vars...)
 }
 
-// Definition returns the definition, which is only read.
+// Definition returns the definition. It must not be changed.
 func (p *Program) Definition() *Definition { return p.definition }
 
-// Step returns a step of the definition, which is only read.
+// Step returns a step of the definition. It must not be changed.
 func (p *Program) Step(id string) (*Step, bool) {
 	c := p.compiled(id)
 	if c == nil {
@@ -148,36 +149,6 @@ func (p *Program) compiled(id string) *compiledStep {
 	return nil
 }
 
-// If evaluates the condition of a step; a step without one runs.
-func (p *Program) If(step string, env *Env) (bool, error) {
-	c, err := p.find(step)
-	if err != nil {
-		return false, err
-	}
-	return c.runs(env)
-}
-
-// With evaluates the input of a step. Without a mapping it is the task's input, in its very bytes.
-func (p *Program) With(step string, env *Env) (json.RawMessage, error) {
-	c, err := p.find(step)
-	if err != nil {
-		return nil, err
-	}
-	return c.input(env)
-}
-
-// UndoWith evaluates the input of a step's undo. Without a mapping it is the step's own recorded input.
-func (p *Program) UndoWith(step string, env *Env) (json.RawMessage, error) {
-	c, err := p.find(step)
-	if err != nil {
-		return nil, err
-	}
-	if c.step.Undo == nil {
-		return nil, fmt.Errorf("step %q has no undo", step)
-	}
-	return c.undoInput(env)
-}
-
 // Output evaluates the output of the task; without a template it is null.
 func (p *Program) Output(env *Env) (json.RawMessage, error) {
 	if p.output == nil {
@@ -187,14 +158,6 @@ func (p *Program) Output(env *Env) (json.RawMessage, error) {
 		return constant, nil
 	}
 	return p.output.Eval(env.open())
-}
-
-func (p *Program) find(step string) (*compiledStep, error) {
-	c := p.compiled(step)
-	if c == nil {
-		return nil, fmt.Errorf("workflow %q has no step %q", p.definition.Workflow, step)
-	}
-	return c, nil
 }
 
 func (c *compiledStep) runs(env *Env) (bool, error) {

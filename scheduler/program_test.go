@@ -28,9 +28,9 @@ func exampleTask() *events.Task {
 		ID: "t-1", Run: 1, Workflow: "drone-delivery", Version: 3,
 		Input: json.RawMessage(`{"ownerId":"o<1>","packageInfo":{"weight":1.10},"pickup":{"region":"CH"},"dropoff":{"region":"AT"}}`),
 		Steps: []*events.Step{
-			{Path: "account", State: events.StepDone, Output: json.RawMessage(`{}`)},
-			{Path: "package", State: events.StepDone, Input: json.RawMessage(`{"id":"t-1"}`), Output: json.RawMessage(`{"id":12345678901234567890}`)},
-			{Path: "delivery", State: events.StepDone, Output: json.RawMessage(`{"eta":"soon"}`)},
+			{Path: "account", State: events.StepStateCompleted, Output: json.RawMessage(`{}`)},
+			{Path: "package", State: events.StepStateCompleted, Input: json.RawMessage(`{"id":"t-1"}`), Output: json.RawMessage(`{"id":12345678901234567890}`)},
+			{Path: "delivery", State: events.StepStateCompleted, Output: json.RawMessage(`{"eta":"soon"}`)},
 		},
 	}
 }
@@ -97,7 +97,7 @@ func TestAFailedExpressionIsAnErrorThatSaysWhy(t *testing.T) {
 	env := scheduler.NewEnv(&events.Task{Input: json.RawMessage(`{"x":"yes"}`)})
 	defer env.Close()
 	_, err := p.If("a", env)
-	require.EqualError(t, err, "${ input.x }: the condition gives a string, not true or false")
+	require.EqualError(t, err, "${ input.x }: the condition evaluates to a string, not to true or false")
 	_, err = p.With("a", env)
 	require.EqualError(t, err, `${ input.y.z }: input.y is null, so it has no member "z"`)
 	_, err = p.If("zzz", env)
@@ -111,7 +111,7 @@ func TestAFailedExpressionIsAnErrorThatSaysWhy(t *testing.T) {
 	require.Equal(t, "a", s.Agent)
 }
 
-func TestAStepThatHasNotBegunIsThereForExpressions(t *testing.T) {
+func TestExpressionsSeeStepsThatHaveNotStarted(t *testing.T) {
 	t.Parallel()
 	p := program(t, head+"  a: {agent: a, if: \"${ input.x }\"}\noutput: [\"${ steps.a.output?.id }\", \"${ steps.a.state }\"]")
 	got, err := p.Output(scheduler.NewEnv(&events.Task{}))
@@ -163,7 +163,7 @@ steps:
 	require.Equal(t, "park", b.Retry.Then)
 	require.Nil(t, b.CoolDown)
 	c, _ := p.Step("c")
-	require.Equal(t, "park", c.Retry.Then, "after the pivot there is only forward")
+	require.Equal(t, "park", c.Retry.Then, "after the pivot a task only goes forward")
 }
 
 func TestADefinitionSurvivesItsEncoding(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAProgramIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// INV6 begins here: whatever the document's order, a step comes after all that it needs.
+// INV6 depends on this: whatever the order in the document, a step comes after the steps that it needs.
 func TestTheOrderOfStepsRespectsNeeds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -327,7 +327,7 @@ func TestWholeVariablesAreObjects(t *testing.T) {
 	t.Parallel()
 	p := program(t, head+"  a: {agent: a, undo: {with: [\"${ step }\", \"${ task }\", \"${ step.output ?? 1 }\"]}}\noutput: [\"${ steps.a }\", \"${ steps.a.output.list }\"]")
 	env := scheduler.NewEnv(&events.Task{ID: "t", Run: 1, Workflow: "w", Version: 2, Steps: []*events.Step{
-		{Path: "a", State: events.StepDone, Input: json.RawMessage(`1`), Output: json.RawMessage(` {"list" : [1, 2]} `)},
+		{Path: "a", State: events.StepStateCompleted, Input: json.RawMessage(`1`), Output: json.RawMessage(` {"list" : [1, 2]} `)},
 	}})
 	defer env.Close()
 	got, err := p.UndoWith("a", env)

@@ -10,21 +10,22 @@ import (
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// The budget of one validation: a unit is a visit of a value by a schema, some microseconds.
+// The budget of one validation. A unit is one visit of a value by a schema, some microseconds.
 const (
-	// inputBudget is for what an input of a few bytes may take: schemas of a hundred levels, and less than a second.
+	// inputBudget is the allowance of an input of a few bytes: enough for schemas of a hundred levels, and less than a second.
 	inputBudget = 20_000
-	// visitsPerByte lets four schemas visit each value of a large input; a value has two bytes at least.
+	// visitsPerByte lets four schemas visit each value of a large input, because a value takes at least two
+	// bytes.
 	visitsPerByte = 2
-	// comparedPerVisit is how many values of a list of texts (enum, required) are compared in the time of a visit, and
-	// unitsPerVisit how many units of exprlang a match takes in that time.
+	// comparedPerVisit is how many texts of a list (enum, required) are compared in the time of a visit. unitsPerVisit is how many
+	// units of exprlang's budget a match spends in that time.
 	comparedPerVisit, unitsPerVisit = 128, 16
 )
 
-// tooLong is what a validation panics with when its budget is spent, since the library has no other way out.
+// tooLong is the panic of a validation whose budget is spent. The library offers no other way out.
 const tooLong = "it takes too long: the schema visits its values too often"
 
-// visits is what a validation may still spend. It belongs to one compiled schema, which validates one input at a time.
+// visits is the rest of a validation's budget. It belongs to one compiled schema, which validates one input at a time.
 type visits struct{ left int }
 
 func (v *visits) spend(n int) {
@@ -33,7 +34,7 @@ func (v *visits) spend(n int) {
 	}
 }
 
-// visit is in each schema, behind all others of its keywords.
+// visit stands in each schema, after its other keywords.
 type visit struct {
 	budget *visits
 	weight int
@@ -42,7 +43,7 @@ type visit struct {
 // Validate implements jsonschema.SchemaExt.
 func (v visit) Validate(*jsonschema.ValidatorContext, any) { v.budget.spend(v.weight) }
 
-// vocabulary counts visits. It brings no keyword of its own.
+// vocabulary counts visits. It adds no keyword.
 func (v *visits) vocabulary() *jsonschema.Vocabulary {
 	return &jsonschema.Vocabulary{
 		URL: schemaBase + "visits",
@@ -52,7 +53,7 @@ func (v *visits) vocabulary() *jsonschema.Vocabulary {
 	}
 }
 
-// visitWeight is what a visit by a schema takes of the budget.
+// visitWeight is the cost of a visit by a schema.
 func visitWeight(schema map[string]any) int {
 	weight := 1
 	for _, list := range []string{"enum", "required"} {
@@ -63,8 +64,8 @@ func visitWeight(schema map[string]any) int {
 	return weight
 }
 
-// comparisons is what it takes to compare a value with each of a list. Numbers are compared as fractions, and lists and
-// objects as a whole, which takes ten times as long and more.
+// comparisons is the cost of comparing a value with each value of a list. Numbers are compared as fractions, and lists and objects
+// as a whole, which takes at least ten times as long.
 func comparisons(list []any) (n int) {
 	for _, v := range list {
 		switch v := v.(type) {
@@ -83,7 +84,7 @@ func comparisons(list []any) (n int) {
 	return n
 }
 
-// patterns compiles regular expressions with the bounds of those of expressions.
+// patterns compiles regular expressions within the same bounds as in expressions.
 func (v *visits) patterns(source string) (jsonschema.Regexp, error) {
 	p, err := exprlang.CompilePattern(source)
 	if err != nil {
@@ -109,12 +110,10 @@ type boundedSchema struct {
 	budget *visits
 }
 
-// inputSchema validates inputs, many at the same time: each takes a compiled schema of its own.
+// inputSchema validates many inputs at the same time. Each validation has a compiled schema to itself.
 type inputSchema struct {
 	source any
-	// quick accepts most inputs without the library; nil if the schema says more than it knows.
-	quick *quickSchema
-	// mu guards idle, which never grows beyond the number of validations at once.
+	// mu guards idle. It never holds more than the greatest number of validations at once.
 	mu   sync.Mutex
 	idle []*boundedSchema
 }
@@ -124,10 +123,11 @@ func newInputSchema(source any) (*inputSchema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inputSchema{source: source, quick: quickOf(source), idle: []*boundedSchema{b}}, nil
+	return &inputSchema{source: source, idle: []*boundedSchema{b}}, nil
 }
 
-// validate errors as jsonschema.Schema does; size is that of the input's text. It panics with tooLong.
+// validate returns the same errors as jsonschema.Schema. size is the size of the input's text. It
+// panics with tooLong when the budget is spent.
 func (s *inputSchema) validate(v any, size int) error {
 	b, err := s.take()
 	if err != nil {

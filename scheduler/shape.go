@@ -19,7 +19,7 @@ var (
 	undoKeys         = []string{"agent", "with", "complete_by", "retry"}
 )
 
-// Bounds of numbers. A larger one is a typing error: 1,000 attempts a minute apart take most of a day.
+// Bounds of numbers. A larger number is a typing error: 1,000 attempts a minute apart take most of a day.
 const (
 	maxSteps     = 1_000
 	maxAttempts  = 1_000
@@ -27,7 +27,7 @@ const (
 	maxFactor    = 100
 )
 
-// outline is what the checks across steps need of a document.
+// outline is the part of a document that the checks across steps need.
 type outline struct {
 	doc      *document
 	workflow string
@@ -42,7 +42,7 @@ type outlineStep struct {
 	key   *yaml.Node
 	path  string
 	needs []outlineNeed
-	// The members that are there, nil if not.
+	// The members that are present; nil for the others.
 	condition, with, then, undo, undoWith, pivot *member
 }
 
@@ -52,7 +52,7 @@ type outlineNeed struct {
 	path string
 }
 
-// outlineOf checks keys, types and values, and returns what it found.
+// outlineOf checks keys, types and values, and returns the outline.
 func outlineOf(d *document) *outline {
 	o := &outline{doc: d}
 	m, ok := d.members(d.root, "", workflowKeys, " with the key workflow")
@@ -97,7 +97,7 @@ func shapeDefaults(m member) {
 	}
 }
 
-// shapePolicy checks complete_by, retry and cool_down, and returns the member retry.then if there is one.
+// shapePolicy checks complete_by, retry and cool_down. It returns the member retry.then if there is one.
 func shapePolicy(keys map[string]member) *member {
 	if v, ok := keys["complete_by"]; ok {
 		v.duration()
@@ -107,7 +107,7 @@ func shapePolicy(keys map[string]member) *member {
 		if w, has := below["wait"]; has {
 			w.duration()
 		} else if ok {
-			v.doc.fault(v.key, v.path, "wait is missing: how long to wait before the attempts begin anew")
+			v.doc.fault(v.key, v.path, "wait is missing: how long to wait before the step starts over")
 		}
 		if t, has := below["times"]; has {
 			t.count(bounds{0, maxCoolDowns})
@@ -148,7 +148,7 @@ func shapeRetry(m member) *member {
 	return &v
 }
 
-// undoParks refuses a policy of an undo that wants to undo.
+// undoParks refuses a policy that would undo an undo.
 func undoParks(keys map[string]member) {
 	retry, ok := keys["retry"]
 	if !ok || retry.value.Kind != yaml.MappingNode {
@@ -172,14 +172,14 @@ func (o *outline) shapeSteps(m member) {
 	}
 	if n > maxSteps {
 		m.fault("%d steps are more than %d", n, maxSteps)
-		o.output = nil // Without the steps, every reference of it would look wrong.
+		o.output = nil // without the steps, every reference in it would look wrong
 		return
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(m.value.Content); i += 2 {
 		key := m.value.Content[i]
 		if seen[key.Value] {
-			continue // Reported by plain.
+			continue // plain has reported it
 		}
 		seen[key.Value] = true
 		s := &outlineStep{id: key.Value, doc: m.doc, key: key, path: join(m.path, key.Value)}
@@ -213,7 +213,8 @@ func (s *outlineStep) shape(n *yaml.Node) {
 	}
 }
 
-// hasLaterKind says whether the step is of a kind that was already refused, so that its lack of an agent is none.
+// hasLaterKind says whether the step was already refused because its kind belongs to a later version. A missing agent
+// is not reported then.
 func hasLaterKind(n *yaml.Node) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		switch n.Content[i].Value {

@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/sagalog/sagalog/internal/rawjson"
+	"github.com/sagalog/sagalog/events"
 )
 
-// InputFault is what is wrong with a task's input, and where.
+// InputFault is something wrong in a task's input, and its place.
 type InputFault struct {
 	// Pointer is the JSON pointer of the value; empty for the whole input.
 	Pointer string `json:"pointer"`
@@ -23,35 +22,35 @@ type InputFault struct {
 }
 
 const (
-	// maxInputFaults is more than anybody reads at once.
+	// maxInputFaults is more than a person reads at once.
 	maxInputFaults = 50
-	// maxFaultBytes cuts the messages that repeat a value.
+	// maxFaultBytes limits the length of messages that repeat a value.
 	maxFaultBytes = 200
 )
 
-// ValidateInput checks a task's input by the schema of the definition and reports every fault. An absent input is
-// null. It never panics.
+// ValidateInput checks a task's input against the schema of the definition and reports every fault. An absent input is null. It
+// never panics.
 func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	defer func() {
 		if r := recover(); r != nil {
-			out = []InputFault{{Message: cut(fmt.Sprintf("cannot be validated: %v", r))}}
+			out = []InputFault{{Message: events.Clip(fmt.Sprintf("cannot be validated: %v", r), maxFaultBytes)}}
 		}
 	}()
 	if len(raw) == 0 {
 		raw = json.RawMessage("null")
 	}
 	if p.schema == nil {
-		if !rawjson.Valid(raw) && !json.Valid(raw) {
+		if !json.Valid(raw) {
 			return []InputFault{{Message: "is not JSON"}}
 		}
 		return nil
 	}
-	if p.schema.quick.accepts(raw) {
-		return nil
+	if err := events.CheckNumbers("", raw); err != nil {
+		return []InputFault{wideNumber(err)}
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return []InputFault{{Message: cut("is not JSON: " + oneLine(err.Error()))}}
+		return []InputFault{{Message: events.Clip("is not JSON: "+oneLine(err.Error()), maxFaultBytes)}}
 	}
 	err = p.schema.validate(v, len(raw))
 	if err == nil {
@@ -59,7 +58,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		return []InputFault{{Message: cut(oneLine(err.Error()))}}
+		return []InputFault{{Message: events.Clip(oneLine(err.Error()), maxFaultBytes)}}
 	}
 	for _, leaf := range leaves(invalid, nil) {
 		out = append(out, InputFault{Pointer: pointerOf(leaf.InstanceLocation), Message: describe(leaf)})
@@ -70,7 +69,15 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	return out
 }
 
-// leaves collects the errors that have no cause of their own.
+func wideNumber(err error) InputFault {
+	var m *events.MemberError
+	if errors.As(err, &m) {
+		return InputFault{Pointer: m.Pointer, Message: m.Message}
+	}
+	return InputFault{Message: err.Error()}
+}
+
+// leaves collects the errors without a further cause.
 func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return append(out, e)
@@ -82,7 +89,7 @@ func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []
 }
 
 func describe(e *jsonschema.ValidationError) string {
-	return cut(oneLine(e.ErrorKind.LocalizedString(message.NewPrinter(language.English))))
+	return events.Clip(oneLine(e.ErrorKind.LocalizedString(message.NewPrinter(language.English))), maxFaultBytes)
 }
 
 func pointerOf(tokens []string) string {
@@ -94,14 +101,3 @@ func pointerOf(tokens []string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func cut(s string) string {
-	if len(s) <= maxFaultBytes {
-		return s
-	}
-	at := maxFaultBytes
-	for at > 0 && !utf8.RuneStart(s[at]) {
-		at--
-	}
-	return s[:at] + "..."
-}

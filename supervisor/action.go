@@ -2,58 +2,59 @@ package supervisor
 
 import "github.com/sagalog/sagalog/events"
 
-// Action is something that the shell does for the owner. Actions are carried out in the order in which they come
-// out. Generation counts the owner's epochs and attempts at one: an answer to an older generation is dropped.
+// Action is something that the shell does for the owner. Actions are carried out in order. Generation counts the
+// owner's epochs, including attempts to begin one: an answer to an older generation is dropped.
 type Action interface{ action() }
 
-// Load reads events from the offset on, with no end, and gives the records to Tail; and asks for the end, for Loaded.
+// Load reads the partition's own log from the offset on, without an upper bound, and passes the records to LogRecords.
+// It also asks for the end of the log and passes it to Loaded.
 type Load struct {
 	Generation uint64
 	From       int64
 }
 
-// RestTail ends the reading that Load began, until FollowTail begins it anew.
-type RestTail struct{ Generation uint64 }
+// PauseLog stops reading the partition's own log until ResumeLog.
+type PauseLog struct{ Generation uint64 }
 
-// FollowTail reads events from the offset on, as Load does.
-type FollowTail struct {
+// ResumeLog reads the partition's own log again, from the offset on.
+type ResumeLog struct {
 	Generation uint64
 	From       int64
 }
 
-// Claim appends the record alone, by a new producer.
+// Claim appends this one record, with a new producer.
 type Claim struct {
 	Generation uint64
 	Record     events.Record
 }
 
-// Append appends the records by this epoch's producer. All answers go to Appended, in any order.
+// Append appends the records with this epoch's producer. All answers go to Appended, in any order.
 type Append struct {
 	Generation uint64
 	Batch      uint64
 	Records    []events.Record
 }
 
-// Commit writes state and offset in one batch (INV3). It returns before the effects behind it are carried out.
+// Commit writes state and offset in one batch (INV3). No later action is carried out before it has returned.
 type Commit struct {
 	Delta *events.Delta
 	// Last is the last folded record: the store's anchor.
 	Last events.Record
 }
 
-// ReadInputs reads the inputs from these offsets on, for Input. It replaces every earlier reading of them.
+// ReadInputs reads the inputs from these offsets on and passes them to Input. It replaces every earlier read of them.
 type ReadInputs struct {
 	Generation uint64
 	From       map[events.Input]int64
 }
 
-// ReadFacts reads the records of events in [From, To) once, for Replayed.
+// ReadFacts reads the records of events in [From, To) once and passes them to Replayed.
 type ReadFacts struct {
 	Generation uint64
 	From, To   int64
 }
 
-// FetchInput reads one input again by its coordinates, for Fetched: an effect needs its bytes.
+// FetchInput reads one input again by its coordinates, because an effect needs its bytes, and passes it to Fetched.
 type FetchInput struct {
 	Generation uint64
 	Cause      events.Cause
@@ -69,28 +70,29 @@ type Send struct {
 	Record events.Record
 }
 
-// AskEnds asks for the end offsets (read committed) of the inputs, for Ends. The question must reach the broker
-// after this action came out.
+// AskEnds asks for the end offsets (read committed) of the inputs and passes them to Ends. The request must be sent
+// after this action was returned.
 type AskEnds struct {
 	Generation uint64
 	Question   uint64
 }
 
-// AskCatalog asks for definitions up to an end offset fetched after this action came out, for Definitions.
+// AskCatalog asks for the definitions up to an end offset that is fetched after this action was returned, and passes
+// them to Definitions.
 type AskCatalog struct {
 	Generation uint64
 	Question   uint64
 }
 
-// Release ends the reading and the producer of the generation.
+// Release stops the reads and the producer of the generation.
 type Release struct{ Generation uint64 }
 
 // Stop ends the ownership for good with an error that an operator must see.
 type Stop struct{ Err error }
 
 func (Load) action()       {}
-func (RestTail) action()   {}
-func (FollowTail) action() {}
+func (PauseLog) action()   {}
+func (ResumeLog) action()  {}
 func (Claim) action()      {}
 func (Append) action()     {}
 func (Commit) action()     {}

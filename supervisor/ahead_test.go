@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The clock of an earlier owner was ahead, and its facts have its times: those of the next one are not earlier, and its
-// timers must fire all the same.
+// The clock of an earlier owner was ahead, and the times of its facts are in the future. The next owner's facts must
+// not go back in time, but its timers must still fire.
 func TestTimersFireAlthoughTheLogIsAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{time.Hour, 10 * 365 * 24 * time.Hour} {
@@ -26,13 +26,13 @@ func TestTimersFireAlthoughTheLogIsAheadOfTheClock(t *testing.T) {
 			next := b.candidate("B").own()
 			b.submit("t2", "one", "")
 			next.run()
-			require.Equal(t, events.StepRunning, b.task("t1").Step("only").State)
+			require.Equal(t, events.StepStateRunning, b.task("t1").Step("only").State)
 			for range 10 {
 				next.pass(500 * time.Millisecond)
 			}
-			require.NotZero(t, b.task("t1").FailureCount, "the attempt of the earlier owner timed out")
-			require.NotZero(t, b.task("t2").FailureCount, "and its own")
-			require.Less(t, b.task("t2").UpdatedAt, right.Add(ahead+5*time.Second), "time goes on at half the pace")
+			require.NotZero(t, b.task("t1").FailureCount, "the attempt that the earlier owner started timed out")
+			require.NotZero(t, b.task("t2").FailureCount, "so did the one that it started itself")
+			require.Less(t, b.task("t2").UpdatedAt, right.Add(ahead+5*time.Second), "time advances at half speed")
 			require.NoError(t, next.stopped)
 		})
 	}

@@ -18,7 +18,7 @@ import (
 
 const start events.Instant = 1_800_000_000_000
 
-// bench is a model broker with one partition, whose candidates are moved by hand.
+// bench is a model broker with one partition. The test drives the candidates by hand.
 type bench struct {
 	t        *testing.T
 	now      events.Instant
@@ -26,7 +26,7 @@ type bench struct {
 	inputs   map[events.Input][]events.Record
 	versions versions
 	entropy  byte
-	// partition is the one that is owned, of partitions.
+	// partition is the owned one of the given number of partitions.
 	partition, partitions int32
 }
 
@@ -119,7 +119,7 @@ func (b *bench) request(kind, id, task string) int64 {
 	return b.put(events.Reports, r)
 }
 
-// land appends records to the log and returns their offsets.
+// land appends records to the log, as the broker does, and returns their offsets.
 func (b *bench) land(records ...events.Record) (offsets []int64) {
 	for _, r := range records {
 		r.Offset, r.Partition = int64(len(b.log)), b.partition
@@ -189,7 +189,7 @@ func (b *bench) task(id string) *events.Task {
 	return t
 }
 
-// candidate is an owner with its store, and what it asked for and did not get yet.
+// candidate is an owner with its store and its unanswered requests.
 type candidate struct {
 	b     *bench
 	o     *supervisor.Owner
@@ -198,15 +198,15 @@ type candidate struct {
 	sched supervisor.Scheduler
 
 	todo []supervisor.Action
-	// hold keeps back actions by their type, such as "Append", and the readings "Tail" and "Input".
+	// hold names what is held back: types of actions, such as "Append", or the reads "LogRecords" and "Input".
 	hold map[string]bool
-	// sent are the effects that were carried out; refuse says which the broker refuses.
+	// sent are the effects that were carried out. refuse says which ones the broker refuses.
 	sent   []supervisor.Send
 	refuse func(supervisor.Send) bool
 	tail   int64
 	read   map[events.Input]int64
 	gen    uint64
-	// stopped is what Stop said.
+	// stopped is the error of Stop.
 	stopped error
 	appends int
 	asked   int
@@ -230,7 +230,7 @@ func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
 	return c
 }
 
-// restart begins a new process with the store that there is.
+// restart starts a new process on the existing store.
 func (c *candidate) restart() {
 	o, err := supervisor.NewOwner(c.cfg, c.sched, c.store)
 	require.NoError(c.b.t, err)
@@ -242,19 +242,20 @@ func (c *candidate) own() *candidate {
 	c.o.Assign(c.b.now)
 	c.run()
 	for range 10 {
-		if c.o.Owning() {
+		if c.o.Status().Owning {
 			return c
 		}
 		c.pass(10 * time.Millisecond)
 	}
-	require.Fail(c.b.t, "the candidate does not come to own the partition", "%+v", c.o.Status())
+	require.Fail(c.b.t, "the candidate never becomes the owner", "%+v", c.o.Status())
 	return c
 }
 
-// drain takes the actions; commits are carried out at once.
+// drain takes all actions, and carries out commits immediately.
 func (c *candidate) drain() {
 	for {
-		actions := c.o.Actions()
+		c.o.Decide()
+		actions := c.o.TakeActions()
 		if len(actions) == 0 {
 			return
 		}
@@ -277,7 +278,7 @@ func nameOf(a supervisor.Action) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", a), "supervisor.")
 }
 
-// run does all that is not held back, until nothing is left.
+// run carries out all actions that are not held back, until none is left.
 func (c *candidate) run() {
 	for range 100_000 {
 		c.drain()
@@ -285,7 +286,7 @@ func (c *candidate) run() {
 			return
 		}
 	}
-	require.Fail(c.b.t, "the owner does not come to rest", "%v", c.b.names())
+	require.Fail(c.b.t, "the owner never becomes idle", "%v", c.b.names())
 }
 
 func (c *candidate) next() bool {
@@ -307,7 +308,7 @@ func (c *candidate) do(a supervisor.Action) {
 		c.o.Loaded(b.now, a.Generation, int64(len(b.log)), nil)
 	case supervisor.Claim:
 		at := b.land(a.Record)
-		b.now++ // what starts in an epoch is younger than its claim
+		b.now++ // so that attempts start later than the claim of their epoch
 		c.o.Claimed(b.now, a.Generation, at[0], nil)
 	case supervisor.Append:
 		c.appends++
@@ -338,15 +339,15 @@ func (c *candidate) do(a supervisor.Action) {
 	}
 }
 
-// deliver gives what there is to read, unless it is held back.
+// deliver delivers the readable records, unless they are held back.
 func (c *candidate) deliver() bool {
-	if c.gen != c.o.Generation() || c.stopped != nil {
+	if c.gen != c.o.Status().Generation || c.stopped != nil {
 		return false
 	}
-	if end := int64(len(c.b.log)); c.tail < end && !c.hold["Tail"] {
+	if end := int64(len(c.b.log)); c.tail < end && !c.hold["LogRecords"] {
 		records := append([]events.Record(nil), c.b.log[c.tail:end]...)
 		c.tail = end
-		c.o.Tail(c.b.now, c.gen, records, end)
+		c.o.LogRecords(c.b.now, c.gen, records, end)
 		return true
 	}
 	if c.read == nil || c.hold["Input"] {
@@ -363,7 +364,7 @@ func (c *candidate) deliver() bool {
 	return false
 }
 
-// pass lets time pass and runs.
+// pass advances the clock and runs.
 func (c *candidate) pass(d time.Duration) {
 	c.b.now = c.b.now.Add(d)
 	c.o.Tick(c.b.now)
@@ -403,7 +404,7 @@ func (c *candidate) sentTo(topic string) (list []events.Record) {
 	return list
 }
 
-// The workflows of these tests.
+// These are the workflows of the tests.
 const (
 	oneStep = `
 workflow: one

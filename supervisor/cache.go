@@ -1,23 +1,23 @@
 package supervisor
 
-// cache knows which tasks in memory the store could give again. A task is evicted only when its latest encoding is
-// committed: the store would otherwise give an older one. The cache knows of those that a batch took along; one that
-// changed since the last of them State.Evict keeps.
+// cache knows which tasks in memory could be loaded again from the store. A task is evicted only when its latest
+// encoding is committed; otherwise the store would return an older one. The cache tracks the tasks written with a
+// batch; State.Evict keeps a task that changed after that.
 type cache struct {
-	// known are the tasks of which a row was written, or that were looked at, as of their latest row.
+	// known are the tasks that were written or looked at, with their latest row.
 	known map[string]cached
-	// bytes are those of the committed encodings of all that are known.
+	// bytes is the size of the committed encodings of all known tasks.
 	bytes int
 	// committed is the last committed batch.
 	committed uint64
-	// idle are the tasks in the order of their latest rows. A task stands there once for each of its rows, and only the
+	// idle holds the tasks in the order of their latest rows. A task appears once for each of its rows, and only the
 	// latest counts: see current and pop.
 	idle []idleTask
-	// ended are those that ended and go at once.
+	// ended are the tasks that ended; they are evicted at once.
 	ended []string
 }
 
-// cached is the latest row of a task: the last batch that took it along, and the bytes of the latest committed one.
+// cached describes the latest row of a task: the last batch that wrote it, and the size of the latest committed row.
 type cached struct {
 	seq   uint64
 	bytes int
@@ -32,10 +32,11 @@ func (c *cache) touch(id string, seq uint64) {
 	if c.known == nil {
 		c.known = map[string]cached{}
 	}
+	//mutant:cached-until-committed
 	c.known[id] = cached{seq, c.known[id].bytes}
 }
 
-// note remembers a task that was only looked at. One that is known has its place, or gets it with its next commit.
+// note remembers a task that was only looked at. A known task already has a place, or gets one with its next commit.
 func (c *cache) note(id string) {
 	if _, ok := c.known[id]; !ok {
 		c.touch(id, 0)
@@ -43,8 +44,8 @@ func (c *cache) note(id string) {
 	}
 }
 
-// release notes a task whose row was committed while the log was folded.
-func (c *cache) release(id string) { c.ended = append(c.ended, id) }
+// leave makes a task evictable because its row was committed while the log was being folded.
+func (c *cache) leave(id string) { c.ended = append(c.ended, id) }
 
 // commit notes that the batch is committed. The eviction itself waits for the next call of the owner, when the shell
 // has carried the commit out.
@@ -64,32 +65,32 @@ func (c *cache) commit(b *batch) {
 	}
 }
 
-// evictable says whether no batch that is not committed took a row of the task along.
+// evictable says whether every batch that wrote a row of the task is committed.
 func (c *cache) evictable(id string) bool { return c.known[id].seq <= c.committed }
 
-// forget takes a task off the books.
+// forget drops what is known about a task.
 func (c *cache) forget(id string) {
 	c.bytes -= c.known[id].bytes
 	delete(c.known, id)
 }
 
-// current says whether a place is that of its task's latest row.
+// current says whether this entry is for its task's latest row.
 func (c *cache) current(t idleTask) bool {
 	k, ok := c.known[t.id]
 	return ok && k.seq == t.seq
 }
 
-// pop takes the task whose latest row is the oldest; ok is false if there is none.
+// pop takes the task whose latest row is the oldest; ok is false if there is no such task.
 func (c *cache) pop() (id string, ok bool) {
 	for len(c.idle) > 0 && !ok {
 		id, ok = c.idle[0].id, c.current(c.idle[0])
-		c.idle[0] = idleTask{} // its text is not kept from the collector
+		c.idle[0] = idleTask{} // so that the text can be garbage-collected
 		c.idle = c.idle[1:]
 	}
 	return id, ok
 }
 
-// tidy drops the places that do not count any more, when they are the most.
+// tidy drops outdated entries once they are the majority.
 func (c *cache) tidy(tasks int) {
 	if len(c.idle) <= 2*tasks {
 		return
@@ -102,31 +103,4 @@ func (c *cache) tidy(tasks int) {
 	}
 	clear(c.idle[len(kept):])
 	c.idle = kept
-}
-
-// evict keeps the tasks in memory within their bounds.
-func (o *Owner) evict() {
-	if o.state == nil {
-		return
-	}
-	for _, id := range o.cache.ended {
-		o.drop(id)
-	}
-	clear(o.cache.ended)
-	o.cache.ended = o.cache.ended[:0]
-	for o.state.InMemory() > o.cfg.Tasks || o.cache.bytes > o.cfg.TaskBytes {
-		id, ok := o.cache.pop()
-		if !ok {
-			break
-		}
-		o.drop(id)
-	}
-	o.cache.tidy(o.cfg.Tasks)
-}
-
-func (o *Owner) drop(id string) {
-	if o.cache.evictable(id) {
-		o.state.Evict(id)
-		o.cache.forget(id)
-	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written has a batch write rows of so many bytes.
+// written makes a batch that wrote rows of the given size.
 func written(c *cache, seq uint64, bytes int, ids ...string) {
 	b := &batch{seq: seq, delta: new(events.Delta)}
 	for _, id := range ids {
 		c.touch(id, seq)
-		b.delta.Tasks = append(b.delta.Tasks, events.TaskRow{ID: id, Encoding: make([]byte, bytes), Keys: events.Keys{State: events.Processing}})
+		b.delta.Tasks = append(b.delta.Tasks, events.TaskRow{ID: id, Encoding: make([]byte, bytes), Keys: events.Keys{State: events.TaskStateProcessing}})
 	}
 	c.commit(b)
 }
@@ -23,9 +23,9 @@ func TestTheTaskWhoseLatestRowIsOldestIsEvictedFirst(t *testing.T) {
 	var c cache
 	written(&c, 1, 10, "a", "b")
 	c.note("c")
-	c.note("a") // its place is that of its row
+	c.note("a") // it is ordered by its row
 	written(&c, 2, 10, "d")
-	written(&c, 3, 10, "a") // the place of its first row counts no more
+	written(&c, 3, 10, "a") // its first row no longer counts
 	var order []string
 	for {
 		id, ok := c.pop()
@@ -48,7 +48,7 @@ func TestATaskIsNotEvictedBeforeItsLatestRowIsCommitted(t *testing.T) {
 	c.touch("a", 2)
 	require.False(t, c.evictable("a"))
 	_, ok := c.pop()
-	require.False(t, ok, "its next place comes with the commit")
+	require.False(t, ok, "the commit puts it back in order")
 	written(&c, 2, 25, "a")
 	require.Equal(t, 25, c.bytes)
 	id, ok := c.pop()
@@ -56,7 +56,7 @@ func TestATaskIsNotEvictedBeforeItsLatestRowIsCommitted(t *testing.T) {
 	require.Equal(t, "a", id)
 }
 
-func TestTheBooksOfTheCacheAreBounded(t *testing.T) {
+func TestTheIndexOfTheCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const tasks = 8
 	var c cache
@@ -65,7 +65,7 @@ func TestTheBooksOfTheCacheAreBounded(t *testing.T) {
 		c.note("seen")
 		for len(c.known) > tasks {
 			id, ok := c.pop()
-			require.True(t, ok, "each known task has a place")
+			require.True(t, ok, "each known task is in the order")
 			c.forget(id)
 		}
 		c.tidy(tasks)
@@ -76,13 +76,13 @@ func TestTheBooksOfTheCacheAreBounded(t *testing.T) {
 		}
 		require.Equal(t, sum, c.bytes)
 	}
-	require.Contains(t, c.known, "hot1", "what changes all the time stays")
+	require.Contains(t, c.known, "hot1", "tasks that keep changing stay")
 }
 
 func TestTheBytesOfTheTasksInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
-	o := &Owner{cfg: Config{Tasks: 100, TaskBytes: 50}, state: events.NewState(0, nil)}
-	written(&o.cache, 1, 20, "a", "b", "c", "d")
+	o := &core{cfg: Config{Tasks: 100, TaskBytes: 50}, state: events.NewState(0, nil), cache: &cache{}}
+	written(o.cache, 1, 20, "a", "b", "c", "d")
 	o.evict()
 	require.Equal(t, 40, o.cache.bytes)
 	require.Contains(t, o.cache.known, "d")

@@ -6,36 +6,36 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The limits of the clock's suspicion.
+// When a forward jump is suspected, and for how long.
 const (
-	// maxJump is how far the wall clock may run ahead of the monotonic one: a clock that is corrected moves by less, and
-	// a laptop that slept by more.
+	// maxJump is how far the wall clock may run ahead of the monotonic one: a corrected clock moves by less, and a
+	// laptop that slept by more.
 	maxJump = 5 * time.Second
 	// trustAfter ends the suspicion: a machine that slept is not a fault, and its clock is right.
 	trustAfter = time.Minute
 )
 
-// Clock watches the wall clock against the monotonic one. While a forward jump is suspected, nothing is stamped or
+// Clock compares the wall clock with the monotonic one. While a forward jump is suspected, nothing is stamped or
 // decided: one wrong hour would time out everything. Safety never depends on it.
 type Clock struct {
 	base    time.Time
 	offset  time.Duration
 	suspect bool
 	since   time.Time
-	// ahead is how far the wall clock was ahead of what is trusted, at the latest reading.
+	// ahead is how far the wall clock was ahead of the trusted time at the latest reading.
 	ahead time.Duration
 	last  events.Instant
-	// read is the latest reading, and behind the part of the slewed time below a millisecond.
+	// read is the latest reading; behind is the fraction of a millisecond of slewed time that is not in the time yet.
 	read   time.Time
 	behind time.Duration
 }
 
-// NewClock begins at t, which must carry a monotonic reading for the watch to work.
+// NewClock begins at t, which must carry a monotonic reading to compare with.
 func NewClock(t time.Time) *Clock { return &Clock{base: t, read: t, last: events.At(t)} }
 
 // Read returns the time, and whether the suspicion began or ended with this reading. While suspect, the time stands
-// still. While the wall clock is behind what was told before, the time goes on at half the pace of the monotonic clock:
-// were it to stand still, a clock that was set back by an hour would stop all timers and claims for an hour.
+// still. While the wall clock is behind the last time that was returned, the time advances at half the speed of the
+// monotonic clock. If it stood still, a clock set back by an hour would stop all timers and claims for an hour.
 func (c *Clock) Read(t time.Time) (now events.Instant, turned bool) {
 	elapsed := t.Sub(c.base) // monotonic
 	wall := t.Round(0).Sub(c.base.Round(0))
@@ -56,7 +56,7 @@ func (c *Clock) Read(t time.Time) (now events.Instant, turned bool) {
 	return c.last, turned
 }
 
-// move brings the time up to a trusted reading.
+// move advances the time to a trusted reading.
 func (c *Clock) move(t time.Time) {
 	if at := events.At(t); at >= c.last {
 		c.last, c.behind = at, 0
@@ -70,5 +70,5 @@ func (c *Clock) move(t time.Time) {
 // Suspect says whether the clock is not to be trusted now.
 func (c *Clock) Suspect() bool { return c.suspect }
 
-// Jump returns how far the wall clock is ahead of what is trusted.
+// Jump returns how far the wall clock is ahead of the trusted time.
 func (c *Clock) Jump() time.Duration { return c.ahead }

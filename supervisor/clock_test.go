@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reading is a time whose wall clock and whose monotonic clock are that far from the base: only the clocks of a
-// machine can move apart, so a test has to reach into time.Time, whose second word is the monotonic reading.
+// reading returns a time whose wall clock and monotonic clock differ from the base by the given amounts. Only a real
+// machine's clocks can drift apart, so the test writes the monotonic reading into the second word of the time.Time.
 func reading(base time.Time, wall, monotonic time.Duration) time.Time {
 	t := base.Add(monotonic)
 	ext := (*[3]uint64)(unsafe.Pointer(&t))[1]
@@ -20,7 +20,7 @@ func reading(base time.Time, wall, monotonic time.Duration) time.Time {
 	return moved
 }
 
-func TestTheReadingOfTheTestIsWhatItSays(t *testing.T) {
+func TestTheClockReadingsOfTheTestAreRight(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
 	r := reading(base, time.Hour, time.Second)
@@ -28,7 +28,7 @@ func TestTheReadingOfTheTestIsWhatItSays(t *testing.T) {
 	require.Equal(t, time.Hour, r.Round(0).Sub(base.Round(0)))
 }
 
-func TestAClockThatGoesOnIsTrusted(t *testing.T) {
+func TestASteadyClockIsTrusted(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
 	c := supervisor.NewClock(base)
@@ -40,7 +40,7 @@ func TestAClockThatGoesOnIsTrusted(t *testing.T) {
 	}
 }
 
-func TestAJumpForwardIsSuspectedUntilItIsTakenBack(t *testing.T) {
+func TestAJumpForwardIsSuspectedUntilItIsReversed(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
 	c := supervisor.NewClock(base)
@@ -48,8 +48,8 @@ func TestAJumpForwardIsSuspectedUntilItIsTakenBack(t *testing.T) {
 	now, turned := c.Read(reading(base, time.Hour, 2*time.Second))
 	require.True(t, turned)
 	require.True(t, c.Suspect())
-	require.Equal(t, events.At(base.Add(time.Second)), now, "nothing is stamped with the new time")
-	require.InDelta(t, int64(time.Hour), int64(c.Jump()), float64(3*time.Second), "what is told is how far it jumped")
+	require.Equal(t, events.At(base.Add(time.Second)), now, "no fact gets the new time")
+	require.InDelta(t, int64(time.Hour), int64(c.Jump()), float64(3*time.Second), "the size of the jump")
 	now, turned = c.Read(reading(base, time.Hour+time.Second, 3*time.Second))
 	require.False(t, turned)
 	require.Equal(t, events.At(base.Add(time.Second)), now)
@@ -69,14 +69,14 @@ func TestAJumpThatStaysIsTrustedAfterAMinute(t *testing.T) {
 	now, turned := c.Read(reading(base, time.Hour+62*time.Second, 63*time.Second))
 	require.True(t, turned)
 	require.False(t, c.Suspect())
-	require.Equal(t, events.At(base.Add(time.Hour+62*time.Second)), now, "a machine that slept is right")
+	require.Equal(t, events.At(base.Add(time.Hour+62*time.Second)), now, "after a sleep the wall clock is right")
 	_, turned = c.Read(reading(base, time.Hour+90*time.Second, 91*time.Second))
 	require.False(t, turned)
 	_, turned = c.Read(reading(base, 2*time.Hour, 92*time.Second))
-	require.True(t, turned, "a second jump is suspected like the first")
+	require.True(t, turned, "a second jump is suspected too")
 }
 
-func TestAClockThatWasSetBackGoesOnAtHalfThePace(t *testing.T) {
+func TestAClockThatWasSetBackAdvancesAtHalfSpeed(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
 	c := supervisor.NewClock(base)
@@ -85,12 +85,12 @@ func TestAClockThatWasSetBackGoesOnAtHalfThePace(t *testing.T) {
 		d := time.Second + time.Duration(i+1)*300*time.Microsecond
 		now, turned := c.Read(reading(base, d-time.Hour, d))
 		require.False(t, turned)
-		require.GreaterOrEqual(t, now, last, "time never goes back")
+		require.GreaterOrEqual(t, now, last, "time never goes backwards")
 		last = now
 	}
 	require.InDelta(t, int64(events.At(base.Add(1150*time.Millisecond))), int64(last), 2)
 	now, _ := c.Read(reading(base, 61*time.Minute, 121*time.Minute))
-	require.InDelta(t, int64(events.At(base.Add(61*time.Minute))), int64(now), 500, "two hours later the wall clock has come up")
+	require.InDelta(t, int64(events.At(base.Add(61*time.Minute))), int64(now), 500, "two hours later the wall clock has caught up")
 	_, turned := c.Read(reading(base, 122*time.Minute, 121*time.Minute+time.Second))
-	require.True(t, turned, "an hour forward is a jump, also after an hour back")
+	require.True(t, turned, "an hour forward is a jump, even after an hour back")
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"time"
@@ -9,98 +10,85 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Config is what an owner is told once. Zero values mean the defaults.
+// Config configures an owner. Zero values mean the defaults.
 type Config struct {
-	// Partition is the one that it may own, of Partitions in the namespace.
+	// Partition is the partition that the owner may own, out of Partitions in the namespace.
 	Partition  int32
 	Partitions int32
-	// Node is the name that stands in claims.
+	// Node is the node's name, as written in claims.
 	Node string
 	// Namespace is the first part of ce_source and of topic names.
 	Namespace string
-	// NamespaceID is that of NamespaceCreated: remote services see identifiers within it.
+	// NamespaceID is the ID from NamespaceCreated. Identifiers sent to remote services are built from it.
 	NamespaceID uuid.UUID
 	Settings    events.Settings
-	// BatchFacts bounds the facts of one append. Less wastes round trips; more delays the first of them.
+	// BatchFacts bounds the facts of one append. A lower bound wastes round trips; a higher one delays the first facts
+	// of a batch.
 	BatchFacts int
-	// BatchBytes bounds their bytes, below what the topic takes in one batch.
+	// BatchBytes bounds the bytes of one append, and is below the topic's limit for a batch.
 	BatchBytes int
-	// InFlight bounds the appends without an answer: two hide the round trip, more only adds to what is lost when
-	// the epoch ends.
+	// InFlight bounds the appends without an answer: two hide the round trip; more only add to what is lost when the
+	// epoch ends.
 	InFlight int
-	// Queue bounds the ready steps kept in memory for each agent, to twice as many; what is over it waits in the store. Fewer
-	// are read again and again while those at their head have started and the store does not know it yet.
+	// Queue bounds the ready steps kept in memory for each agent: at most twice this many; the rest wait in the store.
+	// With a smaller queue the same rows are read again and again, because the steps at the head have started and the
+	// store does not know it yet.
 	Queue int
-	// Tasks bounds the tasks kept in memory beside those that unacknowledged facts touch, and TaskBytes the bytes of their
-	// encodings. More are of little use: what is under way is within the agents' windows, and of a backlog the oldest start
-	// first, which have left memory already. With fewer, the tasks that wait for a timer or an operator for seconds are read
-	// from the store for each of their steps.
+	// Tasks bounds the tasks kept in memory besides those that unacknowledged facts touch, and TaskBytes the bytes of
+	// their encodings. A higher bound is of little use: the tasks under way fit into the agents' windows, and the
+	// oldest tasks of a backlog, which start first, have left memory already. With a lower bound, tasks that wait a few
+	// seconds for a timer or an operator are read from the store for each of their steps.
 	Tasks, TaskBytes int
-	// Unsettled bounds the facts whose effects are not acknowledged; at the bound nothing is decided.
-	Unsettled int
-	// Window is the attempts of an agent that run at once in this partition where nobody publishes a capacity.
+	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound nothing is decided.
+	Unacknowledged int
+	// Window is how many attempts of an agent run at once in this partition if the agent publishes no capacity.
 	Window int
-	// Beside is how many submissions a batch takes at least while attempts end, where the owner decides at once; in beats, it is
-	// so many in 64 ms. More delays the tasks under way, less the moment from which the priority of a submission counts.
+	// Beside bounds the submissions that a batch takes while attempts are ending, besides those that the facts in the
+	// batch allow. An owner that decides at once takes this many in a batch; one that lingers takes this many in 64 ms.
+	// A higher number slows down the tasks under way; with a lower one, submissions reach the queues later, and their
+	// priority counts only there.
 	Beside int
 	// PassEvery is the number of inputs without a fact after which InputsPassed is written.
 	PassEvery int
-	// FlushEvery is how often the store is written while there is something to write; zero is with each batch, and less only
-	// when nothing is on its way (for tests). It bounds how far reads of the store lag behind the log, and what a task that
-	// changes all the time costs.
+	// FlushEvery is how often the store is written while there is something to write. Zero means with each batch; a
+	// negative value, for tests, only when nothing is in flight. It bounds how far reads of the store lag behind the
+	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
 	// UnknownAfter is how long an append may be without an answer before its outcome counts as unknown.
 	UnknownAfter time.Duration
-	// TailAbove is the facts a second above which an owner does not read what it writes; zero reads always.
-	TailAbove int
-	// LagMax is how long reading may lag behind one's own acknowledged writes before deciding stops.
+	// PauseLogAbove is the number of facts per second above which an owner stops reading its own log; zero means never.
+	PauseLogAbove int
+	// LagMax is how long reading may lag behind the owner's acknowledged writes before it stops deciding.
 	LagMax time.Duration
 	// RetryPause bounds the random pause before a refused claim is tried again.
 	RetryPause time.Duration
-	// DeposedPause comes on top where another node's claim ended the epoch: two heartbeats of the group, which then says
-	// whether the partition is still assigned. An owner that woke from a long pause would otherwise depose its successor
-	// before it learns that it was replaced.
+	// DeposedPause is added if another node's claim ended the epoch: two heartbeats of the group, after which the group
+	// has said whether the partition is still assigned. An owner that woke from a long pause would otherwise depose its
+	// successor before it learns that it was replaced.
 	DeposedPause time.Duration
-	// Entropy gives 128 random bits: identifiers of claims, and pauses. The simulator seeds it.
+	// Entropy returns 128 random bits, for identifiers of claims and for pauses. The simulator seeds it.
 	Entropy func() [16]byte
-	// Off switches rules off; set by tests of the rules only.
+	// Off switches rules off. Only tests of the rules set it.
 	Off Rule
 }
 
 func (c Config) withDefaults() Config {
-	set := func(v *int, otherwise int) {
-		if *v == 0 {
-			*v = otherwise
-		}
-	}
-	set(&c.BatchFacts, 500)
-	set(&c.BatchBytes, 1<<20)
-	set(&c.InFlight, 3)
-	set(&c.Queue, 2048)
-	set(&c.Tasks, 2048)
-	set(&c.TaskBytes, 8<<20)
-	set(&c.Unsettled, 20_000)
-	set(&c.Window, 64)
-	set(&c.Beside, 128)
-	set(&c.PassEvery, 1000)
-	if c.UnknownAfter == 0 {
-		c.UnknownAfter = 10 * time.Second
-	}
-	if c.LagMax == 0 {
-		c.LagMax = 10 * time.Second
-	}
-	if c.RetryPause == 0 {
-		c.RetryPause = 500 * time.Millisecond
-	}
-	if c.DeposedPause == 0 {
-		c.DeposedPause = time.Second
-	}
-	if c.Namespace == "" {
-		c.Namespace = "sagalog"
-	}
-	if c.Settings == (events.Settings{}) {
-		c.Settings = events.DefaultSettings()
-	}
+	c.BatchFacts = cmp.Or(c.BatchFacts, 500)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
+	c.InFlight = cmp.Or(c.InFlight, 3)
+	c.Queue = cmp.Or(c.Queue, 2048)
+	c.Tasks = cmp.Or(c.Tasks, 2048)
+	c.TaskBytes = cmp.Or(c.TaskBytes, 8<<20)
+	c.Unacknowledged = cmp.Or(c.Unacknowledged, 20_000)
+	c.Window = cmp.Or(c.Window, 64)
+	c.Beside = cmp.Or(c.Beside, 128)
+	c.PassEvery = cmp.Or(c.PassEvery, 1000)
+	c.UnknownAfter = cmp.Or(c.UnknownAfter, 10*time.Second)
+	c.LagMax = cmp.Or(c.LagMax, 10*time.Second)
+	c.RetryPause = cmp.Or(c.RetryPause, 500*time.Millisecond)
+	c.DeposedPause = cmp.Or(c.DeposedPause, time.Second)
+	c.Namespace = cmp.Or(c.Namespace, events.DefaultNamespace)
+	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
 	return c
 }
 
@@ -118,13 +106,13 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// Scheduler is what an owner asks of definitions. It is pure: the same task gives the same answer.
+// Scheduler answers an owner's questions about definitions. It is pure: the same task gives the same answer.
 type Scheduler interface {
 	// Prepare makes a definition known by its hash, or says why it cannot be used.
 	Prepare(hash string, body []byte) error
-	// CheckInput returns what is wrong with a task's input; empty if nothing is.
+	// CheckInput returns what is wrong with a task's input, or "" if it is valid.
 	CheckInput(hash string, input []byte) string
-	// Deadline is the workflow's own deadline; zero is none.
+	// Deadline is the workflow's own deadline; zero if it has none.
 	Deadline(hash string) events.Duration
 	Plan(t *events.Task) (events.Plan, error)
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
@@ -132,10 +120,10 @@ type Scheduler interface {
 	Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready
 }
 
-// Store is the committed state of the partition. An owner only reads it; Commit is an Action. What it returns does
-// not change until the next Commit of this partition.
+// Store is the committed state of the partition. An owner only reads it; Commit is an Action. Its results do not change
+// until the next Commit of this partition.
 type Store interface {
-	// Snapshot returns what is committed; the zero Snapshot before the first commit.
+	// Snapshot returns the committed snapshot, or the zero Snapshot before the first commit.
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
 	Load(id string) (encoding, keys []byte, err error)
@@ -158,9 +146,9 @@ type Version struct {
 	Workflow string
 	Version  int
 	Hash     string
-	// Body has every default filled.
+	// Body is the definition with every default filled in.
 	Body json.RawMessage
-	// Offset is where it stands in definitions.
+	// Offset is its offset in the definitions topic.
 	Offset int64
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// The rows of the crash table (DESIGN 7), in its order.
+// The tests follow the rows of the crash table in ARCHITECTURE.md, in order.
 
 func TestCrashAfterASubmissionIsAcknowledged(t *testing.T) {
 	t.Parallel()
@@ -22,10 +22,10 @@ func TestCrashAfterASubmissionIsAcknowledged(t *testing.T) {
 	b.candidate("A").own().run()
 	require.Equal(t, []string{"Submitted", "StepStarted"}, b.names(), "a repeat is a duplicate")
 	s, _, _ := b.read()
-	require.EqualValues(t, 2, s.Partition.Inputs[events.Submissions].Next, "and is passed, so that its token arrives")
+	require.EqualValues(t, 2, s.Partition.Inputs[events.Submissions].Next, "and is passed, so a client that waits for its token is answered")
 }
 
-func TestCrashAfterAnInputIsReadAndBeforeItsAppend(t *testing.T) {
+func TestCrashBetweenAnInputAndItsAppend(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -36,6 +36,24 @@ func TestCrashAfterAnInputIsReadAndBeforeItsAppend(t *testing.T) {
 	require.Empty(t, b.names())
 	b.candidate("B").own()
 	require.Equal(t, []string{"Submitted", "StepStarted"}, b.names(), "the next owner reads it again")
+}
+
+// The decisions of a batch may take longer than an answer may take. If that ended the epoch, the next epoch would decide the same
+// again, and the partition would stand still.
+func TestSlowDecisionsDoNotEndTheEpoch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.hold["Append"] = true
+	b.submit("t1", "one", "")
+	a.run()
+	require.Len(t, held[supervisor.Append](a), 1)
+	a.pass(15 * time.Second) // spent deciding
+	a.pass(9 * time.Second)  // without an answer
+	a.hold["Append"] = false
+	a.run()
+	require.Equal(t, []string{"Submitted", "StepStarted"}, b.names())
+	require.EqualValues(t, 1, a.o.Status().Epoch.N)
 }
 
 func TestCrashAfterAnAppendWithoutAnAnswer(t *testing.T) {
@@ -53,8 +71,9 @@ func TestCrashAfterAnAppendWithoutAnAnswer(t *testing.T) {
 			if lands == "before the next claim" {
 				b.land(first[0].Records...)
 			}
+			a.pass(time.Millisecond)
 			a.pass(11 * time.Second) // the outcome counts as unknown: the epoch ends
-			require.NotEqual(t, first[0].Generation, a.o.Generation())
+			require.NotEqual(t, first[0].Generation, a.o.Status().Generation)
 			a.hold["Append"], a.todo = false, without(a.todo, first[0].Generation)
 			a.own()
 			if lands == "behind the next claim" {
@@ -63,16 +82,16 @@ func TestCrashAfterAnAppendWithoutAnAnswer(t *testing.T) {
 			}
 			a.own().run()
 			require.Equal(t, 1, count[*events.Submitted](b), "identical facts are not accepted twice (INV7)")
-			a.pass(300 * time.Millisecond) // an attempt that is overdue at the take-over is over, and made again
+			a.pass(300 * time.Millisecond) // an attempt that is overdue at the take-over times out and is retried
 			require.NotEmpty(t, a.work())
 			b.done("t1", "only", b.task("t1").Step("only").Attempt)
 			a.run()
-			require.Equal(t, events.Processed, b.task("t1").State)
+			require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 		})
 	}
 }
 
-// without leaves out the appends of a generation.
+// without removes the appends of a generation.
 func without(list []supervisor.Action, gen uint64) (keep []supervisor.Action) {
 	for _, a := range list {
 		if x, ok := a.(supervisor.Append); !ok || x.Generation != gen {
@@ -82,7 +101,7 @@ func without(list []supervisor.Action, gen uint64) (keep []supervisor.Action) {
 	return keep
 }
 
-func TestCrashAfterFactsAreDurableAndBeforeTheCommit(t *testing.T) {
+func TestCrashBetweenAppendAndCommit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -96,7 +115,7 @@ func TestCrashAfterFactsAreDurableAndBeforeTheCommit(t *testing.T) {
 	s, _, _ := b.read()
 	h, err := s.Hash()
 	require.NoError(t, err)
-	require.Equal(t, h, a.store.Sum(), "folded again from the checkpoint (INV2)")
+	require.Equal(t, h, a.store.Sum(), "the log is folded again from the checkpoint (INV2)")
 }
 
 func TestCrashAfterTheCommitAndBeforeTheEffects(t *testing.T) {
@@ -111,18 +130,18 @@ func TestCrashAfterTheCommitAndBeforeTheEffects(t *testing.T) {
 	a.hold["Send"] = false
 	a.restart()
 	a.own()
-	require.Equal(t, []string{"t1.only do#1"}, a.work(), "effects behind settled are sent again")
+	require.Equal(t, []string{"t1.only do#1"}, a.work(), "effects above the watermark are sent again")
 	require.Len(t, a.sentTo("dlq.submissions"), 1)
 	require.Equal(t, "garbage", string(a.sentTo("dlq.submissions")[0].Value))
 }
 
-// A report that is durable at the take-over is judged before any work is sent again: a copy could act after the step was
-// judged to have had no effect.
-func TestWorkIsSentAgainOnlyAfterTheReportsAreJudged(t *testing.T) {
+// Reports that are durable at the take-over are judged before any work is sent again. Otherwise a copy of the request
+// could act after the engine had decided that the step had no effect.
+func TestWorkIsSentAgainAfterTheReportsAreJudged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, strings.Replace(oneStep, "then: park", "then: undo", 1))
 	a := b.candidate("A").own()
-	a.hold["Send"] = true // the work lands, and its answer never comes
+	a.hold["Send"] = true // the request reaches the broker, but no acknowledgement comes back
 	b.submit("t1", "one", "")
 	a.run()
 	a.hold["Send"] = false
@@ -130,17 +149,19 @@ func TestWorkIsSentAgainOnlyAfterTheReportsAreJudged(t *testing.T) {
 	a.restart()
 	a.own()
 	a.pass(100 * time.Millisecond)
-	require.Equal(t, []string{"t1.only undo#1"}, a.work(), "the attempt is over")
-	require.Equal(t, events.EffectUnknown, failure(t, b).Effect, "another copy of the request may still act")
+	require.Empty(t, a.work(), "the attempt is over, but another copy of the request may still act")
+	a.pass(3 * time.Second)
+	require.Equal(t, []string{"t1.only undo#1"}, a.work())
+	require.Equal(t, events.EffectInDoubt, failure(t, b).Effect, "another copy of the request may still act")
 	b.undone("t1", "only", 1)
 	a.run()
-	require.Equal(t, events.Undone, b.task("t1").State)
-	require.Zero(t, a.o.Status().Unsent, "and nothing is owed for it")
+	require.Equal(t, events.TaskStateUndone, b.task("t1").State)
+	require.Zero(t, a.o.Status().Unsent, "no effect is left to send")
 }
 
-// An attempt that an earlier owner sent may have been sent twice: that one copy had no effect proves nothing. One that
-// was started in the epoch was sent once.
-func TestEffectNoneIsBelievedOnlyOfWhatWasSentOnce(t *testing.T) {
+// An attempt of an earlier owner may have been sent twice, so a report of no effect from one copy proves nothing about
+// the other. An attempt started in this epoch was sent only once.
+func TestEffectNoneIsBelievedOfWorkSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, taken := range map[string]bool{"in its epoch": false, "after a take-over": true} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +174,7 @@ func TestEffectNoneIsBelievedOnlyOfWhatWasSentOnce(t *testing.T) {
 			if taken {
 				a.restart()
 				a.own()
-				want = events.EffectUnknown
+				want = events.EffectInDoubt
 			}
 			b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
 			a.run()
@@ -194,7 +215,7 @@ func TestCrashOfAnAgentAfterItWorked(t *testing.T) {
 	require.Equal(t, keys[0], keys[1], "attempt 2 has the same identifier")
 }
 
-func TestCrashAfterAMisplacedInputIsFoundAndBeforeItIsSentHome(t *testing.T) {
+func TestCrashBeforeAMisplacedInputIsSentHome(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	b.partitions = 2
@@ -234,7 +255,7 @@ func TestATimeoutAndTheResultOnItsWay(t *testing.T) {
 			a.pass(1100 * time.Millisecond)
 			b.done("t1", "only", 1)
 			a.run()
-			require.Equal(t, []string{"Submitted", "StepStarted", "Timeout"}, b.names(), "the first in the log wins")
+			require.Equal(t, []string{"Submitted", "StepStarted", "Timeout"}, b.names(), "the first outcome in the log wins")
 		})
 	}
 }
@@ -243,19 +264,19 @@ func TestAnOldOwnerWakesUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.hold["Append"], a.hold["Tail"] = true, true
+	a.hold["Append"], a.hold["LogRecords"] = true, true
 	b.submit("t1", "one", "")
 	a.run()
-	b.candidate("B").own().run() // the group took A for dead
+	b.candidate("B").own().run() // the group thinks that A is dead
 	durable := len(b.log)
 	a.hold["Append"] = false
-	a.run() // its append lands behind B's claim, and is acknowledged there
+	a.run() // its append lands after B's claim and is acknowledged there
 	require.Greater(t, len(b.log), durable)
 	_, _, void := b.read()
 	require.Positive(t, void)
-	require.Equal(t, 1, count[*events.Submitted](b), "ignored by every reader")
+	require.Equal(t, 1, count[*events.Submitted](b), "every reader ignores A's copy")
 	require.Empty(t, a.sent, "none of its effects leave")
-	require.False(t, a.o.Owning(), "it steps down")
+	require.False(t, a.o.Status().Owning, "it steps down")
 }
 
 func TestTheStoreIsLost(t *testing.T) {
@@ -280,7 +301,7 @@ func TestTheStoreIsLost(t *testing.T) {
 	require.NotEqual(t, sum, a.store.Sum(), "the claim is folded too")
 	b.done("t1", "second", 1)
 	a.run()
-	require.Equal(t, events.Processed, b.task("t1").State)
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 }
 
 func TestTheLogWasTrimmedPastTheCheckpoint(t *testing.T) {
@@ -288,10 +309,10 @@ func TestTheLogWasTrimmedPastTheCheckpoint(t *testing.T) {
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
 	a.restart()
-	a.hold["Tail"], a.hold["Load"] = true, true
+	a.hold["LogRecords"], a.hold["Load"] = true, true
 	a.o.Assign(b.now)
 	a.run()
-	a.o.TailLost(b.now, a.o.Generation(), supervisor.ErrPosition)
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.EventsTopic, supervisor.ErrPosition)
 	a.drain()
 	require.ErrorIs(t, a.stopped, supervisor.ErrFold, "refused loudly")
 	require.ErrorIs(t, a.stopped, supervisor.ErrPosition)
@@ -300,8 +321,8 @@ func TestTheLogWasTrimmedPastTheCheckpoint(t *testing.T) {
 func TestAnInputTopicThatLostItsTail(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(b *bench){
-		"filled anew": func(b *bench) { b.inputs[events.Submissions][1].Value = []byte(`{"other":1}`) },
-		"passed by":   func(b *bench) { b.inputs[events.Submissions][1].Control = true },
+		"filled again": func(b *bench) { b.inputs[events.Submissions][1].Value = []byte(`{"other":1}`) },
+		"passed by":    func(b *bench) { b.inputs[events.Submissions][1].Control = true },
 		"shorter": func(b *bench) {
 			b.inputs[events.Submissions] = b.inputs[events.Submissions][:0]
 			b.inputs[events.Submissions] = append(b.inputs[events.Submissions], events.Record{Offset: 7, Value: []byte("{}")})
@@ -320,7 +341,7 @@ func TestAnInputTopicThatLostItsTail(t *testing.T) {
 			for range 5 {
 				a.pass(time.Second)
 			}
-			if name == "passed by" { // a reading that gives nothing and is behind the record
+			if name == "passed by" { // a read that returns no records, at a position after the lost record
 				b, a = newBench(t, oneStep), nil
 				b.submit("t1", "one", "")
 				b.submit("t2", "one", "")
@@ -330,14 +351,14 @@ func TestAnInputTopicThatLostItsTail(t *testing.T) {
 				a.o.Assign(b.now)
 				a.run()
 				a.pass(time.Second)
-				a.o.Input(b.now, a.o.Generation(), events.Submissions, nil, 9)
+				a.o.Input(b.now, a.o.Status().Generation, events.Submissions, nil, 9)
 				a.drain()
 			}
 			if name != "shorter" {
 				require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 				return
 			}
-			a.o.Input(b.now, a.o.Generation(), events.Submissions, []events.Record{{Offset: 7, Value: []byte("{}")}}, 8)
+			a.o.Input(b.now, a.o.Status().Generation, events.Submissions, []events.Record{{Offset: 7, Value: []byte("{}")}}, 8)
 			a.drain()
 			require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 		})

@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Alert is the value of a record in <ns>.alerts: what an operator must see.
+// Alert is the value of a record in <ns>.alerts, which an operator must see.
 type Alert struct {
 	Kind     string         `json:"kind"`
 	Task     string         `json:"task,omitempty"`
@@ -27,7 +27,7 @@ const (
 	AlertEffect    = "effect_failed"
 )
 
-// The headers of a dead letter: names as in KIP-1191, whose prefix is reserved for them.
+// The headers of a dead letter. The names are those of KIP-1191, which reserves their prefix.
 const (
 	DeadTopic     = "__dlq.errors.topic"
 	DeadPartition = "__dlq.errors.partition"
@@ -38,80 +38,51 @@ const (
 	DeadFact      = "__dlq.errors.fact"
 )
 
-// effectsOf returns the effects of a durable fact: a function of the fact, its task and the input's bytes. Where
-// the bytes are missing, the effect says which input it wants.
-func (o *Owner) effectsOf(f *events.Fact, input *events.Record) []*effect {
-	switch b := f.Body.(type) {
-	case *events.StepStarted:
-		return o.work(f, events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input})
-	case *events.UndoStarted:
-		return o.work(f, events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output})
-	case *events.InputRejected:
-		cause := f.Cause
-		if b.HeldAt != "" {
-			cause = b.HeldAt
-		}
-		return o.inputEffect(f, events.EffectDeadLetter, cause, input)
-	case *events.InputForwarded:
-		return o.inputEffect(f, events.EffectForward, f.Cause, input)
-	case *events.EffectFailed:
-		return o.failedEffects(f, b, input)
-	case *events.TaskParked:
-		return o.alert(f, AlertParked, b.Step, b.Reason)
-	case *events.TaskUndone:
-		return o.alert(f, AlertUndone, "", b.Reason)
-	case *events.DeadlinePassed:
-		return o.alert(f, AlertDeadline, "", "the deadline "+b.Deadline.String()+" passed; "+b.Action)
-	case *events.StepFailed:
-		if b.Error.Class == events.ClassPermanent {
-			return o.alert(f, AlertPermanent, b.Step, b.Error.Message)
-		}
+// work is the effect of a fact that begins an attempt.
+func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
+	if t == nil {
+		return nil // the task is forgotten, so none of its attempts runs
 	}
-	return nil
-}
-
-func (o *Owner) work(f *events.Fact, w events.Work) []*effect {
-	t, err := o.state.Task(f.Task)
-	if err != nil || t == nil {
-		return nil // forgotten: no attempt of it runs
+	w, ok := workOf(f)
+	if !ok {
+		return nil
 	}
 	w.Task, w.Run, w.Workflow, w.Version = t.ID, t.Run, t.Workflow, t.Version
-	w.IdempotencyKey = events.IdempotencyKey(o.cfg.NamespaceID, t.ID, t.Run, w.Step, w.Operation)
-	w.Home, w.Ticket = o.cfg.Partition, f.Position().String()
-	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, o.cfg.Partition), Source: o.source, Time: f.Time, Traceparent: f.Traceparent})
+	w.IdempotencyKey = events.IdempotencyKey(x.cfg.NamespaceID, t.ID, t.Run, w.Step, w.Operation)
+	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(f.Time))
+	w.Home, w.Ticket = x.cfg.Partition, f.Position().String()
+	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return nil
 	}
-	r.Partition = o.route(t, &w)
+	r.Partition = x.dispatch.route(t, &w)
 	return []*effect{{kind: events.EffectWork, topic: "work." + w.Agent, record: r}}
 }
 
-func (o *Owner) inputEffect(f *events.Fact, kind string, cause events.Cause, input *events.Record) []*effect {
-	x := &effect{kind: kind}
-	if input == nil {
-		x.wants = cause
-		return []*effect{x}
+// inputEffect is an effect that carries the bytes of an input, which are fetched if they are not in memory.
+func (x *outbox) inputEffect(f *events.Fact, kind string, cause events.Cause) []*effect {
+	y := &effect{kind: kind}
+	if input, ok := x.inputs[f.Position()]; ok {
+		x.complete(f, y, &input)
+	} else {
+		y.wants = cause
 	}
-	o.fillEffect(f, x, input)
-	return []*effect{x}
+	return []*effect{y}
 }
 
-// fillEffect completes an effect with the bytes of its input.
-func (o *Owner) fillEffect(f *events.Fact, x *effect, input *events.Record) {
-	in := events.Submissions
-	if c, _, _, ok := o.inputOf(f).Input(); ok {
-		in = c
-	}
-	if x.kind == events.EffectForward {
+// complete gives an effect the bytes of its input.
+func (x *outbox) complete(f *events.Fact, y *effect, input *events.Record) {
+	in, _, _, _ := inputOf(f).Input()
+	if y.kind == events.EffectForward {
 		to := f.Body.(*events.InputForwarded).To
-		x.topic, x.record = string(in), forward(f, input, to)
+		y.topic, y.record = string(in), forward(f, input, to)
 		return
 	}
-	x.topic, x.record = "dlq."+string(in), o.deadLetter(f, in, input)
+	y.topic, y.record = "dlq."+string(in), x.deadLetter(f, in, input)
 }
 
-// inputOf returns the cause that names the input which the fact judged.
-func (o *Owner) inputOf(f *events.Fact) events.Cause {
+// inputOf returns the coordinates of the input that the fact judged.
+func inputOf(f *events.Fact) events.Cause {
 	switch b := f.Body.(type) {
 	case *events.InputRejected:
 		if b.HeldAt != "" {
@@ -133,13 +104,25 @@ func forward(f *events.Fact, input *events.Record, to int32) events.Record {
 	}
 	from := strconv.Itoa(int(input.Partition)) + "/" + strconv.FormatInt(input.Offset, 10)
 	r.Headers = append(r.Headers,
+		//mutant:forward-says-where-found
 		events.Header{Key: events.HeaderForwardedFrom, Value: []byte(from)},
 		events.Header{Key: events.HeaderForwardedAt, Value: []byte(f.Time.String())})
 	return r
 }
 
-// deadLetter returns the rejected input, bytes and headers untouched, with the reason and the coordinates.
-func (o *Owner) deadLetter(f *events.Fact, in events.Input, input *events.Record) events.Record {
+const (
+	// maxDeadLetter bounds a dead letter, in bytes. The topics of dead letters take 8 MiB.
+	maxDeadLetter = 7 << 20
+	// headerBytes is what a header takes in a record beside its key and value, at most.
+	headerBytes = 16
+	// deadPrefix is how much of the value of a larger input its dead letter holds.
+	deadPrefix = 64 << 10
+)
+
+// deadLetter returns the rejected input, bytes and headers untouched, with the reason and the coordinates. Of an input that would
+// not fit it holds a prefix of the value: an input may unpack to several times the size of its record, and a dead letter that no
+// broker takes would hold back the partition.
+func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Record) events.Record {
 	reason, detail := events.RejectInternal, ""
 	switch b := f.Body.(type) {
 	case *events.InputRejected:
@@ -147,36 +130,48 @@ func (o *Owner) deadLetter(f *events.Fact, in events.Input, input *events.Record
 	case *events.EffectFailed:
 		reason, detail = events.RejectMisplaced, "the broker refused to take it in its home partition: "+b.Error
 	}
-	r := events.Record{Partition: o.cfg.Partition, Key: input.Key, Value: input.Value}
-	r.Headers = append(append(r.Headers, input.Headers...),
-		events.Header{Key: DeadTopic, Value: []byte(o.cfg.Namespace + "." + string(in))},
-		events.Header{Key: DeadPartition, Value: []byte(strconv.Itoa(int(o.cfg.Partition)))},
-		events.Header{Key: DeadOffset, Value: []byte(strconv.FormatInt(input.Offset, 10))},
-		events.Header{Key: DeadReason, Value: []byte(reason)},
-		events.Header{Key: DeadMessage, Value: []byte(detail)},
-		events.Header{Key: DeadTime, Value: []byte(f.Time.String())},
-		events.Header{Key: DeadFact, Value: []byte(events.FactID(f, o.cfg.Partition))})
-	return r
+	coordinates := []events.Header{
+		{Key: DeadTopic, Value: []byte(x.cfg.Namespace + "." + string(in))},
+		{Key: DeadPartition, Value: []byte(strconv.Itoa(int(x.cfg.Partition)))},
+		{Key: DeadOffset, Value: []byte(strconv.FormatInt(input.Offset, 10))},
+		{Key: DeadReason, Value: []byte(reason)},
+		{Key: DeadMessage, Value: []byte(detail)},
+		{Key: DeadTime, Value: []byte(f.Time.String())},
+		{Key: DeadFact, Value: []byte(events.FactID(f, x.cfg.Partition))},
+	}
+	r := events.Record{Partition: x.cfg.Partition, Key: input.Key, Value: input.Value}
+	if r.Headers = append(append(r.Headers, input.Headers...), coordinates...); fits(&r) {
+		return r
+	}
+	cut := append([]events.Header{{Key: events.HeaderCut, Value: []byte(strconv.Itoa(len(input.Value)))}}, coordinates...)
+	r.Value = input.Value[:min(len(input.Value), deadPrefix)]
+	if r.Headers = append(append([]events.Header(nil), input.Headers...), cut...); fits(&r) {
+		return r
+	}
+	return events.Record{Partition: x.cfg.Partition, Headers: cut}
 }
 
-// failedEffects are the effects of an effect that failed: an alert, and for a forward the dead letter of the input.
-func (o *Owner) failedEffects(f *events.Fact, b *events.EffectFailed, input *events.Record) []*effect {
+func fits(r *events.Record) bool { return r.Size()+headerBytes*len(r.Headers) <= maxDeadLetter }
+
+// failedEffects are the effects of EffectFailed: an alert, and for a failed forward the dead letter of the input.
+func (x *outbox) failedEffects(t *events.Task, f *events.Fact, b *events.EffectFailed) []*effect {
 	var list []*effect
+	//mutant:refused-forward-is-dead-letter
 	if b.Kind == events.EffectForward {
-		list = o.inputEffect(f, events.EffectDeadLetter, b.Input, input)
+		list = x.inputEffect(f, events.EffectDeadLetter, b.Input)
 	}
-	if b.Kind != events.EffectAlert { // an alert that cannot be sent raises none
-		list = append(list, o.alert(f, AlertEffect, "", b.Kind+": "+b.Error)...)
+	if b.Kind != events.EffectAlert { // a refused alert does not raise another alert
+		list = append(list, x.alert(t, f, AlertEffect, "", b.Kind+": "+b.Error)...)
 	}
 	return list
 }
 
-func (o *Owner) alert(f *events.Fact, kind, step, reason string) []*effect {
-	a := Alert{Kind: kind, Task: f.Task, Step: step, Reason: reason, Time: f.Time, Of: events.FactID(f, o.cfg.Partition)}
-	if t, err := o.state.Task(f.Task); err == nil && t != nil {
+func (x *outbox) alert(t *events.Task, f *events.Fact, kind, step, reason string) []*effect {
+	a := Alert{Kind: kind, Task: f.Task, Step: step, Reason: reason, Time: f.Time, Of: events.FactID(f, x.cfg.Partition)}
+	if t != nil {
 		a.Workflow = t.Workflow
 	}
-	r, err := events.EncodeAlert(a, f.Task, events.Subject{ID: a.Of, Source: o.source, Time: f.Time, Traceparent: f.Traceparent})
+	r, err := events.EncodeAlert(a, f.Task, events.Subject{ID: a.Of, Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,13 +20,13 @@ func kinds(a *candidate) (list []string) {
 	return list
 }
 
-func settledBehind(t *testing.T, b *bench, a *candidate) {
+func watermarkBehind(t *testing.T, b *bench, a *candidate) {
 	t.Helper()
 	for range 3 {
 		a.pass(2 * time.Second)
 	}
 	s, _, _ := b.read()
-	require.False(t, s.Partition.Settled.IsZero(), "the settled position moves on")
+	require.False(t, s.Partition.Watermark.IsZero(), "the watermark advances")
 }
 
 func TestARefusedWorkRequestIsAFailedAttempt(t *testing.T) {
@@ -42,11 +43,11 @@ func TestARefusedWorkRequestIsAFailedAttempt(t *testing.T) {
 	f := last[*events.EffectFailed](b)
 	require.Equal(t, events.ClassDispatch, f.Failed.Error.Class)
 	require.Equal(t, events.EffectNone, f.Failed.Effect)
-	require.Equal(t, 3, countOf(kinds(a), events.EffectAlert), "two refusals and the parking")
-	settledBehind(t, b, a)
+	require.Equal(t, 3, countOf(kinds(a), events.EffectAlert), "one for each refusal, one for parking")
+	watermarkBehind(t, b, a)
 	b.request(events.RequestCancel, "q", "t1")
 	a.run()
-	require.Equal(t, events.Undone, b.task("t1").State, "no agent saw it: there is nothing to undo")
+	require.Equal(t, events.TaskStateUndone, b.task("t1").State, "no agent received the request, so there is nothing to undo")
 }
 
 func TestARefusedDeadLetterRaisesOneAlert(t *testing.T) {
@@ -64,7 +65,7 @@ func TestARefusedDeadLetterRaisesOneAlert(t *testing.T) {
 	a.run()
 	a.pass(6 * time.Second)
 	a.pass(6 * time.Second)
-	require.Equal(t, 3, refusals, "it is tried again for as long as it takes")
+	require.Equal(t, 3, refusals, "it is retried for as long as it takes")
 	require.Equal(t, 1, countOf(kinds(a), events.EffectAlert))
 }
 
@@ -81,8 +82,8 @@ func TestARefusedUndoRequestIsAFailedUndo(t *testing.T) {
 	for range 5 {
 		a.pass(500 * time.Millisecond)
 	}
-	require.Equal(t, events.Parked, b.task("t1").State)
-	require.NotNil(t, last[*events.EffectFailed](b).UndoFailed)
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	require.NotNil(t, last[*events.EffectFailed](b).CompensationFailed)
 }
 
 func TestARefusedWorkRequestOfAnAttemptThatEnded(t *testing.T) {
@@ -92,7 +93,7 @@ func TestARefusedWorkRequestOfAnAttemptThatEnded(t *testing.T) {
 	a.hold["Send"] = true
 	b.submit("t1", "one", "")
 	a.run()
-	b.done("t1", "only", 1) // another copy of the request had arrived
+	b.done("t1", "only", 1) // another copy of the request had reached the agent
 	a.run()
 	send := held[supervisor.Send](a)[0]
 	a.todo = nil
@@ -100,12 +101,13 @@ func TestARefusedWorkRequestOfAnAttemptThatEnded(t *testing.T) {
 	a.o.Sent(b.now, send.Generation, send.ID, errDisk)
 	a.run()
 	require.Nil(t, last[*events.EffectFailed](b).Failed)
-	require.Equal(t, events.Processed, b.task("t1").State)
-	settledBehind(t, b, a)
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	watermarkBehind(t, b, a)
 }
 
-// TestAWorkRequestThatIsRefusedWhenSentAgainMayHaveHadAnEffect: the owner before had sent it, and the agent did it.
-func TestAWorkRequestThatIsRefusedWhenSentAgainMayHaveHadAnEffect(t *testing.T) {
+// TestWorkRefusedWhenSentAgainMayHaveHadAnEffect: the previous owner sent the request too, and the agent carried it
+// out.
+func TestWorkRefusedWhenSentAgainMayHaveHadAnEffect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -115,11 +117,70 @@ func TestAWorkRequestThatIsRefusedWhenSentAgainMayHaveHadAnEffect(t *testing.T) 
 	c := b.candidate("C")
 	c.refuse = func(s supervisor.Send) bool { return s.Kind == events.EffectWork }
 	c.own()
-	require.Equal(t, events.EffectUnknown, last[*events.EffectFailed](b).Failed.Effect)
+	require.Equal(t, events.EffectInDoubt, last[*events.EffectFailed](b).Failed.Effect)
 	b.request(events.RequestCancel, "q", "t1")
 	c.refuse = nil
 	c.run()
+	require.Empty(t, c.work(), "the agent may still be at it")
+	c.pass(3 * time.Second)
 	require.Equal(t, []string{"t1.only undo#1"}, c.work())
+}
+
+// A dead letter that no broker takes would hold back its partition.
+func TestADeadLetterAlwaysFits(t *testing.T) {
+	t.Parallel()
+	value, key := strings.Repeat("v", 9<<20), strings.Repeat("k", 8<<20)
+	tiny := make([]events.Header, 1<<20)
+	for name, c := range map[string]struct {
+		input      events.Record
+		key, value int
+		cut        string
+	}{
+		"a small one":     {events.Record{Key: []byte("k"), Value: []byte("v")}, 1, 1, ""},
+		"a large value":   {events.Record{Key: []byte("k"), Value: []byte(value)}, 1, 64 << 10, "9437184"},
+		"a large key":     {events.Record{Key: []byte(key), Value: []byte("v")}, 0, 0, "1"},
+		"a header a byte": {events.Record{Key: []byte("k"), Value: []byte("v"), Headers: tiny}, 0, 0, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep)
+			a := b.candidate("A").own()
+			b.put(events.Submissions, c.input)
+			a.run()
+			sent := a.sentTo("dlq.submissions")
+			require.Len(t, sent, 1)
+			require.Equal(t, []int{c.key, c.value}, []int{len(sent[0].Key), len(sent[0].Value)})
+			require.Equal(t, c.cut, sent[0].Header(events.HeaderCut))
+			require.NotEmpty(t, sent[0].Header(supervisor.DeadReason))
+			require.Less(t, sent[0].Size()+16*len(sent[0].Headers), 8<<20)
+		})
+	}
+}
+
+// The request of an attempt whose outcome is in doubt may still be under way at its service. An undo that overtook it would undo
+// nothing, and the effect would stay.
+func TestAnUndoWaitsForAnAttemptInDoubt(t *testing.T) {
+	t.Parallel()
+	for effect, waits := range map[events.Effect]bool{events.EffectDoneUnknown: false, events.EffectInDoubt: true, "": true, "unheard-of": true} {
+		t.Run(string(effect), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, strings.Replace(oneStep, "then: park", "then: undo", 1))
+			a := b.candidate("A").own()
+			b.submit("t1", "one", "")
+			a.run()
+			began := b.task("t1").Step("only")
+			b.failed("t1", "only", 1, events.ClassPermanent, effect)
+			a.run()
+			if waits {
+				quiet := began.CompleteBy.Add(events.DefaultSettings().Grace.Std())
+				require.Equal(t, quiet, last[*events.StepFailed](b).QuietAt)
+				a.pass(quiet.Sub(b.now) - time.Millisecond)
+				require.NotContains(t, a.work(), "t1.only undo#1")
+				a.pass(time.Millisecond)
+			}
+			require.Contains(t, a.work(), "t1.only undo#1")
+		})
+	}
 }
 
 func TestARefusedForwardBecomesADeadLetter(t *testing.T) {
@@ -135,7 +196,7 @@ func TestARefusedForwardBecomesADeadLetter(t *testing.T) {
 	require.Len(t, dead, 1)
 	require.Equal(t, b.inputs[events.Submissions][0].Value, dead[0].Value)
 	require.Equal(t, 1, countOf(kinds(a), events.EffectAlert))
-	settledBehind(t, b, a)
+	watermarkBehind(t, b, a)
 }
 
 func TestARefusedAlertIsWrittenDownAndRaisesNone(t *testing.T) {
@@ -149,7 +210,7 @@ func TestARefusedAlertIsWrittenDownAndRaisesNone(t *testing.T) {
 	a.run()
 	require.Equal(t, []string{"Submitted", "StepStarted", "StepFailed", "TaskParked", "EffectFailed", "EffectFailed"}, b.names())
 	require.Equal(t, events.EffectAlert, last[*events.EffectFailed](b).Kind)
-	settledBehind(t, b, a)
+	watermarkBehind(t, b, a)
 }
 
 func TestADeadLetterIsNeverGivenUp(t *testing.T) {
@@ -171,7 +232,7 @@ func TestADeadLetterIsNeverGivenUp(t *testing.T) {
 	for range 3 {
 		a.pass(5 * time.Second)
 		s, _, _ := b.read()
-		require.True(t, s.Partition.Settled.Before(events.Position{Epoch: s.Partition.Epoch, Sequence: 2}), "settled waits")
+		require.True(t, s.Partition.Watermark.Before(events.Position{Epoch: s.Partition.Epoch, Sequence: 2}), "the watermark does not advance")
 	}
 	for range 3 {
 		a.pass(5 * time.Second)
@@ -179,7 +240,7 @@ func TestADeadLetterIsNeverGivenUp(t *testing.T) {
 	require.Equal(t, 5, tried)
 	require.Len(t, a.sentTo("dlq.submissions"), 1)
 	require.Zero(t, count[*events.EffectFailed](b))
-	settledBehind(t, b, a)
+	watermarkBehind(t, b, a)
 }
 
 func TestAnAttemptThatEndedIsNotSentAgain(t *testing.T) {
@@ -196,9 +257,9 @@ func TestAnAttemptThatEndedIsNotSentAgain(t *testing.T) {
 	require.Equal(t, []string{"t2.only do#1"}, c.work())
 }
 
-// TestWhatNobodyOwesIsSaidToBeSettled: an attempt that ended before its request was settled is not sent again, and the
-// settled position, behind which inputs are trimmed, moves on all the same.
-func TestWhatNobodyOwesIsSaidToBeSettled(t *testing.T) {
+// If an attempt ends before its request is acknowledged, the request is not sent again. The watermark, below which
+// inputs may be deleted, advances all the same.
+func TestTheWatermarkPassesEffectsOfEndedAttempts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -215,12 +276,12 @@ func TestWhatNobodyOwesIsSaidToBeSettled(t *testing.T) {
 	s, accepted, _ := b.read()
 	for _, f := range accepted {
 		if _, ok := f.Body.(*events.StepStarted); ok {
-			require.False(t, s.Partition.Settled.Before(f.Position()))
+			require.False(t, s.Partition.Watermark.Before(f.Position()))
 		}
 	}
 }
 
-func TestEffectsThatWereSettledAreNotSentAgain(t *testing.T) {
+func TestAcknowledgedEffectsAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -229,12 +290,12 @@ func TestEffectsThatWereSettledAreNotSentAgain(t *testing.T) {
 	a.run()
 	b.done("t1", "only", 1)
 	a.run()
-	settledBehind(t, b, a)
+	watermarkBehind(t, b, a)
 	c := b.candidate("C").own()
 	require.Empty(t, c.sent)
 }
 
-func TestAnAlertSaysWhatAnOperatorMustSee(t *testing.T) {
+func TestAnAlertSaysWhatAnOperatorNeeds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -283,8 +344,8 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 	require.Equal(t, events.IdempotencyKey(uuid.Nil, "t1", 1, "first", events.Undo), last.IdempotencyKey)
 }
 
-// A copy that is sent home says when it was sent, and not what a client had written there: an old time would have it
-// refused at home.
+// A copy that is forwarded home carries the time of the forward and not a time that a client wrote. If that were an old
+// time, the home partition would refuse the copy.
 func TestAForwardReplacesTheMarksOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

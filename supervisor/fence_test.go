@@ -10,20 +10,20 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// TestTwoLiveOwnersOfOnePartition has two owners decide at once, each sure that the partition is its own: the log
-// tells which of them was right, and every reader skips what the other wrote.
+// TestTwoLiveOwnersOfOnePartition makes two owners decide at the same time, each sure that it owns the partition. The
+// log shows which one is right, and every reader skips the facts of the other.
 func TestTwoLiveOwnersOfOnePartition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoSteps)
 	a := b.candidate("A").own()
 	b.submit("t1", "two", "")
 	a.run()
-	a.hold["Tail"] = true // A does not read its own log: it is cut off, not dead
+	a.hold["LogRecords"] = true // A does not read its own log: it is cut off, not dead
 
 	c := b.candidate("C").own()
-	require.True(t, a.o.Owning())
-	require.True(t, c.o.Owning(), "two owners are alive at once")
-	require.NotEqual(t, a.o.Epoch(), c.o.Epoch())
+	require.True(t, a.o.Status().Owning)
+	require.True(t, c.o.Status().Owning, "both believe that they own the partition")
+	require.NotEqual(t, a.o.Status().Epoch, c.o.Status().Epoch)
 
 	b.done("t1", "first", 1)
 	b.submit("t2", "two", "")
@@ -36,17 +36,17 @@ func TestTwoLiveOwnersOfOnePartition(t *testing.T) {
 	a.run()
 	require.Greater(t, len(b.log), before, "A's stale facts are in the log")
 	after, _, void := b.read()
-	require.Positive(t, void, "as void facts")
+	require.Positive(t, void, "and they are void")
 	c.run()
 
-	for i := range b.log { // the void facts change nothing in any reader
+	for i := range b.log { // no reader's state changes because of the void facts
 		if i >= before && i < before+len(stale[0].Records) {
 			f, err := events.DecodeFact(&b.log[i])
 			require.NoError(t, err)
 			require.NotEqual(t, after.Partition.Epoch, f.Epoch)
 		}
 	}
-	require.False(t, a.o.Owning(), "A stepped down at the gap")
+	require.False(t, a.o.Status().Owning, "A stepped down when it saw the gap")
 	require.Equal(t, 1, countOf(c.work(), "t1.second do#1"))
 	require.Zero(t, countOf(a.work(), "t1.second do#1"), "none of its effects left")
 	oneOwnerPerEpoch(t, b)
@@ -62,7 +62,8 @@ func countOf(list []string, what string) (n int) {
 	return n
 }
 
-// oneOwnerPerEpoch checks INV11 on the log: epochs of accepted facts follow one another, each with one claim.
+// oneOwnerPerEpoch checks INV11 on the log: the epochs of accepted facts are consecutive, and each begins with one
+// claim.
 func oneOwnerPerEpoch(t *testing.T, b *bench) {
 	t.Helper()
 	_, accepted, _ := b.read()
@@ -76,7 +77,7 @@ func oneOwnerPerEpoch(t *testing.T, b *bench) {
 	}
 }
 
-// sameEverywhere checks that the committed state is that of a reader without a store.
+// sameEverywhere checks that the committed state is what a reader without a store gets.
 func sameEverywhere(t *testing.T, b *bench, c *candidate) {
 	t.Helper()
 	s, _, _ := b.read()
@@ -98,40 +99,42 @@ func TestTwoCandidatesAtOnce(t *testing.T) {
 	a.hold["Claim"], c.hold["Claim"] = false, false
 	c.run() // both claims name the same predecessor: the first in the log wins
 	a.run()
-	require.True(t, c.o.Owning())
-	require.False(t, a.o.Owning())
+	require.True(t, c.o.Status().Owning)
+	require.False(t, a.o.Status().Owning)
 	_, _, void := b.read()
 	require.Equal(t, 1, void)
 	c.hold["Claim"] = true
-	a.pass(time.Second) // A tries again as long as the partition is assigned to it
-	require.True(t, a.o.Owning())
+	a.pass(time.Second) // A claims again, because the partition is still assigned to it
+	require.True(t, a.o.Status().Owning)
 	c.run()
-	require.False(t, c.o.Owning(), "the tail told C while it was idle (reading/traces.md, k1)")
+	require.False(t, c.o.Status().Owning, "C read the newer claim while it was idle")
 	oneOwnerPerEpoch(t, b)
 }
 
-// An owner that another one deposed claims again only after the group has had two heartbeats to say that it was replaced.
-func TestADeposedOwnerWaitsForTheGroupsWord(t *testing.T) {
+// A deposed owner waits for two heartbeats of the group before it claims again, so that the group can say whether it
+// was replaced.
+func TestADeposedOwnerWaitsForTheGroup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a, c := b.candidate("A").own(), b.candidate("C")
 	c.own()
-	a.run() // its tail tells
-	require.False(t, a.o.Owning())
+	a.run() // it reads the other claim
+	require.False(t, a.o.Status().Owning)
 	a.pass(900 * time.Millisecond)
-	require.Len(t, claims(t, b), 2, "no word came yet")
+	require.Len(t, claims(t, b), 2, "it still waits")
 	a.pass(time.Second)
-	require.Len(t, claims(t, b), 3, "it is still assigned")
-	require.True(t, a.o.Owning())
+	require.Len(t, claims(t, b), 3, "the partition is still assigned to it")
+	require.True(t, a.o.Status().Owning)
 	oneOwnerPerEpoch(t, b)
 }
 
-// A partition that stopped with an error is tried again when it is given back, and only then.
-func TestAStoppedOwnerTriesAgainWhenItIsAssignedAgain(t *testing.T) {
+// A partition that stopped with an error is tried again only after it was revoked and assigned
+// again.
+func TestAStoppedOwnerTriesAgainWhenAssignedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.o.TailLost(b.now, a.o.Generation(), errDisk)
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.EventsTopic, errDisk)
 	a.run()
 	require.Equal(t, "stopped", a.o.Status().Phase)
 	a.o.Assign(b.now)
@@ -170,7 +173,7 @@ func TestNoEffectLeavesBeforeItsAcknowledgement(t *testing.T) {
 		b.submit("t1", "one", "")
 		b.put(events.Submissions, events.Record{Value: []byte("garbage")})
 		a.run()
-		require.NotEmpty(t, held[supervisor.Append](a), "the facts are on their way")
+		require.NotEmpty(t, held[supervisor.Append](a), "the append is in flight")
 		before = len(held[supervisor.Send](a))
 		a.hold["Append"] = false
 		a.run()
@@ -178,9 +181,9 @@ func TestNoEffectLeavesBeforeItsAcknowledgement(t *testing.T) {
 	}
 	before, after := effects(0)
 	require.Zero(t, before, "INV8: an effect left before its fact was acknowledged")
-	require.Equal(t, 2, after, "and with the acknowledgement they leave")
+	require.Equal(t, 2, after, "they leave once the facts are acknowledged")
 	before, _ = effects(supervisor.RuleDurable)
-	require.NotZero(t, before, "this test sees an effect that leaves too early")
+	require.NotZero(t, before, "the test would notice an effect that leaves too early")
 }
 
 func TestAnswersAreTakenInTheOrderOfTheBatches(t *testing.T) {
@@ -197,59 +200,59 @@ func TestAnswersAreTakenInTheOrderOfTheBatches(t *testing.T) {
 	first, second := b.land(list[0].Records...), b.land(list[1].Records...)
 	a.todo = without(a.todo, list[0].Generation)
 	a.o.Appended(b.now, list[1].Generation, list[1].Batch, second, nil)
-	require.Empty(t, held[supervisor.Send](a), "reading/traces.md, d3: the later answer waits")
+	require.Empty(t, held[supervisor.Send](a), "the later answer waits")
 	next := a.store.Next()
 	a.o.Appended(b.now, list[0].Generation, list[0].Batch, first, nil)
 	require.NotEmpty(t, held[supervisor.Send](a))
 	require.Greater(t, a.store.Next(), next)
-	a.o.Appended(b.now, list[0].Generation, list[0].Batch, first, nil) // an answer that comes twice
+	a.o.Appended(b.now, list[0].Generation, list[0].Batch, first, nil) // an answer that arrives twice
 	a.drain()
-	require.True(t, a.o.Owning())
+	require.True(t, a.o.Status().Owning)
 }
 
 func TestAGapInTheOffsetsEndsTheEpoch(t *testing.T) {
 	t.Parallel()
 	for name, offsets := range map[string]func(good []int64) []int64{
-		"somebody wrote in between": func(g []int64) []int64 {
+		"another writer in between": func(g []int64) []int64 {
 			for i := range g {
 				g[i]++
 			}
 			return g
 		},
-		"below one's own position": func(g []int64) []int64 {
+		"below the owner's position": func(g []int64) []int64 {
 			for i := range g {
 				g[i] -= 2
 			}
 			return g
 		},
-		"in the middle":  func(g []int64) []int64 { g[len(g)-1]++; return g },
-		"too few":        func(g []int64) []int64 { return g[1:] },
-		"none":           func([]int64) []int64 { return nil },
-		"more than sent": func(g []int64) []int64 { return append(g, g[len(g)-1]+1) },
+		"a gap in the middle":       func(g []int64) []int64 { g[len(g)-1]++; return g },
+		"too few":                   func(g []int64) []int64 { return g[1:] },
+		"none":                      func([]int64) []int64 { return nil },
+		"more offsets than records": func(g []int64) []int64 { return append(g, g[len(g)-1]+1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, oneStep)
 			a := b.candidate("A").own()
-			a.hold["Append"], a.hold["Tail"] = true, true
+			a.hold["Append"], a.hold["LogRecords"] = true, true
 			b.submit("t1", "one", "")
 			a.run()
 			x := held[supervisor.Append](a)[0]
 			next := a.store.Next()
 			a.o.Appended(b.now, x.Generation, x.Batch, offsets(b.land(x.Records...)), nil)
 			a.drain()
-			require.False(t, a.o.Owning())
+			require.False(t, a.o.Status().Owning)
 			require.Equal(t, next, a.store.Next(), "nothing is committed")
 			require.Empty(t, a.work())
 		})
 	}
 }
 
-func TestAnOwnerThatCannotReadItsOwnWritesStopsDeciding(t *testing.T) {
+func TestAnOwnerBlindToItsOwnWritesStopsDeciding(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.hold["Tail"] = true
+	a.hold["LogRecords"] = true
 	b.submit("t1", "one", "")
 	a.run()
 	a.pass(11 * time.Second)
@@ -257,7 +260,7 @@ func TestAnOwnerThatCannotReadItsOwnWritesStopsDeciding(t *testing.T) {
 	b.submit("t2", "one", "")
 	a.run()
 	require.Len(t, b.log, n)
-	a.hold["Tail"] = false
+	a.hold["LogRecords"] = false
 	a.run()
 	require.Equal(t, 2, count[*events.Submitted](b))
 }
@@ -275,7 +278,7 @@ func TestNothingIsDecidedWhileTheClockIsSuspected(t *testing.T) {
 	require.Equal(t, 1, count[*events.Submitted](b))
 }
 
-func TestARevokedOwnerSaysNothingMore(t *testing.T) {
+func TestARevokedOwnerWritesNothingMore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -301,6 +304,6 @@ func TestAClaimThatIsNeverSeenIsGivenUp(t *testing.T) {
 	a.pass(11 * time.Second)
 	a.pass(time.Second)
 	again := held[supervisor.Claim](a)
-	require.Greater(t, len(again), 1, "a fresh claim by a fresh producer")
-	require.NotEqual(t, again[0].Record.Value, again[len(again)-1].Record.Value, "with a fresh identifier (reading/traces.md, j1)")
+	require.Greater(t, len(again), 1, "it claims again with a new producer")
+	require.NotEqual(t, again[0].Record.Value, again[len(again)-1].Record.Value, "with a new ID")
 }

@@ -15,9 +15,9 @@ import (
 func TestALogThatCannotBeFoldedStopsThePartition(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(b *bench, r *events.Record){
-		"no fact":           func(_ *bench, r *events.Record) { r.Headers = nil },
-		"an unknown kind":   func(_ *bench, r *events.Record) { setHeader(r, events.HeaderType, events.TypePrefix+"Other") },
-		"an impossible one": func(_ *bench, r *events.Record) { setHeader(r, events.HeaderType, events.TypePrefix+"TaskProcessed") },
+		"no fact":                         func(_ *bench, r *events.Record) { r.Headers = nil },
+		"an unknown kind":                 func(_ *bench, r *events.Record) { setHeader(r, events.HeaderType, events.TypePrefix+"Other") },
+		"a fact that the state rules out": func(_ *bench, r *events.Record) { setHeader(r, events.HeaderType, events.TypePrefix+"TaskProcessed") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +38,7 @@ func TestALogThatCannotBeFoldedStopsThePartition(t *testing.T) {
 			c.o.Assign(b.now)
 			c.o.Tick(b.now)
 			c.drain()
-			require.False(t, c.o.Owning(), "for good")
+			require.False(t, c.o.Status().Owning, "for good")
 		})
 	}
 }
@@ -52,7 +52,7 @@ func setHeader(r *events.Record, key, value string) {
 	}
 }
 
-func TestAStateThatDiffersFromItsHashStopsThePartition(t *testing.T) {
+func TestAStateHashMismatchStopsThePartition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -79,26 +79,26 @@ func TestABrokerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	a.hold["Load"], a.hold["Claim"] = true, true
 	a.o.Assign(b.now)
 	a.drain()
-	a.o.Loaded(b.now, a.o.Generation(), 0, errDisk)
+	a.o.Loaded(b.now, a.o.Status().Generation, 0, errDisk)
 	a.hold["Load"] = false
 	a.todo = nil
 	a.run()
 	a.drain()
-	gen := a.o.Generation()
+	gen := a.o.Status().Generation
 	a.pass(time.Second)
 	a.o.Loaded(b.now, gen, 0, nil)
 	a.run()
-	a.o.Claimed(b.now, a.o.Generation(), 0, errDisk)
+	a.o.Claimed(b.now, a.o.Status().Generation, 0, errDisk)
 	a.hold["Claim"] = false
 	a.todo = nil
 	for range 4 {
 		a.pass(time.Second)
 	}
-	if !a.o.Owning() { // its Load was dropped above
+	if !a.o.Status().Owning { // its Load was dropped above
 		a.restart()
 		a.own()
 	}
-	require.True(t, a.o.Owning())
+	require.True(t, a.o.Status().Owning)
 }
 
 func TestEndsThatAreNotAnsweredAreAskedForAgain(t *testing.T) {
@@ -112,7 +112,7 @@ func TestEndsThatAreNotAnsweredAreAskedForAgain(t *testing.T) {
 	q := held[supervisor.AskEnds](a)
 	require.Len(t, q, 1)
 	a.pass(100 * time.Millisecond)
-	require.Len(t, held[supervisor.AskEnds](a), 1, "one question at a time")
+	require.Len(t, held[supervisor.AskEnds](a), 1, "one request at a time")
 	a.todo = nil
 	a.o.Ends(b.now, q[0].Generation, q[0].Question, nil, errDisk)
 	a.hold["AskEnds"] = false
@@ -120,22 +120,22 @@ func TestEndsThatAreNotAnsweredAreAskedForAgain(t *testing.T) {
 	require.Equal(t, 1, count[*events.Timeout](b))
 }
 
-// TestAnAnswerToAQuestionFromBeforeDoesNotCount is reading/traces.md, E1.
-func TestAnAnswerToAQuestionFromBeforeDoesNotCount(t *testing.T) {
+// docs/protocol.md, "A timer waits for the reports".
+func TestAnAnswerToAnOlderQuestionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
 	b.submit("t0", "one", "")
 	a.run()
 	a.hold["AskEnds"] = true
-	a.pass(1010 * time.Millisecond) // t0 falls due and a question is asked
+	a.pass(1010 * time.Millisecond) // t0's timer is due, and the owner asks for the end offsets
 	q := held[supervisor.AskEnds](a)[0]
-	ends := map[events.Input]int64{events.Reports: 0, events.Submissions: 1} // the broker's answer, of now
+	ends := map[events.Input]int64{events.Reports: 0, events.Submissions: 1} // the broker's answer, as of now
 	b.submit("t1", "one", "")
 	a.run()
 	a.hold["reports"] = true
 	b.now = b.now.Add(1500 * time.Millisecond)
-	b.done("t1", "only", 1) // durable before t1's timer is looked at
+	b.done("t1", "only", 1) // durable before the owner looks at t1's timer
 	a.todo = nil
 	a.o.Ends(b.now, q.Generation, q.Question, ends, nil)
 	a.run()
@@ -147,12 +147,12 @@ func TestInputLostStopsThePartition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.o.InputLost(b.now, a.o.Generation(), events.Reports, supervisor.ErrPosition)
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.Topic(events.Reports), supervisor.ErrPosition)
 	a.drain()
 	require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 }
 
-func TestAnExpressionThatFailsIsAPermanentFailureAndSendsNoWork(t *testing.T) {
+func TestAFailedExpressionIsPermanentAndSendsNoWork(t *testing.T) {
 	t.Parallel()
 	for name, workflow := range map[string]string{
 		"a condition": "workflow: one\nsteps:\n  only: {agent: alpha, if: \"${ input.a.b > 1 }\"}\n",
@@ -167,39 +167,39 @@ func TestAnExpressionThatFailsIsAPermanentFailureAndSendsNoWork(t *testing.T) {
 			require.Equal(t, events.ClassExpression, last[*events.StepFailed](b).Error.Class)
 			require.Zero(t, last[*events.StepFailed](b).Attempt)
 			require.Empty(t, a.work())
-			require.Equal(t, events.Undone, b.task("t1").State)
+			require.Equal(t, events.TaskStateUndone, b.task("t1").State)
 			sameEverywhere(t, b, a)
 		})
 	}
 }
 
-func TestADefinitionThatCannotBeUsedAnyMoreParksItsTasks(t *testing.T) {
+func TestAnUnusableDefinitionParksItsTasks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
 	b.submit("t1", "one", "")
 	a.run()
-	a.sched = &unusable{scheduler.New()} // a process that cannot compile it
+	a.sched = &unusable{scheduler.New()} // a scheduler that cannot compile the definition
 	a.restart()
 	a.own()
 	b.done("t1", "only", 1)
 	b.submit("t2", "one", "")
 	a.run()
-	require.Equal(t, events.Parked, b.task("t1").State)
-	require.Equal(t, events.RejectWorkflow, last[*events.InputRejected](b).Reason)
-	a.sched = scheduler.New() // mended
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	require.Equal(t, events.RejectUnknownWorkflow, last[*events.InputRejected](b).Reason)
+	a.sched = scheduler.New() // one that can
 	a.restart()
 	a.own()
 	b.request(events.RequestRetry, "q", "t1")
 	a.run()
-	require.Equal(t, events.Processed, b.task("t1").State)
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 }
 
 type unusable struct{ *scheduler.Scheduler }
 
 func (*unusable) Prepare(string, []byte) error { return errDisk }
 
-func TestAnOwnerSaysWhatIsWrongWithItsConfiguration(t *testing.T) {
+func TestAnOwnerReportsAllFaultsOfItsConfig(t *testing.T) {
 	t.Parallel()
 	_, err := supervisor.NewOwner(supervisor.Config{}, scheduler.New(), sim.NewStore())
 	require.ErrorContains(t, err, "partition")
@@ -207,7 +207,7 @@ func TestAnOwnerSaysWhatIsWrongWithItsConfiguration(t *testing.T) {
 	require.ErrorContains(t, err, "random")
 }
 
-// TestTheFoldAfterEveryRecord restarts after every record of a run and finds the same state (the replay property).
+// TestTheFoldAfterEveryRecord is the replay property: a restart after any record of a run leads to the same state.
 func TestTheFoldAfterEveryRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoSteps)
@@ -217,12 +217,12 @@ func TestTheFoldAfterEveryRecord(t *testing.T) {
 	b.put(events.Submissions, events.Record{Value: []byte("garbage")})
 	a.run()
 	b.done("t1", "first", 1)
-	b.failed("t2", "first", 1, events.ClassPermanent, "")
+	b.failed("t2", "first", 1, events.ClassPermanent, events.EffectDoneUnknown)
 	a.run()
 	b.done("t1", "second", 1)
 	b.undone("t2", "first", 1)
 	a.run()
-	require.Equal(t, events.Undone, b.task("t2").State)
+	require.Equal(t, events.TaskStateUndone, b.task("t2").State)
 	whole := append([]events.Record(nil), b.log...)
 	for n := range whole {
 		b.log = append([]events.Record(nil), whole[:n+1]...)

@@ -27,17 +27,17 @@ steps:
 output: "${ steps.second.output?.v }"
 `
 
-// FuzzDecide gives an owner any records as submissions and reports, lets time pass and lets it crash in between. Each
-// input becomes a fact, a dead letter or nothing, and is passed (INV12); nothing panics or stops the partition; and the
-// log folds to the owner's own state (INV2).
+// FuzzDecide gives an owner arbitrary records as submissions and reports, lets time pass, and crashes it in between.
+// Each input becomes a fact or a dead letter, or is ignored, and is then passed (INV12). Nothing panics or stops the
+// partition, and folding the log gives the owner's own state (INV2).
 //
-// A line of the script is "<topic>|<content-type>|<ce_type>|<ce_subject>|<key>|<value>" with topic s (submissions) or r
-// (reports); "T<ms>" lets time pass, "C" is a crash, "X" a crash that loses the store.
+// Each line of the script is "<topic>|<content-type>|<ce_type>|<ce_subject>|<key>|<value>", where the topic is s
+// (submissions) or r (reports), or "T<ms>" (let time pass), "C" (crash) or "X" (crash and lose the store).
 func FuzzDecide(f *testing.F) {
 	for _, s := range decideSeeds {
 		f.Add([]byte(s))
 	}
-	// Compiled once: that takes longer than a run.
+	// Compile once, since it takes longer than a run.
 	var known versions
 	compiled := scheduler.New()
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -62,8 +62,8 @@ func FuzzDecide(f *testing.F) {
 			a.pass(time.Second)
 		}
 		require.NoError(t, a.stopped)
-		require.True(t, a.o.Owning())
-		require.LessOrEqual(t, a.o.Stats().Epochs, uint64(1), "no epoch ends but by a crash")
+		require.True(t, a.o.Status().Owning)
+		require.LessOrEqual(t, a.o.Status().Stats.Epochs, uint64(1), "only a crash ends an epoch")
 		s, accepted, _ := b.read()
 		require.LessOrEqual(t, s.Partition.Epoch.N, uint64(1+crashes))
 		for in, records := range b.inputs {
@@ -84,7 +84,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// obey does what a line of the script says, and returns how many crashes that was.
+// obey carries out one line of the script and returns how many crashes it caused.
 func obey(b *bench, a *candidate, line []byte) int {
 	fields := bytes.SplitN(line, []byte("|"), 6)
 	if len(fields) == 6 {

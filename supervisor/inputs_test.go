@@ -12,7 +12,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-func TestWhatCannotBeUsedBecomesADeadLetterWithItsReason(t *testing.T) {
+func TestAnUnusableInputBecomesADeadLetterWithItsReason(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 600<<10)
 	for name, c := range map[string]struct {
@@ -25,9 +25,10 @@ func TestWhatCannotBeUsedBecomesADeadLetterWithItsReason(t *testing.T) {
 		"no workflow":                    {events.Record{Value: []byte(`{"id":"t1"}`)}, events.Submissions, events.RejectInvalid},
 		"no ID":                          {events.Record{Value: []byte(`{"workflow":"one"}`)}, events.Submissions, events.RejectInvalid},
 		"two IDs":                        {events.Record{Key: []byte("t2"), Value: []byte(`{"id":"t1","workflow":"one"}`)}, events.Submissions, events.RejectInvalid},
-		"unknown workflow":               {events.Record{Value: []byte(`{"id":"t1","workflow":"none"}`)}, events.Submissions, events.RejectWorkflow},
-		"unknown version":                {events.Record{Value: []byte(`{"id":"t1","workflow":"one","version":9}`)}, events.Submissions, events.RejectWorkflow},
+		"unknown workflow":               {events.Record{Value: []byte(`{"id":"t1","workflow":"none"}`)}, events.Submissions, events.RejectUnknownWorkflow},
+		"unknown version":                {events.Record{Value: []byte(`{"id":"t1","workflow":"one","version":9}`)}, events.Submissions, events.RejectUnknownWorkflow},
 		"against the schema":             {events.Record{Value: []byte(`{"id":"t1","workflow":"strict","input":{}}`)}, events.Submissions, events.RejectSchema},
+		"a number with a huge exponent":  {events.Record{Value: []byte(`{"id":"t1","workflow":"strict","input":{"n":1e1000000}}`)}, events.Submissions, events.RejectInvalid},
 		"too large":                      {events.Record{Value: []byte(`{"id":"t1","workflow":"one","input":"` + big + `"}`)}, events.Submissions, events.RejectTooLarge},
 		"unpacks to too much":            {events.Record{Headers: []events.Header{{Key: supervisor.HeaderUnpacked, Value: []byte("1")}}}, events.Submissions, events.RejectTooLarge},
 		"a foreign type":                 {events.Record{Value: []byte(`{}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte("other")}}}, events.Reports, events.RejectInvalid},
@@ -58,12 +59,12 @@ func TestWhatCannotBeUsedBecomesADeadLetterWithItsReason(t *testing.T) {
 	}
 }
 
-func TestAConflictingSubmissionIsRejectedAndTheFirstStands(t *testing.T) {
+func TestAConflictingSubmissionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
 	b.submit("t1", "one", `,"input":{"a":1,"b":2}`)
-	b.submit("t1", "one", ` ,"input":{"b":2, "a":1}`) // the same content
+	b.submit("t1", "one", ` ,"input":{"b":2, "a":1}`) // equal JSON
 	b.submit("t1", "one", `,"input":{"a":2}`)
 	a.run()
 	require.Equal(t, 1, count[*events.Submitted](b))
@@ -71,7 +72,7 @@ func TestAConflictingSubmissionIsRejectedAndTheFirstStands(t *testing.T) {
 	require.JSONEq(t, `{"a":1,"b":2}`, string(b.task("t1").Input))
 }
 
-func TestASubmissionIsPinnedToWhatWasAppliedBeforeIt(t *testing.T) {
+func TestASubmissionUsesTheVersionAppliedBeforeIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -97,20 +98,20 @@ func TestTheCatalogIsAskedForAfterTheInputWasRead(t *testing.T) {
 	a.run()
 	first := held[supervisor.AskCatalog](a)
 	require.Len(t, first, 1)
-	stale := append(versions(nil), b.versions...) // asked and answered before the next input was read
+	stale := append(versions(nil), b.versions...) // the definitions were asked for and answered before the next input was read
 	b.define(oneStep)
 	b.submit("t2", "one", "")
 	a.run()
 	a.todo = nil
 	a.o.Definitions(b.now, first[0].Generation, first[0].Question, stale, nil)
 	a.run()
-	require.Equal(t, []string{"InputRejected"}, b.names(), "t1 was there before the definition; t2 waits")
+	require.Equal(t, []string{"InputRejected"}, b.names(), "t1 came before the definition; t2 waits")
 	a.hold["AskCatalog"] = false
 	a.run()
 	require.Equal(t, "t2", b.task("t2").ID)
 }
 
-func TestDefinitionsThatCannotBeReadHoldUpOnlySubmissions(t *testing.T) {
+func TestUnreadDefinitionsHoldUpOnlySubmissions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -121,7 +122,7 @@ func TestDefinitionsThatCannotBeReadHoldUpOnlySubmissions(t *testing.T) {
 	b.done("t1", "only", 1)
 	a.run()
 	q := held[supervisor.AskCatalog](a)[0]
-	require.Equal(t, events.Processed, b.task("t1").State)
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 	a.todo = nil
 	a.o.Definitions(b.now, q.Generation, q.Question, nil, errDisk)
 	again := held[supervisor.AskCatalog](a)
@@ -131,7 +132,7 @@ func TestDefinitionsThatCannotBeReadHoldUpOnlySubmissions(t *testing.T) {
 	require.Equal(t, 2, count[*events.Submitted](b))
 }
 
-// preparing is a scheduler that notes which bodies it was given.
+// preparing is a scheduler that records which bodies it has prepared.
 type preparing struct {
 	*poisoned
 	bodies []string
@@ -142,14 +143,14 @@ func (p *preparing) Prepare(hash string, body []byte) error {
 	return p.poisoned.Prepare(hash, body)
 }
 
-func TestAnAdoptedDefinitionIsNotReplacedByNewerDefaults(t *testing.T) {
+func TestNewerDefaultsDoNotReplaceAnAdoptedDefinition(t *testing.T) {
 	t.Parallel()
 	b, p := newBench(t, oneStep), &preparing{poisoned: poison()}
 	a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
 	b.submit("t1", "one", "")
 	a.run()
 	adopted := string(b.versions[0].Body)
-	b.versions[0].Body = json.RawMessage(strings.Replace(adopted, `"complete_by":"1s"`, `"complete_by":"7s"`, 1)) // another version of Sagalog fills it so
+	b.versions[0].Body = json.RawMessage(strings.Replace(adopted, `"complete_by":"1s"`, `"complete_by":"7s"`, 1)) // as if another version of Sagalog had filled in other defaults
 	require.NotEqual(t, adopted, string(b.versions[0].Body))
 	b.submit("t2", "one", "")
 	a.run()
@@ -170,10 +171,10 @@ func TestForwardedInputs(t *testing.T) {
 		at        events.Instant
 		want      string
 	}{
-		"home is where it is accepted":    {home, start, "Submitted"},
-		"still misplaced":                 {1 - home, start, events.RejectMisplaced},
-		"older than the horizon":          {home, start.Add(-8 * 24 * time.Hour), events.RejectMisplaced},
-		"marked with a time that is none": {home, 0, "Submitted"},
+		"at home":                                {home, start, "Submitted"},
+		"still misplaced":                        {1 - home, start, events.RejectMisplaced},
+		"older than the horizon":                 {home, start.Add(-8 * 24 * time.Hour), events.RejectMisplaced},
+		"marked with a time that cannot be read": {home, 0, "Submitted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,7 +210,7 @@ func TestACancelThatOvertakesItsTask(t *testing.T) {
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
 	b.request(events.RequestCancel, "q1", "t1")
-	b.request(events.RequestCancel, "q1", "t1") // repeated
+	b.request(events.RequestCancel, "q1", "t1") // a repeat
 	b.request(events.RequestCancel, "q2", "t1")
 	a.run()
 	b.submit("t1", "one", "")
@@ -218,7 +219,7 @@ func TestACancelThatOvertakesItsTask(t *testing.T) {
 	require.Empty(t, a.work(), "no step starts")
 	b.request(events.RequestCancel, "q1", "t1")
 	a.run()
-	require.Len(t, b.names(), 6, "and a repeat changes nothing")
+	require.Len(t, b.names(), 6, "the repeat adds no fact")
 }
 
 func TestAHeldCancelExpires(t *testing.T) {
@@ -228,15 +229,15 @@ func TestAHeldCancelExpires(t *testing.T) {
 	b.request(events.RequestCancel, "q1", "t1")
 	a.run()
 	a.hold["submissions"] = true
-	b.submit("t1", "one", "") // durable before the expiry, and not judged
+	b.submit("t1", "one", "") // durable before the expiry, but not judged yet
 	a.pass(11 * time.Minute)
 	a.pass(time.Second)
-	require.Equal(t, []string{"RequestHeld"}, b.names(), "reading/traces.md, D1")
+	require.Equal(t, []string{"RequestHeld"}, b.names())
 	a.hold["submissions"] = false
 	a.run()
-	require.Equal(t, events.Undone, b.task("t1").State)
+	require.Equal(t, events.TaskStateUndone, b.task("t1").State)
 
-	b.request(events.RequestCancel, "q2", "t2") // its task never comes
+	b.request(events.RequestCancel, "q2", "t2") // its task is never submitted
 	a.run()
 	a.pass(9 * time.Minute)
 	require.Zero(t, count[*events.InputRejected](b))
@@ -259,24 +260,24 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	require.Equal(t, events.RejectLimit, last[*events.InputRejected](b).Reason)
 }
 
-func TestRequests(t *testing.T) {
+func TestRequestsOfAnOperator(t *testing.T) {
 	t.Parallel()
 	parked := func(b *bench, a *candidate) {
 		b.submit("t1", "one", "")
 		a.run()
 		b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
 		a.run()
-		require.Equal(b.t, events.Parked, b.task("t1").State)
+		require.Equal(b.t, events.TaskStateError, b.task("t1").State)
 	}
 	for name, f := range map[string]func(t *testing.T, b *bench, a *candidate){
 		"a retry reopens a parked task": func(t *testing.T, b *bench, a *candidate) {
 			parked(b, a)
 			b.request(events.RequestRetry, "q1", "t1")
 			a.run()
-			require.Equal(t, events.StepRunning, b.task("t1").Step("only").State)
+			require.Equal(t, events.StepStateRunning, b.task("t1").Step("only").State)
 			b.done("t1", "only", 2)
 			a.run()
-			require.Equal(t, events.Processed, b.task("t1").State)
+			require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 			b.request(events.RequestRetry, "q2", "t1")
 			a.run()
 			require.Equal(t, events.RejectRefused, last[*events.InputRejected](b).Reason, "INV9")
@@ -286,19 +287,19 @@ func TestRequests(t *testing.T) {
 			a.run()
 			b.failed("t1", "only", 1, events.ClassRetryable, events.EffectNone)
 			a.run()
-			require.Equal(t, events.StepWaiting, b.task("t1").Step("only").State)
+			require.Equal(t, events.StepStateWaiting, b.task("t1").Step("only").State)
 			b.request(events.RequestRetry, "q1", "t1")
 			a.run()
 			require.Equal(t, 2, b.task("t1").Step("only").Attempt)
 		},
-		"a retry of what runs is refused": func(t *testing.T, b *bench, a *candidate) {
+		"a retry of a running step is refused": func(t *testing.T, b *bench, a *candidate) {
 			b.submit("t1", "one", "")
 			a.run()
 			b.request(events.RequestRetry, "q1", "t1")
 			a.run()
 			require.Equal(t, events.RejectRefused, last[*events.InputRejected](b).Reason)
 		},
-		"a retry that means another attempt is refused": func(t *testing.T, b *bench, a *candidate) {
+		"a retry that names another attempt is refused": func(t *testing.T, b *bench, a *candidate) {
 			parked(b, a)
 			r, err := events.EncodeRequest(events.Request{ID: "q1", Kind: events.RequestRetry, Task: "t1", Step: "only", Attempt: 7}, events.Subject{ID: "q1", Source: "/op"})
 			require.NoError(t, err)
@@ -310,9 +311,9 @@ func TestRequests(t *testing.T) {
 			parked(b, a)
 			b.request(events.RequestCancel, "q1", "t1")
 			a.run()
-			require.Equal(t, events.Undone, b.task("t1").State, "nothing was touched")
+			require.Equal(t, events.TaskStateUndone, b.task("t1").State, "there was nothing to undo")
 		},
-		"a cancel of what is undoing changes nothing": func(t *testing.T, b *bench, a *candidate) {
+		"a cancel of an undoing task changes nothing": func(t *testing.T, b *bench, a *candidate) {
 			b.submit("t1", "one", "")
 			a.run()
 			b.request(events.RequestCancel, "q1", "t1")
@@ -334,17 +335,17 @@ func TestRequests(t *testing.T) {
 func TestLimitsBecomeFactsAndNeverProduceErrors(t *testing.T) {
 	t.Parallel()
 	small := func(c *candidate) { c.cfg.Settings.PayloadBytes, c.cfg.Settings.TaskFacts = 64, 8 }
-	t.Run("an input of a step", func(t *testing.T) {
+	t.Run("the input of a step", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, oneStep)
 		a := b.candidate("A", small).own()
 		b.submit("t1", "one", `,"input":"`+strings.Repeat("x", 100)+`"`)
 		a.run()
-		require.Equal(t, events.Parked, b.task("t1").State)
+		require.Equal(t, events.TaskStateError, b.task("t1").State)
 		require.Equal(t, events.ClassLimit, last[*events.StepFailed](b).Error.Class)
 		require.Empty(t, a.work())
 	})
-	t.Run("an output of a step", func(t *testing.T) {
+	t.Run("the output of a step", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, oneStep)
 		a := b.candidate("A", small).own()
@@ -353,9 +354,9 @@ func TestLimitsBecomeFactsAndNeverProduceErrors(t *testing.T) {
 		b.report(events.Report{Task: "t1", Step: "only", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: json.RawMessage(`"` + strings.Repeat("x", 100) + `"`)})
 		a.run()
 		require.Equal(t, events.ClassLimit, last[*events.StepFailed](b).Error.Class)
-		require.Equal(t, events.EffectUnknown, last[*events.StepFailed](b).Effect)
+		require.Equal(t, events.EffectDoneUnknown, last[*events.StepFailed](b).Effect)
 	})
-	t.Run("an output of the workflow", func(t *testing.T) {
+	t.Run("the output of the workflow", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, oneStep+"output: {all: \"${ [steps.only.output, steps.only.output, steps.only.output] }\"}\n")
 		a := b.candidate("A", small).own()
@@ -363,7 +364,7 @@ func TestLimitsBecomeFactsAndNeverProduceErrors(t *testing.T) {
 		a.run()
 		b.report(events.Report{Task: "t1", Step: "only", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: json.RawMessage(`"` + strings.Repeat("x", 50) + `"`)})
 		a.run()
-		require.Equal(t, events.Parked, b.task("t1").State)
+		require.Equal(t, events.TaskStateError, b.task("t1").State)
 		require.Contains(t, b.task("t1").Reason, "output")
 	})
 	t.Run("the facts of a task", func(t *testing.T) {
@@ -377,13 +378,13 @@ func TestLimitsBecomeFactsAndNeverProduceErrors(t *testing.T) {
 			a.pass(30 * time.Second)
 			a.pass(30 * time.Second)
 		}
-		require.Equal(t, events.Parked, b.task("t1").State)
+		require.Equal(t, events.TaskStateError, b.task("t1").State)
 		require.Contains(t, b.task("t1").Reason, "task_facts")
-		require.LessOrEqual(t, b.task("t1").Facts, 8+2, "a failure and the parking come on top")
+		require.LessOrEqual(t, b.task("t1").Facts, 8+2, "the failure and the parking are allowed beyond the limit")
 	})
 }
 
-func TestWhatOthersSendIsBounded(t *testing.T) {
+func TestDataFromOutsideIsBounded(t *testing.T) {
 	t.Parallel()
 	small := func(c *candidate) { c.cfg.Settings.PayloadBytes = 64 }
 	t.Run("a trace context", func(t *testing.T) {
@@ -400,7 +401,7 @@ func TestWhatOthersSendIsBounded(t *testing.T) {
 		require.Empty(t, b.task("t1").Traceparent)
 		require.Empty(t, b.task("t2").Traceparent)
 	})
-	t.Run("an error of an agent", func(t *testing.T) {
+	t.Run("an error from an agent", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, oneStep)
 		a := b.candidate("A", small).own()
@@ -418,7 +419,7 @@ func TestWhatOthersSendIsBounded(t *testing.T) {
 	})
 }
 
-func TestOutcomesOfAttemptsThatDoNotRunAreNoFacts(t *testing.T) {
+func TestOutcomesOfEndedAttemptsMakeNoFacts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -434,7 +435,7 @@ func TestOutcomesOfAttemptsThatDoNotRunAreNoFacts(t *testing.T) {
 	b.done("t1", "only", 1)
 	b.failed("t1", "only", 1, events.ClassPermanent, "")
 	a.run()
-	require.Equal(t, []string{"Submitted", "StepStarted", "StepCompleted", "TaskProcessed"}, b.names(), "INV7: the first wins")
+	require.Equal(t, []string{"Submitted", "StepStarted", "StepCompleted", "TaskProcessed"}, b.names(), "INV7: the first outcome wins")
 	s, _, _ := b.read()
 	require.EqualValues(t, len(b.inputs[events.Reports]), s.Partition.Inputs[events.Reports].Next)
 }
@@ -462,5 +463,5 @@ func TestInputsWithoutFactsArePassed(t *testing.T) {
 	for range 10 {
 		a.pass(2 * time.Second)
 	}
-	require.LessOrEqual(t, len(b.log), n+3, "an idle partition does not write for ever")
+	require.LessOrEqual(t, len(b.log), n+3, "an idle partition stops writing")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// finish reports the success of every attempt that was sent and not reported yet.
+// finish reports the success of every attempt that was sent and has not been reported yet.
 func finish(b *bench, c *candidate, from int) int {
 	for _, s := range c.sent[from:] {
 		if s.Kind != events.EffectWork {
@@ -28,8 +28,8 @@ func finish(b *bench, c *candidate, from int) int {
 	return len(c.sent)
 }
 
-// TestABacklogOfFiveThousandTasks has one place for them all: memory stays within its bounds, and they run by
-// priority and then by age.
+// TestABacklogOfFiveThousandTasks has one agent slot for all tasks. Memory stays within its bounds, and the tasks run
+// by priority, then by age.
 func TestABacklogOfFiveThousandTasks(t *testing.T) {
 	t.Parallel()
 	const n = 5000
@@ -52,7 +52,7 @@ func TestABacklogOfFiveThousandTasks(t *testing.T) {
 	}
 	require.Equal(t, n, a.store.Len())
 	done := 0
-	for range 200 { // far fewer than all: the order shows at once
+	for range 200 { // a few are enough to show the order
 		done = finish(b, a, done)
 		a.run()
 		require.LessOrEqual(t, a.o.Status().InMemory, 100+3*50)
@@ -61,13 +61,13 @@ func TestABacklogOfFiveThousandTasks(t *testing.T) {
 	require.Greater(t, len(order), 150)
 	first := order[:50]
 	for _, w := range first {
-		require.True(t, urgent[w[:6]], "%s runs before an urgent one", w)
+		require.True(t, urgent[w[:6]], "%s ran before an urgent one", w)
 	}
 	require.IsIncreasing(t, first)
 	require.IsIncreasing(t, order[50:])
 }
 
-// TestASpilledQueueIsRefilled lets a tiny queue spill over again and again: every attempt starts in the end.
+// TestASpilledQueueIsRefilled uses a tiny queue that spills again and again. Every attempt must still start in the end.
 func TestASpilledQueueIsRefilled(t *testing.T) {
 	t.Parallel()
 	for _, inFlight := range []int{1, 3} {
@@ -86,16 +86,16 @@ func TestASpilledQueueIsRefilled(t *testing.T) {
 		}
 		s, _, _ := b.read()
 		s.Loaded(func(x *events.Task) bool {
-			require.Equal(t, events.Processed, x.State, "%s with %d in flight", x.ID, inFlight)
+			require.Equal(t, events.TaskStateProcessed, x.State, "%s with %d in flight", x.ID, inFlight)
 			return true
 		})
 		require.Equal(t, 60, count[*events.TaskProcessed](b))
 	}
 }
 
-// TestAQueueThatRefillsWhileItSpillsForgetsNothing submits a task in the very batch that starts the last one in
-// memory: its row is committed with the acknowledgement, in front of the next look at the store.
-func TestAQueueThatRefillsWhileItSpillsForgetsNothing(t *testing.T) {
+// TestAQueueThatSpillsAndRefillsForgetsNothing submits a task in the same batch that starts the last task in memory.
+// Its row is committed when the batch is acknowledged, before the store is next read.
+func TestAQueueThatSpillsAndRefillsForgetsNothing(t *testing.T) {
 	t.Parallel()
 	for limit := 1; limit <= 6; limit++ {
 		b := newBench(t, oneStep)
@@ -119,7 +119,7 @@ func TestAQueueThatRefillsWhileItSpillsForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestStartsAreNotStarvedBySubmissions keeps more submissions waiting than fit into any batch.
+// TestStartsAreNotStarvedBySubmissions keeps more submissions waiting than fit into one batch.
 func TestStartsAreNotStarvedBySubmissions(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(c *candidate){
@@ -150,7 +150,7 @@ func TestStartsAreNotStarvedBySubmissions(t *testing.T) {
 				}
 			}
 			require.Positive(t, started, "while submissions wait, nothing is started")
-			require.Less(t, count[*events.Submitted](b), 500, "the backlog lasted")
+			require.Less(t, count[*events.Submitted](b), 500, "the backlog is not used up")
 		})
 	}
 }
@@ -163,8 +163,8 @@ func make500() []byte {
 	return text
 }
 
-// TestTimersFireThoughReportsKeepWaiting always has some report that is not judged yet: a timer waits for those that
-// were durable before it fell due, not for those that came since.
+// TestTimersFireThoughReportsKeepWaiting keeps some reports waiting all the time. A timer waits only for the reports
+// that were durable before it was due, not for later ones.
 func TestTimersFireThoughReportsKeepWaiting(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
@@ -184,12 +184,12 @@ func TestTimersFireThoughReportsKeepWaiting(t *testing.T) {
 		}
 		a.run()
 	}
-	require.Equal(t, 1, count[*events.Timeout](b), "the attempt fell due 1.5 s ago")
+	require.Equal(t, 1, count[*events.Timeout](b), "the attempt's timer was due 1.5 s ago")
 }
 
-// TestRetriesThatWaitForAPlaceDoNotHideOtherTimers has more retries due than one look at the timers takes, while the
-// only place is held by an attempt whose own timer is due later.
-func TestRetriesThatWaitForAPlaceDoNotHideOtherTimers(t *testing.T) {
+// TestWaitingRetriesDoNotHideOtherTimers makes more retries due than the owner reads at once. Meanwhile an attempt
+// whose timer is due later holds the only slot.
+func TestWaitingRetriesDoNotHideOtherTimers(t *testing.T) {
 	t.Parallel()
 	const n = 600
 	b := newBench(t, `
@@ -211,16 +211,16 @@ steps:
 	a.o.SetWindows(b.now, map[string]int{"alpha": 1})
 	b.submit("last", "one", `,"priority":9`)
 	a.run()
-	require.Equal(t, events.StepRunning, b.task("last").Step("only").State)
-	for range 70 { // all retries fall due, then the attempt; its agent is dead
+	require.Equal(t, events.StepStateRunning, b.task("last").Step("only").State)
+	for range 70 { // all retries are due, then the attempt's timer; its agent is dead
 		a.pass(100 * time.Millisecond)
 	}
-	require.NotEqual(t, 0, b.task("last").Step("only").FailureCount, "the attempt that holds the only place times out")
+	require.NotEqual(t, 0, b.task("last").Step("only").FailureCount, "the attempt that holds the only slot times out")
 }
 
-// TestARetryThatFallsDueWhileAnotherStepStartsIsNotForgotten: the row that said when to look again is replaced by
-// one that says that the step is ready.
-func TestARetryThatFallsDueWhileAnotherStepStartsIsNotForgotten(t *testing.T) {
+// TestARetryDueWhileAnotherStepStartsIsNotForgotten: the row that says that a step is ready replaces the row that said
+// when to look at the task again.
+func TestARetryDueWhileAnotherStepStartsIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: par
@@ -233,11 +233,11 @@ steps:
 	a.o.SetWindows(b.now, map[string]int{"beta": 1})
 	b.submit("t0", "par", "")
 	a.run()
-	b.submit("t1", "par", "") // its y waits for the place that t0 holds
+	b.submit("t1", "par", "") // its step y waits for the slot that t0 holds
 	a.run()
 	b.failed("t1", "x", 1, events.ClassRetryable, events.EffectNone)
 	a.run()
-	b.now = b.now.Add(2 * time.Second) // the retry of x is due; before anybody looks, t0 gives its place away
+	b.now = b.now.Add(2 * time.Second) // the retry of x is due, but t0 releases its slot before the owner looks at it
 	b.done("t0", "y", 1)
 	a.run()
 	require.NotNil(t, b.task("t1").Step("y"))
@@ -249,7 +249,7 @@ steps:
 
 func TestTasksFoldedByATakeOverArePlanned(t *testing.T) {
 	t.Parallel()
-	const n = 450 // more than one batch of planning
+	const n = 450 // more than the owner plans in one batch
 	b := newBench(t, oneStep)
 	a := b.candidate("A", func(c *candidate) { c.cfg.BatchFacts = 1000 }).own()
 	a.hold["Append"] = true
@@ -259,7 +259,7 @@ func TestTasksFoldedByATakeOverArePlanned(t *testing.T) {
 	a.run()
 	first := held[supervisor.Append](a)[0]
 	keep := first.Records[:0:0]
-	for _, r := range first.Records { // the append was cut: the tasks are there, their starts are not
+	for _, r := range first.Records { // the append was cut: the log has the tasks but not their starts
 		if r.Header(events.HeaderType) != events.TypePrefix+string(events.NameStepStarted) {
 			keep = append(keep, r)
 		}
@@ -286,7 +286,7 @@ func cutAt(records []events.Record) int {
 	return len(records)
 }
 
-// TestATakeOverOfManyLiveTasksStaysInMemory: what runs or waits is counted, not kept.
+// TestATakeOverOfManyLiveTasksStaysInMemory: running and waiting attempts are counted, and not kept in memory.
 func TestATakeOverOfManyLiveTasksStaysInMemory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "deadline: 1h\n"+oneStep[1:])
@@ -308,7 +308,27 @@ func TestATakeOverOfManyLiveTasksStaysInMemory(t *testing.T) {
 	require.LessOrEqual(t, most, 200)
 }
 
-// TestSweepingKeepsUp forgets more tasks than one fact names without waiting for the next interval.
+// TestRejectedInputsLeaveNoTaskInMemory rejects an input for each of many tasks. A task may be evicted between the
+// judgement and its acknowledgement, and the acknowledgement then loads it again.
+func TestRejectedInputsLeaveNoTaskInMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Window, c.cfg.Tasks = 1, 10 }).own()
+	for _, rest := range []string{"", `,"priority":5`} { // the second conflicts with the first
+		for i := range 300 {
+			b.submit(fmt.Sprintf("t%03d", i), "one", rest)
+			if i%20 == 19 {
+				a.run()
+			}
+		}
+	}
+	a.pass(time.Second)
+	require.Len(t, a.sentTo("dlq.submissions"), 300)
+	require.LessOrEqual(t, a.o.Status().InMemory, 10+20, "tasks in memory")
+}
+
+// TestSweepingKeepsUp lets more tasks expire than one fact can name. The owner sweeps them without waiting for the next
+// interval.
 func TestSweepingKeepsUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
@@ -331,12 +351,12 @@ func TestSweepingKeepsUp(t *testing.T) {
 	require.Zero(t, a.store.Len(), "80 s after the end and 20 s after the horizon")
 }
 
-// TestABoundOnUnsettledEffectsIsNoDeadlock: at the bound nothing is decided, but that the broker refuses an effect
-// for good must be written down, or the bound is never left.
-func TestABoundOnUnsettledEffectsIsNoDeadlock(t *testing.T) {
+// At the bound the owner decides nothing, with one exception: it records effects that the broker refuses permanently.
+// Without that it would stay at the bound.
+func TestTheBoundOnEffectsCausesNoDeadlock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
-	a := b.candidate("A", func(c *candidate) { c.cfg.Unsettled, c.cfg.Window = 4, 100 }).own()
+	a := b.candidate("A", func(c *candidate) { c.cfg.Unacknowledged, c.cfg.Window = 4, 100 }).own()
 	a.refuse = func(s supervisor.Send) bool { return s.Kind == events.EffectWork }
 	for i := range 20 {
 		b.submit(fmt.Sprintf("t%02d", i), "one", "")
@@ -347,13 +367,13 @@ func TestABoundOnUnsettledEffectsIsNoDeadlock(t *testing.T) {
 	}
 	s, _, _ := b.read()
 	s.Loaded(func(x *events.Task) bool {
-		require.Equal(t, events.Parked, x.State, x.ID)
+		require.Equal(t, events.TaskStateError, x.State, x.ID)
 		return true
 	})
 }
 
-// TestClocksThatDifferLoseNoWakeUp takes over from a node whose clock was ahead: the times of facts do not go back,
-// and what waits until such a time is still looked at.
+// TestClocksThatDifferLoseNoWakeUp takes over from a node whose clock was ahead. The times of facts do not go
+// backwards, and tasks that wait for such a time are still looked at.
 func TestClocksThatDifferLoseNoWakeUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
@@ -361,30 +381,30 @@ workflow: par
 defaults: {complete_by: 1s, retry: {attempts: 1, then: undo}}
 steps:
   x: {agent: alpha, undo: {}}
-  y: {agent: beta, undo: {}, complete_by: 1h}
+  y: {agent: beta, undo: {}, complete_by: 20s}
 `)
 	a := b.candidate("A").own()
 	b.submit("t1", "par", "")
 	a.run()
-	a.pass(1100 * time.Millisecond) // x times out, the task is undoing, quiet in 2 s
-	require.Equal(t, events.Undoing, b.task("t1").State)
+	a.pass(1100 * time.Millisecond) // x times out, and the task is undoing; x counts as quiet in 2 s
+	require.Equal(t, events.TaskStateUndoing, b.task("t1").State)
 	b.now = b.now.Add(10 * time.Second)
-	b.submit("other", "par", "") // A's clock moves the time of the partition
+	b.submit("other", "par", "") // A's fast clock advances the partition's time
 	a.hold["Send"] = true
 	a.o.Suspend(b.now, false)
 	a.hold["reports"] = true
 	a.run()
 	b.now = b.now.Add(-10*time.Second + 500*time.Millisecond)
-	c := b.candidate("C").own() // behind: for it, x is not quiet yet
+	c := b.candidate("C").own() // B's clock is behind: for B, x is not quiet yet
 	b.failed("t1", "y", 1, events.ClassPermanent, events.EffectNone)
 	c.run()
-	for range 100 {
+	for range 300 {
 		c.pass(100 * time.Millisecond)
 	}
 	require.Contains(t, c.work(), "t1.x undo#1")
 }
 
-// TestUrgentTasksOvertakeAHundredThousand has them come last, and be the next to start.
+// TestUrgentTasksOvertakeAHundredThousand submits the urgent tasks last, and they must start next.
 func TestUrgentTasksOvertakeAHundredThousand(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -410,5 +430,5 @@ func TestUrgentTasksOvertakeAHundredThousand(t *testing.T) {
 		done = finish(b, a, done)
 		a.run()
 	}
-	require.Equal(t, urgent, a.work()[4:14], "behind the four that ran already")
+	require.Equal(t, urgent, a.work()[4:14], "right after the four that were already running")
 }

@@ -8,35 +8,31 @@ import (
 
 // outbox holds the durable facts whose effects are not all acknowledged, in the order of the log.
 //
-// Invariant: settled() never passes a fact with an effect that nobody acknowledged, and never counts facts in flight
-// (reading/traces.md, Cm1 and Cm2).
+// Invariant: the watermark never passes a fact with an effect that nobody acknowledged, and never counts facts in
+// flight. docs/protocol.md, "The watermark is contiguous and counts nothing in flight".
 type outbox struct {
+	*core
 	nextID  uint64
 	entries []*entry
-	// waiting are the effects that were sent and have no answer, by ID; fresh are to be sent; refused are dead letters
-	// to be tried again.
+	// inputs are the records that effects of facts in flight need.
+	inputs map[events.Position]events.Record
+	// waiting are the effects that were sent and have no answer, by ID; fresh are those to send; refused are the dead
+	// letters to retry.
 	waiting map[uint64]*effect
 	fresh   []*effect
 	refused []*effect
-	// durable is the position of the last fact known to be durable.
-	durable events.Position
-	// lastDone is the position of the latest fact with an effect that settled() has passed.
+	// last is the position of the last fact known to be durable.
+	last events.Position
+	// lastDone is the position of the latest fact with an effect that the watermark has passed.
 	lastDone events.Position
-	// unsettled are the facts with effects behind the folded settled position, for sweeps.
-	unsettled []marked
-	// kept is the work to be sent again once the reports from before the epoch are judged: see releaseKept.
-	kept []keptWork
-	// replaying says that the effects of the time before the epoch are still being collected.
-	replaying bool
+	// owing are the facts with effects above the folded watermark; sweeps need them.
+	owing []marked
+	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
+	kept []*effect
 	// failed says that some effect was refused for good and has no EffectFailed yet.
 	failed bool
-	// quietSince is when the last fact was decided, for the settled position of an idle partition.
+	// quietSince is when the last fact was decided. The watermark of an idle partition depends on it.
 	quietSince events.Instant
-}
-
-type keptWork struct {
-	fact   *events.Fact
-	effect *effect
 }
 
 type marked struct {
@@ -55,13 +51,14 @@ type entry struct {
 	failing bool
 }
 
-// effect is one record to be produced outside of events.
+// effect is one record to produce to a topic other than events.
 type effect struct {
 	id     uint64
+	of     *entry
 	kind   string
 	topic  string
 	record events.Record
-	// wants is the input whose bytes are still missing.
+	// wants names the input whose bytes are still missing.
 	wants  events.Cause
 	done   bool
 	failed string
@@ -71,320 +68,283 @@ type effect struct {
 	retryAt events.Instant
 }
 
-// deadLetterPause is how long a refused dead letter waits: it is never given up, and an operator has to mend a topic.
-const deadLetterPause = 5 * time.Second
+const (
+	// deadLetterPause is how long a refused dead letter waits before the next try. It is never given up; an operator
+	// has to repair the topic.
+	deadLetterPause = 5 * time.Second
+	// watermarkAfter is how long a partition is idle before a separate fact records the watermark. When tasks only
+	// trickle in, recording it at once would cost a fact for each effect.
+	watermarkAfter = time.Second
+)
 
-// settled returns the position up to which all effects are acknowledged.
-func (o *Owner) settled() events.Position {
-	if o.box.replaying {
-		return events.Position{}
-	}
-	if o.cfg.Off.off(RuleSettled) {
-		return o.box.durable
-	}
-	if len(o.box.entries) > 0 {
-		return o.box.entries[0].before
-	}
-	return o.box.durable
+func (x *outbox) reset() {
+	//mutant:effects-end-with-epoch
+	*x = outbox{core: x.core}
 }
 
-// release queues the effects of a batch's facts.
-func (o *Owner) release(b *batch) {
-	for i, f := range b.facts {
-		var input *events.Record
-		if r, ok := b.inputs[i]; ok {
-			input = &r
+// fold queues the effects of a durable fact, and drops effects that were given up.
+func (x *outbox) fold(t *events.Task, f *events.Fact) {
+	var list []*effect
+	switch b := f.Body.(type) {
+	case *events.StepStarted, *events.CompensationStarted:
+		list = x.work(t, f)
+	case *events.InputRejected:
+		cause := f.Cause
+		if b.HeldAt != "" {
+			cause = b.HeldAt
 		}
-		o.enqueue(f, input)
-		o.box.durable = f.Position()
+		list = x.inputEffect(f, events.EffectDeadLetter, cause)
+	case *events.InputForwarded:
+		list = x.inputEffect(f, events.EffectForward, f.Cause)
+	case *events.EffectFailed:
+		x.giveUp(b)
+		list = x.failedEffects(t, f, b)
+	case *events.TaskParked:
+		list = x.alert(t, f, AlertParked, b.Step, b.Reason)
+	case *events.TaskUndone:
+		list = x.alert(t, f, AlertUndone, "", b.Reason)
+	case *events.DeadlinePassed:
+		list = x.alert(t, f, AlertDeadline, "", "the deadline "+b.Deadline.String()+" passed; "+b.Action)
+	case *events.StepFailed:
+		if b.Error.Class == events.ClassPermanent {
+			list = x.alert(t, f, AlertPermanent, b.Step, b.Error.Message)
+		}
 	}
+	at := f.Position()
+	delete(x.inputs, at)
+	x.enqueue(f, list)
+	x.last = at
+	x.forgetPassed()
 }
 
-func (o *Owner) enqueue(f *events.Fact, input *events.Record) {
-	list := o.effectsOf(f, input)
+// keep stores the input that an effect of a fact in flight needs.
+func (x *outbox) keep(at events.Position, input *events.Record) {
+	if x.inputs == nil {
+		x.inputs = map[events.Position]events.Record{}
+	}
+	x.inputs[at] = *input
+}
+
+// watermark returns the position up to which all effects are acknowledged.
+func (x *outbox) watermark() events.Position {
+	if x.cfg.Off.off(RuleWatermark) {
+		return x.last
+	}
+	//mutant:watermark-is-contiguous
+	if len(x.entries) > 0 {
+		//mutant:watermark-stops-before-effect
+		return x.entries[0].before
+	}
+	return x.last
+}
+
+// watermarkOverdue says whether the log of an idle partition should say that the effects are acknowledged.
+func (x *outbox) watermarkOverdue() bool {
+	return x.state.Partition.Watermark.Before(x.lastDone) && !x.watermark().Before(x.lastDone) && x.now.Sub(x.quietSince) >= watermarkAfter
+}
+
+// bounded says whether the effects above the watermark are within their bound. Beyond it the owner records only that
+// the broker refused effects, since only that moves the watermark. The bound does not apply while work is kept back:
+// the kept work holds the watermark, and it waits for reports to be judged.
+func (x *outbox) bounded() bool { return len(x.entries) < x.cfg.Unacknowledged || len(x.kept) > 0 }
+
+func (x *outbox) enqueue(f *events.Fact, list []*effect) {
 	if len(list) == 0 {
 		return
 	}
-	e := &entry{at: f.Position(), before: o.box.durable, fact: f, effects: list, again: o.box.replaying}
-	for _, x := range list {
-		o.box.nextID++
-		x.id = o.box.nextID
+	//mutant:refused-again-is-in-doubt
+	e := &entry{at: f.Position(), before: x.last, fact: f, effects: list, again: f.Epoch != x.state.Partition.Epoch}
+	for _, y := range list {
+		x.nextID++
+		y.id, y.of = x.nextID, e
 	}
-	o.box.fresh = append(o.box.fresh, list...)
-	o.box.entries = append(o.box.entries, e)
-	o.box.unsettled = append(o.box.unsettled, marked{e.at, f.Task})
+	x.fresh = append(x.fresh, list...)
+	x.entries = append(x.entries, e)
+	x.owing = append(x.owing, marked{e.at, f.Task})
 }
 
-// sendEffects sends what was not sent yet and has its bytes.
-func (o *Owner) sendEffects() {
-	for _, x := range o.box.fresh {
-		if x.wants != "" {
-			o.do(FetchInput{o.gen, x.wants})
+// send sends the effects that were not sent yet and have their bytes.
+func (x *outbox) send() {
+	for _, y := range x.fresh {
+		if y.wants != "" {
+			x.say(FetchInput{x.gen, y.wants})
 			continue
 		}
-		if o.box.waiting == nil {
-			o.box.waiting = map[uint64]*effect{}
+		if x.waiting == nil {
+			x.waiting = map[uint64]*effect{}
 		}
-		o.box.waiting[x.id] = x
-		o.do(Send{Generation: o.gen, ID: x.id, Kind: x.kind, Topic: x.topic, Record: x.record})
+		x.waiting[y.id] = y
+		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record})
 	}
-	o.box.fresh = o.box.fresh[:0]
+	x.fresh = x.fresh[:0]
 }
 
-// Sent answers Send. refused says that the broker refused the record for good; the shell itself tries again what may
-// yet succeed.
-func (o *Owner) Sent(now events.Instant, gen, id uint64, refused error) {
-	if !o.current(gen) {
-		return
+// answered takes the answer to Send. refused says that the broker refused the record for good. It returns false if
+// nothing waits for the answer.
+func (x *outbox) answered(id uint64, refused error) bool {
+	y := x.waiting[id]
+	if y == nil {
+		return false
 	}
-	o.enter(now)
-	x := o.box.waiting[id]
-	if x == nil {
-		return
-	}
-	delete(o.box.waiting, id)
+	delete(x.waiting, id)
 	switch {
 	case refused == nil:
-		x.done = true
-	case x.kind == events.EffectDeadLetter: // never given up
-		x.retryAt = o.now.Add(deadLetterPause)
-		o.box.refused = append(o.box.refused, x)
-		o.alertRefused(x, refused)
+		y.done = true
+	//mutant:dead-letter-is-never-given-up
+	case y.kind == events.EffectDeadLetter:
+		y.retryAt = x.now.Add(deadLetterPause)
+		x.refused = append(x.refused, y)
+		x.alertRefused(y, refused)
 	default:
-		x.failed = refused.Error()
-		o.box.failed = true
+		y.failed = refused.Error()
+		//mutant:refused-work-fails
+		x.failed = true
 	}
-	o.box.trim()
-	o.deciding = true
+	x.trim()
+	return true
 }
 
-// alertRefused raises one alert for a dead letter that is refused. It is no effect of a fact of its own: should it be
-// lost with the epoch, the next refusal raises it again.
-func (o *Owner) alertRefused(x *effect, refused error) {
-	if x.alerted {
+// alertRefused raises one alert for a dead letter that is refused. It is not the effect of a fact: if it is lost with the
+// epoch, the next refusal raises it again.
+func (x *outbox) alertRefused(y *effect, refused error) {
+	if y.alerted {
 		return
 	}
-	x.alerted = true
-	for _, e := range o.box.entries {
-		for _, y := range e.effects {
-			if x != y {
-				continue
-			}
-			for _, a := range o.alert(e.fact, AlertEffect, "", "dead letter, tried again: "+refused.Error()) {
-				o.do(Send{Generation: o.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
-			}
-		}
+	y.alerted = true
+	f := y.of.fact
+	for _, a := range x.alert(x.taskOf(f), f, AlertEffect, "", "dead letter, tried again: "+refused.Error()) {
+		x.say(Send{Generation: x.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
 	}
 }
 
-// retryEffects sends refused dead letters again.
-func (o *Owner) retryEffects() {
-	keep := o.box.refused[:0]
-	for _, x := range o.box.refused {
-		if x.retryAt <= o.now {
-			o.box.fresh = append(o.box.fresh, x)
+// retryRefused sends refused dead letters again when their pause is over.
+func (x *outbox) retryRefused() {
+	keep := x.refused[:0]
+	for _, y := range x.refused {
+		if y.retryAt <= x.now {
+			x.fresh = append(x.fresh, y)
 		} else {
-			keep = append(keep, x)
+			keep = append(keep, y)
 		}
 	}
-	o.box.refused = keep
-	o.sendEffects()
+	x.refused = keep
+	x.send()
 }
 
 // trim drops the facts at the front whose effects are all acknowledged.
-func (b *outbox) trim() {
-	for len(b.entries) > 0 && b.entries[0].done() {
-		b.lastDone = b.entries[0].at
-		b.entries[0] = nil
-		b.entries = b.entries[1:]
+func (x *outbox) trim() {
+	for len(x.entries) > 0 && x.entries[0].done() {
+		x.lastDone = x.entries[0].at
+		x.entries[0] = nil
+		x.entries = x.entries[1:]
 	}
 }
 
 func (e *entry) done() bool {
-	for _, x := range e.effects {
-		if !x.done {
+	for _, y := range e.effects {
+		if !y.done {
 			return false
 		}
 	}
 	return true
 }
 
-// confirm marks effects as done whose EffectFailed has become durable: the position moves on over them.
-func (b *outbox) confirm(acked *batch) {
-	for _, f := range acked.facts {
-		failed, ok := f.Body.(*events.EffectFailed)
-		if !ok {
-			continue
-		}
-		for _, e := range b.entries {
-			if e.at == failed.Of {
-				for _, x := range e.effects {
-					if x.failed != "" && x.kind == failed.Kind {
-						x.done = true
-					}
+// giveUp counts an effect as done once its EffectFailed is durable, so that the watermark can pass it.
+func (x *outbox) giveUp(failed *events.EffectFailed) {
+	for _, e := range x.entries {
+		if e.at == failed.Of {
+			for _, y := range e.effects {
+				if y.failed != "" && y.kind == failed.Kind {
+					y.done = true
 				}
-				e.failing = false
+			}
+			e.failing = false
+		}
+	}
+	x.trim()
+}
+
+// recordFailed records the effects that the broker refused for good.
+func (x *outbox) recordFailed() error {
+	if !x.failed {
+		return nil
+	}
+	x.failed = false
+	for _, e := range x.entries {
+		for _, y := range e.effects {
+			if y.failed == "" || y.done || e.failing {
+				continue
+			}
+			e.failing = true
+			if err := blaming(e.fact.Task, func() error { return x.recordFailure(e, y) }); err != nil {
+				return err
 			}
 		}
 	}
-	b.trim()
+	return nil
 }
 
-// folded forgets the facts that the folded settled position has passed.
-func (b *outbox) folded(settled events.Position) {
-	for len(b.unsettled) > 0 && !settled.Before(b.unsettled[0].at) {
-		b.unsettled = b.unsettled[1:]
+func (x *outbox) recordFailure(e *entry, y *effect) error {
+	body := &events.EffectFailed{Of: e.at, Kind: y.kind, Error: events.Clip(y.failed, maxDetail)}
+	task := ""
+	switch y.kind {
+	case events.EffectForward:
+		body.Input = e.fact.Cause
+	case events.EffectWork:
+		task = e.fact.Task
+		x.failAttempt(e, body)
+	}
+	f := &events.Fact{Task: task, Body: body, Cause: events.CauseFact(e.at)}
+	if task != "" {
+		return x.planner.recordAndPlan(f)
+	}
+	return x.record(f, nil)
+}
+
+// failAttempt makes a refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent
+// saw it; but if it was sent again after a take-over, an agent may have got it from the previous
+// owner.
+func (x *outbox) failAttempt(e *entry, body *events.EffectFailed) {
+	t := x.taskOf(e.fact)
+	began := changeOf(t, e.fact)
+	if !began.running(t) {
+		return
+	}
+	failure := Failure{
+		Task: t, Path: began.path, Operation: began.op, Effect: events.EffectNone,
+		Error: events.Error{Class: events.ClassDispatch, Message: body.Error},
+	}
+	if e.again {
+		failure.Effect = events.EffectInDoubt
+	}
+	switch b := failureOf(failure, began.number, x.planner.verdict(failure)).(type) {
+	case *events.StepFailed:
+		b.QuietAt = x.planner.quietAt(t.Step(b.Step), b.Effect)
+		body.Failed = b
+	case *events.CompensationFailed:
+		body.CompensationFailed = b
 	}
 }
 
-// unsettledTasks returns the tasks of which some effect lies behind the folded settled position, or may come to: facts
-// in flight count, whatever they are.
-func (o *Owner) unsettledTasks(filling *batch) map[string]bool {
+// forgetPassed forgets the facts that the folded watermark has passed.
+func (x *outbox) forgetPassed() {
+	for p := x.state.Partition.Watermark; len(x.owing) > 0 && !p.Before(x.owing[0].at); {
+		x.owing = x.owing[1:]
+	}
+}
+
+// busy returns the tasks with an effect above the folded watermark. All facts in flight count, because they may have
+// one.
+func (x *outbox) busy() map[string]bool {
+	x.forgetPassed()
 	busy := map[string]bool{}
-	for _, m := range o.box.unsettled {
+	for _, m := range x.owing {
 		busy[m.task] = true
 	}
-	for _, b := range append([]*batch{filling}, o.pipe.flying...) {
+	for _, b := range append([]*batch{x.batch}, x.flying...) {
 		for _, f := range b.facts {
 			busy[f.Task] = true
 		}
 	}
 	return busy
-}
-
-// resend collects the effects of the facts behind the folded settled position, as the log and not memory knows it.
-func (o *Owner) resend() {
-	p := o.state.Partition.Settled
-	o.box.replaying = true
-	o.box.durable = p
-	from := o.state.Next
-	if runs := o.state.Runs(); len(runs) > 0 && !o.cfg.Off.off(RuleSettled) {
-		from = runs[0].Offset
-	}
-	o.do(ReadFacts{o.gen, from, o.state.Next})
-}
-
-// Replayed answers ReadFacts with records in order; done comes with the last of them.
-func (o *Owner) Replayed(now events.Instant, gen uint64, records []events.Record, done bool) {
-	if !o.current(gen) || o.phase != phaseResuming {
-		return
-	}
-	o.enter(now)
-	for i := range records {
-		r := &records[i]
-		if !o.state.Accepted(r.Offset) {
-			continue
-		}
-		f, err := events.DecodeFact(r)
-		if err != nil {
-			o.stop(err)
-			return
-		}
-		if !o.state.Partition.Settled.Before(f.Position()) {
-			continue
-		}
-		due, err := o.outstanding(f)
-		if err != nil {
-			o.stop(err) // to leave it out would have the settled position pass it
-			return
-		}
-		if due {
-			o.stats.Resent++
-			o.enqueue(f, nil)
-		} else {
-			// Nothing is owed for it. But the log does not say so yet: were its task swept, and its ID taken again, the owner
-			// after this one would find its attempt running.
-			o.box.unsettled = append(o.box.unsettled, marked{f.Position(), f.Task})
-			if len(o.box.entries) == 0 {
-				o.box.lastDone = f.Position() // a fact is to say so when all is quiet
-			}
-		}
-		o.box.durable = f.Position()
-	}
-	if done {
-		o.box.replaying = false
-		o.keepWork()
-		o.settleIn()
-		o.tickTimers()
-		o.sendEffects()
-	}
-}
-
-// keepWork holds back the work that is to be sent again. Its report may lie in the log unread; sent now, a copy could
-// act after a step was judged, by that report, to have had no effect and to need no undo.
-func (o *Owner) keepWork() {
-	fresh := o.box.fresh[:0]
-	for _, e := range o.box.entries {
-		for _, x := range e.effects {
-			if x.kind == events.EffectWork {
-				o.box.kept = append(o.box.kept, keptWork{e.fact, x})
-			} else {
-				fresh = append(fresh, x)
-			}
-		}
-	}
-	o.box.fresh = fresh
-}
-
-// releaseKept sends the work again whose attempts still run, once every report below an end asked for in this epoch
-// has been judged.
-func (o *Owner) releaseKept() {
-	if len(o.box.kept) == 0 || o.times.horizon[events.Reports] == 0 {
-		return
-	}
-	for _, k := range o.box.kept {
-		due, err := o.outstanding(k.fact)
-		if err != nil {
-			return // the store is broken, and the partition stops
-		}
-		if due {
-			o.box.fresh = append(o.box.fresh, k.effect)
-		} else {
-			k.effect.done = true
-		}
-	}
-	o.box.kept = nil
-	o.box.trim()
-	o.sendEffects()
-}
-
-// outstanding says whether a new owner sends the fact's effects again: work only for attempts that still run.
-func (o *Owner) outstanding(f *events.Fact) (bool, error) {
-	t, err := o.state.Task(f.Task)
-	if err != nil {
-		return false, err
-	}
-	if t != nil {
-		o.cache.note(f.Task)
-	}
-	switch b := f.Body.(type) {
-	case *events.StepStarted:
-		return t != nil && t.Running(b.Step, events.Do, b.Attempt), nil
-	case *events.UndoStarted:
-		return t != nil && t.Running(b.Step, events.Undo, b.Attempt), nil
-	}
-	return true, nil
-}
-
-// Fetched answers FetchInput. gone says that the record is not there any more: the log was trimmed in front of its
-// settled effects, which nothing of ours does.
-func (o *Owner) Fetched(now events.Instant, gen uint64, cause events.Cause, r events.Record, err error) {
-	if !o.current(gen) {
-		return
-	}
-	o.enter(now)
-	if err != nil {
-		o.stop(err)
-		return
-	}
-	for _, e := range o.box.entries {
-		for _, x := range e.effects {
-			if x.wants == cause {
-				x.wants = ""
-				o.fillEffect(e.fact, x, &r)
-				o.box.fresh = append(o.box.fresh, x)
-			}
-		}
-	}
-	o.sendEffects()
 }

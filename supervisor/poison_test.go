@@ -12,7 +12,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// poisoned is a scheduler that panics where it is told to.
+// poisoned is a scheduler that panics at the places that a test chooses.
 type poisoned struct {
 	*scheduler.Scheduler
 	plan, policy, start, check func(t *events.Task) bool
@@ -55,15 +55,15 @@ func (p *poisoned) CheckInput(hash string, input []byte) string {
 
 func toxic(t *events.Task) bool { return t.ID == "toxic" }
 
-// settle runs for a while and checks that the owner does not loop: epochs end only so often.
+// settle runs for a while and checks that the owner does not loop, by counting the epochs that end.
 func settle(t *testing.T, a *candidate) {
 	t.Helper()
 	for range 40 {
 		a.pass(500 * time.Millisecond)
 		require.NoError(t, a.stopped)
 	}
-	require.LessOrEqual(t, a.o.Stats().Epochs, uint64(8), "poison loops")
-	require.True(t, a.o.Owning())
+	require.LessOrEqual(t, a.o.Status().Stats.Epochs, uint64(8), "poison loops")
+	require.True(t, a.o.Status().Owning)
 }
 
 func TestASubmissionThatPanicsBecomesADeadLetter(t *testing.T) {
@@ -84,7 +84,7 @@ func TestASubmissionThatPanicsBecomesADeadLetter(t *testing.T) {
 			require.Equal(t, events.RejectInternal, last[*events.InputRejected](b).Reason)
 			require.Len(t, a.sentTo("dlq.submissions"), 1)
 			require.Equal(t, b.inputs[events.Submissions][0].Value, a.sentTo("dlq.submissions")[0].Value)
-			require.Equal(t, "t2", b.task("t2").ID, "it blocks nothing")
+			require.Equal(t, "t2", b.task("t2").ID, "it does not block t2")
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestAReportThatPanicsParksItsTask(t *testing.T) {
 	for name, set := range map[string]func(p *poisoned){
 		"in the plan": func(p *poisoned) {
 			p.plan = func(t *events.Task) bool {
-				return toxic(t) && t.State == events.Processing && t.Step("only").State != events.StepRunning
+				return toxic(t) && t.State == events.TaskStateProcessing && t.Step("only").State != events.StepStateRunning
 			}
 		},
 		"in the policy": func(p *poisoned) { p.policy = toxic },
@@ -116,7 +116,7 @@ func TestAReportThatPanicsParksItsTask(t *testing.T) {
 			p.policy = never
 			settle(t, a)
 			x := b.task("toxic")
-			require.Equal(t, events.Parked, x.State)
+			require.Equal(t, events.TaskStateError, x.State)
 			require.Contains(t, x.Reason, "internal")
 			require.Equal(t, "t2", b.task("t2").ID)
 		})
@@ -135,7 +135,7 @@ func TestATimerThatPanicsParksItsTask(t *testing.T) {
 	for range 4 {
 		a.pass(100 * time.Millisecond)
 	}
-	require.Equal(t, events.Parked, b.task("toxic").State)
+	require.Equal(t, events.TaskStateError, b.task("toxic").State)
 	require.Contains(t, b.task("toxic").Reason, "internal")
 	require.Equal(t, 1, b.task("t2").FailureCount, "the other timer fired")
 }
@@ -149,11 +149,11 @@ func TestAStartThatPanicsParksItsTask(t *testing.T) {
 	b.submit("t2", "one", "")
 	a.run()
 	settle(t, a)
-	require.Equal(t, events.Parked, b.task("toxic").State)
+	require.Equal(t, events.TaskStateError, b.task("toxic").State)
 	require.NotNil(t, b.task("t2").Step("only"))
 }
 
-func TestARefusedWorkRequestWhoseFailurePanicsParksItsTask(t *testing.T) {
+func TestARefusedRequestWhoseFailurePanicsParksItsTask(t *testing.T) {
 	t.Parallel()
 	b, p := newBench(t, oneStep), poison()
 	p.policy = toxic
@@ -163,10 +163,10 @@ func TestARefusedWorkRequestWhoseFailurePanicsParksItsTask(t *testing.T) {
 	a.run()
 	p.policy = never
 	settle(t, a)
-	require.Equal(t, events.Parked, b.task("toxic").State)
+	require.Equal(t, events.TaskStateError, b.task("toxic").State)
 }
 
-// failing is a store that cannot be read.
+// failing is a store whose reads can be made to fail.
 type failing struct {
 	supervisor.Store
 	fail int
@@ -182,7 +182,7 @@ func (f *failing) Load(id string) (encoding, keys []byte, err error) {
 	return f.Store.Load(id)
 }
 
-func TestAStoreThatCannotBeReadStopsThePartitionAndBlamesNoInput(t *testing.T) {
+func TestAnUnreadableStoreStopsThePartitionAndBlamesNoInput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A")
@@ -191,15 +191,35 @@ func TestAStoreThatCannotBeReadStopsThePartitionAndBlamesNoInput(t *testing.T) {
 	require.NoError(t, err)
 	a.o = o
 	a.own()
-	f.fail = 1 // once: the input is as good as any
+	f.fail = 1 // fail once; the input itself is valid
 	b.submit("t1", "one", "")
 	a.run()
 	require.ErrorIs(t, a.stopped, errDisk)
 	require.Empty(t, b.names())
 }
 
-// Each new epoch sends the running work again, and each report of it is about the parked task.
-func TestReportsOfATaskThatIsParkedAsPoisonDoNotLoop(t *testing.T) {
+// The message must say that the log could not be folded, and not only that the disk had an error.
+func TestAnUnreadableStoreSaysThatTheLogIsNotFolded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	b.submit("t1", "one", "")
+	a.run()
+	c := b.candidate("B").own()
+	b.done("t1", "only", 1)
+	c.run()
+	o, err := supervisor.NewOwner(a.cfg, a.sched, &failing{Store: a.store, fail: 1})
+	require.NoError(t, err)
+	a.restart()
+	a.o = o
+	a.o.Assign(b.now)
+	a.run()
+	require.ErrorIs(t, a.stopped, errDisk)
+	require.ErrorIs(t, a.stopped, supervisor.ErrFold)
+}
+
+// Each new epoch sends the running work again, so several reports about the parked task arrive.
+func TestReportsOfAPoisonedTaskDoNotLoop(t *testing.T) {
 	t.Parallel()
 	b, p := newBench(t, oneStep), poison()
 	p.plan = func(t *events.Task) bool { return toxic(t) && len(t.Steps) > 0 }
@@ -213,9 +233,9 @@ func TestReportsOfATaskThatIsParkedAsPoisonDoNotLoop(t *testing.T) {
 		}
 	}
 	require.NoError(t, a.stopped)
-	require.Equal(t, events.Parked, b.task("toxic").State)
-	require.Equal(t, 1, b.task("toxic").FailureCount, "what the agent said is not lost")
-	require.LessOrEqual(t, a.o.Stats().Epochs, uint64(3), "poison loops")
+	require.Equal(t, events.TaskStateError, b.task("toxic").State)
+	require.Equal(t, 1, b.task("toxic").FailureCount, "the agent's report is not lost")
+	require.LessOrEqual(t, a.o.Status().Stats.Epochs, uint64(3), "poison loops")
 }
 
 // The request is judged again in the next epoch, and must not lead to the same panic again.
@@ -230,20 +250,20 @@ func TestARetryOfATaskThatPanicsParksItAgain(t *testing.T) {
 			a.run()
 			b.failed("toxic", "only", 1, events.ClassPermanent, "")
 			a.run()
-			require.Equal(t, events.Parked, b.task("toxic").State)
+			require.Equal(t, events.TaskStateError, b.task("toxic").State)
 			p.start = toxic
 			b.request(kind, "again", "toxic")
 			b.submit("t2", "one", "")
 			a.run()
 			settle(t, a)
-			require.Equal(t, events.Parked, b.task("toxic").State)
+			require.Equal(t, events.TaskStateError, b.task("toxic").State)
 			require.Contains(t, b.task("toxic").Reason, "internal")
-			require.Equal(t, "t2", b.task("t2").ID, "it blocks nothing")
+			require.Equal(t, "t2", b.task("t2").ID, "it does not block t2")
 			p.start = never
 			work := len(a.work())
-			b.request(events.RequestRetry, "mended", "toxic")
+			b.request(events.RequestRetry, "repaired", "toxic")
 			a.run()
-			require.Greater(t, len(a.work()), work, "what an operator asks next is tried")
+			require.Greater(t, len(a.work()), work, "the operator's next request is tried")
 		})
 	}
 }

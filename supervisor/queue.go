@@ -8,16 +8,17 @@ import (
 )
 
 // queue holds the attempts that may start, by agent: the head of each agent's queue in memory, the rest in the store.
-// What stands in it is checked again before it starts, so a stale entry costs only its place.
+// An attempt is checked again before it starts, so a stale entry costs only its place.
 type queue struct {
-	// agents are in the order of their names. (Not in that of a map: the same state and inputs must give the same facts,
-	// INV4.)
+	// agents are in the order of their names. (Map order would not do: the same state and inputs must give the same
+	// facts, INV4.)
 	agents []*agentQueue
 	limit  int
-	// turn is the agent that was served first last time: the next one begins, so that none starves where batches fill.
+	// turn is the agent that was served first last time. The next one comes first now, so that none starves when
+	// batches are full.
 	turn string
 
-	// order, taken and rooms are what round and admit work with, kept from batch to batch.
+	// order, taken and rooms are scratch space of round and admit, reused from batch to batch.
 	order []*agentQueue
 	taken []events.Ready
 	rooms map[string]int
@@ -26,12 +27,12 @@ type queue struct {
 type agentQueue struct {
 	name  string
 	ready readyList
-	// spilled says that the store holds rows that the list does not: those that do not come before floor.
+	// spilled says that the store holds rows that the list does not; none of them sorts before floor.
 	spilled bool
 	floor   events.Ready
 }
 
-// open begins with what the store holds.
+// open starts from the queue in the store.
 func (q *queue) open(s Store) error {
 	q.agents = nil
 	agents, err := s.Queues()
@@ -53,9 +54,9 @@ func (q *queue) agent(name string) *agentQueue {
 	return q.agents[at]
 }
 
-// push queues attempts that may start now. What does not fit waits in the store, where a later flush writes its row:
-// always the last in order, so that a task of high priority does not wait behind a full queue of others. Attempts of a
-// later time are the timers' business.
+// push queues attempts that may start now. Attempts that do not fit wait in the store, where a later flush writes their
+// rows. They are always the last in order, so that a task of high priority does not wait behind a full queue of others.
+// Attempts that are due later belong to the timers.
 func (q *queue) push(ready []events.Ready, now events.Instant) {
 	for i := range ready {
 		r := &ready[i]
@@ -63,7 +64,7 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 			continue
 		}
 		a := q.agent(r.Agent)
-		if a.spilled && !r.Before(a.floor) { // the store has older ones: it must not overtake them
+		if a.spilled && !r.Before(a.floor) { // the store has earlier ones, which it must not overtake
 			continue
 		}
 		if a.ready.insert(r) && a.ready.len() > 2*q.limit {
@@ -78,8 +79,8 @@ func (a *agentQueue) spill(keep int) {
 	a.spilled, a.floor = true, *a.ready.at(keep - 1)
 }
 
-// refill reads the head of an agent's queue from the store when memory holds none of it. Rows of attempts that have
-// started since stay in the store until a flush of their tasks is committed, and rows that push left to it are missing
+// refill reads the head of an agent's queue from the store when memory holds none of it. Rows of started attempts stay
+// in the store until a flush of their tasks is committed, and rows of attempts that push left to the store are missing
 // until then; complete is false while there is something to flush.
 func (q *queue) refill(s Store, a *agentQueue, complete bool) error {
 	if a.ready.len() > 0 || !a.spilled {
@@ -99,8 +100,8 @@ func (q *queue) refill(s Store, a *agentQueue, complete bool) error {
 	return nil
 }
 
-// round returns the agents in the order of their names, beginning behind the one that began last time. The list is good
-// until the next round, also if agents are added meanwhile.
+// round returns the agents in the order of their names, starting after the agent that came first last time. The list is
+// valid until the next round, even if agents are added in between.
 func (q *queue) round() []*agentQueue {
 	if len(q.agents) == 0 {
 		return nil
@@ -115,57 +116,11 @@ func (q *queue) round() []*agentQueue {
 	return q.order
 }
 
-// take removes up to n attempts from the head of an agent's queue. They are good until the next call.
+// take removes up to n attempts from the head of an agent's queue. They are valid until the next call.
 func (q *queue) take(a *agentQueue, n int) []events.Ready {
 	q.taken = q.taken[:0]
 	for len(q.taken) < n && a.ready.len() > 0 {
 		q.taken = append(q.taken, a.ready.pop())
 	}
 	return q.taken
-}
-
-// room returns the free places of an agent's window in this partition.
-func (o *Owner) room(agent string) int {
-	window, ok := o.windows[agent]
-	if !ok {
-		window = o.cfg.Window
-	}
-	return max(window, 1) - o.running[agent]
-}
-
-// admit starts attempts from the queues as the windows allow.
-func (o *Owner) admit(b *batch) bool {
-	q := &o.queue
-	q.limit = o.cfg.Queue
-	if q.rooms == nil {
-		q.rooms = map[string]int{}
-	}
-	for _, a := range q.round() {
-		// Once: until the batches in flight are committed, the store would give the same rows again.
-		if err := q.refill(o.store, a, len(o.pipe.flying) == 0 && len(b.facts) == 0 && !o.flush.owed); err != nil {
-			o.stop(err)
-			return false
-		}
-		for a.ready.len() > 0 && !o.full(b) {
-			room := o.room(a.name)
-			if room <= 0 {
-				break
-			}
-			ready := q.take(a, min(room, o.cfg.BatchFacts-len(b.facts)))
-			clear(q.rooms)
-			q.rooms[a.name] = room
-			for _, r := range o.sched.Admit(ready, q.rooms, o.stamp()) {
-				if err := o.guardedStart(b, r); err != nil {
-					o.setAside("", r.Task, err)
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
-func (o *Owner) guardedStart(b *batch, r events.Ready) (err error) {
-	defer guard(&err)
-	return o.start(b, r)
 }

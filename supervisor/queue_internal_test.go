@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oracle is the plainest list of its kind: a heap and a set.
+// oracle is the simplest implementation of the ready list: a heap and a set.
 type oracle struct {
 	heap plainHeap
 	have map[events.Ready]bool
@@ -55,7 +55,7 @@ func (o *oracle) cut(keep int) {
 	}
 }
 
-func TestAReadyListIsAHeapWithoutDoubles(t *testing.T) {
+func TestAReadyListIsAHeapWithoutDuplicates(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -97,7 +97,7 @@ func benchReady(i, priority int) events.Ready {
 	}
 }
 
-// The queue of an agent with so many waiting: one comes, is pushed twice as the owner does, and one goes.
+// The queue of an agent with this many waiting attempts: add one (pushed twice, as the owner does), take one.
 func BenchmarkQueue(b *testing.B) {
 	for name, backlog := range map[string]int{"empty": 0, "backlog": 6000} {
 		b.Run(name, func(b *testing.B) {
@@ -123,7 +123,7 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// A later step of an old task goes in front of the first steps of younger ones.
+// A later step of an old task goes before the first steps of younger tasks.
 func BenchmarkQueueOlder(b *testing.B) {
 	q := queue{limit: 4096}
 	list := make([]events.Ready, 6000)
@@ -146,42 +146,41 @@ func BenchmarkQueueOlder(b *testing.B) {
 	}
 }
 
-// What a batch pays for a backlog of five agents whose windows are full.
+// The cost of a batch with a backlog for five agents whose windows are full.
 func BenchmarkAdmitFull(b *testing.B) {
-	o := &Owner{cfg: Config{}.withDefaults(), running: map[string]int{}, windows: map[string]int{}}
-	o.queue.limit = o.cfg.Queue
+	d := &dispatch{core: &core{cfg: Config{}.withDefaults(), batch: &batch{}}, running: map[string]int{}, windows: map[string]int{}}
+	d.queue.limit = d.cfg.Queue
 	for _, agent := range []string{"account", "delivery", "drone", "package", "transport"} {
-		o.windows[agent], o.running[agent] = 64, 64
+		d.windows[agent], d.running[agent] = 64, 64
 		for i := range 5000 {
 			r := benchReady(i, 0)
 			r.Agent = agent
-			o.queue.push([]events.Ready{r}, 1)
+			d.queue.push([]events.Ready{r}, 1)
 		}
 	}
-	var full batch
 	b.ReportAllocs()
 	for b.Loop() {
-		o.admit(&full)
+		_ = d.admit()
 	}
 }
 
-// What the owners of a node send to an instance goes one way; other nodes use its other partitions.
+// All owners on a node send to the same partition of an instance. Other nodes use its other partitions.
 func TestOwnersOfANodeShareAPartition(t *testing.T) {
 	t.Parallel()
 	r := &routing{}
 	r.set(map[string][]Target{"stock": {{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64}}})
 	used := map[int32]bool{}
 	for node := range uint32(30) {
-		first := r.partition("stock", attemptKey{}, place{0, 8, node})
+		first := r.partition("stock", attempt{}, place{0, 8, node})
 		for home := range int32(8) {
-			require.Equal(t, first, r.partition("stock", attemptKey{}, place{home, 8, node}))
+			require.Equal(t, first, r.partition("stock", attempt{}, place{home, 8, node}))
 		}
 		used[first] = true
 	}
 	require.Equal(t, map[int32]bool{0: true, 3: true, 6: true}, used)
 }
 
-// The choice among three instances, and the end of the attempt.
+// Choosing among three instances, and then ending the attempt.
 func BenchmarkRoute(b *testing.B) {
 	var r routing
 	r.set(map[string][]Target{"stock": {
@@ -189,9 +188,9 @@ func BenchmarkRoute(b *testing.B) {
 		{Instance: "b", Partitions: []int32{1, 4, 7}, Capacity: 64},
 		{Instance: "c", Partitions: []int32{2, 5}, Capacity: 64},
 	}})
-	keys := make([]attemptKey, 24)
+	keys := make([]attempt, 24)
 	for i := range keys {
-		keys[i] = attemptKey{fmt.Sprintf("task-%08d", i), "reserve", events.Do, 1}
+		keys[i] = attempt{fmt.Sprintf("task-%08d", i), "reserve", events.Do, 1}
 		r.partition("stock", keys[i], place{home: 1, of: 8})
 	}
 	i := 0

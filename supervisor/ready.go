@@ -2,13 +2,13 @@ package supervisor
 
 import "github.com/sagalog/sagalog/events"
 
-// readyList holds attempts in the order in which they start, each once. Most that come are the last in order, since
-// their tasks are the youngest, or near the first, since they are the next steps of the oldest; those cost a few
-// comparisons. What is moved for the others are numbers of places.
+// readyList holds attempts in the order in which they start, each once. Most new attempts are either the last in order,
+// because their tasks are the youngest, or near the first, because they are the next steps of the oldest tasks; those
+// cost a few comparisons. Inserting elsewhere moves only place numbers, not attempts.
 //
 // The zero value is an empty list.
 type readyList struct {
-	// places hold the attempts, in no order; unused are those that hold none.
+	// places hold the attempts in no particular order; unused are the empty places.
 	places []events.Ready
 	unused []int32
 	// order[head:] are the places in the order of their attempts.
@@ -18,10 +18,10 @@ type readyList struct {
 
 func (l *readyList) len() int { return len(l.order) - l.head }
 
-// at returns the i-th attempt; it is good until the list changes.
+// at returns the i-th attempt. It is valid until the list changes.
 func (l *readyList) at(i int) *events.Ready { return &l.places[l.order[l.head+i]] }
 
-// insert adds an attempt, and tells whether it was not there yet.
+// insert adds an attempt, and returns false if it was in the list already.
 func (l *readyList) insert(r *events.Ready) bool {
 	at, found := l.search(r)
 	if found {
@@ -44,7 +44,7 @@ func (l *readyList) insert(r *events.Ready) bool {
 	return true
 }
 
-// search returns where an attempt stands, or would.
+// search returns the index of an attempt, or the index at which it would be inserted.
 func (l *readyList) search(r *events.Ready) (at int, found bool) {
 	low, high := 0, l.len()
 	if high > 0 && l.at(high-1).Before(*r) {
@@ -72,7 +72,7 @@ func (l *readyList) place(r *events.Ready) int32 {
 }
 
 func (l *readyList) drop(place int32) {
-	l.places[place] = events.Ready{} // its texts are not kept from the collector
+	l.places[place] = events.Ready{} // so that its strings can be garbage-collected
 	l.unused = append(l.unused, place)
 }
 
@@ -87,7 +87,7 @@ func (l *readyList) pop() events.Ready {
 	return r
 }
 
-// cut removes all but the first attempts.
+// cut keeps the first attempts and removes the others.
 func (l *readyList) cut(keep int) {
 	for _, place := range l.order[l.head+keep:] {
 		l.drop(place)

@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// The stand-ins of a batch come from the batch's first offset, also when reading resumes in its middle.
+// The placeholders for an unreadable batch begin at its first offset, even if the resume point is in the middle of it.
 func TestResumeInsideABatchThatUnpacksToTooMuch(t *testing.T) {
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
@@ -24,13 +24,13 @@ func TestResumeInsideABatchThatUnpacksToTooMuch(t *testing.T) {
 	a.own()
 	from := a.read[events.Submissions]
 	require.EqualValues(t, 2, from) // one before the resume point
-	// what partitionLog.skip gives: TooLargeError.Offset is the FIRST offset of the batch
+	// like partitionLog.skip, which gets the batch's FIRST offset from TooLargeError.Offset
 	a.o.Input(b.now, a.gen, events.Submissions, append([]events.Record(nil), b.inputs[events.Submissions]...), 3)
 	a.drain()
 	require.NoError(t, a.stopped)
 }
 
-// Tasks folded at a take-over are planned although a steady load never lets the pipeline run dry (INV10).
+// Tasks folded at a take-over are planned even if a steady load keeps appends in flight all the time (INV10).
 func TestASteadyLoadDoesNotStarveTheTasksOfATakeOver(t *testing.T) {
 	const n = 450
 	b := newBench(t, oneStep)
@@ -52,9 +52,9 @@ func TestASteadyLoadDoesNotStarveTheTasksOfATakeOver(t *testing.T) {
 	c.hold["Append"] = true
 	c.o.Assign(b.now)
 	c.run()
-	require.True(t, c.o.Owning())
+	require.True(t, c.o.Status().Owning)
 	k := 0
-	for range 1200 { // 300 batches: inputs keep coming, the oldest append is answered when three are in flight
+	for range 1200 { // 300 batches: inputs keep coming, and the oldest append is answered once three are in flight
 		for range 60 {
 			k++
 			b.submit(fmt.Sprintf("z%06d", k), "one", "")

@@ -1,65 +1,38 @@
 package supervisor
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/sagalog/sagalog/events"
-)
-
-// Target is an instance of an agent that takes work, as its beats tell.
+// Target is an instance of an agent that takes work, according to its heartbeats.
 type Target struct {
 	Instance string
 	// Partitions are those of work.<agent> that it reads, in their order; never empty.
 	Partitions []int32
 	// Capacity is how many attempts it works on at once; at least 1.
 	Capacity int
-	// Full says that it works on as many already: for this owner or for others.
+	// Full says that it already works on that many, for this owner or for others.
 	Full bool
-	// Probe says that its breaker was open and asks whether its service is back: it gets one attempt at a time, while
-	// others can do the rest.
+	// Probe says that its breaker was open and that it now tests whether its service is back: it gets one attempt at a
+	// time while other instances can take the rest.
 	Probe bool
 }
 
 // routing chooses the partition of a work topic to which a request goes, and with it the instance that works on it. It
 // says nothing about what is in the request: sent again by a later owner, the same request may go elsewhere. Then two
-// instances may have it, as two may have had it anyhow where a partition moves (agent/doc.go, "Many instances"): both
-// with the same Idempotency-Key, and that one of them says effect none is not believed, since the attempt is of an
+// instances may have it, which can happen anyway when a partition moves (agent/doc.go, "Many instances"). Both use the
+// same Idempotency-Key, and if one of them reports effect none, it is not believed, because the attempt is of an
 // earlier epoch (sentTwice).
 type routing struct {
-	// agents are those of which instances publish their partitions. Of all others the home partition is used.
+	// agents are the agents whose instances publish their partitions. For all others the home partition is used.
 	agents map[string][]*target
-	// sent says which instance has an attempt, of agents with more than one. It begins empty in each epoch: what an
-	// earlier owner sent runs out without being counted.
-	sent map[attemptKey]*target
+	// sent says which instance has an attempt, for agents with more than one instance. It begins empty in each epoch:
+	// attempts that an earlier owner sent end without being counted.
+	sent map[attempt]*target
 }
 
 type target struct {
 	Target
-	// out are the attempts that this owner sent to it and that have no outcome yet.
+	// out counts the attempts that this owner sent to the instance and that have no outcome yet.
 	out int
-}
-
-type attemptKey struct {
-	task, path string
-	op         events.Operation
-	attempt    int
-}
-
-// SetTargets gives the instances of each agent that take work, in the order of their names. An agent that is left out is
-// reached by the home partition; so is one whose list is empty.
-func (o *Owner) SetTargets(now events.Instant, targets map[string][]Target) {
-	o.enter(now)
-	o.routing.set(targets)
-}
-
-// route chooses the partition of a work request. What has its outcome already, before the request could go, is not
-// counted: nothing would end it.
-func (o *Owner) route(t *events.Task, w *events.Work) int32 {
-	if len(o.routing.agents) == 0 || !t.Running(w.Step, w.Operation, w.Attempt) {
-		return o.cfg.Partition
-	}
-	key := attemptKey{w.Task, w.Step, w.Operation, w.Attempt}
-	return o.routing.partition(w.Agent, key, place{o.cfg.Partition, o.cfg.Partitions, o.nodeHash})
 }
 
 func (r *routing) set(targets map[string][]Target) {
@@ -69,7 +42,7 @@ func (r *routing) set(targets map[string][]Target) {
 		for _, t := range list {
 			x := &target{}
 			if i := slices.IndexFunc(old, func(o *target) bool { return o.Instance == t.Instance }); i >= 0 {
-				x = old[i] // what it has of ours stays counted
+				x = old[i] // keep the count of the attempts it has
 			}
 			x.Target = t
 			next[agent] = append(next[agent], x)
@@ -88,8 +61,8 @@ func (r *routing) forget() {
 	}
 }
 
-// partition chooses where a request goes: home where nobody says what they read.
-func (r *routing) partition(agent string, key attemptKey, at place) int32 {
+// partition chooses the partition for a request: the home partition if no instance publishes which ones it reads.
+func (r *routing) partition(agent string, key attempt, at place) int32 {
 	list := r.agents[agent]
 	switch len(list) {
 	case 0:
@@ -100,14 +73,14 @@ func (r *routing) partition(agent string, key attemptKey, at place) int32 {
 	t := choose(list, at)
 	t.out++
 	if r.sent == nil {
-		r.sent = map[attemptKey]*target{}
+		r.sent = map[attempt]*target{}
 	}
 	r.sent[key] = t
 	return t.partition(at)
 }
 
 // ended notes that an attempt has its outcome.
-func (r *routing) ended(key attemptKey) {
+func (r *routing) ended(key attempt) {
 	if len(r.sent) == 0 {
 		return
 	}
@@ -117,20 +90,20 @@ func (r *routing) ended(key attemptKey) {
 	}
 }
 
-// place is where an owner stands: in its home partition, of so many, on a node.
+// place is where an owner is: its home partition, and its node.
 type place struct {
 	home, of int32
 	node     uint32
 }
 
-// choose takes the instance that reads the home partition while it has room: all owners spread their work then, without
-// knowing of each other, as the partitions are spread. Its room is the part of its capacity that falls to one partition,
-// as long as it does not say that it is full. Otherwise it takes the one with room that has least to do for its capacity,
-// and if none has room the one with least to do.
+// choose prefers the instance that reads the home partition while it has room: then work is spread as evenly as the
+// partitions are, although owners do not know of each other. Its room is one partition's share of its capacity, as long
+// as it does not say that it is full. Otherwise choose takes the least loaded instance, relative to its capacity, among
+// those with room, or among all if none has room.
 func choose(list []*target, at place) *target {
 	var best *target
 	for i := range list {
-		t := list[(i+int(at.home))%len(list)] // owners that find all alike do not all choose the same
+		t := list[(i+int(at.home))%len(list)] // so that owners that see equal loads do not all choose the same instance
 		switch {
 		case t.Probe && !allProbe(list):
 			if t.out == 0 && t.reads(at.home) {
@@ -165,8 +138,9 @@ func (t *target) reads(partition int32) bool {
 	return found
 }
 
-// partition is the one of its partitions that all owners of a node use, so that what they send together is one batch and
-// one fetch: for eight partitions of the namespace an eighth of the requests, at the broker and at the agent.
+// partition returns the partition of the instance that all owners of a node use, so that everything they send together
+// is one batch and one fetch: with eight partitions in the namespace, an eighth of the requests at the broker and at
+// the agent.
 func (t *target) partition(at place) int32 {
 	return t.Partitions[int(at.node%uint32(len(t.Partitions)))]
 }

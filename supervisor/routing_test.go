@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reads is an instance of alpha, with the partitions of its work that it reads.
+// reads is an instance of alpha that reads the given partitions of its work topic.
 func reads(name string, capacity int, partitions ...int32) supervisor.Target {
 	return supervisor.Target{Instance: name, Partitions: partitions, Capacity: capacity}
 }
@@ -25,19 +25,19 @@ func TestWorkGoesToInstancesThatCanTakeIt(t *testing.T) {
 		targets []supervisor.Target
 		want    map[int32]int
 	}{
-		"nobody publishes":                      {nil, map[int32]int{0: 8}},
-		"one reads all":                         {[]supervisor.Target{reads("a", 8, 0, 1, 2, 3)}, map[int32]int{0: 8}},
-		"one, and home is another's":            {[]supervisor.Target{reads("b", 8, 1, 3)}, map[int32]int{1: 8}},
-		"two, and the first has room":           {[]supervisor.Target{reads("a", 32, 0, 2), reads("b", 32, 1, 3)}, map[int32]int{0: 8}},
-		"two share by capacity":                 {[]supervisor.Target{reads("a", 16, 0, 2), reads("b", 16, 1, 3)}, map[int32]int{0: 4, 1: 4}},
-		"a small one gets little":               {[]supervisor.Target{reads("a", 4, 0, 2), reads("b", 28, 1, 3)}, map[int32]int{0: 1, 1: 7}},
-		"nobody has room: by capacity":          {[]supervisor.Target{reads("a", 4, 0, 2), reads("b", 4, 1, 3)}, map[int32]int{0: 4, 1: 4}},
-		"a full one gets nothing":               {[]supervisor.Target{full(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{1: 8}},
-		"all are full":                          {[]supervisor.Target{full(reads("a", 4, 0, 2)), full(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
-		"one that asks whether it is back":      {[]supervisor.Target{probe(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{0: 1, 1: 7}},
-		"it is asked by its own partition only": {[]supervisor.Target{reads("a", 32, 0, 2), probe(reads("b", 32, 1, 3))}, map[int32]int{0: 8}},
-		"all ask whether they are back":         {[]supervisor.Target{probe(reads("a", 4, 0, 2)), probe(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
-		"three":                                 {[]supervisor.Target{reads("a", 8, 0), reads("b", 16, 1, 3), reads("c", 8, 2)}, map[int32]int{0: 2, 1: 4, 2: 2}},
+		"nobody publishes":                           {nil, map[int32]int{0: 8}},
+		"one reads all partitions":                   {[]supervisor.Target{reads("a", 8, 0, 1, 2, 3)}, map[int32]int{0: 8}},
+		"one that does not read the home":            {[]supervisor.Target{reads("b", 8, 1, 3)}, map[int32]int{1: 8}},
+		"two, and the one at home has room":          {[]supervisor.Target{reads("a", 32, 0, 2), reads("b", 32, 1, 3)}, map[int32]int{0: 8}},
+		"two share by capacity":                      {[]supervisor.Target{reads("a", 16, 0, 2), reads("b", 16, 1, 3)}, map[int32]int{0: 4, 1: 4}},
+		"a small one gets less":                      {[]supervisor.Target{reads("a", 4, 0, 2), reads("b", 28, 1, 3)}, map[int32]int{0: 1, 1: 7}},
+		"nobody has room: by capacity":               {[]supervisor.Target{reads("a", 4, 0, 2), reads("b", 4, 1, 3)}, map[int32]int{0: 4, 1: 4}},
+		"a full one gets nothing":                    {[]supervisor.Target{full(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{1: 8}},
+		"all are full":                               {[]supervisor.Target{full(reads("a", 4, 0, 2)), full(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
+		"one that probes its service":                {[]supervisor.Target{probe(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{0: 1, 1: 7}},
+		"a probe gets work from its partitions only": {[]supervisor.Target{reads("a", 32, 0, 2), probe(reads("b", 32, 1, 3))}, map[int32]int{0: 8}},
+		"all probe their services":                   {[]supervisor.Target{probe(reads("a", 4, 0, 2)), probe(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
+		"three":                                      {[]supervisor.Target{reads("a", 8, 0), reads("b", 16, 1, 3), reads("c", 8, 2)}, map[int32]int{0: 2, 1: 4, 2: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestWorkGoesToInstancesThatCanTakeIt(t *testing.T) {
 	}
 }
 
-// home returns IDs of tasks that belong in partition 0 of so many.
+// home returns IDs of tasks whose home is partition 0 of the given number of partitions.
 func home(partitions int32, n int) (ids []string) {
 	for i := 0; len(ids) < n; i++ {
 		if id := fmt.Sprintf("t%05d", i); events.Home(id, partitions) == 0 {
@@ -64,7 +64,7 @@ func home(partitions int32, n int) (ids []string) {
 	return ids
 }
 
-// spread counts the work requests of each partition, from the first that is meant.
+// spread counts the work requests sent to each partition, from the given request on.
 func spread(c *candidate, from int) map[int32]int {
 	n := map[int32]int{}
 	for _, s := range c.sent[from:] {
@@ -75,7 +75,7 @@ func spread(c *candidate, from int) map[int32]int {
 	return n
 }
 
-// TestASlowInstanceGetsWhatItCanDo has one of two answer at once and the other not at all.
+// TestASlowInstanceGetsWhatItCanDo has two instances. One answers immediately, the other not at all.
 func TestASlowInstanceGetsWhatItCanDo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
@@ -100,8 +100,8 @@ func TestASlowInstanceGetsWhatItCanDo(t *testing.T) {
 	require.Equal(t, map[int32]int{0: 4, 1: 396}, spread(a, 0))
 }
 
-// TestARequestThatIsSentAgainSaysTheSameWhereverItGoes takes over from an owner whose instance is gone.
-func TestARequestThatIsSentAgainSaysTheSameWhereverItGoes(t *testing.T) {
+// TestARepeatedRequestSaysTheSameWhereverItGoes takes over after the request's instance has gone.
+func TestARepeatedRequestSaysTheSameWhereverItGoes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	b.partitions = 4
@@ -125,14 +125,14 @@ func TestARequestThatIsSentAgainSaysTheSameWhereverItGoes(t *testing.T) {
 		}
 	}
 	require.Equal(t, first[0], again[0])
-	// Two instances may have it: that one says it had no effect does not speak for the other.
+	// Two instances may have the request. If one reports no effect, the other may still have had one.
 	b.failed(id, "only", 1, events.ClassPermanent, events.EffectNone)
 	c.run()
-	require.Equal(t, events.EffectUnknown, last[*events.StepFailed](b).Effect)
+	require.Equal(t, events.EffectInDoubt, last[*events.StepFailed](b).Effect)
 }
 
-// TestAnInstanceThatComesAndGoesIsCountedAnew: what it has is counted by name, and a new epoch begins with nothing.
-func TestAnInstanceThatComesAndGoesIsCountedAnew(t *testing.T) {
+// TestAReturningInstanceIsCountedFromZero: attempts are counted by the instance's name, and a new epoch begins at zero.
+func TestAReturningInstanceIsCountedFromZero(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	b.partitions = 4
@@ -145,7 +145,7 @@ func TestAnInstanceThatComesAndGoesIsCountedAnew(t *testing.T) {
 	}
 	a.run()
 	require.Equal(t, map[int32]int{0: 4}, spread(a, 0))
-	a.o.SetTargets(b.now, both) // the same again: a has four
+	a.o.SetTargets(b.now, both) // no change: a has four
 	b.submit(ids[4], "one", "")
 	a.run()
 	require.Equal(t, map[int32]int{1: 1}, spread(a, 4))
@@ -155,7 +155,7 @@ func TestAnInstanceThatComesAndGoesIsCountedAnew(t *testing.T) {
 	}
 	a.run()
 	require.Equal(t, map[int32]int{0: 4}, spread(a, 5))
-	a.o.SetTargets(b.now, both) // it comes back as another
+	a.o.SetTargets(b.now, both) // it returns under another name
 	for _, id := range ids[9:13] {
 		b.submit(id, "one", "")
 	}

@@ -3,7 +3,8 @@ package supervisor
 // Rule names a rule of the protocol, so that a test can switch it off and show that something breaks.
 type Rule uint
 
-// The rules of DESIGN 4 that the simulator switches off one by one. Explicit values: they are printed with seeds.
+// The rules of docs/protocol.md, "What breaks without each rule", that the simulator switches off one by one. The
+// values are explicit because they are printed with seeds.
 const (
 	// RuleClaimPrev: a claim names its predecessor.
 	RuleClaimPrev Rule = 1
@@ -15,8 +16,8 @@ const (
 	RuleContiguous Rule = 8
 	// RuleDurable: effects leave after their facts are durable.
 	RuleDurable Rule = 16
-	// RuleSettled: settled effects are contiguous, and a new owner sends again what follows them.
-	RuleSettled Rule = 32
+	// RuleWatermark: the watermark is contiguous, and a new owner sends again what is above it.
+	RuleWatermark Rule = 32
 	// RuleUnknown: an append of unknown outcome ends the epoch.
 	RuleUnknown Rule = 64
 	// RuleResume: inputs are resumed from the fold alone.

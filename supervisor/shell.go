@@ -1,9 +1,9 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -17,28 +17,29 @@ type Topic string
 // EventsTopic is the partition's own log; the others are the inputs.
 const EventsTopic Topic = "events"
 
-// Log is the broker as the shell of one partition sees it. Its methods may be called at the same time.
+// Log is the broker as the shell of one partition sees it. Its methods may be called concurrently.
 type Log interface {
-	// Read reads the partition of the topic from the offset on and gives what comes, in order, until ctx ends or give
-	// returns an error; inputs read committed, and with transaction markers. next is the offset read up to. give may
-	// block for long. It never moves the position by itself: an offset that is not there is an error.
+	// Read reads the partition of the topic from the offset on and calls give with the records, in order, until ctx
+	// ends or give returns an error. It reads inputs with isolation level read committed, and counts transaction
+	// markers. next is the offset read up to. give may block for long. Read never skips to another offset: an offset
+	// that does not exist is an error.
 	Read(ctx context.Context, t Topic, from int64, give func(records []events.Record, next int64) error) error
-	// ReadRange gives the records of events in [from, to).
+	// ReadRange passes on the records of events in [from, to).
 	ReadRange(ctx context.Context, from, to int64, give func(events.Record) error) error
 	// ReadInput returns one record of an input of this partition.
 	ReadInput(ctx context.Context, in events.Input, offset int64) (events.Record, error)
 	// End returns the end of events.
 	End(ctx context.Context) (int64, error)
-	// Ends returns the ends of the inputs, read committed. The question is sent after the call.
+	// Ends returns the ends of the inputs, read committed. The request is sent after the call.
 	Ends(ctx context.Context) (map[events.Input]int64, error)
-	// Catalog returns the definitions up to an end that is asked for after the call.
+	// Catalog returns the definitions up to an end offset that is asked for after the call.
 	Catalog(ctx context.Context) (Catalog, error)
 	// NewProducer opens the producer of one epoch.
 	NewProducer() (Producer, error)
-	// Send produces records. done is called once for each, by its index; it must not block, and gets an error only when the
-	// record is refused for good. ctx ends the waiting for the answers, and with
-	// it what was not sent; some of that may go all the same. The list is the log's from here on; the bytes of its
-	// records never change, and the owner may send them again.
+	// Send produces records. done is called once for each, by its index; it must not block, and gets an error only when
+	// the record is refused for good. When ctx ends, Send stops waiting for answers and drops records that were not
+	// sent, though some of them may still go out. The Log owns the list from here on; the bytes of its records never
+	// change, and the owner may send them again.
 	Send(ctx context.Context, list []Outgoing, done func(i int, refused error))
 }
 
@@ -52,7 +53,7 @@ type Outgoing struct {
 type Producer interface {
 	// Append sends the records in order and calls done once, with their offsets or an error. It never blocks.
 	Append(records []events.Record, done func(offsets []int64, err error))
-	// Close abandons what is in flight.
+	// Close abandons the appends in flight.
 	Close()
 }
 
@@ -61,84 +62,78 @@ type Committer interface {
 	Commit(d *events.Delta, last events.Record) error
 }
 
-// ShellConfig is what a shell is told once.
+// ShellConfig configures a shell.
 type ShellConfig struct {
 	Log       Log
 	Committer Committer
 	Logger    *slog.Logger
-	// Tick is the interval of looking at timers: the sweep interval of MISSION D1.
+	// Tick is how often the shell looks at timers.
 	Tick time.Duration
-	// Backlog bounds the inputs of a topic that were read and not judged, BacklogBytes their bytes; one reading comes
-	// on top. Unbounded in bytes, a suspended or slow owner would hold gigabytes of large submissions.
+	// Backlog bounds the inputs of a topic that were read and not judged, and BacklogBytes their size; one more
+	// delivery may come on top. Without a bound on bytes, a suspended or slow owner would hold gigabytes of large
+	// submissions.
 	Backlog, BacklogBytes int
-	// Now is the clock; tests give their own.
+	// Now is the clock; tests replace it.
 	Now func() time.Time
 }
 
-// Shell carries what an owner says to the broker and the store. It decides nothing.
+// Shell executes an owner's actions at the broker and the store. It decides nothing.
 type Shell struct {
 	cfg   ShellConfig
 	owner *Owner
 	clock *Clock
-	mail  mailbox
-	// sent collects what became of effects.
-	sent *sent
+	mailbox
+	// sent collects the outcomes of effects.
+	sent sent
 
 	// Owned by Run.
 	ctx     context.Context
 	gen     *generation
 	inflows map[events.Input]*inflow
-	// sends are the effects that are sent together when everything said is carried out.
+	// sends are the effects that are sent together when all actions are carried out.
 	sends []Send
-	// revoked are closed when everything said so far is carried out.
+	// revoked are closed when all actions so far are carried out.
 	revoked []chan struct{}
-	beat    beat
+	linger  linger
 
 	wg sync.WaitGroup
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	status Status
-	stats  Stats
 	err    error
 }
 
-// generation is what runs for one generation of the owner.
+// generation holds the goroutines and the producer of one generation of the owner.
 type generation struct {
 	id       uint64
 	ctx      context.Context
 	cancel   context.CancelFunc
 	producer Producer
-	// restTail ends the reading of events.
-	restTail context.CancelFunc
+	// stopLog stops reading events.
+	stopLog context.CancelFunc
 }
 
-// NewShell returns a shell for the owner, which must not be used otherwise.
+// NewShell returns a shell for the owner. From then on only the shell may use the owner.
 func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 	if cfg.Log == nil || cfg.Committer == nil {
 		return nil, errors.New("a shell needs a log and a committer")
 	}
-	if cfg.Tick == 0 {
-		cfg.Tick = 50 * time.Millisecond // below what a person notices, and nothing while nothing is due
-	}
-	if cfg.Backlog == 0 {
-		cfg.Backlog = 4096
-	}
-	if cfg.BacklogBytes == 0 {
-		cfg.BacklogBytes = 8 << 20 // two fetches of a partition
-	}
+	cfg.Tick = cmp.Or(cfg.Tick, 50*time.Millisecond) // short enough that nobody notices, and it costs nothing while nothing is due
+	cfg.Backlog = cmp.Or(cfg.Backlog, 4096)
+	cfg.BacklogBytes = cmp.Or(cfg.BacklogBytes, 8<<20) // two fetches of a partition
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mail: newMailbox(), sent: new(sent), inflows: map[events.Input]*inflow{}}, nil
+	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mailbox: newMailbox(), inflows: map[events.Input]*inflow{}}, nil
 }
 
 // Assign makes the owner a candidate.
 func (s *Shell) Assign() {
-	s.mail.post(func(now events.Instant) {
+	s.post(func(now events.Instant) {
 		s.mu.Lock()
 		s.err = nil
 		s.mu.Unlock()
@@ -146,30 +141,35 @@ func (s *Shell) Assign() {
 	})
 }
 
-// Revoke has the owner give the partition up. The channel is closed when it has: from then on the shell writes nothing
-// to the store, until it is assigned again. It stays open when Run has ended.
+// Revoke makes the owner give the partition up. The channel is closed when it has done so: from then on the shell
+// writes nothing to the store until it is assigned again. If Run has ended, the channel stays open.
 func (s *Shell) Revoke() <-chan struct{} {
 	done := make(chan struct{})
-	s.mail.post(func(now events.Instant) {
+	s.post(func(now events.Instant) {
 		s.owner.Revoke(now)
 		s.revoked = append(s.revoked, done)
 	})
 	return done
 }
 
-// SetWindows gives the places of each agent in this partition.
+// SetWindows sets how many attempts of each agent may run at once in this partition.
 func (s *Shell) SetWindows(w map[string]int) {
-	s.mail.post(func(now events.Instant) { s.owner.SetWindows(now, w) })
+	s.post(func(now events.Instant) { s.owner.SetWindows(now, w) })
 }
 
-// Status returns the owner's status and counters as of the last step.
-func (s *Shell) Status() (Status, Stats, error) {
+// SetTargets sets the instances of each agent that take work. The shell keeps the map.
+func (s *Shell) SetTargets(targets map[string][]Target) {
+	s.post(func(now events.Instant) { s.owner.SetTargets(now, targets) })
+}
+
+// Status returns the owner's status as of the last step, and the error that stopped it.
+func (s *Shell) Status() (Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status, s.stats, s.err
+	return s.status, s.err
 }
 
-// Run carries until ctx ends. It returns an error when the store cannot be written.
+// Run works until ctx ends. It returns an error when the store cannot be written.
 func (s *Shell) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s.ctx = ctx
@@ -178,33 +178,34 @@ func (s *Shell) Run(ctx context.Context) error {
 	defer cancel()
 	ticks := time.NewTicker(s.cfg.Tick)
 	defer ticks.Stop()
-	s.beat.begin()
-	defer s.beat.timer.Stop()
+	s.linger.begin()
+	defer s.linger.timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.mail.wake:
-			// All that came is heard before anything is decided or done: what came together shares a batch.
+		case <-s.wake:
+			// All waiting messages are processed before anything is decided, so that inputs that arrive together share
+			// a batch.
 			now := s.now()
-			for _, m := range s.mail.take() {
+			for _, m := range s.drain() {
 				m(now)
 			}
-			if err := s.carry(); err != nil {
+			if err := s.executeAll(); err != nil {
 				return err
 			}
-			for _, done := range s.revoked { // a commit may have been said before
+			for _, done := range s.revoked { // only now, because the actions may have included a commit
 				close(done)
 			}
 			s.revoked = nil
 		case <-ticks.C:
 			s.owner.Tick(s.now())
-			if err := s.carry(); err != nil {
+			if err := s.executeAll(); err != nil {
 				return err
 			}
-		case <-s.beat.timer.C:
-			s.beat.rests = false
-			if err := s.carry(); err != nil {
+		case <-s.linger.timer.C:
+			s.linger.lingers = false
+			if err := s.executeAll(); err != nil {
 				return err
 			}
 		}
@@ -219,7 +220,7 @@ func (s *Shell) now() events.Instant {
 		suspect := s.clock.Suspect()
 		s.owner.Suspend(now, suspect)
 		if suspect {
-			s.cfg.Logger.Error("the clock jumped forward; nothing is decided until it proves right", "partition", s.owner.cfg.Partition, "jump", s.clock.Jump())
+			s.cfg.Logger.Error("the clock jumped forward; nothing is decided until it can be trusted again", "partition", s.owner.core.cfg.Partition, "jump", s.clock.Jump())
 		}
 	}
 	return now
@@ -227,82 +228,37 @@ func (s *Shell) now() events.Instant {
 
 func (s *Shell) publish() {
 	s.mu.Lock()
-	s.status, s.stats = s.owner.Status(), s.owner.Stats()
+	s.status = s.owner.Status()
 	s.mu.Unlock()
 }
 
-// carry does what the owner says, in order, and has it decide unless it rests.
-func (s *Shell) carry() error {
-	say := s.owner.Actions
-	if s.beat.rests {
-		say = s.owner.Said
-	}
+// executeAll executes the owner's actions, in order, and makes it decide unless it lingers.
+func (s *Shell) executeAll() error {
 	said := false
 	for {
-		actions := say()
+		if !s.linger.lingers {
+			s.owner.Decide()
+		}
+		actions := s.owner.TakeActions()
 		if len(actions) == 0 {
 			break
 		}
 		said = true
 		for _, a := range actions {
-			if err := s.do(a); err != nil {
+			if err := s.execute(a); err != nil {
 				return err
 			}
 		}
 	}
-	if said && !s.beat.rests { // an owner that had nothing to say has no beats: its attempts may run for hours
-		s.beat.rest(s.owner.Pace())
+	if said && !s.linger.lingers { // an idle owner does not linger: its attempts may run for hours
+		s.linger.wait(s.owner.Status().Linger)
 	}
 	s.sendAll()
 	for in, f := range s.inflows {
 		f.judged(s.owner.Backlog(in))
 		if len(f.sizes) < s.cfg.Backlog && f.bytes < s.cfg.BacklogBytes {
-			f.goOn()
+			f.admit()
 		}
-	}
-	return nil
-}
-
-func (s *Shell) do(a Action) error {
-	switch a := a.(type) {
-	case Load:
-		s.begin(a.Generation)
-		s.load(a)
-	case RestTail:
-		if s.gen != nil && s.gen.id == a.Generation {
-			s.gen.restTail()
-		}
-	case FollowTail:
-		s.followTail(a.Generation, a.From)
-	case Claim:
-		s.claim(a)
-	case Append:
-		s.append(a)
-	case Commit:
-		if err := s.cfg.Committer.Commit(a.Delta, a.Last); err != nil {
-			return fmt.Errorf("commit partition %d: %w", a.Delta.Partition, err)
-		}
-	case ReadInputs:
-		for in, from := range a.From {
-			s.readInput(a.Generation, in, from)
-		}
-	case ReadFacts:
-		s.readFacts(a)
-	case FetchInput:
-		s.fetchInput(a)
-	case Send:
-		s.sends = append(s.sends, a)
-	case AskEnds:
-		s.askEnds(a)
-	case AskCatalog:
-		s.askCatalog(a)
-	case Release:
-		s.release()
-	case Stop:
-		s.mu.Lock()
-		s.err = a.Err
-		s.mu.Unlock()
-		s.cfg.Logger.Error("the partition stopped", "partition", s.owner.cfg.Partition, "error", a.Err)
 	}
 	return nil
 }
@@ -313,7 +269,7 @@ func (s *Shell) begin(id uint64) {
 	s.gen = &generation{id: id, ctx: ctx, cancel: cancel}
 }
 
-// release ends the reading and the producer of the generation. What the producer still lands is void.
+// release stops the reads and the producer of the generation. Appends of that producer that still land are void.
 func (s *Shell) release() {
 	if s.gen == nil {
 		return
@@ -324,50 +280,16 @@ func (s *Shell) release() {
 	}
 	s.gen = nil
 	for in, f := range s.inflows {
-		f.goOn()
+		f.admit()
 		delete(s.inflows, in)
 	}
 }
 
-// spawn runs fn for the generation. What it posts is dropped by the owner once the generation is over.
+// spawn runs fn for the generation. The owner ignores messages that fn posts after the generation is over.
 func (s *Shell) spawn(fn func(ctx context.Context)) {
 	if s.gen == nil {
 		return
 	}
 	ctx := s.gen.ctx
 	s.wg.Go(func() { fn(ctx) })
-}
-
-// post has the owner's goroutine run m.
-func (s *Shell) post(m func(now events.Instant)) { s.mail.post(m) }
-
-// mailbox hands messages to the owner's goroutine. It has no bound of its own, because an acknowledgement must not
-// block a client's goroutine; what fills it is bounded: appends in flight, unsettled effects, and one delivery for
-// each reading.
-type mailbox struct {
-	mu   *sync.Mutex
-	list *[]func(events.Instant)
-	wake chan struct{}
-}
-
-func newMailbox() mailbox {
-	return mailbox{mu: new(sync.Mutex), list: new([]func(events.Instant)), wake: make(chan struct{}, 1)}
-}
-
-func (m *mailbox) post(f func(events.Instant)) {
-	m.mu.Lock()
-	*m.list = append(*m.list, f)
-	m.mu.Unlock()
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (m *mailbox) take() []func(events.Instant) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list := *m.list
-	*m.list = nil
-	return list
 }

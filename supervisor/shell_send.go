@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// sendAll hands over the effects that were said, those of one generation at once.
+// sendAll passes the collected effects to the log, those of one generation at once.
 func (s *Shell) sendAll() {
 	all := s.sends
 	s.sends = nil
@@ -40,29 +40,29 @@ func (s *Shell) send(all []Send) {
 	})
 }
 
-// hear tells the owner what became of its effects since it was told last.
+// hear passes the outcomes of effects to the owner.
 func (s *Shell) hear(now events.Instant) {
-	list := s.sent.take()
+	list := s.sent.drain()
 	for i := range list {
 		s.owner.Sent(now, list[i].gen, list[i].id, list[i].refused)
 	}
 	s.sent.give(list)
 }
 
-// sent collects what became of effects, so that a thousand answers are one message.
+// sent collects the outcomes of effects, so that a thousand answers are one message.
 type sent struct {
 	mu sync.Mutex
 	// mu guards the fields below.
 	list, spare []outcome
 }
 
-// outcome is what became of one effect.
+// outcome is the outcome of one effect.
 type outcome struct {
 	gen, id uint64
 	refused error
 }
 
-// add returns true when somebody must be told that there is something.
+// add returns true when it is the first outcome since the last drain.
 func (s *sent) add(o outcome) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *sent) add(o outcome) (first bool) {
 	return len(s.list) == 1
 }
 
-func (s *sent) take() []outcome {
+func (s *sent) drain() []outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.list
@@ -78,7 +78,7 @@ func (s *sent) take() []outcome {
 	return list
 }
 
-// give takes a list back for the next outcomes.
+// give takes back a drained list, to reuse it.
 func (s *sent) give(list []outcome) {
 	clear(list)
 	s.mu.Lock()

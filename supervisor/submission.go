@@ -8,89 +8,88 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// definitions is what the owner knows of the definitions topic.
-type definitions struct {
-	// deliveries counts the readings of inputs; seen is up to which of them catalog was asked for afterwards.
+// catalogReading holds the catalog of definitions and says how recent it is.
+type catalogReading struct {
+	// deliveries counts the deliveries of inputs; seen is the last one before catalog was asked for.
 	deliveries, seen uint64
 	catalog          Catalog
-	question         uint64
-	asking           bool
+	question         question
 	askedAt          uint64
 }
 
-// Definitions answers AskCatalog. An error leaves the inputs waiting; it is asked again.
-func (o *Owner) Definitions(now events.Instant, gen, question uint64, c Catalog, err error) {
-	if !o.current(gen) || question != o.defs.question {
-		return
+// question is a request to the broker. Only one is in flight at a time, and answers to older ones do not count.
+type question struct {
+	number uint64
+	asked  bool
+}
+
+// ask begins a question, and returns false while one is on its way.
+func (q *question) ask() bool {
+	if q.asked {
+		return false
 	}
-	o.enter(now)
-	o.defs.asking = false
+	q.asked = true
+	q.number++
+	return true
+}
+
+// answer ends the question. It returns false if the answer belongs to an older question.
+func (q *question) answer(number uint64) bool {
+	if number != q.number {
+		return false
+	}
+	q.asked = false
+	return true
+}
+
+// learn takes the answer to AskCatalog. An error leaves the inputs waiting; it is asked again.
+func (c *catalogReading) learn(catalog Catalog, err error) {
 	if err == nil {
-		o.defs.catalog, o.defs.seen = c, o.defs.askedAt
+		c.catalog, c.seen = catalog, c.askedAt
 	}
-	o.deciding = true
 }
 
-// askCatalog asks for definitions, unless a question is on its way. A definition that was applied before an input
-// was written is durable before the input is read, so a question after the reading finds it.
-func (o *Owner) askCatalog() {
-	if o.defs.asking {
-		return
+// askCatalog asks for definitions, unless a question is on its way. A definition that was applied before an input was
+// written is durable before the input is read, so a request sent after that read finds it.
+func (i *inbox) askCatalog() {
+	if i.catalog.question.ask() {
+		i.catalog.askedAt = i.catalog.deliveries
+		i.say(AskCatalog{i.gen, i.catalog.question.number})
 	}
-	o.defs.asking = true
-	o.defs.question++
-	o.defs.askedAt = o.defs.deliveries
-	o.do(AskCatalog{o.gen, o.defs.question})
 }
 
-// judgeSubmission accepts, rejects, forwards or passes a submission. It returns false when definitions must be read
-// before.
-func (o *Owner) judgeSubmission(b *batch, item *inputItem) (bool, error) {
-	r := &item.record
-	reject := func(task, reason, detail string) (bool, error) {
-		return true, o.reject(b, events.Submissions, item, task, reason, detail)
-	}
-	if len(r.Value) > o.cfg.Settings.SubmissionBytes {
-		return reject("", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), o.cfg.Settings.SubmissionBytes))
-	}
-	env, data, err := events.Open(r)
+// judgeSubmission accepts, rejects, forwards or passes a submission.
+func (i *inbox) judgeSubmission(item *input) error {
+	sub, err := events.ParseSubmission(item.data)
 	if err != nil {
-		return reject("", events.RejectUnreadable, err.Error())
+		return i.reject(item, "", rejection(item.data, err), err.Error())
 	}
-	sub, err := events.ParseSubmission(data)
+	id, err := events.TaskID(item.record.Key, item.env.Subject, sub.ID)
 	if err != nil {
-		return reject("", rejection(data, err), err.Error())
-	}
-	id, err := events.TaskID(r.Key, env.Subject, sub.ID)
-	if err != nil {
-		return reject("", events.RejectInvalid, err.Error())
+		return i.reject(item, "", events.RejectInvalid, err.Error())
 	}
 	sub.ID = id
-	if gone, err := o.misplaced(b, events.Submissions, item, id); errors.Is(err, errTooOld) {
-		return reject(id, events.RejectMisplaced, err.Error())
-	} else if gone || err != nil {
-		return true, err
+	if done, err := i.misplaced(item, id); done || err != nil {
+		return err
 	}
 	content, err := sub.ContentHash()
 	if err != nil {
-		return reject(id, events.RejectUnreadable, err.Error())
+		return i.reject(item, id, events.RejectUnreadable, err.Error())
 	}
-	known, err := o.state.Task(id)
-	if err != nil {
-		return true, err
+	known, err := i.look(id)
+	switch {
+	case err != nil:
+		return err
+	case known == nil:
+		return i.accept(item, sub, content)
+	case known.Content == content:
+		return nil // a repeat: no fact
 	}
-	if known != nil {
-		o.cache.note(id)
-		if known.Content == content {
-			return true, nil // a repeat: no fact
-		}
-		return reject(id, events.RejectConflict, "another submission with this ID and other content stands")
-	}
-	return o.acceptSubmission(b, item, sub, accepted{content: content, traceparent: env.Traceparent})
+	return i.reject(item, id, events.RejectConflict, "another submission with this ID and different content was accepted")
 }
 
-// rejection tells unreadable bytes from a readable object with faults. What breaks off inside a member names that
-// member, and is no JSON all the same.
+// rejection distinguishes unreadable bytes from a readable object with faults. Text that ends inside a member is not
+// JSON, although the error names the member.
 func rejection(data []byte, err error) string {
 	var m *events.MemberError
 	if errors.As(err, &m) && m.Pointer == "" || !json.Valid(data) {
@@ -99,68 +98,63 @@ func rejection(data []byte, err error) string {
 	return events.RejectInvalid
 }
 
-type accepted struct{ content, traceparent string }
-
-func (o *Owner) acceptSubmission(b *batch, item *inputItem, sub *events.Submission, a accepted) (bool, error) {
-	r := &item.record
-	v, found, known := o.resolve(item, sub)
+func (i *inbox) accept(item *input, sub *events.Submission, content string) error {
+	v, found, known := i.resolve(item, sub)
 	if !known {
-		o.askCatalog()
-		return false, nil
+		i.askCatalog()
+		return errUndefined
 	}
 	if !found {
-		what := fmt.Sprintf("no workflow %q is applied", sub.Workflow)
+		what := fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
 		if sub.Version != 0 {
 			what = fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
 		}
-		return true, o.reject(b, events.Submissions, item, sub.ID, events.RejectWorkflow, what)
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, what)
 	}
-	if d := o.state.Definition(v.Hash); d != nil {
-		v.Version, v.Body = d.Version, d.Body // this partition goes by what it adopted, whatever defaults are filled today
+	if d := i.state.Definition(v.Hash); d != nil {
+		v.Version, v.Body = d.Version, d.Body // this partition uses the definition that it adopted, even if defaults have changed since
 	}
-	if err := o.sched.Prepare(v.Hash, v.Body); err != nil {
-		return true, o.reject(b, events.Submissions, item, sub.ID, events.RejectWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
+	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
 	}
-	if faults := o.sched.CheckInput(v.Hash, sub.Input); faults != "" {
-		return true, o.reject(b, events.Submissions, item, sub.ID, events.RejectSchema, faults)
+	if faults := i.sched.CheckInput(v.Hash, sub.Input); faults != "" {
+		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
-	if o.state.Definition(v.Hash) == nil {
+	if i.state.Definition(v.Hash) == nil {
 		f := &events.Fact{Cause: events.CauseDefinition(v.Offset), Body: &events.DefinitionAdopted{Workflow: v.Workflow, Hash: v.Hash, Version: v.Version, Body: v.Body}}
-		if err := o.emit(b, f, nil); err != nil {
-			return true, err
+		if err := i.record(f, nil); err != nil {
+			return err
 		}
 	}
-	now := max(o.now, o.state.Partition.Time)
+	now := i.stamp()
 	deadline := sub.DeadlineFrom(now)
 	if deadline == 0 {
-		if d := o.sched.Deadline(v.Hash); d > 0 {
+		if d := i.sched.Deadline(v.Hash); d > 0 {
 			deadline = now.Add(d.Std())
 		}
 	}
-	f := o.inputFact(events.Submissions, r, sub.ID, &events.Submitted{
+	f := i.caused(item, sub.ID, &events.Submitted{
 		Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Input: sub.Input, Priority: sub.Priority,
-		Labels: sub.Labels, Deadline: deadline, Content: a.content,
+		Labels: sub.Labels, Deadline: deadline, Content: content,
 	})
-	f.Traceparent = a.traceparent
-	if err := o.emit(b, f, nil); err != nil {
-		return true, err
-	}
-	return true, o.follow(b, sub.ID)
+	f.Traceparent = item.env.Traceparent
+	return i.planner.recordAndPlan(f)
 }
 
-// resolve finds the version that a submission is pinned to. known is false when definitions must be read first:
-// whoever asks for no version means the one that is current after the submission was read.
-func (o *Owner) resolve(item *inputItem, sub *events.Submission) (v Version, found, known bool) {
-	if stamp := item.record.Header(events.HeaderDefinition); stamp != "" {
-		if d := o.state.Definition(stamp); d != nil && d.Workflow == sub.Workflow && (sub.Version == 0 || sub.Version == d.Version) {
+// resolve finds the version for a submission. known is false if definitions must be read first: a submission without a
+// version gets the one that is current after the submission was read.
+func (i *inbox) resolve(item *input, sub *events.Submission) (v Version, found, known bool) {
+	stamp := item.record.Header(events.HeaderDefinition)
+	if stamp != "" {
+		if d := i.state.Definition(stamp); d != nil && d.Workflow == sub.Workflow && (sub.Version == 0 || sub.Version == d.Version) {
 			return Version{Workflow: d.Workflow, Version: d.Version, Hash: d.Hash, Body: d.Body}, true, true
 		}
 	}
-	if o.defs.catalog == nil || item.delivery > o.defs.seen {
+	c := i.catalog.catalog
+	if c == nil || item.delivery > i.catalog.seen {
 		return Version{}, false, false
 	}
-	c := o.defs.catalog
-	if stamp := item.record.Header(events.HeaderDefinition); stamp != "" {
+	if stamp != "" {
 		if v, ok := c.ByHash(sub.Workflow, stamp); ok && (sub.Version == 0 || sub.Version == v.Version) {
 			return v, true, true
 		}

@@ -23,13 +23,13 @@ type Failure struct {
 	Now        events.Instant
 }
 
-// Decide judges a failure by the policy alone, without knowing the business (MISSION D2): another attempt after a
-// backoff, the attempts anew after a wait, undoing, or an operator. It is pure.
-func Decide(f Failure) events.Verdict {
+// JudgeFailure judges a failure by the policy alone: another attempt after a backoff, a new round of attempts after a
+// cool-down, undo, or an operator. It is pure.
+func JudgeFailure(f Failure) events.Verdict {
 	if f.Operation == events.Undo {
-		return decideUndo(f)
+		return judgeUndo(f)
 	}
-	if f.Task.State == events.Undoing || f.Task.ParkedFrom == events.Undoing {
+	if f.Task.State == events.TaskStateUndoing || f.Task.ParkedFrom == events.TaskStateUndoing {
 		return events.Verdict{Action: events.ActionUndo, Reason: "the task is being undone"}
 	}
 	var tries, coolDowns int
@@ -37,7 +37,7 @@ func Decide(f Failure) events.Verdict {
 		tries, coolDowns = s.Tries, s.CoolDowns
 	}
 	if permanent(f.Error.Class) {
-		return final(f, "no retry can mend it: "+f.Error.Message)
+		return final(f, "no retry can help: "+f.Error.Message)
 	}
 	if tries < f.Policy.Attempts {
 		at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, tries), f.RetryAfter))
@@ -54,18 +54,19 @@ func permanent(c events.Class) bool {
 	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
 }
 
-// final undoes where the policy says so and the point of no return is not passed, and parks otherwise.
+// final undoes if the policy says so and the point of no return is not passed, and parks otherwise.
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
-	// A parked task is an operator's: what fails in it meanwhile waits or parks too, and undoes nothing behind his back.
-	if f.Policy.Then == events.ActionUndo && !irrevocableAfter(f) && f.Task.State != events.Parked {
+	// A parked task belongs to the operator: a step that fails in it waits or parks too, and undoes nothing behind
+	// their back.
+	if f.Policy.Then == events.ActionUndo && !irrevocableAfter(f) && f.Task.State != events.TaskStateError {
 		return events.Verdict{Action: events.ActionUndo, Reason: reason}
 	}
 	return events.Verdict{Action: events.ActionPark, Reason: reason}
 }
 
 // irrevocableAfter says whether the task may be past its pivot once this failure is folded. A pivot whose every
-// attempt had no effect did not happen; one of unknown outcome is never undone (DESIGN 5).
+// attempt had no effect did not happen; one of unknown outcome is never undone.
 func irrevocableAfter(f Failure) bool {
 	if f.Task.PivotPassed {
 		return true
@@ -77,14 +78,14 @@ func irrevocableAfter(f Failure) bool {
 		if s.Touched || (s.Path == f.Path && f.Effect != events.EffectNone) {
 			return true
 		}
-		if s.Path != f.Path && s.State == events.StepRunning {
+		if s.Path != f.Path && s.State == events.StepStateRunning {
 			return true
 		}
 	}
 	return false
 }
 
-func decideUndo(f Failure) events.Verdict {
+func judgeUndo(f Failure) events.Verdict {
 	tries := 0
 	if s := f.Task.Step(f.Path); s != nil && s.Undo != nil {
 		tries = s.Undo.Tries
@@ -101,12 +102,12 @@ func decideUndo(f Failure) events.Verdict {
 // that the wait is the same wherever it is computed, and a thousand tasks that failed together do not come back
 // together.
 func Backoff(p events.Policy, task, path string, op events.Operation, tries int) time.Duration {
-	// The power is bounded before it is multiplied: infinity times no backoff is not a number.
+	// The power is bounded before it is multiplied, because infinity times a zero backoff is NaN.
 	wait := float64(p.Backoff) * min(math.Pow(max(p.Factor, 1), float64(max(tries, 1)-1)), math.MaxInt64)
 	if p.Max > 0 {
 		wait = min(wait, float64(p.Max))
 	}
-	wait = min(wait, float64(24*time.Hour)) // without a maximum a factor would reach years
+	wait = min(wait, float64(24*time.Hour)) // without a maximum, the factor would lead to years
 	h := fnv.New64a()
 	for _, s := range []string{task, path, string(op), strconv.Itoa(tries)} {
 		h.Write([]byte(s))

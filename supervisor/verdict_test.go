@@ -25,8 +25,8 @@ func TestVerdictsOfADo(t *testing.T) {
 	park.Then = events.ActionPark
 	retryable := events.Error{Class: events.ClassRetryable, Message: "no answer"}
 	step := func(s events.Step) *events.Task {
-		s.Path, s.State = "x", events.StepRunning
-		return &events.Task{ID: "t", State: events.Processing, Steps: []*events.Step{&s}}
+		s.Path, s.State = "x", events.StepStateRunning
+		return &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{&s}}
 	}
 	with := func(task *events.Task, s events.Step) *events.Task { task.Steps = append(task.Steps, &s); return task }
 	for name, c := range map[string]struct {
@@ -41,21 +41,21 @@ func TestVerdictsOfADo(t *testing.T) {
 		"the last attempt, then park":                   {step(events.Step{Tries: 3}), park, "", "", events.ActionPark},
 		"attempts used up, a cool-down left":            {step(events.Step{Tries: 3, CoolDowns: 1}), cool, "", "", events.ActionCoolDown},
 		"attempts and cool-downs used up":               {step(events.Step{Tries: 3, CoolDowns: 2}), cool, "", "", events.ActionUndo},
-		"what no retry can mend":                        {step(events.Step{Tries: 1}), cool, events.ClassPermanent, "", events.ActionUndo},
-		"an expression that fails":                      {&events.Task{ID: "t", State: events.Processing}, base, events.ClassExpression, events.EffectNone, events.ActionUndo},
+		"no retry can help":                             {step(events.Step{Tries: 1}), cool, events.ClassPermanent, "", events.ActionUndo},
+		"an expression that fails":                      {&events.Task{ID: "t", State: events.TaskStateProcessing}, base, events.ClassExpression, events.EffectNone, events.ActionUndo},
 		"a limit":                                       {step(events.Step{Tries: 1}), park, events.ClassLimit, "", events.ActionPark},
 		"a refused work request":                        {step(events.Step{Tries: 1}), base, events.ClassDispatch, events.EffectNone, events.ActionRetry},
-		"while undoing":                                 {&events.Task{ID: "t", State: events.Undoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
-		"while parked":                                  {&events.Task{ID: "t", State: events.Parked, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionRetry},
-		"while parked, the attempts used up":            {&events.Task{ID: "t", State: events.Parked, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
-		"while parked on the way back":                  {&events.Task{ID: "t", State: events.Parked, ParkedFrom: events.Undoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
-		"past the pivot":                                {&events.Task{ID: "t", State: events.Processing, PivotPassed: true, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
-		"a pivot of unknown outcome":                    {step(events.Step{Tries: 3, Pivot: true}), base, "", events.EffectUnknown, events.ActionPark},
+		"while undoing":                                 {&events.Task{ID: "t", State: events.TaskStateUndoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
+		"while parked":                                  {&events.Task{ID: "t", State: events.TaskStateError, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionRetry},
+		"while parked, the attempts used up":            {&events.Task{ID: "t", State: events.TaskStateError, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
+		"while parked during undo":                      {&events.Task{ID: "t", State: events.TaskStateError, ParkedFrom: events.TaskStateUndoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
+		"past the pivot":                                {&events.Task{ID: "t", State: events.TaskStateProcessing, PivotPassed: true, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
+		"a pivot of unknown outcome":                    {step(events.Step{Tries: 3, Pivot: true}), base, "", events.EffectInDoubt, events.ActionPark},
 		"a pivot that had no effect":                    {step(events.Step{Tries: 3, Pivot: true}), base, events.ClassPermanent, events.EffectNone, events.ActionUndo},
 		"a pivot whose earlier attempt timed out":       {step(events.Step{Tries: 3, Pivot: true, Touched: true}), base, events.ClassPermanent, events.EffectNone, events.ActionPark},
-		"another step's failure while the pivot runs":   {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepRunning}), base, "", "", events.ActionPark},
-		"another step's failure after a touched pivot":  {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepWaiting, Touched: true}), base, "", "", events.ActionPark},
-		"another step's failure, the pivot not reached": {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepWaiting}), base, "", "", events.ActionUndo},
+		"another step's failure while the pivot runs":   {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepStateRunning}), base, "", "", events.ActionPark},
+		"another step's failure after a touched pivot":  {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepStateWaiting, Touched: true}), base, "", "", events.ActionPark},
+		"another step's failure, the pivot not reached": {with(step(events.Step{Tries: 3}), events.Step{Path: "p", Pivot: true, State: events.StepStateWaiting}), base, "", "", events.ActionUndo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,10 +64,10 @@ func TestVerdictsOfADo(t *testing.T) {
 				e.Class = c.class
 			}
 			f := supervisor.Failure{Task: c.task, Path: "x", Operation: events.Do, Error: e, Effect: c.effect, Policy: c.policy, Now: start}
-			v := supervisor.Decide(f)
+			v := supervisor.JudgeFailure(f)
 			require.Equal(t, c.want, v.Action)
 			require.NotEmpty(t, v.Reason)
-			require.Equal(t, v, supervisor.Decide(f), "a verdict is a function of its arguments")
+			require.Equal(t, v, supervisor.JudgeFailure(f), "a verdict depends on its arguments only")
 			if c.want == events.ActionRetry || c.want == events.ActionCoolDown {
 				require.Greater(t, v.At, start)
 			} else {
@@ -81,8 +81,8 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 	t.Parallel()
 	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 2, Then: events.ActionPark}
 	decide := func(tries int, class events.Class) events.Action {
-		task := &events.Task{ID: "t", State: events.Undoing, Steps: []*events.Step{{Path: "x", State: events.StepUndoing, Undo: &events.UndoState{State: events.StepRunning, Tries: tries}}}}
-		return supervisor.Decide(supervisor.Failure{Task: task, Path: "x", Operation: events.Undo, Error: events.Error{Class: class}, Policy: p, Now: start}).Action
+		task := &events.Task{ID: "t", State: events.TaskStateUndoing, Steps: []*events.Step{{Path: "x", State: events.StepStateUndoing, Undo: &events.UndoState{State: events.StepStateRunning, Tries: tries}}}}
+		return supervisor.JudgeFailure(supervisor.Failure{Task: task, Path: "x", Operation: events.Undo, Error: events.Error{Class: class}, Policy: p, Now: start}).Action
 	}
 	require.Equal(t, events.ActionRetry, decide(1, events.ClassRetryable))
 	require.Equal(t, events.ActionPark, decide(2, events.ClassRetryable))
@@ -92,10 +92,10 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 
 func TestRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
-	task := &events.Task{ID: "t", State: events.Processing, Steps: []*events.Step{{Path: "x", State: events.StepRunning, Tries: 1}}}
+	task := &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{{Path: "x", State: events.StepStateRunning, Tries: 1}}}
 	p := events.Policy{Attempts: 3, Backoff: seconds(1), Factor: 1, Then: events.ActionPark}
 	at := func(after time.Duration) events.Instant {
-		return supervisor.Decide(supervisor.Failure{Task: task, Path: "x", Operation: events.Do, Error: events.Error{Class: events.ClassRetryable}, RetryAfter: after, Policy: p, Now: start}).At
+		return supervisor.JudgeFailure(supervisor.Failure{Task: task, Path: "x", Operation: events.Do, Error: events.Error{Class: events.ClassRetryable}, RetryAfter: after, Policy: p, Now: start}).At
 	}
 	require.Equal(t, start.Add(time.Minute), at(time.Minute))
 	require.Equal(t, at(0), at(time.Millisecond), "no sooner than the backoff")
@@ -114,7 +114,7 @@ func TestBackoff(t *testing.T) {
 		tries := rapid.IntRange(0, 2000).Draw(t, "tries")
 		got := supervisor.Backoff(p, task, path, events.Do, tries)
 		if got != supervisor.Backoff(p, task, path, events.Do, tries) {
-			t.Fatal("not a function of its arguments")
+			t.Fatal("the result depends on more than its arguments")
 		}
 		if got < 0 || got > 30*time.Hour {
 			t.Fatalf("%s is out of bounds", got)
@@ -133,7 +133,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-func TestTheSpreadKeepsTasksApart(t *testing.T) {
+func TestBackoffSpreadsTasksApart(t *testing.T) {
 	t.Parallel()
 	p := events.Policy{Backoff: seconds(60), Factor: 1}
 	seen := map[time.Duration]bool{}
@@ -143,39 +143,39 @@ func TestTheSpreadKeepsTasksApart(t *testing.T) {
 	require.Greater(t, len(seen), 500)
 }
 
-// TestTheWayOfATask walks through what the verdicts lead to.
-func TestTheWayOfATask(t *testing.T) {
+// TestTheConsequencesOfVerdicts follows tasks through the consequences of the verdicts.
+func TestTheConsequencesOfVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		workflow string
 		walk     func(b *bench, a *candidate)
 		want     []string
 	}{
-		"all is well": {twoSteps, func(b *bench, a *candidate) {
+		"no failure": {twoSteps, func(b *bench, a *candidate) {
 			b.done("t1", "first", 1)
 			a.run()
 			b.done("t1", "second", 1)
 		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "TaskProcessed"}},
-		"undone backwards, those of unknown outcome first": {twoSteps, func(b *bench, a *candidate) {
+		"undone in reverse, steps of unknown outcome first": {twoSteps, func(b *bench, a *candidate) {
 			b.done("t1", "first", 1)
 			a.run()
-			b.failed("t1", "second", 1, events.ClassPermanent, "")
+			b.failed("t1", "second", 1, events.ClassPermanent, events.EffectDoneUnknown)
 			a.run()
 			b.undone("t1", "second", 1)
 			a.run()
 			b.undone("t1", "first", 1)
-		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "UndoStarted", "Compensated", "UndoStarted", "Compensated", "TaskUndone"}},
-		"what had no effect is not undone": {twoSteps, func(b *bench, a *candidate) {
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "CompensationStarted", "Compensated", "CompensationStarted", "Compensated", "TaskUndone"}},
+		"a step that had no effect is not undone": {twoSteps, func(b *bench, a *candidate) {
 			b.done("t1", "first", 1)
 			a.run()
 			b.failed("t1", "second", 1, events.ClassPermanent, events.EffectNone)
 			a.run()
 			b.undone("t1", "first", 1)
-		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "UndoStarted", "Compensated", "TaskUndone"}},
-		"an undo that keeps failing parks, and is retried by the operator": {oneStep, func(b *bench, a *candidate) {
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "CompensationStarted", "Compensated", "TaskUndone"}},
+		"an undo that keeps failing parks, and an operator retries it": {oneStep, func(b *bench, a *candidate) {
 			b.request(events.RequestCancel, "q", "t1")
 			a.run()
-			b.done("t1", "only", 1) // it arrives while the task is undoing: accepted, and undone
+			b.done("t1", "only", 1) // it arrives while the task is undoing: it is accepted and undone
 			a.run()
 			for i := range 2 {
 				b.report(events.Report{Task: "t1", Step: "only", Operation: events.Undo, Attempt: i + 1, Result: events.ResultFailed})
@@ -186,7 +186,7 @@ func TestTheWayOfATask(t *testing.T) {
 			b.request(events.RequestRetry, "q2", "t1")
 			a.run()
 			b.undone("t1", "only", 3)
-		}, []string{"Submitted", "StepStarted", "CancelRequested", "StepCompleted", "UndoStarted", "UndoFailed", "UndoStarted", "UndoFailed", "TaskParked", "TaskReopened", "UndoStarted", "Compensated", "TaskUndone"}},
+		}, []string{"Submitted", "StepStarted", "CancelRequested", "StepCompleted", "CompensationStarted", "CompensationFailed", "CompensationStarted", "CompensationFailed", "TaskParked", "TaskReopened", "CompensationStarted", "Compensated", "TaskUndone"}},
 		"past the pivot a cancel is refused and a failure parks": {pivoted, func(b *bench, a *candidate) {
 			b.done("t1", "before", 1)
 			a.run()
@@ -201,7 +201,7 @@ func TestTheWayOfATask(t *testing.T) {
 			a.pass(500 * time.Millisecond)
 			a.pass(500 * time.Millisecond)
 			b.failed("t1", "only", 2, events.ClassRetryable, events.EffectNone)
-			a.run() // parked: the deadline alerts only
+			a.run() // the task is parked, so the deadline only raises an alert
 			a.pass(3 * time.Second)
 			b.request(events.RequestCancel, "q", "t1")
 		}, []string{"Submitted", "StepStarted", "StepFailed", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "CancelRequested", "TaskUndone"}},
@@ -209,13 +209,13 @@ func TestTheWayOfATask(t *testing.T) {
 			for range 3 {
 				a.pass(1100 * time.Millisecond)
 			}
-			require.Zero(b.t, count[*events.UndoStarted](b))
+			require.Zero(b.t, count[*events.CompensationStarted](b))
 			a.pass(2 * time.Second)
 			a.pass(100 * time.Millisecond)
-			require.Equal(b.t, 1, count[*events.UndoStarted](b))
-			require.Empty(b.t, last[*events.UndoStarted](b).Output, "its outcome is unknown")
+			require.Equal(b.t, 1, count[*events.CompensationStarted](b))
+			require.Empty(b.t, last[*events.CompensationStarted](b).Output, "its outcome is unknown")
 			b.undone("t1", "only", 1)
-		}, []string{"Submitted", "StepStarted", "Timeout", "StepStarted", "Timeout", "UndoStarted", "Compensated", "TaskUndone"}},
+		}, []string{"Submitted", "StepStarted", "Timeout", "StepStarted", "Timeout", "CompensationStarted", "Compensated", "TaskUndone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/events"
 )
 
 // DefaultCompleteBy is the time that an attempt gets in Do and Undo.
 const DefaultCompleteBy = 5 * time.Second
 
-// Harness is a runner with its source and sink. Its methods fail the test on a mistake of the harness's user.
+// Harness is a runner with its source and sink. Its methods fail the test if they are misused.
 type Harness struct {
 	Sink    *Sink
 	Sources map[string]*Source
@@ -40,7 +42,7 @@ type Option func(*agent.Config)
 func Start(t testing.TB, r *agent.Registry, options ...Option) *Harness {
 	t.Helper()
 	h := &Harness{Sink: NewSink(), Sources: map[string]*Source{}, t: t}
-	c := agent.Config{Instance: "test-1", Sink: h.Sink, Sources: map[string]agent.Source{}}
+	c := agent.Config{Instance: "test-1", Sink: h.Sink, Sources: map[string]transport.Source{}}
 	for _, name := range r.Agents() {
 		s := NewSource(0, 1)
 		h.Sources[name], c.Sources[name] = s, s
@@ -69,7 +71,7 @@ func Start(t testing.TB, r *agent.Registry, options ...Option) *Harness {
 	return h
 }
 
-// Stop stops the runner cleanly and returns what Run returned. The end of the test does it too.
+// Stop stops the runner cleanly and returns the error of Run. The harness also stops when the test ends.
 func (h *Harness) Stop() error { return h.stop() }
 
 // Work returns a complete request for a new task; change it and Send it.
@@ -84,13 +86,13 @@ func (h *Harness) Work(name string, op events.Operation, input any) events.Work 
 	}
 }
 
-// Do makes one attempt and returns its report. It fails the test if there is none by the complete-by time.
+// Do makes one attempt and returns its report. It fails the test if no report comes by the complete-by time.
 func (h *Harness) Do(name string, input any) events.Report {
 	h.t.Helper()
 	return h.must(h.Work(name, events.Do, input))
 }
 
-// Undo makes one attempt to undo. An output of nil says that the outcome of the do is unknown.
+// Undo makes one attempt to undo. A nil output means that the outcome of the do is unknown.
 func (h *Harness) Undo(name string, input, output any) events.Report {
 	h.t.Helper()
 	w := h.Work(name, events.Undo, input)
@@ -156,13 +158,26 @@ func (h *Harness) Reports() []events.Report {
 	return h.reports(records)
 }
 
-// Beats returns all beats of presence so far, in their order.
-func (h *Harness) Beats() []events.Presence {
+// LastReport returns the record of the last report. It fails the test if nothing was reported.
+func (h *Harness) LastReport() events.Record {
+	h.t.Helper()
+	records, _ := h.Sink.Records()
+	for _, r := range slices.Backward(records) {
+		if strings.HasSuffix(r.Topic, ".reports") {
+			return r
+		}
+	}
+	h.t.Fatalf("agenttest: nothing was reported")
+	return events.Record{}
+}
+
+// Heartbeats returns all heartbeats so far, in their order, without the tombstone of a stop.
+func (h *Harness) Heartbeats() []events.Presence {
 	h.t.Helper()
 	var out []events.Presence
 	records, _ := h.Sink.Records()
 	for i := range records {
-		if !strings.HasSuffix(records[i].Topic, ".presence") {
+		if !strings.HasSuffix(records[i].Topic, ".presence") || len(records[i].Value) == 0 {
 			continue
 		}
 		p, err := events.DecodePresence(&records[i])

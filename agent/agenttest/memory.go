@@ -7,28 +7,29 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/agent/transport"
 	"github.com/sagalog/sagalog/events"
 )
 
-// Source is an agent.Source in memory.
+// Source is a transport.Source in memory.
 type Source struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
 	queue     []events.Record
 	log       []events.Record
 	next      map[int32]int64
-	committed map[int32]agent.Mark
-	// found is what was committed when the source began, shared where its partitions ended then.
-	found    map[int32]agent.Mark
+	committed map[int32]transport.Position
+	// found holds the offsets that were committed when the source was created, and shared the ends of its partitions at that
+	// time.
+	found    map[int32]transport.Position
 	shared   map[int32]int64
 	assigned []int32
-	// deposed is set once another instance has the partitions.
+	// deposed is set once another instance has taken over the partitions.
 	deposed bool
 	wake    chan struct{}
 }
 
-// ErrDeposed is returned by Commit when there is a successor.
+// ErrDeposed is returned by Commit once another source has succeeded this one.
 var ErrDeposed = errors.New("agenttest: another instance has the partitions")
 
 // NewSource returns an empty source with these partitions, or with partition 0.
@@ -37,14 +38,14 @@ func NewSource(partitions ...int32) *Source {
 		partitions = []int32{0}
 	}
 	return &Source{
-		next: map[int32]int64{}, committed: map[int32]agent.Mark{}, found: map[int32]agent.Mark{},
+		next: map[int32]int64{}, committed: map[int32]transport.Position{}, found: map[int32]transport.Position{},
 		shared: map[int32]int64{}, assigned: partitions,
 		wake: make(chan struct{}, 1),
 	}
 }
 
-// Successor returns the source that another instance has after this one's death at this moment: what is not committed
-// is delivered again, and this source commits and confirms nothing any more.
+// Successor returns the source that another instance would get if this one died now. It delivers again every record that is not
+// committed. After the call the old source refuses to commit or confirm.
 func (s *Source) Successor() *Source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +73,7 @@ func (s *Source) Add(r events.Record) int64 {
 	return r.Offset
 }
 
-// Redeliver delivers a record with the offset that it has.
+// Redeliver delivers a record at its own offset.
 func (s *Source) Redeliver(r events.Record) {
 	s.mu.Lock()
 	s.queue = append(s.queue, r)
@@ -87,7 +88,7 @@ func (s *Source) nudge() {
 	}
 }
 
-// Poll implements agent.Source.
+// Poll implements transport.Source.
 func (s *Source) Poll(ctx context.Context, most int) ([]events.Record, error) {
 	for {
 		s.mu.Lock()
@@ -107,16 +108,16 @@ func (s *Source) Poll(ctx context.Context, most int) ([]events.Record, error) {
 	}
 }
 
-// Assigned implements agent.Source.
-func (s *Source) Assigned(partition int32) agent.Assigned {
+// Assigned implements transport.Source.
+func (s *Source) Assigned(partition int32) transport.Assigned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.found[partition]
 	m.Assignment = 1
-	return agent.Assigned{Mark: m, Shared: s.shared[partition]}
+	return transport.Assigned{Position: m, Shared: s.shared[partition]}
 }
 
-// Confirm implements agent.Source.
+// Confirm implements transport.Source.
 func (s *Source) Confirm(context.Context) (map[int32]int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,18 +130,18 @@ func (s *Source) Confirm(context.Context) (map[int32]int64, error) {
 	return held, nil
 }
 
-// Commit implements agent.Source.
-func (s *Source) Commit(_ context.Context, marks map[int32]agent.Mark) (map[int32]agent.Mark, error) {
+// Commit implements transport.Source.
+func (s *Source) Commit(_ context.Context, positions map[int32]transport.Position) (map[int32]transport.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.deposed {
 		return nil, ErrDeposed
 	}
-	maps.Copy(s.committed, marks)
-	return marks, nil
+	maps.Copy(s.committed, positions)
+	return positions, nil
 }
 
-// Partitions implements agent.Source.
+// Partitions implements transport.Source.
 func (s *Source) Partitions() []int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,14 +159,14 @@ func (s *Source) Committed() map[int32]int64 {
 	return out
 }
 
-// Left returns how many records were not polled yet.
+// Left returns how many records have not been polled yet.
 func (s *Source) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.queue)
 }
 
-// Sink is an agent.Sink in memory. What it gets is durable at once.
+// Sink is a transport.Sink in memory. Every record that it receives is durable at once.
 type Sink struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -176,7 +177,7 @@ type Sink struct {
 // NewSink returns an empty sink.
 func NewSink() *Sink { return &Sink{changed: make(chan struct{})} }
 
-// Produce implements agent.Sink.
+// Produce implements transport.Sink.
 func (s *Sink) Produce(ctx context.Context, r events.Record, done func(error)) {
 	if ctx.Err() != nil {
 		done(context.Cause(ctx))
@@ -190,7 +191,7 @@ func (s *Sink) Produce(ctx context.Context, r events.Record, done func(error)) {
 	done(nil)
 }
 
-// Records returns all records so far, and a channel that is closed when there are more.
+// Records returns all records so far, and a channel that is closed when the next one arrives.
 func (s *Sink) Records() ([]events.Record, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,6 +199,6 @@ func (s *Sink) Records() ([]events.Record, <-chan struct{}) {
 }
 
 var (
-	_ agent.Source = (*Source)(nil)
-	_ agent.Sink   = (*Sink)(nil)
+	_ transport.Source = (*Source)(nil)
+	_ transport.Sink   = (*Sink)(nil)
 )

@@ -9,13 +9,14 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// disagreement is one thing that does not fit, with its place.
+// disagreement is one contradiction between log and ledgers, with its place.
 type disagreement struct {
 	Task    string `json:"task,omitempty"`
 	Service string `json:"service,omitempty"`
-	// Line is that of the service's ledger, from 1.
+	// Line is the line in the service's ledger, from 1.
 	Line int    `json:"line,omitzero"`
 	Step string `json:"step,omitempty"`
 	What string `json:"what"`
@@ -39,7 +40,7 @@ func (d disagreement) String() string {
 	return strings.Join(append(parts, d.What), ": ")
 }
 
-// known is the operation of a task that an identifier stands for.
+// known is the operation of a task that an identifier refers to.
 type known struct {
 	story *story
 	doing *doing
@@ -57,9 +58,11 @@ type comparison struct {
 	// ends counts the deliveries by how they ended, ledgers the lines by service.
 	ends    map[string]int
 	ledgers map[string]*ledgerCounts
-	// outside is what owners wrote outside the log of events, effects the figures of it.
-	outside []effect
-	effects map[string]*effectCounts
+	// verified is what package verify found in the log, alerts are the records that owners wrote to the topic of
+	// alerts, and effects are the counts of what they wrote to topics other than events.
+	verified *verify.Report
+	alerts   []alert
+	effects  map[string]effectCounts
 	// submitted is how many deliveries had to be accounted for.
 	submitted int
 }
@@ -76,10 +79,13 @@ type ledgerCounts struct {
 	Repeats int `json:"repeats"`
 }
 
-func newComparison(book *logBook, entries []*entry, outside []effect) *comparison {
+func newComparison(book *logBook, entries []*entry, alerts []alert, verified *verify.Report) *comparison {
 	c := &comparison{
-		book: book, entries: entries, outside: outside, byKey: map[string]known{}, calls: map[string][]*entry{}, world: world{},
-		ends: map[string]int{}, ledgers: map[string]*ledgerCounts{},
+		book: book, entries: entries, alerts: alerts, verified: verified, byKey: map[string]known{}, calls: map[string][]*entry{}, world: world{},
+		ends: map[string]int{}, ledgers: map[string]*ledgerCounts{}, effects: map[string]effectCounts{
+			"work": effectCountsOf(verified.Counts.Work), "dead_letters": effectCountsOf(verified.Counts.DeadLetters),
+			"forwards": effectCountsOf(verified.Counts.Forwards),
+		},
 	}
 	for _, s := range dronedelivery.Services() {
 		c.ledgers[s] = &ledgerCounts{}
@@ -96,8 +102,10 @@ func (c *comparison) add(d disagreement) { c.found = append(c.found, d) }
 
 // run compares everything. ids are the submitted ones, nil for those in the log.
 func (c *comparison) run(ids []string, allowParked bool) {
-	c.found = append(c.found, c.book.faults...)
-	c.effects = c.book.reaches.compare(c.outside, c.add)
+	for _, f := range c.verified.Findings {
+		c.add(disagreement{Task: f.Task, Step: f.Step, What: verify.Finding{Check: f.Check, Place: f.Place, What: f.What}.String()})
+	}
+	c.compareAlerts()
 	for _, e := range c.entries {
 		c.calls[e.IdempotencyKey] = append(c.calls[e.IdempotencyKey], e)
 	}
@@ -115,20 +123,20 @@ func (c *comparison) run(ids []string, allowParked bool) {
 		s := c.book.stories[id]
 		if s == nil || s.submitted == 0 {
 			c.ends["lost"]++
-			c.add(disagreement{Task: id, What: "was submitted, and the log never accepted it"})
+			c.add(disagreement{Task: id, What: "was submitted, but the log never accepted it"})
 			continue
 		}
 		c.ending(s, allowParked)
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.book.stories)) {
 		if !wanted[id] {
-			c.add(disagreement{Task: id, What: "stands in the log, and was never submitted"})
+			c.add(disagreement{Task: id, What: "is in the log, but was never submitted"})
 		}
 		c.story(c.book.stories[id])
 	}
 }
 
-// ending counts how a delivery ended.
+// ending counts the endings of deliveries.
 func (c *comparison) ending(s *story, allowParked bool) {
 	switch s.end {
 	case events.NameTaskProcessed:
@@ -176,7 +184,7 @@ func (c *comparison) line(e *entry, seen map[string]bool) {
 	}
 	k, ok := c.byKey[e.IdempotencyKey]
 	if !ok {
-		wrong("the identifier %q stands for nothing in the log", e.IdempotencyKey)
+		wrong("the identifier %q belongs to nothing in the log", e.IdempotencyKey)
 		return
 	}
 	if k.story.id != e.task {
@@ -190,15 +198,12 @@ func (c *comparison) line(e *entry, seen map[string]bool) {
 		wrong("attempt %d of the %s of step %s is not in the log, which holds %d", e.Attempt, k.doing.op, k.doing.step, len(k.doing.attempts))
 	}
 	if id, err := url.PathUnescape(e.Path[strings.LastIndexByte(e.Path, '/')+1:]); err != nil || id != e.task {
-		wrong("the path %s is not that of the task", e.Path)
+		wrong("the path %s is not the one of the task", e.Path)
 	}
 }
 
-// story compares a delivery with the calls that were made for it.
+// story compares a delivery with the calls made for it.
 func (c *comparison) story(s *story) {
-	for _, what := range s.faults {
-		c.add(disagreement{Task: s.id, What: what})
-	}
 	for _, d := range sorted(s.doings) {
 		for _, a := range d.attempts {
 			c.attempt(s, d, a)
@@ -234,27 +239,27 @@ func (c *comparison) attempt(s *story, d *doing, a *attempt) {
 	switch a.outcome {
 	case events.NameStepCompleted:
 		if !status(0) {
-			wrong(0, "the log says completed, and no call was answered with 2xx")
+			wrong(0, "the log says completed, but no call was answered with 2xx")
 		}
 	case events.NameCompensated:
 		if !status(0) {
-			wrong(0, "the log says undone, and no call was answered with 2xx")
+			wrong(0, "the log says undone, but no call was answered with 2xx")
 		}
 		c.undoneAfter(s, d, calls, wrong)
-	case events.NameStepFailed, events.NameUndoFailed:
+	case events.NameStepFailed, events.NameCompensationFailed:
 		var code int
 		if _, err := fmt.Sscanf(a.code, "http_%d", &code); err == nil && !status(code) {
-			wrong(0, "the log says %s, and no call was answered so", a.code)
+			wrong(0, "the log says %s, but no call was answered with that status", a.code)
 		}
 	}
 	for _, e := range calls {
 		if a.none && e.Applied {
-			wrong(e.number, "the agent reported that it changed nothing, and it took effect")
+			wrong(e.number, "the agent reported that it changed nothing, but it took effect")
 		}
 	}
 }
 
-// undoneAfter checks that nothing of the do took effect behind the undo that succeeded.
+// undoneAfter checks that nothing of the do took effect after the undo that succeeded.
 func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(int, string, ...any)) {
 	undo := 0
 	for _, e := range calls {
@@ -264,12 +269,12 @@ func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(
 	}
 	for _, e := range c.calls[events.IdempotencyKey(c.book.namespace, s.id, 1, d.step, events.Do)] {
 		if e.service == d.agent && e.Applied && undo > 0 && e.number > undo {
-			wrong(e.number, "the do took effect behind its undo in line %d", undo)
+			wrong(e.number, "the do took effect after its undo in line %d", undo)
 		}
 	}
 }
 
-// effect checks what is left at the service when the delivery has ended.
+// effect checks the effect that is left at the service when the delivery has ended.
 func (c *comparison) effect(s *story, d *doing) {
 	if !s.ended() {
 		return
@@ -292,12 +297,12 @@ func (c *comparison) effect(s *story, d *doing) {
 	}
 	switch {
 	case s.end == events.NameTaskUndone && there && (d.undoable || d.pivot):
-		wrong("the delivery is undone, and an effect of it is left")
+		wrong("the delivery is undone, but an effect of it is left")
 	case s.end == events.NameTaskUndone && d.touched && d.undoable && !s.undone(d.step):
-		wrong("the delivery is undone, and a step that may have had an effect was not")
+		wrong("the delivery is undone, but a step that may have had an effect was not")
 	case s.end == events.NameTaskProcessed && d.completion == 0:
-		wrong("the delivery is processed, and this step did not complete")
+		wrong("the delivery is processed, but this step did not complete")
 	case s.end == events.NameTaskProcessed && !there:
-		wrong("the delivery is processed, and its effect is not there")
+		wrong("the delivery is processed, but its effect is missing")
 	}
 }

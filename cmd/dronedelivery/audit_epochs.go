@@ -1,20 +1,18 @@
 package main
 
 import (
-	"fmt"
-	"math"
-	"net/url"
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// epoch is one ownership of a partition as the log tells it.
+// epoch is one ownership of a partition.
 type epoch struct {
 	Epoch string `json:"epoch"`
 	Owner string `json:"owner"`
-	// Claimed and ClaimOffset are those of the claim; First and Last those of the accepted facts behind it.
+	// Claimed and ClaimOffset are the time and offset of the claim; First and Last are those of the accepted facts
+	// after it.
 	Claimed     events.Instant `json:"claimed_at"`
 	ClaimOffset int64          `json:"claim_offset"`
 	Facts       int            `json:"facts"`
@@ -22,7 +20,8 @@ type epoch struct {
 	FirstOffset int64          `json:"first_offset,omitzero"`
 	Last        events.Instant `json:"last_at,omitzero"`
 	LastOffset  int64          `json:"last_offset,omitzero"`
-	// Void are its records that every reader skips, Late those of them that lie behind the next epoch's claim.
+	// Void counts the records of the epoch that every reader skips; Late counts those of them after the next epoch's
+	// claim.
 	Void int `json:"void"`
 	Late int `json:"late"`
 }
@@ -33,83 +32,47 @@ type tenure struct {
 	Epochs    []*epoch `json:"epochs"`
 }
 
-// ownership is the section of the summary that tells who owned what, and how long nobody did.
+// ownership is the section of the summary about who owned what, and how long a partition had no owner.
 type ownership struct {
 	// Owners counts the epochs of each node.
 	Owners map[string]int `json:"owners"`
-	// Late counts the void records of an epoch that lie behind the next claim: a deposed owner wrote them.
+	// Late counts the void records of an epoch after the next claim, which a deposed owner wrote.
 	Late int `json:"late_records"`
-	// Gaps are the times from the last fact of an epoch to the first of the next, of all changes: also those where
-	// nothing was to be done, or the owner left by itself.
+	// Gaps are the times from the last fact of an epoch to the first of the next, for all changes, including those
+	// where nothing was waiting and those where the owner left by itself.
 	Gaps figures `json:"gaps"`
-	// Partitions are there with --epochs only.
+	// Partitions is set with --epochs only.
 	Partitions []*tenure `json:"partitions,omitempty"`
 }
 
 // claim begins an epoch.
-func (r *reading) claim(f *events.Fact, rec *events.Record) {
+func (t *tenure) claim(f *events.Fact, r *events.Record) {
 	c := f.Body.(*events.PartitionClaimed)
-	r.tenure.Epochs = append(r.tenure.Epochs, &epoch{
-		Epoch: events.Epoch{N: r.rule.n, ID: r.rule.id}.String(), Owner: c.Owner, Claimed: f.Time, ClaimOffset: rec.Offset,
+	t.Epochs = append(t.Epochs, &epoch{
+		Epoch: events.Epoch{N: uint64(len(t.Epochs)) + 1, ID: c.ID}.String(), Owner: c.Owner, Claimed: f.Time, ClaimOffset: r.Offset,
 	})
-	if by := writer(rec); by != c.Owner {
-		r.fault("", fmt.Sprintf("the claim at offset %d is for node %q, and node %q wrote it", rec.Offset, c.Owner, by))
-	}
 }
 
-// owned books a record that names an epoch, and checks that nobody but the epoch's owner wrote it, void ones included.
-func (r *reading) owned(f *events.Fact, rec *events.Record) *epoch {
+// count counts a record for its epoch.
+func (t *tenure) count(f *events.Fact, r *events.Record, accepted bool) {
 	name := f.Epoch.String()
-	for i, e := range slices.Backward(r.tenure.Epochs) {
-		if e.Epoch != name {
-			continue
-		}
-		if by := writer(rec); by != e.Owner {
-			r.fault(f.Task, fmt.Sprintf("the record at offset %d is of epoch %s, which node %q owned, and node %q wrote it", rec.Offset, name, e.Owner, by))
-		}
-		if i < len(r.tenure.Epochs)-1 {
+	i := slices.IndexFunc(t.Epochs, func(e *epoch) bool { return e.Epoch == name })
+	if i < 0 {
+		return
+	}
+	e := t.Epochs[i]
+	if !accepted {
+		e.Void++
+		if i < len(t.Epochs)-1 {
 			e.Late++
 		}
-		return e
+		return
 	}
-	r.fault(f.Task, fmt.Sprintf("the record at offset %d is of epoch %s, which nobody had yet", rec.Offset, name))
-	return &epoch{}
-}
-
-// count books an accepted fact.
-func (e *epoch) count(f *events.Fact, offset int64) {
 	if e.Facts == 0 {
-		e.First, e.FirstOffset = f.Time, offset
+		e.First, e.FirstOffset = f.Time, r.Offset
 	}
 	e.Facts++
-	e.Last, e.LastOffset = f.Time, offset
-}
-
-// writer is the node that wrote a fact, the last segment of its ce_source.
-func writer(rec *events.Record) string {
-	source := rec.Header(events.HeaderSource)
-	node, err := url.PathUnescape(source[strings.LastIndexByte(source, '/')+1:])
-	if err != nil {
-		return source
-	}
-	return node
-}
-
-// apart checks that the epochs of each partition follow each other: no accepted fact lies outside the stretch from its
-// own claim to the next one.
-func (b *logBook) apart() {
-	for _, t := range b.tenures {
-		for i, e := range t.Epochs {
-			end := int64(math.MaxInt64)
-			if i+1 < len(t.Epochs) {
-				end = t.Epochs[i+1].ClaimOffset
-			}
-			if e.Facts > 0 && (e.FirstOffset < e.ClaimOffset || e.LastOffset > end) {
-				b.faults = append(b.faults, disagreement{What: fmt.Sprintf("partition %d: epoch %s has facts from offset %d to %d, was claimed at %d and followed at %d",
-					t.Partition, e.Epoch, e.FirstOffset, e.LastOffset, e.ClaimOffset, end)})
-			}
-		}
-	}
+	e.Last, e.LastOffset = f.Time, r.Offset
 }
 
 // ownership sums up.
@@ -123,25 +86,11 @@ func (b *logBook) ownership() ownership {
 			if i == 0 {
 				continue
 			}
-			gaps = append(gaps, e.begun().Sub(t.Epochs[i-1].ended()).Seconds()*1000)
+			// An epoch without facts is as long as its claim.
+			began, ended := cmp.Or(e.First, e.Claimed), cmp.Or(t.Epochs[i-1].Last, t.Epochs[i-1].Claimed)
+			gaps = append(gaps, began.Sub(ended).Seconds()*1000)
 		}
 	}
 	o.Gaps = figuresOf(gaps)
 	return o
-}
-
-// begun is the time of the first fact, that of the claim where there is none.
-func (e *epoch) begun() events.Instant {
-	if e.Facts == 0 {
-		return e.Claimed
-	}
-	return e.First
-}
-
-// ended is the time of the last fact, that of the claim where there is none.
-func (e *epoch) ended() events.Instant {
-	if e.Facts == 0 {
-		return e.Claimed
-	}
-	return e.Last
 }

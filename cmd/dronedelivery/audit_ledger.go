@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -46,7 +43,7 @@ func readLedgers(ctx context.Context, f auditFlags) ([]*entry, error) {
 	}
 	for _, service := range dronedelivery.Services() {
 		number := 0
-		take := func(l dronedelivery.Line) error {
+		take := func(l dronedelivery.Line, _ int) error {
 			number++
 			e := &entry{Line: l, service: service, number: number, task: l.Task}
 			if task, err := url.PathUnescape(l.Task); err == nil {
@@ -62,7 +59,7 @@ func readLedgers(ctx context.Context, f auditFlags) ([]*entry, error) {
 		} else if urls[service] == "" {
 			err = usageError{fmt.Errorf("audit: --services has no %s", service)}
 		} else {
-			err = dronedelivery.ReadLedger(ctx, urls[service], take)
+			err = dronedelivery.ReadLedger(ctx, urls[service], func(l dronedelivery.Line) error { return take(l, 0) })
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the ledger of %s: %w", service, err)
@@ -97,32 +94,17 @@ func serviceURLs(text string) (map[string]string, error) {
 }
 
 // readLedgerFile leaves out a torn last line: that call was never answered.
-func readLedgerFile(path string, take func(dronedelivery.Line) error) error {
+func readLedgerFile(path string, take func(l dronedelivery.Line, size int) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<16)
-	for {
-		b, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		var l dronedelivery.Line
-		if err := json.Unmarshal(b, &l); err != nil {
-			return err
-		}
-		if err := take(l); err != nil {
-			return err
-		}
-	}
+	_, err = dronedelivery.ReadLines(f, take)
+	return err
 }
 
-// thing is a resource of a service as its ledger makes it.
+// thing is a resource of a service, rebuilt from its ledger.
 type thing struct {
 	// keys are the identifiers of the PUTs that took effect.
 	keys map[string]bool
@@ -131,7 +113,7 @@ type thing struct {
 	tombstone bool
 }
 
-// world replays a ledger by the rules of package dronedelivery, to see that its lines fit each other.
+// world replays a ledger by the rules of package dronedelivery, to check that its lines are consistent.
 type world map[string]*thing
 
 func (w world) of(e *entry) *thing {
@@ -149,10 +131,10 @@ func (w world) fold(e *entry) string {
 	t := w.of(e)
 	hung := e.Status == 0 && e.Fault == dronedelivery.Hang
 	if e.Fault == dronedelivery.Hang && e.Status != 0 {
-		return fmt.Sprintf("was hung and answered with %d", e.Status)
+		return fmt.Sprintf("hung, but was answered with %d", e.Status)
 	}
 	if e.Status >= 500 && e.Fault != dronedelivery.Fail {
-		return fmt.Sprintf("was answered with %d, and the service was not told to fail", e.Status)
+		return fmt.Sprintf("was answered with %d, but no fault made the service fail", e.Status)
 	}
 	if e.Applied && !e.ok() && !hung {
 		return fmt.Sprintf("took effect and was answered with %d", e.Status)
@@ -172,15 +154,15 @@ func (t *thing) do(e *entry, hung bool) string {
 	case e.Applied && known:
 		return "took effect twice"
 	case e.Applied && t.tombstone:
-		return "took effect behind its undo"
+		return "took effect after its undo"
 	case e.Applied && !hung && (e.Status == http.StatusCreated) != absent:
-		return fmt.Sprintf("was answered with %d, and whether the thing was there says otherwise", e.Status)
+		return fmt.Sprintf("was answered with %d, which contradicts whether the resource existed", e.Status)
 	case !e.Applied && e.ok() && (!known || t.tombstone):
-		return "was answered as a repeat, and nothing stands before it"
+		return "was answered as a repeat, but nothing came before it"
 	case !e.Applied && e.Status == http.StatusCreated:
-		return "was answered with 201 and made nothing"
+		return "was answered with 201 but made nothing"
 	case e.Status == http.StatusConflict && !t.tombstone:
-		return "was answered with 409, and no undo stands before it"
+		return "was answered with 409, but no undo came before it"
 	}
 	return ""
 }
@@ -195,7 +177,7 @@ func (t *thing) undo(e *entry, hung bool) string {
 	}
 	switch {
 	case e.Tombstone != e.ok() && !hung: // a hung call may have been a refused one
-		return fmt.Sprintf("is an undo answered with %d, and its tombstone says otherwise", e.Status)
+		return fmt.Sprintf("is an undo answered with %d, which contradicts its tombstone", e.Status)
 	case e.Tombstone && e.Applied != there:
 		return "is an undo that found something where nothing was, or nothing where something was"
 	}

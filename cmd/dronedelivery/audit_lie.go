@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// lieTold says what was changed.
-type lieTold struct {
+// lieReport says which line was changed, and how.
+type lieReport struct {
 	Seed    uint64 `json:"seed"`
 	Kind    string `json:"kind"`
 	Task    string `json:"task"`
@@ -24,11 +24,11 @@ type lieTold struct {
 // The kinds of lies, by seed mod 4.
 var lieKinds = []string{"drop", "attempt", "key", "status"}
 
-// lieTries bounds the search for a line that can be lied about.
+// lieTries bounds the search for a line that can be changed in this way.
 const lieTries = 10_000
 
-// lie changes one line, chosen by the seed; nil if there is none to choose.
-func (c *comparison) lie(seed uint64) *lieTold {
+// lie changes one line, chosen by the seed; nil if no line fits.
+func (c *comparison) lie(seed uint64) *lieReport {
 	r := rand.New(rand.NewPCG(seed, 0x11e))
 	if len(c.entries) == 0 {
 		return nil
@@ -40,37 +40,37 @@ func (c *comparison) lie(seed uint64) *lieTold {
 		if !ok {
 			continue
 		}
-		told := &lieTold{Seed: seed, Kind: lieKinds[seed%4], Task: e.task, Service: e.service, Line: e.number}
+		report := &lieReport{Seed: seed, Kind: lieKinds[seed%4], Task: e.task, Service: e.service, Line: e.number}
 		changed := *e
-		switch told.Kind {
+		switch report.Kind {
 		case "drop":
 			if !c.needed(e, k.doing) {
 				continue
 			}
 			c.entries = slices.Delete(c.entries, i, i+1)
-			return told
+			return report
 		case "attempt":
-			// The least that the log does not hold, as a worker that ran ahead of the log would have.
+			// The smallest attempt that the log does not hold, as if a worker had run ahead of the log.
 			changed.Attempt = len(k.doing.attempts) + 1
-			told.Was, told.Is = e.Attempt, changed.Attempt
+			report.Was, report.Is = e.Attempt, changed.Attempt
 		case "key":
 			changed.IdempotencyKey = c.otherKey(e, r)
-			told.Was, told.Is = e.IdempotencyKey, changed.IdempotencyKey
+			report.Was, report.Is = e.IdempotencyKey, changed.IdempotencyKey
 		case "status":
 			changed.Status = 503
 			if !e.ok() {
 				changed.Status = 201
 			}
-			told.Was, told.Is = e.Status, changed.Status
+			report.Was, report.Is = e.Status, changed.Status
 		}
 		c.entries[i] = &changed
-		return told
+		return report
 	}
 	return nil
 }
 
-// needed says whether the log holds an outcome for which this line is the only evidence. A repeat of a call, or one
-// whose answer nobody got, can vanish without a contradiction.
+// needed says whether the log holds an outcome for which this line is the only evidence. A repeat of a call, or a call
+// whose answer nobody received, can vanish without a contradiction.
 func (c *comparison) needed(e *entry, d *doing) bool {
 	if e.Attempt < 1 || e.Attempt > len(d.attempts) || !e.ok() {
 		return false
@@ -87,7 +87,7 @@ func (c *comparison) needed(e *entry, d *doing) bool {
 	return true
 }
 
-// otherKey is one of another call, or one that stands for nothing.
+// otherKey returns the identifier of another call, or one that belongs to nothing.
 func (c *comparison) otherKey(e *entry, r *rand.Rand) string {
 	if r.IntN(2) == 0 {
 		if o := c.entries[r.IntN(len(c.entries))]; o.IdempotencyKey != e.IdempotencyKey {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,9 +26,11 @@ type scribe struct {
 	time    events.Instant
 	records []events.Record
 	ledgers map[string][]dronedelivery.Line
-	effects []effect
-	// node writes.
+	alerts  []alert
+	// node is the current owner, which writes.
 	node string
+	// verified is the result that package verify is assumed to have returned.
+	verified verify.Report
 }
 
 func newScribe(t *testing.T) *scribe {
@@ -77,7 +80,7 @@ func (s *scribe) step(task, step string, pivot bool) {
 	s.fact(task, &events.StepCompleted{Step: step, Attempt: 1})
 }
 
-// processed, undone and retried are three whole deliveries.
+// processed, undone and retried are three complete deliveries.
 func (s *scribe) processed(task string) {
 	s.fact(task, &events.Submitted{Workflow: "w", Version: 1, Hash: "h", Content: "c"})
 	s.step(task, "package", false)
@@ -92,7 +95,7 @@ func (s *scribe) undone(task string) {
 	s.fact(task, &events.StepStarted{Step: "drone", Agent: "drone", Attempt: 1, Undoable: true})
 	s.call(task, "drone", http.MethodPut, 1, 422)
 	s.fact(task, &events.StepFailed{Step: "drone", Attempt: 1, Effect: events.EffectNone, Error: events.Error{Code: "http_422"}, Verdict: events.Verdict{Action: events.ActionUndo}})
-	s.fact(task, &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1})
+	s.fact(task, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1})
 	s.call(task, "package", http.MethodDelete, 1, 204)
 	s.fact(task, &events.Compensated{Step: "package", Attempt: 1})
 	s.fact(task, &events.TaskUndone{})
@@ -110,14 +113,15 @@ func (s *scribe) retried(task string) {
 	s.fact(task, &events.TaskProcessed{})
 }
 
-// audit returns the summary and whether it found fault.
+// audit returns the summary, and whether the audit found a fault.
 func (s *scribe) audit(f auditFlags, ids ...string) (report, error) {
-	book := newLogBook(1)
-	r := book.read(0, f.prefix)
+	book := newLogBook(f.prefix)
+	var rule verify.Rule
 	for i := range s.records {
-		r.take(&s.records[i])
+		fact, err := events.DecodeFact(&s.records[i])
+		require.NoError(s.t, err)
+		book.fact(fact, &s.records[i], rule.Judge(fact) == "")
 	}
-	book.apart()
 	var entries []*entry
 	for _, service := range slices.Sorted(maps.Keys(s.ledgers)) {
 		for i, l := range s.ledgers[service] {
@@ -128,7 +132,7 @@ func (s *scribe) audit(f auditFlags, ids ...string) (report, error) {
 	}
 	var out bytes.Buffer
 	f.show = 20
-	err := judge(newComparison(book, entries, s.effects), ids, f, &out, io.Discard)
+	err := judge(newComparison(book, entries, s.alerts, &s.verified), ids, f, &out, io.Discard)
 	var sum report
 	require.NoError(s.t, json.Unmarshal(out.Bytes(), &sum))
 	return sum, err
@@ -143,20 +147,19 @@ func whole(t *testing.T) *scribe {
 	return s
 }
 
-func TestAuditFindsNothingWhereAllFits(t *testing.T) {
+func TestAuditFindsNothingIfEverythingAgrees(t *testing.T) {
 	t.Parallel()
 	s := whole(t)
 	late := s.epoch
 	s.claim("b", "a")
 	s.claim("late", "a")
 	s.epoch, s.seq, late = late, 99, s.epoch
-	s.fact("d2", &events.Submitted{Content: "other"}) // of the deposed owner
+	s.fact("d2", &events.Submitted{Content: "other"}) // by the deposed owner
 	s.epoch, s.seq = late, 0
 	s.processed("d4")
 	sum, err := s.audit(auditFlags{}, "d 1/ü", "d2", "d3", "d4")
 	require.NoError(t, err, "%+v", sum.First)
 	require.Equal(t, map[string]int{"processed": 3, "undone": 1}, sum.Ends)
-	require.Equal(t, map[string]int{voidClaim: 1, voidEpoch: 1}, sum.Log.Void)
 	require.Equal(t, 2, sum.Log.Epochs)
 	require.Equal(t, 1, sum.Log.Timeouts)
 	require.Equal(t, 1, sum.Ledgers["package"].Repeats)
@@ -168,40 +171,25 @@ func TestAuditFindsEachDisagreement(t *testing.T) {
 		harm func(s *scribe)
 		says string
 	}{
-		"lost":           {func(s *scribe) {}, `task "d9": was submitted, and the log never accepted it`},
-		"accepted twice": {func(s *scribe) { s.fact("d2", &events.Submitted{}) }, "was accepted 2 times"},
-		"open":           {func(s *scribe) { s.records = s.records[:len(s.records)-1] }, "has not ended"},
-		"behind the end": {func(s *scribe) { s.fact("d2", &events.TaskUndone{}) }, "behind its end"},
+		"lost": {func(s *scribe) {}, `task "d9": was submitted, but the log never accepted it`},
+		"open": {func(s *scribe) { s.records = s.records[:len(s.records)-1] }, "has not ended"},
 		"unknown call": {func(s *scribe) {
 			s.call("d2", "transport", http.MethodPut, 1, 201)
-		}, "stands for nothing in the log"},
+		}, "belongs to nothing in the log"},
 		"attempt ahead of the log": {func(s *scribe) { s.call("d3", "package", http.MethodPut, 3, 200) }, "attempt 3 of the do of step package is not in the log"},
-		"no 2xx":                   {func(s *scribe) { s.ledgers["delivery"] = nil }, "completed, and no call was answered with 2xx"},
-		"no undo":                  {func(s *scribe) { l := s.ledgers["package"]; s.ledgers["package"] = slices.Delete(l, 2, 3) }, "an effect of it is left"},
+		"no 2xx":                   {func(s *scribe) { s.ledgers["delivery"] = nil }, "completed, but no call was answered with 2xx"},
+		"an undo is missing":       {func(s *scribe) { l := s.ledgers["package"]; s.ledgers["package"] = slices.Delete(l, 2, 3) }, "an effect of it is left"},
 		"undo before do": {func(s *scribe) {
 			l := s.ledgers["package"]
 			l[1], l[2] = l[2], l[1]
-		}, "behind its undo"},
-		"effect where none was reported": {func(s *scribe) { l := &s.ledgers["drone"][0]; l.Status, l.Applied = 201, true }, "reported that it changed nothing"},
-		"other status":                   {func(s *scribe) { s.ledgers["drone"][0].Status = 403 }, "http_422, and no call was answered so"},
-		"two outcomes": {func(s *scribe) {
-			s.records = s.records[:len(s.records)-1]
-			s.seq--
-			s.fact("d3", &events.StepFailed{Step: "package", Attempt: 2})
-		}, "which has its outcome"},
-		"undo behind the pivot": {func(s *scribe) {
-			s.fact("d7", &events.Submitted{})
-			s.step("d7", "package", false)
-			s.step("d7", "delivery", true)
-			s.fact("d7", &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1})
-		}, "behind its pivot"},
-		"undo while a do runs": {func(s *scribe) {
-			s.fact("d7", &events.Submitted{})
-			s.step("d7", "package", false)
-			s.fact("d7", &events.StepStarted{Step: "drone", Agent: "drone", Attempt: 1})
-			s.fact("d7", &events.UndoStarted{Step: "package", Agent: "package", Attempt: 1})
-		}, "while attempt 1 of the do of step drone runs"},
-		"effect twice": {func(s *scribe) { l := s.ledgers["package"]; l[4].Applied, l[4].Status = true, 201 }, "took effect twice"},
+		}, "after its undo"},
+		"an effect although none was reported": {func(s *scribe) { l := &s.ledgers["drone"][0]; l.Status, l.Applied = 201, true }, "reported that it changed nothing"},
+		"other status":                         {func(s *scribe) { s.ledgers["drone"][0].Status = 403 }, "http_422, but no call was answered with that status"},
+		"a finding of verify": {func(s *scribe) {
+			s.verified.Findings = []verify.Finding{{Check: verify.CheckUndo, Task: "d2", Step: "package", What: "its undo begins too early"}}
+		}, `task "d2": step package: undo: its undo begins too early`},
+		"an alert without a fact": {func(s *scribe) { s.alerts = []alert{{"a/0 at offset 0", "0/7-x/1"}} }, "which is not an accepted fact that raises an alert"},
+		"effect twice":            {func(s *scribe) { l := s.ledgers["package"]; l[4].Applied, l[4].Status = true, 201 }, "took effect twice"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/verify"
 )
 
 // figures are quantiles, of times in milliseconds.
@@ -18,15 +19,19 @@ type figures struct {
 }
 
 func figuresOf(ms []float64) figures {
-	if len(ms) == 0 {
-		return figures{}
-	}
 	slices.Sort(ms)
-	at := func(q float64) float64 { return ms[int(q*float64(len(ms)-1))] }
-	return figures{Count: len(ms), P50: at(0.5), P99: at(0.99), Max: at(1)}
+	return figures{Count: len(ms), P50: quantile(ms, 0.5), P99: quantile(ms, 0.99), Max: quantile(ms, 1)}
 }
 
-// waits is the section of the summary that tells how long deliveries waited, by the times of their facts.
+// quantile returns a quantile of a sorted list, 0 of an empty one.
+func quantile[T float32 | float64](sorted []T, q float64) T {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[int(q*float64(len(sorted)-1))]
+}
+
+// waits is the section of the summary about how long deliveries waited, by the times of their facts.
 type waits struct {
 	// Accepted is from the submission's record to its acceptance: two clocks, the producer's and the owner's.
 	Accepted figures `json:"to_accepted"`
@@ -46,14 +51,14 @@ type silence struct {
 	Partition int32          `json:"partition"`
 	From      events.Instant `json:"from"`
 	To        events.Instant `json:"to"`
-	// Behind and Before are the facts at its ends.
+	// Behind and Before are the facts before and after it.
 	Behind events.Name `json:"behind"`
 	Before events.Name `json:"before"`
 }
 
 func (s *silence) ms() float64 { return s.To.Sub(s.From).Seconds() * 1000 }
 
-// pulse is when the facts of a delivery were written.
+// pulse tracks when the facts of a delivery were written.
 type pulse struct {
 	asked, submitted, started, ended events.Instant
 	last                             events.Instant
@@ -61,8 +66,8 @@ type pulse struct {
 	longest                          silence
 }
 
-// beat books a fact of the story.
-func (s *story) beat(f *events.Fact, asked events.Instant) {
+// measure notes when a fact of the story was written.
+func (s *story) measure(f *events.Fact, asked events.Instant) {
 	p := &s.pulse
 	name := f.Body.Name()
 	switch name {
@@ -112,9 +117,9 @@ func (b *logBook) waits() waits {
 }
 
 // readAsked reads when each submission with the prefix was written, by the cause that names its record.
-func readAsked(ctx context.Context, c *kafka.Cluster, namespace, prefix string) (map[events.Cause]events.Instant, error) {
+func readAsked(ctx context.Context, log verify.Log, namespace, prefix string) (map[events.Cause]events.Instant, error) {
 	asked := map[events.Cause]events.Instant{}
-	err := readTopic(ctx, c, kafka.Topics{Namespace: namespace}.Submissions(), func(r *events.Record) {
+	err := readTopic(ctx, log, kafka.Topics{Namespace: namespace}.Submissions(), func(r *events.Record) {
 		if strings.HasPrefix(string(r.Key), prefix) {
 			asked[events.CauseInput(events.Submissions, r.Partition, r.Offset)] = r.Timestamp
 		}

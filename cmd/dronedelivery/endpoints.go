@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// writeEndpoints puts DIR/endpoints.json in place by a rename, so that a program that waits for it never reads half.
+// writeEndpoints puts DIR/endpoints.json in place by a rename, so that a program that waits for it never reads half a
+// file.
 func writeEndpoints(dir string, content []byte) (err error) {
 	tmp, err := os.CreateTemp(dir, "endpoints-*.tmp")
 	if err != nil {

@@ -17,8 +17,18 @@ const (
 	exitUsage = 2
 )
 
-// usageError marks what the user can mend by writing the command differently.
+// usageError marks what the user can fix by writing the command differently.
 type usageError struct{ error }
+
+// faults are all the things that are wrong with the flags of a command.
+type faults []error
+
+// add adds a fault if wrong is true.
+func (f *faults) add(wrong bool, format string, args ...any) {
+	if wrong {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "dronedelivery:", err)
 	if errors.As(err, new(usageError)) {
-		fmt.Fprintln(stderr, "Run 'dronedelivery --help' for what there is.")
+		fmt.Fprintln(stderr, "Run 'dronedelivery --help' for the commands.")
 		return exitUsage
 	}
 	return exitError
@@ -65,7 +75,7 @@ func newRoot() *cobra.Command {
   # 4. What a service was asked to do, call by call (its URL is what serve printed):
   curl http://127.0.0.1:PORT/ledger
 
-  # 5. Break it for 20 seconds, mend it sooner:
+  # 5. Break it for 20 seconds, fix it sooner:
   curl -X PUT    http://127.0.0.1:PORT/fault -d '{"mode": "fail", "for": "20s", "rate": 0.5}'
   curl -X DELETE http://127.0.0.1:PORT/fault`,
 		SilenceErrors: true,

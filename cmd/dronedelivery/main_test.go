@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram makes the test binary behave as dronedelivery itself, so that a test can kill it.
+// asProgram makes the test binary behave like dronedelivery itself, so that a test can kill it.
 const asProgram = "DRONEDELIVERY_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -137,7 +137,7 @@ func TestKilledServicesRememberWhatTheyAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(endpoints), urls["drone"])
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, cmd.Wait(), "a signal ends it with 0")
+	require.NoError(t, cmd.Wait(), "a signal ends it with exit code 0")
 }
 
 func TestServeReportsABusyPort(t *testing.T) {

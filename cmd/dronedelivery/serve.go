@@ -25,15 +25,15 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the five services until SIGINT or SIGTERM",
-		Long: `Runs account, package, transport, drone and delivery, each on a loopback port of its own. Once all of them listen,
+		Long: `Runs account, package, transport, drone and delivery, each on its own loopback port. Once all of them listen,
 one JSON line {"services":{"package":"http://...",...}} goes to stdout and into DIR/endpoints.json.
 
 Each service keeps DIR/<service>.ndjson, one line for each call it received, and is rebuilt from it on the next start,
-also after kill -9. Give it a directory of its own, not that of 'sagalog dev'.
+even after kill -9. Do not use the directory of 'sagalog dev'.
 
---refuse, --hang and --fail break services for good, at a rate from 0 to 1: refuse says no (422) to that share of the
-tasks, for ever; hang does what that share of the calls asks but never answers; fail answers 503 to that share. They
-may be combined and repeated. Which calls are hit depends on --seed alone. GET, PUT and DELETE /fault of a service show,
+--refuse, --hang and --fail break services permanently, at a rate from 0 to 1: refuse always answers 422 for that share of
+the tasks; hang carries out that share of the calls but never answers them; fail answers 503 to that share of the calls. They
+may be combined and repeated. Only --seed decides which calls are hit. GET, PUT and DELETE /fault of a service show,
 begin and end faults while it runs.`,
 		Example: `  dronedelivery serve --data ./services
   dronedelivery serve --data ./services --port-base 7100 --refuse transport=0.1 --refuse package=0.02 --hang transport=0.005`,
@@ -45,10 +45,10 @@ begin and end faults while it runs.`,
 	flags.StringVar(&f.host, "host", "127.0.0.1", "loopback address to listen on")
 	flags.IntVar(&f.portBase, "port-base", 0,
 		"first of five ports in the order account, package, transport, drone, delivery; 0 picks free ones")
-	flags.StringArrayVar(&f.refuse, "refuse", nil, "`SERVICE=RATE`: refuse this share of the tasks for ever")
+	flags.StringArrayVar(&f.refuse, "refuse", nil, "`SERVICE=RATE`: always refuse this share of the tasks")
 	flags.StringArrayVar(&f.hang, "hang", nil, "`SERVICE=RATE`: never answer this share of the calls")
 	flags.StringArrayVar(&f.fail, "fail", nil, "`SERVICE=RATE`: answer 503 to this share of the calls")
-	flags.Uint64Var(&f.seed, "seed", 1, "which tasks and calls the rates choose")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed that decides which tasks and calls are hit")
 	return cmd
 }
 

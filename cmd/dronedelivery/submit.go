@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/internal/pause"
 )
 
 const (
@@ -24,16 +25,16 @@ const (
 // errRefused says that the engine will never accept some submission.
 var errRefused = errors.New("some submissions were refused")
 
-// submit hands all submissions in and returns when each is acknowledged or refused.
+// submit sends all submissions and returns when each is acknowledged or refused.
 func submit(ctx context.Context, f loadFlags, stdout, stderr io.Writer) error {
-	w, err := newWay(ctx, f)
+	w, err := newSubmitter(ctx, f)
 	if err != nil {
 		return err
 	}
 	defer w.close()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	s := &sender{flags: f, way: w, tally: newTally(time.Now())}
+	s := &sender{flags: f, submitter: w, tally: newTally(time.Now())}
 
 	batches := make(chan batch, senders)
 	var wg sync.WaitGroup
@@ -66,17 +67,14 @@ func submit(ctx context.Context, f loadFlags, stdout, stderr io.Writer) error {
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	if n := s.tally.refused(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %d, the first one: %s", errRefused, n, s.tally.firstRefusal()))
-	}
-	return errors.Join(err, s.tally.report(stdout, time.Now()))
+	return errors.Join(err, s.tally.refusals(), s.tally.report(stdout, time.Now()))
 }
 
-// sender hands batches in. Several goroutines share it.
+// sender sends batches. Several goroutines share it.
 type sender struct {
-	flags loadFlags
-	way   way
-	tally *tally
+	flags     loadFlags
+	submitter submitter
+	tally     *tally
 }
 
 // deliver sends a batch until each of its submissions is acknowledged or refused. The same IDs and contents make
@@ -92,12 +90,12 @@ func (s *sender) deliver(ctx context.Context, b batch) error {
 		for i, n := range open {
 			tasks[i] = s.flags.task(n)
 		}
-		fates, err := s.way.post(ctx, tasks)
+		answers, err := s.submitter.post(ctx, tasks)
 		if refusedAll := new(refusedBatch); errors.As(err, &refusedAll) {
 			return err
 		}
 		before := len(open)
-		open = s.settle(b, open, fates)
+		open = s.record(b, open, answers)
 		if len(open) == 0 {
 			return nil
 		}
@@ -112,21 +110,21 @@ func (s *sender) deliver(ctx context.Context, b batch) error {
 		if len(open) < before {
 			backoff = backoffMin
 		}
-		if !pause(ctx, backoff) {
+		if !pause.For(ctx, backoff) {
 			return context.Cause(ctx)
 		}
 		backoff = min(2*backoff, backoffMax)
 	}
 }
 
-// errUnanswered stands where a batch was answered without an error but not in full.
+// errUnanswered is returned if a batch was answered without an error but not in full.
 var errUnanswered = errors.New("submissions have no answer")
 
-// settle counts the fates and returns the submissions that must be sent again.
-func (s *sender) settle(b batch, open []int, fates []fate) []int {
+// record counts the answers and returns the submissions that must be sent again.
+func (s *sender) record(b batch, open []int, answers []answer) []int {
 	now := time.Now()
-	byID := make(map[string]fate, len(fates))
-	for i, f := range fates {
+	byID := make(map[string]answer, len(answers))
+	for i, f := range answers {
 		// Problems may come without the ID; the answers are in the order of the lines.
 		if f.ID == "" && i < len(open) {
 			f.ID = s.flags.task(open[i]).ID
@@ -136,7 +134,7 @@ func (s *sender) settle(b batch, open []int, fates []fate) []int {
 	var again []int
 	for _, i := range open {
 		id := s.flags.task(i).ID
-		switch f := byID[id]; f.verdict() {
+		switch f := byID[id]; f.outcome() {
 		case acknowledged:
 			s.tally.ack(now, now.Sub(b.due))
 		case refused:
@@ -146,15 +144,4 @@ func (s *sender) settle(b batch, open []int, fates []fate) []int {
 		}
 	}
 	return again
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

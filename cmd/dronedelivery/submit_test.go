@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engine stands for a Sagalog whose answers may get lost.
+// engine imitates a Sagalog whose answers may get lost.
 type engine struct {
-	// trouble is asked for each batch; it may answer by itself and return true.
+	// trouble is called for each batch. It may answer the batch itself and return true.
 	trouble func(n int, w http.ResponseWriter, ids []string) bool
-	// fate is the answer to one line.
-	fate func(line int, id string) string
+	// answer is the answer to one line.
+	answer func(line int, id string) string
 
 	mu       sync.Mutex
 	batches  int
@@ -53,15 +53,15 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for i, id := range ids {
 		e.accepted[id]++
-		fmt.Fprintln(w, e.fate(i+1, id))
+		fmt.Fprintln(w, e.answer(i+1, id))
 	}
 }
 
 func loadInto(t *testing.T, e *engine, args ...string) (code int, report map[string]float64, errs string) {
 	t.Helper()
 	e.accepted = map[string]int{}
-	if e.fate == nil {
-		e.fate = accept
+	if e.answer == nil {
+		e.answer = accept
 	}
 	server := httptest.NewServer(e)
 	defer server.Close()
@@ -71,7 +71,7 @@ func loadInto(t *testing.T, e *engine, args ...string) (code int, report map[str
 	return code, report, stderr.String()
 }
 
-func TestEverySubmissionIsAcknowledgedWhateverBecomesOfTheEngine(t *testing.T) {
+func TestEverySubmissionIsAcknowledgedInTheEnd(t *testing.T) {
 	t.Parallel()
 	cut := func(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 	tests := map[string]func(w http.ResponseWriter, ids []string){
@@ -117,7 +117,7 @@ func TestEverySubmissionIsAcknowledgedWhateverBecomesOfTheEngine(t *testing.T) {
 
 func TestARefusedSubmissionIsReportedAndNotRepeated(t *testing.T) {
 	t.Parallel()
-	e := &engine{fate: func(line int, id string) string {
+	e := &engine{answer: func(line int, id string) string {
 		if id == "delivery-7" {
 			return `{"type":"about:blank","title":"Conflict","status":409,"detail":"other content","id":"delivery-7"}`
 		}
@@ -143,7 +143,7 @@ func TestARefusedBatchEndsTheLoad(t *testing.T) {
 	require.Contains(t, errs, "415 Unsupported Media Type: no NDJSON here")
 }
 
-func TestGivingUp(t *testing.T) {
+func TestALoadGivesUp(t *testing.T) {
 	t.Parallel()
 	e := &engine{trouble: func(_ int, w http.ResponseWriter, _ []string) bool {
 		w.WriteHeader(503)
@@ -154,7 +154,7 @@ func TestGivingUp(t *testing.T) {
 	require.Contains(t, errs, "gave up")
 }
 
-func TestVerdicts(t *testing.T) {
+func TestTheOutcomeOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]outcome{
 		`{"status":202,"partition":1,"offset":0}`: acknowledged,
@@ -166,9 +166,9 @@ func TestVerdicts(t *testing.T) {
 		`{"status":422,"errors":[{"message":"x"}]}`:      refused,
 		`{}`: unknown,
 	} {
-		fates, err := readFates(strings.NewReader(text))
+		answers, err := readAnswers(strings.NewReader(text))
 		require.NoError(t, err)
-		require.Equal(t, want, fates[0].verdict(), text)
+		require.Equal(t, want, answers[0].outcome(), text)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tally counts what became of the submissions.
+// tally counts how submissions were answered.
 type tally struct {
 	start time.Time
 
@@ -48,16 +48,14 @@ func (t *tally) again(n int) {
 	t.repeats += n
 }
 
-func (t *tally) refused() int {
+// refusals returns an error if submissions were refused.
+func (t *tally) refusals() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.denied
-}
-
-func (t *tally) firstRefusal() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.denial
+	if t.denied == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d, the first one: %s", errRefused, t.denied, t.denial)
 }
 
 func (t *tally) lastAck() time.Time {
@@ -100,17 +98,9 @@ func (t *tally) report(stdout io.Writer, now time.Time) error {
 		AckP50       float32 `json:"ack_p50_ms"`
 		AckP99       float32 `json:"ack_p99_ms"`
 		AckMax       float32 `json:"ack_max_ms"`
-	}{t.acked, t.denied, t.repeats, seconds, float64(t.acked) / seconds, t.quantile(0.5), t.quantile(0.99), t.quantile(1)}
+	}{t.acked, t.denied, t.repeats, seconds, float64(t.acked) / seconds, quantile(t.waits, 0.5), quantile(t.waits, 0.99), quantile(t.waits, 1)}
 	if err := json.NewEncoder(stdout).Encode(r); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
-}
-
-// quantile reads sorted waits.
-func (t *tally) quantile(q float64) float32 {
-	if len(t.waits) == 0 {
-		return 0
-	}
-	return t.waits[int(q*float64(len(t.waits)-1))]
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
@@ -22,17 +24,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refusedWithin is four times what the slowest refusal takes: brokers that start get some seconds.
-const refusedWithin = 40 * time.Second
-
-// mistake is what an operator gets wrong: where and with what doctor finds it, and serve refuses it.
+// mistake is an operator's mistake: the flags, the check of doctor that finds it, and the message.
 type mistake struct {
 	args  string
 	check string
 	says  string
-	// remedy is a part of what to do.
+	// remedy is part of the advice.
 	remedy string
-	// missing says that the brokers are not there to be asked what was left behind.
+	// missing says that there are no brokers that could be asked what was left behind.
 	unreachable bool
 }
 
@@ -42,23 +41,21 @@ type clean struct {
 	cluster *kafka.Cluster
 }
 
-// Each mistake is found by doctor beforehand, with the place and what to do, and refused by serve within seconds with the
-// same words, exit code 1 and nothing left behind.
+// Doctor finds each mistake beforehand, and names the place and a remedy. Serve refuses it with the same words and exit
+// code 1, and leaves nothing behind.
 func (c clean) mistaken(t *testing.T, m mistake) {
 	t.Helper()
 	before := c.things(t, m)
 	args := strings.Fields(m.args)
-	began := time.Now()
-	doctor := place{dir: c.dir}.run(t, append([]string{"doctor", "-o", "jsonl", "--http", "127.0.0.1:0"}, args...)...)
-	require.Equal(t, 1, doctor.code(), doctor.out.String())
-	found := examined(t, doctor)[m.check][kafka.StatusFail]
-	require.NotEmpty(t, found, "no %s in %s", m.check, doctor.out.String())
+	examination := place{dir: c.dir}.run(t, append([]string{"doctor", "-o", "jsonl", "--http", "127.0.0.1:0"}, args...)...)
+	require.Equal(t, 1, examination.code(), examination.out.String())
+	found := examined(t, examination)[m.check][doctor.StatusFail]
+	require.NotEmpty(t, found, "no %s in %s", m.check, examination.out.String())
 	require.Contains(t, found[0].What, m.says)
 	require.Contains(t, found[0].Remedy, m.remedy)
 	require.Equal(t, before, c.things(t, m), "doctor changes nothing")
 
 	serve := place{dir: c.dir}.run(t, append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)
-	require.Less(t, time.Since(began), refusedWithin)
 	require.Equal(t, 1, serve.code(), serve.err.String())
 	require.Contains(t, serve.err.String(), m.says)
 	require.Contains(t, serve.err.String(), m.remedy)
@@ -66,7 +63,7 @@ func (c clean) mistaken(t *testing.T, m mistake) {
 	require.Equal(t, before, c.things(t, m), "a refused start leaves nothing behind")
 }
 
-// things are the topics, and the files but for what a lock file says.
+// things lists the topics and the files, without the contents of lock files.
 func (c clean) things(t *testing.T, m mistake) (all []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
@@ -81,9 +78,9 @@ func (c clean) things(t *testing.T, m mistake) (all []string) {
 	return append(all, topics...)
 }
 
-func TestAnOperatorsMistakeIsFoundBeforehandAndRefused(t *testing.T) {
+func TestAnOperatorsMistakeIsFoundAndRefused(t *testing.T) {
 	t.Parallel()
-	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	broker := kafkatest.StartBroker(t, embedded.Config{})
 	cluster := kafkatest.Connect(t, broker)
 	namespaces(t, cluster)
 	secured := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true})
@@ -99,35 +96,35 @@ func TestAnOperatorsMistakeIsFoundBeforehandAndRefused(t *testing.T) {
 	ours := brokers + "--namespace ours "
 	user := "--brokers " + secured.Bootstrap() + " --tls-ca " + secured.CAFile + " --sasl SCRAM-SHA-512 "
 	for name, m := range map[string]mistake{
-		"nobody listens":           {"--brokers 127.0.0.1:1", kafka.CheckBrokers, "nothing listens there (connection refused)", "start the broker, or correct host and port", true},
-		"a web server":             {"--brokers " + strings.TrimPrefix(web.URL, "http://"), kafka.CheckBrokers, "it is no Kafka broker", "correct host and port", true},
-		"a port that says nothing": {"--brokers " + silent, kafka.CheckBrokers, "gives no answer within", "look at the broker", true},
-		"an unknown name":          {"--brokers broker.invalid:9092", kafka.CheckBrokers, "the name broker.invalid is not known", "DNS", true},
-		"plain text to TLS":        {"--brokers " + secured.Bootstrap(), kafka.CheckSecurity, "the listener speaks TLS, and we spoke plain text", "--tls-ca FILE", true},
-		"TLS to plain text":        {brokers + "--tls", kafka.CheckSecurity, "the listener speaks plain text, and we spoke TLS", "leave out --tls", false},
-		"an unknown authority":     {"--tls --brokers " + secured.Bootstrap(), kafka.CheckSecurity, "certificate", "--tls-ca FILE", true},
-		"no user":                  {"--tls-ca " + secured.CAFile + " --brokers " + secured.Bootstrap(), kafka.CheckSecurity, "asks who we are", "add --sasl", true},
-		"a wrong password":         {user + "--sasl-user limited --sasl-password wrong", kafka.CheckSecurity, "does not accept the user limited", "SAGALOG_SASL_PASSWORD", true},
-		"a wrong user":             {user + "--sasl-user nobody --sasl-password " + kafkatest.LimitedPassword, kafka.CheckSecurity, "does not accept the user nobody", "--sasl-user", true},
+		"nothing listens":             {"--brokers 127.0.0.1:1", doctor.CheckBrokers, "nothing listens there (connection refused)", "start the broker, or correct host and port", true},
+		"a web server":                {"--brokers " + strings.TrimPrefix(web.URL, "http://"), doctor.CheckBrokers, "it is not a Kafka broker", "correct host and port", true},
+		"a port that does not answer": {"--brokers " + silent, doctor.CheckBrokers, "does not answer within", "look at the broker", true},
+		"an unknown name":             {"--brokers broker.invalid:9092", doctor.CheckBrokers, "the name broker.invalid is not known", "DNS", true},
+		"plain text to TLS":           {"--brokers " + secured.Bootstrap(), doctor.CheckSecurity, "the listener speaks TLS, and we spoke plain text", "--tls-ca FILE", true},
+		"TLS to plain text":           {brokers + "--tls", doctor.CheckSecurity, "the listener speaks plain text, and we spoke TLS", "leave out --tls", false},
+		"an unknown authority":        {"--tls --brokers " + secured.Bootstrap(), doctor.CheckSecurity, "certificate", "--tls-ca FILE", true},
+		"no user":                     {"--tls-ca " + secured.CAFile + " --brokers " + secured.Bootstrap(), doctor.CheckSecurity, "requires authentication", "add --sasl", true},
+		"a wrong password":            {user + "--sasl-user limited --sasl-password wrong", doctor.CheckSecurity, "does not accept the user limited", "SAGALOG_SASL_PASSWORD", true},
+		"a wrong user":                {user + "--sasl-user nobody --sasl-password " + kafkatest.LimitedPassword, doctor.CheckSecurity, "does not accept the user nobody", "--sasl-user", true},
 
-		"another number of partitions": {ours + "--partitions 5", kafka.CheckNamespace, "namespace ours has 2 partitions, fixed when it was made, and --partitions is 5", "leave out --partitions", false},
-		"a newer namespace":            {brokers + "--namespace newer", kafka.CheckNamespace, "it has format 99", "run the newer version of sagalog", false},
+		"another number of partitions": {ours + "--partitions 5", doctor.CheckNamespace, "namespace ours has 2 partitions, fixed when it was created, and --partitions is 5", "leave out --partitions", false},
+		"a newer namespace":            {brokers + "--namespace newer", doctor.CheckNamespace, "it has format 99", "run the newer version of sagalog", false},
 		"a barrier of a newer version": {brokers + "--namespace barrier", checkLog, "barrier.events/0 at offset 1", "run the newer version of sagalog", false},
 		"a fact of an unknown kind":    {brokers + "--namespace unknown", checkLog, "unknown.events/1 at offset 1", "run the newer version of sagalog", false},
 		"something else in the log":    {brokers + "--namespace foreign", checkLog, "foreign.events/0 at offset 0", "let only owners write there", false},
 
-		"state of another namespace":    {ours + "--data theirs", checkData, "the ID 018f-theirs, and namespace ours of these brokers has the ID", "--namespace that it belongs to", false},
-		"state of another cluster":      {brokers + "--namespace none --data theirs", checkData, "these brokers have no namespace none", "--brokers and the --namespace", false},
-		"state of a newer version":      {ours + "--data newer", checkData, "was written by a newer version", "run the newer version of sagalog", false},
-		"a directory of dev":            {ours + "--data dev", checkData, "is a data directory of `sagalog dev`", "--data", false},
-		"a file for a directory":        {ours + "--data file", checkData, "is a file and not a directory", "give a directory (--data)", false},
-		"a directory nobody can make":   {ours + "--data /proc/sagalog", checkData, "cannot be made", "--data", false},
-		"a directory in use":            {ours + "--data locked", checkData, "the data directory is in use by process", "stop that process", false},
-		"a port that is taken":          {ours + "--http " + busy, checkHTTP, "address already in use", "--http", false},
-		"an address of another machine": {ours + "--http 192.0.2.1:8642", checkHTTP, "the API cannot listen on 192.0.2.1:8642", "--http", false},
-		"agents that are none":          {ours + "--agents agents", checkAgents, "agents/a.yaml:2", "correct the files of --agents", false},
-		"workflows that are none":       {ours + "--workflows workflows", checkWorkflows, "b.yaml:3:", "", false},
-		"no workflows":                  {ours + "--workflows nowhere", checkWorkflows, "--workflows: open nowhere", "", false},
+		"state of another namespace":         {ours + "--data theirs", checkData, "the ID 018f-theirs, and namespace ours of these brokers has the ID", "--namespace that it belongs to", false},
+		"state of another cluster":           {brokers + "--namespace none --data theirs", checkData, "these brokers have no namespace none", "--brokers and the --namespace", false},
+		"state of a newer version":           {ours + "--data newer", checkData, "was written by a newer version", "run the newer version of sagalog", false},
+		"a directory of dev":                 {ours + "--data dev", checkData, "is a data directory of `sagalog dev`", "--data", false},
+		"a file for a directory":             {ours + "--data file", checkData, "is a file, not a directory", "give a directory (--data)", false},
+		"a directory that cannot be created": {ours + "--data /proc/sagalog", checkData, "cannot be made", "--data", false},
+		"a directory in use":                 {ours + "--data locked", checkData, "the data directory is in use by process", "stop that process", false},
+		"a port that is taken":               {ours + "--http " + busy, checkHTTP, "address already in use", "--http", false},
+		"an address of another machine":      {ours + "--http 192.0.2.1:8642", checkHTTP, "the API cannot listen on 192.0.2.1:8642", "--http", false},
+		"invalid agents":                     {ours + "--agents agents", checkAgents, "agents/a.yaml:2", "correct the files of --agents", false},
+		"invalid workflows":                  {ours + "--workflows workflows", checkWorkflows, "b.yaml:3:", "", false},
+		"no workflows":                       {ours + "--workflows nowhere", checkWorkflows, "--workflows: open nowhere", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +133,7 @@ func TestAnOperatorsMistakeIsFoundBeforehandAndRefused(t *testing.T) {
 	}
 }
 
-// Without the right to one topic or group a node would fail in a loop, so each is asked for before.
+// Without a permission on a topic or group a node would fail in a loop, so each permission is checked first.
 func TestEachMissingPermissionIsFoundBeforehand(t *testing.T) {
 	t.Parallel()
 	const namespace = "sagalog"
@@ -165,18 +162,19 @@ func TestEachMissingPermissionIsFoundBeforehand(t *testing.T) {
 			kafkatest.Create(t, admin, topics...)
 			clean{dir: t.TempDir(), cluster: admin}.mistaken(t, mistake{
 				args:  "--brokers " + g.Bootstrap() + " --sasl PLAIN --sasl-user limited --sasl-password " + kafkatest.LimitedPassword,
-				check: kafka.CheckPermissions, says: lacking, remedy: "kafka-acls.sh",
+				check: doctor.CheckPermissions, says: lacking, remedy: "kafka-acls.sh",
 			})
 		})
 	}
 }
 
-// doctor takes what serve takes, so that one can be asked in place of the other.
+// doctor takes the same flags as serve, so that one call can replace the other.
 func TestDoctorTakesEveryFlagOfServe(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
-	doctor := doctorCommand().Flags()
+	flags := doctorCommand().Flags()
 	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
-		require.NotNil(t, doctor.Lookup(f.Name), "--%s", f.Name)
+		require.NotNil(t, flags.Lookup(f.Name), "--%s", f.Name)
 	})
 	at := place{dir: t.TempDir()}
 	for _, args := range []string{"--partitions 0", "--sweep -1s", "--payload-bytes 0", "--http 0.0.0.0:8642", "--roles agent"} {
@@ -185,25 +183,25 @@ func TestDoctorTakesEveryFlagOfServe(t *testing.T) {
 	}
 	quiet := at.run(t, "doctor", "--brokers", "127.0.0.1:1", "--http", "127.0.0.1:0", "--quiet", "-o", "jsonl")
 	require.Equal(t, 1, quiet.code())
-	require.Len(t, examined(t, quiet), 1, "what is fine is not told")
+	require.Len(t, examined(t, quiet), 1, "checks that pass are not printed")
 }
 
-// One broker alone keeps one copy: that is told before there is anything to lose.
-func TestDoctorTellsOfOneCopyBeforeThereIsANamespace(t *testing.T) {
+// A single broker keeps only one copy. Doctor warns of this before there is anything to lose.
+func TestDoctorWarnsOfOneCopyBeforeTheFirstStart(t *testing.T) {
 	t.Parallel()
-	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	broker := kafkatest.StartBroker(t, embedded.Config{})
 	p := place{dir: t.TempDir()}.run(t, "doctor", "--brokers", broker.Addr(), "--http", "127.0.0.1:0", "-o", "jsonl")
 	require.Equal(t, 0, p.code())
-	require.Len(t, examined(t, p)[kafka.CheckReplicas][kafka.StatusWarn], 1)
+	require.Len(t, examined(t, p)[doctor.CheckReplicas][doctor.StatusWarn], 1)
 }
 
-// A clock that cannot be right is refused; one that lies behind the log is told, with both times.
-func TestAClockThatIsOffIsTold(t *testing.T) {
+// An implausible clock is refused. A clock behind the log is a warning with both times.
+func TestAWrongClockIsReported(t *testing.T) {
 	t.Parallel()
 	l := localCheck{serveConfig: &serveConfig{}, now: func() time.Time { return time.Date(1970, 1, 1, 0, 3, 0, 0, time.UTC) }}
 	l.clock()
 	require.Len(t, l.findings, 1)
-	require.Equal(t, kafka.StatusFail, l.findings[0].Status)
+	require.Equal(t, doctor.StatusFail, l.findings[0].Status)
 	require.Contains(t, l.findings[0].What, "1970-01-01T00:03:00Z")
 	l = localCheck{serveConfig: &serveConfig{}, now: time.Now}
 	l.clock()
@@ -223,8 +221,8 @@ func TestAClockThatIsOffIsTold(t *testing.T) {
 	require.Contains(t, facts.findings(now, 1)[0].What, "x.events/2 at offset 2")
 }
 
-// What a newer version wrote and did not bring to bear stops nobody: it is void.
-func TestAVoidFactOfANewerVersionStopsNobody(t *testing.T) {
+// A void record of a newer version stops no reader.
+func TestAVoidFactOfANewerVersionStopsNoReader(t *testing.T) {
 	t.Parallel()
 	l := tail{topic: "x.events"}
 	for i, f := range []*events.Fact{
@@ -238,10 +236,10 @@ func TestAVoidFactOfANewerVersionStopsNobody(t *testing.T) {
 		r.Offset = int64(i)
 		require.NoError(t, l.read(r))
 	}
-	require.Equal(t, kafka.StatusOK, l.findings(time.Now(), 1)[0].Status)
+	require.Equal(t, doctor.StatusOK, l.findings(time.Now(), 1)[0].Status)
 }
 
-// namespaces makes one that is fine, and some of a newer version.
+// namespaces creates a namespace of this version, and several of a newer version.
 func namespaces(t *testing.T, cluster *kafka.Cluster) {
 	t.Helper()
 	producer, err := kafka.NewProducer(cluster)
@@ -278,7 +276,7 @@ func namespaces(t *testing.T, cluster *kafka.Cluster) {
 	write("foreign.events", 0, events.Record{Key: []byte("k"), Value: []byte("hello")})
 }
 
-// files makes the directories of the mistakes.
+// files creates the directories for the mistakes.
 func files(t *testing.T, dir string) {
 	t.Helper()
 	write(t, filepath.Join(dir, "dev", "broker", "x"), "")
@@ -291,17 +289,17 @@ func files(t *testing.T, dir string) {
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 	}
-	// A newer version of the store's library counts its formats on in the name of this file.
+	// Pebble keeps the number of its format in the name of this file, and a newer version has a higher number.
 	markers, err := filepath.Glob(filepath.Join(dir, "newer", "state", "marker.format-version.*"))
 	require.NoError(t, err)
 	require.Len(t, markers, 1)
 	require.NoError(t, os.Rename(markers[0], filepath.Join(dir, "newer", "state", "marker.format-version.000900.900")))
-	unlock, err := kafka.Lock(filepath.Join(dir, "locked", lockFile))
+	unlock, err := embedded.Lock(filepath.Join(dir, "locked", lockFile))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = unlock() })
 }
 
-// listening returns the address of a listener that does something with each connection.
+// listening returns the address of a listener that calls a function with each connection.
 func listening(t *testing.T, do func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
 
-// banner says where everything is and what to try. Each command works when it is pasted.
+// banner prints the addresses and some commands to try. Each command works when it is pasted.
 func (d *dev) banner(w io.Writer) {
 	api := "http://" + d.node.Addr()
 	self := invocation()
@@ -42,8 +42,8 @@ func (d *dev) banner(w io.Writer) {
 	fmt.Fprintf(w, "  %s task list%s\n\n", self, d.apiFlag(api))
 }
 
-// apiFlag returns the flag that a client command needs to find this engine, with a space before it; nothing where
-// the default does.
+// apiFlag returns the flag that a client command needs to find this engine, with a space before it. It returns ""
+// if the default works.
 func (d *dev) apiFlag(api string) string {
 	if api == "http://127.0.0.1:8642" {
 		return ""
@@ -51,7 +51,8 @@ func (d *dev) apiFlag(api string) string {
 	return " --api " + api
 }
 
-// invocation returns how the user called this program, so that what the banner shows can be pasted.
+// invocation returns how the user called this program, so that the commands in the banner can be
+// pasted.
 func invocation() string {
 	exe, err := os.Executable()
 	if err == nil && strings.Contains(exe, "go-build") {

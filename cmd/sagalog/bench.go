@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,12 +19,12 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/bench"
 	"github.com/sagalog/sagalog/internal/cli"
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// benchConfig is the flags that all benchmarks share.
+// benchConfig holds the flags that all benchmarks share.
 type benchConfig struct {
 	connection
 	bench.Config
@@ -33,24 +35,24 @@ type benchConfig struct {
 func benchCommand() *cobra.Command {
 	group := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the engine on this machine, and prove that nothing was lost or doubled meanwhile",
+		Short: "Measure the engine on this machine, and prove that nothing was lost or doubled",
 		Long: `Measure the engine on this machine. Broker, engine, agents with mock backends, load and watcher run in this process, as in
-` + "`sagalog dev`" + `, with their data in a temporary directory; or the brokers are those of --brokers, and the agents in another process.
+` + "`sagalog dev`" + `, with their data in a temporary directory. With --brokers it uses your brokers, and --agents outside runs the
+agents in another process.
 
-What is measured is a workflow of five steps, one after another, each of which takes what the one before it gave
-(internal/bench/five.yaml). CPU and memory are those of the whole process with all that is in it, and of the processes that
-it starts. A latency counts from when a submission was due, so that waiting is not hidden. What comes before the
-measured time (--warmup) is not counted.
+Each task has five steps, one after another, and each step uses the output of the one before it (internal/bench/five.yaml). CPU
+and memory are those of this process and of the processes that it starts. A latency counts from when a submission was due, so
+waiting is not hidden. The time before the measured time (--warmup) does not count.
 
 Every run ends by reading the log again: each acknowledged submission must have been accepted and ended exactly once, and
-each call that an agent received must belong to one attempt. If not, the command says which and exits with 1. It says
-too when other processes used the machine meanwhile.
+each call that an agent received must belong to one attempt. If not, the command names the tasks and exits with 1. It also
+says whether other processes used the machine.
 
-The temporary directory is in that of TMPDIR (default /tmp), and is removed at the end; a run writes about 15 KiB a task. Where
-there is too little room, or /tmp is memory, have TMPDIR name another place, or --data a directory that stays. A directory
-or a namespace that no benchmark made is refused before anything is written to it.
+The temporary directory is made below TMPDIR (default /tmp) and removed at the end. A run writes about 15 KiB a task. If there is
+too little room, or /tmp is in memory, set TMPDIR to another place, or name a directory to keep by --data. A directory or a
+namespace that no benchmark made is refused before anything is written to it.
 
-Ctrl-C ends the measured time early and tells what was measured so far; a second one ends at once.`,
+Ctrl-C ends the measured time early and prints the figures so far. A second Ctrl-C ends at once.`,
 		Example: `  sagalog bench tasks
   sagalog bench tasks --rate 500 --duration 1m -o json
   sagalog bench submit --via http`,
@@ -59,20 +61,20 @@ Ctrl-C ends the measured time early and tells what was measured so far; a second
 	return group
 }
 
-// flags are those of every benchmark.
+// flags adds the flags of every benchmark.
 func (c *benchConfig) flags(f *pflag.FlagSet) {
 	c.connection.flags(f)
-	c.namespaceFlag(f, "what the names of all topics begin with, 100 letters, digits, dots, dashes and underscores at most; one that is there must be a benchmark's (default sagalog on the broker of this process, and a new name on --brokers, whose topics stay there)")
-	f.StringVar(&c.Dir, "data", "", "directory of the data, which is kept; empty, not there yet, or of an earlier benchmark (default a temporary one below TMPDIR, which is removed)")
+	c.namespaceFlag(f, "prefix of all topic names: up to 100 letters, digits, dots, dashes and underscores; an existing namespace must be a benchmark's (default sagalog on the broker of this process; with --brokers a new name, whose topics stay there)")
+	f.StringVar(&c.Dir, "data", "", "directory of the data, which is kept; it is empty, does not exist yet, or is that of an earlier benchmark (default a temporary one below TMPDIR, which is removed)")
 	f.Int32Var(&c.Partitions, "partitions", 8, "partitions of the namespace, 1 to 1000")
-	f.BoolVar(&c.Fsync, "fsync", false, "have the broker of this process answer only when the disk has what it tells")
+	f.BoolVar(&c.Fsync, "fsync", false, "make the broker of this process answer only when the data is on the disk")
 	f.BoolVar(&c.ByPort, "by-port", false, "reach the broker of this process by TCP, as other processes do, and not in memory")
-	f.DurationVar(&c.Drain, "drain", 5*time.Minute, "how long what is under way may take to end, behind the measured time; above zero")
-	f.BoolVar(&c.quiet, "quiet", false, "say nothing of the progress")
+	f.DurationVar(&c.Drain, "drain", 5*time.Minute, "how long tasks may take to end after the measured time; above zero")
+	f.BoolVar(&c.quiet, "quiet", false, "print no progress")
 	f.StringVar(&c.Profile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
-	f.StringVar(&c.MemProfile, "memprofile", "", "write a profile of the memory that is alive at the end of the measured time to this file")
+	f.StringVar(&c.MemProfile, "memprofile", "", "write a profile of the memory in use at the end of the measured time to this file")
 	f.StringVarP(&c.format, "output", "o", "table", "table or json")
-	cli.WithoutVariable(f, "data") // the variables are those of an engine that somebody needs
+	cli.WithoutVariable(f, "data") // the variables may name the data of an engine that is still needed
 }
 
 func (c *benchConfig) namespaceFlag(f *pflag.FlagSet, usage string) {
@@ -82,13 +84,13 @@ func (c *benchConfig) namespaceFlag(f *pflag.FlagSet, usage string) {
 	}
 }
 
-// windowFlags are those of the benchmarks that measure for a time.
+// windowFlags adds the flags of benchmarks that measure for a time.
 func (c *benchConfig) windowFlags(f *pflag.FlagSet, warmup, duration time.Duration) {
-	f.DurationVar(&c.Warmup, "warmup", warmup, "how long it runs before the measured time, from the first task's end; zero or more")
-	f.DurationVar(&c.Duration, "duration", duration, "how long is measured; above zero")
+	f.DurationVar(&c.Warmup, "warmup", warmup, "how long it runs before the measured time, counted from the first end of a task; zero or more")
+	f.DurationVar(&c.Duration, "duration", duration, "length of the measured time; above zero")
 }
 
-// agentFlags are those of the benchmarks that run tasks.
+// agentFlags adds the flags of benchmarks that run tasks.
 func (c *benchConfig) agentFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Agents, "agents", bench.AgentsInside, "where the agents are: inside (this process), outside (another process, started here), running (elsewhere, by sagalog bench agents)")
 	cli.WithoutVariable(f, "agents") // SAGALOG_AGENTS is a directory of agents
@@ -98,33 +100,23 @@ func (c *benchConfig) agentFlags(f *pflag.FlagSet) {
 func (c *benchConfig) backendFlags(f *pflag.FlagSet) {
 	f.IntVar(&c.Concurrency, "concurrency", 512, "calls of each agent at once, 1 to 10000")
 	f.DurationVar(&c.Latency.Fixed, "latency", 10*time.Millisecond, "how long a call of a mock backend takes; zero or more")
-	f.StringVar(&c.tail, "tail", "", "share of the calls that take longer, 0% to 100%, and how long, such as 1%:2s")
-	f.Float64Var(&c.Latency.SlowFactor, "slow-factor", 0, "bench tasks: make all backends so many times slower in the middle of the measured time, such as 10; above 1, a million at most")
-	_ = f.MarkHidden("slow-factor") // bench tasks shows it; elsewhere it is refused by its name, and told to agents that are started
+	f.StringVar(&c.tail, "tail", "", "share of the calls that take longer, 0% to 100%, and their time, such as 1%:2s")
+	f.Float64Var(&c.Latency.SlowFactor, "slow-factor", 0, "factor by which all backends slow down in the middle of the measured time, such as 10; above 1, a million at most")
+	_ = f.MarkHidden("slow-factor") // bench tasks shows it; other benchmarks refuse it, but pass it to the agents that they start
 }
 
-// complete checks the flags, and fills in what follows from them.
+// complete checks the flags and derives the rest of the configuration from them.
 func (c *benchConfig) complete(cmd *cobra.Command) (err error) {
 	switch {
 	case c.format != "table" && c.format != "json" && cmd.Flags().Lookup("output") != nil:
 		return usage("-o %q is not known; %s", c.format, events.Suggest(c.format, []string{"table", "json"}))
-	case c.Namespace != "" && !namespaceName.MatchString(c.Namespace):
-		return usage("--namespace %q is no beginning of topic names: letters, digits, dots, dashes and underscores, 100 at most", c.Namespace)
-	case c.Partitions < 1 && cmd.Flags().Lookup("partitions") != nil:
-		return usage("--partitions %d is not from 1 to 1000", c.Partitions)
-	case c.Concurrency < 1 && cmd.Flags().Lookup("concurrency") != nil:
-		return usage("--concurrency %d is not from 1 to 10000", c.Concurrency)
-	case c.Duration <= 0 && cmd.Flags().Lookup("duration") != nil:
-		return usage("--duration %s is not above zero", c.Duration)
-	case c.Drain <= 0 && cmd.Flags().Lookup("drain") != nil:
-		return usage("--drain %s is not above zero", c.Drain)
-	case c.Agents != "" && !isOneOf(c.Agents, bench.AgentPlaces):
+	case c.Agents != "" && !slices.Contains(bench.AgentPlaces, c.Agents):
 		return usage("--agents %q is not known; %s", c.Agents, events.Suggest(c.Agents, bench.AgentPlaces))
 	}
-	if err := errors.Join(c.misplaced(cmd), refuseZeros(cmd.Flags(), "rate", "outstanding", "tasks", "connections", "burst")); err != nil {
+	if err := c.misplaced(cmd); err != nil {
 		return err
 	}
-	if c.Latency.TailShare, c.Latency.Tail, err = parseTail(c.tail); err != nil {
+	if err := c.checkShared(cmd.Flags()); err != nil {
 		return err
 	}
 	c.PartitionsSet = cmd.Flags().Changed("partitions")
@@ -148,35 +140,56 @@ func (c *benchConfig) complete(cmd *cobra.Command) (err error) {
 	if !c.quiet {
 		c.Progress = cmd.ErrOrStderr()
 	}
-	if err := c.Config.Validate(); err != nil {
-		return usage("%s", err)
-	}
 	return c.room()
 }
 
-// room refuses a disk on which no run would come to its end.
+// checkShared checks the flags that benchmarks and their agents share.
+func (c *benchConfig) checkShared(f *pflag.FlagSet) (err error) {
+	if c.Namespace != "" && !namespaceName.MatchString(c.Namespace) {
+		return usage("--namespace %q cannot begin the names of topics: use up to 100 letters, digits, dots, dashes and underscores", c.Namespace)
+	}
+	if err := refuseZeros(f, "rate", "outstanding", "tasks", "connections", "burst", "partitions", "concurrency", "duration", "drain"); err != nil {
+		return err
+	}
+	c.Latency.TailShare, c.Latency.Tail, err = parseTail(c.tail)
+	return err
+}
+
+// benchmark is a run with flags of a kind: its configuration, the part of it that all benchmarks have, and the function that measures.
+type benchmark[B interface{ Validate() error }] struct {
+	config B
+	shared *bench.Config
+	run    func(context.Context, B) (*bench.Result, error)
+}
+
+// measure checks the flags, runs a benchmark and prints the result.
+func measure[B interface{ Validate() error }](cmd *cobra.Command, c *benchConfig, b benchmark[B]) error {
+	if err := c.complete(cmd); err != nil {
+		return err
+	}
+	*b.shared = c.Config
+	if err := b.config.Validate(); err != nil {
+		return usage("%s", err)
+	}
+	defer secondEnds(cmd.Context())()
+	r, err := b.run(cmd.Context(), b.config)
+	return c.report(cmd, r, err)
+}
+
+// room refuses a disk that is too full for any run.
 func (c *benchConfig) room() error {
 	dir := c.Dir
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	if f := spaceOf(dir, existing(dir)); f.Status == kafka.StatusFail {
-		return fmt.Errorf("%s: make room there, or have the data elsewhere: TMPDIR names another place for temporary data, --data a directory that stays", f.What)
+	if f := spaceOf(dir, existing(dir)); f.Status == doctor.StatusFail {
+		return fmt.Errorf("%s: make room there, or put the data elsewhere: TMPDIR names another place for temporary data, --data a directory to keep", f.What)
 	}
 	return nil
 }
 
-func isOneOf(s string, list []string) bool {
-	for _, x := range list {
-		if s == x {
-			return true
-		}
-	}
-	return false
-}
-
-// connectionFlags repeats the flags of the connection that were given, but for the brokers, to another process. A password
-// that was given as a flag is visible in ps already.
+// connectionFlags returns the given flags of the connection, except the brokers, for another process. A password that was given as
+// a flag is visible in ps already.
 func connectionFlags(f *pflag.FlagSet) (list []string) {
 	f.Visit(func(x *pflag.Flag) {
 		if strings.HasPrefix(x.Name, "tls") || strings.HasPrefix(x.Name, "sasl") {
@@ -204,7 +217,7 @@ func parseTail(s string) (share float64, d time.Duration, err error) {
 	return share / 100, d, nil
 }
 
-// report prints what was found, also where the check refuted it.
+// report prints the result, also if the check refuted the run.
 func (c *benchConfig) report(cmd *cobra.Command, r *bench.Result, err error) error {
 	if r == nil {
 		return err
@@ -225,17 +238,27 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// exitAtOnce is what shells give a command that Ctrl-C has ended.
+// exitAtOnce is the exit code that shells give a command that Ctrl-C ended.
 const exitAtOnce = 130
 
-// secondEnds has the second Ctrl-C end everything at once, and leave nothing behind: the first one ends the measured time.
-func secondEnds(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
+// secondEnds makes a second Ctrl-C end everything at once and clean up. The first one only ends the measured time. The
+// caller defers stop, which does not return once the end at once has begun: killed agents would otherwise make the run
+// return an error, whose exit code could win the race against exitAtOnce.
+func secondEnds(ctx context.Context) (stop func()) {
+	var ending atomic.Bool
+	unregister := context.AfterFunc(ctx, func() {
 		second := make(chan os.Signal, 1)
 		signal.Notify(second, os.Interrupt, syscall.SIGTERM)
 		<-second
-		fmt.Fprintln(os.Stderr, "sagalog: asked a second time, it ends at once: nothing is told and nothing was checked")
+		ending.Store(true)
+		fmt.Fprintln(os.Stderr, "sagalog: ending at once after a second Ctrl-C; nothing was checked, and there are no figures")
 		bench.EndAtOnce(os.Stderr)
 		os.Exit(exitAtOnce)
 	})
+	return func() {
+		unregister()
+		if ending.Load() {
+			select {}
+		}
+	}
 }

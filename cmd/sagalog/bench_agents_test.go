@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/bench"
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
-// Agents may be there before the namespace, and stay for the next benchmark.
+// Agents may start before the namespace exists, and stay for the next benchmark.
 func TestBenchAgentsRunElsewhere(t *testing.T) {
 	t.Parallel()
-	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := []string{"--brokers", broker.Addr(), "--namespace", "try"}
 	agents := place{dir: t.TempDir()}.start(t, append([]string{"bench", "agents", "--latency", "1ms"}, at...)...)
 	said := func(what string) func() bool {
@@ -37,6 +37,7 @@ func TestBenchAgentsRunElsewhere(t *testing.T) {
 }
 
 func TestBenchAgentsRefusesWrongCalls(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--namespace try":                                                 "--brokers is missing",

@@ -12,31 +12,22 @@ func benchBacklog() *cobra.Command {
 	var b bench.BacklogConfig
 	cmd := &cobra.Command{
 		Use:   "backlog",
-		Short: "Let tasks wait: what a backlog of millions takes in memory",
-		Long: `Submit tasks that nobody works on, as fast as the engine accepts them, and say what they take in memory while they wait:
-RSS and live heap, sampled on the way, and their rise per million tasks in the second half, from which RSS with ten
-million follows. No agent runs, so a few tasks start (64 in each partition) and all others wait.
+		Short: "Let tasks wait, and measure the memory that a backlog of millions takes",
+		Long: `Submit tasks that nobody works on, as fast as the engine accepts them, and print the memory that they take while they wait: RSS and
+live heap over time, their rise per million tasks in the second half, and the RSS with ten million tasks at that rise. No agent
+runs, so a few tasks start (64 in each partition) and all others wait.
 
-What finished tasks take is told by ` + "`sagalog bench tasks --tasks 1000000 --duration 1h`" + `.`,
+` + "`sagalog bench tasks --tasks 1000000 --duration 1h`" + ` shows the memory of finished tasks.`,
 		Example: `  sagalog bench backlog --tasks 100000
   sagalog bench backlog --tasks 5000000 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.complete(cmd); err != nil {
-				return err
-			}
-			b.Config = c.Config
-			if err := b.Validate(); err != nil {
-				return usage("%s", err)
-			}
-			defer secondEnds(cmd.Context())()
-			r, err := bench.Backlog(cmd.Context(), b)
-			return c.report(cmd, r, err)
+			return measure(cmd, &c, benchmark[*bench.BacklogConfig]{&b, &b.Config, bench.Backlog})
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&b.Tasks, "tasks", 1_000_000, "how many are to wait, 1 to 67108864")
-	f.DurationVar(&b.Hold, "hold", 5*time.Second, "how long they are left waiting when all are there; zero or more")
+	f.IntVar(&b.Tasks, "tasks", 1_000_000, "number of waiting tasks, 1 to 67108864")
+	f.DurationVar(&b.Hold, "hold", 5*time.Second, "how long the tasks wait once all are accepted; zero or more")
 	c.flags(f)
 	return cmd
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// secret is the flag whose value is in no report.
+// secret is the flag whose value no report shows.
 const secret = "sasl-password"
 
-// originOf tells of this program, and with which flags it was called.
+// originOf describes this program and the flags that it was called with.
 func originOf(f *pflag.FlagSet) bench.Origin {
 	o := bench.Origin{Version: version()}
 	if info, ok := debug.ReadBuildInfo(); ok {

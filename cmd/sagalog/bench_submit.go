@@ -14,18 +14,18 @@ func benchSubmit() *cobra.Command {
 	var admission string
 	cmd := &cobra.Command{
 		Use:   "submit",
-		Short: "Submit tasks: how many a second are acknowledged, and how soon",
-		Long: `Submit tasks, and say how many a second are acknowledged and how soon each was, from when it was due. An acknowledged
-submission is durable; at the end each of them must stand in the log as accepted, once.
+		Short: "Submit tasks, and measure how many a second are acknowledged and how soon",
+		Long: `Submit tasks, and print how many a second are acknowledged, and the time from when each was due to its acknowledgement. An
+acknowledged submission is durable, and at the end the log must hold each of them, accepted once.
 
-Without --rate there are always --outstanding submissions without an answer (by Kafka), or --connections each of which
-sends the next one when it has the answer (by HTTP). With --rate so many are due each second.
+Without --rate, --outstanding submissions are always unanswered (by Kafka), or each of --connections sends the next submission when
+it has the answer (by HTTP). With --rate, that many are due each second.
 
-With --burst, tasks run first, and then submissions come at --rate for that long, faster than they can be worked on:
-nothing may be dropped.
+With --burst, tasks run first, and then submissions come at --rate for that long, faster than they can be worked on. None may be
+dropped.
 
-With --admission closed no agent runs, so a few tasks start (64 in each partition) and all others wait: submitting
-alone is measured. It is the default, except with --burst.`,
+With --admission closed no agent runs, so a few tasks start (64 in each partition) and all others wait. Then only submitting is
+measured. It is the default, except with --burst.`,
 		Example: `  sagalog bench submit
   sagalog bench submit --via http --connections 64
   sagalog bench submit --via ndjson --rate 50000
@@ -43,23 +43,14 @@ alone is measured. It is the default, except with --burst.`,
 			if err := misplacedOfSubmit(cmd, &s); err != nil {
 				return err
 			}
-			if err := c.complete(cmd); err != nil {
-				return err
-			}
-			s.Config = c.Config
-			if err := s.Validate(); err != nil {
-				return usage("%s", err)
-			}
-			defer secondEnds(cmd.Context())()
-			r, err := bench.Submit(cmd.Context(), s)
-			return c.report(cmd, r, err)
+			return measure(cmd, &c, benchmark[*bench.SubmitConfig]{&s, &s.Config, bench.Submit})
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.Via, "via", bench.ViaKafka, "how they go: kafka, http (one by one), ndjson (one HTTP body with many)")
+	f.StringVar(&s.Via, "via", bench.ViaKafka, "how to submit: kafka, http (one by one), ndjson (one HTTP body with many)")
 	f.Float64Var(&s.Rate, "rate", 0, "submissions that are due each second; above zero, and 67108864 in a run at most (default as many as are answered)")
-	f.DurationVar(&s.Burst, "burst", 0, "measure a burst that is so long, while tasks run; above zero; needs --rate, and --via kafka")
-	f.IntVar(&s.Outstanding, "outstanding", 0, "submissions without an answer at once by Kafka, 1 to 1000000, without --rate (default 5000); with --burst tasks under way before it (default 200)")
+	f.DurationVar(&s.Burst, "burst", 0, "measure a burst of this length while tasks run; above zero; needs --rate, and --via kafka")
+	f.IntVar(&s.Outstanding, "outstanding", 0, "by Kafka: unanswered submissions at once, 1 to 1000000, without --rate (default 5000); with --burst: tasks under way before it (default 200)")
 	f.IntVar(&s.Connections, "connections", 0, "HTTP connections, 1 to 10000 (default 64; with ndjson 2)")
 	f.StringVar(&admission, "admission", "", "open (tasks are worked on) or closed (they only wait)")
 	c.windowFlags(f, 2*time.Second, 10*time.Second)

@@ -12,36 +12,27 @@ func benchTakeover() *cobra.Command {
 	var t bench.TakeoverConfig
 	cmd := &cobra.Command{
 		Use:   "takeover",
-		Short: "Kill a node under load: how long its partitions stand still",
-		Long: `Run two nodes (` + "`sagalog serve`" + `, processes of their own) and agents on one broker, kill one of the nodes under load as a
-power cut would (kill -9), start it again, and kill the other one, in turn.
+		Short: "Kill a node under load, and measure how soon another node takes over its partitions",
+		Long: `Run two nodes (` + "`sagalog serve`" + `, each in a separate process) and agents on one broker. Kill one of the nodes under load, as a power
+cut would (kill -9), start it again, then kill the other one, and so on.
 
-Each kill gives one figure for each partition that the node had: the time from the kill to the first record of its
-successor there (the claim), and to the first fact behind that. The latter counts where a task was due before the claim:
-elsewhere it would tell when the next task came. A node is killed when no partition has moved for the --warmup, so that each
-has the owner that is killed. A p99 is told of 100 figures or more. Ctrl-C tells what was measured so far.
+Each kill gives two figures for each partition of the node: the time from the kill to its successor's claim, and to the first fact
+after the claim. The second counts only if a task was due before the claim; otherwise it would show when the next task came. A node
+is killed only when no partition has moved for the time of --warmup, so that it is clear which partitions it owns. A p99 needs 100 figures. Ctrl-C prints
+the figures so far.
 
-At the end nothing may be lost or doubled. Work that was sent and not known to be sent is sent again, so an agent may be
-called again for an attempt, with the same Idempotency-Key: such calls are counted as repeated.`,
+At the end nothing may be lost or doubled. The new owner sends work again if it does not know whether it was sent. So an agent may
+be called again for an attempt, with the same Idempotency-Key. Such calls count as repeated.`,
 		Example: `  sagalog bench takeover
   sagalog bench takeover --kills 10 --rate 1000 --brokers 127.0.0.1:9092 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.complete(cmd); err != nil {
-				return err
-			}
-			t.Config = c.Config
-			if err := t.Validate(); err != nil {
-				return usage("%s", err)
-			}
-			defer secondEnds(cmd.Context())()
-			r, err := bench.Takeover(cmd.Context(), t)
-			return c.report(cmd, r, err)
+			return measure(cmd, &c, benchmark[*bench.TakeoverConfig]{&t, &t.Config, bench.Takeover})
 		},
 	}
 	f := cmd.Flags()
 	f.Float64Var(&t.Rate, "rate", 400, "tasks that are due each second")
-	f.IntVar(&t.Kills, "kills", 4, "how often a node is killed")
+	f.IntVar(&t.Kills, "kills", 4, "number of kills")
 	f.DurationVar(&c.Warmup, "warmup", 2*time.Second, "how long both nodes work before each kill")
 	c.agentFlags(f)
 	c.flags(f)

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/stretchr/testify/require"
 )
 
-// takingOver starts a take-over benchmark and waits until both nodes work. It returns its temporary directory.
+// takingOver starts a take-over benchmark and waits until both nodes work. It returns the temporary directory.
 func takingOver(t *testing.T, temporary string, args ...string) (p *program, dir string) {
 	t.Helper()
 	p = place{dir: t.TempDir(), env: []string{"TMPDIR=" + temporary}}.start(t, append([]string{"bench", "takeover", "--partitions", "4",
@@ -28,11 +28,11 @@ func oneIn(t *testing.T, temporary string) string {
 	return dirs[0]
 }
 
-// requireNodesEnd waits until no node has its state any more.
+// requireNodesEnd waits until no node holds its state open.
 func requireNodesEnd(t *testing.T, dir string) {
 	t.Helper()
 	for _, node := range []string{"bench-a", "bench-b"} {
-		require.Eventually(t, func() bool { return kafka.LockFree(filepath.Join(dir, node, lockFile)) == nil }, stepWait, 20*time.Millisecond, node)
+		require.Eventually(t, func() bool { return embedded.LockFree(filepath.Join(dir, node, lockFile)) == nil }, stepWait, 20*time.Millisecond, node)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestTakeoverIsEndedByCtrlCWithTheKillsSoFar(t *testing.T) {
 	p, _ := takingOver(t, temporary)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 	require.Equal(t, 0, p.end(), p.err.String())
-	for _, part := range []string{"interrupted", "0 lost, 0 doubled", "of so many asked for   1000", "first new fact p99: left out"} {
+	for _, part := range []string{"interrupted", "0 lost, 0 doubled", "asked for   1000", "first new fact p99: left out"} {
 		require.Contains(t, p.out.String(), part)
 	}
 	require.NotRegexp(t, `first new fact p99 +\d`, p.out.String())
@@ -68,10 +68,10 @@ func TestBenchIsEndedAtOnceByASecondCtrlC(t *testing.T) {
 		"--outstanding", "50", "--warmup", "0s", "--tail", "5%:1h")
 	p.eventually("progress", func() bool { return strings.Contains(p.err.String(), "tasks/s") })
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
-	p.eventually("the first", func() bool { return strings.Contains(p.err.String(), "waiting for what is under way") })
+	p.eventually("the first", func() bool { return strings.Contains(p.err.String(), "waiting for the tasks under way") })
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 	require.Equal(t, exitAtOnce, p.end())
-	require.Contains(t, p.err.String(), "ends at once")
+	require.Contains(t, p.err.String(), "ending at once")
 	left, err := filepath.Glob(filepath.Join(temporary, "*"))
 	require.NoError(t, err)
 	require.Empty(t, left)

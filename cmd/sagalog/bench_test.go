@@ -26,7 +26,7 @@ func benched(t *testing.T, args ...string) bench.Result {
 
 func TestBenchTasksWithAgentsInAnotherProcess(t *testing.T) {
 	t.Parallel()
-	r := benched(t, "tasks", "--agents", "outside", "--tasks", "200", "--outstanding", "20", "--latency", "1ms", "--warmup", "0s",
+	r := benched(t, "tasks", "--agents", "outside", "--tasks", "200", "--duration", "30m", "--outstanding", "20", "--latency", "1ms", "--warmup", "0s",
 		"--tail", "10%:5ms", "--slow-factor", "2", "--slow-after", "100ms")
 	require.EqualValues(t, 200, r.Checked)
 	require.EqualValues(t, 1000, r.Calls, "the other process counted them")
@@ -49,7 +49,7 @@ func TestBenchTakeoverLosesNothing(t *testing.T) {
 	require.Positive(t, r.Checked)
 }
 
-func TestBenchIsEndedByCtrlCWithWhatWasMeasured(t *testing.T) {
+func TestCtrlCEndsABenchmarkWithItsFigures(t *testing.T) {
 	t.Parallel()
 	p := place{dir: t.TempDir()}.start(t, "bench", "tasks", "--outstanding", "5", "--warmup", "0s", "--duration", "1h")
 	p.eventually("progress", func() bool { return strings.Contains(p.err.String(), "tasks/s") })
@@ -60,6 +60,7 @@ func TestBenchIsEndedByCtrlCWithWhatWasMeasured(t *testing.T) {
 }
 
 func TestBenchRefusesWrongCalls(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	for args, want := range map[string]string{
 		"":                                              "Usage",
@@ -109,7 +110,7 @@ func TestBenchRefusesWrongCalls(t *testing.T) {
 		"submit --latency 5ms":                                      "--admission open",
 		"takeover --slow-factor 5":                                  "it belongs to sagalog bench tasks",
 		"takeover --cpuprofile x":                                   "engine is in this process",
-		"agents --brokers h:1 --namespace x --slow-factor 2":        "no other is told when",
+		"agents --brokers h:1 --namespace x --slow-factor 2":        "only they know when",
 		"agents --brokers h:1 --namespace x --fsync":                "unknown flag --fsync",
 	} {
 		p := place{dir: t.TempDir()}.run(t, append([]string{"bench"}, strings.Fields(args)...)...)
@@ -134,7 +135,7 @@ func TestBenchRefusesTheDataOfAnEngine(t *testing.T) {
 	require.Len(t, left, 1, "nothing was written")
 }
 
-func TestBenchSaysWhereTemporaryDataGoes(t *testing.T) {
+func TestBenchReportsWhereTemporaryDataIs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := place{dir: dir, env: []string{"TMPDIR=" + filepath.Join(dir, "missing")}}.run(t, "bench", "tasks", "--tasks", "1")
@@ -143,7 +144,7 @@ func TestBenchSaysWhereTemporaryDataGoes(t *testing.T) {
 	require.Contains(t, p.err.String(), "--data")
 }
 
-func TestAPasswordIsInNoReport(t *testing.T) {
+func TestReportsContainNoPassword(t *testing.T) {
 	t.Parallel()
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.String(secret, "", "")
@@ -152,7 +153,7 @@ func TestAPasswordIsInNoReport(t *testing.T) {
 	require.Equal(t, []string{"--brokers=a:1,b:1", "--" + secret + "=..."}, originOf(f).Flags)
 }
 
-// An hour is not measured for a profile that cannot be written.
+// A profile that cannot be written ends the run before anything is measured.
 func TestBenchMakesItsProfilesFirst(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--cpuprofile", "--memprofile"} {

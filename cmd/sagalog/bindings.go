@@ -9,18 +9,19 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/agent"
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/agent/httpagent"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 )
 
 // bindings are the agents that a process runs: HTTP services, bound by files.
 type bindings struct {
 	registry *agent.Registry
-	bound    []*agent.Binding
+	bound    []*httpagent.Binding
 }
 
 func newBindings() *bindings { return &bindings{registry: agent.NewRegistry()} }
 
-// folder binds the agents of --agents; nothing where the flag was not given.
+// folder binds the agents of --agents, if the flag was given.
 func (b *bindings) folder(dir string) error {
 	if dir == "" {
 		return nil
@@ -29,7 +30,7 @@ func (b *bindings) folder(dir string) error {
 		return fmt.Errorf("--agents: %w", err)
 	}
 	err := b.files(os.DirFS(dir), os.LookupEnv)
-	if faults, ok := errors.AsType[agent.Faults](err); ok {
+	if faults, ok := errors.AsType[httpagent.Faults](err); ok {
 		placed := slices.Clone(faults)
 		for i := range placed {
 			placed[i].File = filepath.Join(dir, placed[i].File)
@@ -39,13 +40,13 @@ func (b *bindings) folder(dir string) error {
 	return err
 }
 
-// agentsFault is what doctor and serve say of files of --agents that cannot be bound.
-func agentsFault(err error) kafka.Finding {
-	return kafka.Finding{Check: checkAgents, Status: kafka.StatusFail, What: err.Error(), Remedy: "correct the files of --agents"}
+// agentsFault is the finding of doctor and serve about files of --agents that cannot be bound.
+func agentsFault(err error) doctor.Finding {
+	return doctor.Finding{Check: checkAgents, Status: doctor.StatusFail, What: err.Error(), Remedy: "correct the files of --agents"}
 }
 
 func (b *bindings) files(files fs.FS, env func(string) (string, bool)) error {
-	all, err := agent.LoadBindings(files, env)
+	all, err := httpagent.Load(files, env)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (b *bindings) files(files fs.FS, env func(string) (string, bool)) error {
 	return b.registry.Err()
 }
 
-// names are those of the agents.
+// names returns the names of the agents.
 func (b *bindings) names() []string { return b.registry.Agents() }
 
 // close is called after the agents have ended.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -12,10 +13,11 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/spf13/pflag"
 )
 
-// connection is the flags that say how to reach a Kafka cluster. All commands that speak to one share them.
+// connection holds the flags that say how to reach a Kafka cluster. All commands that need one share them.
 type connection struct {
 	brokers []string
 
@@ -25,19 +27,19 @@ type connection struct {
 }
 
 func (c *connection) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.brokers, "brokers", nil, "HOST:PORT of some brokers of the Kafka cluster, separated by commas; the others are learnt from them")
-	f.BoolVar(&c.tls, "tls", false, "speak TLS to the brokers; each --tls-... flag implies it")
-	f.StringVar(&c.tlsCA, "tls-ca", "", "file of the certificates (PEM) that sign the brokers'; without it those of the system count")
-	f.StringVar(&c.tlsCert, "tls-cert", "", "file of our own certificate (PEM), where brokers ask for one")
-	f.StringVar(&c.tlsKey, "tls-key", "", "file of its key (PEM)")
-	f.StringVar(&c.tlsServerName, "tls-server-name", "", "name that the brokers' certificates must bear, where it is not the host of --brokers")
-	f.StringVar(&c.mechanism, "sasl", "", "authenticate by this mechanism: "+strings.Join(kafka.Mechanisms(), ", "))
+	f.StringSliceVar(&c.brokers, "brokers", nil, "HOST:PORT of some brokers of the Kafka cluster, separated by commas; the others are found through them")
+	f.BoolVar(&c.tls, "tls", false, "use TLS to the brokers; each --tls-... flag implies it")
+	f.StringVar(&c.tlsCA, "tls-ca", "", "file of the CA certificates (PEM) that sign those of the brokers (default those of the system)")
+	f.StringVar(&c.tlsCert, "tls-cert", "", "file of the client's certificate (PEM), if the brokers ask for one")
+	f.StringVar(&c.tlsKey, "tls-key", "", "file of the key of --tls-cert (PEM)")
+	f.StringVar(&c.tlsServerName, "tls-server-name", "", "name that the brokers' certificates must bear, if it is not the host of --brokers")
+	f.StringVar(&c.mechanism, "sasl", "", "authenticate with this mechanism: "+strings.Join(kafka.Mechanisms(), ", "))
 	f.StringVar(&c.user, "sasl-user", "", "name of the Kafka user")
-	f.StringVar(&c.password, "sasl-password", "", "its password; everybody on the machine sees a flag in ps, so use the variable or --sasl-password-file")
+	f.StringVar(&c.password, "sasl-password", "", "its password; everyone on the machine can see flags in ps, so use the variable or --sasl-password-file")
 	f.StringVar(&c.passwordFile, "sasl-password-file", "", "file that holds the password and nothing else")
 }
 
-// config returns how to reach the cluster. A wrong call is exit code 2; a file that cannot be read is not.
+// config returns how to reach the cluster. A wrong call has exit code 2; a file that cannot be read has 1.
 func (c *connection) config(log *slog.Logger) (kafka.ClusterConfig, error) {
 	cfg := kafka.ClusterConfig{Logger: log}
 	if len(c.brokers) == 0 {
@@ -59,6 +61,23 @@ func (c *connection) config(log *slog.Logger) (kafka.ClusterConfig, error) {
 	return cfg, err
 }
 
+// reach connects to the cluster. It returns an error if no broker is usable.
+func (c *connection) reach(ctx context.Context) (*kafka.Cluster, error) {
+	cfg, err := c.config(newLogger(true))
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := kafka.Connect(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := doctor.Reach(ctx, cluster); err != nil {
+		cluster.Close()
+		return nil, err
+	}
+	return cluster, nil
+}
+
 func (c *connection) tlsConfig() (*tls.Config, error) {
 	if !c.tls && c.tlsCA == "" && c.tlsCert == "" && c.tlsKey == "" && c.tlsServerName == "" {
 		return nil, nil
@@ -75,7 +94,7 @@ func (c *connection) tlsConfig() (*tls.Config, error) {
 		}
 	}
 	if (c.tlsCert == "") != (c.tlsKey == "") {
-		return nil, usage("--tls-cert and --tls-key belong together: our own certificate, and its key")
+		return nil, usage("--tls-cert and --tls-key belong together: give the client's certificate and its key")
 	}
 	if c.tlsCert != "" {
 		pair, err := tls.LoadX509KeyPair(c.tlsCert, c.tlsKey)
@@ -90,7 +109,7 @@ func (c *connection) tlsConfig() (*tls.Config, error) {
 func (c *connection) sasl() (*kafka.SASL, error) {
 	if c.mechanism == "" {
 		if c.user != "" || c.password != "" || c.passwordFile != "" {
-			return nil, usage("--sasl is missing: the mechanism by which to authenticate, one of %s", strings.Join(kafka.Mechanisms(), ", "))
+			return nil, usage("--sasl is missing: name the mechanism to authenticate with, one of %s", strings.Join(kafka.Mechanisms(), ", "))
 		}
 		return nil, nil
 	}
@@ -99,7 +118,7 @@ func (c *connection) sasl() (*kafka.SASL, error) {
 	case !slices.Contains(kafka.Mechanisms(), s.Mechanism):
 		return nil, usage("--sasl %q is not known; %s", c.mechanism, events.Suggest(s.Mechanism, kafka.Mechanisms()))
 	case c.user == "":
-		return nil, usage("--sasl-user is missing: --sasl %s authenticates a user", s.Mechanism)
+		return nil, usage("--sasl-user is missing: --sasl %s needs the name of a user", s.Mechanism)
 	case c.password != "" && c.passwordFile != "":
 		return nil, usage("--sasl-password and --sasl-password-file are both given: leave one out")
 	case c.passwordFile != "":
@@ -107,7 +126,7 @@ func (c *connection) sasl() (*kafka.SASL, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--sasl-password-file: %w", err)
 		}
-		// Editors and `echo` end a file with a new line, which is no part of the password.
+		// Editors and `echo` end a file with a newline, which is not part of the password.
 		if s.Password = strings.TrimRight(string(b), "\r\n"); s.Password == "" {
 			return nil, fmt.Errorf("--sasl-password-file: %s is empty", c.passwordFile)
 		}
@@ -119,10 +138,10 @@ func (c *connection) sasl() (*kafka.SASL, error) {
 
 const (
 	plainPasswordText   = "the password travels in clear text: SASL PLAIN without TLS"
-	plainPasswordRemedy = "speak TLS (--tls), or authenticate by --sasl SCRAM-SHA-512"
+	plainPasswordRemedy = "use TLS (--tls), or authenticate with --sasl SCRAM-SHA-512"
 )
 
-// plainPassword says that the password would be read by anyone on the way.
+// plainPassword says whether the password crosses the network unencrypted.
 func plainPassword(cfg kafka.ClusterConfig) bool {
 	if cfg.SASL == nil || cfg.SASL.Mechanism != "PLAIN" || cfg.TLS != nil {
 		return false

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
+	"github.com/sagalog/sagalog/scheduler/client"
 )
 
-// demo breaks and mends the services of the example for the API.
+// demo breaks and fixes the services of the example for the API.
 type demo struct{ urls map[string]string }
 
 // Services implements api.Demo.
@@ -29,11 +27,11 @@ func (d *demo) Break(ctx context.Context, b api.Breakage) error {
 	return dronedelivery.Break(ctx, url, dronedelivery.Fault{Mode: dronedelivery.Mode(b.Mode), For: b.For})
 }
 
-// Mend implements api.Demo.
-func (d *demo) Mend(ctx context.Context, service string) error {
+// Fix implements api.Demo.
+func (d *demo) Fix(ctx context.Context, service string) error {
 	for name, url := range d.urls {
 		if service == "" || service == name {
-			if err := dronedelivery.Mend(ctx, url); err != nil {
+			if err := dronedelivery.Fix(ctx, url); err != nil {
 				return err
 			}
 		}
@@ -41,19 +39,28 @@ func (d *demo) Mend(ctx context.Context, service string) error {
 	return nil
 }
 
-// trickleEvery is the pace of the example's deliveries: quick enough to watch, slow enough to read.
+// trickleEvery is the interval of the example's deliveries: short enough to watch, long enough to read.
 const trickleEvery = 2 * time.Second
 
-// trickle submits a delivery every now and then through the API, as any producer would.
+// trickle submits a delivery every trickleEvery through the API, as any producer would.
 func trickle(ctx context.Context, apiURL string, log *slog.Logger) error {
+	producer, err := client.HTTPWith(client.HTTPConfig{URL: apiURL, RetryFor: -1})
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
 	ticks := time.NewTicker(trickleEvery)
 	defer ticks.Stop()
 	run := time.Now().UTC().Format("150405")
 	for i := 0; ; i++ {
 		task := dronedelivery.Submission(i, uint64(time.Now().UnixNano()))
-		task.ID = fmt.Sprintf("demo-%s-%d", run, i)
-		if err := submit(ctx, apiURL, task); err != nil && ctx.Err() == nil {
-			log.Warn("the example's delivery was not submitted", "task", task.ID, "error", err)
+		input, err := events.Marshal(task.Input)
+		if err != nil {
+			return err
+		}
+		s := client.Submission{ID: fmt.Sprintf("demo-%s-%d", run, i), Workflow: task.Workflow, Input: input}
+		if _, err := producer.Submit(ctx, s); err != nil && ctx.Err() == nil {
+			log.Warn("the example's delivery was not submitted", "task", s.ID, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -61,29 +68,4 @@ func trickle(ctx context.Context, apiURL string, log *slog.Logger) error {
 		case <-ticks.C:
 		}
 	}
-}
-
-func submit(ctx context.Context, apiURL string, task dronedelivery.Task) error {
-	body, err := events.Marshal(task)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, apiURL+"/v1/tasks", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode >= 300 {
-		return fmt.Errorf("status %d: %s", res.StatusCode, answer)
-	}
-	return nil
 }

@@ -5,33 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sagalog/sagalog/agent"
-	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
 
-// devConfig is the flags of dev.
+// devConfig holds the flags of dev.
 type devConfig struct {
-	data, http, kafka, demo, agents, workflows, pprof string
-
-	partitions    int32
-	partitionsSet bool
-	fsync, quiet  bool
-	settings      events.Settings
-	sweep         time.Duration
+	engineFlags
+	data, http, kafka, demo, agents string
+	fsync                           bool
 }
 
 // The values of --demo.
@@ -41,37 +36,32 @@ const (
 )
 
 func devCommand() *cobra.Command {
-	c := devConfig{settings: events.DefaultSettings()}
+	var c devConfig
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process: broker, engine, agents, API and an example",
 		Long: `Run everything in one process: an embedded, durable, Kafka-compatible broker, the engine, its agents, the
 HTTP API, and an example (drone delivery: five real HTTP services) that you can break and watch recover.
 
-Nothing has to be installed. Everything listens on loopback. What is accepted survives Ctrl-C and kill -9: start it
-again on the same --data and it goes on where it was. A power cut may lose the last of it, unless --fsync is given.`,
+Nothing has to be installed. Everything listens on loopback. Accepted tasks survive Ctrl-C and kill -9: start it again
+with the same --data and it continues. A power cut may lose the most recent ones, unless --fsync is given.`,
 		Example: `  sagalog dev
   sagalog dev --data /tmp/try --http 127.0.0.1:0 --kafka 127.0.0.1:0
   sagalog dev --demo none --workflows ./workflows --agents ./agents`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.partitionsSet = cmd.Flags().Changed("partitions") || os.Getenv("SAGALOG_PARTITIONS") != ""
+			c.partitionsSet = cmd.Flags().Changed("partitions")
 			return runDev(cmd.Context(), c)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.data, "data", "./sagalog-data", "directory of everything that lasts")
+	f.StringVar(&c.data, "data", "./sagalog-data", "directory of all data")
 	f.StringVar(&c.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
 	f.StringVar(&c.kafka, "kafka", "127.0.0.1:9092", "where the embedded broker listens (port 0 takes a free one)")
-	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new data directory; fixed from then on")
-	f.BoolVar(&c.fsync, "fsync", false, "have the broker answer only when the disk has what it tells: slower, and survives a power cut")
+	f.BoolVar(&c.fsync, "fsync", false, "make the broker answer only when the data is on the disk: slower, but survives a power cut")
 	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery or none")
 	f.StringVar(&c.agents, "agents", "", "directory of your own HTTP agents (*.yaml), loaded at the start")
-	f.StringVar(&c.workflows, "workflows", "", "directory of your own workflows (*.yaml, *.json), applied at the start")
-	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
-	f.DurationVar(&c.sweep, "sweep", 0, "how often due timers are looked for (default 50ms)")
-	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
-	limitFlags(f, &c.settings)
+	c.engineFlags.flags(f)
 	return cmd
 }
 
@@ -79,11 +69,8 @@ func (c *devConfig) validate() error {
 	if c.demo != demoDrone && c.demo != demoNone {
 		return usage("--demo %q is not known: %s or %s", c.demo, demoDrone, demoNone)
 	}
-	if c.partitions < 1 || c.partitions > 1000 {
-		return usage("--partitions %d is not from 1 to 1000", c.partitions)
-	}
-	if c.sweep < 0 {
-		return usage("--sweep %s is negative", c.sweep)
+	if err := c.engineFlags.validate(); err != nil {
+		return err
 	}
 	if err := loopback("--http", c.http); err != nil {
 		return err
@@ -91,35 +78,38 @@ func (c *devConfig) validate() error {
 	if err := loopback("--kafka", c.kafka); err != nil {
 		return err
 	}
-	return checkLimits(&c.settings)
+	return nil
 }
 
-// durability says what survives what.
+// durability describes which failures accepted tasks survive.
 func (c *devConfig) durability() string {
 	if c.fsync {
-		return "what is accepted survives Ctrl-C, kill -9 and a power cut: the disk has it before anybody is told (--fsync)"
+		return "accepted tasks survive Ctrl-C, kill -9 and a power cut: they are on the disk before they are acknowledged (--fsync)"
 	}
-	return "what is accepted survives Ctrl-C and kill -9; a power cut may lose the last of it (start with --fsync if it must not)"
+	return "accepted tasks survive Ctrl-C and kill -9; a power cut may lose the most recent ones (--fsync prevents that)"
 }
 
-// loopback refuses an address that other machines reach: neither the API nor the broker asks anybody who he is.
+// loopback refuses an address that other machines can reach: neither the API nor the broker authenticates anyone.
 func loopback(flag, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return usage("%s %q is not HOST:PORT, such as 127.0.0.1:0", flag, addr)
 	}
-	if host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		return usage("%s %q is reached from other machines, and there is no authentication yet: use 127.0.0.1", flag, addr)
+	if !isLoopback(host) {
+		return usage("other machines can reach %s %q, and there is no authentication yet: use 127.0.0.1", flag, addr)
 	}
 	return nil
 }
 
+func isLoopback(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+}
+
 // dev is a running development engine.
 type dev struct {
+	process
 	cfg      devConfig
-	log      *slog.Logger
-	metrics  *prometheus.Registry
-	broker   *kafka.Broker
+	broker   *embedded.Broker
 	cluster  *kafka.Cluster
 	fleet    *dronedelivery.Fleet
 	node     *node.Node
@@ -131,8 +121,7 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	d := &dev{cfg: c, log: newLogger(c.quiet), metrics: prometheus.NewRegistry()}
-	d.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	d := &dev{cfg: c, process: newProcess(c.quiet)}
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, step := range []func(context.Context) error{d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents, d.writeEndpoints} {
 		if err := step(ctx); err != nil {
@@ -150,20 +139,20 @@ func (d *dev) openBroker(context.Context) error {
 		return err
 	}
 	switch f := spaceOf(d.cfg.data, existing(d.cfg.data)); f.Status {
-	case kafka.StatusFail:
+	case doctor.StatusFail:
 		return errors.New(f.String())
-	case kafka.StatusWarn:
+	case doctor.StatusWarn:
 		d.log.Warn(f.What, "remedy", f.Remedy)
 	}
 	if err := os.MkdirAll(d.cfg.data, 0o700); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)
 	}
 	var err error
-	d.broker, err = kafka.OpenBroker(kafka.BrokerConfig{
-		Dir: filepath.Join(d.cfg.data, "broker"), LockFile: filepath.Join(d.cfg.data, lockFile), Addr: d.cfg.kafka,
+	d.broker, err = embedded.Open(embedded.Config{
+		Dir: brokerIn(d.cfg.data), LockFile: filepath.Join(d.cfg.data, lockFile), Addr: d.cfg.kafka,
 		Fsync: d.cfg.fsync, Logger: d.log,
 	})
-	var busy *kafka.PortBusyError
+	var busy *embedded.PortBusyError
 	if errors.As(err, &busy) {
 		return fmt.Errorf("--kafka: %w", err)
 	}
@@ -174,11 +163,10 @@ func (d *dev) openBroker(context.Context) error {
 	return err
 }
 
-// devDirectory refuses a directory that `sagalog serve` made, before a broker is put beside its state.
+// devDirectory refuses a directory that `sagalog serve` made, before dev adds a broker to it.
 func devDirectory(dir string) error {
-	_, noState := os.Stat(filepath.Join(dir, "state"))
-	if _, err := os.Stat(filepath.Join(dir, "broker")); noState == nil && errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is a data directory of `sagalog serve`: it holds state, and its log is on a Kafka cluster; give another --data", dir)
+	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil && !hasBroker(dir) {
+		return fmt.Errorf("%s is a data directory of `sagalog serve`, and its log is on a Kafka cluster: give another --data", dir)
 	}
 	return nil
 }
@@ -198,7 +186,7 @@ func (d *dev) openFleet(context.Context) error {
 func (d *dev) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Settings: d.cfg.settings, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{d.fleet.URLs()}
@@ -238,7 +226,7 @@ func (d *dev) openAgents(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	d.agents, err = agent.Attach(ctx, d.cluster, d.bindings.registry, agent.Config{
+	d.agents, err = agent.Attach(ctx, work.Over(d.cluster), d.bindings.registry, agent.Config{
 		Instance: "dev", OutputLimit: d.cfg.settings.PayloadBytes, Registerer: d.metrics, Log: d.log,
 	})
 	return err
@@ -252,8 +240,8 @@ func (d *dev) writeEndpoints(context.Context) error {
 	return e.write(d.cfg.data)
 }
 
-// run works until Ctrl-C. The parts end in the reverse order of their need: the broker, which all of them speak to,
-// last, in close.
+// run works until Ctrl-C. The parts end in the reverse order of their dependencies. The broker, which all of them need, ends last, in
+// close.
 func (d *dev) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.node.Run(ctx) })
@@ -268,11 +256,8 @@ func (d *dev) run(ctx context.Context) error {
 		g.Go(func() error { return servePprof(ctx, d.cfg.pprof) })
 	}
 	err := g.Wait()
-	d.node, d.fleet, d.agents = nil, nil, nil // they have closed themselves
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	d.node, d.fleet, d.agents = nil, nil, nil // Run has closed them
+	return stopped(ctx, err)
 }
 
 func (d *dev) close() error {

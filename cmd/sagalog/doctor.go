@@ -10,28 +10,29 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/spf13/cobra"
 )
 
-// doctorConfig is the flags of doctor.
+// doctorConfig holds the flags of doctor.
 type doctorConfig struct {
 	serveConfig
 	output
 }
 
 func doctorCommand() *cobra.Command {
-	c := doctorConfig{serveConfig: serveConfig{settings: events.DefaultSettings()}}
+	var c doctorConfig
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look whether `serve` would work with the same flags, and say what to change",
-		Long: `Look whether ` + "`sagalog serve`" + ` would work with the same flags: each broker, TLS, authentication, permissions, the
-namespace and the settings of its topics, the copies in sync, the end of the log, the agents and workflows, the data
-directory (whose it is, its format, its lock, free space), the address of the API, and the clock.
+		Short: "Check whether `serve` would work with the same flags, and say what to change",
+		Long: `Check whether ` + "`sagalog serve`" + ` would work with the same flags: each broker, TLS, authentication, permissions, the
+namespace and the settings of its topics, in-sync replicas, the end of the log, the agents and workflows, the data
+directory (its node, format, lock and free space), the address of the API, and the clock.
 
-It changes nothing, makes no topics, and works before there is a namespace. It exits with 1 when a check fails; a
-warning is something that works and that somebody should know. With --quiet it prints what is not ok.`,
+It changes nothing, creates no topics, and works before the namespace exists. It exits with 1 if a check fails. A warning is about
+something that works but that you should know. With --quiet it prints only warnings and failures.`,
 		Example: `  sagalog doctor --brokers 127.0.0.1:9092
   sagalog doctor --brokers k1:9093 --tls-ca ca.pem --sasl SCRAM-SHA-512 --sasl-user sagalog --sasl-password-file /run/secrets/kafka -o json`,
 		Args: cobra.NoArgs,
@@ -43,7 +44,7 @@ warning is something that works and that somebody should know. With --quiet it p
 			}
 			shown := findings
 			if c.quiet {
-				shown = slices.DeleteFunc(slices.Clone(findings), func(f kafka.Finding) bool { return f.Status == kafka.StatusOK })
+				shown = slices.DeleteFunc(slices.Clone(findings), func(f doctor.Finding) bool { return f.Status == doctor.StatusOK })
 			}
 			if err := printRows(cmd.OutOrStdout(), c.output, shown, printFindings); err != nil {
 				return err
@@ -52,16 +53,16 @@ warning is something that works and that somebody should know. With --quiet it p
 		},
 	}
 	c.serveConfig.flags(cmd.Flags())
-	cmd.Flags().Lookup("quiet").Usage = "print only what is not ok"
+	cmd.Flags().Lookup("quiet").Usage = "print only warnings and failures"
 	c.output.flags(cmd.Flags())
 	return cmd
 }
 
-func (c *doctorConfig) look(ctx context.Context) ([]kafka.Finding, error) {
+func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	if err := errors.Join(c.output.validate(), c.serveConfig.validate()); err != nil {
 		return nil, err
 	}
-	// The client's own log says less than the findings do.
+	// the client's log says less than the findings
 	cfg, err := c.member.cluster(newLogger(true))
 	if err != nil {
 		return nil, err
@@ -77,16 +78,16 @@ func (c *doctorConfig) look(ctx context.Context) ([]kafka.Finding, error) {
 	local.data()
 	local.address()
 	local.clock()
-	findings := kafka.Diagnose(ctx, cluster, local.need(cluster, agents))
+	findings := doctor.Diagnose(ctx, cluster, local.need(cluster, agents))
 	if plainPassword(cfg) {
-		findings = append(findings, kafka.Finding{Check: kafka.CheckSecurity, Status: kafka.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})
+		findings = append(findings, doctor.Finding{Check: doctor.CheckSecurity, Status: doctor.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})
 	}
 	findings = append(findings, local.log(ctx, cluster)...)
 	return append(findings, local.findings...), ctx.Err()
 }
 
-// printFindings aligns remedies under what they mend.
-func printFindings(w io.Writer, findings []kafka.Finding) error {
+// printFindings prints each remedy under its finding.
+func printFindings(w io.Writer, findings []doctor.Finding) error {
 	const margin = 19
 	for _, f := range findings {
 		if _, err := fmt.Fprintf(w, "%-5s %-12s %s\n", f.Status, f.Check, indented(f.What, margin)); err != nil {
@@ -105,13 +106,13 @@ func indented(text string, margin int) string {
 	return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", margin))
 }
 
-func failing(findings []kafka.Finding) error {
-	count := map[kafka.Status]int{}
+func failing(findings []doctor.Finding) error {
+	count := map[doctor.Status]int{}
 	for _, f := range findings {
 		count[f.Status]++
 	}
-	summary := fmt.Sprintf("%d checks: %d ok, %d warn, %d fail", len(findings), count[kafka.StatusOK], count[kafka.StatusWarn], count[kafka.StatusFail])
-	if count[kafka.StatusFail] > 0 {
+	summary := fmt.Sprintf("%s: %d ok, %d warn, %d fail", cli.Counted(len(findings), "check"), count[doctor.StatusOK], count[doctor.StatusWarn], count[doctor.StatusFail])
+	if count[doctor.StatusFail] > 0 {
 		return errors.New(summary)
 	}
 	fmt.Fprintln(os.Stderr, summary)

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
 )
@@ -27,27 +30,27 @@ const (
 	checkClock     = "clock"
 )
 
-// localCheck looks at what serve needs beside the cluster.
+// localCheck checks what serve needs on this machine.
 type localCheck struct {
 	*serveConfig
-	// starting says that serve asks, for which a directory in use is in use, by whomever.
+	// starting says that serve runs the checks. It cannot use a directory that any process is using.
 	starting bool
 	now      func() time.Time
-	findings []kafka.Finding
-	// engine is the URL of the API of the engine that has the data directory, "" for none.
+	findings []doctor.Finding
+	// engine is the URL of the API of the engine that uses the data directory, or "".
 	engine string
-	// kept is the ID of the namespace whose state is in the data directory, "" for none.
+	// kept is the ID of the namespace whose state is in the data directory, or "".
 	kept string
-	// namespaceID and made are of the namespace on the brokers: its ID, and its partitions, 0 while there is none.
+	// namespaceID and made are the ID and the number of partitions of the namespace on the brokers; made is 0 without one.
 	namespaceID string
 	made        int32
 }
 
-func (l *localCheck) add(check string, status kafka.Status, what, remedy string) {
-	l.findings = append(l.findings, kafka.Finding{Check: check, Status: status, What: what, Remedy: remedy})
+func (l *localCheck) add(check string, status doctor.Status, what, remedy string) {
+	l.findings = append(l.findings, doctor.Finding{Check: check, Status: status, What: what, Remedy: remedy})
 }
 
-// agents reads --agents and returns the names of those that are bound.
+// agents reads --agents and returns the names of the bound agents.
 func (l *localCheck) agents() []string {
 	if !l.roles.agent || l.member.agents == "" {
 		return nil
@@ -58,7 +61,7 @@ func (l *localCheck) agents() []string {
 		l.findings = append(l.findings, agentsFault(err))
 		return nil
 	}
-	l.add(checkAgents, kafka.StatusOK, fmt.Sprintf("%d agents are bound in %s", len(b.names()), l.member.agents), "")
+	l.add(checkAgents, doctor.StatusOK, fmt.Sprintf("%s bound in %s", cli.Counted(len(b.names()), "agent"), l.member.agents), "")
 	return b.names()
 }
 
@@ -69,10 +72,10 @@ func (l *localCheck) workflows() {
 	}
 	n, err := checkDefinitions(l.serveConfig.workflows)
 	if err != nil {
-		l.add(checkWorkflows, kafka.StatusFail, err.Error(), "correct the files of --workflows")
+		l.add(checkWorkflows, doctor.StatusFail, err.Error(), "correct the files of --workflows")
 		return
 	}
-	l.add(checkWorkflows, kafka.StatusOK, fmt.Sprintf("%d workflows in %s can be applied", n, l.serveConfig.workflows), "")
+	l.add(checkWorkflows, doctor.StatusOK, fmt.Sprintf("%s in %s can be applied", cli.Counted(n, "workflow"), l.serveConfig.workflows), "")
 }
 
 // data looks at the data directory.
@@ -82,7 +85,7 @@ func (l *localCheck) data() {
 	}
 	dir := l.member.data
 	if err := serveDirectory(dir); err != nil {
-		l.add(checkData, kafka.StatusFail, err.Error(), "give another directory (--data)")
+		l.add(checkData, doctor.StatusFail, err.Error(), "give a directory that is empty or does not exist yet (--data)")
 		return
 	}
 	info, err := os.Stat(dir)
@@ -91,84 +94,85 @@ func (l *localCheck) data() {
 		return
 	}
 	if err == nil && !info.IsDir() {
-		l.add(checkData, kafka.StatusFail, "the data directory "+dir+" is a file and not a directory", "give a directory (--data)")
+		l.add(checkData, doctor.StatusFail, "the data directory "+dir+" is a file, not a directory", "give a directory (--data)")
 		return
 	}
 	if err := writable(dir); err != nil {
-		l.add(checkData, kafka.StatusFail, "the data directory cannot be written: "+err.Error(), "let this user write it, or give another one (--data)")
+		l.add(checkData, doctor.StatusFail, "the data directory cannot be written: "+err.Error(), "let this user write it, or give another one (--data)")
 		return
 	}
-	if err := kafka.LockFree(filepath.Join(dir, lockFile)); err != nil {
+	if err := embedded.LockFree(filepath.Join(dir, lockFile)); err != nil {
 		l.locked(err)
 		return
 	}
 	if !l.space(dir, dir) || !l.state(filepath.Join(dir, "state")) {
 		return
 	}
-	l.add(checkData, kafka.StatusOK, "the data directory "+dir+" can be written and is free", "")
+	l.add(checkData, doctor.StatusOK, "the data directory "+dir+" can be written and is free", "")
 }
 
 // The free space of a disk.
 const (
-	// leastFree is what the state store needs to begin: a memtable and its log, twice.
+	// leastFree is the space that the state store needs to begin: a memtable and its log, twice.
 	leastFree = 128 << 20
-	// littleFree is soon full at thousands of tasks a second, and a full disk ends the process.
+	// littleFree is space that thousands of tasks a second soon use up, and a full disk ends the
+	// process.
 	littleFree = 1 << 30
 )
 
-// space looks at the disk of a data directory, of which on is there already: itself, or what it will be made in.
+// space checks the disk of a data directory. on is a directory that exists: dir, or the one that dir will be made in.
 func (l *localCheck) space(dir, on string) bool {
 	f := spaceOf(dir, on)
-	if f.Status != kafka.StatusOK {
+	if f.Status != doctor.StatusOK {
 		l.findings = append(l.findings, f)
 	}
-	return f.Status != kafka.StatusFail
+	return f.Status != doctor.StatusFail
 }
 
-func spaceOf(dir, on string) kafka.Finding {
+func spaceOf(dir, on string) doctor.Finding {
 	free, err := projector.FreeBytes(on)
 	if err != nil {
-		return kafka.Finding{Check: checkData, Status: kafka.StatusOK} // what cannot be asked is not known to be wrong
+		return doctor.Finding{Check: checkData, Status: doctor.StatusOK} // if the free space is unknown, there is nothing to report
 	}
 	return judgedSpace(dir, free)
 }
 
-func judgedSpace(dir string, free uint64) kafka.Finding {
-	f := kafka.Finding{Check: checkData, Status: kafka.StatusOK}
+func judgedSpace(dir string, free uint64) doctor.Finding {
+	f := doctor.Finding{Check: checkData, Status: doctor.StatusOK}
 	what := fmt.Sprintf("the disk of the data directory %s has %d MiB left", dir, free>>20)
 	switch {
 	case free < leastFree:
-		f.Status, f.What = kafka.StatusFail, fmt.Sprintf("%s, and at least %d MiB are needed", what, leastFree>>20)
+		f.Status, f.What = doctor.StatusFail, fmt.Sprintf("%s, and it needs at least %d MiB", what, leastFree>>20)
 		f.Remedy = "make room there, or give a directory on another disk (--data)"
 	case free < littleFree:
-		f.Status, f.What, f.Remedy = kafka.StatusWarn, what, "make room there: a full disk ends the process"
+		f.Status, f.What, f.Remedy = doctor.StatusWarn, what, "make room there: a full disk ends the process"
 	}
 	return f
 }
 
-// state looks whose state there is, and whether this version reads it. It changes nothing.
+// state checks which namespace the state belongs to, and whether this version can read it. It changes nothing.
 func (l *localCheck) state(dir string) bool {
 	kept, err := projector.Inspect(dir)
 	switch {
 	case errors.Is(err, projector.ErrNewer):
-		l.add(checkData, kafka.StatusFail, err.Error(), "run the newer version of sagalog, or give another directory (--data)")
+		l.add(checkData, doctor.StatusFail, err.Error(), "run the newer version of sagalog, or give another directory (--data)")
 		return false
 	case errors.Is(err, projector.ErrFormat), errors.Is(err, projector.ErrDamaged):
-		l.add(checkData, kafka.StatusWarn, err.Error(), "nothing: the next start builds the state anew from the log, which takes longer")
+		l.add(checkData, doctor.StatusWarn, err.Error(), "nothing: the next start rebuilds the state from the log, which takes longer")
 	case err != nil:
-		l.add(checkData, kafka.StatusFail, err.Error(), "give another directory (--data), or let this user read "+dir)
+		l.add(checkData, doctor.StatusFail, err.Error(), "give another directory (--data), or let this user read "+dir)
 		return false
 	}
 	l.kept = kept
 	return true
 }
 
-// known compares the data directory with the namespace on the brokers: state of another one was folded from another log.
-func (l *localCheck) known(exists bool) []kafka.Finding {
+// known compares the data directory with the namespace on the brokers: the state of another namespace comes from another log.
+func (l *localCheck) known(exists bool) []doctor.Finding {
 	if l.kept == "" || l.roles.agentOnly() {
 		return nil
 	}
-	f := kafka.Finding{Check: checkData, Status: kafka.StatusFail,
+	f := doctor.Finding{Check: checkData, Status: doctor.StatusFail,
 		Remedy: "give the --brokers and the --namespace that it belongs to, or another data directory (--data): an empty one is filled from the log"}
 	switch {
 	case !exists:
@@ -179,12 +183,12 @@ func (l *localCheck) known(exists bool) []kafka.Finding {
 	default:
 		return nil
 	}
-	return []kafka.Finding{f}
+	return []doctor.Finding{f}
 }
 
-// need is what this process wants of the cluster.
-func (l *localCheck) need(cluster *kafka.Cluster, agents []string) kafka.Need {
-	return kafka.Need{
+// need returns what this process needs of the cluster.
+func (l *localCheck) need(cluster *kafka.Cluster, agents []string) doctor.Need {
+	return doctor.Need{
 		Topics: kafka.Topics{Namespace: l.namespace}, Agents: agents, Partitions: l.partitions, PartitionsSet: l.partitionsSet,
 		Owner: l.roles.node.Owner, API: l.roles.node.API, Projector: l.roles.node.Projector,
 		Known: l.known,
@@ -203,7 +207,7 @@ func (l *localCheck) need(cluster *kafka.Cluster, agents []string) kafka.Need {
 	}
 }
 
-// existing returns the nearest directory above dir, or dir itself, that is there.
+// existing returns dir, or the nearest directory above it that exists.
 func existing(dir string) string {
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
@@ -215,16 +219,16 @@ func existing(dir string) string {
 func (l *localCheck) parent(dir string) {
 	above := existing(dir)
 	if err := writable(above); err != nil {
-		l.add(checkData, kafka.StatusFail, "the data directory "+dir+" cannot be made: "+err.Error(), "let this user write "+above+", or give another directory (--data)")
+		l.add(checkData, doctor.StatusFail, "the data directory "+dir+" cannot be made: "+err.Error(), "let this user write "+above+", or give another directory (--data)")
 		return
 	}
 	if !l.space(dir, above) {
 		return
 	}
-	l.add(checkData, kafka.StatusOK, "the data directory "+dir+" does not exist yet: the first start makes it", "")
+	l.add(checkData, doctor.StatusOK, "the data directory "+dir+" does not exist yet: the first start makes it", "")
 }
 
-// writable leaves nothing behind.
+// writable checks that files can be made in a directory. It leaves nothing behind.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".sagalog-doctor-")
 	if err != nil {
@@ -233,21 +237,21 @@ func writable(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// locked tells a running engine, at which somebody looks, from something that would be in the way.
+// locked reports who uses the data directory: a running engine is only a warning, and anything else a failure.
 func (l *localCheck) locked(err error) {
 	var at endpoints
-	text, _ := os.ReadFile(filepath.Join(l.member.data, endpointsFile)) // without it nobody answers below
+	text, _ := os.ReadFile(filepath.Join(l.member.data, endpointsFile)) // without the file no node will answer below
 	if !l.starting && json.Unmarshal(text, &at) == nil && alive(at.HTTP) {
 		l.engine = at.HTTP
-		l.add(checkData, kafka.StatusWarn, fmt.Sprintf("node %s runs in the data directory %s, with its API at %s", at.Node, l.member.data, at.HTTP),
+		l.add(checkData, doctor.StatusWarn, fmt.Sprintf("node %s runs in the data directory %s, with its API at %s", at.Node, l.member.data, at.HTTP),
 			"give another directory to start a second process (--data)")
 		return
 	}
-	what, _, _ := strings.Cut(err.Error(), ": stop that process") // the remedy says it
-	l.add(checkData, kafka.StatusFail, what, "stop that process, or give another directory (--data)")
+	what, _, _ := strings.Cut(err.Error(), ": stop that process") // the remedy says that
+	l.add(checkData, doctor.StatusFail, what, "stop that process, or give another directory (--data)")
 }
 
-// aliveWait is for an engine of this machine.
+// aliveWait bounds a question to an engine on this machine.
 const aliveWait = 2 * time.Second
 
 func alive(api string) bool {
@@ -264,33 +268,33 @@ func alive(api string) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// address looks whether the API could listen.
+// address checks whether the API can listen.
 func (l *localCheck) address() {
 	if !l.roles.node.API {
 		return
 	}
 	if exposed(l.http) {
-		l.add(checkHTTP, kafka.StatusWarn, exposedText+" ("+l.http+")", exposedRemedy)
+		l.add(checkHTTP, doctor.StatusWarn, exposedText+" ("+l.http+")", exposedRemedy)
 	}
 	listener, err := net.Listen("tcp", l.http)
 	switch {
 	case err == nil:
-		_ = listener.Close() // nobody was told of it
-		l.add(checkHTTP, kafka.StatusOK, l.http+" is free", "")
+		_ = listener.Close() // nobody can have connected to it yet
+		l.add(checkHTTP, doctor.StatusOK, l.http+" is free", "")
 	case l.engine == "http://"+l.http:
-		l.add(checkHTTP, kafka.StatusOK, l.http+" is where that node serves its API", "")
+		l.add(checkHTTP, doctor.StatusOK, l.http+" is where that node serves its API", "")
 	default:
-		l.add(checkHTTP, kafka.StatusFail, fmt.Sprintf("the API cannot listen on %s: %s", l.http, err), "stop what listens there, or give another address (--http; port 0 takes a free one)")
+		l.add(checkHTTP, doctor.StatusFail, fmt.Sprintf("the API cannot listen on %s: %s", l.http, err), "stop what listens there, or give another address (--http; port 0 takes a free one)")
 	}
 }
 
-// earliest is about when this version was written: no clock that is right says less.
+// earliest is about the time when this version was written. A correct clock shows no earlier time.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// clock looks whether the clock of this machine can be right at all. Whether it is early or late, the log tells.
+// clock checks that the clock of this machine is plausible. The check of the log finds smaller errors.
 func (l *localCheck) clock() {
 	if now := l.now(); now.Before(earliest) {
-		l.add(checkClock, kafka.StatusFail, "the clock of this machine says "+now.UTC().Format(time.RFC3339)+": timers and deadlines would be wrong by years",
+		l.add(checkClock, doctor.StatusFail, "the clock of this machine says "+now.UTC().Format(time.RFC3339)+": timers and deadlines would be wrong by years",
 			"set the clock (NTP)")
 	}
 }

@@ -8,22 +8,23 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 )
 
 const (
 	checkLog = "log"
-	// tailRecords is how much of the end of each partition is read: what a newer version writes, it writes at the end.
-	// More would make a start with a thousand partitions slow; what lies further back, the fold finds.
+	// tailRecords is how many records at the end of each partition are read, because a newer version's records are at the
+	// end. Reading more would make a start with a thousand partitions slow, and the fold finds older problems.
 	tailRecords = 100
-	// tailWait bounds the look at all partitions.
+	// tailWait bounds the reading of all partitions.
 	tailWait = 5 * time.Second
-	// clockApart is what clocks of machines may differ by, and everything still works as one expects.
+	// clockApart is the largest difference between clocks that does no visible harm.
 	clockApart = time.Minute
 )
 
-// log reads the end of each partition: facts that this version cannot read, and facts of the future. It has nothing to
-// say while there is no namespace, or where the brokers do not answer, of which other checks tell.
-func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []kafka.Finding {
+// log reads the end of each partition and finds facts that this version cannot read, and facts from the future. It finds nothing
+// without a namespace, or if the brokers do not answer; other checks report that.
+func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.Finding {
 	if l.made == 0 || l.roles.agentOnly() {
 		return nil
 	}
@@ -65,12 +66,12 @@ type unreadable struct {
 	newer bool
 }
 
-// tail is what the ends of the partitions hold.
+// tail is the result of reading the ends of the partitions.
 type tail struct {
 	topic     string
 	partition int32
 	looked    int32
-	// epoch is the current one of the partition, as far as its end tells; claimed says that a claim of it was read.
+	// epoch is the current epoch of the partition, as far as its end shows; claimed says that its claim was read.
 	epoch   events.Epoch
 	claimed bool
 
@@ -79,8 +80,8 @@ type tail struct {
 	newestAt   string
 }
 
-// read judges a record by the rule of FORMAT.md, as far as it can be without what precedes: a record that is void stops
-// nobody, whatever it holds.
+// read judges a record by the rule of FORMAT.md, as far as possible without the records before it. A void record does
+// no harm, whatever it contains.
 func (t *tail) read(r events.Record) error {
 	if r.Control {
 		return nil
@@ -117,10 +118,10 @@ func (t *tail) read(r events.Record) error {
 	return nil
 }
 
-func (t *tail) findings(now time.Time, partitions int32) (list []kafka.Finding) {
+func (t *tail) findings(now time.Time, partitions int32) (list []doctor.Finding) {
 	for i, u := range t.unreadable {
-		f := kafka.Finding{Check: checkLog, Status: kafka.StatusFail, What: "the log holds a fact that this version cannot read: " + u.err.Error(),
-			Remedy: "somebody else has written to " + t.topic + ": let only owners write there, and restore it from a copy"}
+		f := doctor.Finding{Check: checkLog, Status: doctor.StatusFail, What: "the log holds a fact that this version cannot read: " + u.err.Error(),
+			Remedy: "another program has written to " + t.topic + ": let only owners write there, and restore it from a copy"}
 		if u.newer {
 			f.Remedy = "run the newer version of sagalog that wrote it, on every node"
 		}
@@ -129,13 +130,13 @@ func (t *tail) findings(now time.Time, partitions int32) (list []kafka.Finding) 
 		}
 	}
 	if ahead := t.newest.Time().Sub(now); t.newest > 0 && ahead > clockApart {
-		list = append(list, kafka.Finding{Check: checkClock, Status: kafka.StatusWarn,
-			What: fmt.Sprintf("the fact %s is of %s, and the clock of this machine says %s: one of the clocks is off by %s or more",
+		list = append(list, doctor.Finding{Check: checkClock, Status: doctor.StatusWarn,
+			What: fmt.Sprintf("the fact %s has the time %s, and the clock of this machine says %s: one of the clocks is off by %s or more",
 				t.newestAt, t.newest, now.UTC().Format(time.RFC3339), ahead.Round(time.Second)),
 			Remedy: "set the clocks of all nodes (NTP): timers and deadlines wait until this clock has caught up"})
 	}
 	if len(list) == 0 {
-		list = append(list, kafka.Finding{Check: checkLog, Status: kafka.StatusOK,
+		list = append(list, doctor.Finding{Check: checkLog, Status: doctor.StatusOK,
 			What: fmt.Sprintf("the last %d records of %d of %d partitions can be read", tailRecords, t.looked, partitions)})
 	}
 	return list

@@ -8,13 +8,13 @@ import (
 
 // endpoints is DIR/endpoints.json, for programs that start the engine with port 0.
 type endpoints struct {
-	// HTTP is the URL of the API, empty where none is served.
+	// HTTP is the URL of the API, or empty if none is served.
 	HTTP string `json:"http"`
 	// Kafka is host:port of the brokers, separated by commas.
 	Kafka string `json:"kafka"`
 	// Node is the name of this node; the only one of dev has none.
 	Node string `json:"node,omitempty"`
-	// Services are those of the example.
+	// Services are the services of the example.
 	Services map[string]string `json:"services,omitzero"`
 }
 

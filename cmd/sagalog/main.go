@@ -17,7 +17,7 @@ import (
 func main() {
 	tuneCollector()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // a terminal that was closed, unless nohup said that it does not matter
+	if !signal.Ignored(syscall.SIGHUP) { // a closed terminal ends it too, unless nohup is used
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -48,13 +48,13 @@ func limitFlags(f *pflag.FlagSet, s *events.Settings) {
 	f.IntVar(&s.SubmissionBytes, "submission-bytes", s.SubmissionBytes, "limit of a submission")
 	f.IntVar(&s.PayloadBytes, "payload-bytes", s.PayloadBytes, "limit of a step's input and of its output")
 	f.IntVar(&s.TaskFacts, "task-facts", s.TaskFacts, "limit of the facts of a task")
-	f.IntVar(&s.HeldRequests, "held-requests", s.HeldRequests, "limit of requests held for tasks that are not there yet")
-	f.DurationVar((*time.Duration)(&s.HeldFor), "held-for", s.HeldFor.Std(), "how long a request is held for a task that is not there yet")
+	f.IntVar(&s.HeldRequests, "held-requests", s.HeldRequests, "limit of the requests that are held for tasks that do not exist yet")
+	f.DurationVar((*time.Duration)(&s.HeldFor), "held-for", s.HeldFor.Std(), "how long a request is held for a task that does not exist yet")
 	f.DurationVar((*time.Duration)(&s.Grace), "grace", s.Grace.Std(), "how long after a complete-by time a request may still land; no undo starts before")
 	f.DurationVar((*time.Duration)(&s.RememberFor), "remember-for", s.RememberFor.Std(), "how long a finished task and its ID are remembered")
 }
 
-// checkLimits refuses limits that nothing could keep.
+// checkLimits refuses limits below the smallest useful value.
 func checkLimits(s *events.Settings) error {
 	for _, l := range []struct {
 		flag  string

@@ -19,6 +19,14 @@ import (
 // The tests run the program as processes: this binary is the program when programEnv is set.
 const programEnv = "SAGALOG_TEST_PROGRAM"
 
+// startsMany leaves a test out of short runs because it starts many processes, each only to see a call refused.
+func startsMany(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts many processes: run it without -short")
+	}
+}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) == "" {
 		os.Exit(m.Run())
@@ -26,10 +34,10 @@ func TestMain(m *testing.M) {
 	main()
 }
 
-// stepWait bounds one step of a process; a machine that runs all tests at once is slow.
-const stepWait = 40 * time.Second
+// stepWait bounds one step of a process. It is many times as long as a step takes, since a busy machine is slow.
+const stepWait = 2 * time.Minute
 
-// program is a process of ours.
+// program is a running process of the program.
 type program struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -37,7 +45,7 @@ type program struct {
 	ended    chan struct{}
 }
 
-// written is what a process writes, readable meanwhile.
+// written is the output of a process, which can be read while the process writes.
 type written struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -55,7 +63,7 @@ func (o *written) String() string {
 	return o.text.String()
 }
 
-// place is where a process runs: a working directory of its own, and variables.
+// place is the environment of a process: its working directory and its variables.
 type place struct {
 	dir string
 	env []string
@@ -86,7 +94,7 @@ func (p place) start(t *testing.T, args ...string) *program {
 	return s
 }
 
-// run waits for the end of a process that ends by itself.
+// run waits until a process ends without being stopped.
 func (p place) run(t *testing.T, args ...string) *program {
 	t.Helper()
 	s := p.start(t, args...)
@@ -108,7 +116,7 @@ func (s *program) end() int {
 
 func (s *program) code() int { return s.cmd.ProcessState.ExitCode() }
 
-// stop is what a service manager does.
+// stop ends a process as a service manager does.
 func (s *program) stop() int {
 	s.t.Helper()
 	require.NoError(s.t, s.cmd.Process.Signal(syscall.SIGTERM))

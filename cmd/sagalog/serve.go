@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -15,10 +14,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// serveConfig is the flags of serve. doctor takes them all, so that it looks at what serve would use.
+// serveConfig holds the flags of serve. doctor takes all of them, so that it checks the same settings
+// that serve would use.
 type serveConfig struct {
 	member
+	engineFlags
+}
+
+// engineFlags are the flags that serve and dev share.
+type engineFlags struct {
 	workflows, pprof string
+	hosts            []string
 
 	partitions    int32
 	partitionsSet bool
@@ -27,7 +33,35 @@ type serveConfig struct {
 	sweep         time.Duration
 }
 
-// member is the flags that say which process this is, and where.
+func (c *engineFlags) flags(f *pflag.FlagSet) {
+	c.settings = events.DefaultSettings()
+	f.StringVar(&c.workflows, "workflows", "", "directory of workflows (*.yaml, *.json); those that are not known yet are applied at the start")
+	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new namespace; fixed from then on")
+	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
+	f.DurationVar(&c.sweep, "sweep", 0, "interval of the search for due timers (default 50ms)")
+	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
+	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
+	limitFlags(f, &c.settings)
+}
+
+func (c *engineFlags) validate() error {
+	if c.partitions < 1 || c.partitions > 1000 {
+		return usage("--partitions %d is not from 1 to 1000", c.partitions)
+	}
+	if c.sweep < 0 {
+		return usage("--sweep %s is negative", c.sweep)
+	}
+	for _, h := range c.hosts {
+		if !hostName.MatchString(h) {
+			return usage("--host %q is not the name of a host, such as sagalog.example: it stands without scheme and port", h)
+		}
+	}
+	return checkLimits(&c.settings)
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$`)
+
+// member holds the flags that identify this process and its place.
 type member struct {
 	connection
 	namespace, data, http, advertise, node, agents string
@@ -38,29 +72,29 @@ type member struct {
 
 func (m *member) flags(f *pflag.FlagSet) {
 	m.connection.flags(f)
-	f.StringVar(&m.namespace, "namespace", "sagalog", "what the names of all topics begin with; one engine each")
+	f.StringVar(&m.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names; each engine has its own")
 	f.StringVar(&m.data, "data", "./sagalog-data", "directory of this process's state; not shared with any other")
 	f.StringVar(&m.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
-	f.StringVar(&m.advertise, "advertise", "", "HOST:PORT by which other nodes reach the API (default where it listens; needed where that is every address, 0.0.0.0)")
-	f.StringSliceVar(&m.roleNames, "roles", allRoles, "what this process does: owner (takes its share of the partitions), agent, api, projector (follows the partitions of others too)")
+	f.StringVar(&m.advertise, "advertise", "", "HOST:PORT by which other nodes reach the API (default the address of --http; required if that is every address, 0.0.0.0)")
+	f.StringSliceVar(&m.roleNames, "roles", allRoles, "roles of this process: owner (takes its share of the partitions), agent, api, projector (follows the partitions of others too)")
 	f.StringVar(&m.node, "node", "", "name of this process, the same at each start and unique among the running ones (default the host's)")
 	f.StringVar(&m.agents, "agents", "", "directory of HTTP agents (*.yaml), for the role agent")
 }
 
 func serveCommand() *cobra.Command {
-	c := serveConfig{settings: events.DefaultSettings()}
+	var c serveConfig
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node of the engine on a Kafka cluster",
 		Long: `Run a node of the engine on a Kafka cluster. Start as many as you like, each with its own --node and --data: they
-share the partitions, and when one ends or dies, the others take over what it had.
+share the partitions, and when one stops or dies, the others take over its partitions.
 
-At the start it looks at the cluster, makes the topics that are missing, and refuses what could lose accepted tasks,
-saying what to change. ` + "`sagalog doctor`" + ` takes the same flags, looks, and changes nothing.
+At the start it checks the cluster and creates missing topics. If the setup could lose accepted tasks, it refuses to start and
+says what to change. ` + "`sagalog doctor`" + ` takes the same flags, runs the same checks, and changes nothing.
 
-A process with the role agent alone needs no data directory: it runs the agents of --agents and nothing else.
+A process that has only the role agent needs no data directory: it runs just the agents of --agents.
 
-A password is best given in the variable SAGALOG_SASL_PASSWORD or in a file: everybody on the machine sees flags.`,
+Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on the machine can see flags.`,
 		Example: `  sagalog serve --brokers 127.0.0.1:9092
   sagalog serve --brokers k1:9092,k2:9092,k3:9092 --node n1 --data /var/lib/sagalog --http 0.0.0.0:8642 --advertise n1:8642
   sagalog serve --brokers k1:9093 --tls-ca ca.pem --sasl SCRAM-SHA-512 --sasl-user sagalog --sasl-password-file /run/secrets/kafka
@@ -77,37 +111,29 @@ A password is best given in the variable SAGALOG_SASL_PASSWORD or in a file: eve
 
 func (c *serveConfig) flags(f *pflag.FlagSet) {
 	c.member.flags(f)
-	f.StringVar(&c.workflows, "workflows", "", "directory of workflows (*.yaml, *.json), applied at the start")
-	f.Int32Var(&c.partitions, "partitions", 8, "partitions of a new namespace; fixed from then on")
-	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
-	f.DurationVar(&c.sweep, "sweep", 0, "how often due timers are looked for (default 50ms)")
-	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
-	limitFlags(f, &c.settings)
+	c.engineFlags.flags(f)
 }
 
 func (c *serveConfig) validate() error {
 	if err := c.member.validate(); err != nil {
 		return err
 	}
-	if c.partitions < 1 || c.partitions > 1000 {
-		return usage("--partitions %d is not from 1 to 1000", c.partitions)
-	}
-	if c.sweep < 0 {
-		return usage("--sweep %s is negative", c.sweep)
+	if err := c.engineFlags.validate(); err != nil {
+		return err
 	}
 	if c.roles.agentOnly() {
 		switch {
 		case c.agents == "":
-			return usage("--agents is missing: with --roles agent alone there is nothing else to run")
+			return usage("--agents is missing: a process with --roles agent runs nothing else")
 		case c.workflows != "":
-			return usage("--workflows needs one of the roles owner, api, projector: a process with agents alone applies none")
+			return usage("--workflows needs one of the roles owner, api, projector: a process with only agents applies no workflows")
 		}
 	}
-	return checkLimits(&c.settings)
+	return nil
 }
 
 var (
-	// A node's name is part of client IDs and of the broker's metrics.
+	// a node's name is part of client IDs and of the broker's metrics
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	// A namespace begins the names of topics, of which the longest ends in ".work." and an agent's name of up to 64.
 	namespaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
@@ -118,17 +144,17 @@ func (m *member) validate() (err error) {
 		return err
 	}
 	if m.node == "" {
-		// Without a host name the message below asks for the flag.
+		// without a host name the message below asks for the flag
 		m.node, _ = os.Hostname()
 	}
 	if !nodeName.MatchString(m.node) {
-		return usage("--node %q is no node name: letters, digits, dots, dashes and underscores, 63 at most, such as --node n1", m.node)
+		return usage("--node %q is not a valid name: use up to 63 letters, digits, dots, dashes and underscores, such as --node n1", m.node)
 	}
 	if !namespaceName.MatchString(m.namespace) {
-		return usage("--namespace %q is no beginning of topic names: letters, digits, dots, dashes and underscores, 100 at most", m.namespace)
+		return usage("--namespace %q cannot begin the names of topics: use up to 100 letters, digits, dots, dashes and underscores", m.namespace)
 	}
 	if m.agents != "" && !m.roles.agent {
-		return usage("--agents needs the role agent, and --roles is %s", m.roles)
+		return usage("--agents needs the role agent, but --roles is %s", m.roles)
 	}
 	return m.validateAddress()
 }
@@ -140,7 +166,7 @@ func (m *member) validateAddress() error {
 	}
 	if m.advertise == "" {
 		if m.roles.node.API && everyAddress(host) {
-			return usage("--http %s listens on every address of this machine, so other nodes cannot know which one to use: add --advertise HOST:PORT", m.http)
+			return usage("--http %s listens on every address of this machine, so other nodes do not know which one to use: add --advertise HOST:PORT", m.http)
 		}
 		return nil
 	}
@@ -155,15 +181,15 @@ func everyAddress(host string) bool {
 	return host == "" || net.ParseIP(host).IsUnspecified()
 }
 
-// cluster returns how to reach the cluster; its brokers see the node's name.
+// cluster returns how to reach the cluster. The brokers see the node's name.
 func (m *member) cluster(log *slog.Logger) (kafka.ClusterConfig, error) {
 	cfg, err := m.config(log)
 	cfg.ClientID = "sagalog-" + m.node
 	return cfg, err
 }
 
-// exposed says that other machines reach the address.
+// exposed says whether other machines can reach the address.
 func exposed(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && !strings.EqualFold(host, "localhost") && !net.ParseIP(host).IsLoopback()
+	return err == nil && !isLoopback(host)
 }

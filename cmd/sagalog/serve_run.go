@@ -16,11 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/pause"
 	"golang.org/x/sync/errgroup"
 )
 
-// process is what every part of a long-running process is given.
+// process is shared by the parts of a long-running process.
 type process struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
@@ -43,7 +47,7 @@ type serving struct {
 	bindings *bindings
 	local    *localCheck
 	agents   *agent.Connection
-	// warned is what was said of the cluster already.
+	// warned holds the warnings about the cluster that were already logged.
 	warned map[string]bool
 }
 
@@ -69,7 +73,7 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	return stopped(ctx, s.run(ctx))
 }
 
-// stopped makes the end that was asked for no error.
+// stopped returns nil if the error only says that the process was asked to stop.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -83,13 +87,14 @@ func (s *serving) configure(context.Context) (err error) {
 	return err
 }
 
-// bind reads the files of --agents, before anything is opened that would have to be closed again.
+// bind reads the files of --agents. It comes before anything is opened that would have to be closed
+// again.
 func (s *serving) bind(context.Context) error {
 	if !s.cfg.roles.agent {
 		return nil
 	}
 	if err := s.bindings.folder(s.cfg.agents); err != nil {
-		return s.refuse([]kafka.Finding{agentsFault(err)})
+		return s.refuse([]doctor.Finding{agentsFault(err)})
 	}
 	if s.cfg.roles.agentOnly() && len(s.bindings.names()) == 0 {
 		return fmt.Errorf("--agents: %s holds no *.yaml file, so there is nothing to run", s.cfg.agents)
@@ -97,7 +102,7 @@ func (s *serving) bind(context.Context) error {
 	return nil
 }
 
-// look refuses what this machine lacks before anything is made here or on the brokers: a refused start leaves nothing behind.
+// look runs the checks of this machine before anything is made here or on the brokers: a refused start leaves nothing behind.
 func (s *serving) look(context.Context) error {
 	s.local.workflows()
 	s.local.data()
@@ -106,54 +111,77 @@ func (s *serving) look(context.Context) error {
 	return s.refuse(s.local.findings)
 }
 
-// refuse errors with the findings that keep a process from its work, and logs the warnings.
-func (s *serving) refuse(findings []kafka.Finding) error {
-	var fails []kafka.Finding
+// refuse returns the findings that keep the process from working as an error, and logs the warnings.
+func (s *serving) refuse(findings []doctor.Finding) error {
+	var fails []doctor.Finding
 	for _, f := range findings {
 		switch f.Status {
-		case kafka.StatusFail:
+		case doctor.StatusFail:
 			fails = append(fails, f)
-		case kafka.StatusWarn:
+		case doctor.StatusWarn:
 			s.warn(f)
 		}
 	}
 	if len(fails) > 0 {
-		return &kafka.PreflightError{Findings: fails}
+		return &doctor.PreflightError{Findings: fails}
 	}
 	return nil
 }
 
-// warn tells each thing once: the cluster is looked at twice.
-func (s *serving) warn(f kafka.Finding) {
+// warn logs each warning once, although the cluster is checked twice.
+func (s *serving) warn(f doctor.Finding) {
 	if !s.warned[f.What] {
 		s.warned[f.What] = true
 		s.log.Warn(f.What, "remedy", f.Remedy)
 	}
 }
 
-// lockData makes the data directory ours alone.
+// lockData takes the lock of the data directory.
 func (s *serving) lockData(context.Context) error {
 	if err := os.MkdirAll(s.cfg.data, 0o700); err != nil {
 		return fmt.Errorf("make the data directory (--data): %w", err)
 	}
 	var err error
-	s.unlock, err = kafka.Lock(filepath.Join(s.cfg.data, lockFile))
+	s.unlock, err = embedded.Lock(filepath.Join(s.cfg.data, lockFile))
 	return err
 }
 
 const lockFile = "LOCK"
 
-// serveDirectory refuses a directory that `sagalog dev` made: its state belongs to the log beside it.
+// serveDirectory refuses a directory that `sagalog dev` made, because its state belongs to the log beside it, and a directory that
+// holds only files of other programs. Hidden files, and lost+found, do not count.
 func serveDirectory(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "broker")); err == nil {
-		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds a broker of its own (%s), and its state belongs to that",
-			dir, filepath.Join(dir, "broker"))
+	if hasBroker(dir) {
+		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds its own broker (%s), and its state belongs to that",
+			dir, brokerIn(dir))
+	}
+	entries, _ := os.ReadDir(dir) // a directory that cannot be read is reported when it is opened
+	foreign := ""
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == lockFile, name == "state", name == endpointsFile:
+			return nil
+		case name != "lost+found" && !strings.HasPrefix(name, "."):
+			foreign = name
+		}
+	}
+	if foreign != "" {
+		return fmt.Errorf("%s is not a data directory of sagalog: it holds other files, such as %s", dir, foreign)
 	}
 	return nil
 }
 
-// connect looks whether everything that this process is to do can be done: what cannot be is refused here, with what to
-// change, and does not fail later in a loop.
+// brokerIn is where a data directory of `sagalog dev` holds its broker.
+func brokerIn(dir string) string { return filepath.Join(dir, "broker") }
+
+// hasBroker says whether a directory is a data directory of `sagalog dev`.
+func hasBroker(dir string) bool {
+	_, err := os.Stat(brokerIn(dir))
+	return err == nil
+}
+
+// connect checks that this process can do all of its work. A problem is refused here, with what to change, instead of failing in a
+// loop later.
 func (s *serving) connect(ctx context.Context) (err error) {
 	if plainPassword(s.reach) {
 		s.log.Warn(plainPasswordText, "remedy", plainPasswordRemedy)
@@ -170,13 +198,13 @@ func (s *serving) connect(ctx context.Context) (err error) {
 func (s *serving) preflight(ctx context.Context) error {
 	need := s.local.need(s.cluster, s.bindings.names())
 	need.Warn = s.warn
-	return kafka.Preflight(ctx, s.cluster, need)
+	return doctor.Preflight(ctx, s.cluster, need)
 }
 
 func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
-		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise,
+		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
 		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics,
 	}
 	if s.cfg.roles.node.API {
@@ -188,19 +216,19 @@ func (s *serving) openNode(ctx context.Context) error {
 }
 
 const (
-	exposedText   = "the HTTP API is reached from other machines and has no authentication yet"
-	exposedRemedy = "let only those reach it who may do everything, or listen on 127.0.0.1 (--http)"
+	exposedText   = "other machines can reach the HTTP API, and it has no authentication yet"
+	exposedRemedy = "let only trusted machines reach it, or listen on 127.0.0.1 (--http)"
 )
 
 func (s *serving) applyWorkflows(ctx context.Context) error {
 	return applier{node: s.node, log: s.log}.folder(ctx, s.cfg.workflows)
 }
 
-// namespaceEvery is how often agents look for a namespace that is not there yet.
+// namespaceEvery is how often agents look for a namespace that does not exist yet.
 const namespaceEvery = time.Second
 
-// awaitNamespace lets agents start before the first node: only nodes make a namespace. That there is none yet was said
-// by preflight.
+// awaitNamespace lets agents start before the first node, since only nodes make a namespace. Preflight has logged that it is
+// missing.
 func (s *serving) awaitNamespace(ctx context.Context) error {
 	submissions := kafka.Topics{Namespace: s.cfg.namespace}.Submissions()
 	for {
@@ -208,10 +236,8 @@ func (s *serving) awaitNamespace(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || !errors.Is(err, kafka.ErrUnknownTopic) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, namespaceEvery) {
 			return ctx.Err()
-		case <-time.After(namespaceEvery):
 		}
 	}
 }
@@ -220,12 +246,12 @@ func (s *serving) openAgents(ctx context.Context) error {
 	if len(s.bindings.names()) == 0 {
 		return nil
 	}
-	// The topics of work could not be looked at before there was a namespace.
+	// The topics of work could not be checked before there was a namespace.
 	if err := s.preflight(ctx); err != nil {
 		return err
 	}
 	var err error
-	s.agents, err = agent.Attach(ctx, s.cluster, s.bindings.registry, agent.Config{
+	s.agents, err = agent.Attach(ctx, work.Over(s.cluster), s.bindings.registry, agent.Config{
 		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: s.cfg.settings.PayloadBytes, Registerer: s.metrics, Log: s.log,
 	})
 	return err
@@ -235,7 +261,7 @@ func (s *serving) writeEndpoints(context.Context) error {
 	return endpoints{HTTP: s.apiURL(), Kafka: strings.Join(s.cluster.Brokers(), ","), Node: s.cfg.node}.write(s.cfg.data)
 }
 
-// apiURL is where the API is for programs on this machine, "" where none is served.
+// apiURL is the URL of the API for programs on this machine, or "".
 func (s *serving) apiURL() string {
 	if s.node == nil || s.node.Addr() == "" {
 		return ""
@@ -276,11 +302,11 @@ func (s *serving) run(ctx context.Context) error {
 		g.Go(func() error { return servePprof(ctx, s.cfg.pprof) })
 	}
 	err := g.Wait()
-	s.node = nil // it has closed itself
+	s.node = nil // Run has closed it
 	return err
 }
 
-// close gives the lock back last: whoever takes it next finds everything at rest.
+// close releases the lock last, so that the next process finds everything at rest.
 func (s *serving) close() error {
 	var errs []error
 	if s.node != nil {

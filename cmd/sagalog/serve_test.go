@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
 func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	require.NoError(t, os.Mkdir(filepath.Join(at.dir, "agents"), 0o700))
@@ -30,10 +31,10 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 		{"--brokers h:1 --roles agent,apy", `did you mean "api"?`},
 		{"--brokers h:1 --roles agent", "--agents is missing"},
 		{"--brokers h:1 --roles agent --agents agents --workflows agents", "--workflows needs one of the roles owner, api, projector"},
-		{"--brokers h:1 --roles owner --agents agents", "--agents needs the role agent, and --roles is owner"},
-		{"--brokers h:1 --node a/b", `--node "a/b" is no node name`},
-		{"--brokers h:1 --node -x", "is no node name"},
-		{"--brokers h:1 --namespace a/b", `--namespace "a/b" is no beginning of topic names`},
+		{"--brokers h:1 --roles owner --agents agents", "--agents needs the role agent, but --roles is owner"},
+		{"--brokers h:1 --node a/b", `--node "a/b" is not a valid name`},
+		{"--brokers h:1 --node -x", "is not a valid name"},
+		{"--brokers h:1 --namespace a/b", `--namespace "a/b" cannot begin the names of topics`},
 		{"--brokers h:1 --http 8642", `--http "8642" is not HOST:PORT`},
 		{"--brokers h:1 --http 0.0.0.0:8642", "add --advertise HOST:PORT"},
 		{"--brokers h:1 --http [::]:8642", "add --advertise HOST:PORT"},
@@ -41,6 +42,8 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 		{"--brokers h:1 --http :8642 --advertise 0.0.0.0:8642", `--advertise "0.0.0.0:8642" is not HOST:PORT by which other nodes reach`},
 		{"--brokers h:1 --http :8642 --advertise h:0", "is not HOST:PORT by which other nodes reach"},
 		{"--brokers h:1 --partitions 0", "--partitions 0 is not from 1 to 1000"},
+		{"--brokers h:1 --host https://sagalog.example", `--host "https://sagalog.example" is not the name of a host`},
+		{"--brokers h:1 --host h:8642", `--host "h:8642" is not the name of a host`},
 		{"--brokers h:1 --sweep -1s", "--sweep -1s is negative"},
 		{"--brokers h:1 --payload-bytes 0", "--payload-bytes is too small"},
 		{"--brokers h:1 --sasl SCRAM-SHA-265 --sasl-user u", `did you mean "SCRAM-SHA-256"?`},
@@ -59,7 +62,7 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data"), "a wrong call leaves nothing behind")
 }
 
-// What cannot work is refused with exit code 1 and what to change, and no secret is told.
+// A start that cannot work is refused with exit code 1 and a remedy. No output shows a secret.
 func TestServeRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	const secret = "open-sesame"
@@ -80,16 +83,16 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		args string
 		say  []string
 	}{
-		"nobody there":         {"--brokers 127.0.0.1:1", []string{"nothing listens there (connection refused). Remedy: start the broker, or correct host and port (--brokers)"}},
+		"nothing listens":      {"--brokers 127.0.0.1:1", []string{"nothing listens there (connection refused). Remedy: start the broker, or correct host and port (--brokers)"}},
 		"plain text to TLS":    {"--brokers " + guarded.Bootstrap(), []string{"the listener speaks TLS, and we spoke plain text. Remedy: add --tls"}},
 		"TLS to plain text":    {"--tls --brokers " + plain.Bootstrap(), []string{"leave out --tls"}},
 		"an unknown authority": {"--tls --brokers " + guarded.Bootstrap(), []string{"--tls-ca FILE"}},
-		"no user":              {tls, []string{"the listener asks who we are (SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and we do not say. Remedy: add --sasl"}},
+		"no user":              {tls, []string{"the listener requires authentication (SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and we do not authenticate. Remedy: add --sasl"}},
 		"a wrong password":     {tls + " --sasl SCRAM-SHA-512 --sasl-user limited --sasl-password " + secret, []string{"it does not accept the user limited", "SAGALOG_SASL_PASSWORD"}},
 		"no permission": {tls + " --sasl plain --sasl-user limited --sasl-password-file password",
 			[]string{"User:limited lacks permissions: READ on the topics", "kafka-acls.sh", "--add --allow-principal 'User:limited' --operation READ"}},
 		"other partitions":   {"--namespace lossy --brokers " + plain.Bootstrap(), []string{"topic lossy.events: partitions is 4, must be 8", "--partitions 4"}},
-		"a directory of dev": {"--data dev --brokers " + plain.Bootstrap(), []string{"dev is a data directory of `sagalog dev`: it holds a broker of its own"}},
+		"a directory of dev": {"--data dev --brokers " + plain.Bootstrap(), []string{"dev is a data directory of `sagalog dev`: it holds its own broker"}},
 		"no file":            {"--brokers h:1 --tls-ca none.pem", []string{"--tls-ca: open none.pem: no such file"}},
 		"no certificate":     {"--brokers h:1 --tls-ca text", []string{"--tls-ca: text holds no certificate in PEM form"}},
 		"no password file":   {"--brokers h:1 --sasl plain --sasl-user u --sasl-password-file none", []string{"--sasl-password-file: open none"}},
@@ -98,11 +101,9 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
 			args := append([]string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()}, strings.Fields(c.args)...)
 			p := place{dir: dir}.run(t, args...)
 			require.Equal(t, 1, p.code())
-			require.Less(t, time.Since(began), 20*time.Second)
 			for _, part := range c.say {
 				require.Contains(t, p.err.String(), part)
 			}
@@ -112,10 +113,10 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-// A node starts, says where it is, keeps its data directory for itself, and ends cleanly when it is asked to.
+// A node starts, prints its addresses, locks its data directory, and ends cleanly on a signal.
 func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 	t.Parallel()
-	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NAMESPACE=shop", "SAGALOG_PARTITIONS=3"}}
 	data := filepath.Join(at.dir, "n1")
 	node := []string{"serve", "--data", data, "--http", "127.0.0.1:0", "--node", "n1"}
@@ -134,7 +135,7 @@ func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 
 	other := at.run(t, "serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--node", "n2", "--partitions", "5")
 	require.Equal(t, 1, other.code())
-	require.Contains(t, other.err.String(), "namespace shop has 3 partitions, fixed when it was made")
+	require.Contains(t, other.err.String(), "namespace shop has 3 partitions, fixed when it was created")
 
 	require.Equal(t, 0, n1.stop())
 	require.NotContains(t, n1.err.String(), "level=ERROR")
@@ -142,7 +143,7 @@ func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 	require.Contains(t, at.run(t, "dev", "--data", data, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0").err.String(), "is a data directory of `sagalog serve`")
 	require.NoDirExists(t, filepath.Join(data, "broker"))
 
-	// The same directory and name go on.
+	// the same directory and name can be used again
 	again := at.start(t, append(node, "--quiet")...)
 	again.eventually("ready again", func() bool { return get(t, again.endpoints(data).HTTP+"/readyz", nil) == http.StatusOK })
 	require.Equal(t, 0, again.stop())
@@ -154,10 +155,10 @@ func TestANodeRunsUntilItIsAskedToEnd(t *testing.T) {
 	require.Contains(t, foreign.err.String(), "and these brokers have no namespace bar")
 }
 
-// A process with agents alone waits for the first node, works, needs no directory, and is known by its node's name.
-func TestAgentsInAProcessOfTheirOwn(t *testing.T) {
+// A process with only agents waits for the first node, works, needs no directory, and uses its node's name.
+func TestAgentsInASeparateProcess(t *testing.T) {
 	t.Parallel()
-	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	broker := kafkatest.StartBroker(t, embedded.Config{})
 	calls := make(chan string, 10)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls <- r.URL.Path
@@ -196,7 +197,7 @@ func TestAgentsInAProcessOfTheirOwn(t *testing.T) {
 	require.Equal(t, 0, n1.stop())
 }
 
-// All of it in variables: TLS, a user with what it needs and no more, the password in a file.
+// Everything is set by environment variables: TLS, a user with the least permissions, and the file with the password.
 func TestANodeOnAGuardedClusterWithTheLeastPermissions(t *testing.T) {
 	t.Parallel()
 	g := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true, ClientCertificate: true, Allowed: kafkatest.Enough("sagalog")})
@@ -222,7 +223,7 @@ func TestANodeOnAGuardedClusterWithTheLeastPermissions(t *testing.T) {
 	require.Len(t, rows, 8)
 }
 
-// A node beside a running `dev`, on its broker, with a namespace of its own.
+// A node on the broker of a running `dev`, with another namespace.
 func TestServeOnTheBrokerOfDev(t *testing.T) {
 	t.Parallel()
 	at := place{dir: t.TempDir()}
@@ -235,7 +236,7 @@ func TestServeOnTheBrokerOfDev(t *testing.T) {
 	require.Equal(t, 0, dev.stop())
 }
 
-// get returns the status of an answer, 0 for none, and decodes its body.
+// get returns the status of an answer, or 0, and decodes its body.
 func get(t *testing.T, url string, into any) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stepWait)
@@ -257,4 +258,17 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func TestServeRefusesAForeignDirectory(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{"notes.txt": true, "lost+found": false, ".snapshot": false, lockFile: false, "state": false, endpointsFile: false} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		err := serveDirectory(dir)
+		require.Equal(t, refused, err != nil, name)
+		if refused {
+			require.ErrorContains(t, err, "is not a data directory of sagalog: it holds other files, such as notes.txt")
+		}
+	}
 }

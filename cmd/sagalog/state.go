@@ -11,6 +11,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type hashRow struct {
 	Rebuilt *events.Hash `json:"rebuilt,omitempty"`
 }
 
-// stateConfig is the flags of state hash.
+// stateConfig holds the flags of state hash.
 type stateConfig struct {
 	connection
 	output
@@ -41,8 +42,8 @@ func stateCommand() *cobra.Command {
 		Short: "Print offset and state hash of each partition of a stopped engine",
 		Long: `Print offset and state hash of each partition of a stopped engine. Partitions that this engine never had are left out.
 
-With --rebuild the log is folded from nothing to the same offsets, in a temporary place, and the command exits with 1
-when any hash differs: then the state directory can be deleted, and the next start makes it anew.
+With --rebuild the log is folded from nothing to the same offsets in a temporary directory, and the command exits with 1 if any hash
+differs. Then delete the state directory, and the next start rebuilds it.
 
 The log of ` + "`sagalog dev`" + ` is in the data directory; that of ` + "`sagalog serve`" + ` is on --brokers.`,
 		Example: `  sagalog state hash --data ./sagalog-data
@@ -66,7 +67,7 @@ The log of ` + "`sagalog dev`" + ` is in the data directory; that of ` + "`sagal
 	f := hash.Flags()
 	f.StringVar(&c.data, "data", "./sagalog-data", "data directory of the engine, which must be stopped")
 	f.BoolVar(&c.rebuild, "rebuild", false, "fold the log from nothing too, and compare")
-	f.StringVar(&c.namespace, "namespace", "sagalog", "what the names of all topics begin with")
+	f.StringVar(&c.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
 	c.connection.flags(f)
 	c.output.flags(f)
 	group.AddCommand(hash)
@@ -123,7 +124,7 @@ func (c *stateConfig) hashes(ctx context.Context) (_ []hashRow, err error) {
 		}
 	}
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("%s holds no partition: there is nothing to hash", c.state())
+		return nil, fmt.Errorf("%s holds no partition, so there is nothing to hash", c.state())
 	}
 	if !c.rebuild {
 		return rows, nil
@@ -133,12 +134,12 @@ func (c *stateConfig) hashes(ctx context.Context) (_ []hashRow, err error) {
 
 func (c *stateConfig) state() string { return filepath.Join(c.data, "state") }
 
-// openLog reaches the log that belongs to the data directory, and makes the directory ours. Close gives it back.
+// openLog opens the log that belongs to the data directory, and locks the directory. Close unlocks it.
 func (c *stateConfig) openLog(ctx context.Context) (*kafka.Cluster, func() error, error) {
-	own := serveDirectory(c.data) != nil
+	own := hasBroker(c.data)
 	if _, err := os.Stat(c.state()); err != nil {
 		if !own {
-			return nil, nil, fmt.Errorf("%s is no data directory (--data): it holds no state", c.data)
+			return nil, nil, fmt.Errorf("%s is not a data directory (--data): it holds no state", c.data)
 		}
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, nil, fmt.Errorf("%s holds no state at present: the next start of `sagalog dev` folds it from the log", c.data)
@@ -151,26 +152,18 @@ func (c *stateConfig) openLog(ctx context.Context) (*kafka.Cluster, func() error
 	if len(c.brokers) == 0 {
 		return nil, nil, usage("--brokers is missing: %s is a data directory of `sagalog serve`, and its log is on a Kafka cluster", c.data)
 	}
-	cfg, err := c.config(newLogger(true))
+	unlock, err := embedded.Lock(filepath.Join(c.data, lockFile))
 	if err != nil {
 		return nil, nil, err
 	}
-	unlock, err := kafka.Lock(filepath.Join(c.data, lockFile))
-	if err != nil {
-		return nil, nil, err
-	}
-	cluster, err := kafka.Connect(cfg)
+	cluster, err := c.reach(ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, unlock())
 	}
-	closeLog := func() error {
+	return cluster, func() error {
 		cluster.Close()
 		return unlock()
-	}
-	if err := kafka.Reach(ctx, cluster); err != nil {
-		return nil, nil, errors.Join(err, closeLog())
-	}
-	return cluster, closeLog, nil
+	}, nil
 }
 
 // openBroker opens the broker of a data directory of dev, which takes the lock.
@@ -178,7 +171,7 @@ func (c *stateConfig) openBroker() (*kafka.Cluster, func() error, error) {
 	if len(c.brokers) > 0 {
 		return nil, nil, usage("--brokers is not for %s: it is a data directory of `sagalog dev`, and its log is in it", c.data)
 	}
-	broker, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: filepath.Join(c.data, "broker"), LockFile: filepath.Join(c.data, lockFile), Logger: newLogger(true)})
+	broker, err := embedded.Open(embedded.Config{Dir: brokerIn(c.data), LockFile: filepath.Join(c.data, lockFile), Logger: newLogger(true)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -192,7 +185,7 @@ func (c *stateConfig) openBroker() (*kafka.Cluster, func() error, error) {
 	}, nil
 }
 
-// rebuilding is what is folded anew, and with what it is compared.
+// rebuilding holds the states to compare with, and the log to fold.
 type rebuilding struct {
 	cluster     *kafka.Cluster
 	namespaceID string

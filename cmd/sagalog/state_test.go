@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/stretchr/testify/require"
 )
 
-// The hashes of a node that has stopped are those of the log on the brokers, and a partition that it never had is left out.
+// The hashes of a stopped node equal those of the log on the brokers. A partition that the node never had is left out.
 func TestStateHashOfAServeDirectory(t *testing.T) {
 	t.Parallel()
-	broker := kafkatest.StartBroker(t, kafka.BrokerConfig{})
+	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := place{dir: t.TempDir(), env: []string{"SAGALOG_NAMESPACE=shop"}}
 	data := filepath.Join(at.dir, "n1")
 	n := at.start(t, "serve", "--brokers", broker.Addr(), "--data", data, "--http", "127.0.0.1:0", "--node", "n1", "--partitions", "3")
@@ -33,7 +33,7 @@ func TestStateHashOfAServeDirectory(t *testing.T) {
 	}{
 		"":                      {2, "--brokers is missing: " + data + " is a data directory of `sagalog serve`, and its log is on a Kafka cluster"},
 		"--brokers=127.0.0.1:1": {1, "nothing listens there (connection refused)"},
-		"--data=nowhere":        {1, "nowhere is no data directory (--data): it holds no state"},
+		"--data=nowhere":        {1, "nowhere is not a data directory (--data): it holds no state"},
 		"--namespace=other":     {2, "--brokers is missing"},
 	} {
 		call := []string{"state", "hash", "--data", data}
@@ -52,7 +52,7 @@ func TestStateHashOfAServeDirectory(t *testing.T) {
 		require.Equal(t, r.Hash, *r.Rebuilt)
 	}
 
-	// A store that holds one partition only, as that of a node that owned no other.
+	// This is a store with one partition, like that of a node that owned no other.
 	fewer := filepath.Join(at.dir, "fewer")
 	require.NoError(t, os.CopyFS(fewer, os.DirFS(data)))
 	forget(t, fewer, broker, 1, 2)
@@ -67,7 +67,7 @@ func TestStateHashOfAServeDirectory(t *testing.T) {
 	require.Empty(t, none.out.String())
 }
 
-// A directory of dev has its log in it.
+// A directory of dev contains its log.
 func TestStateHashOfADevDirectory(t *testing.T) {
 	t.Parallel()
 	at := place{dir: t.TempDir()}
@@ -92,8 +92,8 @@ func hashes(t *testing.T, p *program) (rows []hashRow) {
 	return rows
 }
 
-// forget empties partitions of a store.
-func forget(t *testing.T, data string, broker *kafka.Broker, partitions ...int32) {
+// forget removes partitions from a store.
+func forget(t *testing.T, data string, broker *embedded.Broker, partitions ...int32) {
 	t.Helper()
 	c := kafkatest.Connect(t, broker)
 	r, err := c.ReadAt(t.Context(), "shop.definitions", 0, 0)

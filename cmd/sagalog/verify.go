@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +14,14 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/spf13/cobra"
 )
 
-// verifyConfig is the flags of verify.
+// verifyConfig holds the flags of verify.
 type verifyConfig struct {
 	connection
 	format, namespace    string
@@ -38,30 +39,30 @@ func verifyCommand() *cobra.Command {
 	var c verifyConfig
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Read the log and what lies beside it, and prove or refute what the engine promises",
-		Long: `Read the log, the inputs, the dead letters and the work requests, and prove or refute what the engine promises: state is
+		Short: "Prove or refute the engine's promises from its log and other evidence",
+		Long: `Read the log, the inputs, the dead letters and the work requests, and prove or refute the engine's promises: the state is
 the fold of the log; one owner at each offset; every acknowledged submission is one accepted task, one dead letter or a
-duplicate; one outcome for each attempt; every live task has something that will move it; undo is complete and in reverse
-order; every effect is that of an accepted fact. It works while the engine runs: what is under way is counted as such. The
-log of a stopped ` + "`sagalog dev`" + ` is in --data; that of ` + "`sagalog serve`" + ` on --brokers.
+duplicate; each attempt has one outcome; every live task has something that will move it; undo is complete and in reverse
+order; every effect belongs to an accepted fact. It works while the engine runs, and counts work under way
+separately. The log of a stopped ` + "`sagalog dev`" + ` is in --data; that of ` + "`sagalog serve`" + ` is on --brokers.
 
-It changes no fact and no state. But --data starts and stops the broker in it, which touches files of its own, and the lock
-file of each directory is written: of what is evidence, check a copy.
+It changes no fact and no state. But --data starts and stops the broker in that directory, which touches the broker's files, and
+writes lock files. So check a copy of anything that you need as evidence.
 
---ledgers is a file, or a directory of files *.ndjson, each named after the agent or service whose calls it holds, one a line
-in the order in which the service took them:
+--ledgers is a file, or a directory of files *.ndjson. Each file is named after the agent or service whose calls it holds, and
+has one line for each call, in the order in which the service received them:
   {"identifier": "...", "task": "delivery-42", "step": "package", "operation": "do", "outcome": "done", "time": "2026-11-21T14:00:00Z"}
 identifier is the idempotency key that the call carried, operation do or undo, outcome done (it took effect), repeated (a
-success without a new effect), refused (it changed nothing) or unknown. The ledgers of ` + "`dronedelivery`" + ` are read as they are.
-Of a running system they may be copied before, or be read as they are: an outcome that is newer than the newest time in its
-ledger (without times, than the file), or of a task that is under way, is counted as "not there yet". The comparison is
-exact with --at-rest, of a system at rest and its whole ledgers. Times are compared, so the clocks must agree.
+success without a new effect), refused (it changed nothing) or unknown. The ledgers of ` + "`dronedelivery`" + ` need no conversion.
+While the system runs, a call counts as "not there yet" if its task is under way, or if it is newer than the ledger's newest
+time (or than the file, if the lines have no times). With --at-rest, when nothing is under way and the ledgers are complete, the
+comparison is exact. Times are compared, so the clocks must agree.
 
 --acknowledged is a file with a line for each submission that a producer saw acknowledged: {"id", "partition", "offset"}, or
 the bare ID.
 
-Exit codes: 0 proved; 1 refuted, each finding a sentence with its place; 2 wrong call, or something could not be looked at
-(and nothing is refuted): the output says what and why.`,
+Exit codes: 0 proved; 1 refuted, with a sentence for each finding that names the place; 2 wrong usage, or nothing is refuted but
+something could not be checked, such as a --task that is not in the log: the output says what and why.`,
 		Example: `  sagalog verify --data ./sagalog-data
   sagalog verify --brokers k1:9092 --store /var/lib/sagalog --ledgers ./ledgers --acknowledged acks.ndjson -o json
   sagalog verify --brokers k1:9092 --task delivery-42`,
@@ -74,22 +75,22 @@ Exit codes: 0 proved; 1 refuted, each finding a sentence with its place; 2 wrong
 	f := cmd.Flags()
 	c.connection.flags(f)
 	f.StringVar(&c.data, "data", "", "data directory of a stopped sagalog dev: its log, and its state")
-	f.StringVar(&c.namespace, "namespace", "sagalog", "what the names of all topics begin with")
+	f.StringVar(&c.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
 	f.StringSliceVar(&c.stores, "store", nil, "data directories of stopped nodes of sagalog serve, whose state is compared with the log")
 	f.StringSliceVar(&c.apis, "api", nil, "URLs of running nodes, whose state hashes are compared with the log")
-	cli.WithoutVariable(f, "api") // SAGALOG_API is the engine that the other commands talk to: evidence is named by who asks for it
+	cli.WithoutVariable(f, "api") // SAGALOG_API is the engine that the other commands talk to; evidence must be named explicitly
 	f.StringSliceVar(&c.ledgers, "ledgers", nil, "ledgers of the services: files, or directories of *.ndjson")
 	f.StringVar(&c.acknowledged, "acknowledged", "", "file of the submissions that were acknowledged")
-	f.Int32Var(&c.partition, "partition", 0, "check this partition only")
-	f.StringVar(&c.task, "task", "", "tell the story of this task, and check its partition only")
-	f.BoolVar(&c.atRest, "at-rest", false, "nothing is under way any more: what is live, unjudged or unsettled refutes")
+	f.Int32Var(&c.partition, "partition", 0, "check only this partition")
+	f.StringVar(&c.task, "task", "", "explain this task line by line, and check only its partition")
+	f.BoolVar(&c.atRest, "at-rest", false, "expect nothing under way: live tasks, unjudged inputs and unacknowledged effects refute")
 	f.DurationVar(&c.grace, "grace", 30*time.Second, "how late an attempt or a start may be before it is a warning")
-	f.IntVar(&c.show, "show", 5, "how many findings of each kind are told")
+	f.IntVar(&c.show, "show", 5, "how many findings of each kind are printed")
 	f.StringVarP(&c.format, "output", "o", "table", "table or json")
 	return cmd
 }
 
-// unchecked is an error that left the question open: exit code 2, so that 1 always means refuted.
+// unchecked is an error that left the question open. Its exit code is 2, so that 1 always means refuted.
 func unchecked(err error) error {
 	return cli.Unanswered(err)
 }
@@ -99,22 +100,22 @@ func (c *verifyConfig) validate() error {
 	case c.format != "table" && c.format != "json":
 		return usage("-o %q is not known; %s", c.format, events.Suggest(c.format, []string{"table", "json"}))
 	case c.data == "" && len(c.brokers) == 0:
-		return usage("one of --data and --brokers is needed: where the log is")
+		return usage("give the place of the log: --data or --brokers")
 	case c.data != "" && len(c.brokers) > 0:
-		return usage("one of --data and --brokers (SAGALOG_BROKERS) is needed, not both: where the log is")
+		return usage("give one place of the log: --data or --brokers (SAGALOG_BROKERS), not both")
 	case missing(c.data):
 		return usage("%s does not exist (--data)", c.data)
 	case slices.ContainsFunc(c.stores, missing):
 		return usage("%s does not exist (--store)", c.stores[slices.IndexFunc(c.stores, missing)])
-	case c.data != "" && serveDirectory(c.data) == nil:
-		return usage("%s holds no log of its own (--data): give the --brokers where it is, and --store %s to compare the state", c.data, c.data)
+	case c.data != "" && !hasBroker(c.data):
+		return usage("%s does not hold a log (--data): give the --brokers that do, and --store %s to compare the state", c.data, c.data)
 	case c.show < 1 || c.grace < 0 || c.onePartition && c.partition < 0:
-		return usage("--show is at least 1, --grace and --partition not negative")
+		return usage("--show must be at least 1, and --grace and --partition must not be negative")
 	}
 	return nil
 }
 
-// missing says that a directory was named and is not there.
+// missing says whether a named directory does not exist.
 func missing(dir string) bool {
 	_, err := os.Stat(dir)
 	return dir != "" && errors.Is(err, os.ErrNotExist)
@@ -130,36 +131,35 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 	}
 	out := cmd.OutOrStdout()
 	if c.format == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		err = e.Encode(report)
+		err = printJSON(out, report)
 	} else {
 		err = printReport(out, report)
 	}
 	if err != nil {
 		return unchecked(err)
 	}
-	switch report.Verdict {
-	case verify.Refuted:
+	switch {
+	case report.Verdict == verify.Refuted:
 		n := 0
 		for _, r := range report.Checks {
 			n += r.Findings
 		}
-		return fmt.Errorf("refuted: %d findings", n)
-	case verify.Incomplete:
+		return fmt.Errorf("refuted: %s", cli.Counted(n, "finding"))
+	case report.Verdict == verify.Incomplete:
 		return unchecked(errors.New("not proved: something could not be looked at, see above"))
+	case report.TaskUnknown:
+		return unchecked(fmt.Errorf("--task: the log has no task %q: it was never accepted, or it is forgotten", c.task))
 	}
 	return nil
 }
 
-// check opens what is asked for and runs.
+// check opens the log and the evidence, and runs.
 func (c *verifyConfig) check(ctx context.Context, progress io.Writer) (_ *verify.Report, err error) {
 	cfg := verify.Config{Task: c.task, AtRest: c.atRest, Grace: c.grace, Show: c.show}
 	if c.onePartition {
 		cfg.Partition = &c.partition
 	}
-	// Ledgers first: each call in them then has its attempt in the log.
+	// The ledgers come first: then the log holds an attempt for each of their calls.
 	if cfg.Ledgers, err = readLedgers(c.ledgers); err != nil {
 		return nil, err
 	}
@@ -185,38 +185,26 @@ func (c *verifyConfig) check(ctx context.Context, progress io.Writer) (_ *verify
 	defer func() { err = errors.Join(err, shelves.close()) }()
 	bar := newVerifyBar(progress)
 	defer bar.close()
-	topics := kafka.Topics{Namespace: c.namespace}
-	cfg.Log, cfg.Shelf, cfg.Progress, cfg.Now = verifyLog{cluster}, shelves.of, bar.show, events.At(time.Now())
-	cfg.Topics = verify.Topics{
-		Definitions: topics.Definitions(), Events: topics.Events(), Submissions: topics.Submissions(), Reports: topics.Reports(),
-		DeadSubmissions: topics.DeadSubmissions(), DeadReports: topics.DeadReports(), Work: topics.Work,
-	}
+	cfg.Log, cfg.Topics = kafkalog.Log{Cluster: cluster}, kafkalog.Topics(c.namespace)
+	cfg.Shelf, cfg.Progress, cfg.Now = shelves.of, bar.show, events.At(time.Now())
 	return verify.Run(ctx, cfg)
 }
 
-// open reaches the log.
+// open opens the log.
 func (c *verifyConfig) open(ctx context.Context) (*kafka.Cluster, func() error, error) {
 	if c.data != "" {
 		s := stateConfig{data: c.data}
 		cluster, closeLog, err := s.openBroker()
-		if _, held := errors.AsType[*kafka.LockedError](err); held {
+		if _, held := errors.AsType[*embedded.LockedError](err); held {
 			err = fmt.Errorf("%w; or give the `--brokers` of it", err)
 		}
 		return cluster, closeLog, err
 	}
-	cfg, err := c.config(newLogger(true))
+	cluster, err := c.reach(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	cluster, err := kafka.Connect(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	closeLog := func() error { cluster.Close(); return nil }
-	if err := kafka.Reach(ctx, cluster); err != nil {
-		return nil, nil, errors.Join(err, closeLog())
-	}
-	return cluster, closeLog, nil
+	return cluster, func() error { cluster.Close(); return nil }, nil
 }
 
 // stored reads the states of stopped and running nodes, before the ends of the log are asked for.
@@ -230,7 +218,7 @@ func (c *verifyConfig) stored(ctx context.Context, namespaceID string) ([]verify
 		all = append(all, list...)
 	}
 	for _, dir := range c.stores {
-		unlock, err := kafka.Lock(filepath.Join(dir, lockFile))
+		unlock, err := embedded.Lock(filepath.Join(dir, lockFile))
 		if err != nil {
 			return nil, err
 		}
@@ -281,7 +269,7 @@ func rowsHash(store *projector.Store, partition int32) (sum events.Hash, err err
 	return sum, err
 }
 
-// readLedgers reads files and directories; nil where none are asked for.
+// readLedgers reads files and directories. It returns nil if none are given.
 func readLedgers(paths []string) (*verify.Ledgers, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -290,7 +278,7 @@ func readLedgers(paths []string) (*verify.Ledgers, error) {
 	for _, path := range paths {
 		files := []string{path}
 		if info, err := os.Stat(path); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--ledgers: %w", err)
 		} else if info.IsDir() {
 			if files, err = filepath.Glob(filepath.Join(path, "*.ndjson")); err != nil {
 				return nil, err
@@ -327,7 +315,7 @@ func readAcknowledged(file string) ([]verify.Acknowledged, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--acknowledged: %w", err)
 	}
 	defer f.Close()
 	list, err := verify.ReadAcknowledged(f)

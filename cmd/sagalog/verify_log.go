@@ -16,103 +16,15 @@ import (
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/scheduler"
-	"github.com/sagalog/sagalog/supervisor"
 )
 
-// readNamespace reads the first record of a namespace, and says so where there is none.
+// readNamespace reads the first record of a namespace. Its error says if there is no namespace.
 func readNamespace(ctx context.Context, cluster *kafka.Cluster, name string) (scheduler.Namespace, error) {
 	ns, err := node.ReadNamespace(ctx, cluster, name)
 	if errors.Is(err, kafka.ErrUnknownTopic) {
 		return ns, fmt.Errorf("there is no namespace %q: the log has no topic %s (--namespace)", name, kafka.Topics{Namespace: name}.Definitions())
 	}
 	return ns, err
-}
-
-// verifyLog is the cluster as verify reads it.
-type verifyLog struct{ cluster *kafka.Cluster }
-
-// Bounds implements verify.Log.
-func (l verifyLog) Bounds(ctx context.Context, topic string) ([]verify.Bounds, error) {
-	n, err := l.cluster.Partitions(ctx, topic)
-	if errors.Is(err, kafka.ErrUnknownTopic) {
-		return nil, nil
-	}
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	of := kafka.Partitions{}
-	for p := range n {
-		of[topic] = append(of[topic], p)
-	}
-	starts, err := l.cluster.StartOffsets(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := l.cluster.EndOffsets(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]verify.Bounds, n)
-	for p := range n {
-		list[p] = verify.Bounds{Start: starts[topic][p], End: ends[topic][p]}
-	}
-	return list, nil
-}
-
-// Read implements verify.Log.
-func (l verifyLog) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
-	if s.From >= s.To {
-		return nil
-	}
-	if !s.Committed {
-		return l.cluster.ReadRange(ctx, s.Topic, s.Partition, s.From, s.To, yield)
-	}
-	r, err := kafka.NewReader(l.cluster, kafka.ReaderConfig{ReadCommitted: true, MaxWait: 500 * time.Millisecond})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	r.Add(s.Topic, s.Partition, s.From, -1)
-	for at := s.From; at < s.To; {
-		fetches, err := r.Poll(ctx)
-		if err != nil {
-			return err
-		}
-		for _, f := range fetches {
-			for _, rec := range f.Records {
-				if rec.Offset >= s.To {
-					return nil
-				}
-				if err := yield(rec); err != nil {
-					return err
-				}
-			}
-			at = max(at, f.Next)
-			if f.Err == nil {
-				continue
-			}
-			if at, err = passTooLarge(f, at, yield); err != nil {
-				return err
-			}
-			r.Add(s.Topic, s.Partition, at, -1)
-		}
-	}
-	return nil
-}
-
-// passTooLarge passes a batch that unpacks to too much, as the owner does: each of its records is one without bytes.
-func passTooLarge(f kafka.Fetch, at int64, yield func(events.Record) error) (int64, error) {
-	var large *kafka.TooLargeError
-	if !errors.As(f.Err, &large) {
-		return at, f.Err
-	}
-	for offset := max(large.Offset, at); offset < large.Next; offset++ {
-		r := events.Record{Topic: large.Topic, Partition: large.Partition, Offset: offset, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}}
-		if err := yield(r); err != nil {
-			return at, err
-		}
-	}
-	return large.Next, nil
 }
 
 // storedAt asks a running node for the states of the partitions that nodes own.
@@ -174,7 +86,7 @@ func (s *shelves) of(partition int32) verify.Shelf {
 	return &shelf{s.store, partition, s.store.Partition(partition).Loader()}
 }
 
-// shelf is that of one partition.
+// shelf keeps the fold of one partition.
 type shelf struct {
 	store     *projector.Store
 	partition int32

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -25,12 +25,15 @@ func printReport(w io.Writer, r *verify.Report) error {
 	}
 	for _, c := range r.Checks {
 		fmt.Fprintf(&b, "%-10s %-10s %s\n", c.Status, c.Check, c.What)
+		if c.Do != "" {
+			fmt.Fprintf(&b, "%21s to do: %s\n", "", c.Do)
+		}
 		for _, why := range c.Unable {
 			fmt.Fprintf(&b, "%21s not looked at: %s\n", "", why)
 		}
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "refuted  %s\n", printableText(f.String()))
+		fmt.Fprintf(&b, "refuted  %s\n", cli.Printable(f.String()))
 	}
 	for _, t := range r.Totals {
 		if t.Total > 1 {
@@ -38,7 +41,7 @@ func printReport(w io.Writer, r *verify.Report) error {
 		}
 	}
 	for _, f := range r.Warnings {
-		fmt.Fprintf(&b, "warning  %s\n", printableText(f.String()))
+		fmt.Fprintf(&b, "warning  %s\n", cli.Printable(f.String()))
 	}
 	n := r.Counts
 	fmt.Fprintf(&b, "%s: %d records of %d partitions, %d facts in %d epochs (%d broken by a gap), void %s\n",
@@ -70,17 +73,7 @@ func tally(of map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// printableText keeps what others wrote from moving a person's terminal.
-func printableText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
-// verifyBar shows on a terminal how far a topic was read.
+// verifyBar shows on a terminal how much of a topic has been read.
 type verifyBar struct {
 	bars  *mpb.Progress
 	bar   *mpb.Bar
@@ -89,11 +82,7 @@ type verifyBar struct {
 
 func newVerifyBar(w io.Writer) *verifyBar {
 	v := &verifyBar{}
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return v
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if !cli.IsTerminal(w) {
 		return v
 	}
 	v.topic.Store("")

@@ -20,8 +20,8 @@ func reportOf(t *testing.T, p *program) verify.Report {
 	return r
 }
 
-// A running engine is proved by its brokers, a stopped one by its data directory; what was lost refutes, and what cannot be
-// looked at proves nothing.
+// A running engine is verified from its brokers, and a stopped one from its data directory. If a record is lost, the
+// verdict is "refuted". If a part cannot be read, nothing is proved.
 func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
 	t.Parallel()
 	at := place{dir: t.TempDir()}
@@ -73,8 +73,8 @@ func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
 	require.NoError(t, os.WriteFile(acks, []byte(task+"\n{\"id\":\"lost-1\",\"partition\":0,\"offset\":4000}\n"), 0o600))
 	lost := at.run(t, "verify", "--data", data, "--acknowledged", acks)
 	require.Equal(t, 1, lost.code())
-	require.Contains(t, lost.out.String(), `sagalog.submissions/0@4000: task "lost-1": the submission was acknowledged at this place, and the topic ends at offset`)
-	require.Contains(t, lost.err.String(), "refuted: 1 findings")
+	require.Contains(t, lost.out.String(), `sagalog.submissions/0@4000: task "lost-1": the submission was acknowledged at this place, but the topic ends at offset`)
+	require.Contains(t, lost.err.String(), "refuted: 1 finding")
 
 	rotten := filepath.Join(at.dir, "rotten")
 	require.NoError(t, os.CopyFS(rotten, os.DirFS(data)))
@@ -87,6 +87,16 @@ func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
 	require.Contains(t, hash.err.String(), table)
 	require.NoFileExists(t, filepath.Join(rotten, "state", "DAMAGED"))
 
+	verifyFinds(t, at, data, ledgers)
+}
+
+// verifyFinds asks for a task that does not exist, and takes a call out of a ledger.
+func verifyFinds(t *testing.T, at place, data, ledgers string) {
+	t.Helper()
+	unknown := at.run(t, "verify", "--data", data, "--task", "nope")
+	require.Equal(t, 2, unknown.code(), unknown.out.String())
+	require.Contains(t, unknown.err.String(), `--task: the log has no task "nope"`)
+
 	cut(t, filepath.Join(ledgers, "account.ndjson"))
 	cutOff := at.run(t, "verify", "--data", data, "--ledgers", ledgers)
 	require.Equal(t, 1, cutOff.code())
@@ -98,7 +108,7 @@ func rot(t *testing.T, dir string) string {
 	t.Helper()
 	ns, err := projector.Inspect(dir)
 	require.NoError(t, err)
-	s, err := projector.Open(dir, projector.Options{Namespace: ns}) // what stands in its write-ahead log becomes a table
+	s, err := projector.Open(dir, projector.Options{Namespace: ns}) // this moves the contents of its write-ahead log into a table
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -111,7 +121,7 @@ func rot(t *testing.T, dir string) string {
 	return filepath.Base(tables[0])
 }
 
-// cut takes the first line out of a file.
+// cut removes the first line of a file.
 func cut(t *testing.T, file string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -122,18 +132,19 @@ func cut(t *testing.T, file string) {
 }
 
 func TestVerifyRefusesAWrongCall(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	for says, args := range map[string][]string{
-		"one of --data and --brokers is needed":      {},
-		"(SAGALOG_BROKERS) is needed, not both":      {"--data", "x", "--brokers", "127.0.0.1:1"},
-		"nowhere does not exist (--data)":            {"--data", "nowhere"},
-		"nowhere does not exist (--store)":           {"--brokers", "127.0.0.1:1", "--store", "nowhere"},
-		"holds no log of its own (--data)":           {"--data", "."},
-		"nothing listens there (connection refused)": {"--brokers", "127.0.0.1:1"},
-		`-o "yaml" is not known`:                     {"--brokers", "127.0.0.1:1", "-o", "yaml"},
-		"no such file":                               {"--brokers", "127.0.0.1:1", "--ledgers", "nowhere"},
-		"--show is at least 1":                       {"--brokers", "127.0.0.1:1", "--show", "0"},
+		"give the place of the log: --data or --brokers": {},
+		"--brokers (SAGALOG_BROKERS), not both":          {"--data", "x", "--brokers", "127.0.0.1:1"},
+		"nowhere does not exist (--data)":                {"--data", "nowhere"},
+		"nowhere does not exist (--store)":               {"--brokers", "127.0.0.1:1", "--store", "nowhere"},
+		"does not hold a log (--data)":                   {"--data", "."},
+		"nothing listens there (connection refused)":     {"--brokers", "127.0.0.1:1"},
+		`-o "yaml" is not known`:                         {"--brokers", "127.0.0.1:1", "-o", "yaml"},
+		"--ledgers: stat nowhere: no such file":          {"--brokers", "127.0.0.1:1", "--ledgers", "nowhere"},
+		"--show must be at least 1":                      {"--brokers", "127.0.0.1:1", "--show", "0"},
 	} {
 		p := at.run(t, append([]string{"verify"}, args...)...)
 		require.Equal(t, 2, p.code(), args)

@@ -14,14 +14,14 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// applier applies the workflows of files through a node. A file that cannot be applied ends the start: a workflow that
-// is silently missing would be noticed by a rejected task much later.
+// applier applies the workflows of files through a node. A file that cannot be applied ends the start: otherwise a
+// missing workflow would show much later, when a task is rejected.
 type applier struct {
 	node *node.Node
 	log  *slog.Logger
 }
 
-// folder applies all workflows of --workflows; nothing where the flag was not given.
+// folder applies all workflows of --workflows, if the flag was given.
 func (a applier) folder(ctx context.Context, dir string) error {
 	files, list, err := definitionsIn(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a applier) folder(ctx context.Context, dir string) error {
 	return nil
 }
 
-// definitionsIn lists the workflows of --workflows; none where the flag was not given.
+// definitionsIn lists the workflows of --workflows, if the flag was given.
 func definitionsIn(dir string) (files fs.FS, list []definitionFile, err error) {
 	if dir == "" {
 		return nil, nil, nil
@@ -43,7 +43,7 @@ func definitionsIn(dir string) (files fs.FS, list []definitionFile, err error) {
 	if _, err := os.ReadDir(dir); err != nil {
 		return nil, nil, fmt.Errorf("--workflows: %w", err)
 	}
-	files = os.DirFS(dir)
+	files = beneath(dir)
 	var names []string
 	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
 		found, err := fs.Glob(files, pattern)
@@ -58,8 +58,8 @@ func definitionsIn(dir string) (files fs.FS, list []definitionFile, err error) {
 	return files, list, nil
 }
 
-// checkDefinitions reads all workflows of --workflows without an engine, and reports every fault of all files at once: before
-// anything is made that a refusal would leave behind.
+// checkDefinitions reads all workflows of --workflows without an engine and reports every fault at once, before anything is made
+// that a refusal would leave behind.
 func checkDefinitions(dir string) (count int, err error) {
 	files, list, err := definitionsIn(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func checkDefinitions(dir string) (count int, err error) {
 	}
 	var all []error
 	for _, f := range list {
-		source, err := fs.ReadFile(files, f.name)
+		source, err := readRegular(files, f.name)
 		if err != nil {
 			all = append(all, err)
 			continue
@@ -82,11 +82,11 @@ func checkDefinitions(dir string) (count int, err error) {
 	return len(list), errors.Join(all...)
 }
 
-// definitionFile is a workflow by its name among files, and where a person finds it.
+// definitionFile is the file of a workflow: its name, and its path as the user gave it.
 type definitionFile struct{ name, place string }
 
 func (a applier) file(ctx context.Context, files fs.FS, f definitionFile) error {
-	source, err := fs.ReadFile(files, f.name)
+	source, err := readRegular(files, f.name)
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func (a applier) file(ctx context.Context, files fs.FS, f definitionFile) error 
 	return errors.Join(all...)
 }
 
-// definitionsOnly leaves out files that are no workflows: a schema beside them that a $ref names.
+// definitionsOnly leaves out files that are not workflows, such as a schema that a $ref names.
 func definitionsOnly(files fs.FS, names []string) []string {
 	var keep []string
 	for _, name := range names {
-		b, err := fs.ReadFile(files, name)
+		b, err := readRegular(files, name)
 		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") {
 			continue
 		}

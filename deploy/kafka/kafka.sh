@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# A real Apache Kafka on this machine, for tests and for people. `kafka.sh --help` says how.
+# A real Apache Kafka on this machine, for tests and for manual use. See `kafka.sh --help`.
 #
-# The broker comes from Maven (pom.xml beside this file), once, into a cache. Each broker is a JVM of its own that is
-# broker and controller at once (KRaft); everything listens on 127.0.0.1. The settings are the broker's own, except for
-# what one machine needs (write_properties) and for --set.
+# The broker is fetched once by Maven (pom.xml beside this file) into a cache. Each broker is a separate JVM that is both
+# broker and controller (KRaft). Everything listens on 127.0.0.1. The settings are the broker's defaults, except for
+# those that one machine needs (write_properties) and those of --set.
 set -euo pipefail
 
 readonly host=127.0.0.1
-readonly up_seconds=150      # a broker takes 4 s, three 7 s; on a machine that is busy ten times over, ten times as long
-readonly stop_seconds=60     # a broker hands its partitions over and closes its logs; it takes 1 to 3 s
+readonly up_seconds=150      # one broker takes 4 s, three take 7 s; on a machine that is ten times overloaded, ten times as long
+readonly stop_seconds=60     # a broker hands over its partitions and closes its logs, which takes 1 to 3 s
 readonly kill_seconds=10     # the kernel ends a process at once, unless its disk hangs
 readonly port_tries=3        # another process may take a free port before the broker does
-launched=()                  # by number, the processes that this shell started and that do not serve yet
+launched=()                  # by number, the processes that this shell started and that are not ready yet
 readonly mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -21,35 +21,35 @@ readonly version
 readonly cache="${XDG_CACHE_HOME:-$HOME/.cache}/sagalog/kafka-$version"
 
 fail() { echo "kafka.sh: $*" >&2; exit 1; }
-usage_error() { echo "kafka.sh: $* (kafka.sh --help says what there is)" >&2; exit 2; }
+usage_error() { echo "kafka.sh: $* (see kafka.sh --help)" >&2; exit 2; }
 
 help() {
   cat <<END
-A real Apache Kafka $version on this machine, for tests and for people. Needs Java 17 or later, and Maven the first time.
+A real Apache Kafka $version on this machine, for tests and for manual use. Needs Java 17 or later, and Maven the first time.
 
-  kafka.sh run [options]      start it, print where it listens, end it with Ctrl-C
+  kafka.sh run [options]      start it, print its address, end it with Ctrl-C
   kafka.sh up DIR [options]   start it in the background, in DIR, and return when it answers
-  kafka.sh stop DIR N         end broker N properly (SIGTERM) and wait for its end
+  kafka.sh stop DIR N         stop broker N cleanly (SIGTERM) and wait until it has ended
   kafka.sh kill DIR N         kill -9 broker N
   kafka.sh start DIR N        start broker N again and wait until it answers
   kafka.sh down DIR [--now]   end all brokers that were started in DIR; --now kills them
   kafka.sh fetch              only fill the cache
 
 Options of run and up:
-  --brokers N      1 (the default) to 9. Three keep what one loses: with replication factor 3 and min.insync.replicas 2.
-  --port P         brokers listen on P, P+1, ..., their controllers behind them. Default 9192; 0 takes free ones.
-  --set KEY=VALUE  a setting of the brokers; may be repeated. It wins over what this script sets.
-  --sasl           clients must say who they are, by $mechanisms. There are two users, admin and limited, with the
-                   passwords \$KAFKA_ADMIN_PASSWORD and \$KAFKA_LIMITED_PASSWORD, or fixed ones; they stand in DIR/credentials.
-  --acls           nobody may do anything that no ACL allows, but for admin. Needs --sasl.
-  --tls            clients must use TLS. The authority that signed the certificate of $host stands in DIR/ca.pem.
-  --dir DIR        (run) keep everything in DIR, and go on there the next time. Default: a temporary directory.
+  --brokers N      1 (the default) to 9. Three survive the loss of one, with replication factor 3 and min.insync.replicas 2.
+  --port P         brokers listen on P, P+1, ..., and their controllers on the ports after those. Default 9192; 0 takes free ones.
+  --set KEY=VALUE  a setting of the brokers; may be repeated. It overrides this script's settings.
+  --sasl           clients must authenticate by $mechanisms. There are two users, admin and limited, with the
+                   passwords \$KAFKA_ADMIN_PASSWORD and \$KAFKA_LIMITED_PASSWORD, or fixed ones. DIR/credentials has them.
+  --acls           users other than admin may only do what an ACL allows. Needs --sasl.
+  --tls            clients must use TLS. DIR/ca.pem has the authority that signed the certificate of $host.
+  --dir DIR        (run) keep everything in DIR, and continue with it the next time. Default: a temporary directory.
   --until-eof      (run) also end, with kill -9, when standard input ends: for a program that may die itself.
 
-\$KAFKA_OPTS are further options of the brokers' JVMs, such as -Xmx2g, or -XX:TieredStopAtLevel=4 for much load over hours.
+\$KAFKA_OPTS has further options for the brokers' JVMs, such as -Xmx2g, or -XX:TieredStopAtLevel=4 for hours of heavy load.
 
 Files in DIR: bootstrap (host:port,... of the brokers), broker-N.pid, broker-N.log, broker-N.properties, data-N/,
-credentials, ca.pem. A DIR that was used before is started again with its data; --port and --set may change.
+credentials, ca.pem. If DIR was used before, the brokers start with its data; --port and --set may differ.
 
 Examples:
   kafka.sh run --brokers 3
@@ -61,7 +61,7 @@ END
 # --- the jars
 
 # fetch fills the cache. The directory appears whole or not at all; of several callers one fetches and the others wait.
-# Where there is no flock each may fetch, and the first one to be ready wins.
+# Without flock each may fetch, and the first to finish wins.
 fetch() {
   [[ ! -d "$cache" ]] || return 0
   command -v mvn >/dev/null || fail "Maven is needed once, to fetch Apache Kafka $version into $cache: install it (apt-get install maven)"
@@ -99,15 +99,15 @@ find_java() {
 
 # --- processes
 
-# is_up N: whether the process of broker-N.pid runs and is still that broker. A number is used again some day, and a
-# process that ended and that nobody waited for has no arguments. One that was just launched may still be a copy of this
-# shell, with its arguments.
+# is_up N says whether the process of broker-N.pid runs and is still that broker. Process IDs are reused; a process that
+# ended but was not waited for has no arguments; and one that was just launched may still be a copy of this shell, with
+# the shell's arguments.
 is_up() {
   local pid args
   pid="$(cat "$dir/broker-$1.pid" 2>/dev/null)" && [[ "$pid" =~ ^[0-9]+$ ]] || return 1
   if [[ "${launched[$1]-}" == "$pid" ]]; then
     kill -0 "$pid" 2>/dev/null || return 1
-    return 0 # a bare return would return, in a trap, what stood before the trap
+    return 0 # in a trap, a bare return would return the status from before the trap
   fi
   if [[ -d /proc/self ]]; then
     args="$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")" || return 1
@@ -117,10 +117,10 @@ is_up() {
   [[ "${args% }" == *"kafka.Kafka $dir/broker-$1.properties" ]]
 }
 
-# signal NAME N: nothing, if it does not run.
+# signal NAME N sends a signal to broker N if it runs.
 signal() { ! is_up "$2" || kill "-$1" "$(cat "$dir/broker-$2.pid")" 2>/dev/null || true; }
 
-# await_end N SECONDS
+# await_end N SECONDS waits until broker N has ended, and returns 1 if that takes longer.
 await_end() {
   local deadline=$((SECONDS + $2))
   while is_up "$1"; do
@@ -130,15 +130,15 @@ await_end() {
   rm -f "$dir/broker-$1.pid"
 }
 
-# launch N starts a broker and does not wait. What a former run wrote into its log is passed by await_up.
+# launch N starts a broker without waiting. await_up skips the part of the log that an earlier run wrote.
 #
-# The quick compiler alone, because clusters here live for minutes: a start takes 2.6 s of CPU instead of 4.4, and half a
-# minute of 1,000 records a second half of what it takes otherwise. Many records for long want the other one too.
+# Only the JVM's quick compiler is used, because these clusters live for minutes: a start takes 2.6 s of CPU instead of
+# 4.4, and half a minute at 1,000 records a second takes half the CPU. Heavy load over hours needs the other compiler too.
 launch() {
   local log="$dir/broker-$1.log"
   touch "$log"
   wc -c <"$log" | tr -d ' ' >"$dir/broker-$1.began"
-  # shellcheck disable=SC2086 # they are several words
+  # shellcheck disable=SC2086 # KAFKA_OPTS has several words
   "$java" -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.awt.headless=true -Dorg.slf4j.simpleLogger.showDateTime=true \
     -Dorg.slf4j.simpleLogger.dateTimeFormat='yyyy-MM-dd HH:mm:ss.SSS' ${KAFKA_OPTS-} -cp "$cache/*" \
     kafka.Kafka "$dir/broker-$1.properties" </dev/null >>"$log" 2>&1 &
@@ -148,10 +148,10 @@ launch() {
 
 log_since_start() { tail -c "+$(($(cat "$dir/broker-$1.began") + 1))" "$dir/broker-$1.log"; }
 
-# await_up N returns when a broker says that it serves: it has joined the cluster and opened its port.
+# await_up N returns when a broker logs that it is ready: it has joined the cluster and opened its port.
 await_up() {
   local deadline=$((SECONDS + up_seconds))
-  until log_since_start "$1" | grep 'Kafka Server started' >/dev/null; do # -q would end early, and the pipe break
+  until log_since_start "$1" | grep 'Kafka Server started' >/dev/null; do # -q would end early and break the pipe
     is_up "$1" || return 1
     ((SECONDS < deadline)) || return 1
     sleep 0.1
@@ -164,10 +164,10 @@ explain() {
   local busy
   busy="$(log_since_start "$1" | sed -n 's/.*bind to \([^ ]*\): Address already in use.*/\1/p')"
   if [[ -n "$busy" ]]; then
-    echo "kafka.sh: broker $1 cannot listen on ${busy%%$'\n'*}: something else does. Stop that, or choose another --port" >&2
+    echo "kafka.sh: broker $1 cannot listen on ${busy%%$'\n'*}: the port is in use. Stop the process that uses it, or choose another --port" >&2
     return
   fi
-  echo "kafka.sh: broker $1 does not serve; its log is $dir/broker-$1.log, with these errors:" >&2
+  echo "kafka.sh: broker $1 did not start; its log is $dir/broker-$1.log, with these errors:" >&2
   log_since_start "$1" | grep -E ' (ERROR|FATAL) |^[a-zA-Z.]*(Exception|Error):|^Error' | tail -n 15 >&2 || true
 }
 
@@ -175,8 +175,8 @@ explain() {
 
 listens() { (exec 3<>"/dev/tcp/$host/$1") 2>/dev/null; }
 
-# choose_ports sets port[N] and controller[N]. A port that the script chooses lies below those that the system gives to
-# outgoing connections, so that none of these takes it while a broker is down for a moment.
+# choose_ports sets port[N] and controller[N]. The script chooses ports below those that the system gives to outgoing
+# connections, so that no connection takes one while a broker is down for a moment.
 choose_ports() {
   local n below=32768
   port=() controller=()
@@ -203,10 +203,10 @@ choose_ports() {
   done
 }
 
-# --- what stands in DIR
+# --- the contents of DIR
 
-# write_properties N. What differs from the broker's own defaults is what one machine needs: fewer brokers than the three
-# copies of the internal topics.
+# write_properties N writes the settings of broker N. They differ from the broker's defaults only where one machine needs
+# that, such as for fewer brokers than the three copies of the internal topics.
 write_properties() {
   local n voters='' copies=$((brokers < 3 ? brokers : 3)) client=PLAINTEXT control=PLAINTEXT
   for ((n = 1; n <= brokers; n++)); do voters+="${voters:+,}$n@$host:${controller[n]}"; done
@@ -239,12 +239,12 @@ ssl.keystore.location=$dir/broker.pem
 ssl.truststore.type=PEM
 ssl.truststore.location=$dir/ca.pem
 END
-    # A key that stands twice has its last value.
+    # If a key occurs twice, the last value counts.
     ((${#settings[@]} == 0)) || printf '%s\n' "${settings[@]}"
   } >"$dir/broker-$1.properties"
 }
 
-# The brokers speak to each other as admin.
+# The brokers connect to each other as admin.
 sasl_properties() {
   local plain='org.apache.kafka.common.security.plain.PlainLoginModule required'
   local scram='org.apache.kafka.common.security.scram.ScramLoginModule required;'
@@ -271,7 +271,7 @@ write_credentials() {
   (umask 077 && printf '%s\n' "admin=$admin_password" "limited=$limited_password" >"$dir/credentials")
 }
 
-# write_certificates makes an authority and a certificate of this machine that it signed.
+# write_certificates creates an authority, and a certificate for this machine that it signs.
 write_certificates() {
   ((tls)) || return 0
   command -v openssl >/dev/null || fail "--tls needs openssl: install it (apt-get install openssl)"
@@ -293,7 +293,7 @@ write_certificates() {
 format_data() {
   local n id users=() pids=()
   id="$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')"
-  id="A${id:1}" # one that begins with a dash would be taken for an option
+  id="A${id:1}" # an ID that begins with a dash would be parsed as an option
   if ((sasl)); then
     for n in SCRAM-SHA-256 SCRAM-SHA-512; do
       users+=(--add-scram "$n=[name=admin,password=$admin_password]" --add-scram "$n=[name=limited,password=$limited_password]")
@@ -310,7 +310,7 @@ format_data() {
   done
 }
 
-# made prints what a directory was made with: what cannot change later.
+# made prints the options with which a directory was created and which cannot change later.
 made() { printf '%s\n' "version=$version" "brokers=$brokers" "sasl=$sasl" "acls=$acls" "tls=$tls"; }
 
 # --- commands
@@ -337,7 +337,7 @@ bring_up() {
   mv "$dir/bootstrap.new" "$dir/bootstrap"
 }
 
-# try_up returns 1 and sets failed if a broker does not start; then none runs.
+# try_up starts all brokers. If one does not start, it ends the others, sets failed and returns 1.
 try_up() {
   local n
   failed=()
@@ -361,7 +361,7 @@ end_all() {
   local n left=()
   for ((n = 1; n <= 9; n++)); do ! is_up "$n" || { left+=("$n"); signal "$1" "$n"; }; done
   for n in "${left[@]}"; do
-    # The last brokers of a cluster cannot hand over to anybody, and without a majority of controllers they would wait.
+    # The last brokers of a cluster have none to hand over to, and would wait for a majority of controllers.
     [[ "$1" == KILL ]] || await_end "$n" 5 || signal KILL "$n"
     await_end "$n" "$kill_seconds" || fail "broker $n (process $(cat "$dir/broker-$n.pid")) does not end"
   done
@@ -408,7 +408,7 @@ use_dir() {
   dir="$(cd "$1" && pwd -P)"
 }
 
-# known_broker DIR N
+# known_broker DIR N checks that DIR has a broker N.
 known_broker() {
   [[ -f "$1/made" ]] || fail "$1 holds no cluster of kafka.sh"
   use_dir "$1"
@@ -432,15 +432,15 @@ command_run() {
   read_options "$@"
   find_java
   fetch
-  how=TERM # for ending, which runs when this function has gone
+  how=TERM # global, because ending runs after this function has returned
   if [[ -n "$keep" ]]; then
     use_dir "$keep"
   else
     use_dir "$(mktemp -d "${TMPDIR:-/tmp}/sagalog-kafka.XXXXXX")"
-    how=KILL # what is removed need not be closed
+    how=KILL # the directory will be removed, so nothing needs to be closed
   fi
   ending() {
-    trap '' INT TERM HUP PIPE # whoever read what this prints may be gone
+    trap '' INT TERM HUP PIPE # the reader of the output may be gone
     end_all "$how"
     [[ -n "$keep" ]] || rm -rf "$dir"
   }

@@ -94,7 +94,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time inputs settled settings reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time inputs watermark settings reader since_hash"
 
 
 class Passed(Entity):
@@ -209,14 +209,14 @@ class State:
         cause = h.get("ce_causationid", "").split("/")
         if cause[0] in "sr" and len(cause) == 3 and cause[1] == p["partition"]:
             self.passed({"s": "submissions", "r": "reports"}[cause[0]], int(cause[2]) + 1, quote(h.get("ce_causehash", "")))
-        if "settled" in h and self.after(h["settled"]):
-            p["settled"] = quote(h["settled"])
+        if "sagalog-watermark" in h and self.after(h["sagalog-watermark"]):
+            p["watermark"] = quote(h["sagalog-watermark"])
 
     def after(self, position):
         def rank(text):
             epoch, _, n = text.rpartition("/")
             return int(epoch.split("-")[0] or 0) if epoch else 0, int(n or 0) if epoch else -1
-        return rank(json.loads(self.partition.get("settled", '""'))) < rank(position)
+        return rank(json.loads(self.partition.get("watermark", '""'))) < rank(position)
 
     def passed(self, topic, after, digest):
         known = self.partition["inputs"].get(topic)
@@ -254,7 +254,7 @@ class State:
             for t in json.loads(body["tasks"]):
                 del self.tasks[t]
         elif kind == "EffectFailed":
-            for member, name in (("failed", "StepFailed"), ("undo_failed", "UndoFailed")):
+            for member, name in (("failed", "StepFailed"), ("undo_failed", "CompensationFailed")):
                 if member in body:
                     self.of_task(name, members(body[member]), h, time)
         elif kind not in ("InputForwarded", "StateHash"):
@@ -287,6 +287,8 @@ class State:
         s = t.step(body["step"])
         if body["attempt"] != "0" and body.get("effect") != '"none"':
             s["touched"] = "true"
+        if "quiet_at" in body:
+            t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         verdict = members(body["verdict"])
         s.update(state=state, ended_at=time, error=Error(members(body["error"])), reason=verdict["reason"])
         s.add("failure_count")
@@ -305,8 +307,7 @@ class State:
     def Timeout(self, t, body, time):
         body = dict(body, error=TIMEOUT)
         if body["operation"] == '"undo"':
-            return self.UndoFailed(t, body, time)
-        t["quiet_at"] = max(t.get("quiet_at", ""), body.get("quiet_at", ""))
+            return self.CompensationFailed(t, body, time)
         self.StepFailed(t, body, time, '"timed_out"')
 
     def StepSkipped(self, t, body, time):
@@ -314,7 +315,7 @@ class State:
         s.clear()
         s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
 
-    def UndoStarted(self, t, body, time):
+    def CompensationStarted(self, t, body, time):
         s = t.step(body["step"])
         s["state"] = '"undoing"'
         u = s.setdefault("undo", UndoState())
@@ -329,7 +330,7 @@ class State:
         s["undo"].update(state='"undone"', ended_at=time)
         s["undo"].clear_of("error")
 
-    def UndoFailed(self, t, body, time):
+    def CompensationFailed(self, t, body, time):
         s = t.step(body["step"])
         u = s.setdefault("undo", UndoState())
         verdict = members(body["verdict"])

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/sagalog/sagalog/internal/proxy"
 	"github.com/stretchr/testify/require"
 )
 
-// One operation is one line, through a socket, checked and answered; the log is memory.
+// One operation is one line that is sent through a socket, checked and answered. The log is in memory.
 func BenchmarkBulkSubmission(b *testing.B) {
 	url := apitest.New().Serve(b)
 	body := &strings.Builder{}
@@ -28,7 +28,7 @@ func BenchmarkBulkSubmission(b *testing.B) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// One operation is one read of a task, at the node that owns it or through another one.
+// One operation is one read of a task, either at the node that owns it or through another node.
 func BenchmarkRead(b *testing.B) {
 	e := apitest.New()
 	owner, asked := e.Share("owner"), e.Share("asked")
@@ -37,8 +37,8 @@ func BenchmarkRead(b *testing.B) {
 	askedURL, stopAsked := apitest.Start(b, asked.Config())
 	defer stopAsked()
 	id := idIn(0, "t")
-	owner.Direct(0, api.Route{Here: true})
-	asked.Direct(0, api.Route{Node: "owner", Addr: strings.TrimPrefix(ownerURL, "http://")})
+	owner.Direct(0, proxy.Route{Here: true})
+	asked.Direct(0, proxy.Route{Node: "owner", Addr: strings.TrimPrefix(ownerURL, "http://")})
 	defer http.DefaultClient.CloseIdleConnections()
 	get := func(b *testing.B, method, url string) {
 		r, err := http.NewRequest(method, url+path(id), strings.NewReader(good))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,42 +15,20 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// bodyTimeout bounds how long one body may take: 512 KiB in 30 s is slower than any link that is of use.
+// bodyTimeout bounds how long one body may take: a link that needs 30 s for 512 KiB is too slow for any use.
 const bodyTimeout = 30 * time.Second
 
-// bodyFirst is what a body may take on the mere word of its length; more it gets as it arrives. Most are smaller.
-const bodyFirst = 16 << 10
-
-// readBody reads a whole body up to limit bytes. name names the limit to the client, who has to know which it was.
+// readBody reads a whole body up to limit bytes. name names the limit to the client.
 func (x exchange) readBody(limit int, name string) ([]byte, error) {
 	c := http.NewResponseController(x.w)
-	// A writer without deadlines is a test's recorder: its body cannot be slow.
+	// A writer without deadlines is a test's recorder, whose body cannot be slow.
 	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
-	b, err := x.readAll(int64(limit))
+	b, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, int64(limit)))
 	if err != nil {
 		return nil, bodyProblem(err, limit, name)
 	}
-	// The deadline would else end the watch for the client's hanging up, and with it a later wait.
+	// Otherwise the deadline would end the watch for a client that hangs up, and with it a later wait.
 	_ = c.SetReadDeadline(time.Time{})
-	return b, nil
-}
-
-func (x exchange) readAll(limit int64) ([]byte, error) {
-	n := x.r.ContentLength
-	if n < 0 || n > limit || x.r.Body == nil {
-		return io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, limit))
-	}
-	b := make([]byte, 0, min(n, bodyFirst))
-	for int64(len(b)) < n {
-		if len(b) == cap(b) {
-			b = slices.Grow(b, int(min(n-int64(len(b)), int64(len(b)))))
-		}
-		got, err := io.ReadFull(x.r.Body, b[len(b):min(int64(cap(b)), n)])
-		b = b[:len(b)+got]
-		if err != nil {
-			return nil, err
-		}
-	}
 	return b, nil
 }
 
@@ -71,8 +48,8 @@ func tooLargeProblem(limit int, name string) *Problem {
 		fmt.Sprintf("The body is larger than %d bytes, the limit of %s.", limit, name))
 }
 
-// acceptsJSON refuses a body that says that it is something else. What curl -d says by default is let through, since
-// nobody means it.
+// acceptsJSON refuses a body whose media type is not JSON. It allows the default media type of curl -d, which
+// nobody sends on purpose.
 func (x exchange) acceptsJSON() error {
 	switch t := mediaType(x.r); {
 	case t == "", t == contentJSON, t == "application/x-www-form-urlencoded", strings.HasSuffix(t, "+json"):

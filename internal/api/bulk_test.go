@@ -29,7 +29,7 @@ func (w *world) bulk(body string) []map[string]any {
 	return list
 }
 
-func TestEachLineOfABulkHasItsOwnFate(t *testing.T) {
+func TestEachLineOfABulkIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.do("PUT", "/v1/tasks/known", good)
@@ -59,10 +59,10 @@ func TestEachLineOfABulkHasItsOwnFate(t *testing.T) {
 	require.Len(t, w.engine.Inputs(events.Submissions), 4)
 }
 
-func TestABulkThatIsSentWholeBeforeItsAnswersAreReadDoesNotBlock(t *testing.T) {
+func TestABulkSentWithoutReadingAnswersDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	// Some 15 MB of answers: more than the sockets between us hold.
+	// About 15 MB of answers, more than the socket buffers between client and server hold.
 	const n = 30_000
 	body := &strings.Builder{}
 	for i := range n {
@@ -84,7 +84,7 @@ func TestABulkThatIsSentWholeBeforeItsAnswersAreReadDoesNotBlock(t *testing.T) {
 	require.Equal(t, n, lines)
 }
 
-func TestABulkAsksForAMissingWorkflowNotOnEachLine(t *testing.T) {
+func TestABulkLooksUpAMissingWorkflowOnce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	for _, f := range w.bulk(strings.Repeat(`{"workflow":"ordr","input":{"item":"x"}}`+"\n", 1000)) {
@@ -93,9 +93,9 @@ func TestABulkAsksForAMissingWorkflowNotOnEachLine(t *testing.T) {
 	require.Less(t, w.engine.Lookups(), 20)
 }
 
-// A fault of an input may be that of a schema which another node has replaced: the definitions are looked at again, for
-// one line at once, for a whole file now and then.
-func TestTheDefinitionsAreLookedAtAgainForAFaultyInput(t *testing.T) {
+// An input may look wrong only because another node has replaced the schema, so the definitions are read again: at once
+// for a single line, and from time to time for a whole file.
+func TestAFaultyInputIsCheckedAgainstNewDefinitions(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	bad := `{"workflow":"order","input":{}}`
@@ -132,7 +132,7 @@ func TestABulkAnswersWhileItIsSent(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-func TestABulkThatBreaksOffSubmitsNoHalfLine(t *testing.T) {
+func TestATruncatedBulkSubmitsNoHalfLine(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	r, out := io.Pipe()

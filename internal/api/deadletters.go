@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The headers that a dead letter adds to those of the record that it was: Kafka's names of KIP-1191, and our reason.
+// The headers that a dead letter adds to those of the rejected record: Kafka's names of KIP-1191, and our reason.
 const (
 	DeadHeaderPrefix    = "__dlq.errors."
 	DeadHeaderTopic     = DeadHeaderPrefix + "topic"
@@ -24,19 +25,28 @@ const (
 	DeadHeaderReason = DeadHeaderPrefix + "reason"
 )
 
+// deadLetters shows rejected inputs and sends them again.
+type deadLetters struct {
+	letters     DeadLetters
+	submissions *submissions
+	producer    *producer
+	cfg         *Config
+	log         logger
+}
+
 // DeadLetterDocument is a rejected input.
 type DeadLetterDocument struct {
 	ID        string            `json:"id" example:"submissions-3-17"`
 	Reason    string            `json:"reason"`
 	Detail    string            `json:"detail,omitempty"`
-	Topic     string            `json:"topic" doc:"Where the input was"`
+	Topic     string            `json:"topic" doc:"The topic of the input"`
 	Partition int32             `json:"partition"`
 	Offset    int64             `json:"offset"`
 	Time      events.Instant    `json:"time,omitzero" format:"date-time"`
 	Key       string            `json:"key,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty" doc:"As the sender wrote them"`
-	Value     *string           `json:"value,omitempty" doc:"The original bytes, where they are UTF-8"`
-	Base64    []byte            `json:"value_base64,omitempty" doc:"The original bytes, where they are not"`
+	Value     *string           `json:"value,omitempty" doc:"The original bytes, if they are UTF-8"`
+	Base64    []byte            `json:"value_base64,omitempty" doc:"The original bytes, if they are not"`
 }
 
 // DeadLetterPath is the path of a dead letter.
@@ -61,16 +71,16 @@ type DeadLettersAnswer struct {
 	}
 }
 
-func (s *Server) registerDeadLetters(api huma.API) {
+func (s *deadLetters) register(api huma.API) {
 	const path = "/v1/dead-letters"
 	tags := []string{"dead letters"}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-dead-letters", Method: http.MethodGet, Path: path, Summary: "List rejected inputs", Tags: tags,
-	}), s.listDeadLetters)
+	}), s.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-dead-letter", Method: http.MethodGet, Path: path + "/{id}", Summary: "Read a rejected input", Tags: tags,
 	}), func(ctx context.Context, in *DeadLetterPath) (*DeadLetterAnswer, error) {
-		ref, r, err := s.deadLetter(ctx, in.ID)
+		ref, r, err := s.find(ctx, in.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -80,11 +90,11 @@ func (s *Server) registerDeadLetters(api huma.API) {
 		OperationID: "redrive-dead-letter", Method: http.MethodPost, Path: path + "/{id}/redrive", Summary: "Send a rejected input again", Tags: tags,
 		DefaultStatus: http.StatusAccepted,
 		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other: " +
-			"what would be rejected again is answered with the problem instead.",
+			"one that would be rejected again is answered with the problem instead.",
 	}), func(ctx context.Context, in *DeadLetterPath) (*ReceiptAnswer, error) { return s.redrive(ctx, in.ID) })
 }
 
-// deadRef names a dead letter by the coordinates of its own record.
+// deadRef names a dead letter by the coordinates of its record.
 type deadRef struct {
 	input     events.Input
 	partition int32
@@ -111,15 +121,15 @@ func parseDeadRef(id string) (deadRef, bool) {
 	return deadRef{events.Input(parts[0]), int32(p), o}, true
 }
 
-func (s *Server) deadLetter(ctx context.Context, id string) (deadRef, *events.Record, error) {
-	missing := problem(http.StatusNotFound, codeNotFound, "No dead letter of this ID is there.")
+func (s *deadLetters) find(ctx context.Context, id string) (deadRef, *events.Record, error) {
+	missing := problem(http.StatusNotFound, codeNotFound, "No dead letter has this ID.")
 	ref, ok := parseDeadRef(id)
 	if !ok || ref.partition >= s.cfg.Partitions {
 		return ref, nil, missing
 	}
-	list, err := s.cfg.DeadLetters.Read(ctx, ref.input, ref.partition, ref.offset, ref.offset+1)
+	list, err := s.letters.Read(ctx, ref.input, ref.partition, ref.offset, ref.offset+1)
 	if err != nil {
-		return ref, nil, s.internal(ctx, "read a dead letter", err)
+		return ref, nil, s.log.internal(ctx, "read a dead letter", err)
 	}
 	for i := range list {
 		if list[i].Offset == ref.offset && !list[i].Control {
@@ -167,76 +177,56 @@ func originalHeaders(r *events.Record) []events.Header {
 }
 
 // redrive sends the bytes of a dead letter again, to the home partition of its task.
-func (s *Server) redrive(ctx context.Context, id string) (*ReceiptAnswer, error) {
-	ref, dead, err := s.deadLetter(ctx, id)
+func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, error) {
+	ref, dead, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	r := events.Record{
-		Topic: s.cfg.Namespace + "." + string(ref.input), Key: dead.Key, Value: dead.Value, Headers: originalHeaders(dead),
+	if size := dead.Header(events.HeaderCut); size != "" {
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf(
+			"The dead letter holds only a part of an input of %s bytes, and would be rejected again. The input is in %s, partition %s, offset %s.",
+			size, dead.Header(DeadHeaderTopic), dead.Header(DeadHeaderPartition), dead.Header(DeadHeaderOffset)))
 	}
-	if ref.input == events.Submissions {
-		return s.redriveSubmission(ctx, r)
-	}
-	e, _, err := events.Open(&r)
-	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter is not a CloudEvent, and would be rejected again.")
-	}
-	task, err := events.TaskID(r.Key, e.Subject, "")
-	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter names no task, and would be rejected again.", places(err)...)
-	}
-	r.Partition = events.Home(task, s.cfg.Partitions)
-	offset, err := s.append(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	body := Receipt{ID: task, Partition: r.Partition, Offset: &offset, Token: token{events.Reports, r.Partition, offset, ""}.String()}
-	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(task), Body: body}, nil
-}
-
-func (s *Server) redriveSubmission(ctx context.Context, r events.Record) (*ReceiptAnswer, error) {
+	r := events.Record{Topic: s.cfg.inputTopic(ref.input), Key: dead.Key, Value: dead.Value, Headers: originalHeaders(dead)}
 	e, data, err := events.Open(&r)
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter is not a CloudEvent, and would be rejected again.")
 	}
-	if len(data) > s.cfg.SubmissionBytes {
-		return nil, tooLargeProblem(s.cfg.SubmissionBytes, "a submission")
+	var d draft // of a submission
+	if ref.input == events.Submissions {
+		if len(data) > s.cfg.SubmissionBytes {
+			return nil, tooLargeProblem(s.cfg.SubmissionBytes, "a submission")
+		}
+		sub, err := parseSubmission(data)
+		if err != nil {
+			return nil, err
+		}
+		d = draft{data: data, id: sub.ID}
 	}
-	sub, err := parseSubmission(data)
-	if err != nil {
-		return nil, err
-	}
-	task, err := events.TaskID(r.Key, e.Subject, sub.ID)
+	task, err := events.TaskID(r.Key, e.Subject, d.id)
 	if err != nil {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The dead letter names no task, and would be rejected again.", places(err)...)
 	}
-	d := &draft{data: data, id: task}
-	if err := s.check(ctx, d, nil); err != nil {
-		return nil, err
+	t := token{input: ref.input, partition: events.Home(task, s.cfg.Partitions), offset: -1}
+	if ref.input == events.Submissions {
+		d.id = task
+		if err := s.submissions.checkAll(ctx, &d); err != nil {
+			return nil, err
+		}
+		t.mark = d.content
+		r.Headers = restamp(r.Headers, d.definition)
 	}
-	if err := s.hash(ctx, d); err != nil {
-		return nil, err
+	if !d.known {
+		r.Partition = t.partition
+		if t.offset, err = s.producer.produce(ctx, r); err != nil {
+			return nil, err
+		}
 	}
-	if d.known {
-		return &ReceiptAnswer{Status: http.StatusOK, Location: taskPath(task), Body: s.receipt(d, -1)}, nil
-	}
-	r.Partition = d.partition
-	r.Headers = restamp(r.Headers, d.definition)
-	offset, err := s.append(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(task), Body: s.receipt(d, offset)}, nil
+	return submitted(task, t), nil
 }
 
 // restamp names the definition that the submission was validated against now.
 func restamp(headers []events.Header, definition string) []events.Header {
-	list := make([]events.Header, 0, len(headers)+1)
-	for _, h := range headers {
-		if h.Key != events.HeaderDefinition {
-			list = append(list, h)
-		}
-	}
+	list := slices.DeleteFunc(headers, func(h events.Header) bool { return h.Key == events.HeaderDefinition })
 	return append(list, events.Header{Key: events.HeaderDefinition, Value: []byte(definition)})
 }

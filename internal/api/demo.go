@@ -15,11 +15,18 @@ import (
 
 const (
 	demoPath = "/v1/demo/break"
-	// defaultBreak is long enough to be seen failing and short enough to be seen recovering.
+	// defaultBreak is long enough for people to see the service fail, and short enough for them to see
+	// it recover.
 	defaultBreak = 20 * time.Second
-	// maxBreak keeps a forgotten breakage from looking like a defect of ours a day later.
+	// maxBreak keeps a forgotten breakage from looking like a defect of the engine a day later.
 	maxBreak = time.Hour
 )
+
+// demo makes services of the example fail.
+type demo struct {
+	demo Demo
+	log  logger
+}
 
 // BreakageDocument is how a service of the example fails.
 type BreakageDocument struct {
@@ -28,26 +35,26 @@ type BreakageDocument struct {
 	For     string `json:"for" example:"20s"`
 }
 
-// BreakAnswer repeats what is broken now.
+// BreakAnswer repeats the breakage.
 type BreakAnswer struct{ Body BreakageDocument }
 
-// MendQuery names a service.
-type MendQuery struct {
+// FixQuery names a service.
+type FixQuery struct {
 	Service string `query:"service" doc:"Absent: all"`
 }
 
-func (s *Server) registerDemo(api huma.API) {
+func (s *demo) register(api huma.API) {
 	tags := []string{"demo"}
 	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "break-service", Method: http.MethodPut, Path: demoPath, Summary: "Have a service of the example fail", Tags: tags,
+		OperationID: "break-service", Method: http.MethodPut, Path: demoPath, Summary: "Make a service of the example fail", Tags: tags,
 	}), s.breakService)
 	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "mend-service", Method: http.MethodDelete, Path: demoPath, Summary: "Mend a service of the example", Tags: tags,
-	}), s.mendService)
+		OperationID: "fix-service", Method: http.MethodDelete, Path: demoPath, Summary: "Fix a service of the example", Tags: tags,
+	}), s.fixService)
 	describeBody(api, demoPath, http.MethodPut, described{reflect.TypeFor[BreakageDocument](), map[string]any{"service": "drone", "mode": "fail", "for": "20s"}}, contentJSON)
 }
 
-func (s *Server) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, error) {
+func (s *demo) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, error) {
 	x := exchangeOf(ctx)
 	data, err := x.readBody(requestBytes, "a request")
 	if err != nil {
@@ -64,8 +71,8 @@ func (s *Server) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(s.cfg.Demo.Services(), d.Service) {
-		faults = append(faults, ProblemPlace{Pointer: "/service", Message: "is not a service; " + events.Suggest(d.Service, s.cfg.Demo.Services())})
+	if !slices.Contains(s.demo.Services(), d.Service) {
+		faults = append(faults, ProblemPlace{Pointer: "/service", Message: "is not a service; " + events.Suggest(d.Service, s.demo.Services())})
 	}
 	if !slices.Contains(BreakModes, d.Mode) {
 		faults = append(faults, ProblemPlace{Pointer: "/mode", Message: "is not a mode; " + events.Suggest(d.Mode, BreakModes)})
@@ -77,18 +84,18 @@ func (s *Server) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, e
 	if len(faults) > 0 {
 		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The service cannot be broken like that.", faults...)
 	}
-	if err := s.cfg.Demo.Break(ctx, Breakage{Service: d.Service, Mode: d.Mode, For: span.Std()}); err != nil {
-		return nil, s.internal(ctx, "break a service", err)
+	if err := s.demo.Break(ctx, Breakage{Service: d.Service, Mode: d.Mode, For: span.Std()}); err != nil {
+		return nil, s.log.internal(ctx, "break a service", err)
 	}
 	return &BreakAnswer{Body: d}, nil
 }
 
-func (s *Server) mendService(ctx context.Context, in *MendQuery) (*struct{}, error) {
-	if in.Service != "" && !slices.Contains(s.cfg.Demo.Services(), in.Service) {
-		return nil, parameterProblem("service", "is not a service; "+events.Suggest(in.Service, s.cfg.Demo.Services()))
+func (s *demo) fixService(ctx context.Context, in *FixQuery) (*struct{}, error) {
+	if in.Service != "" && !slices.Contains(s.demo.Services(), in.Service) {
+		return nil, parameterProblem("service", "is not a service; "+events.Suggest(in.Service, s.demo.Services()))
 	}
-	if err := s.cfg.Demo.Mend(ctx, in.Service); err != nil {
-		return nil, s.internal(ctx, "mend a service", err)
+	if err := s.demo.Fix(ctx, in.Service); err != nil {
+		return nil, s.log.internal(ctx, "fix a service", err)
 	}
 	return nil, nil
 }

@@ -1,31 +1,48 @@
-// Package api is the HTTP API of INTERFACE.md: what producers, operators, analysts and dashboards ask of the engine,
-// described by an OpenAPI 3.1 document at /openapi.yaml.
+// Package api is the HTTP API of the engine, for producers, operators, analysts and dashboards. The OpenAPI 3.1 document at
+// /openapi.yaml describes it.
 //
-// It owns no state and decides nothing about tasks. A submission or request is answered 202 only once the log holds
-// it; what the log then makes of it, the owner decides, and a token finds out: a read with that token is not older
-// than the fold of that input. Checks before the log (workflow, schema, conflict) spare people a dead letter and are
-// no promise: the log decides.
+// It owns no state and decides nothing about tasks. A submission or request is answered 202 only once it is durable in its
+// topic. The owner of its partition then decides about it. The answer holds a token: a read with the token waits until the
+// input has been judged. The checks that come first (workflow, schema, conflict) save people a dead letter but promise
+// nothing: the owner decides.
 //
-// What is about one task is answered where its partition is: from this node's store, or by the node that owns it, to
-// which the request is passed on (passage.go, forward.go). Lists ask every node for its partitions and merge (gather.go).
-// Submissions go to the log from anywhere, so that none fails because a node is down. While a partition is taken over,
+// # Parts
 //
-//   - reads of it are 503 with Retry-After and the code taking-over, and so is a list that would lack its tasks;
-//   - what waits anyway is bridged: ?wait=, token=, and a stream that is being opened go on at the next owner;
-//   - an open stream ends cleanly, and Last-Event-ID takes it up again;
-//   - a cancel or retry looks for the next owner for a few seconds, and then goes to the log unseen;
+//	Server        listens, routes, guards, stops
+//	submissions   one task, or one a line (bulk); deadLetters sends rejected ones again
+//	requests      cancel and retry
+//	tasks, lists  read one task, wait for it, list many
+//	histories     the facts of a task, as pages or as a stream
+//	workflows     read and apply definitions
+//	status        agents, partitions, health
+//	demo          the example's services
+//
+// Each part has the routes of its subject, and the interfaces (engine.go) that it calls.
+//
+// # Where requests are answered
+//
+// A request about one task is answered where its partition is: from this node's store, or by the node that owns it, to which
+// internal/proxy passes the request. A list asks every node for its partitions and merges the answers. Any node can produce
+// a submission to Kafka, so none fails because another node is down. While a partition is taken over,
+//
+//   - reads of it are answered 503 with Retry-After and the code taking-over, and so are lists that would lack its tasks;
+//   - requests that wait anyway (?wait=, token=, a stream that is being opened) continue at the next owner;
+//   - an open stream ends cleanly, and Last-Event-ID resumes it;
+//   - a cancel or retry waits a few seconds for the next owner, and is then produced without a look at the task;
 //   - GET /v1/partitions shows the partition without owner and epoch.
 //
-// Where this node's own partition has stopped, reads of it and lists are 503 with the code stopped and the reason.
+// If this node has stopped a partition, it answers reads of that partition, and lists, with 503, the code stopped and the
+// reason.
 //
-// What it keeps:
-//   - A body is read once, up to its limit, within its time. A bulk body may be endless: what is held of it is
-//     bounded by bulkBytes.
-//   - Every answer that is not a success is a problem document (RFC 9457), also those of the mux and of a panic.
-//   - No answer repeats what a client sent, so that no secret of an input ends in a log of answers.
+// # Invariants
 //
-// What it refuses: state-changing requests of other web sites, and a Host that is not ours while it listens on a
-// loopback address (DNS rebinding).
+//   - A body is read once, up to its limit, within its time. A bulk body may be endless: bulkBytes bounds how much of it
+//     is in memory.
+//   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
+//   - No answer repeats what a client sent, so no secret in an input ends up in a log of answers.
 //
-// The engine behind it is a set of small interfaces in engine.go, which cmd wires.
+// # What it refuses to do
+//
+// It refuses state-changing requests from other web sites, and requests whose Host is neither an IP address nor a name of
+// ours (DNS rebinding).
 package api

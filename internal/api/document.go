@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// TaskDocument is a task as INTERFACE.md shows it. Absent values are left out; counts are always there.
+// TaskDocument is a task. Absent values are left out; counts are always present.
 type TaskDocument struct {
 	ID       string            `json:"id"`
 	Run      int               `json:"run"`
@@ -27,7 +27,7 @@ type TaskDocument struct {
 	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
 	FailureCount int            `json:"failure_count"`
-	Reason       string         `json:"reason,omitempty" doc:"Why it is undone or parked"`
+	Reason       string         `json:"reason,omitempty" doc:"Why it was undone or parked"`
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 }
@@ -50,7 +50,7 @@ type StepDocument struct {
 	Undo         *UndoDocument   `json:"undo,omitempty"`
 }
 
-// UndoDocument is the undoing of a step.
+// UndoDocument is the undo of a step.
 type UndoDocument struct {
 	State        string         `json:"state"`
 	Attempt      int            `json:"attempt"`
@@ -62,10 +62,18 @@ type UndoDocument struct {
 	Error        *events.Error  `json:"error,omitempty"`
 }
 
-func (s *Server) document(ctx context.Context, t *events.Task) (TaskDocument, error) {
-	steps, err := s.cfg.Definitions.Steps(ctx, t.Definition)
+// documents makes the documents of tasks.
+type documents struct {
+	definitions Definitions
+	cluster     Cluster
+	partitions  int32
+	log         logger
+}
+
+func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error) {
+	steps, err := s.definitions.Steps(ctx, t.Definition)
 	if err != nil {
-		return TaskDocument{}, s.internal(ctx, "read the steps of a definition", err)
+		return TaskDocument{}, s.log.internal(ctx, "read the steps of a definition", err)
 	}
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority,
@@ -75,12 +83,12 @@ func (s *Server) document(ctx context.Context, t *events.Task) (TaskDocument, er
 		Steps: stepDocuments(steps, t),
 	}
 	if !t.State.Ended() {
-		d.LockedBy = s.cfg.Cluster.Owner(events.Home(t.ID, s.cfg.Partitions))
+		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))
 	}
 	return d, nil
 }
 
-// size is about what a task weighs in an answer.
+// size is about how many bytes a task takes in an answer.
 func (d *TaskDocument) size() int {
 	n := 512 + len(d.Input) + len(d.Output)
 	for i := range d.Steps {
@@ -93,14 +101,13 @@ func (d *TaskDocument) size() int {
 	return n
 }
 
-// stepDocuments lists the definition's steps in its order, also those that have not started, and then those that
-// only the task has.
+// stepDocuments lists the definition's steps in its order, started or not, and then those that only the task has.
 func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 	list := make([]StepDocument, 0, max(len(defined), len(t.Steps)))
 	listed := make(map[string]bool, len(defined))
 	for _, d := range defined {
 		listed[d.ID] = true
-		doc := StepDocument{ID: d.ID, Agent: d.Agent, State: string(events.StepNotStarted)}
+		doc := StepDocument{ID: d.ID, Agent: d.Agent, State: string(events.StepStateNotStarted)}
 		if s := t.Step(d.ID); s != nil {
 			doc = stepDocument(s)
 			if doc.Agent == "" {
@@ -122,8 +129,8 @@ func stepDocument(s *events.Step) StepDocument {
 		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 	}
-	// The complete-by time is that of the latest attempt; once it has an outcome, the time says nothing any more.
-	if s.State == events.StepRunning {
+	// The complete-by time belongs to the latest attempt, and says nothing once that has an outcome.
+	if s.State == events.StepStateRunning {
 		d.CompleteBy, d.EndedAt = s.CompleteBy, 0
 	}
 	if u := s.Undo; u != nil {
@@ -131,7 +138,7 @@ func stepDocument(s *events.Step) StepDocument {
 			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt,
 			FailureCount: u.FailureCount, Error: u.Error,
 		}
-		if u.State == events.StepRunning {
+		if u.State == events.StepStateRunning {
 			d.Undo.CompleteBy, d.Undo.EndedAt = u.CompleteBy, 0
 		}
 	}

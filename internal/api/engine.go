@@ -7,31 +7,48 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/proxy"
 )
 
-// ErrBadCursor is returned by Tasks.List for a cursor that it did not give.
+// ErrBadCursor is returned by Lists.List for a cursor that it did not give.
 var ErrBadCursor = errors.New("not a cursor of this list")
 
-// Tasks reads the projection of the partitions that are here (Route.Here); of others it may know nothing, or what was
-// long ago. All methods are safe for concurrent use.
+// ErrNoAnswer is wrapped in the errors of all interfaces when the brokers do not answer at the moment, for example because a
+// leader moves: the same call may succeed a little later. Only Apply may have had its effect all the same.
+var ErrNoAnswer = errors.New("the brokers do not answer at the moment")
+
+// The interfaces below are what the API asks of the engine; the caller of New wires them. They know the partitions that
+// are here (proxy.Route.Here). Their knowledge of other partitions may be missing or long out of date. All methods are
+// safe for concurrent use.
+
+// Tasks reads single tasks.
 type Tasks interface {
 	// Task returns a task as of the latest commit, nil if it is not known. The task is the caller's.
 	Task(ctx context.Context, id string) (*events.Task, error)
+	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
+	// Take it before you look at the task, or you miss a commit in between.
+	Changed(id string) <-chan struct{}
+}
+
+// Lists reads lists of tasks.
+type Lists interface {
 	// List returns tasks by submitted_at, the newest first. A walk by Page.Next sees each task that was there when it
 	// began and still matches exactly once, whatever is written meanwhile. It returns ErrBadCursor for a foreign cursor.
 	List(ctx context.Context, q Query) (Page, error)
-	// Cursor returns the cursor of the page that begins with the task of that ID, submitted then.
+	// Cursor returns the cursor of the page that begins with the task with that ID and submission
+	// time.
 	Cursor(id string, submitted events.Instant) string
-	// Place returns where the page of a cursor begins. Places compare bytewise in the order of the list, whichever node
-	// gave the cursor. It returns ErrBadCursor for a foreign one.
+	// Place returns the position at which the page of a cursor begins. Places compare bytewise in the order of the
+	// list, whichever node gave the cursor. It returns ErrBadCursor for a foreign one.
 	Place(cursor string) (string, error)
-	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
-	// It is taken before looking at the task, or a commit in between is missed.
-	Changed(id string) <-chan struct{}
-	// WaitPassed returns nil when the committed resume point of that input lies behind offset: the input was judged
-	// and what came of it can be read. It returns ctx's error when ctx ends first.
+}
+
+// Inputs knows how far the inputs were judged.
+type Inputs interface {
+	// WaitPassed returns nil when the committed resume point of that input is after offset: the input was judged
+	// and the result can be read. It returns ctx's error when ctx ends first.
 	WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error
-	// CatchUp is WaitPassed for the last offset that the input held when it was called.
+	// CatchUp is WaitPassed for the last offset that the input held at the call.
 	CatchUp(ctx context.Context, in events.Input, partition int32) error
 }
 
@@ -60,46 +77,50 @@ type Page struct {
 // History reads the accepted facts of a task from the log.
 type History interface {
 	// History returns the task's facts at offsets >= from of its home partition of events, in order, at most limit.
-	// It returns none, and no error, for an unknown task. Void records are left out.
+	// It returns an empty list, and no error, for an unknown task. Void records are left out.
 	History(ctx context.Context, task string, from int64, limit int) ([]LoggedFact, error)
 }
 
 // LoggedFact is an accepted fact as the log holds it.
 type LoggedFact struct {
 	Record events.Record
-	// Owner is the node whose epoch the fact belongs to; empty where that is not known.
+	// Owner is the node whose epoch the fact belongs to; empty if that is not known.
 	Owner string
 }
 
-// Rejections tells why an input became no fact of a task.
+// Rejections finds out why an input was rejected.
 type Rejections interface {
-	// Rejection returns what rejected the input at these coordinates, nil if nothing did or that is not known. It is
-	// called only after WaitPassed returned nil for it.
+	// Rejection returns the fact that rejected the input at these coordinates, nil if it was not rejected or that is not
+	// known. Call it only after WaitPassed returned nil for the input.
 	Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error)
 }
 
-// Definitions knows the workflows and applies new versions. All methods are safe for concurrent use.
-type Definitions interface {
-	// Refresh returns when the methods below know what was applied at any node before the call.
+// Workflows reads the workflows and applies new versions.
+type Workflows interface {
+	// Refresh returns when the other methods know what was applied at any node before the call.
 	Refresh(ctx context.Context) error
 	// Workflows returns the current version of each workflow, by name.
 	Workflows(ctx context.Context) ([]*Workflow, error)
-	// Workflow returns a version of a workflow, the current one for version 0; nil if there is none. Before it returns
-	// nil it has read the definitions up to an end asked for after the call, so that one applied before is found. The
-	// caller does not change what it gets.
+	// Workflow returns a version of a workflow, the current one for version 0; nil if it does not exist. Before it returns
+	// nil it reads the definitions up to their end, so one that was applied before the call is found. The result is
+	// read-only.
 	Workflow(ctx context.Context, name string, version int) (*Workflow, error)
-	// Definition is Workflow for those who need no more of it than its name. It is called for each submission: a known
-	// one must come from memory.
-	Definition(ctx context.Context, name string, version int) (d Definition, known bool, err error)
-	// CheckInput validates a submission's input against the schema of that definition.
-	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
-	// Steps returns the steps of a definition in its order; none, and no error, for an unknown hash.
-	Steps(ctx context.Context, hash string) ([]Step, error)
 	// Check validates a draft and returns what Apply would. Nothing is written.
 	Check(ctx context.Context, d Draft) (Applied, []Fault, error)
 	// Apply validates a draft and appends it. On return without faults and error it is durable, current, and known to
 	// Workflow. With faults nothing was written.
 	Apply(ctx context.Context, d Draft) (Applied, []Fault, error)
+}
+
+// Definitions provides the parts of a definition that submissions and tasks need.
+type Definitions interface {
+	// Definition returns the name and hash of a version, as Workflow finds it. It is called for each submission, so it
+	// returns a known one from memory.
+	Definition(ctx context.Context, name string, version int) (d Definition, known bool, err error)
+	// CheckInput validates a submission's input against the schema of that definition.
+	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
+	// Steps returns the steps of a definition in its order; none, and no error, for an unknown hash.
+	Steps(ctx context.Context, hash string) ([]Step, error)
 }
 
 // Definition names one version of a workflow.
@@ -124,7 +145,7 @@ type Workflow struct {
 	Body json.RawMessage
 }
 
-// Step is what a reader of a task needs of a step's definition.
+// Step is the part of a step's definition that a reader of a task needs.
 type Step struct {
 	ID      string
 	Agent   string
@@ -135,17 +156,17 @@ type Step struct {
 
 // Draft is a definition as it was written, YAML or JSON.
 type Draft struct {
-	// Name is that of the URL; the definition must name the same.
+	// Name is the name in the URL; the definition must have the same name.
 	Name   string
 	Source []byte
 }
 
-// Applied is what became of a draft.
+// Applied is the result of a draft.
 type Applied struct {
 	Name    string
 	Version int
 	Hash    string
-	// Changed is false where that content was current already.
+	// Changed is false if that content was current already.
 	Changed bool
 	// Warnings are faults that do not stop it.
 	Warnings []Fault
@@ -163,48 +184,34 @@ type Fault struct {
 // Appender appends records to topics; internal/kafka.Producer is one. It is safe for concurrent use.
 type Appender interface {
 	// Produce sends a record to its Topic and Partition, and calls done exactly once: with the offset when the record is
-	// durable, or with an error. It may block for back-pressure until ctx ends. done must not block. The bytes of key,
-	// value and headers must never change; the slice of the headers is not kept.
+	// durable, or with an error. It may block for back-pressure until ctx ends. done must not block. The caller never
+	// changes the bytes of key, value and headers; the slice of the headers is not kept.
 	Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error))
 	// ProduceBatch is Produce for each of records, in their order, with one done for all of them: it is called exactly
 	// once for each, with its index, from any goroutine. The slice of the records is not kept.
 	ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error))
 }
 
-// Cluster knows who runs what.
+// Cluster knows which nodes own partitions and run agents.
 type Cluster interface {
-	// Owner returns the node that owns a partition, empty if none is known. It is called for each task that is read.
+	proxy.Router
+	// Owner returns the node that owns a partition, empty if it is not known. It is called for each task that is read.
 	Owner(partition int32) string
-	// Route returns where reads of a partition are answered now. It is called for each request and submission, and again
-	// and again while one waits, so it answers from memory.
-	Route(partition int32) Route
 	// Partitions returns all partitions in order.
 	Partitions(ctx context.Context) ([]Partition, error)
-	// Agents returns the instances whose beats were seen lately, of agents only.
+	// Agents returns the instances of agents whose heartbeats were seen lately.
 	Agents(ctx context.Context) ([]events.Presence, error)
-}
-
-// Route is where reads of a partition are answered.
-type Route struct {
-	// Here says that this node's store has the partition and has caught up.
-	Here bool
-	// Node is the owner where it is another node that lives, empty where no such one is known.
-	Node string
-	// Addr is the host:port of that node's API, empty where it serves none.
-	Addr string
-	// Stopped says why this node, whose partition it is, does not go on with it; empty where it does, or nobody knows.
-	Stopped string
 }
 
 // Partition is the state of a partition of events.
 type Partition struct {
 	Partition int32
-	// Known says that the partition is here. Where it is not, only Partition and EndOffset are set.
+	// Known says that the partition is here. If it is not, only Partition and EndOffset are set.
 	Known bool
 	Owner string
 	Epoch events.Epoch
 	Since events.Instant
-	// AppliedOffset is the next offset to fold, EndOffset the end of the log, negative where the log does not tell it.
+	// AppliedOffset is the next offset to fold, EndOffset the end of the log, negative if the brokers did not answer.
 	AppliedOffset int64
 	EndOffset     int64
 	StateHash     events.Hash
@@ -232,10 +239,10 @@ type DeadRange struct {
 type Demo interface {
 	// Services returns the names of the services.
 	Services() []string
-	// Break has a service fail in that way for that long.
+	// Break makes a service fail in that way for that long.
 	Break(ctx context.Context, b Breakage) error
-	// Mend ends what Break began; an empty service means all.
-	Mend(ctx context.Context, service string) error
+	// Fix ends what Break began; an empty service means all.
+	Fix(ctx context.Context, service string) error
 }
 
 // Breakage is how a service of the example fails.

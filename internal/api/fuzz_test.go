@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// fuzzedWait cuts off what would wait or stream.
+	// fuzzedWait cuts off requests that would wait or stream.
 	fuzzedWait = 30 * time.Millisecond
-	// fuzzedMost is far more than any request may take; most take a millisecond.
+	// fuzzedMost is far longer than any request may take; most take a millisecond.
 	fuzzedMost = time.Minute
 )
 
-// FuzzRequest gives the whole handler any bytes as a request. It never panics and never answers 5xx; what it refuses it
-// refuses by a problem document, what it accepts is JSON.
+// FuzzRequest gives the whole handler arbitrary bytes as a request. The handler never panics and never answers 5xx. It
+// refuses with a problem document, and answers everything else with JSON.
 func FuzzRequest(f *testing.F) {
 	for _, r := range requestSeeds() {
 		f.Add([]byte(r))
@@ -35,13 +35,13 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 		if err != nil {
-			return // net/http answers it
+			return // net/http itself answers it
 		}
 		answered(t, r)
 	})
 }
 
-// FuzzBulk gives many submissions in one request any bytes as lines: each line that is not empty has its own answer.
+// FuzzBulk sends arbitrary bytes as the lines of a bulk submission. Each line that is not empty gets a separate answer.
 func FuzzBulk(f *testing.F) {
 	f.Add([]byte("{\"id\":\"a\",\"workflow\":\"order\",\"input\":{\"item\":\"x\"}}\n\n[]\r\n{\"id\":\"a\",\"workflow\":\"nope\"}\nnull"))
 	f.Add([]byte(strings.Repeat(`{"workflow":"order","input":{"item":"x"}}`+"\n", 20)))
@@ -68,7 +68,8 @@ func FuzzBulk(f *testing.F) {
 	})
 }
 
-// answered hands the request to a fresh engine that knows some tasks, and checks what every answer must be.
+// answered passes the request to a new engine that knows some tasks, and checks the properties that every answer must
+// have.
 func answered(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	handler := fuzzedHandler(t)
@@ -97,8 +98,8 @@ func answered(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// renewed is an engine that is replaced before each request, behind one handler: to make a handler takes longer than to
-// ask it.
+// renewed is an engine that is replaced before each request, behind one handler, because creating a handler takes
+// longer than a request.
 type renewed struct{ *apitest.Engine }
 
 var fuzzed = sync.OnceValues(func() (*renewed, http.Handler) {
@@ -121,7 +122,7 @@ func fuzzedHandler(t *testing.T) http.Handler {
 	return handler
 }
 
-// populated is an engine with a task that runs, one that has ended, one that is parked, and a dead letter.
+// populated is an engine with a running task, an ended one, a parked one, and a dead letter.
 func populated(t *testing.T) *apitest.Engine {
 	t.Helper()
 	e := apitest.New()

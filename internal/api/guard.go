@@ -6,60 +6,59 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 )
 
-// guard refuses requests that a web site makes a browser send us. While we listen on loopback there is no password,
-// so the name in Host is what tells our own page from a site whose name was pointed at 127.0.0.1 (DNS rebinding).
-type guard struct {
-	hosts    map[string]bool
-	loopback atomic.Bool
-}
+// guard refuses requests that a web site makes a browser send us. There is no password, so the name in Host
+// distinguishes our page from a site whose name was pointed at our address (DNS rebinding). No site can choose an IP
+// address as its name, so those are allowed.
+type guard struct{ hosts map[string]bool }
 
 func newGuard(hosts []string) *guard {
 	g := &guard{hosts: map[string]bool{"localhost": true}}
 	for _, h := range hosts {
-		g.hosts[strings.ToLower(h)] = true
+		g.hosts[strings.ToLower(strings.TrimSuffix(h, "."))] = true
 	}
 	return g
 }
 
-func (g *guard) listensOn(a net.Addr) {
-	t, ok := a.(*net.TCPAddr)
-	g.loopback.Store(ok && t.IP.IsLoopback())
-}
-
 func (g *guard) allows(host string) bool {
-	if !g.loopback.Load() {
-		return true
-	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-		return true
-	}
-	return g.hosts[host]
+	return g.hosts[host] || net.ParseIP(host) != nil
+}
+
+// GuardHost refuses requests whose Host is neither an IP address nor localhost. It is for the pages of a process beside its API.
+func GuardHost(next http.Handler) http.Handler {
+	g := newGuard(nil)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.allows(r.Host) {
+			writeProblem(w, r, problem(http.StatusMisdirectedRequest, codeHost, "Only requests to an IP address or to localhost are answered here."))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (g *guard) protect(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, r, problem(http.StatusForbidden, codeCrossOrigin,
-			"Another web site asked for a change; only this engine's own page and programs may."))
+			"Another web site asked for a change; only this engine's page and programs may do that."))
 	}))
 	checked := origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h["X-Content-Type-Options"] = valuesNoSniff
-		h["X-Frame-Options"] = valuesDeny
-		h["Referrer-Policy"] = valuesNoReferrer
-		h["Cross-Origin-Resource-Policy"] = valuesSameOrigin
-		h["Cache-Control"] = valuesNoStore
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
 		if !g.allows(r.Host) {
 			writeProblem(w, r, problem(http.StatusMisdirectedRequest, codeHost,
-				"This engine listens on a loopback address and answers to localhost only; a proxy's name is allowed by configuration."))
+				"This engine does not know the name in Host. It answers requests to an IP address, to localhost and to the host of --advertise; "+
+					"start it with --host NAME to allow a further name, such as that of a proxy."))
 			return
 		}
 		checked.ServeHTTP(w, r)
@@ -79,7 +78,7 @@ func (s *Server) catch(next http.Handler) http.Handler {
 			}
 			s.cfg.Logger.Error("a handler of the API panicked", "panic", v, "route", r.Pattern, "stack", string(debug.Stack()))
 			if a, ok := w.(*answer); ok && a.status != 0 {
-				panic(http.ErrAbortHandler) // the answer has begun: cutting it off is all that tells the client
+				panic(http.ErrAbortHandler) // the answer has begun: only a cut shows the client that it is not whole
 			}
 			writeProblem(w, r, asProblem(errPanic))
 		}()

@@ -3,6 +3,8 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -42,18 +44,24 @@ func TestEveryRefusalIsAProblemDocument(t *testing.T) {
 	for _, host := range []string{"localhost:8642", "127.0.0.1", "[::1]:80", "LOCALHOST."} {
 		require.Equal(t, 200, w.do("GET", "/v1/info", "", "Host", host).status, host)
 	}
+	// A process in a container listens on every address, and its port is published on a developer's loopback.
+	everywhere := setup(t, func(c *api.Config) { c.Addr = "0.0.0.0:0" })
+	for host, status := range map[string]int{"evil.example": 421, "evil.example:8642": 421, "127.0.0.1.evil.example": 421, "10.0.0.7:8642": 200, "localhost": 200} {
+		require.Equal(t, status, everywhere.do("GET", "/v1/info", "", "Host", host).status, host)
+	}
+	require.Contains(t, everywhere.do("GET", "/v1/info", "", "Host", "evil.example").body, "--host NAME")
 	proxied := setup(t, func(c *api.Config) { c.Hosts = []string{"sagalog.example"} })
 	require.Equal(t, 200, proxied.do("GET", "/v1/info", "", "Host", "sagalog.example").status)
 }
 
-func TestAPanicIsAnsweredAndTheServerGoesOn(t *testing.T) {
+func TestAPanicIsAnsweredAndTheServerContinues(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.engine.Panic()
 	r := w.do("GET", "/v1/tasks/x", "")
 	require.Equal(t, 500, r.status)
 	require.Equal(t, "internal", r.problem(t).Code())
-	require.NotContains(t, r.body, "told to")
+	require.NotContains(t, r.body, "on purpose")
 	require.Equal(t, 404, w.do("GET", "/v1/tasks/x", "").status)
 	require.Contains(t, w.do("GET", "/metrics", "").body, `route="/v1/tasks/{id}",status="500"} 1`)
 }
@@ -111,4 +119,16 @@ func TestTheMetricsAreWellNamed(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(w.do("GET", "/metrics", "").body)).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
+}
+
+func TestPagesBesideTheAPIRefuseForeignHosts(t *testing.T) {
+	t.Parallel()
+	h := api.GuardHost(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	for host, status := range map[string]int{"evil.example": 421, "127.0.0.1:6060": 204, "localhost:6060": 204, "[::1]:6060": 204, "": 421} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/debug/pprof/", nil)
+		r.Host = host
+		h.ServeHTTP(w, r)
+		require.Equal(t, status, w.Code, host)
+	}
 }

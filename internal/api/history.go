@@ -9,8 +9,19 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 )
+
+// histories answers with the facts of tasks, as pages or as a stream.
+type histories struct {
+	tasks      Tasks
+	history    History
+	partitions int32
+	streams    prometheus.Gauge
+	life       lifetime
+	log        logger
+}
 
 // HistoryQuery pages through the history of a task.
 type HistoryQuery struct {
@@ -18,7 +29,7 @@ type HistoryQuery struct {
 	Cursor      string `query:"cursor" doc:"next of the page before, or the id of an event"`
 	Limit       int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Events a page"`
 	Accept      string `header:"Accept" doc:"text/event-stream follows the task live"`
-	LastEventID string `header:"Last-Event-ID" doc:"For a stream: go on behind this event"`
+	LastEventID string `header:"Last-Event-ID" doc:"For a stream: continue after this event"`
 }
 
 // HistoryEvent is a fact of a task.
@@ -42,13 +53,13 @@ type HistoryPage struct {
 	Next   string         `json:"next,omitempty" doc:"The cursor of the next page; absent when there is no more yet"`
 }
 
-func (s *Server) registerHistory(api huma.API) {
-	op := mayMove(api, huma.Operation{
+func (s *histories) register(api huma.API) {
+	op := needsOwner(api, huma.Operation{
 		OperationID: "task-history", Method: http.MethodGet, Path: "/v1/tasks/{id}/history",
 		Summary: "Read or follow the history of a task", Tags: []string{"tasks"},
-		Description: "As JSON, in pages. As text/event-stream each fact is an event whose name is its type and whose id resumes the stream; " +
-			"comments keep it alive each 15 s; the event end, with the task's state, closes it when the task has ended, and a stream resumed " +
-			"behind the end is answered 204. A stream also ends, without that event, when its node stops or its task's partition is taken over: " +
+		Description: "As JSON, in pages. As text/event-stream, each fact is an event whose name is its type and whose id resumes the stream; " +
+			"a comment every 15 s keeps it alive; the event end, with the task's state, closes it when the task has ended, and a stream resumed " +
+			"after the end is answered 204. A stream also ends, without that event, when its node stops or its task's partition is taken over: " +
 			"ask again with Last-Event-ID.",
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 			contentJSON:        {Schema: huma.SchemaFromType(api.OpenAPI().Components.Schemas, historyReflected)},
@@ -60,19 +71,20 @@ func (s *Server) registerHistory(api huma.API) {
 			return nil, err
 		}
 		if strings.Contains(in.Accept, contentEventStream) {
-			return s.followHistory(ctx, in)
+			return s.follow(ctx, in)
 		}
-		return s.readHistory(ctx, in)
+		return s.read(ctx, in)
 	})
 }
 
-// cursorOf is opaque to clients: the partition keeps one task's cursor from being used for another's.
+// cursorOf returns the cursor of an event. It is opaque to clients. The partition in it catches most cursors of other
+// tasks.
 func cursorOf(partition int32, offset int64) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(int(partition)) + "/" + strconv.FormatInt(offset, 10)))
 }
 
-// after returns the offset behind the event that a cursor names.
-func (s *Server) after(id, cursor, parameter string) (int64, error) {
+// after returns the offset after the event that a cursor names.
+func (s *histories) after(id, cursor, parameter string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
@@ -84,24 +96,24 @@ func (s *Server) after(id, cursor, parameter string) (int64, error) {
 	p, o, ok := strings.Cut(string(b), "/")
 	partition, errP := strconv.ParseInt(p, 10, 32)
 	offset, errO := strconv.ParseInt(o, 10, 64)
-	if !ok || errP != nil || errO != nil || offset < 0 || int32(partition) != events.Home(id, s.cfg.Partitions) {
+	if !ok || errP != nil || errO != nil || offset < 0 || int32(partition) != events.Home(id, s.partitions) {
 		return 0, bad
 	}
 	return offset + 1, nil
 }
 
-func (s *Server) readHistory(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
+func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
 	from, err := s.after(in.ID, in.Cursor, "cursor")
 	if err != nil {
 		return nil, err
 	}
-	// One more than asked for tells whether there is a next page.
-	facts, err := s.cfg.History.History(ctx, in.ID, from, in.Limit+1)
+	// One more than the page holds shows whether there is a next page.
+	facts, err := s.history.History(ctx, in.ID, from, in.Limit+1)
 	if err != nil {
-		return nil, s.internal(ctx, "read a history", err)
+		return nil, s.log.internal(ctx, "read a history", err)
 	}
 	if len(facts) == 0 {
-		if err := s.mustKnow(ctx, in.ID); err != nil {
+		if _, err := s.log.known(ctx, s.tasks, in.ID); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +128,7 @@ func (s *Server) readHistory(ctx context.Context, in *HistoryQuery) (*huma.Strea
 	}
 	b, err := events.Marshal(page)
 	if err != nil {
-		return nil, s.internal(ctx, "encode a history", err)
+		return nil, s.log.internal(ctx, "encode a history", err)
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		c.SetHeader("Content-Type", contentJSON)
@@ -125,23 +137,12 @@ func (s *Server) readHistory(ctx context.Context, in *HistoryQuery) (*huma.Strea
 	}}, nil
 }
 
-func (s *Server) mustKnow(ctx context.Context, id string) error {
-	t, err := s.cfg.Tasks.Task(ctx, id)
-	if err != nil {
-		return s.internal(ctx, "look up a task", err)
-	}
-	if t == nil {
-		return taskNotFound()
-	}
-	return nil
-}
-
 func historyEvent(f LoggedFact) HistoryEvent {
 	r := &f.Record
 	e := HistoryEvent{
 		Partition: r.Partition, Offset: r.Offset, Owner: f.Owner,
 		Type:  strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix),
-		Epoch: r.Header(events.HeaderEpoch), Cause: r.Header(events.HeaderCause), Data: r.Value,
+		Epoch: r.Header(events.HeaderEpoch), Cause: r.Header(events.HeaderCausationID), Data: r.Value,
 	}
 	e.Time, _ = events.ParseInstant(r.Header(events.HeaderTime))
 	e.Sequence, _ = strconv.ParseUint(r.Header(events.HeaderSequence), 10, 64)

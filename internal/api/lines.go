@@ -1,99 +1,72 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
 )
 
-// lines cuts a body into lines. It waits for one, and then gives all that have come: so what arrived while the last
-// ones were looked at is looked at together, and a client that sends a line and waits for its answer gets it.
+// lines cuts a body into lines. It waits for one, and then returns all that have arrived: so lines that arrived during a
+// check are checked together, and a client that sends a line and waits for its answer gets it.
 type lines struct {
-	body io.Reader
-	// limit is that of a line without its end.
+	body *bufio.Reader
+	// limit is the longest line, without its end.
 	limit int
-	// held is what was read and not given. It grows for a line that is longer.
-	held []byte
-	// skips says that the line whose end is awaited is too long; its bytes are not kept.
-	skips bool
-	// err is what ended the body, nil before.
-	err error
 }
 
-// line is one line without its end, in memory of its own.
+// line is one line without its end. Its memory is not shared.
 type line struct {
 	data []byte
-	// tooLong says that it is above the limit; then there are no data.
+	// tooLong says that it is longer than the limit; then data is nil.
 	tooLong bool
 }
 
-// lineEnd is how many bytes of an end of a line count not as the line's.
-const lineEnd = len("\r\n")
-
 func newLines(body io.Reader, limit int) *lines {
-	return &lines{body: body, limit: limit, held: make([]byte, 0, bulkBuffer)}
+	return &lines{body: bufio.NewReaderSize(body, bulkBuffer), limit: limit}
 }
 
-// next appends to list the next lines. With an error there are no more: io.EOF is the end of the body, and anything else
-// broke the line behind the last one.
+// next appends the next lines to list. After an error there are no more lines: io.EOF is the end of the body, and
+// any other error interrupted the line after the last one.
 func (l *lines) next(list []line) ([]line, error) {
-	before := len(list)
 	for {
-		if list = l.cut(list); len(list) > before {
+		one, ok, err := l.read()
+		if ok {
+			list = append(list, one)
+		}
+		if err != nil {
+			return list, err
+		}
+		arrived, _ := l.body.Peek(l.body.Buffered())
+		if bytes.IndexByte(arrived, '\n') < 0 {
 			return list, nil
 		}
-		if l.err != nil {
-			return l.last(list), l.err
+	}
+}
+
+// read reads one line; false if the body ended before or in it.
+func (l *lines) read() (one line, ok bool, err error) {
+	var data []byte
+	for {
+		part, err := l.body.ReadSlice('\n')
+		// The bytes of a line that is too long are dropped; its end does not count.
+		if one.tooLong = one.tooLong || len(data)+len(part) > l.limit+len("\r\n"); !one.tooLong {
+			data = append(data, part...)
 		}
-		l.read()
-	}
-}
-
-// cut takes the whole lines out of held.
-func (l *lines) cut(list []line) []line {
-	end := bytes.LastIndexByte(l.held, '\n') + 1
-	if end == 0 {
-		if len(l.held) > l.limit+lineEnd {
-			l.skips = true
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			ok = len(data) > 0 || one.tooLong
+		case err == nil:
+			ok = true
 		}
-		if l.skips {
-			l.held = l.held[:0]
+		if data = bytes.TrimRight(data, "\r\n"); len(data) > l.limit {
+			one.tooLong = true
 		}
-		return list
+		if !one.tooLong {
+			one.data = data
+		}
+		return one, ok, err
 	}
-	own := bytes.Clone(l.held[:end])
-	l.held = append(l.held[:0], l.held[end:]...)
-	for len(own) > 0 {
-		n := bytes.IndexByte(own, '\n') + 1
-		list = append(list, l.line(own[:n:n]))
-		own = own[n:]
-	}
-	return list
-}
-
-// last takes what stands behind the last end of a line, where the body is whole.
-func (l *lines) last(list []line) []line {
-	if !errors.Is(l.err, io.EOF) || len(l.held) == 0 && !l.skips {
-		return list
-	}
-	return append(list, l.line(bytes.Clone(l.held)))
-}
-
-func (l *lines) line(data []byte) line {
-	tooLong := l.skips || len(data) > l.limit+lineEnd
-	l.skips = false
-	data = bytes.TrimRight(data, "\r\n")
-	if tooLong || len(data) > l.limit {
-		return line{tooLong: true}
-	}
-	return line{data: data}
-}
-
-func (l *lines) read() {
-	if len(l.held) == cap(l.held) {
-		l.held = append(make([]byte, 0, 2*cap(l.held)), l.held...)
-	}
-	var n int
-	n, l.err = l.body.Read(l.held[len(l.held):cap(l.held)])
-	l.held = l.held[:len(l.held)+n]
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
@@ -14,6 +15,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// soon is far longer than an answer takes on a loaded machine, and far shorter than the timeout of a test that hangs.
+const soon = 45 * time.Second
 
 // world is an engine behind a real socket.
 type world struct {

@@ -1,12 +1,9 @@
 package api
 
 import (
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,24 +14,6 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	streams  prometheus.Gauge
 	lines    *prometheus.CounterVec
-	// forwarded has the outcomes of forward.go.
-	forwarded *prometheus.CounterVec
-
-	// known has the metrics of the requests that there were, so that not each one hashes its labels. It is replaced as a
-	// whole, by who holds mu.
-	known atomic.Pointer[map[requestLabels]requestMetrics]
-	mu    sync.Mutex
-}
-
-// requestLabels are a closed set: the routes, the methods and the statuses that we answer.
-type requestLabels struct {
-	route, method string
-	status        int
-}
-
-type requestMetrics struct {
-	count   prometheus.Counter
-	seconds prometheus.Observer
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -57,16 +36,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "sagalog_api_bulk_lines_total",
 			Help: "Lines of bulk submissions by the status of their answer.",
 		}, []string{"status"}),
-		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sagalog_api_forwarded_total",
-			Help: "Reads passed to the node that owns their partition, by what came of it.",
-		}, []string{"outcome"}),
 	}
-	m.known.Store(&map[requestLabels]requestMetrics{})
-	for _, o := range outcomes {
-		m.forwarded.WithLabelValues(o) // so that a rate of errors is there from the first one on
-	}
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.streams, m.lines, m.forwarded} {
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.streams, m.lines} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}
@@ -82,7 +53,7 @@ func (m *metrics) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		a := &answer{ResponseWriter: w}
-		done := func() {
+		defer func() {
 			method := r.Method
 			if !knownMethods[method] {
 				method = "other"
@@ -91,26 +62,11 @@ func (m *metrics) measure(next http.Handler) http.Handler {
 			if !ok {
 				route = "other"
 			}
-			of := m.of(requestLabels{route, method, a.code()})
-			of.count.Inc()
-			of.seconds.Observe(time.Since(start).Seconds())
-		}
-		defer done()
+			m.requests.WithLabelValues(route, method, strconv.Itoa(a.code())).Inc()
+			m.seconds.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+		}()
 		next.ServeHTTP(a, r)
 	})
-}
-
-func (m *metrics) of(l requestLabels) requestMetrics {
-	if r, ok := (*m.known.Load())[l]; ok {
-		return r
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := requestMetrics{m.requests.WithLabelValues(l.route, l.method, strconv.Itoa(l.status)), m.seconds.WithLabelValues(l.route, l.method)}
-	more := maps.Clone(*m.known.Load())
-	more[l] = r
-	m.known.Store(&more)
-	return r
 }
 
 // answer remembers the status of an answer. Unwrap lets http.ResponseController reach the connection.

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 )
 
-// orders has a schema as most workflows do, and an agent that never comes: what is submitted is accepted and waits.
+// orders has a schema, as most workflows do, and an agent that does not exist, so submissions are accepted and wait.
 const orders = `
 workflow: order
 input:
@@ -32,9 +32,9 @@ steps:
   reserve: {agent: nobody, with: {item: "${ input.item }"}}
 `
 
-// BenchmarkNode submits to a whole node: API, owners, Pebble and an embedded broker on disk, all in this process, and
-// the load beside them. One operation is one submission that the log holds; cpu-us/op is what the process spent for it,
-// the owners' reading and the load included.
+// BenchmarkNode submits to a whole node: API, owners, Pebble, an embedded broker on disk, and the load generator, all
+// in this process. One operation is one submission that is in the log. cpu-us/op is the CPU time of the whole process
+// for it, including the owners' reads and the load generator.
 func BenchmarkNode(b *testing.B) {
 	for _, connections := range []int{1, 64, 256} {
 		b.Run(fmt.Sprintf("put/connections=%d", connections), func(b *testing.B) {
@@ -66,7 +66,7 @@ func BenchmarkNode(b *testing.B) {
 
 // serveNode runs a node until the benchmark ends, and returns its address.
 func serveNode(b *testing.B) string {
-	c := kafkatest.Connect(b, kafkatest.StartBroker(b, kafka.BrokerConfig{Dir: b.TempDir()}))
+	c := kafkatest.Connect(b, kafkatest.StartBroker(b, embedded.Config{Dir: b.TempDir()}))
 	ctx, cancel := context.WithCancel(context.Background())
 	n, err := node.Open(ctx, node.Config{Cluster: c, Name: "bench", Dir: b.TempDir(), Alone: true, HTTP: "127.0.0.1:0"})
 	require.NoError(b, err)
@@ -133,7 +133,7 @@ func bulkLoad(b *testing.B, addr, prefix string, n int) {
 	require.Equal(b, n, count.words)
 }
 
-// counter counts lines and a word in what is written to it.
+// counter counts the lines, and the occurrences of a word, in everything that is written to it.
 type counter struct {
 	word         []byte
 	rest         []byte

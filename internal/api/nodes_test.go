@@ -10,10 +10,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
+	"github.com/sagalog/sagalog/internal/proxy"
 	"github.com/stretchr/testify/require"
 )
 
-// member is one node of several before one log, with its API on a real socket.
+// member is one of several nodes on one log, with its API on a real socket.
 type member struct {
 	*world
 	name  string
@@ -22,16 +23,16 @@ type member struct {
 	stop  func()
 }
 
-// nodes are the members; each partition is owned by one of them, and all know by whom.
+// nodes are the members. Each partition is owned by one of them, and every member knows the owner.
 type nodes struct {
 	t       *testing.T
 	engine  *apitest.Engine
 	members []*member
-	// moving says that partitions move under requests: what is read at such a moment is thrown away.
+	// moving says that partitions move during requests, so that reads at such a moment are discarded.
 	moving bool
 }
 
-// setupNodes starts nodes of these names, which share the partitions in turns.
+// setupNodes starts nodes with these names, which own the partitions in turn.
 func setupNodes(t *testing.T, names ...string) *nodes {
 	t.Helper()
 	n := &nodes{t: t, engine: apitest.New()}
@@ -63,19 +64,19 @@ func (n *nodes) join(name string, change ...func(*api.Config)) *member {
 	n.members = append(n.members, m)
 	n.t.Cleanup(func() {
 		if !n.moving {
-			require.Empty(n.t, share.Misreads(), "node %s read what is not its", name)
+			require.Empty(n.t, share.Misreads(), "node %s read a partition that it does not own", name)
 		}
 	})
 	return m
 }
 
-// move gives a partition to a node, and tells all.
+// move gives a partition to a node, and updates the routes of all nodes.
 func (n *nodes) move(partition int32, to *member) {
 	for _, m := range n.members {
 		if m == to {
-			m.share.Direct(partition, api.Route{Here: true})
+			m.share.Direct(partition, proxy.Route{Here: true})
 		} else {
-			m.share.Direct(partition, api.Route{Node: to.name, Addr: to.addr})
+			m.share.Direct(partition, proxy.Route{Node: to.name, Addr: to.addr})
 		}
 	}
 }
@@ -83,11 +84,11 @@ func (n *nodes) move(partition int32, to *member) {
 // orphan leaves a partition without an owner.
 func (n *nodes) orphan(partition int32) {
 	for _, m := range n.members {
-		m.share.Direct(partition, api.Route{})
+		m.share.Direct(partition, proxy.Route{})
 	}
 }
 
-// idIn returns an ID that begins so and has its home in that partition.
+// idIn returns an ID with the given prefix whose home is the given partition.
 func idIn(partition int32, prefix string) string {
 	for i := 0; ; i++ {
 		if id := fmt.Sprintf("%s%d", prefix, i); events.Home(id, apitest.Partitions) == partition {
@@ -98,7 +99,7 @@ func idIn(partition int32, prefix string) string {
 
 func path(id string) string { return "/v1/tasks/" + url.PathEscape(id) }
 
-// submit submits a task and finishes nothing.
+// submit submits a task, no step of which is finished.
 func (m *member) submit(id string) (token string) {
 	m.t.Helper()
 	r := m.do("PUT", path(id), good)
@@ -106,7 +107,7 @@ func (m *member) submit(id string) (token string) {
 	return r.json(m.t)["token"].(string)
 }
 
-// count returns a counter of this node's.
+// count returns the value of one of this node's counters.
 func (m *member) count(outcome string) string {
 	m.t.Helper()
 	name := `sagalog_api_forwarded_total{outcome="` + outcome + `"} `
@@ -116,7 +117,7 @@ func (m *member) count(outcome string) string {
 	return value
 }
 
-// takingOver checks that the answer says that nobody answers for these partitions.
+// takingOver checks that the answer reports these partitions as being taken over.
 func (r reply) takingOver(t *testing.T, partitions ...int32) {
 	t.Helper()
 	require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,7 +20,7 @@ type Problem struct {
 	Status   int    `json:"status" doc:"The HTTP status"`
 	Detail   string `json:"detail,omitempty" doc:"What is wrong in this case, and what to do"`
 	Instance string `json:"instance,omitempty" doc:"The path of the request"`
-	// Reason is that of an InputRejected fact.
+	// Reason is the reason in an InputRejected fact.
 	Reason     string         `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token"`
 	Partitions []int32        `json:"partitions,omitempty" doc:"The partitions that no node answers for"`
 	Errors     []ProblemPlace `json:"errors,omitempty" doc:"Each fault and its place"`
@@ -84,7 +86,7 @@ func (p *Problem) Error() string {
 // GetStatus, ContentType and GetHeaders are what huma asks of an error that is an answer.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType returns that of problem documents, whatever was negotiated.
+// ContentType returns the media type of problem documents, whatever was negotiated.
 func (p *Problem) ContentType(string) string { return contentProblem }
 
 // GetHeaders returns further headers of the answer.
@@ -102,7 +104,7 @@ func (p *Problem) retryAfter(d time.Duration) *Problem {
 	return p.with("Retry-After", strconv.Itoa(max(1, int(d.Round(time.Second)/time.Second))))
 }
 
-// writeProblem answers outside huma.
+// writeProblem answers a request that does not reach huma.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	for k, v := range p.headers {
 		w.Header()[k] = v
@@ -111,27 +113,28 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	if q.Instance == "" {
 		q.Instance = r.URL.EscapedPath()
 	}
-	b, err := events.Marshal(&q)
-	if err != nil {
-		panic("api: a problem does not encode: " + err.Error())
-	}
 	w.Header().Set("Content-Type", contentProblem)
 	w.WriteHeader(q.Status)
 	if r.Method != http.MethodHead {
-		w.Write(append(b, '\n'))
+		w.Write(append(encode(&q), '\n'))
 	}
 }
 
-// asProblem turns any error into the problem that is answered. An error that is none is ours, and its text is for our
-// log and not for the client.
+// asProblem returns the problem that is answered for an error. The text of an error that is not a problem is for the log
+// and not for the client.
 func asProblem(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	return problem(http.StatusInternalServerError, codeInternal, "The engine met an error of its own; its log says which.")
+	if errors.Is(err, ErrNoAnswer) {
+		return problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again.").
+			retryAfter(time.Second)
+	}
+	return problem(http.StatusInternalServerError, codeInternal, "The engine failed; its log has the error.")
 }
 
-// fromHuma rewrites what huma itself answers: its documents name places its own way, and repeat values.
+// fromHuma rewrites huma's own answers: its documents name places differently and repeat the
+// client's values.
 func fromHuma(ctx huma.Context, _ string, v any) (any, error) {
 	switch e := v.(type) {
 	case *Problem:
@@ -169,9 +172,6 @@ func places(err error) []ProblemPlace {
 	if err == nil {
 		return nil
 	}
-	if m, ok := errors.AsType[*events.MemberError](err); ok && !isJoined(err) {
-		return []ProblemPlace{{Pointer: m.Pointer, Message: m.Message}}
-	}
 	if j, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []ProblemPlace
 		for _, e := range j.Unwrap() {
@@ -179,12 +179,10 @@ func places(err error) []ProblemPlace {
 		}
 		return list
 	}
+	if m, ok := errors.AsType[*events.MemberError](err); ok {
+		return []ProblemPlace{{Pointer: m.Pointer, Message: m.Message}}
+	}
 	return []ProblemPlace{{Message: err.Error()}}
-}
-
-func isJoined(err error) bool {
-	_, ok := err.(interface{ Unwrap() []error })
-	return ok
 }
 
 func faultPlaces(faults []Fault, prefix string) []ProblemPlace {
@@ -193,4 +191,35 @@ func faultPlaces(faults []Fault, prefix string) []ProblemPlace {
 		list[i] = ProblemPlace{Pointer: prefix + f.Pointer, Message: f.Message, Line: f.Line, Column: f.Column}
 	}
 	return list
+}
+
+// logger logs for an operator.
+type logger struct{ *slog.Logger }
+
+// known returns a task, or the problem that it is not known.
+func (l logger) known(ctx context.Context, tasks Tasks, id string) (*events.Task, error) {
+	t, err := tasks.Task(ctx, id)
+	if err != nil {
+		return nil, l.internal(ctx, "look up a task", err)
+	}
+	if t == nil {
+		return nil, taskNotFound()
+	}
+	return t, nil
+}
+
+// internal logs an error of the engine and returns the problem that the client gets. A client that hung up is not an
+// error.
+func (l logger) internal(ctx context.Context, act string, err error) error {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, ErrNoAnswer):
+		l.Warn("the API could not "+act+"; the client may ask again", "error", err)
+	default:
+		l.Error("the API could not "+act, "error", err)
+	}
+	return asProblem(err)
 }

@@ -12,16 +12,31 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/traceparent"
 )
 
 // The bounds of a request.
 const (
-	// requestBytes is far above a step and a reason.
+	// requestBytes is far more than a step and a reason need.
 	requestBytes   = 16 << 10
 	maxReason      = 1024
 	maxRequestID   = 255
 	catchUpTimeout = 5 * time.Second
 )
+
+// requests takes cancels and retries of tasks.
+type requests struct {
+	tasks       Tasks
+	inputs      Inputs
+	definitions Definitions
+	producer    *producer
+	// topic and source are in each record.
+	topic, source string
+	partitions    int32
+	now           func() time.Time
+	life          lifetime
+	log           logger
+}
 
 // RequestInput is a request about a task.
 type RequestInput struct {
@@ -29,7 +44,7 @@ type RequestInput struct {
 	Key string `header:"Idempotency-Key" doc:"The request's ID: the same one again changes nothing. Generated if absent"`
 }
 
-// RequestBody says which step a request means, and why it is made.
+// RequestBody names the step and the reason of a request.
 type RequestBody struct {
 	Step   string `json:"step,omitempty" doc:"For a retry; absent: each step that failed"`
 	Reason string `json:"reason,omitempty" doc:"For the history"`
@@ -41,27 +56,27 @@ type RequestAnswer struct {
 	Body   Receipt
 }
 
-func (s *Server) registerRequests(api huma.API) {
+func (s *requests) register(api huma.API) {
 	for _, o := range []struct{ kind, summary, description string }{
-		{events.RequestCancel, "Cancel a task", "The task is undone. Past its point of no return that is refused."},
-		{events.RequestRetry, "Retry a parked task", "The named step, or each one that failed, begins anew."},
+		{events.RequestCancel, "Cancel a task", "The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it."},
+		{events.RequestRetry, "Retry a parked task", "The named step, or each one that failed, starts again."},
 	} {
 		path := "/v1/tasks/{id}/" + o.kind
 		op := operation(api, huma.Operation{
 			OperationID: o.kind + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
 			DefaultStatus: http.StatusAccepted,
-			Description:   o.description + " 202 with a token once the log holds the request; a read with the token tells what came of it.",
+			Description:   o.description + " 202 with a token once the log holds the request; a read with the token shows the result.",
 		})
 		huma.Register(api, op, func(ctx context.Context, in *RequestInput) (*RequestAnswer, error) {
 			return s.request(ctx, o.kind, in)
 		})
-		example := map[string]any{"step": "drone", "reason": "the drone service is mended"}
+		example := map[string]any{"step": "drone", "reason": "the drone service is back"}
 		describeBody(api, path, http.MethodPost, described{reflect.TypeFor[RequestBody](), example}, contentJSON)
 		api.OpenAPI().Paths[path].Post.RequestBody.Required = false
 	}
 }
 
-func (s *Server) request(ctx context.Context, kind string, in *RequestInput) (*RequestAnswer, error) {
+func (s *requests) request(ctx context.Context, kind string, in *RequestInput) (*RequestAnswer, error) {
 	if err := checkID(in.ID); err != nil {
 		return nil, err
 	}
@@ -77,11 +92,11 @@ func (s *Server) request(ctx context.Context, kind string, in *RequestInput) (*R
 	if q.ID == "" {
 		q.ID = newID()
 	}
-	t, err := s.requested(ctx, in.ID)
+	t, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	partition := events.Home(in.ID, s.cfg.Partitions)
+	partition := events.Home(in.ID, s.partitions)
 	if t != nil {
 		if t.HasRequest(q.ID) {
 			return &RequestAnswer{Status: http.StatusOK, Body: requestReceipt(q, partition, -1)}, nil
@@ -91,13 +106,13 @@ func (s *Server) request(ctx context.Context, kind string, in *RequestInput) (*R
 		}
 	}
 	r, err := events.EncodeRequest(q, events.Subject{
-		ID: q.ID, Source: s.source(), Time: events.At(s.cfg.Now()), Traceparent: traceparent(x.r.Header.Get("traceparent")),
+		ID: q.ID, Source: s.source, Time: events.At(s.now()), Traceparent: traceparent.Or(x.r.Header.Get("traceparent")),
 	})
 	if err != nil {
-		return nil, s.internal(ctx, "encode a request", err)
+		return nil, s.log.internal(ctx, "encode a request", err)
 	}
-	r.Topic, r.Partition = s.cfg.Namespace+"."+string(events.Reports), partition
-	offset, err := s.append(ctx, r)
+	r.Topic, r.Partition = s.topic, partition
+	offset, err := s.producer.produce(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +120,8 @@ func (s *Server) request(ctx context.Context, kind string, in *RequestInput) (*R
 }
 
 func requestReceipt(q events.Request, partition int32, offset int64) Receipt {
-	r := Receipt{ID: q.Task, Partition: partition, Request: q.ID}
-	r.Token = token{events.Reports, partition, offset, q.ID}.String()
-	if offset >= 0 {
-		r.Offset = &offset
-	}
+	r := receipt(q.Task, token{events.Reports, partition, offset, q.ID})
+	r.Request = q.ID
 	return r
 }
 
@@ -118,12 +130,12 @@ func checkKey(key string) error {
 		return nil
 	}
 	if len(key) > maxRequestID || events.CheckTaskID(key) != nil {
-		return parameterProblem("Idempotency-Key", fmt.Sprintf("has 1 to %d bytes of UTF-8 without control characters", maxRequestID))
+		return parameterProblem("Idempotency-Key", fmt.Sprintf("must have 1 to %d bytes of UTF-8 without control characters", maxRequestID))
 	}
 	return nil
 }
 
-// readRequest reads the body {"step","reason"}; none at all is an empty one.
+// readRequest reads the body {"step","reason"}, which is optional.
 func (x exchange) readRequest() (events.Request, error) {
 	var q events.Request
 	data, err := x.readBody(requestBytes, "a request")
@@ -175,43 +187,37 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 	return nil
 }
 
-// requested returns the task that a request is about. One that is not known may stand in submissions unjudged, since
-// a producer may cancel what it submitted a moment ago; so its partition first catches up. Where that takes too long
-// nil is returned, and the request goes to the log, where the owner holds it until the task is there; so too where no
-// node answers for the partition.
-func (s *Server) requested(ctx context.Context, id string) (*events.Task, error) {
+// find returns the task of a request. An unknown task may be in a submission that was not judged yet, since a producer
+// may cancel what it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
+// answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
+// there.
+func (s *requests) find(ctx context.Context, id string) (*events.Task, error) {
 	if unseen(ctx) {
 		return nil, nil
 	}
-	t, err := s.cfg.Tasks.Task(ctx, id)
+	t, err := s.tasks.Task(ctx, id)
 	if err != nil {
-		return nil, s.internal(ctx, "look up a task", err)
+		return nil, s.log.internal(ctx, "look up a task", err)
 	}
 	if t != nil {
 		return t, nil
 	}
-	waiting, cancel := s.untilStop(ctx)
+	waiting, cancel := s.life.until(ctx)
 	defer cancel()
 	waiting, done := context.WithTimeout(waiting, catchUpTimeout)
 	defer done()
-	err = s.cfg.Tasks.CatchUp(waiting, events.Submissions, events.Home(id, s.cfg.Partitions))
+	err = s.inputs.CatchUp(waiting, events.Submissions, events.Home(id, s.partitions))
 	if waiting.Err() != nil && err != nil {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.internal(ctx, "catch up with submissions", err)
+		return nil, s.log.internal(ctx, "catch up with submissions", err)
 	}
-	if t, err = s.cfg.Tasks.Task(ctx, id); err != nil {
-		return nil, s.internal(ctx, "look up a task", err)
-	}
-	if t == nil {
-		return nil, taskNotFound()
-	}
-	return t, nil
+	return s.log.known(ctx, s.tasks, id)
 }
 
-// possible refuses what the projection knows to be impossible. What it does not know yet, the owner refuses.
-func (s *Server) possible(ctx context.Context, q events.Request, t *events.Task) error {
+// possible refuses a request that the projection shows to be impossible. The owner refuses the others.
+func (s *requests) possible(ctx context.Context, q events.Request, t *events.Task) error {
 	refuse := func(text string) error {
 		return problem(http.StatusConflict, codePrecondition, text)
 	}
@@ -223,19 +229,22 @@ func (s *Server) possible(ctx context.Context, q events.Request, t *events.Task)
 			return err
 		}
 	}
+	if q.Kind == events.RequestCancel && t.State == events.TaskStateError && t.ParkedFrom == events.TaskStateUndoing {
+		return refuse("The task is being undone already, and is parked because an undo failed. Remove the cause, then retry the task.")
+	}
 	if q.Kind == events.RequestCancel && t.PivotPassed {
 		return refuse("The task is past its point of no return and can only go forward.")
 	}
 	return nil
 }
 
-func (s *Server) knownStep(ctx context.Context, step string, t *events.Task) error {
+func (s *requests) knownStep(ctx context.Context, step string, t *events.Task) error {
 	if t.Step(step) != nil {
 		return nil
 	}
-	steps, err := s.cfg.Definitions.Steps(ctx, t.Definition)
+	steps, err := s.definitions.Steps(ctx, t.Definition)
 	if err != nil {
-		return s.internal(ctx, "read the steps of a definition", err)
+		return s.log.internal(ctx, "read the steps of a definition", err)
 	}
 	names := make([]string, len(steps))
 	for i, d := range steps {

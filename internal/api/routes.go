@@ -15,25 +15,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// routes builds the whole handler, from the outside in: measure, catch, protect, receive, dispatch, carry, mux, huma.
+// routes builds the whole handler, from the outside in: measure, catch, protect, receive, dispatch,
+// serve at the owner, mux, huma.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := humago.New(mux, s.description())
 	api.UseMiddleware(withExchange)
-	s.registerTasks(api)
-	s.registerRequests(api)
-	s.registerHistory(api)
-	s.registerWorkflows(api)
-	s.registerCluster(api)
-	s.registerDeadLetters(api)
-	if s.cfg.Demo != nil {
-		s.registerDemo(api)
+	for _, p := range s.parts() {
+		p.register(api)
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{}))
 	if err := serveDocument(mux, api.OpenAPI()); err != nil {
 		return nil, err
 	}
-	return s.metrics.measure(s.catch(s.guard.protect(s.receive(s.dispatch(mux))))), nil
+	return s.metrics.measure(s.catch(s.guard.protect(s.proxy.Receive(s.dispatch(mux))))), nil
 }
 
 // description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member,
@@ -74,8 +69,8 @@ func serveDocument(mux *http.ServeMux, doc *huma.OpenAPI) error {
 	return nil
 }
 
-// dispatch answers what the mux would answer in plain text, and takes submissions before huma: bulk ones, since two
-// handlers cannot share a pattern, and single ones for speed.
+// dispatch writes the problem documents for requests that the mux would refuse in plain text. Submissions do not reach
+// the mux: bulk ones because two handlers cannot share a pattern, and single ones for speed.
 func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		escaped := r.URL.EscapedPath()
@@ -86,10 +81,10 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 		}
 		if escaped == tasksPath && r.Method == http.MethodPost && mediaType(r) == contentNDJSON {
 			r.Pattern = "POST /v1/tasks"
-			s.bulk(w, r)
+			s.submissions.bulk(w, r)
 			return
 		}
-		if s.express(w, r, escaped) {
+		if s.submissions.direct(w, r, escaped) {
 			return
 		}
 		masked := mask(r, escaped)
@@ -100,23 +95,8 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 			writeProblem(w, r, p.problem())
 			return
 		}
-		r.Pattern = pattern // for measure, catch and carry
-		s.carry(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, mask(r, escaped)) }))
-	})
-}
-
-// receive names this node to the one that passed the request on, and refuses what is for another node: one that had
-// this address before, or that of another cluster.
-func (s *Server) receive(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if to := r.Header.Get(headerForwarded); to != "" {
-			w.Header().Set(headerAnswered, s.forwarder.self)
-			if to != s.forwarder.self {
-				writeProblem(w, r, takeoverProblem().with(headerMoved, "1"))
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
+		r.Pattern = pattern // for measure, catch and serveAtOwner
+		s.serveAtOwner(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, mask(r, escaped)) }))
 	})
 }
 
@@ -135,7 +115,7 @@ func unmask(r *http.Request) {
 		u.Path, u.RawPath = path, u.Path
 	}
 	for _, name := range []string{"id", "name"} {
-		// What came over the wire was checked by net/http: it unescapes.
+		// Whatever came over the wire can be unescaped, because net/http has checked it.
 		if v, err := url.PathUnescape(r.PathValue(name)); err == nil && v != "" {
 			r.SetPathValue(name, v)
 		}
@@ -153,7 +133,7 @@ func isClean(escaped string) bool {
 func mediaType(r *http.Request) string {
 	given := r.Header.Get("Content-Type")
 	if given == contentJSON || given == contentNDJSON || given == "" {
-		return given // to parse what has no parameters takes a map for none
+		return given // mime.ParseMediaType allocates a map for the parameters
 	}
 	t, _, err := mime.ParseMediaType(given)
 	if err != nil {
@@ -187,7 +167,8 @@ func (p *probe) problem() *Problem {
 	return problem(http.StatusNotFound, codeNotFound, "Nothing is at this path; /openapi.yaml lists what is.")
 }
 
-// exchange is the request and its answer, for handlers that huma's parameters do not serve: bodies are read by us.
+// exchange is the request and its answer, for handlers that need more than huma's parameters, such as those that read
+// the body themselves.
 type exchange struct {
 	r *http.Request
 	w http.ResponseWriter
@@ -209,7 +190,8 @@ type described struct {
 	example any
 }
 
-// describeBody documents a body that the handler reads itself. It comes after Register, or huma would read it.
+// describeBody documents a body that the handler reads itself. It is called after Register, because otherwise
+// huma would read the body.
 func describeBody(api huma.API, path, method string, d described, contents ...string) {
 	b := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
 	for _, c := range contents {

@@ -2,16 +2,15 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
-	"syscall"
 	"time"
 
-	"github.com/sagalog/sagalog/events"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/internal/proxy"
+	"github.com/sagalog/sagalog/internal/repeats"
 )
 
 // The limits of a connection.
@@ -24,38 +23,34 @@ const (
 	writeTimeout = 2*time.Minute + MaxWait
 	// maxHeaderBytes leaves room for a task ID of 255 bytes percent-encoded several times, and for proxies' headers.
 	maxHeaderBytes = 32 << 10
-	// stopTimeout bounds a graceful stop; what is not answered then is cut off, and its client asks again.
+	// stopTimeout bounds a graceful stop; a request that is not answered by then is cut off, and its client asks again.
 	stopTimeout = 3 * time.Second
 )
 
-// PortBusyError is returned by Listen when something else listens on the address.
-type PortBusyError struct{ Addr string }
-
-func (e *PortBusyError) Error() string {
-	return fmt.Sprintf("%s is in use: stop what listens there, or choose another address with --http (port 0 takes a free one)", e.Addr)
-}
-
 // Server serves the API. Listen, then Run.
 type Server struct {
-	cfg     Config
-	metrics *metrics
-	handler http.Handler
-	guard   *guard
-	// forwarder passes to other nodes what is about their partitions.
-	forwarder *forwarder
+	cfg         Config
+	metrics     *metrics
+	log         logger
+	life        lifetime
+	guard       *guard
+	proxy       *proxy.Proxy
+	submissions *submissions
+	handler     http.Handler
+	listener    net.Listener
+}
 
-	// submissionsTopic and sourceValue are in each record of a submission.
-	submissionsTopic string
-	sourceValue      []byte
-	// waiters are of this server and not of the process, since a timer must not leave a testing/synctest bubble.
-	waiters  sync.Pool
-	patience patience
-
-	// stopping ends when a stop begins: streams and waits end with it, everything else is finished.
+// lifetime ends when a stop begins: streams and waits end with it, everything else is finished.
+type lifetime struct {
 	stopping context.Context
 	stop     context.CancelFunc
+}
 
-	listener net.Listener
+// until returns a context that also ends when a stop begins, for requests that may take long.
+func (l lifetime) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(l.stopping, cancel)
+	return ctx, func() { unhook(); cancel() }
 }
 
 // New builds the API. It starts nothing.
@@ -68,31 +63,65 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the API's metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, metrics: m, submissionsTopic: cfg.Namespace + "." + string(events.Submissions), waiters: sync.Pool{New: newWaiter}}
-	s.sourceValue = []byte(s.source())
-	s.forwarder = newForwarder(&s.cfg, m)
-	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.guard = newGuard(cfg.Hosts)
+	s := &Server{cfg: cfg, metrics: m, log: logger{cfg.Logger}, guard: newGuard(cfg.Hosts)}
+	s.life.stopping, s.life.stop = context.WithCancel(context.Background())
+	s.proxy, err = proxy.New(proxy.Config{
+		Router: cfg.Cluster, Partitions: cfg.Partitions, NamespaceID: cfg.NamespaceID, Node: cfg.Node, Stopping: s.life.stopping,
+		Registerer: cfg.Registerer, Logger: cfg.Logger,
+		Refuse: func(w http.ResponseWriter, r *http.Request, partitions ...int32) {
+			writeProblem(w, r, takeoverProblem(partitions...))
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("register the API's metrics: %w", err)
+	}
 	if s.handler, err = s.routes(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Handler returns the whole API, for a server of the caller's own.
-func (s *Server) Handler() http.Handler { return s.handler }
+// part serves the routes of one subject.
+type part interface{ register(api huma.API) }
+
+// parts builds the parts of the API.
+func (s *Server) parts() []part {
+	c := &s.cfg
+	source := "/" + c.Namespace + "/api/" + c.Node
+	producer := &producer{appender: c.Appender, log: logger{repeats.Limited(c.Logger)}}
+	documents := documents{definitions: c.Definitions, cluster: c.Cluster, partitions: c.Partitions, log: s.log}
+	workflows := &workflows{workflows: c.Workflows, definitions: c.Definitions, limit: c.DefinitionBytes, log: s.log}
+	s.submissions = &submissions{
+		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
+		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionBytes, now: c.Now,
+		lines: s.metrics.lines, log: s.log,
+	}
+	list := []part{
+		s.submissions,
+		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
+		&lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, now: c.Now, log: s.log},
+		&requests{
+			tasks: c.Tasks, inputs: c.Inputs, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
+			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
+		},
+		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, life: s.life, log: s.log},
+		workflows,
+		&status{cfg: c, proxy: s.proxy, log: s.log},
+		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
+	}
+	if c.Demo != nil {
+		list = append(list, &demo{demo: c.Demo, log: s.log})
+	}
+	return list
+}
 
 // Listen takes the address. It returns a *PortBusyError when it is taken.
 func (s *Server) Listen() error {
-	l, err := net.Listen("tcp", s.cfg.Addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return &PortBusyError{Addr: s.cfg.Addr}
-	}
+	l, err := listen(s.cfg.Addr)
 	if err != nil {
-		return fmt.Errorf("listen for the API (--http %s): %w", s.cfg.Addr, err)
+		return err
 	}
 	s.listener = l
-	s.guard.listensOn(l.Addr())
 	return nil
 }
 
@@ -105,10 +134,10 @@ func (s *Server) Addr() string {
 }
 
 // Run serves until ctx ends, then stops within stopTimeout: it takes no new requests, ends streams and waits, and
-// answers what is under way. It calls Listen if nobody did.
+// answers the requests that are under way. It calls Listen if that was not done.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.forwarder.close()
-	defer s.stop()
+	defer s.proxy.Close()
+	defer s.life.stop()
 	if s.listener == nil {
 		if err := s.Listen(); err != nil {
 			return err
@@ -123,13 +152,13 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(&tellingListener{Listener: s.listener, log: s.cfg.Logger}) }()
+	go func() { served <- srv.Serve(&loggingListener{Listener: s.listener, log: s.cfg.Logger}) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve the API: %w", err)
 	case <-ctx.Done():
 	}
-	s.stop()
+	s.life.stop()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := srv.Shutdown(grace); err != nil {
@@ -137,11 +166,4 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	<-served
 	return nil
-}
-
-// untilStop returns a context that also ends when a stop begins, for what would wait long.
-func (s *Server) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	unhook := context.AfterFunc(s.stopping, cancel)
-	return ctx, func() { unhook(); cancel() }
 }

@@ -10,18 +10,19 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/pause"
 )
 
 const (
-	// heartbeat is below the half minute after which proxies cut silent connections.
-	heartbeat = 15 * time.Second
+	// keepAliveEvery is below the half minute after which proxies cut silent connections.
+	keepAliveEvery = 15 * time.Second
 	// streamWrite bounds one write to a client that does not read.
 	streamWrite = 10 * time.Second
 	// streamPage is how many facts are read at once for a stream.
 	streamPage = 256
 )
 
-// eventStream writes server-sent events. huma's own takes only whole numbers as IDs; ours are cursors.
+// eventStream writes server-sent events. huma's takes only whole numbers as IDs; ours are cursors.
 type eventStream struct {
 	w http.ResponseWriter
 	c *http.ResponseController
@@ -46,8 +47,8 @@ func (e eventStream) write(text string) error {
 	return e.c.Flush()
 }
 
-// followHistory answers with a stream of the task's facts from the place on that the client has.
-func (s *Server) followHistory(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
+// follow answers with a stream of the task's facts, after the last that the client has.
+func (s *histories) follow(ctx context.Context, in *HistoryQuery) (*huma.StreamResponse, error) {
 	cursor, parameter := in.LastEventID, "Last-Event-ID"
 	if cursor == "" {
 		cursor, parameter = in.Cursor, "cursor"
@@ -56,29 +57,26 @@ func (s *Server) followHistory(ctx context.Context, in *HistoryQuery) (*huma.Str
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.cfg.Tasks.Task(ctx, in.ID)
+	t, err := s.log.known(ctx, s.tasks, in.ID)
 	if err != nil {
-		return nil, s.internal(ctx, "look up a task", err)
-	}
-	if t == nil {
-		return nil, taskNotFound()
+		return nil, err
 	}
 	if from > 0 && t.State.Ended() {
-		facts, err := s.cfg.History.History(ctx, in.ID, from, 1)
+		facts, err := s.history.History(ctx, in.ID, from, 1)
 		if err != nil {
-			return nil, s.internal(ctx, "read a history", err)
+			return nil, s.log.internal(ctx, "read a history", err)
 		}
-		if len(facts) == 0 { // a browser asks again after every end, until 204 says that there is no more
+		if len(facts) == 0 { // a browser asks again after every end, until the answer is 204
 			return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
 		}
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) { s.stream(exchangeOf(ctx), in.ID, from) }}, nil
 }
 
-func (s *Server) stream(x exchange, id string, from int64) {
-	s.metrics.streams.Inc()
-	defer s.metrics.streams.Dec()
-	ctx, cancel := s.untilStop(x.r.Context())
+func (s *histories) stream(x exchange, id string, from int64) {
+	s.streams.Inc()
+	defer s.streams.Dec()
+	ctx, cancel := s.life.until(x.r.Context())
 	defer cancel()
 	h := x.w.Header()
 	h.Set("Content-Type", contentEventStream)
@@ -88,30 +86,30 @@ func (s *Server) stream(x exchange, id string, from int64) {
 	if out.write(": "+strconv.Quote(id)+"\n\n") != nil {
 		return
 	}
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
+	ticks := time.NewTicker(keepAliveEvery)
+	defer ticks.Stop()
 	for {
-		changed := s.cfg.Tasks.Changed(id)
+		changed := s.tasks.Changed(id)
 		ended, err := s.sendNew(ctx, out, id, &from)
 		if err != nil || ended {
 			return
 		}
-		if !awaitChange(ctx, out, changed, beat.C) {
+		if !awaitChange(ctx, out, changed, ticks.C) {
 			return
 		}
-		pause(ctx, lookPause)
+		pause.For(ctx, lookPause)
 	}
 }
 
 // awaitChange returns false when the stream is over.
-func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, beat <-chan time.Time) bool {
+func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, keepAlive <-chan time.Time) bool {
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-changed:
 			return true
-		case <-beat:
+		case <-keepAlive:
 			if out.write(": still here\n\n") != nil {
 				return false
 			}
@@ -119,23 +117,23 @@ func awaitChange(ctx context.Context, out eventStream, changed <-chan struct{}, 
 	}
 }
 
-// sendNew sends the facts from *from on. The task is read before its facts: when it had ended by then, the facts are
-// all there are.
-func (s *Server) sendNew(ctx context.Context, out eventStream, id string, from *int64) (ended bool, err error) {
-	t, err := s.cfg.Tasks.Task(ctx, id)
+// sendNew sends the facts from *from on. The task is read before its facts: if it had ended by then, the facts are
+// complete.
+func (s *histories) sendNew(ctx context.Context, out eventStream, id string, from *int64) (ended bool, err error) {
+	t, err := s.tasks.Task(ctx, id)
 	if err != nil {
-		return false, s.internal(ctx, "look up a task", err)
+		return false, s.log.internal(ctx, "look up a task", err)
 	}
 	for {
-		facts, err := s.cfg.History.History(ctx, id, *from, streamPage)
+		facts, err := s.history.History(ctx, id, *from, streamPage)
 		if err != nil {
-			return false, s.internal(ctx, "read a history", err)
+			return false, s.log.internal(ctx, "read a history", err)
 		}
 		for _, f := range facts {
 			e := historyEvent(f)
 			b, err := events.Marshal(e)
 			if err != nil {
-				return false, s.internal(ctx, "encode a history", err)
+				return false, s.log.internal(ctx, "encode a history", err)
 			}
 			if err := out.send(cursorOf(e.Partition, e.Offset), e.Type, b); err != nil {
 				return false, err

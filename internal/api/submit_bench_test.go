@@ -21,7 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nowhere is a log that holds everything at once and keeps nothing, so that a benchmark measures the API alone.
+// nowhere is a log that acknowledges everything at once and keeps nothing, so that a benchmark measures only
+// the API.
 type nowhere struct{ offset atomic.Int64 }
 
 // Produce implements api.Appender.
@@ -46,7 +47,7 @@ func submissionBody(id string) string {
 	return `{` + id + `"workflow":"order","input":{"item":"lamp","customer":"c-17","amount":12.5},"labels":{"region":"north"}}`
 }
 
-// discard is the writer of an answer that nobody reads.
+// discard is a response writer that discards the answer.
 type discard struct {
 	header http.Header
 	status int
@@ -94,7 +95,7 @@ func BenchmarkBulkHandler(b *testing.B) {
 	s.Handler().ServeHTTP(w, r)
 }
 
-// linesOf is a body of that many submissions.
+// linesOf is a body with `left` submissions, one on each line.
 type linesOf struct {
 	left, n int
 	rest    []byte
@@ -121,7 +122,7 @@ func (l *linesOf) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (l *linesOf) Close() error { return nil }
 
-// One operation is one submission by PUT through sockets of 64 clients; the log is memory.
+// One operation is one submission by PUT through the sockets of 64 clients. The log is in memory.
 func BenchmarkPutSocket(b *testing.B) {
 	url := apitest.New().Serve(b, intoNowhere)
 	b.ReportAllocs()
@@ -129,17 +130,17 @@ func BenchmarkPutSocket(b *testing.B) {
 	load{addr: strings.TrimPrefix(url, "http://"), connections: 64, total: b.N}.run(b)
 }
 
-// load submits one by one over connections that stay open. It writes requests and reads answers itself, since a whole
-// HTTP client costs as much as the server that is measured.
+// load submits one task after another over connections that stay open. It writes requests and reads answers directly,
+// because a full HTTP client costs as much as the server under test.
 type load struct {
 	addr        string
 	connections int
 	total       int
-	// prefix tells the IDs of several loads apart.
+	// prefix distinguishes the IDs of several loads.
 	prefix string
-	// body makes the body of each; default submissionBody.
+	// body returns the body of each submission; the default is submissionBody.
 	body func() string
-	// waits takes how long each answer took, where it is set.
+	// waits, if set, receives how long each answer took.
 	waits *waits
 }
 
@@ -200,7 +201,7 @@ func (l load) connection(next *atomic.Int64) error {
 	return nil
 }
 
-// readAnswer reads one answer, which has to be 202.
+// readAnswer reads one answer, which must be 202.
 func readAnswer(in *bufio.Reader) error {
 	status, err := in.ReadSlice('\n')
 	if err != nil {

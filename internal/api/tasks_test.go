@@ -24,8 +24,8 @@ func TestATaskIsShownWithAllStepsOfItsDefinition(t *testing.T) {
 	w := setup(t)
 	w.do("PUT", "/v1/tasks/x", `{"workflow":"order","input":{"item":"lamp","big":12345678901234567890},"labels":{"region":"north"}}`)
 	w.engine.Change("x", &events.StepStarted{Step: "reserve"}, func(t *events.Task) {
-		t.State = events.Processing
-		t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepRunning, Attempt: 2, StartedAt: t.UpdatedAt,
+		t.State = events.TaskStateProcessing
+		t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateRunning, Attempt: 2, StartedAt: t.UpdatedAt,
 			CompleteBy: t.UpdatedAt.Add(5 * time.Second), FailureCount: 1, Error: &events.Error{Class: events.ClassRetryable, Message: "busy"}}}
 		t.FailureCount = 1
 	})
@@ -71,11 +71,11 @@ func TestAReadWithATokenSaysWhyAnInputWasRejected(t *testing.T) {
 	w.engine.Manual = true
 	first := w.do("PUT", "/v1/tasks/x", good).json(t)["token"].(string)
 	other := w.do("PUT", "/v1/tasks/x", `{"workflow":"order","input":{"item":"desk"}}`)
-	require.Equal(t, 202, other.status, "the log has not decided yet")
+	require.Equal(t, 202, other.status, "the owner has not decided yet")
 	second := w.do("PUT", "/v1/tasks/x", good).json(t)["token"].(string)
 	w.engine.Judge()
 	require.Equal(t, 200, w.do("GET", "/v1/tasks/x?token="+first, "").status)
-	require.Equal(t, 200, w.do("GET", "/v1/tasks/x?token="+second, "").status, "a duplicate answers the task")
+	require.Equal(t, 200, w.do("GET", "/v1/tasks/x?token="+second, "").status, "a duplicate is answered with the task")
 	r := w.do("GET", "/v1/tasks/x?token="+other.json(t)["token"].(string), "")
 	require.Equal(t, 409, r.status, r.body)
 	require.Equal(t, "conflict", r.problem(t).Reason)
@@ -100,7 +100,7 @@ func TestWaitReturnsWhenTheTaskHasEndedOrIsParkedOrTheTimeIsOver(t *testing.T) {
 		w.do("PUT", "/v1/tasks/"+end.id, good)
 		got := make(chan reply)
 		go func() { got <- w.do("GET", "/v1/tasks/"+end.id+"?wait=30s", "") }()
-		w.engine.Change(end.id, &events.StepStarted{}, func(t *events.Task) { t.State = events.Processing })
+		w.engine.Change(end.id, &events.StepStarted{}, func(t *events.Task) { t.State = events.TaskStateProcessing })
 		end.end(end.id)
 		require.Equal(t, end.state, (<-got).json(t)["state"])
 	}
@@ -130,7 +130,7 @@ func TestTheListFiltersAndPages(t *testing.T) {
 	require.Equal(t, []string{"e", "d"}, page)
 	w.do("PUT", "/v1/tasks/f", good)
 	page, _ = ids("limit=2&cursor=" + next)
-	require.Equal(t, []string{"c", "b"}, page, "what is written meanwhile moves nothing")
+	require.Equal(t, []string{"c", "b"}, page, "writes in between do not shift the pages")
 	list, _ := ids("state=processed")
 	require.Equal(t, []string{"b"}, list)
 	list, _ = ids("label=k:c&label=all:1&workflow=order")
@@ -178,7 +178,7 @@ func TestACancelAndARetryAreRequestsInTheLog(t *testing.T) {
 	require.Equal(t, "processing", w.do("GET", "/v1/tasks/p?token="+r.json(t)["token"].(string), "").json(t)["state"])
 }
 
-func TestARequestThatCannotBeMet(t *testing.T) {
+func TestAnImpossibleRequestIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.do("PUT", "/v1/tasks/x", good)
@@ -212,7 +212,29 @@ func TestARequestThatCannotBeMet(t *testing.T) {
 	require.Empty(t, w.engine.Inputs(events.Reports))
 }
 
-func TestACancelRightBehindItsSubmissionFindsTheTask(t *testing.T) {
+// Such a cancel has no effect: the task is being undone already, and only a retry goes on with that.
+func TestACancelOfATaskParkedInItsUndoIsRefused(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, id := range []string{"undoing", "going"} {
+		w.do("PUT", "/v1/tasks/"+id, good)
+	}
+	require.Equal(t, 202, w.do("POST", "/v1/tasks/undoing/cancel", "", "Idempotency-Key", "k-1").status)
+	for id, from := range map[string]events.TaskState{"undoing": events.TaskStateUndoing, "going": events.TaskStateProcessing} {
+		w.engine.Park(id, "the undo of charge failed")
+		w.engine.Change(id, &events.TaskParked{}, func(t *events.Task) { t.ParkedFrom = from })
+	}
+	r := w.do("POST", "/v1/tasks/undoing/cancel", "")
+	require.Equal(t, 409, r.status, r.body)
+	require.Equal(t, "not-possible", r.problem(t).Code())
+	require.Contains(t, r.problem(t).Detail, "then retry the task")
+	require.Len(t, w.engine.Inputs(events.Reports), 1, "nothing was appended")
+	require.Equal(t, 200, w.do("POST", "/v1/tasks/undoing/cancel", "", "Idempotency-Key", "k-1").status, "a repeat of the cancel that had its effect")
+	require.Equal(t, 202, w.do("POST", "/v1/tasks/undoing/retry", "").status)
+	require.Equal(t, 202, w.do("POST", "/v1/tasks/going/cancel", "").status, "a task that is parked on its way forward is undone")
+}
+
+func TestACancelRightAfterItsSubmissionFindsTheTask(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.engine.Manual = true
@@ -271,7 +293,7 @@ func TestTheEngineIsDescribed(t *testing.T) {
 	require.Contains(t, metrics, `sagalog_api_requests_total{method="GET",route="/v1/agents",status="200"} 1`)
 }
 
-func TestTheExampleIsBrokenAndMended(t *testing.T) {
+func TestTheExampleIsBrokenAndFixed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	r := w.do("PUT", "/v1/demo/break", `{"service":"drone","mode":"hang","for":"5s"}`)
@@ -312,7 +334,7 @@ func TestDeadLettersAreListedReadAndRedriven(t *testing.T) {
 		if cursor, more = v["next"].(string); !more {
 			break
 		}
-		bury("late"+cursor[:3], "{}", "unreadable") // what arrives meanwhile moves nothing
+		bury("late"+cursor[:3], "{}", "unreadable") // dead letters that arrive meanwhile do not shift the pages
 	}
 	require.Equal(t, []string{"bytes", "e", "d", "c", "b", "a"}, keys)
 
@@ -328,7 +350,7 @@ func TestDeadLettersAreListedReadAndRedriven(t *testing.T) {
 	require.Equal(t, "unknown_workflow", one["reason"])
 	require.Equal(t, "test.submissions", one["topic"])
 	require.EqualValues(t, 7, one["offset"])
-	require.Equal(t, map[string]any{"team": "red", "definition": "old"}, one["headers"])
+	require.Equal(t, map[string]any{"team": "red", "sagalog-definition": "old"}, one["headers"])
 	require.Equal(t, `{"workflow":"order","input":{"item":"x"}}`, one["value"])
 
 	r := w.do("POST", "/v1/dead-letters/"+id+"/redrive", "")
@@ -339,7 +361,7 @@ func TestDeadLettersAreListedReadAndRedriven(t *testing.T) {
 	require.Equal(t, "red", in[0].Header("team"))
 	require.Equal(t, "hash-order-1", in[0].Header(events.HeaderDefinition))
 	require.Empty(t, in[0].Header(api.DeadHeaderReason))
-	require.Equal(t, 200, w.do("POST", "/v1/dead-letters/"+id+"/redrive", "").status, "a second time changes nothing")
+	require.Equal(t, 200, w.do("POST", "/v1/dead-letters/"+id+"/redrive", "").status, "a second redrive changes nothing")
 	require.Equal(t, 400, w.do("POST", "/v1/dead-letters/"+byKey["bytes"]["id"].(string)+"/redrive", "").status)
 	for _, missing := range []string{"x", "submissions-0-999", "submissions-9-0", "reports-0-0", "submissions--1-0"} {
 		require.Equal(t, 404, w.do("GET", "/v1/dead-letters/"+missing, "").status, missing)

@@ -7,11 +7,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// token is what a write answers, and a read waits for: the coordinates of an input, "s/<partition>/<offset>" or
-// "r/...", and behind one more slash what tells whether it took effect: the submission's content hash, or the
-// request's ID. Its text is opaque base64url.
+// token is in the answer to a write, and a read waits for it: the coordinates of an input, "s/<partition>/<offset>" or
+// "r/...", and, after one more slash, the part that shows whether it took effect: the submission's content
+// hash or the request's ID. Its text is opaque base64url.
 //
-// The offset is -1 where nothing is to be waited for, because it was known to be done.
+// The offset is -1 if there is nothing to wait for, because the input was known already.
 type token struct {
 	input     events.Input
 	partition int32

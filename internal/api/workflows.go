@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,6 +15,15 @@ import (
 )
 
 var historyReflected = reflect.TypeFor[HistoryPage]()
+
+// workflows answers for the definitions and applies new ones.
+type workflows struct {
+	workflows   Workflows
+	definitions Definitions
+	// limit is the longest definition, in bytes.
+	limit int
+	log   logger
+}
 
 // WorkflowPath is the path of a workflow.
 type WorkflowPath struct {
@@ -64,41 +75,41 @@ type WorkflowList struct {
 // WorkflowsAnswer is the list of workflows.
 type WorkflowsAnswer struct{ Body WorkflowList }
 
-// AppliedDocument is what became of a definition.
+// AppliedDocument is the result of applying a definition.
 type AppliedDocument struct {
 	Name     string         `json:"name"`
 	Version  int            `json:"version"`
 	Hash     string         `json:"hash"`
-	Changed  bool           `json:"changed" doc:"False where that content was current already"`
+	Changed  bool           `json:"changed" doc:"False if that content was current already"`
 	DryRun   bool           `json:"dry_run,omitzero"`
 	Warnings []ProblemPlace `json:"warnings,omitempty"`
 }
 
-// AppliedAnswer is what became of a definition.
+// AppliedAnswer is the result of applying a definition.
 type AppliedAnswer struct{ Body AppliedDocument }
 
-func (s *Server) registerWorkflows(api huma.API) {
+func (s *workflows) register(api huma.API) {
 	const path = "/v1/workflows/{name}"
 	tags := []string{"workflows"}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-workflows", Method: http.MethodGet, Path: "/v1/workflows", Summary: "List workflows", Tags: tags,
-	}), s.listWorkflows)
+	}), s.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-workflow", Method: http.MethodGet, Path: path, Summary: "Read a version of a workflow", Tags: tags,
-	}), s.getWorkflow)
+	}), s.get)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "put-workflow", Method: http.MethodPut, Path: path, Summary: "Apply a definition", Tags: tags,
-		Description: "The body is YAML or JSON. A content that was applied before becomes current again under its version. " +
+		Description: "The body is YAML or JSON. Content that was applied before becomes current again under its version. " +
 			"422 lists every fault with line and column.",
-	}), s.putWorkflow)
+	}), s.put)
 	describeBody(api, path, http.MethodPut, described{}, "application/yaml", contentJSON)
 }
 
-func (s *Server) listWorkflows(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
+func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
 	s.refresh(ctx)
-	list, err := s.cfg.Definitions.Workflows(ctx)
+	list, err := s.workflows.Workflows(ctx)
 	if err != nil {
-		return nil, s.internal(ctx, "list workflows", err)
+		return nil, s.log.internal(ctx, "list workflows", err)
 	}
 	out := WorkflowList{Workflows: make([]WorkflowDocument, len(list))}
 	for i, w := range list {
@@ -116,30 +127,31 @@ func summary(w *Workflow) WorkflowDocument {
 	return d
 }
 
-// refreshWithin bounds a look at the end of definitions. Without the brokers what is known is shown.
+// refreshWithin bounds a look at the end of definitions. If the brokers do not answer, the API answers from the
+// definitions that this node knows.
 const refreshWithin = 2 * time.Second
 
-// refresh has what was applied at another node a moment ago be seen here.
-func (s *Server) refresh(ctx context.Context) {
+// refresh makes definitions visible that were applied at another node a moment ago.
+func (s *workflows) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshWithin)
 	defer cancel()
-	if err := s.cfg.Definitions.Refresh(ctx); err != nil {
-		s.cfg.Logger.Debug("the end of definitions is not known; showing what was read", "error", err)
+	if err := s.workflows.Refresh(ctx); err != nil {
+		s.log.Debug("the end of definitions is not known; the answer may be old", "error", err)
 	}
 }
 
-func (s *Server) getWorkflow(ctx context.Context, in *WorkflowQuery) (*WorkflowAnswer, error) {
+func (s *workflows) get(ctx context.Context, in *WorkflowQuery) (*WorkflowAnswer, error) {
 	s.refresh(ctx)
-	w, err := s.cfg.Definitions.Workflow(ctx, in.Name, in.Version)
+	w, err := s.workflows.Workflow(ctx, in.Name, in.Version)
 	if err != nil {
-		return nil, s.internal(ctx, "look up a workflow", err)
+		return nil, s.log.internal(ctx, "look up a workflow", err)
 	}
 	if w == nil {
-		return nil, s.unknownWorkflow(ctx, in.Name, in.Version, "")
+		return nil, s.unknown(ctx, in.Name, in.Version, "")
 	}
-	steps, err := s.cfg.Definitions.Steps(ctx, w.Hash)
+	steps, err := s.definitions.Steps(ctx, w.Hash)
 	if err != nil {
-		return nil, s.internal(ctx, "read the steps of a definition", err)
+		return nil, s.log.internal(ctx, "read the steps of a definition", err)
 	}
 	d := summary(w)
 	d.Definition = w.Body
@@ -149,19 +161,25 @@ func (s *Server) getWorkflow(ctx context.Context, in *WorkflowQuery) (*WorkflowA
 	return &WorkflowAnswer{Body: d}, nil
 }
 
-func (s *Server) putWorkflow(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, error) {
-	source, err := exchangeOf(ctx).readBody(s.cfg.DefinitionBytes, "a definition")
+func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, error) {
+	source, err := exchangeOf(ctx).readBody(s.limit, "a definition")
 	if err != nil {
 		return nil, err
 	}
-	apply := s.cfg.Definitions.Apply
+	apply := s.workflows.Apply
 	if in.DryRun {
 		s.refresh(ctx)
-		apply = s.cfg.Definitions.Check
+		apply = s.workflows.Check
 	}
 	a, faults, err := apply(ctx, Draft{Name: in.Name, Source: source})
 	if err != nil {
-		return nil, s.internal(ctx, "apply a definition", err)
+		p := s.log.internal(ctx, "apply a definition", err)
+		if errors.Is(err, ErrNoAnswer) {
+			p = problem(http.StatusServiceUnavailable, codeUnavailable,
+				"The Kafka brokers do not answer at the moment. The definition may be applied all the same: apply it again, which has the effect of once.").
+				retryAfter(time.Second)
+		}
+		return nil, p
 	}
 	if len(faults) > 0 {
 		n := "1 fault"
@@ -175,4 +193,32 @@ func (s *Server) putWorkflow(ctx context.Context, in *WorkflowPut) (*AppliedAnsw
 		d.Warnings = faultPlaces(a.Warnings, "")
 	}
 	return &AppliedAnswer{Body: d}, nil
+}
+
+// unknown names the nearest workflow, or the versions that exist.
+func (s *workflows) unknown(ctx context.Context, name string, version int, pointer string) error {
+	list, err := s.workflows.Workflows(ctx)
+	if err != nil {
+		return s.log.internal(ctx, "list workflows", err)
+	}
+	names := make([]string, len(list))
+	for i, w := range list {
+		names[i] = w.Name
+		if w.Name == name {
+			text := fmt.Sprintf("workflow %s has no version %d; its versions are %v", name, version, w.Versions)
+			return workflowProblem(text, pointer, "version")
+		}
+	}
+	if len(names) == 0 {
+		return workflowProblem("no workflow is known yet; apply one first", pointer, "workflow")
+	}
+	return workflowProblem(fmt.Sprintf("no workflow has the name %q; %s", name, events.Suggest(name, names)), pointer, "workflow")
+}
+
+func workflowProblem(text, pointer, member string) error {
+	p := problem(http.StatusNotFound, codeWorkflow, strings.ToUpper(text[:1])+text[1:]+".")
+	if pointer != "" {
+		p.Errors = []ProblemPlace{{Pointer: pointer + member, Message: text}}
+	}
+	return p
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // pure says whether a file decides or folds, and so depends on nothing but its arguments (INV4): all of events and
-// scheduler, and of supervisor all but its shell and the clock of the shell.
+// scheduler, and all of supervisor except the shell and its clock.
 func pure(s *source) bool {
 	if s.test() {
 		return false
 	}
 	base := path.Base(s.path)
 	switch s.dir {
-	case "events", "scheduler":
+	case "events", "internal/jsontext", "scheduler":
 		return true
 	case "supervisor":
 		return !strings.HasPrefix(base, "shell") && base != "clock.go"
@@ -23,23 +23,24 @@ func pure(s *source) bool {
 	return false
 }
 
-// clockReads are the functions of package time that know what time it is.
+// clockReads are the functions of package time that read the clock.
 var clockReads = []string{"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep"}
 
-// worlds are imports by which a result could depend on more than the arguments.
+// worlds are the imports through which a result could depend on more than the arguments.
 var worlds = []string{
 	"context", "crypto/rand", "io/fs", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "os/exec",
 	"os/signal", "runtime", "sync", "sync/atomic", "syscall",
 }
 
-// pureExceptions are imports of worlds that change no result.
+// pureExceptions are imports from worlds that do not affect any result.
 var pureExceptions = map[string]string{
 	"scheduler/catalog.go sync/atomic": "API goroutines look up definitions while one goroutine applies them; each lookup sees one immutable catalog",
-	"scheduler/plan.go sync/atomic":    "compiled programs are remembered over partitions; the same body compiles to the same program",
-	"scheduler/schema_budget.go sync":  "inputs are validated at the same time by owners and by API goroutines, each with a compiled schema of its own; the result depends on the input alone",
+	"scheduler/plan.go sync/atomic":    "compiled programs are shared by partitions; the same body compiles to the same program",
+	"scheduler/schema_budget.go sync":  "inputs are validated at the same time by owners and by API goroutines, each with a separate compiled schema; the result depends on the input alone",
 }
 
-// thePure: what decides reads no clock, throws no dice, starts no goroutine and sees no world.
+// thePure: code that decides reads no clock, uses no randomness, starts no goroutine and does no
+// I/O.
 func thePure(tree []*source) []violation {
 	var found []violation
 	for _, s := range tree {
@@ -60,7 +61,7 @@ func thePure(tree []*source) []violation {
 			case *ast.GoStmt:
 				found = append(found, s.at(n.Pos(), s.path, "INV4: pure code must not start goroutines"))
 			case *ast.SelectStmt:
-				found = append(found, s.at(n.Pos(), s.path, "INV4: pure code must not select: which case runs is chance"))
+				found = append(found, s.at(n.Pos(), s.path, "INV4: pure code must not select: the choice of a case is random"))
 			}
 			return true
 		})
@@ -82,14 +83,14 @@ func of(s *source, x ast.Expr, imported string) bool {
 	return false
 }
 
-// theDice: math/rand stays out everywhere: its one sequence is shared by the whole program, and what it drew cannot be
-// told from a seed. Its successor math/rand/v2 is for what no result depends on.
+// theDice: math/rand is not used anywhere. The whole program shares one sequence, so its numbers cannot be repeated
+// from a seed. Its successor math/rand/v2 is allowed if no result depends on it.
 func theDice(tree []*source) []violation {
 	var found []violation
 	for _, s := range tree {
 		for _, i := range s.imports() {
 			if i.path == "math/rand" {
-				found = append(found, violation{s.path, i.line, "math/rand is not used: math/rand/v2 with a seed of your own", s.path})
+				found = append(found, violation{s.path, i.line, "math/rand is not used: use math/rand/v2 with an explicit seed", s.path})
 			}
 		}
 	}
@@ -100,10 +101,11 @@ func theDice(tree []*source) []violation {
 var switches = []string{"Off", "SetLax"}
 
 var switchExceptions = map[string]string{
-	"supervisor/owner.go SetLax": "the owner hands its own Config.Off on to the fold",
+	"supervisor/epoch.go SetLax": "the owner hands its own Config.Off on to the fold",
 }
 
-// theSwitches: only internal/sim and tests set a switch. Go has no way to say so, and a program that sets one loses data.
+// theSwitches: only internal/sim and tests set a switch. The compiler cannot check this, and a program that sets a
+// switch loses data.
 func theSwitches(tree []*source) []violation {
 	var found []violation
 	for _, s := range tree {
@@ -127,7 +129,7 @@ func theSwitches(tree []*source) []violation {
 						set(field.Sel)
 					}
 				}
-			case *ast.UnaryExpr: // by its address it could be set out of sight
+			case *ast.UnaryExpr: // its address could be used to set it unnoticed
 				if field, ok := n.X.(*ast.SelectorExpr); ok && n.Op.String() == "&" {
 					set(field.Sel)
 				}

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestEachRuleGoesRed gives each rule a file that breaks it and one beside the line that does not. A rule that never
-// went red proves nothing.
+// TestEachRuleGoesRed gives each rule one file that breaks it and one that only just keeps it. A rule that has never
+// failed proves nothing.
 func TestEachRuleGoesRed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\t_ = 0\n", functionLinesMax)
 	for _, c := range []struct {
 		rule, path, text string
-		red              string // part of what the rule says; empty when it must say nothing
+		red              string // part of the rule's message; empty if the rule must find nothing
 	}{
 		{"imports form a star around events", "events/a.go", imports("sagalog/scheduler"), "events must not import scheduler"},
 		{"imports form a star around events", "projector/a.go", imports("sagalog/supervisor"), "projector must not import supervisor"},
@@ -77,7 +77,7 @@ func TestEachRuleGoesRed(t *testing.T) {
 		}
 		var said []string
 		for _, v := range r([]*source{s}) {
-			if v.path == c.path && v.line > 0 { // leaves out exceptions that nothing here needs
+			if v.path == c.path && v.line > 0 { // leaves out exceptions that these files do not need
 				said = append(said, v.String())
 			}
 		}
@@ -87,11 +87,11 @@ func TestEachRuleGoesRed(t *testing.T) {
 	}
 }
 
-func TestAnExceptionThatNothingNeedsIsAViolation(t *testing.T) {
+func TestAnUnneededExceptionIsAViolation(t *testing.T) {
 	t.Parallel()
 	found := except([]violation{{path: "a.go", line: 1, by: "a.go os"}}, map[string]string{"a.go os": "why", "b.go os": "gone"})
 	if len(found) != 1 || found[0].path != "b.go os" {
-		t.Errorf("got %v, not the one exception that names nothing", found)
+		t.Errorf("got %v, not the one exception that matches nothing", found)
 	}
 }
 
@@ -101,4 +101,92 @@ func imports(name string) string {
 		name = module + "/" + rest
 	}
 	return "package p\n\nimport _ \"" + name + "\"\n"
+}
+
+// TestEachYoungerRuleGoesRed does the same for the rules about names, words and sizes of types.
+func TestEachYoungerRuleGoesRed(t *testing.T) {
+	t.Parallel()
+	methods := func(of string, n int) string {
+		return "package p\n" + strings.Repeat("func (x *"+of+") F() {}\n", n)
+	}
+	for _, c := range []struct{ rule, path, text, red string }{
+		{"a type has few enough methods to know them all", "agent/a.go", methods("T", 41), "agent.T has 41 methods"},
+		{"a type has few enough methods to know them all", "agent/a.go", methods("T", 40), ""},
+		{"a type has few enough methods to know them all", "agent/a_test.go", methods("T", 41), ""},
+		{"a type has few enough methods to know them all", "supervisor/a.go", methods("Owner", 25), "supervisor.Owner has 25 methods"},
+		{"an interface is what its caller calls", "agent/a.go", "package p\ntype I interface { A(); B(); C(); D(); E(); F() }", "agent.I has 6 methods"},
+		{"an interface is what its caller calls", "agent/a.go", "package p\ntype I interface { A(); B(); C(); D(); E() }", ""},
+		{"the name of a test fits a line", "agent/a_test.go", "package p\nfunc Test" + strings.Repeat("x", 57) + "() {}", "61 characters"},
+		{"the name of a test fits a line", "agent/a_test.go", "package p\nfunc Test" + strings.Repeat("x", 56) + "() {}", ""},
+		{"a file is named after its idea", "agent/pace.go", "package p", `"pace"`},
+		{"a file is named after its idea", "agent/shell_carry_test.go", "package p", `"carry"`},
+		{"a file is named after its idea", "agent/retry.go", "package p", ""},
+		{"comments and texts use the common words", "agent/a.go", "package p\n\n// It waits for\n// ever.\n", "for"},
+		{"comments and texts use the common words", "agent/a.go", "package p\nvar x = `a topic of its own`", "of its own"},
+		{"comments and texts use the common words", "agent/a.go", "package p\n\n// It waits forever.\nvar anew, told int\n", ""},
+	} {
+		s, err := parse(c.path, []byte(c.text))
+		if err != nil {
+			t.Fatalf("%s: %v", c.path, err)
+		}
+		expect(t, c.rule+" of "+c.path, rules[c.rule]([]*source{s}), c.path, c.red)
+	}
+}
+
+// TestEachRuleOfProseGoesRed does the same for the rules about documents and citations.
+func TestEachRuleOfProseGoesRed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rule, path, text, red string }{
+		{"nothing cites what is not in the repository", "agent/a.go", "// as DESIGN 4 says", "DESIGN 4"},
+		{"nothing cites what is not in the repository", "a.md", "see reading/traces.md", "reading/traces"},
+		{"nothing cites what is not in the repository", ".ci/run", "# the issue's own\n# issue 5", "issue 5"},
+		{"nothing cites what is not in the repository", "a_test.go", "func TestFaultF9AStorm", "TestFaultF9AStorm"},
+		{"nothing cites what is not in the repository", "a.md", "reading the design, next", ""},
+		{"documents use the common words", "a.md", "who was told", "told"},
+		{"documents use the common words", "a.md", "so\nmany", "so"},
+		{"documents use the common words", "a.go", "who was told", ""},
+	} {
+		expect(t, c.rule+" of "+c.path, prose[c.rule]([]page{{c.path, c.text}}), c.path, c.red)
+	}
+	test, err := parse("agent/real_test.go", []byte("package p\nfunc TestReal() {}\nfunc TestRealOnes() {}\nfunc TestUnreal() {}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := []page{{"agent/real_test.go", ""}, {"agent/a.go", ""}, {"docs/protocol.md", "# The owner\n\ntext\n"}, {"internal/sim/s.go", `"a claim"`}}
+	for _, c := range []struct{ text, red string }{
+		{"see agent/a.go and a.go", ""},
+		{"see agent/b.go", "no file agent/b.go"},
+		{"see b.go", "no file b.go"},
+		{`see docs/protocol.md, "The owner"`, ""},
+		{`see docs/protocol.md, "The tenant"`, "no heading"},
+		{"`TestReal`, and -run 'TestUn|x', and `TestReal…`", ""},
+		{"`TestUn`", "no test TestUn"},
+		{"[here](agent/a.go), [and](docs/protocol.md#the-owner), [far](https://a.b/c.go)", ""},
+		{"[here](agent/c.txt)", "does not exist"},
+		{"[here](docs/protocol.md#the-tenant)", "no such heading"},
+		{"Scenario: \"a claim\".\n", ""},
+		{"Scenario: \"a\nclaim\", \"a blame\".\n", "a blame"},
+	} {
+		all := append([]page{{"x.md", c.text}}, pages...)
+		expect(t, c.text, newLibrary([]*source{test}, all).theCites(nil, all), "x.md", c.red)
+	}
+	comment, err := parse("agent/a.go", []byte("package p\n\n// It is as docs/protocol.md, \"The\n// tenant\" has it.\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "a comment", newLibrary(nil, pages).theCites([]*source{comment}, nil), "agent/a.go", "no heading")
+}
+
+// expect fails unless the rule's message contains red, or the rule finds nothing if red is empty.
+func expect(t *testing.T, of string, found []violation, path, red string) {
+	t.Helper()
+	var said []string
+	for _, v := range found {
+		if v.path == path && v.line > 0 {
+			said = append(said, v.String())
+		}
+	}
+	if red == "" && len(said) > 0 || red != "" && !strings.Contains(strings.Join(said, "\n"), red) {
+		t.Errorf("%s\nsays %q\nnot  %q", of, said, red)
+	}
 }

@@ -7,17 +7,17 @@ import (
 	"path"
 )
 
-// The ceilings of STYLE 6 and 7, in lines. Tests have them too: a test that does not fit a screen is not read as a
-// sentence of the specification. But a test's table is data, so its lines are not counted.
+// The ceilings, in lines. They apply to tests too, because nobody reads a test that does not fit on a screen as a
+// specification. But a test's table is data, so its lines are not counted.
 const (
 	fileLinesMax     = 500
 	functionLinesMax = 70
 )
 
-// longFunctions are exhaustive switches over the ceiling, each of whose cases is one call, with the reason.
+// longFunctions are exhaustive switches over the ceiling in which each case is one call, with the reason.
 var longFunctions = map[string]string{}
 
-// theSizes: files and functions have a ceiling, unless a program wrote them.
+// theSizes: files and functions have a ceiling, except generated ones.
 func theSizes(tree []*source) []violation {
 	var found []violation
 	for _, s := range tree {
@@ -40,7 +40,7 @@ func theSizes(tree []*source) []violation {
 	return except(found, longFunctions)
 }
 
-// functionLines counts a function's lines, in a test without what stands inside composite literals.
+// functionLines counts a function's lines. In a test it leaves out the lines inside composite literals.
 func functionLines(s *source, f *ast.FuncDecl) int {
 	n := s.line(f.End()) - s.line(f.Pos()) + 1
 	if !s.test() {
@@ -78,7 +78,7 @@ func functionName(f *ast.FuncDecl) string {
 	}
 }
 
-// theDocs: every package says in doc.go what it is for; a command may say it in main.go, where its help is.
+// theDocs: every package says in doc.go what it is for; a command may say it in its main file, where its help is.
 func theDocs(tree []*source) []violation {
 	first, said := map[string]*source{}, map[string]bool{}
 	for _, s := range tree {
@@ -102,14 +102,14 @@ func theDocs(tree []*source) []violation {
 	return found
 }
 
-// offWire are exported constants made by iota that leave no process, with the reason.
+// offWire holds the exported iota constants that never leave the process, with the reason.
 var offWire = map[string]string{
 	"events.FateAccepted": "what the fold answers its caller; lives in memory only",
 	"events.FateVoid":     "the same",
 }
 
-// theIota: exported constants have explicit values: what is exported is sooner or later printed, stored or sent, and an
-// inserted line must not renumber it (STYLE 14).
+// theIota: exported constants have explicit values. Sooner or later an exported constant is printed, stored or sent,
+// and then an inserted line must not renumber it.
 func theIota(tree []*source) []violation {
 	var found []violation
 	for _, s := range tree {
@@ -139,7 +139,7 @@ func countedNames(s *source, group *ast.GenDecl) []violation {
 		}
 		for _, name := range v.Names {
 			if counted && name.IsExported() {
-				found = append(found, s.at(name.Pos(), s.dir+"."+name.Name, "the exported constant %s is numbered by iota: give it its value", name.Name))
+				found = append(found, s.at(name.Pos(), s.dir+"."+name.Name, "the exported constant %s is numbered by iota: write its value", name.Name))
 			}
 		}
 	}

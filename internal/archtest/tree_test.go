@@ -49,7 +49,7 @@ func (s *source) imports() []imported {
 
 type imported struct {
 	path  string
-	local string // the name that the file knows it by, guessed from the path unless it is given
+	local string // the name by which the file refers to the package, guessed from the path unless it is given
 	line  int
 }
 
@@ -58,22 +58,22 @@ type violation struct {
 	path string
 	line int
 	text string
-	// by is what an exception may name: the file, the function, the imported path.
+	// by holds the names that an exception may use: the file, the function, or the imported path.
 	by string
 }
 
 func (v violation) String() string { return fmt.Sprintf("%s:%d: %s", v.path, v.line, v.text) }
 
-// at makes a violation at p, that an exception may name by.
+// at makes a violation at p. An exception may refer to it by any of the names in by.
 func (s *source) at(p token.Pos, by, format string, args ...any) violation {
 	return violation{path: s.path, line: s.line(p), text: fmt.Sprintf(format, args...), by: by}
 }
 
-// rule looks at the whole tree and returns what breaks it.
+// rule looks at the whole tree and returns its violations.
 type rule func([]*source) []violation
 
-// except leaves out what an exception names, and adds each exception that named nothing: a list of reasons is worth
-// reading only as long as it is true.
+// except removes the violations that have an exception, and adds a violation for each exception that matches nothing,
+// so that the list of reasons stays true.
 func except(found []violation, exceptions map[string]string) []violation {
 	used := map[string]bool{}
 	kept := slices.DeleteFunc(found, func(v violation) bool {
@@ -83,13 +83,13 @@ func except(found []violation, exceptions map[string]string) []violation {
 	})
 	for name := range exceptions {
 		if !used[name] {
-			kept = append(kept, violation{path: name, text: "archtest has an exception for this that nothing needs: remove it"})
+			kept = append(kept, violation{path: name, text: "archtest has an exception for this that is not needed any more: remove it"})
 		}
 	}
 	return kept
 }
 
-// byPlace sorts violations for reading.
+// byPlace sorts violations by file and line.
 func byPlace(all []violation) []violation {
 	slices.SortFunc(all, func(a, b violation) int {
 		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.line, b.line), cmp.Compare(a.text, b.text))
@@ -114,7 +114,7 @@ func root() (string, error) {
 	}
 }
 
-// load parses every Go file below root that the module consists of: no testdata, no hidden folder, no module inside.
+// load parses every Go file of the module below root, without testdata, hidden folders and nested modules.
 func load(root string) ([]*source, error) {
 	var all []*source
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -147,7 +147,7 @@ func load(root string) ([]*source, error) {
 	return all, err
 }
 
-// foreign says whether a folder holds no package of the module.
+// foreign says whether a folder is not part of the module.
 func foreign(dir, base string) bool {
 	if base == "testdata" || base == "vendor" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
 		return true
@@ -163,4 +163,45 @@ func parse(name string, text []byte) (*source, error) {
 		return nil, fmt.Errorf("parse: %w", err)
 	}
 	return &source{path: name, dir: path.Dir(name), fset: fset, file: file}, nil
+}
+
+// functions returns the names of the file's functions, without methods.
+func functions(s *source) []string {
+	var names []string
+	for _, d := range s.file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+			names = append(names, f.Name.Name)
+		}
+	}
+	return names
+}
+
+// loadPages reads every handwritten file below root as text.
+func loadPages(root string) ([]page, error) {
+	var all []page
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() {
+			if name != root && (base == "fuzz" || base == "rapid" || base == "node_modules" || base == "sagalog-data" || strings.HasPrefix(base, ".") && base != ".ci") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		kind := path.Ext(base)
+		written := []string{".go", ".md", ".py", ".sh", ".java", ".yaml", ".yml", ".conf", ".mod"}
+		if rel, _ := filepath.Rel(root, name); !slices.Contains(written, kind) && (kind != "" || !strings.HasPrefix(rel, ".ci") && base != "Makefile" && base != "Dockerfile") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		all = append(all, page{filepath.ToSlash(rel), string(text)})
+		return err
+	})
+	return all, err
 }

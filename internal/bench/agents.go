@@ -1,10 +1,10 @@
 package bench
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
+	"encoding/gob"
 	"fmt"
-	"io"
 	"os"
 	"sync/atomic"
 
@@ -25,7 +25,7 @@ func (c *calls) add(task, step int) {
 	for {
 		old := atomic.LoadUint32(p)
 		if callsOf(old, step) == manyCalls {
-			return // it cannot be told apart from more, and is far too much already
+			return // the counter is full, and the count is already far too high
 		}
 		if atomic.CompareAndSwapUint32(p, old, old+1<<(bitsOfStep*step)) {
 			return
@@ -35,18 +35,19 @@ func (c *calls) add(task, step int) {
 
 func callsOf(word uint32, step int) int { return int(word>>(bitsOfStep*step)) & manyCalls }
 
-// mock is the agents of all steps, with the mock backends behind them.
+// mock holds the agents of all steps and their mock backends.
 type mock struct {
 	names    names
 	backends backends
 	calls    calls
-	// anyTask takes tasks of any run, and counts none.
+	// anyTask serves tasks of any run, and counts no calls.
 	anyTask bool
 	// answered counts the calls for tasks of any run.
 	answered atomic.Int64
 }
 
-// given is what a step takes and made what it gives: all that a step of the workflow may have.
+// given is the input of a step; it has the members of every step's input. made is the output of a
+// step.
 type given struct {
 	Order    string  `json:"order"`
 	Customer string  `json:"customer"`
@@ -83,52 +84,35 @@ func (m *mock) call(ctx context.Context, step int) (made, error) {
 }
 
 // write stores the counted calls for the process that started this one.
-func (c *calls) write(file string) (err error) {
-	f, err := os.Create(file)
-	if err != nil {
+func (c *calls) write(file string) error {
+	counted := map[int][]uint32{}
+	for i := range c.blocks {
+		if block := c.blocks[i].Load(); block != nil {
+			counted[i] = block[:]
+		}
+	}
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(counted); err != nil {
 		return err
 	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
-	for i := range c.blocks {
-		block := c.blocks[i].Load()
-		if block == nil {
-			continue
-		}
-		if err := binary.Write(f, binary.LittleEndian, uint32(i)); err != nil {
-			return err
-		}
-		if err := binary.Write(f, binary.LittleEndian, block[:]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.WriteFile(file, b.Bytes(), 0o600)
 }
 
-// read takes what write stored.
+// read reads the counts that write stored.
 func (c *calls) read(file string) error {
-	f, err := os.Open(file)
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	for {
-		var i uint32
-		if err := binary.Read(f, binary.LittleEndian, &i); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		if int(i) >= len(c.blocks) {
-			return fmt.Errorf("%s is not a count of calls", file)
-		}
-		block := new([blockSize]uint32)
-		if err := binary.Read(f, binary.LittleEndian, block[:]); err != nil {
-			return err
-		}
-		c.blocks[i].Store(block)
+	var counted map[int][]uint32
+	if err := gob.NewDecoder(bytes.NewReader(b)).Decode(&counted); err != nil {
+		return fmt.Errorf("decode the counted calls in %s: %w", file, err)
 	}
+	for i, block := range counted {
+		if i < 0 || i >= len(c.blocks) || len(block) != blockSize {
+			return fmt.Errorf("%s does not hold counted calls", file)
+		}
+		c.blocks[i].Store((*[blockSize]uint32)(block))
+	}
+	return nil
 }

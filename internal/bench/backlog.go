@@ -10,32 +10,28 @@ import (
 // BacklogConfig is a run of `sagalog bench backlog`.
 type BacklogConfig struct {
 	Config
-	// Tasks is how many are to wait.
+	// Tasks is the number of waiting tasks.
 	Tasks int
-	// Hold is how long they are left waiting when all are there.
+	// Hold is how long they wait once all are accepted.
 	Hold time.Duration
 }
 
-// Validate says all that is wrong at once.
+// Validate reports every fault at once.
 func (c *BacklogConfig) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if c.Tasks < 1 || c.Tasks > maxTasks {
-		errs = append(errs, fmt.Errorf("--tasks is from 1 to %d", maxTasks))
-	}
-	if c.Hold < 0 {
-		errs = append(errs, errors.New("--hold is not negative"))
-	}
-	return errors.Join(errs...)
+	all := faults{c.Config.Validate()}
+	all.add(c.Tasks < 1 || c.Tasks > maxTasks, "--tasks %d is not from 1 to %d", c.Tasks, maxTasks)
+	all.add(c.Hold < 0, "--hold %s is negative", c.Hold)
+	return errors.Join(all...)
 }
 
-// backlogAhead are the submissions without an answer at once: what waits shall wait in the engine, not before it.
+// backlogAhead is the number of unanswered submissions: tasks should wait in the engine, not before it.
 const backlogAhead = 5000
 
-// backlogMost bounds a run whose engine accepts nothing any more.
+// backlogMost bounds a run whose engine has stopped accepting.
 const backlogMost = 12 * time.Hour
 
-// Backlog submits tasks that nobody works on, and tells the memory that they take while they wait.
-func Backlog(ctx context.Context, c BacklogConfig) (_ *Result, err error) {
+// Backlog submits tasks that nobody works on, and measures the memory that they take while they wait.
+func Backlog(ctx context.Context, c *BacklogConfig) (_ *Result, err error) {
 	c.setDefaults()
 	c.Agents, c.untimed, c.Duration, c.Warmup = AgentsNone, true, backlogMost, 0
 	b, err := openBench(ctx, &c.Config, "")
@@ -61,7 +57,7 @@ func Backlog(ctx context.Context, c BacklogConfig) (_ *Result, err error) {
 	}
 	b.fill(from, to)
 	r := &b.result
-	r.CPUPerTask, r.AllocsTask, r.AllocBytes, r.LogBytes = 0, 0, 0, 0 // of tasks that end
+	r.CPUPerTask, r.AllocsTask, r.AllocBytes, r.LogBytes = 0, 0, 0, 0 // figures of tasks that end
 	r.Submissions = b.acked
 	r.labels = map[string]string{"SubmitPerSec": "of them a second, until all were accepted", "Submissions": "submissions acknowledged in the measured time, which begins when the first was"}
 	if !whole.IsZero() {

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// childWait is how long a process that was asked to end may take.
+// childWait bounds how long a process may take to end after it was asked to.
 const childWait = 15 * time.Second
 
-// child is another process of this program, which ends with it: its input is a pipe from here, whose end says so whatever
-// became of this process. On Linux the kernel kills it too, in case it does not read.
+// child is another process of this program that ends with this one. Its input is a pipe from here, which closes however this process
+// ends. On Linux the kernel also kills it, in case it does not read.
 type child struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	meters *meters
-	// asked says that its end is our wish.
+	// asked says that we asked it to end.
 	asked atomic.Bool
 	ended chan struct{}
 	err   error
 }
 
-// startChild starts the program with arguments. What it logs goes to stderr.
+// startChild starts the program with arguments. Its log goes to stderr.
 func startChild(m *meters, program string, stderr io.Writer, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(program, args...), meters: m, ended: make(chan struct{})}
 	c.cmd.Stderr = stderr
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), foreign)
-	apart(c.cmd)
+	ownProcessGroup(c.cmd)
 	var err error
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func startChild(m *meters, program string, stderr io.Writer, args ...string) (*c
 	return c, nil
 }
 
-// run starts the process and waits for its end, on one thread of the operating system: Linux kills the child when the
-// thread ends that started it, and not when the process does (see apart).
+// run starts the process and waits for its end, on one thread of the operating system: Linux kills the child when the thread that
+// started it ends, not when the process does (see ownProcessGroup).
 func (c *child) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,8 +58,7 @@ func (c *child) run(started chan<- error) {
 	c.meters.adopt(c)
 	started <- nil
 	c.err = c.cmd.Wait()
-	c.meters.bury(c, c.cmd.ProcessState.UserTime()+c.cmd.ProcessState.SystemTime())
-	close(c.ended) // before the list is locked, which EndAtOnce holds while it waits for this
+	close(c.ended) // before the lock, which EndAtOnce holds while it waits for this
 	leftovers.mu.Lock()
 	defer leftovers.mu.Unlock()
 	delete(leftovers.children, c)
@@ -78,17 +77,17 @@ func (c *child) start() error {
 	return nil
 }
 
-// foreign tells of a variable that would set a flag of a child: all flags are given, but for how to authenticate. (Tests name
-// their program by a variable.)
+// foreign says whether a variable would set a flag of a child. All flags are given explicitly, except those for authentication.
+// (Tests name their program by a variable.)
 func foreign(variable string) bool {
 	return strings.HasPrefix(variable, "SAGALOG_") && !strings.HasPrefix(variable, "SAGALOG_SASL") &&
 		!strings.HasPrefix(variable, "SAGALOG_TLS") && !strings.HasPrefix(variable, "SAGALOG_TEST_")
 }
 
-// died says that it ended without being asked.
+// died says whether it ended without being asked to.
 func (c *child) died() bool { return isClosed(c.ended) && !c.asked.Load() }
 
-// reason is how it ended: an end without an error is one too, where nobody asked for it.
+// reason is how it ended. If nobody asked for it, an end without an error is an error too.
 func (c *child) reason() error {
 	if c.err == nil {
 		return errors.New("exit status 0")
@@ -96,16 +95,24 @@ func (c *child) reason() error {
 	return c.err
 }
 
+// cpu returns the CPU time that it has used.
+func (c *child) cpu() time.Duration {
+	if isClosed(c.ended) {
+		return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+	}
+	return processCPU(c.pid())
+}
+
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// kill ends it as a power cut would, and returns when the operating system says that it is gone.
+// kill ends it as a power cut would, and returns when it is gone.
 func (c *child) kill() {
 	c.asked.Store(true)
 	_ = c.cmd.Process.Kill()
 	<-c.ended
 }
 
-// stop asks it to end and waits. Closing its input does that for agents, the signal for nodes.
+// stop asks it to end and waits. Agents end when their input is closed, and nodes by the signal.
 func (c *child) stop() error {
 	if isClosed(c.ended) {
 		return fmt.Errorf("process %d ended by itself: %w", c.pid(), errors.Join(c.err, errors.New("see above")))
@@ -126,7 +133,7 @@ func (c *child) stop() error {
 	case !ok:
 		return c.err
 	case exit.ExitCode() < 0:
-		return nil // the signal came before the process had begun to listen to it, and has ended it all the same
+		return nil // the signal ended the process before it had begun to handle it
 	}
 	return fmt.Errorf("process %d: %w", c.pid(), exit)
 }

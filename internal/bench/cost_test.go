@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tell what the benchmark itself costs a task: of "CPU per task, all included" it is the part that is not the
-// engine's. Both include what the broker and its client do for it.
+// These benchmarks measure the benchmark's own cost of a task: the part of "CPU per task, all included" that is not the
+// engine's. Both include the work of the broker and its client.
 
 func reportCPU(b *testing.B, from time.Duration, unit string) {
 	b.ReportMetric(float64((ownCPU()-from).Nanoseconds())/1e3/float64(b.N), unit)
@@ -42,8 +42,8 @@ func BenchmarkLoad(b *testing.B) {
 	require.NoError(b, l.acks.refusal())
 }
 
-// BenchmarkWatcher writes facts, with and without a watcher that reads them while they are written: the difference is what
-// the watcher costs. A task has 12 facts.
+// BenchmarkWatcher writes facts with and without a watcher that reads them at the same time. The difference is the cost of the watcher. A
+// task has 12 facts.
 func BenchmarkWatcher(b *testing.B) {
 	for _, watched := range []bool{false, true} {
 		b.Run(map[bool]string{false: "without", true: "with"}[watched], func(b *testing.B) { writeFacts(b, watched) })
@@ -90,7 +90,7 @@ func writeFacts(b *testing.B, watched bool) {
 	reportCPU(b, from, "cpu-us/op")
 }
 
-// encodeFacts makes b.N facts of the size that those of the five steps have on average.
+// encodeFacts makes b.N facts with the average size of a task's facts.
 func encodeFacts(b *testing.B, topic string, n names) []events.Record {
 	body := &events.StepCompleted{Step: "reserve", Attempt: 1, Output: []byte(`{"id":"r-order-bench-12345678"}`), Outcome: events.Outcome{
 		Instance: "bench", ReadyAt: 1, StartedAt: 1, FinishedAt: 1,

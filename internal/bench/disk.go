@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// leastFree is what a disk must have left. Not less: the state store may write so much at once, and a full disk ends the
-	// process, without a word on which disk to take instead, and with the temporary data left on it.
+	// leastFree is the least free space of the disk. The state store may write nearly as much at once, and a full disk ends the process
+	// without advice, and leaves the temporary data on it.
 	leastFree = 128 << 20
-	// diskEvery is how often it is looked at: even a fast log needs a second for leastFree.
+	// diskEvery is the interval of the checks: even a fast log needs a second to fill leastFree.
 	diskEvery = 100 * time.Millisecond
 )
 
-// watchDisk errors when the disk of a directory is nearly full, and ends without an error when ctx does.
+// watchDisk returns an error when the disk of a directory is nearly full, and nil when ctx ends.
 func watchDisk(ctx context.Context, dir string, free func(string) (uint64, error)) error {
 	tick := time.NewTicker(diskEvery)
 	defer tick.Stop()
 	for {
 		left, err := free(dir)
-		if err == nil && left < leastFree { // what cannot be asked is not known to be wrong
-			return fmt.Errorf("the disk of the data in %s is full but for %d MiB, and %d are needed: make room there, or have the data elsewhere: TMPDIR names another place for temporary data, --data a directory that stays", dir, left>>20, leastFree>>20)
+		if err == nil && left < leastFree { // if the free space is unknown, there is nothing to report
+			return fmt.Errorf("the disk of the data in %s has only %d MiB left, and %d are needed: make room there, or put the data elsewhere: TMPDIR names another place for temporary data, --data a directory to keep", dir, left>>20, leastFree>>20)
 		}
 		select {
 		case <-ctx.Done():

@@ -20,7 +20,7 @@ func TestADiskThatFillsEndsTheRunAndIsNamed(t *testing.T) {
 	})
 }
 
-func TestADiskThatCannotBeAskedEndsNothing(t *testing.T) {
+func TestAnUnknownDiskSizeEndsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -3,24 +3,25 @@
 //
 //	load ──▶ submissions ──▶ node ──▶ events ──▶ watcher        (tasks, submit, backlog)
 //	                          │ ▲                   │
-//	                          ▼ │                   └─▶ latency, rates; tells the load that a place is free
+//	                          ▼ │                   └─▶ latency, rates; wakes the load when a place is free
 //	                        agents                          (mock backends that take a given time)
 //
-// # What a figure means
+// # The meaning of a figure
 //
-//   - A latency begins when a submission was due, not when it could be sent: waiting is not hidden. In a closed loop it is
-//     due when the place of an ended task is free, in an open loop by the clock.
-//   - Rates and CPU are those of a window: what came before it (the warm-up) and after it (the drain) is not counted.
-//     Latencies are those of all tasks that were due in the window, also where they ended behind it.
-//   - CPU and memory are the process's, with load, watcher and mock backends, and those of the processes that it started.
-//   - A run says when other processes used the machine (disturbed), and how durable an acknowledgement was.
+//   - A latency begins when a submission was due, not when it could be sent, so waiting is not hidden. In a closed loop it
+//     is due when an ended task frees its place, and in an open loop by the clock.
+//   - Rates and CPU are those of a window between the warm-up and the drain. Latencies are those of all tasks that were due in the
+//     window, even if they ended after it.
+//   - CPU and memory are those of this process, including load, watcher and mock backends, and of the processes that it started.
+//   - A run says whether other processes used the machine (disturbed), and how durable an acknowledgement was.
 //
 // # The check
 //
-// Every run ends by reading the log again, from its beginning: each acknowledged submission has one Submitted and one
-// end, and each call that an agent received belongs to one attempt (audit.go). The counters of the run prove nothing.
+// Every run ends by reading the log again from its beginning: each acknowledged submission must have one Submitted and one
+// end, and each call that an agent received must belong to one attempt (audit.go). The run's own counters would prove
+// nothing.
 //
-// # What it refuses
+// # Limits
 //
-// To know the engine's insides: all figures are taken from the log, the operating system and the Go runtime.
+// It knows nothing of the engine's internals: all figures come from the log, the operating system and the Go runtime.
 package bench

@@ -28,7 +28,7 @@ func (b *bench) fill(from, to reading) {
 	b.fillSlow()
 }
 
-// ownTables returns what the benchmark remembers of its tasks, in bytes.
+// ownTables returns the size of the benchmark's own tables in bytes.
 func (b *bench) ownTables() int64 {
 	n := b.load.acks.got.bytes(1)
 	if b.due != nil {
@@ -40,22 +40,23 @@ func (b *bench) ownTables() int64 {
 	return n
 }
 
-// measuresMemory tells whether a run is one whose memory is of interest: it has many tasks, or waits for them.
+// measuresMemory says whether the memory of a run is of interest: it has many tasks, or they wait.
 func (b *bench) measuresMemory() bool {
 	return b.result.Run == "tasks" && b.result.Tasks >= leastForSlope*1e6 || b.result.Run == "backlog"
 }
 
-// A line through fewer tasks than this (in millions) would tell of the garbage collector, and not of the tasks.
+// A line through fewer tasks than this (in millions) would show the effect of the garbage collector,
+// not of the tasks.
 const (
 	leastForSlope      = 0.1
 	leastForTenMillion = 0.25
 )
 
-// fillMemory fits lines through the samples of the window, over what was finished; where nothing finishes, over what was
-// submitted. The benchmark's own tables grow with the tasks and are left out.
+// fillMemory fits lines through the samples of the window, over the finished tasks, or over the submitted ones if none finish. The
+// benchmark's own tables grow with the tasks and are subtracted.
 func (b *bench) fillMemory() {
 	r := &b.result
-	r.Samples = b.sample.samples()
+	r.Samples = b.sample.list
 	tables := mib(b.ownTables())
 	r.OwnTables = tables
 	of := func(s Sample) float64 { return float64(s.Finished) / 1e6 }
@@ -66,25 +67,25 @@ func (b *bench) fillMemory() {
 	if n := float64(b.load.sent()) / 1e6; n > 0 {
 		own = tables / n
 	}
-	// The caches and tables fill in the first half; the second tells how it goes on.
+	// caches and tables fill in the first half, so the second half shows the trend
 	late := r.Samples[len(r.Samples)/2:]
 	span := of(late[len(late)-1]) - of(late[0])
 	if len(late) < 4 || span < leastForSlope {
 		if b.measuresMemory() {
-			r.note("rise of the memory: left out, it is a line through the second half of the samples, which must hold %.0f tasks more at its end than at its begin; it held %.0f", leastForSlope*1e6, span*1e6)
+			r.note("rise of the memory: left out; it is a line through the second half of the samples, which must span %.0f tasks and spans %.0f", leastForSlope*1e6, span*1e6)
 		}
 		return
 	}
 	r.HeapSlope = round(slope(late, of, func(s Sample) float64 { return s.Heap })-own, 2)
 	r.RSSSlope = round(slope(late, of, func(s Sample) float64 { return s.RSS })-own, 2)
 	if span < leastForTenMillion {
-		r.note("RSS with 10 million tasks: left out, the line is too short to tell it; it needs %.0f tasks and has %.0f", leastForTenMillion*1e6, span*1e6)
+		r.note("RSS with 10 million tasks: left out; the line is too short: it needs %.0f tasks and has %.0f", leastForTenMillion*1e6, span*1e6)
 		return
 	}
 	r.TenMillion = round(late[len(late)-1].RSS+max(0, r.RSSSlope+own)*(10-of(late[len(late)-1])), 0)
 }
 
-// fillSlow compares what was under way before the backends slowed with the end of the window.
+// fillSlow compares the time before the backends slowed with the end of the window.
 func (b *bench) fillSlow() {
 	l := b.cfg.Latency
 	if l.SlowFactor == 0 {
@@ -116,12 +117,12 @@ func (b *bench) fillSlow() {
 	r.FlightBefore, r.RateBefore = mean(0, after)
 	r.FlightAfter, r.RateAfter = mean(after+half, end)
 	if r.RateBefore == 0 || r.RateAfter == 0 {
-		r.note("tasks before or after the backends slowed: left out, there are too few samples (two a second) on that side of --slow-after; give it more of --duration")
+		r.note("tasks before or after the backends slowed: left out; there are too few samples (two a second) on that side of --slow-after, so raise --duration")
 	}
 }
 
-// fillBytes tells what the run added to the log and to the files, by the tasks that it submitted: what was there before is
-// not theirs. It is called when the tasks have ended, and the engine too.
+// fillBytes computes the bytes that the run added to the log and to the files, per submitted task. It is called when the tasks and the
+// engine have ended.
 func (b *bench) fillBytes(e evidence) {
 	r, sent := &b.result, int64(b.load.sent())
 	if e.ends {
@@ -129,8 +130,8 @@ func (b *bench) fillBytes(e evidence) {
 	}
 	r.BrokerBytes = round(per(float64(max(0, sizeOf(b.brokerDir())-b.before.broker)), sent), 0)
 	if r.RecordsBefore = b.before.records; r.RecordsBefore > 0 {
-		r.note("an earlier log was there: the figures are about what this run added; CPU, memory and rates include tasks that it left without an end")
-		r.note("files of the state per submitted task: left out, the store writes anew what was there before, and nobody knows which bytes are whose")
+		r.note("an earlier log was there: the figures are those of this run, but CPU, memory and rates include tasks that an earlier run left without an end")
+		r.note("files of the state per submitted task: left out; the store rewrites earlier data, so the bytes cannot be attributed")
 		return
 	}
 	r.StateBytes = round(per(float64(sizeOf(b.stateDir())), sent), 0)
@@ -144,16 +145,16 @@ func (b *bench) fillLatencies(e evidence) {
 		r.E2ESamples = &n
 		switch left := b.load.inFlight.Load(); {
 		case n == 0 && left > 0:
-			r.note("end to end: left out, no task that was due in the measured time had ended when --drain was over; %d had no end", left)
+			r.note("end to end: left out; no task that was due in the measured time had ended when --drain was over, and %d had no end", left)
 		case n == 0:
-			r.note("end to end: left out, no task that was due in the measured time was submitted; what was due before took all of it")
+			r.note("end to end: left out; no task that was due in the measured time was submitted, since tasks that were due before took all of it")
 		case left > 0:
-			r.note("end to end: without %d tasks that had no end when --drain was over, so better than it would be", left)
+			r.note("end to end: without %d tasks that had not ended when --drain was over, so the figures are too good", left)
 		}
 	}
 	q, n := b.watch.latency.quantiles(), int64(b.watch.latency.count())
 	if n > 0 && !e.ends {
-		r.note("end to end: of the %d tasks alone that ended before the run was stopped, so not of the slow ones", n)
+		r.note("end to end: only of the %d tasks that ended before the run was stopped, so not of the slow ones", n)
 	}
 	r.E2EP50, r.E2EP99, r.E2EMax = ms(q.p50), r.keepP99("end to end", ms(q.p99), n), ms(q.max)
 	if b.cfg.Latency.TailShare > 0 {
@@ -172,14 +173,14 @@ func (b *bench) fillLatencies(e evidence) {
 }
 
 const (
-	// reachedShare is how much of the asked rate must come out for it to be called reached: machines stumble.
+	// reachedShare is the share of the asked rate that counts as reaching it.
 	reachedShare = 0.95
-	// reachedEdge is the end of the window of which nothing need have come out: what was due there is under way. Of a
-	// short window it is a twentieth.
+	// reachedEdge is the end of the window whose tasks need not have ended, since they are under way. In a short window it is a
+	// twentieth.
 	reachedEdge = 250 * time.Millisecond
 )
 
-// fillRate compares an open loop's rate with what came of it: acknowledged submissions, and of tasks the ends.
+// fillRate compares an open loop's rate with the acknowledged submissions, and with the ended tasks if ended is not nil.
 func (b *bench) fillRate(ended *int64) {
 	r := &b.result
 	if b.rate == 0 || r.Seconds == 0 {
@@ -193,6 +194,6 @@ func (b *bench) fillRate(ended *int64) {
 	ok := float64(out) >= reachedShare*b.rate*(r.Seconds-min(reachedEdge.Seconds(), r.Seconds/20))
 	r.RateReached = &ok
 	if !ok {
-		r.note("the rate was NOT REACHED (less than 95 %% came out): %s/s were due, %s; what is due waits longer and longer, so the latencies tell how long this run was, and not what the engine does at that rate; what was due and never sent has none", figure(b.rate), what)
+		r.note("the rate was NOT REACHED (less than 95 %%): %s/s were due, %s; the backlog grows, so the latencies depend on the length of this run and do not describe the engine at that rate; tasks that were due and never sent have none", figure(b.rate), what)
 	}
 }

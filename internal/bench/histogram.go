@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// subBits sets the precision: a value is known to one part in 128, less than a per cent.
+	// subBits sets the precision: values are known to one part in 128.
 	subBits = 7
-	// topBits bounds what is told apart: 2^42 ns is more than an hour.
+	// topBits bounds the values: 2^42 ns is more than an hour.
 	topBits = 42
 )
 
-// histogram counts durations in buckets whose width grows with the value, so that its memory is bounded however long a run
-// lasts. It is safe for concurrent use.
+// histogram counts durations in buckets whose width grows with the value. Its memory does not grow with the length of a run. It is
+// safe for concurrent use.
 type histogram struct {
 	counts [(topBits - subBits + 1) << subBits]atomic.Uint64
 	max    atomic.Int64
@@ -31,8 +31,8 @@ func (h *histogram) add(d time.Duration) {
 	}
 }
 
-// bucketOf returns the bucket of a duration: those below 2^subBits have one each, and each power of two above has 2^subBits
-// of equal width.
+// bucketOf returns the bucket of a duration. Each duration below 2^subBits has a separate bucket, and each power of two
+// above has 2^subBits buckets of equal width.
 func bucketOf(d time.Duration) int {
 	v := min(uint64(d), 1<<topBits-1)
 	shift := max(bits.Len64(v)-subBits-1, 0)
@@ -73,7 +73,7 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return time.Duration(h.max.Load())
 }
 
-// quantiles are what is reported of a histogram.
+// quantiles are the reported values of a histogram.
 type quantiles struct{ p50, p99, max time.Duration }
 
 func (h *histogram) quantiles() quantiles {

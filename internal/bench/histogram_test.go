@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A quantile is never below the exact one, and less than a per cent above it.
+// A quantile is never below the exact one, and less than one per cent above it.
 func TestTheHistogramsQuantilesAreTheExactOnes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Latency is how long the mock backends take.
+// Latency sets how long the calls of mock backends take.
 type Latency struct {
 	Fixed time.Duration
-	// TailShare of the calls take Tail instead: 0.01 is one of a hundred.
+	// TailShare is the share of calls that take Tail instead: 0.01 is one in a hundred.
 	TailShare float64
 	Tail      time.Duration
-	// SlowFactor multiplies all of it from SlowAfter on, counted from the begin of the measured window; 0 is never.
+	// SlowFactor multiplies all times from SlowAfter on, counted from the start of the window. 0 means never.
 	SlowAfter  time.Duration
 	SlowFactor float64
 }
 
-// tailed tells whether a call takes the tail. It depends on nothing but the call, so that whoever watches knows which
-// tasks were hit without being told.
+// tailed says whether a call takes the tail. It depends on the call alone, so the watcher knows which tasks were hit.
 func (l *Latency) tailed(task, step int) bool {
 	if l.TailShare <= 0 {
 		return false
@@ -30,7 +29,7 @@ func (l *Latency) tailed(task, step int) bool {
 	return float64(z>>11)/(1<<53) < l.TailShare
 }
 
-// hit tells whether any step of a task takes the tail.
+// hit says whether any step of a task takes the tail latency.
 func (l *Latency) hit(task int) bool {
 	for step := range steps {
 		if l.tailed(task, step) {

@@ -11,26 +11,26 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// load submits tasks by Kafka. One goroutine does it; the answers come from the client's.
+// load submits tasks by Kafka from one goroutine. The answers come from goroutines of the client.
 type load struct {
 	names      names
 	producer   *kafka.Producer
 	topic      string
 	partitions int32
 	base       time.Time
-	// due is nil where no latency is measured.
+	// due is nil if no latency is measured.
 	due  *table[int64]
 	acks *acks
-	// limit ends the load after so many tasks, 0 for no limit.
+	// limit ends the load after this many tasks; 0 means no limit.
 	limit int
-	// untilAck counts a task as under way until its submission is answered, and not until it ends.
+	// untilAck counts a task as under way until its submission is answered, not until it ends.
 	untilAck bool
-	// from and to bound the window of those submissions that count.
+	// from and to bound the window of the submissions that count.
 	from, to atomic.Int64
 
 	next     atomic.Int64
 	inFlight atomic.Int64
-	// wake tells that tasks have ended.
+	// wake receives a value when tasks have ended.
 	wake chan struct{}
 }
 
@@ -45,8 +45,9 @@ type acks struct {
 	first error
 }
 
-// take is told an answer, with the times since it was due and sent. counted says that it was due in the window.
-func (a *acks) take(x answer, counted bool) {
+// count counts an answer. The answer holds the times since the submission was due and since it was sent. counted says
+// that it was due in the window.
+func (a *acks) count(x answer, counted bool) {
 	if x.err != nil {
 		a.dropped.Add(1)
 		a.mu.Lock()
@@ -64,12 +65,6 @@ func (a *acks) take(x answer, counted bool) {
 	}
 }
 
-func (a *acks) err() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.first
-}
-
 func newLoad(n names, base time.Time) *load {
 	l := &load{names: n, base: base, acks: new(acks), wake: make(chan struct{}, 1)}
 	l.from.Store(never)
@@ -77,7 +72,7 @@ func newLoad(n names, base time.Time) *load {
 	return l
 }
 
-// ended is told how many tasks ended.
+// ended frees the places of n ended tasks.
 func (l *load) ended(n int) {
 	l.inFlight.Add(-int64(n))
 	select {
@@ -86,15 +81,15 @@ func (l *load) ended(n int) {
 	}
 }
 
-// sent returns how many tasks were submitted.
+// sent returns the number of submitted tasks.
 func (l *load) sent() int { return int(l.next.Load()) }
 
 func (l *load) now() int64 { return int64(time.Since(l.base)) }
 
-// full says that no further task is to be submitted.
+// full says that no more tasks will be submitted.
 func (l *load) full() bool { return l.sent() >= maxTasks || l.limit > 0 && l.sent() >= l.limit }
 
-// submit sends the next task, which was due at due.
+// submit sends the next task, which fell due at the time `due`.
 func (l *load) submit(ctx context.Context, due int64) {
 	task := l.number(due)
 	id := l.names.append(make([]byte, 0, len(l.names.prefix)+9), task)
@@ -106,7 +101,7 @@ func (l *load) submit(ctx context.Context, due int64) {
 	})
 }
 
-// number takes the number of the next task, which was due at due.
+// number takes the number of the next task, which fell due at the time `due`.
 func (l *load) number(due int64) int {
 	task := int(l.next.Add(1) - 1)
 	if l.due != nil {
@@ -116,7 +111,7 @@ func (l *load) number(due int64) int {
 	return task
 }
 
-// answer is what became of a submission.
+// answer is the result of a submission.
 type answer struct {
 	task      int
 	due, sent int64
@@ -126,14 +121,14 @@ type answer struct {
 func (l *load) answered(a answer) {
 	now := l.now()
 	a.due, a.sent = now-a.due, now-a.sent
-	l.acks.take(a, now-a.due >= l.from.Load() && now-a.due < l.to.Load())
+	l.acks.count(a, now-a.due >= l.from.Load() && now-a.due < l.to.Load())
 	if a.err != nil || l.untilAck {
 		l.ended(1)
 	}
 }
 
-// closed keeps outstanding tasks under way until stop is closed. When ctx has ended, each submission is refused at once and
-// its place is free again: the loop would never come to look at stop.
+// closed keeps outstanding tasks under way until stop is closed. It looks at ctx in the inner loop, because after its end each
+// submission fails at once and frees its place, and the loop would never reach stop.
 func (l *load) closed(ctx context.Context, stop <-chan struct{}, outstanding int) {
 	for !l.full() {
 		for l.inFlight.Load() < int64(outstanding) && !l.full() && ctx.Err() == nil {
@@ -149,11 +144,11 @@ func (l *load) closed(ctx context.Context, stop <-chan struct{}, outstanding int
 	}
 }
 
-// pause is how long an open loop sleeps at least: what falls due meanwhile is sent together.
-const pause = 500 * time.Microsecond
+// leastWait is the shortest sleep of an open loop. Submissions that fall due during it are sent together.
+const leastWait = 500 * time.Microsecond
 
-// open submits rate tasks a second by the clock, whether or not earlier ones have ended, until stop is closed. What could
-// not be sent in time is sent late, and its latency is counted from when it was due.
+// open submits rate tasks a second by the clock, whether or not earlier ones have ended, until stop is closed. If it is late, it still
+// sends each task, and the latency counts from when the task was due.
 func (l *load) open(ctx context.Context, stop <-chan struct{}, rate float64) {
 	begin := l.now()
 	every := float64(time.Second) / rate
@@ -168,7 +163,7 @@ func (l *load) open(ctx context.Context, stop <-chan struct{}, rate float64) {
 				return
 			}
 		}
-		timer.Reset(max(time.Duration(due-l.now()), pause))
+		timer.Reset(max(time.Duration(due-l.now()), leastWait))
 		select {
 		case <-stop:
 			return
@@ -188,8 +183,10 @@ func isClosed(c <-chan struct{}) bool {
 
 // refusal is the error of a run in which submissions were refused.
 func (a *acks) refusal() error {
-	if n := a.dropped.Load(); n > 0 {
-		return fmt.Errorf("%d submissions were not acknowledged, the first with: %w", n, a.err())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%d submissions were not acknowledged, the first with: %w", a.dropped.Load(), a.first)
 }

@@ -1,14 +1,14 @@
 package bench
 
 import (
+	"os"
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"sync"
 	"time"
 )
 
-// reading is what the meters show at an instant.
+// reading holds the values of the meters at an instant.
 type reading struct {
 	at          time.Time
 	cpu         time.Duration
@@ -18,16 +18,14 @@ type reading struct {
 	seen        counts
 }
 
-// meters reads the use of this process and of those that it started.
+// meters measures the resources of this process and of those that it started.
 type meters struct {
 	watch *watcher
 
 	mu sync.Mutex
-	// mu guards the fields below.
+	// mu guards the fields below. The children include those that have ended.
 	children []*child
-	// buried is the CPU time of children that have ended.
-	buried time.Duration
-	peak   int64
+	peak     int64
 }
 
 func (m *meters) adopt(c *child) {
@@ -36,20 +34,12 @@ func (m *meters) adopt(c *child) {
 	m.children = append(m.children, c)
 }
 
-// bury takes the last figures of a child that was waited for.
-func (m *meters) bury(c *child, used time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.buried += used
-	m.children = slices.DeleteFunc(m.children, func(x *child) bool { return x == c })
-}
-
 func (m *meters) cpu() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sum := ownCPU() + m.buried
+	sum := ownCPU()
 	for _, c := range m.children {
-		sum += processCPU(c.pid())
+		sum += c.cpu()
 	}
 	return sum
 }
@@ -65,15 +55,16 @@ func (m *meters) read() reading {
 	return r
 }
 
-// resident returns the memory of all processes now, and remembers the most that was.
+// resident returns the current memory of all processes, and keeps the peak.
 func (m *meters) resident() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own := processMemory(0)
-	now, peak := own.resident, own.peak
+	now, peak := processMemory(os.Getpid())
 	for _, c := range m.children {
-		of := processMemory(c.pid())
-		now, peak = now+of.resident, peak+of.peak
+		if !isClosed(c.ended) {
+			resident, most := processMemory(c.pid())
+			now, peak = now+resident, peak+most
+		}
 	}
 	m.peak = max(m.peak, peak)
 	return now
@@ -88,7 +79,7 @@ func (m *meters) peakBytes() int64 {
 
 const liveHeap = "/gc/heap/live:bytes"
 
-// heapBytes returns what the last garbage collection found alive.
+// heapBytes returns the live heap of the last garbage collection.
 func heapBytes() int64 {
 	s := []metrics.Sample{{Name: liveHeap}}
 	metrics.Read(s)
@@ -98,19 +89,19 @@ func heapBytes() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// Sample is the memory at an instant of a run, and what there was to remember.
+// Sample is the memory at an instant of a run, and the numbers of tasks.
 type Sample struct {
 	Seconds   float64 `json:"seconds"`
 	Submitted int64   `json:"submitted"`
 	Finished  int64   `json:"finished"`
-	// Started are the attempts that were started and have no outcome yet.
+	// Started is the number of attempts without an outcome.
 	Started int64   `json:"attempts_in_flight"`
 	RSS     float64 `json:"rss_mib"`
 	Heap    float64 `json:"heap_live_mib"`
 }
 
 const (
-	// maxSamples bounds what is kept of a long run; when it is reached, every second one goes and the interval doubles.
+	// maxSamples bounds the samples of a long run. When it is reached, every second sample is dropped and the interval doubles.
 	maxSamples  = 240
 	sampleEvery = 500 * time.Millisecond
 )
@@ -119,9 +110,7 @@ const (
 type sampler struct {
 	meters *meters
 	begin  time.Time
-
-	mu   sync.Mutex
-	list []Sample
+	list   []Sample
 }
 
 func (s *sampler) run(stop <-chan struct{}) {
@@ -129,56 +118,45 @@ func (s *sampler) run(stop <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		s.take()
+		s.sample()
 		if s.thin() {
 			every *= 2
 			tick.Reset(every)
 		}
 		select {
 		case <-stop:
-			s.take()
+			s.sample()
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-func (s *sampler) take() {
+func (s *sampler) sample() {
 	c := s.meters.watch.counts()
 	x := Sample{
 		Seconds: round(time.Since(s.begin).Seconds(), 1), Submitted: c.submitted, Finished: c.ended, Started: c.started - c.outcomes,
 		RSS: mib(s.meters.resident()), Heap: mib(heapBytes()),
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.list = append(s.list, x)
 }
 
+// thin drops every second sample if there are too many.
 func (s *sampler) thin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if len(s.list) < maxSamples {
 		return false
 	}
 	kept := s.list[:0]
-	for i, x := range s.list {
-		if i%2 == 0 {
-			kept = append(kept, x)
-		}
+	for i := 0; i < len(s.list); i += 2 {
+		kept = append(kept, s.list[i])
 	}
 	s.list = kept
 	return true
 }
 
-func (s *sampler) samples() []Sample {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.list)
-}
-
 func mib(n int64) float64 { return round(float64(n)/(1<<20), 1) }
 
-// slope fits a line through points by least squares and returns its rise; 0 where x does not vary.
+// slope fits a line through points by least squares and returns its slope, or 0 if x does not vary.
 func slope(list []Sample, x, y func(Sample) float64) float64 {
 	if len(list) < 2 {
 		return 0

@@ -2,17 +2,14 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 )
 
-// Origin is what two runs must share for their figures to be compared: the program, the machine and the flags.
+// Origin describes the program, the machine and the flags. Figures of two runs are comparable if these are the same.
 type Origin struct {
 	Version string `json:"version"`
-	// Commit is that of a build from a checkout, empty where the build did not note it; Modified says that files differed from it.
+	// Commit is the commit of a build from a checkout, if known. Modified says that files differed from it.
 	Commit    string `json:"commit,omitzero"`
 	Modified  bool   `json:"commit_modified,omitzero"`
 	GoVersion string `json:"go_version"`
@@ -21,22 +18,22 @@ type Origin struct {
 	Arch string `json:"arch"`
 	// Processors is GOMAXPROCS: how many cores run Go code at once.
 	Processors int `json:"gomaxprocs"`
-	// CPU and Memory are left out where the operating system does not tell.
+	// CPU and Memory are left out if the operating system does not report them.
 	CPU    string  `json:"cpu_model,omitzero"`
 	Memory float64 `json:"machine_memory_mib,omitzero"`
-	// Flags are those that were given, also by a variable.
+	// Flags are the flags that were given, on the command line or by a variable.
 	Flags []string `json:"flags"`
-	// Started is when the command was called, in UTC.
+	// Started is the time of the call, in UTC.
 	Started time.Time `json:"started"`
 }
 
-// Here completes an origin by what this process knows of itself and of the machine.
+// Here completes an origin with this process and this machine.
 func (o Origin) Here(now time.Time) Origin {
 	o.GoVersion, o.OS, o.Arch, o.Processors = runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)
 	o.CPU, o.Memory = cpuModel(), machineMemory()
 	o.Started = now.UTC().Truncate(time.Millisecond)
 	if o.Flags == nil {
-		o.Flags = []string{} // none, and not unknown
+		o.Flags = []string{} // an empty list in JSON, not null
 	}
 	return o
 }
@@ -63,24 +60,7 @@ func (o *Origin) machine(cores int) string {
 	return text
 }
 
-// cpuModel is what Linux calls the first CPU; empty elsewhere, and on machines that do not tell.
+// cpuModel is Linux's name of the first CPU. It is empty on other systems, and on machines without a name.
 func cpuModel() string { return procValue("/proc/cpuinfo", "model name") }
 
-func machineMemory() float64 {
-	kib, _ := strconv.ParseInt(strings.TrimSuffix(procValue("/proc/meminfo", "MemTotal"), " kB"), 10, 64)
-	return mib(kib << 10)
-}
-
-// procValue returns the first value of a name in a file of lines such as "name : value".
-func procValue(file, name string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
+func machineMemory() float64 { return mib(procBytes("/proc/meminfo", "MemTotal")) }

@@ -12,23 +12,26 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/kafka/work"
+	"github.com/sagalog/sagalog/internal/pause"
 )
 
-// AgentsConfig is a process with the agents of a run. The command starts it, or a person does for --agents running.
+// AgentsConfig configures a process with the agents of a run. A benchmark starts it, or a person does for --agents running.
 type AgentsConfig struct {
 	Cluster   kafka.ClusterConfig
 	Namespace string
-	// Instance names the process among others of that namespace; empty for a name that nobody else has.
+	// Instance names the process within the namespace. If empty, it gets a unique name.
 	Instance    string
 	Concurrency int
 	Latency     Latency
-	// Prefix tells the tasks of the run; empty takes any order of any run, and counts nothing.
+	// Prefix begins the task IDs of the run. If empty, the agents serve the tasks of any run and count nothing.
 	Prefix string
-	// Calls is the file for the counts; empty for none.
+	// Calls is the file for the counts, if any.
 	Calls string
-	// Orders ends the process when it ends, and slows the backends by the line "slow"; nil is for a person, who has Ctrl-C.
+	// Orders ends the process when it ends, and a line "slow" in it slows the backends. It is nil if a person started the process.
 	Orders io.Reader
-	// Progress is told what the agents are connected to, and what they did; nil is nobody.
+	// Progress takes lines about the connection and the number of calls, if it is not nil.
 	Progress io.Writer
 	Log      *slog.Logger
 }
@@ -47,7 +50,7 @@ func Agents(ctx context.Context, c AgentsConfig) error {
 	defer cluster.Close()
 	m := &mock{names: names{[]byte(c.Prefix)}, backends: backends{latency: c.Latency}, anyTask: c.Prefix == ""}
 	if c.Orders != nil {
-		// The read ends with the process that gives the orders, whatever becomes of it. It is not waited for: nothing can
+		// The read ends with the process that gives the orders, however that ends. Nobody waits for this goroutine: nothing can
 		// interrupt a read of a pipe, and this process ends next.
 		go func() {
 			defer stop()
@@ -75,24 +78,24 @@ func Agents(ctx context.Context, c AgentsConfig) error {
 	return nil
 }
 
-// namespaceEvery is how often agents look for a namespace that is not there yet.
+// namespaceEvery is how often agents look for a namespace that does not exist yet.
 const namespaceEvery = 500 * time.Millisecond
 
-// attach connects the agents, when there is a namespace: only nodes make one.
+// attach waits for the namespace and connects the agents. Only nodes make namespaces.
 func (c *AgentsConfig) attach(ctx context.Context, cluster *kafka.Cluster, m *mock) (*agent.Connection, error) {
-	if err := kafka.Reach(ctx, cluster); err != nil {
+	if err := doctor.Reach(ctx, cluster); err != nil {
 		return nil, err
 	}
 	brokers := strings.Join(cluster.Brokers(), ",")
 	for said := false; ; said = true {
-		ours, err := c.Orders != nil, error(nil) // a person may have named any
+		ours, err := c.Orders != nil, error(nil) // a person may have named any namespace
 		if !ours {
 			if ours, err = refuseForeign(ctx, cluster, c.Namespace); err != nil {
 				return nil, err
 			}
 		}
 		if ours {
-			a, err := agent.Attach(ctx, cluster, m.registry(c.Concurrency), agent.Config{Namespace: c.Namespace, Instance: c.Instance, Log: c.Log})
+			a, err := agent.Attach(ctx, work.Over(cluster), m.registry(c.Concurrency), agent.Config{Namespace: c.Namespace, Instance: c.Instance, Log: c.Log})
 			if err == nil {
 				fmt.Fprintf(c.Progress, "attached to %s, namespace %s: the agents %s, %d calls of each at once, %s a call\n"+
 					"they work for every benchmark there with --agents running, until Ctrl-C, which lets the calls under way end\n",
@@ -107,21 +110,19 @@ func (c *AgentsConfig) attach(ctx context.Context, cluster *kafka.Cluster, m *mo
 			fmt.Fprintf(c.Progress, "reached %s; no benchmark is in namespace %s yet; start it elsewhere by:\n  %s\n",
 				brokers, c.Namespace, "sagalog bench tasks --agents running "+where(cluster, c.Namespace))
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, namespaceEvery) {
 			return nil, ctx.Err()
-		case <-time.After(namespaceEvery):
 		}
 	}
 }
 
-// where are the flags by which another process finds a namespace.
+// where returns the flags by which another process finds a namespace.
 func where(cluster *kafka.Cluster, namespace string) string {
 	return fmt.Sprintf("--brokers %s --namespace %s", strings.Join(cluster.Brokers(), ","), namespace)
 }
 
-// startOutside starts the process of the agents, without which the run ends: what they counted would be gone, and so would
-// the proof.
+// startOutside starts the process of the agents. If it ends by itself the run ends too, since its counts are lost and the check needs
+// them.
 func (s *system) startOutside(n names) error {
 	c, err := startChild(&s.meters, s.cfg.Program, s.cfg.Stderr, s.outsideArguments(n)...)
 	if err != nil {
@@ -137,12 +138,12 @@ func (s *system) startOutside(n names) error {
 		if c.asked.Load() {
 			return nil
 		}
-		return fmt.Errorf("the agents outside (process %d) ended by themselves (%w), and with them what they counted; see above for why, and run it again", c.pid(), c.reason())
+		return fmt.Errorf("the agents outside (process %d) exited unexpectedly (%w), so their counts are lost; the cause is above; run the benchmark again", c.pid(), c.reason())
 	})
 	return nil
 }
 
-// howToRun tells how agents are started for a run that does not do it; "" for one that does.
+// howToRun returns the command that starts the agents, or "" if the run starts them itself.
 func (s *system) howToRun() string {
 	if s.cfg.Agents != AgentsRunning {
 		return ""
@@ -150,24 +151,24 @@ func (s *system) howToRun() string {
 	return "sagalog bench agents " + where(s.cluster, s.cfg.Namespace)
 }
 
-// awaitRunning says that the agents are to be started, if they are not there.
+// awaitRunning prints how to start the agents.
 func (s *system) awaitRunning() {
-	fmt.Fprintf(s.cfg.Progress, "the agents are to run elsewhere; if they do not yet, start them within %s by:\n  %s\n", firstWait, s.howToRun())
+	fmt.Fprintf(s.cfg.Progress, "the agents run elsewhere; if they do not yet, start them within %s by:\n  %s\n", firstWait, s.howToRun())
 }
 
-// nothing is what is missing when no task ended.
+// nothing describes what is missing when no task has ended.
 func (s *system) nothing() string {
 	if how := s.howToRun(); how != "" {
-		return fmt.Sprintf("no task came back from the agents, which are started elsewhere by `%s`,", how)
+		return fmt.Sprintf("no task ended; the agents are started elsewhere by `%s`; nothing came back", how)
 	}
 	return "nothing came back"
 }
 
-// withCause adds to what the check found what may be the cause.
+// withCause adds a possible cause to the error of the check.
 func (s *system) withCause(v *Verdict) error {
 	err := v.Err()
 	if err != nil && v.Unfinished > 0 && s.cfg.Agents == AgentsRunning {
-		return fmt.Errorf("%w; or the agents, which run elsewhere, have ended: look there, and run it again", err)
+		return fmt.Errorf("%w; the agents, which run elsewhere, may have ended: look there, and run it again", err)
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// owners follows who writes each partition of events, and what is due there. The watcher shows it every record. Times are
-// those of the watcher and of the load: since the begin of the run.
+// owners tracks the writer of each partition of events, and the tasks that are due there. The watcher passes it every
+// record. Times count from the start of the run, as in watcher and load.
 type owners struct {
 	mu sync.Mutex
 	of []owner
@@ -18,24 +18,24 @@ type owners struct {
 
 // owner is one partition.
 type owner struct {
-	// name is the node that wrote last, at last; before since it was another one.
+	// name is the node that wrote last, at the time last. It has been the writer since the time since.
 	name        string
 	last, since int64
-	// due is when the last task was due.
+	// due is the time when the latest task was due.
 	due int64
 	handover
 }
 
-// handover is how a partition goes to a successor. dead is when its owner victim was killed, 0 if that was another
-// partition's; claim and fact are when another node claimed it, and when it wrote the first fact behind that; firstDue is
-// when the first task was due behind dead.
+// handover is the move of a partition to a successor. dead is the time when its owner, victim, was killed, or 0 if the
+// killed node did not own it. claim and fact are the times of the successor's claim and of the first fact after it.
+// firstDue is the time when the first task after dead was due.
 type handover struct {
 	victim                      string
 	dead, claim, fact, firstDue int64
 }
 
-// worked tells whether a task waited when the successor claimed the partition. Where none did, the first fact tells when
-// the next task was due, and nothing of the successor.
+// worked says whether a task was waiting when the successor claimed the partition. If not, the first fact shows when the next task was
+// due, and nothing about the successor.
 func (h *handover) worked() bool { return h.firstDue != 0 && h.firstDue <= h.claim }
 
 func (o *owners) see(r *events.Record, now int64) {
@@ -61,7 +61,7 @@ func (o *owners) see(r *events.Record, now int64) {
 	p.last = now
 }
 
-// submitted is told when a task was due, and where. It is told in the order of the dues.
+// submitted notes a task that was due in a partition. Calls come in the order of the due times.
 func (o *owners) submitted(partition int32, due int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,10 +72,10 @@ func (o *owners) submitted(partition int32, due int64) {
 	}
 }
 
-// freshWithin is how new the last fact of a partition must be for it to count as at work, if there was work.
+// freshWithin is the greatest age of the last fact of a working partition, if there is work.
 const freshWithin = 2 * time.Second
 
-// shared says that all partitions work, each of the nodes has some, and none has moved since then.
+// shared says that all partitions work, each node owns some, and none has moved since then.
 func (o *owners) shared(nodes []string, now, then int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,7 +91,7 @@ func (o *owners) shared(nodes []string, now, then int64) bool {
 	return !slices.ContainsFunc(nodes, func(n string) bool { return had[n] == 0 })
 }
 
-// await begins to wait for a successor in the partitions of a node that dies now, and returns them.
+// await marks the partitions of a node that is killed now, and returns them.
 func (o *owners) await(victim string, now int64) (list []int32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *owners) await(victim string, now int64) (list []int32) {
 	return list
 }
 
-// taken says that all of them have a successor, which works where there is work.
+// taken says that each of them has a successor that works if there is work.
 func (o *owners) taken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +115,7 @@ func (o *owners) taken() bool {
 	})
 }
 
-// times returns how long nobody had claimed each of them, and how long those stood still where a task waited.
+// times returns the time to the claim of each of them, and the time to the first fact of those where a task was waiting.
 func (o *owners) times() (toClaim, toFact []time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ func written(partition int32, node, kind string) *events.Record {
 	}}
 }
 
-// world is two nodes with two partitions each: 0 and 1 are a's, 2 and 3 are b's, since the instant 10.
+// world has two nodes, with two partitions each since time 10: 0 and 1 belong to a, 2 and 3 to b.
 func world() *owners {
 	o := &owners{of: make([]owner, 4)}
 	for p, node := range []string{"a", "a", "b", "b"} {
@@ -23,12 +23,12 @@ func world() *owners {
 	return o
 }
 
-func TestATakeOverIsCountedFromTheKillToTheFirstFactOfTheSuccessor(t *testing.T) {
+func TestATakeOverLastsFromTheKillToTheFirstNewFact(t *testing.T) {
 	t.Parallel()
 	o := world()
 	o.submitted(0, 20)
 	require.Equal(t, []int32{0, 1}, o.await("a", 100))
-	o.see(written(0, "a", "StepStarted"), 105) // it was on its way when a died
+	o.see(written(0, "a", "StepStarted"), 105) // it was in flight when a died
 	for p := range int32(2) {
 		o.submitted(p, 110)
 		require.False(t, o.taken())
@@ -43,7 +43,7 @@ func TestATakeOverIsCountedFromTheKillToTheFirstFactOfTheSuccessor(t *testing.T)
 	require.Equal(t, []time.Duration{70, 71}, fact)
 }
 
-// The first new fact of a partition without work tells when the next task was due.
+// If a partition has no work, its first new fact only shows when the next task was due.
 func TestAPartitionWithoutWorkIsNotCountedToItsFirstFact(t *testing.T) {
 	t.Parallel()
 	o := world()
@@ -61,21 +61,21 @@ func TestAPartitionWithoutWorkIsNotCountedToItsFirstFact(t *testing.T) {
 	require.Len(t, claim, 2)
 	require.Equal(t, []time.Duration{60}, fact)
 	require.Equal(t, []int32{0, 1, 2, 3}, o.await("b", 9100))
-	require.False(t, o.taken(), "it begins anew")
+	require.False(t, o.taken(), "a new kill begins a new handover")
 }
 
-func TestNodesShareThePartitionsWhenAllWorkAndNoneMoves(t *testing.T) {
+func TestPartitionsAreSharedWhenAllWorkAndNoneMoves(t *testing.T) {
 	t.Parallel()
 	nodes, late := []string{"a", "b"}, int64(time.Hour)
-	require.False(t, (&owners{of: make([]owner, 4)}).shared(nodes, late, never), "nobody has any")
+	require.False(t, (&owners{of: make([]owner, 4)}).shared(nodes, late, never), "no node has a partition")
 	require.True(t, world().shared(nodes, late, 10), "there was nothing to do for an hour")
-	require.False(t, world().shared(nodes, late, 9), "they moved at 10")
-	require.False(t, world().shared([]string{"a", "b", "c"}, late, never), "c has none")
+	require.False(t, world().shared(nodes, late, 9), "the partitions moved at 10")
+	require.False(t, world().shared([]string{"a", "b", "c"}, late, never), "c has no partition")
 
 	stands := world()
 	stands.submitted(2, 20)
 	require.True(t, stands.shared(nodes, 10+int64(freshWithin), 10))
-	require.False(t, stands.shared(nodes, 11+int64(freshWithin), 10), "partition 2 does not do what it has")
+	require.False(t, stands.shared(nodes, 11+int64(freshWithin), 10), "partition 2 does not process its tasks")
 
 	moved := world()
 	moved.see(written(1, "b", "PartitionClaimed"), 50)

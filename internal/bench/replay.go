@@ -17,46 +17,44 @@ import (
 // ReplayConfig is a run of `sagalog bench replay`.
 type ReplayConfig struct {
 	Config
-	// Facts is how many facts the log is given, if it has none.
+	// Facts is the number of facts to write to an empty log.
 	Facts int
-	// FactsSet says that a person asked for Facts: a log that has some already is then an error.
+	// FactsSet says that the user gave Facts. A log that is not empty is then an error.
 	FactsSet bool
-	// Copy says that the log is a copy which nobody needs: one that no benchmark has made is taken too.
+	// Copy says that the log is a disposable copy, so it may also be a log that no benchmark made.
 	Copy bool
 }
 
-// Validate says all that is wrong at once.
+// Validate reports every fault at once.
 func (c *ReplayConfig) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if c.Facts < 1 || c.Facts/factsOfTask > maxTasks {
-		errs = append(errs, fmt.Errorf("--facts is from 1 to %d", factsOfTask*maxTasks))
-	}
-	return errors.Join(errs...)
+	all := faults{c.Config.Validate()}
+	all.add(c.Facts < 1 || c.Facts/factsOfTask > maxTasks, "--facts %d is not from 1 to %d", c.Facts, factsOfTask*maxTasks)
+	return errors.Join(all...)
 }
 
 const (
-	// factsOfTask are those of a task that goes well: Submitted, a start and a completion for each step, and the end.
+	// factsOfTask is the number of facts of a successful task: Submitted, a start and a completion for each step, and the end.
 	factsOfTask = 2*len(steps) + 2
-	// makingAhead are the tasks under way while the log is made: more than the engine needs to be busy all the time.
+	// makingAhead is the number of tasks under way while the log is made, enough to keep the engine busy.
 	makingAhead = 2000
 	// makingMost bounds the making of a log.
 	makingMost = 12 * time.Hour
 )
 
-// Replay folds a log from nothing, and starts a node with and without its state.
-func Replay(ctx context.Context, c ReplayConfig) (_ *Result, err error) {
+// Replay folds a log from nothing, and starts a node with and without the state.
+func Replay(ctx context.Context, c *ReplayConfig) (_ *Result, err error) {
 	c.setDefaults()
 	c.copied = c.Copy
 	s, err := openBroker(ctx, &c.Config)
 	if errors.Is(err, errForeign) {
-		err = fmt.Errorf("%w; if it is a copy of a log, which nobody needs, say so by --copy", err)
+		err = fmt.Errorf("%w; if it is a copy of a log that nobody needs, say so by --copy", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	r := &replay{system: s}
-	made, err := r.make(ctx, &c)
+	made, err := r.make(ctx, c)
 	if err != nil {
 		return made, err
 	}
@@ -70,27 +68,27 @@ func Replay(ctx context.Context, c ReplayConfig) (_ *Result, err error) {
 	return r.result, nil
 }
 
-// replay is a run on a log whose engine is stopped.
+// replay is a run on the log of a stopped engine.
 type replay struct {
 	*system
 	result *Result
-	// log are the ends of events before any node is started on it, and facts is their sum.
+	// log are the ends of events before a node is started on it, and facts is their sum.
 	log   map[int32]int64
 	facts int64
 }
 
-// make fills the log, unless --data or --namespace name one that has facts. Its result holds the check of what was made.
+// make fills the log, unless --data or --namespace name one with facts. Its result holds the check of the tasks that it ran.
 func (r *replay) make(ctx context.Context, c *ReplayConfig) (*Result, error) {
 	if err := r.measure(ctx); err != nil {
 		return nil, err
 	}
 	if r.facts > 0 && c.FactsSet {
-		return nil, fmt.Errorf("--facts %d is for a log that is made, and namespace %s has one of %d records: leave it out, or give another --data or --namespace", c.Facts, c.Namespace, r.facts)
+		return nil, fmt.Errorf("--facts %d is for a new log, but namespace %s has one of %d records: leave --facts out, or give another --data or --namespace", c.Facts, c.Namespace, r.facts)
 	}
 	if r.facts > 0 {
 		b := &bench{system: r.system}
 		b.describe(ctx, "replay")
-		b.result.Load, b.result.Agents, b.result.Backends = "a log that was there", "none", ""
+		b.result.Load, b.result.Agents, b.result.Backends = "an existing log", "none", ""
 		return &b.result, nil
 	}
 	c.Agents, c.Latency, c.untimed, c.Duration, c.Warmup = AgentsInside, Latency{}, true, makingMost, 0
@@ -100,7 +98,7 @@ func (r *replay) make(ctx context.Context, c *ReplayConfig) (*Result, error) {
 	}
 	b.load.limit = min(maxTasks, c.Facts/factsOfTask+1)
 	b.describe(ctx, "replay")
-	b.result.Load = "a log that was made before, by tasks of five steps"
+	b.result.Load = "a log that this run made, of tasks with five steps"
 	end := b.drive(func(stop <-chan struct{}) { b.load.closed(b.ctx, stop, makingAhead) })
 	_, _, err = b.window(ctx, func() bool { return b.load.full() && b.load.inFlight.Load() <= 0 })
 	end()
@@ -145,7 +143,7 @@ func (r *replay) fold(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ends, facts := maps.Clone(r.log), int64(0)
 	for p, info := range want {
-		ends[p] = info.Next // where the hashes can be compared: the last facts may not have been written to the state
+		ends[p] = info.Next // the hashes can be compared here; the last facts may not have reached the state
 	}
 	for _, end := range ends {
 		facts += end
@@ -167,15 +165,15 @@ func (r *replay) fold(ctx context.Context) (err error) {
 	x.labels = map[string]string{"Facts": "facts in the log, void ones too"}
 	x.Facts, x.Folded, x.Seconds = r.facts, facts, round(seconds, 3)
 	if left := r.facts - facts; left > 0 {
-		x.note("%d facts at the end of the log are not among those folded: the engine was stopped before they were in its state, with which the fold is compared", left)
+		x.note("%d facts at the end of the log were not folded: the engine was stopped before they reached its state, which the fold is compared with", left)
 	}
 	if r.cfg.Cluster != nil {
-		x.note("until ready, with and without state: a node first joins its group, where brokers let the first member wait for others (group.initial.rebalance.delay.ms, 3 s by default)")
+		x.note("until ready, with and without state: a node first joins its group, and the brokers make the first member wait for others (group.initial.rebalance.delay.ms, 3 s by default)")
 	}
 	x.FoldRate = round(float64(facts)/seconds, 1)
 	x.CPUPerFact = round(per(float64((to.cpu-from.cpu).Nanoseconds())/1e3, facts), 3)
 	x.AllocsFact = round(per(float64(to.mallocs-from.mallocs), facts), 2)
-	x.HashesEqual = len(want) // or foldAll would have refuted it
+	x.HashesEqual = len(want) // otherwise foldAll would have refuted it
 	x.PeakRSS, x.RSS, x.Heap = mib(r.meters.peakBytes()), mib(r.meters.resident()), mib(heapBytes())
 	x.setDisturbance(from, to)
 	return nil
@@ -198,7 +196,7 @@ func (r *replay) foldAll(ctx context.Context, dir, namespaceID string, ends map[
 	return errors.Join(err, refuted)
 }
 
-// compare refutes a fold that differs from the state which the engine left.
+// compare refutes a fold that differs from the state that the engine left.
 func compare(p int32, want map[int32]projector.Info, sum events.Hash) error {
 	if info, ok := want[p]; ok && info.StateHash != sum {
 		return fmt.Errorf("refuted: partition %d folded from nothing to offset %d has the state hash %s, and the engine left %s", p, info.Next, sum, info.StateHash)
@@ -206,7 +204,7 @@ func compare(p int32, want map[int32]projector.Info, sum events.Hash) error {
 	return nil
 }
 
-// stored returns what the engine left, if its state is here.
+// stored returns the state that the engine left, if it is here.
 func (r *replay) stored(namespaceID string) (list map[int32]projector.Info, err error) {
 	store, err := projector.OpenIntact(r.stateDir(), projector.Options{Namespace: namespaceID})
 	if errors.Is(err, projector.ErrNoStore) {
@@ -227,7 +225,7 @@ func (r *replay) stored(namespaceID string) (list map[int32]projector.Info, err 
 	return list, nil
 }
 
-// checkpoint starts a node with the state that the engine left. Without one there is no such figure.
+// checkpoint starts a node with the state that the engine left, if there is one.
 func (r *replay) checkpoint(ctx context.Context) error {
 	if _, err := os.Stat(r.stateDir()); err != nil {
 		return nil
@@ -237,7 +235,7 @@ func (r *replay) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// nothing starts a node without state: it is folded anew, as after the loss of the directory.
+// nothing starts a node without state, which it rebuilds, as after the loss of the directory.
 func (r *replay) nothing(ctx context.Context) error {
 	if err := os.RemoveAll(r.stateDir()); err != nil {
 		return err

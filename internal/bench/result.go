@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// Result is what a run found. The name of each figure ends in its unit; a figure that the run does not have is left out.
+// Result holds the figures of a run. The name of each figure ends in its unit. Figures that do not apply to the run are
+// left out.
 type Result struct {
 	Run     string `json:"run"`
-	*Origin        // nil where nobody told it
-	// Durability says what an acknowledgement promises.
+	*Origin        // nil if unknown
+	// Durability describes the promise of an acknowledgement.
 	Durability string `json:"durability"`
 	Broker     string `json:"broker"`
 	Agents     string `json:"agents"`
@@ -24,11 +25,12 @@ type Result struct {
 	Backends   string `json:"backends,omitzero"`
 	// Interrupted says that Ctrl-C ended the window early.
 	Interrupted bool `json:"interrupted,omitzero"`
-	// Notes say what a reader of the figures must know, and why some are left out.
+	// Notes explain the figures, and why some are left out.
 	Notes   []string `json:"notes,omitempty"`
 	Seconds float64  `json:"seconds" unit:"s" label:"measured"`
 
-	// RateAsked is what --rate asked for, RateSent what was submitted and acknowledged of it; RateReached is nil without a rate.
+	// RateAsked is the rate of --rate, and RateSent the rate of the acknowledged submissions. RateReached is nil
+	// without --rate.
 	RateAsked   float64 `json:"rate_asked_per_second,omitzero" unit:"/s" label:"rate asked"`
 	RateSent    float64 `json:"rate_sent_per_second,omitzero" unit:"/s" label:"rate sent and acknowledged"`
 	RateReached *bool   `json:"rate_reached,omitzero"`
@@ -39,7 +41,8 @@ type Result struct {
 	CPUPerTask     float64 `json:"cpu_us_per_task,omitzero" unit:"us/task" label:"CPU per task, all included"`
 	CoresUsed      float64 `json:"cores_used,omitzero" unit:"cores" label:"CPU used"`
 
-	// E2ESamples are the tasks that the latencies are of, nil where none is measured. Of few there is no p99.
+	// E2ESamples is the number of tasks whose latencies were measured, or nil if none were. A small number gives no
+	// p99.
 	E2ESamples   *int64  `json:"e2e_samples,omitzero" label:"end to end: tasks due in the measured time, and ended"`
 	E2EP50       float64 `json:"e2e_p50_ms,omitzero" unit:"ms" label:"end to end p50"`
 	E2EP99       float64 `json:"e2e_p99_ms,omitzero" unit:"ms" label:"end to end p99"`
@@ -81,7 +84,7 @@ type Result struct {
 	RateBefore   float64 `json:"tasks_per_second_before,omitzero" unit:"/s" label:"tasks before the backends slowed"`
 	RateAfter    float64 `json:"tasks_per_second_after,omitzero" unit:"/s" label:"tasks after"`
 
-	// Facts are those that the run added to the log; of replay all records of it, void ones too.
+	// Facts is the number of facts that the run added to the log. For replay it counts all records, including void ones.
 	Facts          int64    `json:"facts,omitzero" label:"facts that this run wrote to the log"`
 	Folded         int64    `json:"facts_folded,omitzero" label:"facts folded from nothing"`
 	RecordsBefore  int64    `json:"records_before,omitzero" label:"records that the log had before this run"`
@@ -93,7 +96,7 @@ type Result struct {
 	AllocsFact     float64  `json:"allocations_per_fact,omitzero" unit:"/fact" label:"allocations per folded fact"`
 	HashesEqual    int      `json:"state_hashes_equal,omitzero" label:"partitions whose state hash is that of the engine"`
 	Kills          int      `json:"kills,omitzero" label:"nodes killed, with what followed measured"`
-	KillsAsked     int      `json:"kills_asked,omitzero" label:"  of so many asked for"`
+	KillsAsked     int      `json:"kills_asked,omitzero" label:"  asked for"`
 	TakenOver      int      `json:"partitions_taken_over,omitzero" label:"partitions taken over"`
 	TakeoverN      int      `json:"takeover_samples,omitzero" label:"  of them where a task waited (first new fact is theirs)"`
 	TakeoverP50    float64  `json:"takeover_p50_ms,omitzero" unit:"ms" label:"kill -9 to first new fact p50"`
@@ -103,26 +106,26 @@ type Result struct {
 	ClaimMax       float64  `json:"claim_max_ms,omitzero" unit:"ms" label:"kill -9 to the successor's claim max"`
 	Disturbed      bool     `json:"disturbed"`
 	DisturbedShare float64  `json:"disturbed_share" label:"machine used by others"`
-	*Verdict                // nil where nothing was checked
+	*Verdict                // nil if nothing was checked
 	VoidRecords    int64    `json:"void_records,omitzero" label:"void records in the log"`
 	CheckedIn      float64  `json:"check_seconds,omitzero" unit:"s" label:"time of the check"`
 	Samples        []Sample `json:"samples,omitempty"`
-	// labels replace those of fields that mean something else in this run.
+	// labels replace the labels of fields that have another meaning in this run.
 	labels map[string]string
 }
 
-// note adds what a reader must know.
+// note adds a note for the reader.
 func (r *Result) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// leastForP99 is how many durations a p99 needs: of fewer the slowest one is it, which is told as the maximum.
+// leastForP99 is how many durations a p99 needs. With fewer, the p99 equals the maximum, which is already reported.
 const leastForP99 = 100
 
-// keepP99 returns a p99 that is of enough durations, and else says why there is none.
+// keepP99 returns a p99 if there are enough durations. Otherwise it notes why the p99 is missing.
 func (r *Result) keepP99(what string, p99 float64, n int64) float64 {
 	if n > 0 && n < leastForP99 {
-		r.note("%s p99: left out, it would be of %d samples and is told from %d on", what, n, leastForP99)
+		r.note("%s p99: left out; there are %d samples, and it needs %d", what, n, leastForP99)
 	}
 	if n < leastForP99 {
 		return 0
@@ -130,11 +133,11 @@ func (r *Result) keepP99(what string, p99 float64, n int64) float64 {
 	return p99
 }
 
-// disturbance is the share of the machine that others may use before a run is called disturbed. It is not zero, because some
-// of the kernel's work for us counts as theirs, and no machine is ever quite quiet.
+// disturbance is the share of the machine that others may use before a run counts as disturbed. It is not zero, because some of the
+// kernel's work for this process counts as theirs, and no machine is completely idle.
 const disturbance = 0.04
 
-// setDisturbance compares what the machine did between two readings with what we did.
+// setDisturbance compares the CPU time of the machine between two readings with that of this run.
 func (r *Result) setDisturbance(from, to reading) {
 	whole := to.whole - from.whole
 	if whole <= 0 {
@@ -155,7 +158,7 @@ func round(v float64, digits int) float64 {
 
 func ms(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
 
-// per divides, and is 0 where there is nothing to divide by.
+// per divides. It returns 0 for a divisor that is not positive.
 func per(v float64, n int64) float64 {
 	if n <= 0 {
 		return 0
@@ -190,23 +193,23 @@ func (r *Result) Print(out io.Writer) error {
 		fmt.Fprintf(out, "  note: %s\n", n)
 	}
 	if r.Verdict == nil {
-		fmt.Fprintln(out, "\n  check: none; the log was there, and what was submitted to it is not known here")
+		fmt.Fprintln(out, "\n  check: none; the log existed before, and its submissions are not known here")
 	} else {
 		r.Verdict.print(out)
 	}
 	switch {
 	case r.Disturbed:
-		fmt.Fprintf(out, "  DISTURBED: others used %.1f %% of this machine (%d cores) meanwhile; the figures are worse than they would be\n", 100*r.DisturbedShare, r.Cores)
+		fmt.Fprintf(out, "  DISTURBED: others used %.1f %% of this machine (%d cores) during the run, so the figures are worse than without them\n", 100*r.DisturbedShare, r.Cores)
 	default:
 		fmt.Fprintf(out, "  undisturbed: others used %.1f %% of this machine (%d cores)\n", 100*r.DisturbedShare, r.Cores)
 	}
 	if r.Interrupted {
-		fmt.Fprintln(out, "  interrupted: the window is shorter than asked for")
+		fmt.Fprintln(out, "  interrupted: the measured time is shorter than asked for")
 	}
 	return nil
 }
 
-// printFigures prints each figure that has a label and a value; "dropped" and "timeouts" also where they are zero.
+// printFigures prints each figure that has a label and a value, and "dropped" and "timeouts" even if they are zero.
 func printFigures(w io.Writer, v reflect.Value, labels map[string]string) {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -231,7 +234,7 @@ func printFigures(w io.Writer, v reflect.Value, labels map[string]string) {
 	}
 }
 
-// figure writes a number with as many digits as a person compares.
+// figure formats a number with as many digits as a person compares.
 func figure(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1000:

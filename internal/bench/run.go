@@ -14,7 +14,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// bench is one run with load and watcher.
+// bench is one run with a load and a watcher.
 type bench struct {
 	*system
 	names  names
@@ -26,16 +26,16 @@ type bench struct {
 
 	result      Result
 	interrupted bool
-	// first says that the load works, so that the warm-up begins; start is called at the begin of the window.
+	// first says that the load works, so that the warm-up begins. start is called at the start of the window.
 	first func() bool
 	start func()
-	// acked are the acknowledgements of the window.
+	// acked is the number of acknowledgements in the window.
 	acked int64
-	// rate is what an open loop was asked for, 0 for none.
+	// rate is the rate of an open loop, 0 for a closed loop.
 	rate float64
-	// quit is closed, by hush, when the sampler and the progress may end; told is closed when the latter has.
-	quit, told chan struct{}
-	hush       func()
+	// quit is closed, by endProgress, when sampler and progress should end. progressEnded is closed when the progress has ended.
+	quit, progressEnded chan struct{}
+	endProgress         func()
 }
 
 // openBench opens a system with a node, agents, load and watcher. Nothing is submitted yet.
@@ -44,7 +44,7 @@ func openBench(ctx context.Context, cfg *Config, http string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.makeProfiles(); err != nil { // behind the look at --data, where they may be wanted
+	if err := cfg.makeProfiles(); err != nil { // after the check of --data, which may be their directory
 		return nil, errors.Join(err, s.close())
 	}
 	b, err := attachBench(ctx, s, http)
@@ -54,7 +54,7 @@ func openBench(ctx context.Context, cfg *Config, http string) (*bench, error) {
 	return b, nil
 }
 
-// attachBench adds the rest to a broker.
+// attachBench adds the node, agents, load and watcher to a broker.
 func attachBench(ctx context.Context, s *system, http string) (_ *bench, err error) {
 	cfg, workflow := s.cfg, five
 	if cfg.Agents == AgentsNone {
@@ -78,7 +78,7 @@ func attachBench(ctx context.Context, s *system, http string) (_ *bench, err err
 	return b, b.attach()
 }
 
-// makeWorkTopics makes what agents would have made.
+// makeWorkTopics makes the topics that agents would have made.
 func (s *system) makeWorkTopics(ctx context.Context) error {
 	var specs []kafka.TopicSpec
 	for _, name := range steps {
@@ -106,13 +106,13 @@ func (b *bench) attach() error {
 		producer.Close()
 		return nil
 	})
-	b.quit, b.told = make(chan struct{}), make(chan struct{})
-	b.hush = sync.OnceFunc(func() { close(b.quit) })
+	b.quit, b.progressEnded = make(chan struct{}), make(chan struct{})
+	b.endProgress = sync.OnceFunc(func() { close(b.quit) })
 	return nil
 }
 
-// drive starts the watcher, and the load that send makes until stop is closed. It returns what ends the load, and waits
-// for it.
+// drive starts the watcher and calls send, which submits until stop is closed. The returned function ends the load and
+// waits for it.
 func (b *bench) drive(send func(stop <-chan struct{})) (end func()) {
 	b.running.Go(func() error { return b.watch.run(b.ctx, b.cluster, b.topics.Events(), b.load.partitions) })
 	stop, sent := make(chan struct{}), make(chan struct{})
@@ -126,20 +126,19 @@ func (b *bench) drive(send func(stop <-chan struct{})) (end func()) {
 	}
 }
 
-// errNothingMeasured is what Ctrl-C gives before there is anything to tell.
-var errNothingMeasured = errors.New("nothing was measured: it was interrupted before")
+// errNothingMeasured is the error of Ctrl-C before anything was measured.
+var errNothingMeasured = errors.New("interrupted before anything was measured")
 
 // firstWait bounds how long the first task may take: agents have to join their groups.
 const firstWait = time.Minute
 
-// window waits for the first end, warms up, and returns the readings at the begin and at the end of what is measured.
-// over may end it early.
+// window waits until the load works, warms up, and returns the readings at the start and the end of the window. over may end it early.
 func (b *bench) window(ctx context.Context, over func() bool) (from, to reading, err error) {
 	if err := b.await(ctx, firstWait, b.nothing(), b.first); err != nil {
 		return from, to, err
 	}
-	go b.tell()
-	defer func() { b.hush(); <-b.told }()
+	go b.printProgress()
+	defer func() { b.endProgress(); <-b.progressEnded }()
 	b.sleep(ctx, b.cfg.Warmup, over)
 	if ctx.Err() != nil {
 		return from, to, errNothingMeasured
@@ -159,7 +158,7 @@ func (b *bench) window(ctx context.Context, over func() bool) (from, to reading,
 		defer close(sampled)
 		b.sample.run(b.quit)
 	}()
-	defer func() { b.hush(); <-sampled }()
+	defer func() { b.endProgress(); <-sampled }()
 	rest := b.cfg.Duration
 	if l := b.cfg.Latency; l.SlowFactor > 0 && l.SlowAfter < rest {
 		b.sleep(ctx, l.SlowAfter, over)
@@ -171,7 +170,7 @@ func (b *bench) window(ctx context.Context, over func() bool) (from, to reading,
 	b.sleep(ctx, rest, over)
 	to = b.meters.read()
 	b.acked += b.load.acks.acked.Load()
-	b.hush()
+	b.endProgress()
 	b.load.to.Store(b.load.now())
 	b.watch.to.Store(b.load.to.Load())
 	stopProfile()
@@ -187,48 +186,9 @@ func (b *bench) window(ctx context.Context, over func() bool) (from, to reading,
 	}
 }
 
-// lookEvery is how often a condition is looked at.
-const lookEvery = 10 * time.Millisecond
-
-// sleep waits for d, for over, for Ctrl-C, or for the end of the system.
-func (b *bench) sleep(ctx context.Context, d time.Duration, over func() bool) {
-	late := time.NewTimer(d)
-	defer late.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for !over() {
-		select {
-		case <-late.C:
-			return
-		case <-ctx.Done():
-			return
-		case <-b.failed():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// await waits for a condition and errors with what is missing.
-func (b *bench) await(ctx context.Context, d time.Duration, missing string, condition func() bool) error {
-	deadline := time.Now().Add(d)
-	b.sleep(ctx, d, condition)
-	switch {
-	case condition():
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case b.ctx.Err() != nil:
-		return b.failure()
-	case time.Now().Before(deadline):
-		return errors.New(missing)
-	}
-	return fmt.Errorf("%s within %s", missing, d)
-}
-
-// tell says once a second how it goes.
-func (b *bench) tell() {
-	defer close(b.told)
+// printProgress prints a line a second.
+func (b *bench) printProgress() {
+	defer close(b.progressEnded)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	last, began := b.watch.counts(), time.Now()
@@ -238,14 +198,15 @@ func (b *bench) tell() {
 			return
 		case <-tick.C:
 			c := b.watch.counts()
+			resident, _ := processMemory(os.Getpid())
 			fmt.Fprintf(b.cfg.Progress, "%4.0fs  %7d tasks/s  %8d facts/s  %8d accepted/s  %9d ended  %8d under way  RSS %.0f MiB\n", time.Since(began).Seconds(),
-				c.ended-last.ended, c.facts-last.facts, c.submitted-last.submitted, c.ended, c.submitted-c.ended, mib(processMemory(0).resident))
+				c.ended-last.ended, c.facts-last.facts, c.submitted-last.submitted, c.ended, c.submitted-c.ended, mib(resident))
 			last = c
 		}
 	}
 }
 
-// makeProfiles makes the files of the profiles before an hour was measured for them.
+// makeProfiles creates the files of the profiles before anything is measured.
 func (c *Config) makeProfiles() error {
 	for flag, name := range map[string]string{"--cpuprofile": c.Profile, "--memprofile": c.MemProfile} {
 		if name == "" {
@@ -279,7 +240,7 @@ func (b *bench) profile() (stop func(), err error) {
 	}, nil
 }
 
-// profileMemory writes what is alive at the end of the window: the garbage collection before it makes it that instant's.
+// profileMemory writes a profile of the live memory at the end of the window, after a garbage collection.
 func (b *bench) profileMemory() error {
 	if b.cfg.MemProfile == "" {
 		return nil
@@ -292,15 +253,15 @@ func (b *bench) profileMemory() error {
 	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
 }
 
-// finish waits for what is under way, reads the log, and judges.
+// finish waits for the tasks under way, reads the log, and judges it.
 func (b *bench) finish(ctx context.Context, e evidence) (*Result, error) {
-	late := context.WithoutCancel(ctx) // Ctrl-C ended the window; what was measured is still told
+	late := context.WithoutCancel(ctx) // Ctrl-C ended only the window; the figures are still printed
 	acks := b.load.acks
 	answered := func() bool { return acks.acked.Load()+acks.dropped.Load() >= int64(b.load.sent()) }
 	if err := b.await(late, b.cfg.Drain, "submissions were not answered", answered); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(b.cfg.Progress, "waiting for what is under way, %s at most\n", b.cfg.Drain)
+	fmt.Fprintf(b.cfg.Progress, "waiting for the tasks under way, %s at most\n", b.cfg.Drain)
 	began := time.Now()
 	judged := func() bool { return b.watch.counts().submitted >= acks.acked.Load() }
 	if e.ends {

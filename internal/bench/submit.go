@@ -12,7 +12,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The ways by which submissions go.
+// The ways to submit.
 const (
 	ViaKafka  = "kafka"
 	ViaHTTP   = "http"
@@ -26,43 +26,31 @@ var Vias = []string{ViaKafka, ViaHTTP, ViaNDJSON}
 type SubmitConfig struct {
 	Config
 	Via string
-	// Rate is how many are due each second; 0 is as many as are answered.
+	// Rate is how many submissions are due each second. With 0, a new one is due for each answer.
 	Rate float64
-	// Burst, where it is not 0, is the window: before it, Outstanding tasks are under way, and in it submissions come at Rate.
+	// Burst, if it is not 0, is the length of the window. Before it, Outstanding tasks are under way, and during it,
+	// submissions arrive at Rate.
 	Burst time.Duration
-	// Outstanding are the submissions without an answer at once, by Kafka; of a burst the tasks before it.
+	// Outstanding is the number of unanswered submissions by Kafka, or of tasks before a burst.
 	Outstanding int
-	// Connections by HTTP; by NDJSON the bodies at once.
+	// Connections is the number of HTTP connections. With NDJSON each connection has one body.
 	Connections int
-	// Closed starts no agents, so that submissions are accepted and nothing more is done.
+	// Closed starts no agents, so submissions are accepted but no step runs.
 	Closed bool
 }
 
-// Validate says all that is wrong at once.
+// Validate reports every fault at once.
 func (c *SubmitConfig) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if !slices.Contains(Vias, c.Via) {
-		errs = append(errs, fmt.Errorf("--via %q is not known; %s", c.Via, events.Suggest(c.Via, Vias)))
-	}
-	if c.Outstanding > maxOutstanding {
-		errs = append(errs, fmt.Errorf("--outstanding %d is not from 1 to %d", c.Outstanding, maxOutstanding))
-	}
-	if c.Outstanding < 0 || c.Rate < 0 || c.Burst < 0 || c.Connections < 0 || c.Connections > 10_000 {
-		errs = append(errs, errors.New("--outstanding, --rate, --burst and --connections are not negative, and --connections 10000 at most"))
-	}
-	if math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0) {
-		errs = append(errs, fmt.Errorf("--rate %g is not a number of submissions a second", c.Rate))
-	}
-	if c.Burst > 0 && (c.Rate == 0 || c.Via != ViaKafka) {
-		errs = append(errs, errors.New("--burst needs a --rate, and goes by Kafka"))
-	}
-	if c.Burst > 0 && c.Closed {
-		errs = append(errs, errors.New("--burst comes while tasks run: leave out --admission closed"))
-	}
-	if c.Rate*(c.Warmup+c.Duration+c.Burst).Seconds() > maxTasks {
-		errs = append(errs, fmt.Errorf("a run holds %d tasks at most", maxTasks))
-	}
-	return errors.Join(errs...)
+	all := faults{c.Config.Validate()}
+	all.add(!slices.Contains(Vias, c.Via), "--via %q is not known; %s", c.Via, events.Suggest(c.Via, Vias))
+	all.add(c.Outstanding > maxOutstanding, "--outstanding %d is not from 1 to %d", c.Outstanding, maxOutstanding)
+	all.add(c.Outstanding < 0 || c.Rate < 0 || c.Burst < 0 || c.Connections < 0 || c.Connections > 10_000,
+		"--outstanding, --rate, --burst and --connections must not be negative, and --connections at most 10000")
+	all.add(math.IsNaN(c.Rate) || math.IsInf(c.Rate, 0), "--rate %g is not a number of submissions a second", c.Rate)
+	all.add(c.Burst > 0 && (c.Rate == 0 || c.Via != ViaKafka), "--burst needs --rate and --via kafka")
+	all.add(c.Burst > 0 && c.Closed, "--burst needs tasks that run: leave out --admission closed")
+	all.add(c.Rate*(c.Warmup+c.Duration+c.Burst).Seconds() > maxTasks, "a run holds %d tasks at most", maxTasks)
+	return errors.Join(all...)
 }
 
 func (c *SubmitConfig) setDefaults() {
@@ -77,7 +65,7 @@ func (c *SubmitConfig) setDefaults() {
 	if c.Outstanding == 0 {
 		c.Outstanding = defaults[c.Via][0]
 		if c.Burst > 0 {
-			c.Outstanding = 200 // tasks, and not submissions: enough that the engine is at work
+			c.Outstanding = 200 // tasks, not submissions: enough to keep the engine at work
 		}
 	}
 	if c.Connections == 0 {
@@ -86,7 +74,7 @@ func (c *SubmitConfig) setDefaults() {
 }
 
 // Submit submits, and measures the acknowledgements.
-func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
+func Submit(ctx context.Context, c *SubmitConfig) (_ *Result, err error) {
 	c.setDefaults()
 	http := ""
 	if c.Via != ViaKafka {
@@ -110,7 +98,7 @@ func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
 	}
 	end := b.drive(func(stop <-chan struct{}) {
 		var steady sync.WaitGroup
-		steady.Go(func() { failed = b.submit(&c, stop) })
+		steady.Go(func() { failed = b.submit(c, stop) })
 		select {
 		case <-burst:
 			b.load.open(b.ctx, stop, c.Rate)
@@ -125,7 +113,7 @@ func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
 	}
 	b.fill(from, to)
 	r := &b.result
-	r.CPUPerTask, r.AllocsTask, r.AllocBytes, r.LogBytes = 0, 0, 0, 0 // the tasks that ended are the least of what was done
+	r.CPUPerTask, r.AllocsTask, r.AllocBytes, r.LogBytes = 0, 0, 0, 0 // ended tasks are only a small part of the work
 	r.Submissions = b.acked
 	r.SubmitPerSec = round(float64(b.acked)/r.Seconds, 1)
 	r.CPUPerSubmit = round(per(float64((to.cpu-from.cpu).Nanoseconds())/1e3, b.acked), 1)
@@ -133,7 +121,7 @@ func Submit(ctx context.Context, c SubmitConfig) (_ *Result, err error) {
 	return b.finish(ctx, evidence{ends: false})
 }
 
-// load says in words what is sent.
+// load describes the load in words.
 func (c *SubmitConfig) load() string {
 	way := "by Kafka"
 	switch c.Via {
@@ -153,7 +141,7 @@ func (c *SubmitConfig) load() string {
 	return "as many submissions as are answered " + way
 }
 
-// submit sends until stop is closed, and returns when all that was sent by HTTP is answered.
+// submit sends until stop is closed, and returns when every submission by HTTP is answered.
 func (b *bench) submit(c *SubmitConfig, stop <-chan struct{}) error {
 	if c.Via == ViaKafka {
 		if c.Rate > 0 && c.Burst == 0 {
@@ -163,7 +151,7 @@ func (b *bench) submit(c *SubmitConfig, stop <-chan struct{}) error {
 		}
 		return nil
 	}
-	s := &sender{load: b.load, addr: b.node.Addr(), stop: stop, pace: newPace(b.load, c.Rate)}
+	s := &sender{load: b.load, addr: b.node.Addr(), stop: stop, schedule: newSchedule(b.load, c.Rate)}
 	one := s.oneByOne
 	if c.Via == ViaNDJSON {
 		one = s.lines

@@ -14,37 +14,37 @@ import (
 	"time"
 )
 
-// sender submits by HTTP. It writes and reads HTTP/1.1 by itself: the load is part of what is measured, and the client of
-// the standard library costs as much as the server.
+// sender submits by HTTP. It writes HTTP/1.1 itself: the load is part of the measured CPU, and the client of the standard library
+// costs as much as the server.
 type sender struct {
-	load *load
-	addr string
-	stop <-chan struct{}
-	pace *pace
+	load     *load
+	addr     string
+	stop     <-chan struct{}
+	schedule *schedule
 }
 
-// pace gives the instants at which submissions are due, in their order, to all connections of a run.
-type pace struct {
+// schedule gives the connections of a run the times at which submissions are due, in order.
+type schedule struct {
 	load  *load
 	begin int64
 	every float64
-	next  atomic.Int64
+	count atomic.Int64
 }
 
-func newPace(l *load, rate float64) *pace {
-	p := &pace{load: l, begin: l.now()}
+func newSchedule(l *load, rate float64) *schedule {
+	p := &schedule{load: l, begin: l.now()}
 	if rate > 0 {
 		p.every = float64(time.Second) / rate
 	}
 	return p
 }
 
-// take returns when the next submission is due; without a rate that is now.
-func (p *pace) take() int64 {
+// next returns when the next submission is due. Without a rate that is now.
+func (p *schedule) next() int64 {
 	if p.every == 0 {
 		return p.load.now()
 	}
-	return p.begin + int64(float64(p.next.Add(1)-1)*p.every)
+	return p.begin + int64(float64(p.count.Add(1)-1)*p.every)
 }
 
 // wait sleeps until due, and returns false when stop was closed.
@@ -84,7 +84,7 @@ func (s *sender) oneByOne(ctx context.Context) error {
 	in := bufio.NewReaderSize(conn, 4<<10)
 	var out []byte
 	for !s.load.full() {
-		due := s.pace.take()
+		due := s.schedule.next()
 		if !s.wait(due) {
 			return nil
 		}
@@ -97,7 +97,7 @@ func (s *sender) oneByOne(ctx context.Context) error {
 		}
 		s.load.answered(answer{task: task, due: due, sent: sent, err: err})
 		if _, refused := errors.AsType[*refusedError](err); err != nil && !refused {
-			return nil // it is told as a submission without an answer
+			return nil // counted as a submission without an answer
 		}
 	}
 	return nil
@@ -114,56 +114,33 @@ func (s *sender) appendPut(dst []byte, task int) []byte {
 	return append(dst, submission...)
 }
 
-// refusedError is an answer that is no success; the connection goes on.
+// refusedError is an answer that is not a success. The connection stays usable.
 type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// readAnswer reads one response of known length.
+// readAnswer reads one response.
 func readAnswer(in *bufio.Reader) error {
-	line, err := in.ReadSlice('\n')
+	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
 		return err
 	}
-	ok := bytes.HasPrefix(line, []byte("HTTP/1.1 202")) || bytes.HasPrefix(line, []byte("HTTP/1.1 200"))
-	status := ""
-	if !ok {
-		status = string(bytes.TrimSpace(line))
-	}
-	length := -1
-	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			break
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		if bytes.EqualFold(name, []byte("Content-Length")) {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
-			}
-		}
-	}
-	if length < 0 {
-		return errors.New("a response without a length")
-	}
-	if ok {
-		_, err = in.Discard(length)
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusAccepted {
+		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	}
-	body := make([]byte, length)
-	if _, err := io.ReadFull(in, body); err != nil {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
 		return err
 	}
-	return &refusedError{status + ": " + string(body)}
+	return &refusedError{resp.Status + ": " + string(body)}
 }
 
-// linesAhead are the lines of a body without an answer: enough to keep the server busy, which bounds their bytes by itself.
+// linesAhead is the number of unanswered lines of a body: enough to keep the server busy. The server bounds their bytes.
 const linesAhead = 2048
 
-// lines is a connection with one long body, a submission a line, whose answers come while it is still sent.
+// lines uses a connection with one long body, with a submission in each line. Answers come while the body is still being sent.
 func (s *sender) lines(ctx context.Context) error {
 	conn, release, err := s.dial(ctx)
 	if err != nil {
@@ -171,7 +148,7 @@ func (s *sender) lines(ctx context.Context) error {
 	}
 	defer func() { release(); _ = conn.Close() }()
 	waiting := make(chan answer, linesAhead)
-	// gone is closed when no answer will be read any more.
+	// gone is closed when no more answers will be read.
 	gone, read := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(gone)
@@ -180,14 +157,14 @@ func (s *sender) lines(ctx context.Context) error {
 	err = s.writeLines(conn, waiting, gone)
 	close(waiting)
 	<-gone
-	for a := range waiting { // those that the reader did not come to
+	for a := range waiting { // answers that the reader did not reach
 		a.err = errors.New("the connection ended before the answer")
 		s.load.answered(a)
 	}
 	return errors.Join(err, <-read)
 }
 
-// writeLines sends lines as they are due, those that are due together in one chunk.
+// writeLines sends lines as they fall due. Lines that are due together go in one chunk.
 func (s *sender) writeLines(conn net.Conn, waiting chan<- answer, gone <-chan struct{}) error {
 	head := "POST /v1/tasks HTTP/1.1\r\nHost: " + s.addr + "\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
 	if _, err := io.WriteString(conn, head); err != nil {
@@ -204,10 +181,10 @@ func (s *sender) writeLines(conn net.Conn, waiting chan<- answer, gone <-chan st
 		return err
 	}
 	for !s.load.full() {
-		due := s.pace.take()
+		due := s.schedule.next()
 		if due > s.load.now() || len(body) > 32<<10 || len(waiting) == cap(waiting) {
 			if err := flush(); err != nil {
-				return nil // told by the answers that are missing
+				return nil // the missing answers show it
 			}
 		}
 		if !s.wait(due) {
@@ -231,7 +208,7 @@ func (s *sender) writeLines(conn net.Conn, waiting chan<- answer, gone <-chan st
 	return nil
 }
 
-// readLines reads the answers, which come in the order of the lines, until the last one.
+// readLines reads the answers, which come in the order of the lines.
 func (s *sender) readLines(conn net.Conn, waiting <-chan answer) error {
 	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 64<<10), nil)
 	if err != nil {

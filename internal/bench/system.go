@@ -11,41 +11,42 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
+	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
 	"github.com/sagalog/sagalog/projector"
 	"golang.org/x/sync/errgroup"
 )
 
-const (
-	// readyWait bounds how long a node may take to own its partitions: it may have a log to fold.
-	readyWait = 5 * time.Minute
-	readyPoll = 20 * time.Millisecond
-)
+// readyWait bounds how long a node may take to own its partitions. It may have a log to fold.
+const readyWait = 5 * time.Minute
 
-// system is what is measured: a broker, a node and agents, as far as they are in this process or started by it.
+// system is the measured system: a broker, a node and agents, as far as this process runs or starts them.
 type system struct {
 	cfg    *Config
 	dir    string
 	remove bool
 	topics kafka.Topics
 	meters meters
-	// partitions are those of the namespace, known when a node has opened it.
+	// partitions is the number of partitions of the namespace, known once a node has opened it.
 	partitions int32
 	before     before
 
-	broker  *kafka.Broker
+	broker  *embedded.Broker
 	cluster *kafka.Cluster
 	node    *node.Node
 	mock    *mock
-	// attached are the agents inside, outside the process with those outside.
+	// attached are the agents in this process, outside is the process of other agents.
 	attached *agent.Connection
 	outside  *child
 
-	// running are the parts that work until stop.
+	// running are the parts that work until stop is called.
 	running *errgroup.Group
 	ctx     context.Context
 	stop    context.CancelFunc
-	// explained says that what ended a part is in an error already.
+	// explained says that an error has already reported why a part ended.
 	explained bool
 }
 
@@ -59,7 +60,7 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	}()
 	if s.dir == "" {
 		if s.dir, err = makeTemporary(cfg.Progress); err != nil {
-			return nil, fmt.Errorf("make a temporary directory for the data in %s (TMPDIR names another place, --data a directory for good): %w", os.TempDir(), err)
+			return nil, fmt.Errorf("make a temporary directory for the data in %s (TMPDIR names another place, --data a directory to keep): %w", os.TempDir(), err)
 		}
 		s.remove = true
 	} else if err := claimDirectory(cfg); err != nil {
@@ -69,11 +70,11 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	if cfg.Cluster != nil {
 		reach = *cfg.Cluster
 	} else {
-		bc := kafka.BrokerConfig{Dir: s.brokerDir(), LockFile: filepath.Join(s.dir, "LOCK"), Fsync: cfg.Fsync, ByPort: cfg.ByPort, Logger: cfg.Log}
+		bc := embedded.Config{Dir: s.brokerDir(), LockFile: filepath.Join(s.dir, "LOCK"), Fsync: cfg.Fsync, ByPort: cfg.ByPort, Logger: cfg.Log}
 		if cfg.Virtual {
-			bc.Network = new(kafka.VirtualNetwork)
+			bc.Network = new(embedded.VirtualNetwork)
 		}
-		if s.broker, err = kafka.OpenBroker(bc); err != nil {
+		if s.broker, err = embedded.Open(bc); err != nil {
 			return nil, err
 		}
 		reach = s.broker.ClusterConfig()
@@ -81,7 +82,7 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	if s.cluster, err = kafka.Connect(reach); err != nil {
 		return nil, err
 	}
-	if err := kafka.Reach(ctx, s.cluster); err != nil {
+	if err := doctor.Reach(ctx, s.cluster); err != nil {
 		return nil, err
 	}
 	if err := s.refuseForeign(ctx); err != nil {
@@ -94,12 +95,13 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	return s, nil
 }
 
-// before is what earlier runs left in the data and in the namespace. A figure of a run is about what that run adds.
+// before describes what earlier runs left in the data and in the namespace. The figures of a run count only what that
+// run adds.
 type before struct {
-	// ends are those of events, nil without a namespace; records is their sum.
+	// ends are the ends of events, nil without a namespace. records is their sum.
 	ends    map[int32]int64
 	records int64
-	// broker is the bytes of its files.
+	// broker is the size of the broker's files in bytes.
 	broker int64
 }
 
@@ -117,25 +119,20 @@ func (s *system) lookBefore(ctx context.Context) (err error) {
 func (s *system) brokerDir() string { return filepath.Join(s.dir, "broker") }
 func (s *system) stateDir() string  { return filepath.Join(s.dir, "state") }
 
-// ends returns the ends of events; a namespace that is not there has none.
+// ends returns the ends of events, or nil if the namespace does not exist.
 func (s *system) ends(ctx context.Context) (map[int32]int64, error) {
-	topic := s.topics.Events()
-	n, err := s.cluster.Partitions(ctx, topic)
-	if errors.Is(err, kafka.ErrUnknownTopic) {
-		return nil, nil
-	}
-	if err != nil {
+	bounds, err := kafkalog.Log{Cluster: s.cluster}.Bounds(ctx, s.topics.Events())
+	if err != nil || bounds == nil {
 		return nil, err
 	}
-	of := kafka.Partitions{}
-	for p := range n {
-		of[topic] = append(of[topic], p)
+	ends := map[int32]int64{}
+	for p, b := range bounds {
+		ends[int32(p)] = b.End
 	}
-	ends, err := s.cluster.EndOffsets(ctx, of)
-	return ends[topic], err
+	return ends, nil
 }
 
-// begin makes the group of the parts, unless there is one.
+// begin creates the group of the parts, unless it exists.
 func (s *system) begin() {
 	if s.stop != nil {
 		return
@@ -149,7 +146,7 @@ func (s *system) begin() {
 // failed is closed when a part of the system has ended with an error.
 func (s *system) failed() <-chan struct{} { return s.ctx.Done() }
 
-// failure returns that error, once failed is closed.
+// failure returns that error after failed is closed.
 func (s *system) failure() error {
 	s.explained = true
 	return fmt.Errorf("a part of the run ended: %w", s.running.Wait())
@@ -176,34 +173,60 @@ func (s *system) newNode(ctx context.Context, http string) (*node.Node, error) {
 	})
 }
 
-func (s *system) awaitReady(ctx context.Context, n *node.Node) error {
-	late := time.NewTimer(readyWait)
+func (s *system) awaitReady(ctx context.Context, n *node.Node) (err error) {
+	late := s.await(ctx, readyWait, "the node was not ready", func() bool { err = n.Ready(); return err == nil })
+	if late == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", late, err)
+}
+
+// lookEvery is the interval at which conditions are checked.
+const lookEvery = 10 * time.Millisecond
+
+// sleep waits for d, for over, for Ctrl-C, or for the end of the system.
+func (s *system) sleep(ctx context.Context, d time.Duration, over func() bool) {
+	late := time.NewTimer(d)
 	defer late.Stop()
-	tick := time.NewTicker(readyPoll)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
-		err := n.Ready()
-		if err == nil {
-			return nil
-		}
+	for !over() {
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.failed():
-			return s.failure()
 		case <-late.C:
-			return fmt.Errorf("the node was not ready after %s: %w", readyWait, err)
+			return
+		case <-ctx.Done():
+			return
+		case <-s.failed():
+			return
 		case <-tick.C:
 		}
 	}
 }
 
-// openAgents starts the agents where the run wants them.
+// await waits for a condition. Its error says what is missing.
+func (s *system) await(ctx context.Context, d time.Duration, missing string, condition func() bool) error {
+	deadline := time.Now().Add(d)
+	s.sleep(ctx, d, condition)
+	switch {
+	case condition():
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.ctx.Err() != nil:
+		return s.failure()
+	case time.Now().Before(deadline):
+		return errors.New(missing)
+	}
+	return fmt.Errorf("%s within %s", missing, d)
+}
+
+// openAgents starts the agents in the place that the run asks for.
 func (s *system) openAgents(ctx context.Context, n names) (err error) {
 	s.mock = &mock{names: n, backends: backends{latency: s.cfg.Latency}}
 	switch s.cfg.Agents {
 	case AgentsInside:
-		s.attached, err = agent.Attach(ctx, s.cluster, s.mock.registry(s.cfg.Concurrency), s.agentConfig())
+		s.attached, err = agent.Attach(ctx, work.Over(s.cluster), s.mock.registry(s.cfg.Concurrency),
+			agent.Config{Namespace: s.cfg.Namespace, Instance: "bench", Log: s.cfg.Log})
 		if err != nil {
 			return err
 		}
@@ -217,11 +240,7 @@ func (s *system) openAgents(ctx context.Context, n names) (err error) {
 	return err
 }
 
-func (s *system) agentConfig() agent.Config {
-	return agent.Config{Namespace: s.cfg.Namespace, Instance: "bench", Log: s.cfg.Log}
-}
-
-// callsFile is where agents outside leave what they counted.
+// callsFile is the file for the counts of agents outside.
 func (s *system) callsFile() string { return filepath.Join(s.dir, "calls") }
 
 func (s *system) outsideArguments(n names) []string {
@@ -243,7 +262,7 @@ func (s *system) slow() error {
 	return err
 }
 
-// stopAgents ends the agents that are outside and takes what they counted.
+// stopAgents ends the agents outside and reads their counts.
 func (s *system) stopAgents() error {
 	if s.outside == nil {
 		return nil
@@ -251,7 +270,7 @@ func (s *system) stopAgents() error {
 	c := s.outside
 	s.outside = nil
 	if c.died() {
-		return nil // it is told already, as the end of a part
+		return nil // already reported as the end of a part
 	}
 	if err := c.stop(); err != nil {
 		return fmt.Errorf("the agents outside: %w", err)
@@ -259,7 +278,7 @@ func (s *system) stopAgents() error {
 	return s.mock.calls.read(s.callsFile())
 }
 
-// stopEngine ends node and agents and leaves the broker.
+// stopEngine ends node and agents but not the broker.
 func (s *system) stopEngine() error {
 	err := s.stopAgents()
 	if s.stop != nil {
@@ -267,10 +286,7 @@ func (s *system) stopEngine() error {
 		if failed := s.running.Wait(); !s.explained {
 			err = errors.Join(err, failed)
 		}
-		if s.node != nil || s.attached != nil {
-			s.node, s.attached = nil, nil // they have closed themselves
-		}
-		s.stop = nil
+		s.stop, s.node, s.attached = nil, nil, nil // Run has closed them
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -278,7 +294,7 @@ func (s *system) stopEngine() error {
 	return err
 }
 
-// close ends everything, and removes the data where nobody asked for it.
+// close ends everything, and removes the data if it is temporary.
 func (s *system) close() error {
 	errs := []error{s.stopEngine()}
 	if s.cluster != nil {
@@ -295,7 +311,7 @@ func (s *system) close() error {
 	return errors.Join(errs...)
 }
 
-// replication says how many copies there are.
+// replication describes the number of copies.
 func (s *system) replication(ctx context.Context) string {
 	n, err := s.cluster.Replicas(ctx, s.topics.Events())
 	if err != nil {
@@ -308,7 +324,7 @@ func (s *system) replication(ctx context.Context) string {
 func sizeOf(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it may go while we look
+			return nil // it may have been removed in the meantime
 		}
 		if info, err := d.Info(); err == nil {
 			n += info.Size()

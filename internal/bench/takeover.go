@@ -21,40 +21,31 @@ type TakeoverConfig struct {
 	Config
 	// Rate is how many tasks are due each second.
 	Rate float64
-	// Kills is how often a node is killed, in turn.
+	// Kills is how often a node is killed. The nodes are killed in turn.
 	Kills int
 }
 
-// Validate says all that is wrong at once.
+// Validate reports every fault at once.
 func (c *TakeoverConfig) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if !(c.Rate > 0) || math.IsInf(c.Rate, 0) {
-		errs = append(errs, fmt.Errorf("--rate %g is not above zero", c.Rate))
-	}
-	if c.Kills < 1 || c.Kills > 1000 {
-		errs = append(errs, fmt.Errorf("--kills %d is not from 1 to 1000", c.Kills))
-	}
-	if c.Virtual {
-		errs = append(errs, errors.New("a broker without a port is reached by no node"))
-	}
-	if c.Partitions == 1 {
-		errs = append(errs, errors.New("--partitions 1 are not shared by two nodes"))
-	}
-	return errors.Join(errs...)
+	all := faults{c.Config.Validate()}
+	all.add(!(c.Rate > 0) || math.IsInf(c.Rate, 0), "--rate %g is not above zero", c.Rate)
+	all.add(c.Kills < 1 || c.Kills > 1000, "--kills %d is not from 1 to 1000", c.Kills)
+	all.add(c.Virtual, "nodes cannot reach a broker without a port")
+	all.add(c.Partitions == 1, "two nodes cannot share --partitions 1")
+	return errors.Join(all...)
 }
 
 const (
-	// ownWait bounds how long it may take until both nodes have partitions: a node that comes back folds what it missed.
+	// ownWait bounds the wait until both nodes own partitions. A restarted node first folds the facts that it missed.
 	ownWait = 2 * time.Minute
-	// takeWait bounds a take-over: many times what one takes.
+	// takeWait bounds a take-over. It is many times as long as one takes.
 	takeWait = time.Minute
-	// settleTries bounds how often partitions may move in the warm-up before a kill: a node that comes back moves them once.
+	// settleTries bounds how often partitions may move during the warm-up before a kill. A restarted node moves them once.
 	settleTries = 10
 )
 
-// Takeover runs two nodes as processes, kills one of them under load, again and again, and measures how long its
-// partitions stand still.
-func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
+// Takeover runs two nodes as processes, repeatedly kills one of them under load, and measures how long its partitions stand still.
+func Takeover(ctx context.Context, c *TakeoverConfig) (_ *Result, err error) {
 	c.setDefaults()
 	s, err := openBroker(ctx, &c.Config)
 	if err != nil {
@@ -78,12 +69,12 @@ func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
 		return nil, err
 	}
 	b.sample = &sampler{meters: &b.meters, begin: from.at}
-	b.sample.take()
+	b.sample.sample()
 	b.fill(from, to)
-	b.result.Samples = nil // there is one, of the end
+	b.result.Samples = nil // there is only one, from the end
 	t.fill(c.Kills)
-	// The nodes end before the log is read, and what is under way before the nodes.
-	fmt.Fprintf(c.Progress, "letting the nodes end what is under way, %s at most\n", c.Drain)
+	// The tasks under way end first, then the nodes, and then the log is read.
+	fmt.Fprintf(c.Progress, "waiting for the tasks under way, %s at most\n", c.Drain)
 	b.sleep(context.WithoutCancel(ctx), c.Drain, func() bool { return b.load.inFlight.Load() <= 0 || t.alive() != nil })
 	if err := t.stopNodes(); err != nil {
 		return nil, err
@@ -95,12 +86,12 @@ func Takeover(ctx context.Context, c TakeoverConfig) (_ *Result, err error) {
 type takeover struct {
 	*bench
 	owners owners
-	// known is how many of the tasks the owners were told of.
+	// known is the number of tasks that look has passed to owners.
 	known int
 	nodes map[string]*child
 	// kills are those whose take-overs were measured.
 	kills int
-	// times are those of all partitions that were taken over, in order of no meaning.
+	// times are the take-over times of all partitions that were taken over, in no particular order.
 	toClaim, toFact []time.Duration
 }
 
@@ -127,7 +118,7 @@ func (t *takeover) open(ctx context.Context) error {
 		if err != nil || n == 0 || t.alive() != nil {
 			return false
 		}
-		// One topic is made after the other, and brokers and clients hear of them one by one.
+		// topics are made one after another, and brokers and clients learn of them one by one
 		if ends, err := t.ends(ctx); err != nil || len(ends) != int(n) {
 			return false
 		}
@@ -160,7 +151,7 @@ func (t *takeover) startNode(name string) error {
 	return err
 }
 
-// alive returns what is wrong with a node that has ended by itself.
+// alive returns an error if a node has ended by itself.
 func (t *takeover) alive() error {
 	for name, c := range t.nodes {
 		if isClosed(c.ended) {
@@ -181,10 +172,10 @@ func (t *takeover) stopNodes() error {
 	return errors.Join(errs...)
 }
 
-// rounds kills nodes in turn, each when both have partitions and have worked for the warm-up.
+// rounds kills nodes in turn, each when both own partitions and have worked for the warm-up.
 func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err error) {
-	go t.tell()
-	defer func() { t.hush(); <-t.told }()
+	go t.printProgress()
+	defer func() { t.endProgress(); <-t.progressEnded }()
 	for i := 0; i < kills && err == nil; i++ {
 		if err = t.settle(ctx); err != nil {
 			break
@@ -200,7 +191,7 @@ func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err
 		if t.kills == 0 {
 			return from, to, errNothingMeasured
 		}
-		t.interrupted, err = true, nil // Ctrl-C is no error once something was measured
+		t.interrupted, err = true, nil // Ctrl-C is not an error once something was measured
 	}
 	to = t.meters.read()
 	t.load.to.Store(t.load.now())
@@ -208,8 +199,8 @@ func (t *takeover) rounds(ctx context.Context, kills int) (from, to reading, err
 	return from, to, err
 }
 
-// settle waits until each partition works and each node has some, and none has moved for the warm-up. A partition that
-// moved when a node is killed would be counted as taken over, or not at all.
+// settle waits until each partition works, each node owns some, and none has moved for the warm-up. A partition that moves while a node
+// is killed would count as taken over, or not at all.
 func (t *takeover) settle(ctx context.Context) error {
 	shared := func(then int64) bool {
 		t.look()
@@ -228,16 +219,16 @@ func (t *takeover) settle(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("partitions moved between the two nodes in each of %d warm-ups, so that no kill would be one of their owner", settleTries)
+	return fmt.Errorf("partitions moved between the two nodes in each of %d warm-ups, so a kill would not hit a settled owner", settleTries)
 }
 
-// look tells the owners of the tasks that were submitted since it was last called.
+// look passes the tasks that were submitted since the last call to owners.
 func (t *takeover) look() {
 	var id []byte
 	for ; t.known < t.load.sent(); t.known++ {
 		due := atomic.LoadInt64(t.due.at(t.known))
 		if due == 0 {
-			return // it has its number, and its time is about to be stored
+			return // the task has its number, and its time is about to be stored
 		}
 		id = t.names.append(id[:0], t.known)
 		t.owners.submitted(events.Home(string(id), t.partitions), due)
@@ -269,7 +260,7 @@ func (t *takeover) kill(ctx context.Context, name string) error {
 
 func (t *takeover) fill(asked int) {
 	r := &t.result
-	r.AllocsTask, r.AllocBytes = 0, 0 // the nodes' are not known here
+	r.AllocsTask, r.AllocBytes = 0, 0 // the nodes' figures are not known here
 	r.Kills, r.KillsAsked, r.TakenOver, r.TakeoverN = t.kills, asked, len(t.toClaim), len(t.toFact)
 	slices.Sort(t.toFact)
 	slices.Sort(t.toClaim)
@@ -278,7 +269,7 @@ func (t *takeover) fill(asked int) {
 	r.TakeoverP99 = r.keepP99("kill -9 to first new fact", rank(t.toFact, 0.99), int64(len(t.toFact)))
 }
 
-// rank returns a quantile of a sorted list in milliseconds, 0 of none.
+// rank returns a quantile of a sorted list in milliseconds, or 0 for an empty list.
 func rank(list []time.Duration, q float64) float64 {
 	if len(list) == 0 {
 		return 0

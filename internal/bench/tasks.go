@@ -12,42 +12,31 @@ import (
 // TasksConfig is a run of `sagalog bench tasks`.
 type TasksConfig struct {
 	Config
-	// Outstanding tasks are kept under way (closed loop), unless Rate is set: then that many are due each second (open loop).
+	// Outstanding is the number of tasks under way (closed loop). If Rate is set, that many are due each second instead (open
+	// loop).
 	Outstanding int
 	Rate        float64
-	// Tasks ends the window after so many, counted from the first; 0 is by Duration alone.
+	// Tasks ends the window after this many tasks, counted from the first. 0 means that only Duration ends it.
 	Tasks int
 }
 
-// maxOutstanding bounds what a closed loop sends at once: more than any engine keeps under way.
+// maxOutstanding bounds the tasks of a closed loop. It is more than any engine keeps under way.
 const maxOutstanding = 1_000_000
 
-// Validate says all that is wrong at once.
+// Validate reports every fault at once.
 func (c *TasksConfig) Validate() error {
-	errs := []error{c.Config.Validate()}
-	if c.Outstanding < 0 || c.Outstanding > maxOutstanding {
-		errs = append(errs, fmt.Errorf("--outstanding %d is not from 1 to %d", c.Outstanding, maxOutstanding))
-	}
-	if c.Tasks < 0 {
-		errs = append(errs, fmt.Errorf("--tasks %d is negative", c.Tasks))
-	}
-	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
-		errs = append(errs, fmt.Errorf("--rate %g is not a number of tasks a second", c.Rate))
-	}
-	if c.Latency.SlowFactor > 0 && c.Duration > 0 && c.Latency.SlowAfter >= c.Duration {
-		errs = append(errs, fmt.Errorf("--slow-after %s is not within --duration %s", c.Latency.SlowAfter, c.Duration))
-	}
-	if c.Outstanding > 0 && c.Rate > 0 {
-		errs = append(errs, errors.New("--outstanding (closed loop) and --rate (open loop) are not for one run: give one of them"))
-	}
-	if c.Tasks > maxTasks || c.Rate*(c.Warmup+c.Duration).Seconds() > maxTasks {
-		errs = append(errs, fmt.Errorf("a run holds %d tasks at most: --tasks, or --rate times --warmup and --duration, is more", maxTasks))
-	}
-	return errors.Join(errs...)
+	all := faults{c.Config.Validate()}
+	all.add(c.Outstanding < 0 || c.Outstanding > maxOutstanding, "--outstanding %d is not from 1 to %d", c.Outstanding, maxOutstanding)
+	all.add(c.Tasks < 0, "--tasks %d is negative", c.Tasks)
+	all.add(!(c.Rate >= 0) || math.IsInf(c.Rate, 0), "--rate %g is not a number of tasks a second", c.Rate)
+	all.add(c.Latency.SlowFactor > 0 && c.Duration > 0 && c.Latency.SlowAfter >= c.Duration, "--slow-after %s is not within --duration %s", c.Latency.SlowAfter, c.Duration)
+	all.add(c.Outstanding > 0 && c.Rate > 0, "--outstanding (closed loop) and --rate (open loop) exclude each other: give one of them")
+	all.add(c.Tasks > maxTasks || c.Rate*(c.Warmup+c.Duration).Seconds() > maxTasks, "a run holds %d tasks at most: --tasks, or --rate times --warmup and --duration, is more", maxTasks)
+	return errors.Join(all...)
 }
 
 // Tasks runs five-step tasks and measures them.
-func Tasks(ctx context.Context, c TasksConfig) (_ *Result, err error) {
+func Tasks(ctx context.Context, c *TasksConfig) (_ *Result, err error) {
 	c.setDefaults()
 	if c.Outstanding == 0 && c.Rate == 0 {
 		c.Outstanding = 1000
@@ -79,12 +68,12 @@ func Tasks(ctx context.Context, c TasksConfig) (_ *Result, err error) {
 	b.fill(from, to)
 	b.fillRate(&b.result.Tasks)
 	if ok := b.result.RateReached; ok != nil && !*ok {
-		b.result.note("CPU and allocations per task hold what was spent on tasks that had not ended in the measured time")
+		b.result.note("CPU and allocations per task include the cost of tasks that did not end in the measured time")
 	}
 	return b.finish(ctx, evidence{ends: true})
 }
 
-// describe fills in what is known before the run.
+// describe fills in the description of the run.
 func (b *bench) describe(ctx context.Context, run string) {
 	c := b.cfg
 	b.result.Run, b.result.Origin, b.result.Namespace, b.result.Cores = run, c.Origin, c.Namespace, runtime.NumCPU()
@@ -92,14 +81,14 @@ func (b *bench) describe(ctx context.Context, run string) {
 	b.result.Broker = "embedded, reached in memory by this process"
 	switch {
 	case c.Cluster != nil:
-		b.result.Broker = strings.Join(b.cluster.Brokers(), ",") + " (their CPU and memory are not counted, but as that of others if they are on this machine)"
+		b.result.Broker = strings.Join(b.cluster.Brokers(), ",") + " (their CPU and memory count only as those of others, if they are on this machine)"
 	case c.ByPort:
 		b.result.Broker = "embedded, reached by TCP"
 	case c.Virtual:
 		b.result.Broker = "embedded, without a port"
 	}
 	if c.Cluster != nil {
-		b.result.note("the topics of namespace %s stay on the brokers; this deletes them: kafka-topics.sh --bootstrap-server %s --delete --topic '(dlq\\.)?%s\\..*'", c.Namespace, c.Cluster.Brokers[0], strings.ReplaceAll(c.Namespace, ".", `\.`))
+		b.result.note("the topics of namespace %s stay on the brokers; delete them by: kafka-topics.sh --bootstrap-server %s --delete --topic '(dlq\\.)?%s\\..*'", c.Namespace, c.Cluster.Brokers[0], strings.ReplaceAll(c.Namespace, ".", `\.`))
 	}
 	b.result.Broker += fmt.Sprintf(", %d partitions", b.partitions)
 	if c.Agents == AgentsNone {
@@ -108,7 +97,7 @@ func (b *bench) describe(ctx context.Context, run string) {
 	}
 	b.result.Agents = fmt.Sprintf("%s, %d calls of each at once", c.Agents, c.Concurrency)
 	if c.Agents == AgentsRunning {
-		b.result.Agents, b.result.Backends = "running elsewhere: what they use and their calls are not counted", "as those agents were told"
+		b.result.Agents, b.result.Backends = "running elsewhere: their resources and calls are not counted", "as set for those agents"
 		return
 	}
 	b.result.Backends = fmt.Sprintf("%s a call", c.Latency.Fixed)

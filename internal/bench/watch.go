@@ -10,29 +10,29 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// counts are what the watcher has read so far.
+// counts are the facts that the watcher has read so far.
 type counts struct {
 	facts, bytes                         int64
 	submitted, ended, badly              int64
 	started, outcomes, timeouts, failure int64
 }
 
-// watcher reads events once, while they are written, and looks at their headers only: when a task ended, and of what kind
-// the facts are. It believes all that it reads; what is void or double is for the audit.
+// watcher reads events once, while they are written. From their headers alone it finds when tasks end, and counts the kinds of facts. It
+// trusts every record; the audit finds void and double ones.
 type watcher struct {
 	names names
 	due   *table[int64]
-	// base is the instant that dues are counted from.
+	// base is the instant that due times count from.
 	base time.Time
-	// hit tells which tasks met the tail.
+	// hit says which tasks took the tail latency.
 	hit func(task int) bool
-	// from and to bound the window: tasks that were due in it count for the latencies.
+	// from and to bound the window. Latencies are measured for tasks that were due in it.
 	from, to atomic.Int64
-	// before are the ends that events had before the run: what stands before them is of earlier runs.
+	// before are the ends of events before the run. Records before them belong to earlier runs.
 	before map[int32]int64
-	// each, where it is not nil, is shown every record of the run.
+	// each, if not nil, is called with every record of the run.
 	each func(r *events.Record, now int64)
-	// ended is told how many tasks of ours ended in one poll.
+	// ended is called with the number of this run's tasks that ended in one poll.
 	ended func(n int)
 
 	latency, untailed histogram
@@ -41,7 +41,7 @@ type watcher struct {
 	total counts
 }
 
-// never is behind every due time.
+// never is later than every due time.
 const never = int64(1) << 62
 
 func newWatcher(n names, base time.Time, due *table[int64]) *watcher {
@@ -60,7 +60,7 @@ func (w *watcher) counts() counts {
 // run reads the partitions of a topic from their beginning until ctx ends.
 func (w *watcher) run(ctx context.Context, c *kafka.Cluster, topic string, partitions int32) error {
 	var sum counts
-	// What came together was there at the same time: the clock is read once for it.
+	// Records that arrive together count as simultaneous: the clock is read once for them.
 	now := int64(-1)
 	batch := func() {
 		w.mu.Lock()
@@ -101,16 +101,16 @@ func (w *watcher) see(r *events.Record, now int64, sum *counts) {
 	}
 	sum.facts++
 	sum.bytes += int64(r.Size())
-	switch string(header(r, events.HeaderType)) { // no copy is made for a switch
+	switch string(header(r, events.HeaderType)) { // a switch needs no copy
 	case "sagalog.Submitted":
-		if _, ours := w.names.number(r.Key); ours { // an earlier run may have left submissions behind
+		if _, ours := w.names.number(r.Key); ours { // an earlier run may have left submissions
 			sum.submitted++
 		}
-	case "sagalog.StepStarted", "sagalog.UndoStarted":
+	case "sagalog.StepStarted", "sagalog.CompensationStarted":
 		sum.started++
 	case "sagalog.StepCompleted", "sagalog.Compensated":
 		sum.outcomes++
-	case "sagalog.StepFailed", "sagalog.UndoFailed":
+	case "sagalog.StepFailed", "sagalog.CompensationFailed":
 		sum.outcomes++
 		sum.failure++
 	case "sagalog.Timeout":

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	_ "embed"
+	"slices"
 )
 
 // five is the workflow of all benchmarks.
@@ -10,24 +11,17 @@ import (
 //go:embed five.yaml
 var five []byte
 
-// steps are its steps, which are the names of its agents too, in the order in which they run.
+// steps are its steps in their order. The names of its agents are the same.
 var steps = [...]string{"reserve", "pay", "pack", "ship", "notify"}
 
 // stepOf returns the number of a step, or -1.
-func stepOf(name []byte) int {
-	for i, s := range steps {
-		if string(name) == s {
-			return i
-		}
-	}
-	return -1
-}
+func stepOf(name string) int { return slices.Index(steps[:], name) }
 
-// patient is the workflow for runs without agents: an attempt that nobody takes keeps its place for longer than any run
-// lasts, so that the window stays full and nothing else starts.
+// patient is the workflow for runs without agents: an attempt without an agent keeps its place for longer than any run, so the window
+// stays full and nothing else starts.
 func patient() []byte {
 	return bytes.Replace(five, []byte("complete_by: 30s"), []byte("complete_by: 24h"), 1)
 }
 
-// submission is the value of every submission: built once, since the load is part of what is measured.
+// submission is the value of every submission. It is built once, since the load is part of the measured CPU.
 var submission = []byte(`{"workflow":"bench","input":{"customer":"c-17","amount":12.5}}`)

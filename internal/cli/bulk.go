@@ -10,32 +10,33 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 )
 
-// The bounds of one request of a bulk submission: large enough that its own cost does not matter, small enough that
-// little is sent again after a broken connection.
+// The bounds of one request of a bulk submission: large enough that the cost of a request does not matter, small enough that
+// a broken connection repeats little.
 const (
 	chunkLines = 2000
 	chunkBytes = 4 << 20
-	// maxLine is above every limit of an engine, which refuses what is too large for it with a reason.
+	// maxLine is above the limit of any engine; the engine refuses a line that is too large for it, with a reason.
 	maxLine = 4 << 20
 )
 
-// line is one submission on its way.
+// line is one submission being sent.
 type line struct {
 	number int
 	id     string
 	data   []byte
-	// fate is set when its answer is final.
-	fate json.RawMessage
+	// result is set when its answer is final.
+	result json.RawMessage
 }
 
-// fate is the API's answer to a line.
-type fate struct {
+// lineResult is the API's answer to a line.
+type lineResult struct {
 	Problem
 	Line      int    `json:"line"`
 	ID        string `json:"id"`
@@ -44,7 +45,7 @@ type fate struct {
 	Offset    *int64 `json:"offset"`
 }
 
-// tally counts fates.
+// tally counts results.
 type tally struct{ accepted, known, conflicts, failed int }
 
 // bulkRun is one bulk submission.
@@ -56,8 +57,8 @@ type bulkRun struct {
 	patience time.Duration
 }
 
-// submitFrom sends the lines of a file in chunks, and says what became of each. A slow source, such as a pipe, is sent
-// as it comes.
+// submitFrom sends the lines of a file in chunks and reports the result of each. Lines of a slow source, such as a pipe, are
+// sent as they arrive.
 func (s *session) submitFrom(name string) error {
 	in, size := s.cmd.InOrStdin(), int64(0)
 	if name != "-" {
@@ -96,8 +97,8 @@ func (s *session) submitFrom(name string) error {
 	return b.report()
 }
 
-// readLines reads lines ahead of their sending. The error may be read once the channel is closed. A read of stdin
-// cannot be ended: its goroutine ends with the process, or with its next line.
+// readLines reads ahead of the sender. The error may be read once the channel is closed. A read of stdin cannot be
+// interrupted: its goroutine ends with the process, or with the next line.
 func readLines(ctx context.Context, in io.Reader) (<-chan *line, *error) {
 	out, failed := make(chan *line, chunkLines), new(error)
 	go func() {
@@ -137,14 +138,14 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// identified gives a line an ID where it has none, so that it can be sent again.
+// identified adds an ID to a line without one, so that the line can be sent again.
 func identified(n int, data []byte) *line {
 	l := &line{number: n, data: data}
 	var of struct {
 		ID *string `json:"id"`
 	}
 	if json.Unmarshal(data, &of) != nil || data[0] != '{' {
-		return l // the engine says what is wrong with it
+		return l // the engine will report the error in it
 	}
 	if of.ID != nil {
 		l.id = *of.ID
@@ -160,7 +161,7 @@ func identified(n int, data []byte) *line {
 	return l
 }
 
-// collect returns the lines that are there, at least one unless the source ended.
+// collect returns the lines that have arrived, at least one unless the source has ended.
 func collect(ctx context.Context, lines <-chan *line) (chunk []*line, open bool) {
 	size := 0
 	add := func(l *line) {
@@ -190,7 +191,7 @@ func collect(ctx context.Context, lines <-chan *line) (chunk []*line, open bool)
 	return chunk, true
 }
 
-// send submits a chunk until each line has its fate, or nothing got through for as long as patience lasts.
+// send submits a chunk until each line has a final answer, or until nothing has got through for as long as --retry-for.
 func (b *bulkRun) send(ctx context.Context, chunk []*line) error {
 	retry, since := backoff{}, time.Now()
 	for len(chunk) > 0 {
@@ -206,13 +207,13 @@ func (b *bulkRun) send(ctx context.Context, chunk []*line) error {
 			since = time.Now()
 		}
 		if err == nil {
-			err = errors.New("the engine did not answer each line")
+			err = errors.New("the engine did not answer every line")
 		}
 		if !isPassing(err) {
 			return err
 		}
 		if waited := time.Since(since); waited > b.patience || (waited > neverPatience && b.neverReached(err)) {
-			return fmt.Errorf("gave up at line %d, with %d submissions in the log: %w", left[0].number, b.accepted+b.known, err)
+			return fmt.Errorf("gave up at line %d, with %s in the log: %w", left[0].number, Counted(b.accepted+b.known, "submission"), err)
 		}
 		b.progress.waiting(err)
 		chunk = left
@@ -223,17 +224,17 @@ func (b *bulkRun) send(ctx context.Context, chunk []*line) error {
 	return nil
 }
 
-// neverPatience is how long an engine is waited for that never answered: it may be restarting, but most often there is
-// none.
+// neverPatience is how long to wait for an engine that has never answered. It may be restarting, but usually no engine is
+// running.
 const neverPatience = 3 * time.Second
 
-// neverReached says that nobody has answered even once.
+// neverReached reports that nobody has answered so far.
 func (b *bulkRun) neverReached(err error) bool {
 	_, ok := errors.AsType[*unreachable](err)
 	return ok && b.tally == tally{}
 }
 
-// try makes one request and returns the lines whose fate is still open.
+// try makes one request and returns the lines that still have no final answer.
 func (b *bulkRun) try(ctx context.Context, chunk []*line) ([]*line, error) {
 	var body bytes.Buffer
 	for _, l := range chunk {
@@ -261,22 +262,22 @@ func (b *bulkRun) try(ctx context.Context, chunk []*line) ([]*line, error) {
 			}
 			break
 		}
-		if err := b.take(chunk, doc); err != nil {
+		if err := b.record(chunk, doc); err != nil {
 			last = err
 		}
 	}
 	var left []*line
 	for _, l := range chunk {
-		if l.fate == nil {
+		if l.result == nil {
 			left = append(left, l)
 		}
 	}
 	return left, last
 }
 
-// take books the fate of one line; a passing failure is returned, and leaves the line open.
-func (b *bulkRun) take(chunk []*line, doc []byte) error {
-	var f fate
+// record notes the result of one line. A passing failure is returned and leaves the line open.
+func (b *bulkRun) record(chunk []*line, doc []byte) error {
+	var f lineResult
 	if err := json.Unmarshal(doc, &f); err != nil || f.Line < 1 || f.Line > len(chunk) {
 		return errors.New("the engine's answer is not as expected")
 	}
@@ -285,15 +286,15 @@ func (b *bulkRun) take(chunk []*line, doc []byte) error {
 		return &f.Problem
 	}
 	l := chunk[f.Line-1]
-	if l.fate != nil {
+	if l.result != nil {
 		return nil
 	}
-	l.fate = renumbered(doc, l.number)
+	l.result = renumbered(doc, l.number)
 	b.progress.add(len(l.data) + 1)
 	return b.book(l, &f)
 }
 
-func (b *bulkRun) book(l *line, f *fate) error {
+func (b *bulkRun) book(l *line, f *lineResult) error {
 	switch {
 	case f.Status == http.StatusAccepted:
 		b.accepted++
@@ -305,13 +306,13 @@ func (b *bulkRun) book(l *line, f *fate) error {
 		} else {
 			b.failed++
 		}
-		b.progress.print(fmt.Sprintf("line %d%s: %d %s", l.number, named(l.id), f.Status, printable(oneLine(&f.Problem))))
+		b.progress.print(fmt.Sprintf("line %d%s: %d %s", l.number, named(l.id), f.Status, Printable(oneLine(&f.Problem))))
 	}
 	switch b.format {
 	case formatJSONL:
-		return b.printer.line(l.fate)
+		return b.printer.line(l.result)
 	case formatJSON:
-		b.printed = append(b.printed, l.fate)
+		b.printed = append(b.printed, l.result)
 	}
 	return nil
 }
@@ -320,24 +321,21 @@ func named(id string) string {
 	if id == "" {
 		return ""
 	}
-	return " (" + printable(id) + ")"
+	return " (" + Printable(id) + ")"
 }
 
 func oneLine(p *Problem) string {
 	if len(p.Errors) == 0 {
 		return p.Detail
 	}
-	text := ""
+	texts := make([]string, len(p.Errors))
 	for i, e := range p.Errors {
-		if i > 0 {
-			text += "; "
-		}
-		text += e.String()
+		texts[i] = placed(e)
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
-// renumbered replaces the number that the line had in its request.
+// renumbered replaces the line number within the request by the one within the file.
 func renumbered(doc []byte, number int) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(doc, &m) != nil {
@@ -351,7 +349,7 @@ func renumbered(doc []byte, number int) json.RawMessage {
 	return out
 }
 
-// report prints the sums, and says by the error what the exit code is.
+// report prints the totals. Its error carries the exit code.
 func (b *bulkRun) report() error {
 	switch b.format {
 	case formatJSON:
@@ -368,7 +366,7 @@ func (b *bulkRun) report() error {
 	}
 	switch {
 	case b.failed > 0:
-		return exit(ExitError, "%d lines failed, %d of them as conflicts", b.failed+b.conflicts, b.conflicts)
+		return exit(ExitError, "%s failed, %d of them as conflicts", Counted(b.failed+b.conflicts, "line"), b.conflicts)
 	case b.conflicts > 0:
 		return exit(ExitConflict, "%d lines conflict with an earlier submission of their ID", b.conflicts)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,39 +13,22 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/api"
 )
 
-// DefaultAPI is where an engine listens by default.
-const DefaultAPI = "http://127.0.0.1:8642"
+// DefaultAPI is the URL at which an engine listens by default.
+const DefaultAPI = "http://" + api.DefaultAddr
 
-// callTimeout bounds a call beside what it waits for.
+// callTimeout bounds a call, in addition to the time that it asks the engine to wait.
 const callTimeout = 60 * time.Second
 
-// Problem is a problem document of the API.
-type Problem struct {
-	Type   string  `json:"type"`
-	Title  string  `json:"title"`
-	Status int     `json:"status"`
-	Detail string  `json:"detail"`
-	Reason string  `json:"reason"`
-	Errors []Place `json:"errors"`
-}
+// Problem is a problem document of the API, as an error that is printed.
+type Problem api.Problem
 
-// Place is one fault of a request.
-type Place struct {
-	Pointer   string `json:"pointer"`
-	Parameter string `json:"parameter"`
-	Message   string `json:"message"`
-	Line      int    `json:"line"`
-	Column    int    `json:"column"`
-}
-
-// String returns "place: message".
-func (p Place) String() string {
-	where := p.Pointer
-	if p.Parameter != "" {
-		where = p.Parameter
-	}
+// placed returns "place: message" for one fault of a request.
+func placed(p api.ProblemPlace) string {
+	where := cmp.Or(p.Parameter, p.Pointer)
 	if p.Line > 0 {
 		where = strings.TrimSpace(fmt.Sprintf("%d:%d %s", p.Line, p.Column, where))
 	}
@@ -54,19 +38,16 @@ func (p Place) String() string {
 	return where + ": " + p.Message
 }
 
-// Error returns the problem with each fault on a line.
+// Error returns the problem, with each fault on a separate line.
 func (p *Problem) Error() string {
-	text := p.Detail
-	if text == "" {
-		text = p.Title
-	}
+	text := cmp.Or(p.Detail, p.Title)
 	for _, e := range p.Errors {
-		text += "\n  " + e.String()
+		text += "\n  " + placed(e)
 	}
 	return text
 }
 
-// unreachable is returned when nobody answers at the API's address.
+// unreachable is the error when nobody answers at the API's address.
 type unreachable struct {
 	url string
 	err error
@@ -101,7 +82,7 @@ type request struct {
 	body         []byte
 	content      string
 	header       map[string]string
-	// wait is added to the call's time limit.
+	// wait extends the call's time limit.
 	wait time.Duration
 }
 
@@ -161,7 +142,7 @@ func problemOf(resp *http.Response, b []byte) error {
 	p := &Problem{}
 	if json.Unmarshal(b, p) != nil || p.Status == 0 {
 		return &Problem{Status: resp.StatusCode, Title: http.StatusText(resp.StatusCode),
-			Detail: fmt.Sprintf("%s answered %s, and not as an engine does", resp.Request.URL, resp.Status)}
+			Detail: fmt.Sprintf("%s answered %s, which is not an answer of a Sagalog engine", resp.Request.URL, resp.Status)}
 	}
 	return p
 }

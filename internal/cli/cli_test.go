@@ -17,6 +17,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -31,16 +32,16 @@ type result struct {
 	out, err string
 }
 
-// deps validates like a scheduler would: "bad" is a fault.
-var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (cli.Definition, []cli.Fault) {
+// deps validates like a scheduler: "bad" is a fault.
+var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (*scheduler.Source, []scheduler.Fault) {
 	if strings.Contains(string(data), "bad") {
-		return cli.Definition{}, []cli.Fault{
+		return nil, []scheduler.Fault{
 			{File: file, Line: 3, Column: 5, Path: "steps.a", Message: "has no agent"},
 			{File: file, Line: 9, Column: 1, Message: "is odd", Warning: true},
 		}
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(data), "workflow: "), "\n")
-	return cli.Definition{Name: name, Body: data}, nil
+	return &scheduler.Source{Workflow: name, Body: data}, nil
 }}
 
 func runContext(ctx context.Context, stdin string, args ...string) result {
@@ -104,10 +105,11 @@ func TestAWrongCallIsNamedAndExits2(t *testing.T) {
 		{"task list -o jso", `did you mean "json"?`},
 		{"task list --api ftp://x", "is not a URL"},
 		{"task submit", "--workflow is required"},
-		{"task submit -w order --input {", "is not JSON"},
+		{"task submit -w order --input {", "--input is not JSON: unexpected"},
+		{"task submit -w order --input @/dev/null", "/dev/null is empty"},
 		{"task submit -w order --label x", "is not key:value"},
-		{"task submit -w order --id ..", "cannot stand in a URL"},
-		{"task submit --from x --wait", "--wait does not go with it"},
+		{"task submit -w order --id ..", "cannot be used in a URL"},
+		{"task submit --from x --wait", "--wait cannot be combined with it"},
 		{"task get x --wait --timeout 0s", "--timeout must be positive"},
 		{"demo break drone --mode hung", `did you mean "hang"?`},
 		{"--nope", "unknown flag --nope"},
@@ -127,7 +129,7 @@ func TestAWrongCallIsNamedAndExits2(t *testing.T) {
 	require.Contains(t, run("completion", "bash").out, "bash completion")
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestAnAPIThatDoesNotAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -148,7 +150,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	require.Empty(t, r.out)
 	r = run("task", "list", "-o", "json")
-	require.Equal(t, "[]\n", r.out, "a flag given wins")
+	require.Equal(t, "[]\n", r.out, "an explicit flag wins")
 	t.Setenv("SAGALOG_LIMIT", "many")
 	r = run("task", "list")
 	require.Equal(t, 2, r.code)
@@ -167,7 +169,7 @@ func TestSubmittingATask(t *testing.T) {
 	in := e.Inputs(events.Submissions)
 	require.JSONEq(t, `{"id":"a/b c","workflow":"order","version":1,"input":{"item":"lamp"},"priority":3,"labels":{"region":"north","k":"v"},"deadline":"10m"}`, string(in[0].Value))
 	r = e.run(args...)
-	require.Equal(t, 0, r.code, "the same again is a success")
+	require.Equal(t, 0, r.code, "a repeat succeeds")
 	require.Contains(t, r.out, "known")
 	r = e.run("task", "submit", "-w", "order", "--id", "a/b c", "--input", `{"item":"desk"}`)
 	require.Equal(t, 4, r.code)
@@ -191,7 +193,7 @@ func TestWaitingForTheEnd(t *testing.T) {
 		{"processed", "processed", 0, func(e *engine) { e.Finish("x") }},
 		{"parked", "error", 6, func(e *engine) { e.Park("x", "drone broken") }},
 		{"undone", "undone", 6, func(e *engine) {
-			e.Change("x", &events.TaskUndone{}, func(t *events.Task) { t.State = events.Undone })
+			e.Change("x", &events.TaskUndone{}, func(t *events.Task) { t.State = events.TaskStateUndone })
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -223,7 +225,7 @@ func TestWaitingForTheEnd(t *testing.T) {
 	require.Equal(t, 5, r.code, r.err)
 }
 
-func TestTheTablesForPeople(t *testing.T) {
+func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	t.Parallel()
 	e := setup(t, func(c *api.Config) { c.Node = "node-a" })
 	for _, id := range []string{"a", "b", "c"} {
@@ -231,8 +233,8 @@ func TestTheTablesForPeople(t *testing.T) {
 	}
 	e.Change("b", &events.StepFailed{Step: "reserve", Attempt: 1, Error: events.Error{Message: "busy"}, Verdict: events.Verdict{Action: events.ActionRetry, Reason: "1 of 5"}},
 		func(t *events.Task) {
-			t.State, t.FailureCount = events.Processing, 1
-			t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepWaiting, Attempt: 1, FailureCount: 1,
+			t.State, t.FailureCount = events.TaskStateProcessing, 1
+			t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateWaiting, Attempt: 1, FailureCount: 1,
 				Error: &events.Error{Class: events.ClassRetryable, Message: "busy\x1b[31m"}}}
 		})
 	e.Park("b", "no lamp")
@@ -261,7 +263,7 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-func TestSteeringATask(t *testing.T) {
+func TestCancellingAndRetryingATask(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	e.submit(t, "x")
@@ -289,7 +291,7 @@ func TestWatchingATask(t *testing.T) {
 	watched := e.Watched()
 	go func() { got <- e.run("task", "watch", "x") }()
 	<-watched
-	e.Change("x", &events.StepStarted{Step: "reserve", Attempt: 1}, func(t *events.Task) { t.State = events.Processing })
+	e.Change("x", &events.StepStarted{Step: "reserve", Attempt: 1}, func(t *events.Task) { t.State = events.TaskStateProcessing })
 	e.Finish("x")
 	r := <-got
 	require.Equal(t, 0, r.code, r.err)
@@ -297,14 +299,14 @@ func TestWatchingATask(t *testing.T) {
 	require.Equal(t, 3, e.run("task", "watch", "nope").code)
 
 	e.submit(t, "y")
-	// What fits into a time depends on the machine: where the connection alone has used it up, it is given more.
+	// On a slow machine the connection alone may use up the time, so the time is doubled until the event arrives in it.
 	for limit := 50 * time.Millisecond; ; limit *= 2 {
 		r = e.run("task", "watch", "y", "--timeout", limit.String(), "-o", "jsonl")
 		require.Equal(t, 5, r.code)
 		if strings.Contains(r.out, `"type":"Submitted"`) {
 			break
 		}
-		require.Less(t, limit, 30*time.Second, "what happened before is shown")
+		require.Less(t, limit, 30*time.Second, "earlier events are shown")
 	}
 
 	ctx, interrupt := context.WithCancel(context.Background())
@@ -317,7 +319,7 @@ func TestWatchingATask(t *testing.T) {
 	require.Contains(t, r.err, "stopped watching")
 }
 
-func TestAWatchGoesOnWhereItBroke(t *testing.T) {
+func TestAWatchContinuesWhereItBroke(t *testing.T) {
 	t.Parallel()
 	e := apitest.New()
 	url, stop := e.Start(t)
@@ -375,6 +377,10 @@ func TestDeadLettersAndTheExample(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	e.Bury(events.Submissions, events.Record{Partition: 2, Key: []byte("z"), Value: []byte(`{"workflow":"order","input":{"item":"x"}}`)}, "unknown_workflow")
+	refused := e.run("dlq", "redrive", "submissions-2-9")
+	require.Empty(t, refused.out, "no table without a row")
+	require.Equal(t, 3, refused.code, refused.err)
+
 	r := e.run("dlq", "redrive", "submissions-2-0", "submissions-2-9")
 	require.Equal(t, 3, r.code)
 	require.Contains(t, r.out, "z ")
@@ -383,15 +389,15 @@ func TestDeadLettersAndTheExample(t *testing.T) {
 	require.Equal(t, 0, r.code, r.err)
 	b, _ := e.Broken("drone")
 	require.Equal(t, api.Breakage{Service: "drone", Mode: "hang", For: 5 * time.Second}, b)
-	require.Equal(t, 0, e.run("demo", "mend").code)
+	require.Equal(t, 0, e.run("demo", "fix").code)
 	require.Equal(t, 1, e.run("demo", "break", "dron").code)
 	none := setup(t, func(c *api.Config) { c.Demo = nil })
-	require.Contains(t, none.run("demo", "mend").err, "runs no example")
+	require.Contains(t, none.run("demo", "fix").err, "runs no example")
 	require.Contains(t, run("version").out, "sagalog 1.2.3")
 	require.Contains(t, run("version", "-o", "json").out, `"version": "1.2.3"`)
 }
 
-func TestSubmittingManyTellsEachLinesFate(t *testing.T) {
+func TestABulkReportsTheOutcomeOfEachLine(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	lines := strings.Join([]string{
@@ -418,7 +424,7 @@ func TestSubmittingManyTellsEachLinesFate(t *testing.T) {
 	require.Equal(t, 1, e.run("task", "submit", "--from", "/nope").code)
 }
 
-func TestABulkGoesOnAfterTheEngineWasAway(t *testing.T) {
+func TestABulkContinuesAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	e := apitest.New()
 	url, stop := e.Start(t)

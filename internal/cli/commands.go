@@ -7,45 +7,17 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 )
 
-// Deps is what the commands need beside the API.
+// Deps is what the commands need besides the API.
 type Deps struct {
-	// Load validates a definition, without an engine: its faults, and where none of them is an error, what is applied.
-	// file is its path, or "-" for stdin; $refs are relative to it.
-	Load func(file string, data []byte) (Definition, []Fault)
-	// Version is that of the program.
+	// Load validates a definition without an engine. It returns the faults and, if none of them is an error, the definition
+	// to apply. file is its path, or "-" for stdin; $refs are relative to it.
+	Load func(file string, data []byte) (*scheduler.Source, []scheduler.Fault)
+	// Version is the version of the program.
 	Version string
-}
-
-// Definition is a definition that was found valid.
-type Definition struct {
-	Name string
-	// Body is what is applied, with $refs inlined.
-	Body []byte
-}
-
-// Fault is one fault of a definition.
-type Fault struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
-	Warning bool   `json:"warning,omitempty"`
-}
-
-// String returns "file:line:column: message", the form that editors follow.
-func (f Fault) String() string {
-	kind, path := "", ""
-	if f.Warning {
-		kind = "warning: "
-	}
-	if f.Path != "" {
-		path = f.Path + ": "
-	}
-	return fmt.Sprintf("%s:%d:%d: %s%s%s", f.File, f.Line, f.Column, kind, path, f.Message)
 }
 
 // Commands returns the client commands.
@@ -69,14 +41,14 @@ func output(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// suggest has a shell complete a flag.
+// suggest lets the shell complete a flag.
 func suggest(c *cobra.Command, flag string, values ...string) {
 	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic("cli: " + err.Error())
 	}
 }
 
-// client makes a RunE of a function that talks to the API.
+// client turns a function that talks to the API into a RunE.
 func client(run func(s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		p, err := printerOf(cmd)

@@ -9,37 +9,40 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
 
-var breakModes = []string{"slow", "fail", "hang", "refuse"}
-
 func demoCommand() *cobra.Command {
 	breaks := &cobra.Command{
-		Use: "break SERVICE --mode slow|fail|hang|refuse --for 20s", Short: "Have a service of the example fail", Args: cobra.ExactArgs(1),
+		Use: "break SERVICE --mode slow|fail|hang|refuse --for 20s", Short: "Make a service of the example fail", Args: cobra.ExactArgs(1),
 		Example: "  sagalog demo break drone --mode fail --for 20s",
 		RunE:    client(func(s *session, args []string) error { return s.breakService(args[0]) }),
 	}
 	breaks.Flags().String("mode", "fail", "slow, fail, hang or refuse")
 	breaks.Flags().Duration("for", 20*time.Second, "how long")
-	suggest(breaks, "mode", breakModes...)
-	mend := &cobra.Command{
-		Use: "mend [SERVICE]", Short: "Mend a service of the example, or all", Args: cobra.MaximumNArgs(1),
+	suggest(breaks, "mode", api.BreakModes...)
+	fix := &cobra.Command{
+		Use: "fix [SERVICE]", Short: "Fix a service of the example, or all", Args: cobra.MaximumNArgs(1),
 		RunE: client(func(s *session, args []string) error {
-			q := url.Values{}
+			q, fixed := url.Values{}, "all services"
 			if len(args) > 0 {
 				q.Set("service", args[0])
+				fixed = args[0]
 			}
-			_, _, err := s.do(s.cmd.Context(), request{method: http.MethodDelete, path: "/v1/demo/break", query: q})
-			return noDemo(err)
+			if _, _, err := s.do(s.cmd.Context(), request{method: http.MethodDelete, path: "/v1/demo/break", query: q}); err != nil {
+				return noDemo(err)
+			}
+			s.note("%s: fixed", fixed)
+			return nil
 		}),
 	}
-	return group("demo", "Break and mend the services of the example that `sagalog dev` runs", breaks, mend)
+	return group("demo", "Break and fix the services of the example that `sagalog dev` runs", breaks, fix)
 }
 
 func (s *session) breakService(service string) error {
-	if mode := s.flag("mode"); !slices.Contains(breakModes, mode) {
-		return Usage("--mode %q: %s", mode, events.Suggest(mode, breakModes))
+	if mode := s.flag("mode"); !slices.Contains(api.BreakModes, mode) {
+		return Usage("--mode %q: %s", mode, events.Suggest(mode, api.BreakModes))
 	}
 	span, _ := s.cmd.Flags().GetDuration("for")
 	body, err := json.Marshal(map[string]string{"service": service, "mode": s.flag("mode"), "for": span.String()})
@@ -56,7 +59,7 @@ func (s *session) breakService(service string) error {
 
 func noDemo(err error) error {
 	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound {
-		p.Detail = "this engine runs no example; `sagalog dev` does, unless told --demo none"
+		p.Detail = "this engine runs no example; `sagalog dev` does, unless started with --demo none"
 	}
 	return err
 }

@@ -1,11 +1,13 @@
-// Package cli is the client side of the command line: the commands that talk to an engine's HTTP API, and what all
-// commands of the program share: exit codes, variables for flags, and what is said about a mistyped command.
+// Package cli is the client side of the command line: the commands that talk to an engine's HTTP API, and the parts that all
+// commands share: exit codes, environment variables for flags, and suggestions for mistyped commands.
 //
-// What it keeps:
-//   - Data goes to stdout, everything else to stderr; -o json and -o jsonl print what the API answered.
-//   - The exit codes of INTERFACE.md, whose meaning Code decides in one place.
-//   - Every flag can be set by a variable: SAGALOG_ and its name in capitals, - as _. A flag given wins.
-//   - A submission is sent again only with the ID that it was first sent with, so that repeats have the effect of once.
+// Invariants:
+//   - Data goes to stdout, everything else to stderr; -o json and -o jsonl print the API's answer.
+//   - Exit codes mean the same in all commands: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 still running, 6 ended
+//     undone or in error. Only the function Code chooses them.
+//   - A flag can be set by a variable (SAGALOG_ and the flag's name in capitals, with _ for -), except where WithoutVariable
+//     prevents it. A flag on the command line wins.
+//   - A submission is repeated only with the ID that it was first sent with, so that repeats have no further effect.
 //
-// It knows nothing of the engine beside the API: what validates a definition is passed in.
+// It knows nothing about the engine except the documents of its API: the validator of definitions is passed in.
 package cli

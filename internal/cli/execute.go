@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Execute runs the command line on a root command with all its commands, and returns the exit code. It gives every
-// command of the tree what they share: variables for flags, and an answer to a mistyped name.
+// Execute runs the command line on a root command and returns the exit code. It gives every command of the tree the
+// shared features: variables for flags, and suggestions for mistyped names.
 func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
@@ -37,8 +37,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	return code
 }
 
-// unknownCommand finds a mistyped command before its flags are parsed: they would be those of its group, and the
-// complaint would be about the flag.
+// unknownCommand finds a mistyped command before flags are parsed. Otherwise they would be parsed as flags of the group, and
+// the error would be about a flag.
 func unknownCommand(root *cobra.Command, args []string) (*cobra.Command, error) {
 	if len(args) > 0 && strings.HasPrefix(args[0], "__") { // shell completion
 		return root, nil
@@ -66,14 +66,14 @@ const prepared = "sagalog-prepared"
 
 const noVariable = "sagalog-no-variable"
 
-// WithoutVariable takes the variable from a flag whose name means something else in the other commands.
+// WithoutVariable removes the variable of a flag whose name means something else in other commands.
 func WithoutVariable(flags *pflag.FlagSet, name string) {
 	if err := flags.SetAnnotation(name, noVariable, []string{}); err != nil {
 		panic(err) // no such flag: a defect of the caller
 	}
 }
 
-// Prepare gives a command and all below it what they share. Execute calls it.
+// Prepare gives a command and its subcommands the shared features. Execute calls it.
 func Prepare(c *cobra.Command) {
 	if c.Annotations[prepared] != "" {
 		return
@@ -112,7 +112,7 @@ func Prepare(c *cobra.Command) {
 	}
 }
 
-// runGroup is a group called by itself, or with a command that it does not have.
+// runGroup runs a group that was called without a command or with an unknown one.
 func runGroup(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknown(cmd, args[0])
@@ -122,10 +122,10 @@ func runGroup(cmd *cobra.Command, args []string) error {
 	}
 	cmd.SetOut(cmd.ErrOrStderr())
 	cmd.Help()
-	return &codeError{code: ExitUsage, err: errors.New("a command is missing"), quiet: true}
+	return &codeError{code: ExitUsage, err: errors.New("no command given"), quiet: true}
 }
 
-// help replaces cobra's, which exits 0 for an unknown topic.
+// help replaces cobra's help command, which exits 0 for an unknown topic.
 func help(cmd *cobra.Command, args []string) error {
 	target, rest, err := cmd.Root().Find(args)
 	if err != nil {
@@ -148,7 +148,7 @@ func wrongArguments(cmd *cobra.Command, err error) error {
 	return Usage("%s: %s; usage: %s", cmd.CommandPath(), err, cmd.UseLine())
 }
 
-// flagError names the nearest flag where one is not known.
+// flagError names the nearest flag for an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -162,7 +162,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	})
 	name := missing.GetSpecifiedName()
 	if missing.GetSpecifiedShortnames() != "" {
-		return Usage("unknown flag -%s for %q; known are %s", name, cmd.CommandPath(), strings.Join(known, ", "))
+		return Usage("unknown flag -%s for %q; known flags: %s", name, cmd.CommandPath(), strings.Join(known, ", "))
 	}
 	return Usage("unknown flag --%s for %q; %s", name, cmd.CommandPath(), events.Suggest("--"+name, known))
 }
@@ -172,7 +172,7 @@ func Variable(flag string) string {
 	return "SAGALOG_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// FlagsFromEnvironment sets each flag that was not given and whose variable is there.
+// FlagsFromEnvironment sets each flag that was not given on the command line and whose variable is set.
 func FlagsFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {

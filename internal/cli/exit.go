@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The exit codes of INTERFACE.md.
+// The exit codes.
 const (
 	ExitOK           = 0
 	ExitError        = 1
@@ -17,24 +17,25 @@ const (
 	ExitEndedBadly   = 6
 )
 
-// codeError is an error with an exit code of its own. Quiet ones were reported already.
+// codeError is an error with an exit code. A quiet one has been reported already.
 type codeError struct {
 	code  int
 	err   error
 	quiet bool
-	// called says that the call was right, so that there is nothing to read about it.
+	// called means that the command line was correct, so a hint to --help would not help.
 	called bool
 }
 
 func (e *codeError) Error() string { return e.err.Error() }
 func (e *codeError) Unwrap() error { return e.err }
 
-// Usage returns the error of a wrong call: exit code 2.
+// Usage returns the error of a wrong call, with exit code 2.
 func Usage(format string, args ...any) error {
 	return &codeError{code: ExitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// Unanswered returns the error of a right call that could not be answered: exit code 2 too, where 1 is an answer.
+// Unanswered returns the error of a correct call that could not be answered, for commands whose exit code 1 is an
+// answer. Its exit code is 2, too.
 func Unanswered(err error) error {
 	if _, ok := errors.AsType[*codeError](err); ok || err == nil {
 		return err
@@ -65,7 +66,7 @@ func Code(err error) int {
 	return ExitError
 }
 
-// describe returns what is said about an error, "" where all was said.
+// describe returns the text to print about an error, or "" if it has been reported already.
 func describe(ctx context.Context, err error) string {
 	if c, ok := errors.AsType[*codeError](err); ok && c.quiet {
 		return ""

@@ -9,24 +9,18 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
 
-// fact is what a table shows of an event of a history.
-type fact struct {
-	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
-	Time      string `json:"time"`
-	Type      string `json:"type"`
-	Owner     string `json:"owner"`
-	Step      string `json:"step"`
-	Attempt   int    `json:"attempt"`
-	Cause     string `json:"cause"`
-	Data      struct {
+// factRow shows a fact. One of a later version may hold data of other types; the rest of it is shown anyway.
+func factRow(f api.HistoryEvent) row {
+	var data struct {
 		Reason  string `json:"reason"`
 		Verdict struct {
 			Action string `json:"action"`
@@ -35,28 +29,14 @@ type fact struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
-	} `json:"data"`
-}
-
-func factRow(doc json.RawMessage) (row, error) {
-	var f fact
-	// A fact of a later version may hold other types of data; its envelope is shown all the same.
-	if err := json.Unmarshal(doc, &f); err != nil {
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
-			return nil, decode(doc, &f)
-		}
 	}
+	_ = json.Unmarshal(f.Data, &data)
 	attempt := ""
 	if f.Attempt > 0 {
 		attempt = strconv.Itoa(f.Attempt)
 	}
-	var detail []string
-	for _, d := range []string{f.Data.Error.Message, f.Data.Verdict.Action, f.Data.Verdict.Reason, f.Data.Reason} {
-		if d != "" {
-			detail = append(detail, d)
-		}
-	}
-	return row{f.Time, f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}, nil
+	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Reason}, func(d string) bool { return d == "" })
+	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}
 }
 
 var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL"}
@@ -64,18 +44,18 @@ var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL
 func historyCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "history ID", Short: "Read what happened to a task", Args: cobra.ExactArgs(1),
-		Long:    "Read the facts of a task from the log, in their order. `sagalog task watch` follows it live.",
+		Long:    "Read the facts of a task from the log, in order. `sagalog task watch` follows it live.",
 		Example: "  sagalog task history delivery-42\n  sagalog task history delivery-42 -o jsonl | jq .type",
 		RunE: client(func(s *session, args []string) error {
 			q := url.Values{"limit": {s.flag("limit")}}
 			if v := s.flag("cursor"); v != "" {
 				q.Set("cursor", v)
 			}
-			return s.pages(taskPath(args[0])+"/history", q, "events", factHead, factRow)
+			return s.pages(taskPath(args[0])+"/history", q, "events", factHead, rowOf(factRow))
 		}),
 	})
 	c.Flags().Int("limit", 1000, "facts a page, up to 1000")
-	c.Flags().String("cursor", "", "go on behind an earlier page")
+	c.Flags().String("cursor", "", "continue after an earlier page")
 	c.Flags().Bool("all", true, "all pages")
 	return c
 }
@@ -83,8 +63,8 @@ func historyCommand() *cobra.Command {
 func watchCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "watch ID", Short: "Follow a task live until it has ended", Args: cobra.ExactArgs(1),
-		Long: "Follow the facts of a task as they are decided, until it has ended. A broken connection is taken up again where it\n" +
-			"broke. Exit code: 0 for processed, 6 for undone, 5 if it still runs when --timeout is over or you stop watching.",
+		Long: "Follow the facts of a task as they are decided, until it has ended. After a broken connection it\n" +
+			"resumes where it stopped. Exit code: 0 for processed, 6 for undone, 5 if it still runs when --timeout is over or you stop watching.",
 		Example: "  sagalog task watch delivery-42\n  sagalog task watch delivery-42 -o jsonl",
 		RunE:    client(func(s *session, args []string) error { return s.watch(args[0]) }),
 	})
@@ -102,14 +82,14 @@ func (s *session) watch(id string) error {
 	last, retry, silent := "", backoff{}, time.Now()
 	for {
 		before := last
-		state, err := s.follow(ctx, id, &last)
+		state, err := s.stream(ctx, id, &last)
 		if last != before {
 			retry.reset()
 			silent = time.Now()
 		}
 		switch {
 		case state != "":
-			return ending(&task{State: state})
+			return ending(&api.TaskDocument{State: state})
 		case ctx.Err() != nil:
 			return exit(ExitStillRunning, "stopped watching; the task goes on")
 		case err != nil && (!isPassing(err) || last == "" || time.Since(silent) > watchPatience):
@@ -121,11 +101,11 @@ func (s *session) watch(id string) error {
 	}
 }
 
-// watchPatience is how long an engine may be away while a task is watched.
+// watchPatience is how long an engine may be unreachable while a task is watched.
 const watchPatience = 2 * time.Minute
 
-// follow prints a stream's events until it ends, and returns the task's state if that is the end of the task.
-func (s *session) follow(ctx context.Context, id string, last *string) (state string, err error) {
+// stream prints a stream's events until the stream ends. If the task has ended, it returns the task's state.
+func (s *session) stream(ctx context.Context, id string, last *string) (state string, err error) {
 	header := map[string]string{"Accept": "text/event-stream"}
 	if *last != "" {
 		header["Last-Event-ID"] = *last
@@ -169,21 +149,21 @@ func (s *session) stateOf(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var t task
+	var t api.TaskDocument
 	err = decode(doc, &t)
 	return t.State, err
 }
 
 func (s *session) showEvent(doc json.RawMessage) error {
 	if s.format != formatTable {
-		return s.line(doc) // an endless array would never close
+		return s.line(doc) // the array of an endless stream would never be closed
 	}
-	r, err := factRow(doc)
+	r, err := rowOf(factRow)(doc)
 	if err != nil {
 		return err
 	}
 	for i := range r {
-		r[i] = printable(r[i])
+		r[i] = Printable(r[i])
 	}
 	_, err = fmt.Fprintf(s.out, "%s  %-16s %-12s %-3s %s  %s\n", r[0], r[1], r[2], r[3], r[4], r[6])
 	return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +31,7 @@ type printer struct {
 // row is one line of a table.
 type row []string
 
-// one prints a single document; table shows it to a person.
+// one prints a single document; table formats it for a person.
 func (p *printer) one(doc json.RawMessage, table func(w io.Writer) error) error {
 	switch p.format {
 	case formatJSON:
@@ -92,7 +93,7 @@ func (p *printer) line(doc json.RawMessage) error {
 	return err
 }
 
-// table aligns all rows; what pads the end of a line is cut off only then, since a missing last cell would end its column.
+// table aligns all rows and then trims each line. Trimming earlier would drop empty last cells, which end a column.
 func table(out io.Writer, head row, rows []row) error {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -101,7 +102,7 @@ func table(out io.Writer, head row, rows []row) error {
 	}
 	for _, r := range rows {
 		for i, cell := range r {
-			r[i] = printable(cell)
+			r[i] = Printable(cell)
 		}
 		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
@@ -116,8 +117,9 @@ func table(out io.Writer, head row, rows []row) error {
 	return nil
 }
 
-// printable keeps what others wrote (IDs, labels, reasons, errors) from moving a person's terminal.
-func printable(s string) string {
+// Printable escapes control characters in text from others (IDs, labels, reasons, errors), so that they cannot control the
+// terminal.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || (r >= 0x7f && r < 0xa0) {
 			return '\uFFFD'
@@ -136,7 +138,24 @@ func decode(doc json.RawMessage, v any) error {
 	return nil
 }
 
-// session is what a client command works with.
+// rowOf makes a row of a table from a document of the API.
+func rowOf[T any](cells func(T) row) func(json.RawMessage) (row, error) {
+	return func(doc json.RawMessage) (row, error) {
+		var v T
+		err := decode(doc, &v)
+		return cells(v), err
+	}
+}
+
+// instant returns "" for an absent instant.
+func instant(i events.Instant) string {
+	if i == 0 {
+		return ""
+	}
+	return i.String()
+}
+
+// session is the context of a client command.
 type session struct {
 	*caller
 	*printer

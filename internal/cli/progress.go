@@ -9,19 +9,19 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress is the bar of a bulk submission. Where stderr is not a terminal it only prints what must be said.
+// progress is the progress bar of a bulk submission. If stderr is not a terminal it prints only messages.
 type progress struct {
 	out  io.Writer
 	bars *mpb.Progress
 	bar  *mpb.Bar
-	// told is what was last said of waiting, so that it is said once.
-	told string
+	// waitingFor is the last message about waiting, so that it is printed once.
+	waitingFor string
 }
 
-// newProgress shows a bar for size bytes; 0 is unknown.
+// newProgress shows a bar for size bytes; 0 means unknown.
 func newProgress(out io.Writer, size int64) *progress {
 	p := &progress{out: out}
-	if !isTerminal(out) {
+	if !IsTerminal(out) {
 		return p
 	}
 	p.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(40))
@@ -36,8 +36,8 @@ func newProgress(out io.Writer, size int64) *progress {
 	return p
 }
 
-// isTerminal says whether a person sits there. TERM=dumb cannot move its cursor.
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether a person is watching. A dumb terminal cannot move its cursor.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
@@ -47,24 +47,24 @@ func isTerminal(w io.Writer) bool {
 }
 
 func (p *progress) add(n int) {
-	p.told = ""
+	p.waitingFor = ""
 	if p.bar != nil {
 		p.bar.IncrBy(n)
 	}
 }
 
-// print says something above the bar.
+// print prints a message above the bar.
 func (p *progress) print(text string) { fmt.Fprintln(p.out, text) }
 
-// waiting says once why nothing moves.
+// waiting prints once why there is no progress.
 func (p *progress) waiting(err error) {
-	if text := err.Error(); p.told == "" {
-		p.told = text
+	if text := err.Error(); p.waitingFor == "" {
+		p.waitingFor = text
 		p.print("trying again: " + text)
 	}
 }
 
-// done fills the bar: blank lines are nobody's.
+// done fills the bar, because blank lines at the end do not belong to any submission.
 func (p *progress) done() {
 	if p.bar == nil {
 		return

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,27 +14,20 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
-
-// receipt is the API's answer to a submission or request.
-type receipt struct {
-	ID        string `json:"id"`
-	Partition int32  `json:"partition"`
-	Offset    *int64 `json:"offset"`
-	Token     string `json:"token"`
-}
 
 func submitCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "submit -w WORKFLOW [--id ID] [--input JSON|@FILE|-] | --from FILE.ndjson|-", Short: "Submit a task, or many from a file",
 		Args: cobra.NoArgs,
-		Long: `Submit a task. The same ID with the same content again is a success; with other content it is a conflict (exit 4).
+		Long: `Submit a task. Submitting an ID again succeeds if the content is the same; otherwise it is a conflict (exit 4).
 With --wait the exit code is 0 for processed, 5 for still running, 6 for undone or error.
 
 With --from, each line of the file is a submission such as {"id":"a","workflow":"order","input":{}}. Lines that fail
-are told on stderr, with their number; the exit code is 4 if all of these are conflicts, else 1. What an engine that
-restarts did not acknowledge is sent again with the same IDs; a line without one gets a UUIDv7.`,
+are printed on stderr, with their line number; the exit code is 4 if all of these are conflicts, else 1. Lines that a
+restarting engine did not acknowledge are sent again with the same IDs; a line without an ID gets a UUIDv7.`,
 		Example: "  sagalog task submit -w drone-delivery --id delivery-42 --input @delivery.json --wait\n" +
 			"  echo '{\"ownerId\":\"o-7\"}' | sagalog task submit -w drone-delivery --input -\n" +
 			"  sagalog task submit --from deliveries.ndjson",
@@ -56,7 +51,7 @@ func (s *session) submit() error {
 	if s.flag("from") != "" {
 		for _, name := range []string{"workflow", "version", "id", "input", "priority", "label", "deadline", "wait"} {
 			if s.cmd.Flags().Changed(name) {
-				return Usage("--from takes its submissions from the file: --%s does not go with it", name)
+				return Usage("--from reads whole submissions from the file, so --%s cannot be combined with it", name)
 			}
 		}
 		return s.submitFrom(s.flag("from"))
@@ -73,12 +68,16 @@ func (s *session) submit() error {
 	if err != nil {
 		return err
 	}
-	var r receipt
+	var r api.Receipt
 	if err := decode(doc, &r); err != nil {
 		return err
 	}
 	if s.isSet("wait") {
-		return s.getTask(sub.ID, r.Token)
+		err := s.getTask(sub.ID, r.Token)
+		if errors.Is(err, context.Canceled) {
+			return exit(ExitError, "stopped waiting; task %q is accepted and goes on", sub.ID)
+		}
+		return err
 	}
 	return s.one(doc, func(w io.Writer) error {
 		what, offset := "accepted", ""
@@ -92,11 +91,11 @@ func (s *session) submit() error {
 	})
 }
 
-// submission makes the object of the flags.
+// submission makes a submission from the flags.
 func (s *session) submission() (*events.Submission, error) {
 	f := s.cmd.Flags()
 	if f.Changed("id") && s.flag("id") == "" {
-		return nil, Usage("--id is empty: a variable that is not set? Leave the flag out for a new ID; an empty one would be another task each time")
+		return nil, Usage("--id is empty; is a shell variable unset? Leave the flag out to get a new ID")
 	}
 	sub := &events.Submission{ID: s.flag("id"), Workflow: s.flag("workflow"), Deadline: s.flag("deadline")}
 	sub.Version, _ = f.GetInt("version")
@@ -145,8 +144,11 @@ func (s *session) input(text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
 	compact, err := events.Compact(b)
-	if err != nil || len(compact) == 0 {
-		return nil, Usage("%s is not JSON: %v", from, err)
+	if err != nil { // it begins with "not JSON", "not UTF-8" or "nested"
+		return nil, Usage("%s is %v", from, err)
+	}
+	if len(compact) == 0 {
+		return nil, Usage("%s is empty", from)
 	}
 	return compact, nil
 }

@@ -4,53 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
-
-// task is what a table shows of a task.
-type task struct {
-	ID           string `json:"id"`
-	Workflow     string `json:"workflow"`
-	Version      int    `json:"version"`
-	State        string `json:"state"`
-	SubmittedAt  string `json:"submitted_at"`
-	UpdatedAt    string `json:"updated_at"`
-	EndedAt      string `json:"ended_at"`
-	LockedBy     string `json:"locked_by"`
-	FailureCount int    `json:"failure_count"`
-	Reason       string `json:"reason"`
-
-	Labels map[string]string `json:"labels"`
-	Output json.RawMessage   `json:"output"`
-	Steps  []step            `json:"steps"`
-}
-
-type step struct {
-	ID           string   `json:"id"`
-	Agent        string   `json:"agent"`
-	State        string   `json:"state"`
-	Attempt      int      `json:"attempt"`
-	FailureCount int      `json:"failure_count"`
-	CompleteBy   string   `json:"complete_by"`
-	Error        *failure `json:"error"`
-	Undo         *struct {
-		State   string   `json:"state"`
-		Attempt int      `json:"attempt"`
-		Error   *failure `json:"error"`
-	} `json:"undo"`
-}
-
-type failure struct {
-	Class   string `json:"class"`
-	Message string `json:"message"`
-}
 
 var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error"}
 
@@ -58,12 +23,13 @@ func taskCommand() *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
 		submitCommand(), getCommand(), listCommand(), historyCommand(), watchCommand(),
 		requestCommand(requestUse{
-			kind: "cancel", short: "Cancel a task: what it did is undone",
-			long: "Cancel a task: what it did is undone. Past its point of no return that is refused (exit 4).",
+			kind: "cancel", short: "Cancel a task and undo its steps",
+			long: "Cancel a task and undo its steps. A task past its point of no return cannot be cancelled (exit 4). Neither can one\n" +
+				"that is parked in its undo: remove the cause, then retry it.",
 		}),
 		requestCommand(requestUse{
-			kind: "retry", short: "Retry a task that is parked in front of an operator", step: true,
-			long: "Retry a task that is parked: the step named by --step, or each one that failed, begins anew.",
+			kind: "retry", short: "Retry the failed steps of a parked task", step: true,
+			long: "Retry a parked task: the step named by --step, or each step that failed, starts again.",
 		}),
 	)
 	g.Aliases = []string{"tasks"}
@@ -93,7 +59,7 @@ func (s *session) flag(name string) string { return s.cmd.Flags().Lookup(name).V
 
 func (s *session) isSet(name string) bool { return s.flag(name) == "true" }
 
-// getTask prints a task, after the wait that the flags ask for; token makes the answer no older than an input.
+// getTask prints a task after the wait that the flags ask for. With token the answer is not older than that input.
 func (s *session) getTask(id, token string) error {
 	wait := time.Duration(0)
 	if s.isSet("wait") {
@@ -106,7 +72,7 @@ func (s *session) getTask(id, token string) error {
 	if err != nil {
 		return err
 	}
-	var t task
+	var t api.TaskDocument
 	if err := decode(doc, &t); err != nil {
 		return err
 	}
@@ -117,7 +83,7 @@ func (s *session) getTask(id, token string) error {
 }
 
 // ending is the exit code of --wait.
-func ending(t *task) error {
+func ending(t *api.TaskDocument) error {
 	switch t.State {
 	case "processed":
 		return nil
@@ -133,13 +99,13 @@ func because(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return ": " + printable(reason)
+	return ": " + Printable(reason)
 }
 
-// waitStep is one long read; the API allows a minute.
+// waitStep is the duration of one long poll; the API allows up to a minute.
 const waitStep = 30 * time.Second
 
-// readTask reads a task until it has settled or the time is over. An engine that restarts meanwhile is waited for.
+// readTask reads a task until it has ended or is parked, or the time is over. It waits for an engine that restarts.
 func (s *session) readTask(id, token string, wait time.Duration) (json.RawMessage, error) {
 	end := time.Now().Add(wait)
 	retry := backoff{}
@@ -163,7 +129,7 @@ func (s *session) readTask(id, token string, wait time.Duration) (json.RawMessag
 		case err != nil:
 			return nil, notYet(err, wait)
 		}
-		var t task
+		var t api.TaskDocument
 		if err := decode(doc, &t); err != nil {
 			return nil, err
 		}
@@ -180,10 +146,10 @@ func notYet(err error, wait time.Duration) error {
 	return err
 }
 
-func showTask(w io.Writer, t *task) error {
+func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
 		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason},
-		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", t.SubmittedAt}, {"UPDATED", t.UpdatedAt}, {"ENDED", t.EndedAt},
+		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
 	}
 	rows := head[:0]
@@ -197,13 +163,13 @@ func showTask(w io.Writer, t *task) error {
 	}
 	fmt.Fprintln(w)
 	var steps []row
-	for _, st := range t.Steps {
-		steps = append(steps, stepRow(st))
+	for i := range t.Steps {
+		steps = append(steps, stepRow(&t.Steps[i]))
 	}
 	return table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps)
 }
 
-func stepRow(st step) row {
+func stepRow(st *api.StepDocument) row {
 	r := row{st.ID, st.Agent, st.State, strconv.Itoa(st.Attempt), strconv.Itoa(st.FailureCount), "-", "-"}
 	failed := st.Error
 	if u := st.Undo; u != nil {
@@ -213,13 +179,13 @@ func stepRow(st step) row {
 		}
 	}
 	if failed != nil {
-		r[6] = failed.Class + ": " + failed.Message
+		r[6] = string(failed.Class) + ": " + failed.Message
 	}
 	return r
 }
 
 func labelText(labels map[string]string) string {
-	keys := sortedKeys(labels)
+	keys := slices.Sorted(maps.Keys(labels))
 	for i, k := range keys {
 		keys[i] = k + ":" + labels[k]
 	}
@@ -228,18 +194,18 @@ func labelText(labels map[string]string) string {
 
 func listCommand() *cobra.Command {
 	c := output(&cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, the newest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
 		Example: "  sagalog task list --state error\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
 	f := c.Flags()
 	f.String("state", "", strings.Join(taskStates, ", "))
 	f.String("workflow", "", "name of a workflow")
-	f.StringArray("label", nil, "key:value; several must all be there")
+	f.StringArray("label", nil, "key:value; a task must have all that are given")
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
 	f.String("until", "", "submitted before this instant, or this long ago")
 	f.Int("limit", 100, "tasks a page, up to 1000")
-	f.String("cursor", "", "go on behind an earlier page")
+	f.String("cursor", "", "continue after an earlier page")
 	f.Bool("all", false, "all pages")
 	suggest(c, "state", taskStates...)
 	return c
@@ -260,14 +226,12 @@ func (s *session) listTasks() error {
 		q.Add("label", colon(l))
 	}
 	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},
-		func(doc json.RawMessage) (row, error) {
-			var t task
-			err := decode(doc, &t)
-			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), t.State, strconv.Itoa(t.FailureCount), t.SubmittedAt, t.UpdatedAt, t.Reason}, err
-		})
+		rowOf(func(t api.TaskDocument) row {
+			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), t.State, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), t.Reason}
+		}))
 }
 
-// colon lets a label be written key=value too.
+// colon accepts a label in the form key=value too.
 func colon(label string) string {
 	if strings.Contains(label, ":") {
 		return label
@@ -275,7 +239,7 @@ func colon(label string) string {
 	return strings.Replace(label, "=", ":", 1)
 }
 
-// pages prints a page of a list, or with --all each of them. A table or an array is printed whole, lines as they come.
+// pages prints a page of a list, or with --all every page. Tables and arrays are printed when complete, lines as they arrive.
 func (s *session) pages(path string, q url.Values, member string, head row, cells func(json.RawMessage) (row, error)) error {
 	var all []json.RawMessage
 	for {
@@ -314,13 +278,13 @@ func (s *session) pages(path string, q url.Values, member string, head row, cell
 			}
 		}
 		if next != "" {
-			s.note("there are more: --cursor %s, or --all", next)
+			s.note("there are more; continue with --cursor %s, or use --all", next)
 		}
 		return nil
 	}
 }
 
-// requestUse is how one kind of request is called.
+// requestUse describes the command of one kind of request.
 type requestUse struct {
 	kind, short, long string
 	step              bool
@@ -332,16 +296,16 @@ func requestCommand(u requestUse) *cobra.Command {
 		Example: "  sagalog task " + u.kind + " delivery-42 --reason 'the customer called'",
 		RunE:    client(func(s *session, args []string) error { return s.ask(u, args[0]) }),
 	})
-	c.Flags().String("reason", "", "why, for the history")
-	c.Flags().String("request-id", "", "the request's ID: the same one again changes nothing (default: a new one)")
+	c.Flags().String("reason", "", "the reason, for the history")
+	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
 	if u.step {
-		c.Flags().String("step", "", "the step (default: each one that failed)")
+		c.Flags().String("step", "", "the step (default: each step that failed)")
 	}
 	waitFlags(c)
 	return c
 }
 
-// ask sends a request and shows the task as it is after it.
+// ask sends a request and prints the task as it is afterwards.
 func (s *session) ask(u requestUse, id string) error {
 	body := map[string]string{}
 	if v := s.flag("reason"); v != "" {
@@ -365,7 +329,7 @@ func (s *session) ask(u requestUse, id string) error {
 	if err != nil {
 		return err
 	}
-	var r receipt
+	var r api.Receipt
 	if err := decode(doc, &r); err != nil {
 		return err
 	}

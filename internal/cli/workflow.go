@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/spf13/cobra"
 )
 
@@ -22,8 +24,8 @@ func workflowCommand(d Deps) *cobra.Command {
 
 func validateCommand(d Deps) *cobra.Command {
 	return output(&cobra.Command{
-		Use: "validate FILE...", Short: "Find every fault of definitions, without an engine", Args: cobra.MinimumNArgs(1),
-		Long:    "Find every fault of definitions in YAML or JSON, by line and column, without an engine. - is stdin. Exit code 1 if there are any.",
+		Use: "validate FILE...", Short: "Find every fault in definitions, without an engine", Args: cobra.MinimumNArgs(1),
+		Long:    "Find every fault in definitions in YAML or JSON, with line and column, without an engine. - is stdin. The exit code is 1 if\nthere are any.",
 		Example: "  sagalog workflow validate workflow.yaml\n  sagalog workflow validate workflows/*.yaml -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := printerOf(cmd)
@@ -52,7 +54,7 @@ func validateCommand(d Deps) *cobra.Command {
 				return err
 			}
 			if bad > 0 {
-				return exit(ExitError, "%s", counted(bad, "fault"))
+				return exit(ExitError, "%s", Counted(bad, "fault"))
 			}
 			if len(all) == 0 {
 				p.note("valid: %s", strings.Join(args, ", "))
@@ -62,7 +64,8 @@ func validateCommand(d Deps) *cobra.Command {
 	})
 }
 
-func counted(n int, what string) string {
+// Counted returns the number and the noun, which takes an s in the plural.
+func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
@@ -74,17 +77,17 @@ func printFaults(p *printer, docs []json.RawMessage) error {
 		return p.list(docs, nil, nil)
 	}
 	for _, d := range docs {
-		var f Fault
+		var f scheduler.Fault
 		if err := decode(d, &f); err != nil {
 			return err
 		}
-		fmt.Fprintln(p.out, printable(f.String()))
+		fmt.Fprintln(p.out, Printable(f.String()))
 	}
 	return nil
 }
 
-// load reads and validates a definition. Faults that are no warnings leave it empty.
-func load(cmd *cobra.Command, d Deps, file string) (Definition, []Fault, error) {
+// load reads and validates a definition. The definition is nil if a fault is more than a warning.
+func load(cmd *cobra.Command, d Deps, file string) (*scheduler.Source, []scheduler.Fault, error) {
 	var data []byte
 	var err error
 	if file == "-" {
@@ -93,7 +96,7 @@ func load(cmd *cobra.Command, d Deps, file string) (Definition, []Fault, error) 
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return Definition{}, nil, fmt.Errorf("read the definition: %w", err)
+		return nil, nil, fmt.Errorf("read the definition: %w", err)
 	}
 	def, faults := d.Load(file, data)
 	return def, faults, nil
@@ -103,16 +106,16 @@ func applyCommand(d Deps) *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "apply FILE...", Short: "Apply definitions: each becomes the current version of its workflow", Args: cobra.MinimumNArgs(1),
 		Long: "Apply definitions in YAML or JSON; - is stdin. All are validated first, and none is applied if one has a fault.\n" +
-			"Content that was applied before becomes current again under its version.",
+			"Content that was applied earlier becomes current again under its old version.",
 		Example: "  sagalog workflow apply workflow.yaml\n  sagalog workflow apply --dry-run workflows/*.yaml",
 		RunE:    client(func(s *session, args []string) error { return s.apply(d, args) }),
 	})
-	c.Flags().Bool("dry-run", false, "validate only, by the engine too")
+	c.Flags().Bool("dry-run", false, "only validate, here and in the engine")
 	return c
 }
 
 func (s *session) apply(d Deps, files []string) error {
-	var defs []Definition
+	var defs []*scheduler.Source
 	bad := 0
 	for _, file := range files {
 		def, faults, err := load(s.cmd, d, file)
@@ -120,7 +123,7 @@ func (s *session) apply(d Deps, files []string) error {
 			return err
 		}
 		for _, f := range faults {
-			s.note("%s", printable(f.String()))
+			s.note("%s", Printable(f.String()))
 			if !f.Warning {
 				bad++
 			}
@@ -128,7 +131,7 @@ func (s *session) apply(d Deps, files []string) error {
 		defs = append(defs, def)
 	}
 	if bad > 0 {
-		return exit(ExitError, "nothing is applied: %s", counted(bad, "fault"))
+		return exit(ExitError, "nothing is applied: %s", Counted(bad, "fault"))
 	}
 	q := url.Values{}
 	if s.isSet("dry-run") {
@@ -137,11 +140,11 @@ func (s *session) apply(d Deps, files []string) error {
 	var docs []json.RawMessage
 	for _, def := range defs {
 		_, doc, err := s.do(s.cmd.Context(), request{
-			method: http.MethodPut, path: "/v1/workflows/" + url.PathEscape(def.Name), query: q, body: def.Body, content: "application/yaml",
+			method: http.MethodPut, path: "/v1/workflows/" + url.PathEscape(def.Workflow), query: q, body: def.Body, content: "application/yaml",
 		})
 		if err != nil {
-			// What was applied before it stands, and is told.
-			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Name, err))
+			// The definitions applied before this one stay applied, so list them.
+			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Workflow, err))
 		}
 		docs = append(docs, doc)
 	}
@@ -149,15 +152,9 @@ func (s *session) apply(d Deps, files []string) error {
 }
 
 func (s *session) listApplied(docs []json.RawMessage) error {
-	return s.list(docs, row{"WORKFLOW", "VERSION", "CHANGED"}, func(doc json.RawMessage) (row, error) {
-		var a struct {
-			Name    string `json:"name"`
-			Version int    `json:"version"`
-			Changed bool   `json:"changed"`
-		}
-		err := decode(doc, &a)
-		return row{a.Name, strconv.Itoa(a.Version), yesNo(a.Changed)}, err
-	})
+	return s.list(docs, row{"WORKFLOW", "VERSION", "CHANGED"}, rowOf(func(a api.AppliedDocument) row {
+		return row{a.Name, strconv.Itoa(a.Version), yesNo(a.Changed)}
+	}))
 }
 
 func yesNo(b bool) string {
@@ -167,38 +164,19 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// workflow is what a table shows of a workflow.
-type workflow struct {
-	Name        string `json:"name"`
-	Version     int    `json:"version"`
-	Versions    []int  `json:"versions"`
-	Description string `json:"description"`
-	AppliedAt   string `json:"applied_at"`
-	Hash        string `json:"hash"`
-	Steps       []struct {
-		ID    string   `json:"id"`
-		Agent string   `json:"agent"`
-		Needs []string `json:"needs"`
-		Undo  bool     `json:"undo"`
-		Pivot bool     `json:"pivot"`
-	} `json:"steps"`
-}
-
 func workflowListCommand() *cobra.Command {
 	return output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List workflows", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
 			return s.whole("/v1/workflows", "workflows", row{"WORKFLOW", "VERSION", "VERSIONS", "APPLIED", "DESCRIPTION"},
-				func(doc json.RawMessage) (row, error) {
-					var w workflow
-					err := decode(doc, &w)
-					return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), w.AppliedAt, w.Description}, err
-				})
+				rowOf(func(w api.WorkflowDocument) row {
+					return row{w.Name, strconv.Itoa(w.Version), strconv.Itoa(len(w.Versions)), instant(w.AppliedAt), w.Description}
+				}))
 		}),
 	})
 }
 
-// whole prints a list that the API answers at once.
+// whole prints a list that the API returns in one answer.
 func (s *session) whole(path, member string, head row, cells func(json.RawMessage) (row, error)) error {
 	doc, err := s.get(s.cmd.Context(), path, nil)
 	if err != nil {
@@ -239,13 +217,13 @@ func showCommand() *cobra.Command {
 }
 
 func showWorkflow(out io.Writer, doc json.RawMessage) error {
-	var w workflow
+	var w api.WorkflowDocument
 	if err := decode(doc, &w); err != nil {
 		return err
 	}
 	versions := strings.Trim(fmt.Sprint(w.Versions), "[]")
 	err := table(out, nil, []row{{"WORKFLOW", w.Name}, {"VERSION", strconv.Itoa(w.Version)}, {"VERSIONS", versions},
-		{"APPLIED", w.AppliedAt}, {"HASH", w.Hash}, {"DESCRIPTION", w.Description}})
+		{"APPLIED", instant(w.AppliedAt)}, {"HASH", w.Hash}, {"DESCRIPTION", w.Description}})
 	if err != nil {
 		return err
 	}

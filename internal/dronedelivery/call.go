@@ -32,12 +32,12 @@ const (
 	idMax = 255
 )
 
-// call is a request below /api/, as far as it matters.
+// call holds the relevant parts of a request below /api/.
 type call struct {
 	method string
 	// path is as received, percent-encoded.
 	path string
-	// ids are the decoded identifiers in path; resource is what they name, within its service.
+	// ids are the decoded identifiers in path. resource is the name of the thing that they identify within its service.
 	ids      []string
 	resource string
 
@@ -76,7 +76,7 @@ func readCall(k kind, w http.ResponseWriter, r *http.Request) (call, *problem) {
 	return c, nil
 }
 
-// operation is what the call does to the world: "do", "undo", or nothing.
+// operation is the effect of the call: "do", "undo", or "" for none.
 func (c call) operation() string {
 	switch c.method {
 	case http.MethodPut:
@@ -100,7 +100,7 @@ func segments(escaped string) ([]string, bool) {
 	return parts, true
 }
 
-// resourceName joins identifiers by a byte that none of them can hold.
+// resourceName joins identifiers with a byte that none of them can contain.
 func resourceName(ids []string) string { return strings.Join(ids, "\x00") }
 
 func checkID(id string) error {
@@ -115,8 +115,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// text makes a header's value safe for the ledger: JSON would rewrite other bytes, and what is remembered live would
-// differ from what is read back.
+// text makes a header's value safe for the ledger: JSON would rewrite other bytes, and the memory of a live service would
+// differ from the memory after a restart.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func number(s string, missing int) int {

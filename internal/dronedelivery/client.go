@@ -1,7 +1,6 @@
 package dronedelivery
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,8 +10,7 @@ import (
 	"net/http"
 )
 
-// Break puts a fault in force at the service with this base URL, in place of the one of the same mode
-// and operation.
+// Break activates a fault at the service with this base URL. It replaces the fault with the same mode and operation.
 func Break(ctx context.Context, url string, f Fault) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -24,31 +22,19 @@ func Break(ctx context.Context, url string, f Fault) error {
 	return ask(ctx, http.MethodPut, url+"/fault", b, nil)
 }
 
-// Mend ends all faults of the service with this base URL.
-func Mend(ctx context.Context, url string) error {
+// Fix ends all faults of the service with this base URL.
+func Fix(ctx context.Context, url string) error {
 	return ask(ctx, http.MethodDelete, url+"/fault", nil, nil)
 }
 
 // ReadLedger reads the ledger of the service with this base URL, and calls line for each line in order.
 func ReadLedger(ctx context.Context, url string, line func(Line) error) error {
 	return ask(ctx, http.MethodGet, url+"/ledger", nil, func(body io.Reader) error {
-		r := bufio.NewReader(body)
-		for {
-			b, err := r.ReadBytes('\n')
-			if errors.Is(err, io.EOF) && len(b) == 0 {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			var l Line
-			if err := json.Unmarshal(b, &l); err != nil {
-				return err
-			}
-			if err := line(l); err != nil {
-				return err
-			}
+		torn, err := ReadLines(body, func(l Line, _ int) error { return line(l) })
+		if err == nil && torn > 0 {
+			err = io.ErrUnexpectedEOF // the service sends complete lines only
 		}
+		return err
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The five services, in the order in which ports are given to them.
+// The five services, in the order in which they get their ports.
 const (
 	Account   = "account"
 	Package   = "package"
@@ -23,23 +23,21 @@ const (
 // Services returns the names of the five services.
 func Services() []string { return []string{Account, Package, Transport, Drone, Delivery} }
 
-// EnvName returns the variable in which the agent binding of a service looks for its URL: PACKAGE_URL.
+// EnvName returns the variable from which the agent binding of a service reads its URL, such as PACKAGE_URL.
 func EnvName(service string) string { return strings.ToUpper(service) + "_URL" }
 
-// Config says where the services listen, where they keep their ledgers, and how they are broken from the start.
+// Config says where the services listen, where they keep their ledgers, and which faults they start with.
 type Config struct {
-	// Dir holds the ledgers; it is made with mode 0700 if missing. Required.
+	// Dir holds the ledgers. It is created with mode 0700 if it is missing. Required.
 	Dir string
-	// Addr is a loopback host, with or without a port. Empty means 127.0.0.1: an example that can be broken by
-	// anyone who reaches it has no business on a network. With a port N other than 0 the services take N, N+1, ...
-	// in the order of Services; otherwise each takes a free port.
+	// Addr is a loopback host, with or without a port. Empty means 127.0.0.1: anyone who can reach an example can break it, so
+	// it must not be on a network. With a port N other than 0 the services take N, N+1, ... in the order of Services; otherwise
+	// each takes a free port.
 	Addr string
-	// Ports gives single services a port of their own, which wins over Addr. 0 picks a free one.
-	Ports map[string]int
-	// Faults are in force from the start, by service; those with For zero for good. A service may have several, one
-	// of each mode and operation.
+	// Faults holds the faults that are active from the start, by service. A fault with a zero For has no end. A service may
+	// have several, one for each mode and operation.
 	Faults map[string][]Fault
-	// Log takes notices such as a ledger that was cut. Nil discards them.
+	// Log takes notices, for example that a ledger was cut. Nil discards them.
 	Log *slog.Logger
 }
 
@@ -51,17 +49,9 @@ func (c Config) validate() error {
 	if _, _, err := c.base(); err != nil {
 		faults = append(faults, err)
 	}
-	for name, port := range c.Ports {
-		if err := checkService(name); err != nil {
-			faults = append(faults, err)
-		}
-		if port < 0 || port > 65535 {
-			faults = append(faults, fmt.Errorf("port %d of %s is not in 0..65535", port, name))
-		}
-	}
 	for name, list := range c.Faults {
-		if err := checkService(name); err != nil {
-			faults = append(faults, err)
+		if !slices.Contains(Services(), name) {
+			faults = append(faults, fmt.Errorf("there is no service %q: they are %s", name, strings.Join(Services(), ", ")))
 		}
 		for i, f := range list {
 			if err := f.validate(); err != nil {
@@ -75,14 +65,11 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// address returns where the service with this place in Services listens. The Config must be valid.
+// address returns the listen address of the service at the given index in Services. The Config must be valid.
 func (c Config) address(place int) string {
 	host, port, _ := c.base()
 	if port != 0 {
 		port += place
-	}
-	if p, ok := c.Ports[Services()[place]]; ok {
-		port = p
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
@@ -104,11 +91,4 @@ func (c Config) base() (host string, port int, err error) {
 		return "", 0, fmt.Errorf("address %q is not loopback: the services listen on 127.0.0.1, ::1 or localhost only", c.Addr)
 	}
 	return strings.Trim(host, "[]"), port, nil
-}
-
-func checkService(name string) error {
-	if !slices.Contains(Services(), name) {
-		return fmt.Errorf("there is no service %q: they are %s", name, strings.Join(Services(), ", "))
-	}
-	return nil
 }

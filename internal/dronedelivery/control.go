@@ -1,19 +1,20 @@
 package dronedelivery
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"time"
 )
 
-// status is a fault in force as GET /fault shows it.
+// status is an active fault as GET /fault shows it.
 type status struct {
 	Fault Fault  `json:"fault"`
 	Until string `json:"until,omitempty"`
 }
 
-// controlRoutes are the paths of a service that are not calls: no fault breaks them and no ledger shows them.
+// controlRoutes are the paths of a service that are not calls: no fault affects them, and they do not appear in the ledger.
 func (s *service) controlRoutes() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /healthz", s.serveHealth)
@@ -39,8 +40,8 @@ func (s *service) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"service": s.kind.name, "status": "ok"})
 }
 
-// serveLedger streams what was whole when it was asked, so that a reader never sees half a line. Byte ranges work,
-// so that a reader may follow.
+// serveLedger streams the lines that were complete at the time of the request, so that a reader never sees half a line. It
+// supports byte ranges, so that a reader can follow the ledger.
 func (s *service) serveLedger(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	end := s.ledger.end
@@ -66,7 +67,7 @@ func (s *service) beginFault(w http.ResponseWriter, r *http.Request) {
 	}
 	var f Fault
 	if err := json.Unmarshal(b, &f); err != nil {
-		refusal(http.StatusBadRequest, "the body is no fault: %v", err).write(w)
+		refusal(http.StatusBadRequest, "the body is not a fault: %v", err).write(w)
 		return
 	}
 	if err := f.validate(); err != nil {
@@ -74,8 +75,9 @@ func (s *service) beginFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := s.faults.begin(f, time.Now())
-	s.log.Info("fault begins", "mode", a.Mode, "rate", a.Rate, "until", stampOrNever(a.until))
-	writeJSON(w, http.StatusOK, a.status())
+	st := a.status()
+	s.log.Info("fault begins", "mode", a.Mode, "rate", a.Rate, "until", cmp.Or(st.Until, "never"))
+	writeJSON(w, http.StatusOK, st)
 }
 
 func (s *service) endFaults(w http.ResponseWriter, r *http.Request) {
@@ -90,11 +92,4 @@ func (a *active) status() status {
 		st.Until = stamp(a.until)
 	}
 	return st
-}
-
-func stampOrNever(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return stamp(t)
 }

@@ -2,7 +2,7 @@ package dronedelivery
 
 import "net/http"
 
-// Handler lets tests call a service without its listener, since a network is not allowed in a synctest bubble.
+// Handler lets tests call a service without its listener, since a synctest bubble allows no network.
 func (f *Fleet) Handler(service string) http.Handler {
 	for _, s := range f.services {
 		if s.kind.name == service {
@@ -12,5 +12,5 @@ func (f *Fleet) Handler(service string) http.Handler {
 	panic("no service " + service)
 }
 
-// Stop does to calls under way what the end of Run does.
+// Stop ends calls that are under way, as the end of Run does.
 func (f *Fleet) Stop() { close(f.stop) }

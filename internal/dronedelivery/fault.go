@@ -2,6 +2,7 @@ package dronedelivery
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 // Mode is a way in which a service can be broken.
 type Mode string
 
-// The modes; package documentation says what each does.
+// The modes. The package documentation describes them.
 const (
 	Slow   Mode = "slow"
 	Fail   Mode = "fail"
@@ -23,42 +24,41 @@ const (
 const (
 	// delayDefault is below the workflow's complete_by of 5 s, so that a slow service is slow and not lost.
 	delayDefault = 2 * time.Second
-	// delayMax bounds how long a call that nobody waits for any more can hold memory.
+	// delayMax bounds how long a call whose caller has gone can hold memory.
 	delayMax = 10 * time.Minute
 )
 
 // Fault is one way in which a service is broken. In JSON, durations are text such as "20s".
 type Fault struct {
-	Mode Mode
-	// For is how long the fault lasts. Zero: until it is mended or the service ends.
-	For time.Duration
-	// Rate is the share of calls that are hit, above 0 and up to 1. Zero means 1.
-	Rate float64
+	Mode Mode `json:"mode"`
+	// For is how long the fault lasts. Zero: until it is fixed or the service ends.
+	For time.Duration `json:"-"`
+	// Rate is the share of calls that the fault hits, above 0 and up to 1. Zero means 1.
+	Rate float64 `json:"rate,omitempty"`
 	// Status is the answer of fail (zero means 503) and of refuse (zero means 422).
-	Status int
+	Status int `json:"status,omitempty"`
 	// Delay is how long slow waits. Zero means 2 s.
-	Delay time.Duration
+	Delay time.Duration `json:"-"`
 	// Seed changes which calls a rate below 1 chooses.
-	Seed uint64
-	// Operation is "do" or "undo" to hit only these. Empty means both, for refuse "do": to say no to an undo is a
-	// defect rather than a business rule, so it must be asked for.
-	Operation string
+	Seed uint64 `json:"seed,omitempty"`
+	// Operation is "do" or "undo" to hit only such calls. Empty means both, but for refuse it means "do": refusing an undo is a
+	// defect rather than a business rule, so it must be requested explicitly.
+	Operation string `json:"operation,omitempty"`
 }
+
+// plain is Fault without its methods.
+type plain Fault
 
 // wire is Fault as JSON.
 type wire struct {
-	Mode      Mode    `json:"mode"`
-	For       string  `json:"for,omitempty"`
-	Rate      float64 `json:"rate,omitempty"`
-	Status    int     `json:"status,omitempty"`
-	Delay     string  `json:"delay,omitempty"`
-	Seed      uint64  `json:"seed,omitempty"`
-	Operation string  `json:"operation,omitempty"`
+	plain
+	For   string `json:"for,omitempty"`
+	Delay string `json:"delay,omitempty"`
 }
 
 // MarshalJSON writes durations as text.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	w := wire{Mode: f.Mode, Rate: f.Rate, Status: f.Status, Seed: f.Seed, Operation: f.Operation}
+	w := wire{plain: plain(f)}
 	if f.For != 0 {
 		w.For = f.For.String()
 	}
@@ -76,16 +76,11 @@ func (f *Fault) UnmarshalJSON(b []byte) error {
 	if err := d.Decode(&w); err != nil {
 		return err
 	}
-	duration, err := readDuration("for", w.For)
-	if err != nil {
-		return err
-	}
-	delay, err := readDuration("delay", w.Delay)
-	if err != nil {
-		return err
-	}
-	*f = Fault{Mode: w.Mode, For: duration, Rate: w.Rate, Status: w.Status, Delay: delay, Seed: w.Seed, Operation: w.Operation}
-	return nil
+	var errFor, errDelay error
+	*f = Fault(w.plain)
+	f.For, errFor = readDuration("for", w.For)
+	f.Delay, errDelay = readDuration("delay", w.Delay)
+	return errors.Join(errFor, errDelay)
 }
 
 func readDuration(member, text string) (time.Duration, error) {
@@ -101,41 +96,31 @@ func readDuration(member, text string) (time.Duration, error) {
 
 func (f Fault) validate() error {
 	var faults []error
+	fault := func(wrong bool, format string, args ...any) {
+		if wrong {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	set := f.Status != 0
 	switch f.Mode {
 	case Slow, Hang:
-		if f.Status != 0 {
-			faults = append(faults, fmt.Errorf("status is for fail and refuse, not for %s", f.Mode))
-		}
+		fault(set, "status is for fail and refuse, not for %s", f.Mode)
 	case Fail:
-		if f.Status != 0 && (f.Status < 400 || f.Status > 599) {
-			faults = append(faults, fmt.Errorf("status %d of fail is not in 400..599", f.Status))
-		}
+		fault(set && (f.Status < 400 || f.Status > 599), "status %d of fail is not in 400..599", f.Status)
 	case Refuse:
-		if f.Status != 0 && !permanent(f.Status) {
-			faults = append(faults, fmt.Errorf("status %d of refuse is not a permanent one: 4xx other than 408, 425 and 429", f.Status))
-		}
+		fault(set && !permanent(f.Status), "status %d of refuse is not a permanent one: 4xx other than 408, 425 and 429", f.Status)
 	default:
-		faults = append(faults, fmt.Errorf("mode %q is none of slow, fail, refuse, hang", f.Mode))
+		fault(true, "mode %q is not slow, fail, refuse or hang", f.Mode)
 	}
-	if f.Delay != 0 && f.Mode != Slow {
-		faults = append(faults, errors.New("delay is for slow"))
-	}
-	if f.Delay < 0 || f.Delay > delayMax {
-		faults = append(faults, fmt.Errorf("delay %s is not in 0..%s", f.Delay, delayMax))
-	}
-	if f.For < 0 {
-		faults = append(faults, fmt.Errorf("for %s is negative", f.For))
-	}
-	if !(f.Rate >= 0 && f.Rate <= 1) {
-		faults = append(faults, fmt.Errorf("rate %v is not in 0..1", f.Rate))
-	}
-	if f.Operation != "" && f.Operation != opDo && f.Operation != opUndo {
-		faults = append(faults, fmt.Errorf("operation %q is neither do nor undo", f.Operation))
-	}
+	fault(f.Delay != 0 && f.Mode != Slow, "delay is for slow")
+	fault(f.Delay < 0 || f.Delay > delayMax, "delay %s is not in 0..%s", f.Delay, delayMax)
+	fault(f.For < 0, "for %s is negative", f.For)
+	fault(!(f.Rate >= 0 && f.Rate <= 1), "rate %v is not in 0..1", f.Rate)
+	fault(f.Operation != "" && f.Operation != opDo && f.Operation != opUndo, "operation %q is neither do nor undo", f.Operation)
 	return errors.Join(faults...)
 }
 
-// permanent says whether an agent takes this status as "no, and never".
+// permanent says whether an agent treats this status as a permanent refusal.
 func permanent(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -146,25 +131,14 @@ func permanent(status int) bool {
 
 // filled returns the fault with its defaults in place.
 func (f Fault) filled() Fault {
-	if f.Rate == 0 {
-		f.Rate = 1
-	}
+	f.Rate = cmp.Or(f.Rate, 1)
 	switch f.Mode {
 	case Slow:
-		if f.Delay == 0 {
-			f.Delay = delayDefault
-		}
+		f.Delay = cmp.Or(f.Delay, delayDefault)
 	case Fail:
-		if f.Status == 0 {
-			f.Status = http.StatusServiceUnavailable
-		}
+		f.Status = cmp.Or(f.Status, http.StatusServiceUnavailable)
 	case Refuse:
-		if f.Status == 0 {
-			f.Status = http.StatusUnprocessableEntity
-		}
-		if f.Operation == "" {
-			f.Operation = opDo
-		}
+		f.Status, f.Operation = cmp.Or(f.Status, http.StatusUnprocessableEntity), cmp.Or(f.Operation, opDo)
 	case Hang:
 	}
 	return f

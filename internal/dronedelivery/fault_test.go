@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bubble is the services in a synctest bubble: without network, in virtual time.
+// bubble runs the services in a synctest bubble: without a network and in virtual time.
 type bubble struct {
 	t     *testing.T
 	fleet *dronedelivery.Fleet
@@ -55,7 +55,7 @@ func (b *bubble) do(ctx context.Context, c call) (status int, body string) {
 	return rec.Code, rec.Body.String()
 }
 
-// advance moves a bubble's virtual time.
+// advance advances a bubble's virtual time.
 func advance(d time.Duration) { <-time.After(d) }
 
 func (b *bubble) ask(c call) int {
@@ -78,18 +78,18 @@ func (b *bubble) control(method, path, body string) (int, string) {
 	return b.do(context.Background(), call{service: "drone", method: method, path: path, body: body})
 }
 
-func TestAHangingServiceActsWritesAndNeverAnswers(t *testing.T) {
+func TestAHangingServiceActsButNeverAnswers(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		fault string
 		end   func(b *bubble, leave func())
 		after time.Duration
 	}{
-		"until the caller goes":     {`{"mode":"hang"}`, func(_ *bubble, leave func()) { leave() }, 0},
-		"until the fault is over":   {`{"mode":"hang","for":"20s"}`, func(*bubble, func()) {}, 20 * time.Second},
-		"until it is mended":        {`{"mode":"hang","for":"20s"}`, func(b *bubble, _ func()) { b.control("DELETE", "/fault", "") }, 0},
-		"until another is in place": {`{"mode":"hang"}`, func(b *bubble, _ func()) { b.control("PUT", "/fault", `{"mode":"hang","rate":0.1}`) }, 0},
-		"until the service stops":   {`{"mode":"hang"}`, func(b *bubble, _ func()) { b.fleet.Stop() }, 0},
+		"until the caller leaves":         {`{"mode":"hang"}`, func(_ *bubble, leave func()) { leave() }, 0},
+		"until the fault is over":         {`{"mode":"hang","for":"20s"}`, func(*bubble, func()) {}, 20 * time.Second},
+		"until it is fixed":               {`{"mode":"hang","for":"20s"}`, func(b *bubble, _ func()) { b.control("DELETE", "/fault", "") }, 0},
+		"until another fault replaces it": {`{"mode":"hang"}`, func(b *bubble, _ func()) { b.control("PUT", "/fault", `{"mode":"hang","rate":0.1}`) }, 0},
+		"until the service stops":         {`{"mode":"hang"}`, func(b *bubble, _ func()) { b.fleet.Stop() }, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -121,18 +121,19 @@ func TestAHangingServiceActsWritesAndNeverAnswers(t *testing.T) {
 	}
 }
 
-func TestWhatHungIsAnsweredToTheNextAttempt(t *testing.T) {
+func TestTheNextAttemptGetsTheAnswerOfAHungCall(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	require.NoError(t, dronedelivery.Break(t.Context(), w.urls["drone"], dronedelivery.Fault{Mode: dronedelivery.Hang, For: 50 * time.Millisecond}))
 	c := put("drone", "/api/drones/t1", "k1")
 	res, err := w.request(t.Context(), c)
 	if err == nil {
-		// On a machine that was stopped for 50 ms the fault is over before the call.
+		// If the machine stalls for 50 ms, the fault is over before the call.
 		require.NoError(t, res.Body.Close())
 		t.Skip("the fault was over")
 	}
-	// Once, because the connection was new: on a reused one net/http repeats a request with an Idempotency-Key by itself.
+	// The call is made once because the connection is new: on a reused one net/http repeats a request with an Idempotency-Key
+	// by itself.
 	require.Equal(t, []bool{true}, applied(w.ledger("drone")))
 	w = w.again()
 	c.attempt = 2
@@ -142,7 +143,7 @@ func TestWhatHungIsAnsweredToTheNextAttempt(t *testing.T) {
 	require.Equal(t, []bool{true, false}, applied(w.ledger("drone")))
 }
 
-func TestASlowServiceActsLateEvenIfNobodyWaits(t *testing.T) {
+func TestASlowServiceActsEvenIfItsCallerHasGone(t *testing.T) {
 	t.Parallel()
 	faults := map[string][]dronedelivery.Fault{"drone": {{Mode: dronedelivery.Slow, Operation: "do"}}}
 	inBubble(t, faults, func(b *bubble) {
@@ -150,7 +151,7 @@ func TestASlowServiceActsLateEvenIfNobodyWaits(t *testing.T) {
 		require.Equal(t, 201, b.ask(put("drone", "/api/drones/t1", "k1")))
 		require.Equal(t, 2*time.Second, time.Since(start))
 
-		// The engine gives up on this one, undoes it, and only then does it arrive.
+		// The engine gives up on this call and undoes it. Only then does the call arrive.
 		ctx, leave := context.WithTimeout(context.Background(), time.Second)
 		defer leave()
 		var wg sync.WaitGroup
@@ -180,7 +181,7 @@ func TestASlowCallEndsWithItsService(t *testing.T) {
 	})
 }
 
-func TestAFailingServiceChangesNothingUntilTheFaultIsOver(t *testing.T) {
+func TestAFailingServiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, nil, func(b *bubble) {
 		c := put("drone", "/api/drones/t1", "k1")
@@ -188,7 +189,7 @@ func TestAFailingServiceChangesNothingUntilTheFaultIsOver(t *testing.T) {
 		require.Equal(t, 500, b.ask(c))
 		advance(20*time.Second - 1)
 		require.Equal(t, 500, b.ask(c))
-		require.Equal(t, 404, b.ask(call{service: "drone", method: "GET", path: c.path}), "reads are never broken")
+		require.Equal(t, 404, b.ask(call{service: "drone", method: "GET", path: c.path}), "faults do not affect reads")
 		advance(1)
 		require.Equal(t, 201, b.ask(c))
 		require.Equal(t, []bool{false, false, false, true}, applied(b.ledger("drone")))
@@ -196,7 +197,7 @@ func TestAFailingServiceChangesNothingUntilTheFaultIsOver(t *testing.T) {
 	})
 }
 
-func TestARefusalIsForTheWholeTaskAndForDosOnly(t *testing.T) {
+func TestARefusalIsForTheWholeTask(t *testing.T) {
 	t.Parallel()
 	faults := map[string][]dronedelivery.Fault{"drone": {{Mode: dronedelivery.Refuse, Rate: 0.5}}}
 	inBubble(t, faults, func(b *bubble) {
@@ -234,11 +235,11 @@ func TestARepeatedKeyIsAnsweredBeforeAnythingRefusesIt(t *testing.T) {
 		b.control("DELETE", "/fault?mode=refuse", "")
 		require.Equal(t, 204, b.ask(c))
 		b.control("PUT", "/fault", `{"mode":"refuse","operation":"undo","status":403}`)
-		require.Equal(t, 204, b.ask(c), "undone is undone")
+		require.Equal(t, 204, b.ask(c), "the undo stays in force")
 	})
 }
 
-func TestRatesChooseTheirShareAndTheSameCallsEachTime(t *testing.T) {
+func TestARateAlwaysChoosesTheSameCalls(t *testing.T) {
 	t.Parallel()
 	faults := map[string][]dronedelivery.Fault{"drone": {{Mode: dronedelivery.Fail, Rate: 0.1, Seed: 7}, {Mode: dronedelivery.Refuse, Rate: 0.1, Seed: 7}}}
 	var runs [2][]int
@@ -261,7 +262,7 @@ func TestRatesChooseTheirShareAndTheSameCallsEachTime(t *testing.T) {
 	}
 	require.InDelta(t, 200, count[503], 60)
 	require.InDelta(t, 180, count[422], 60)
-	require.InDelta(t, 10, firstThenSecond, 10, "each attempt is a new throw")
+	require.InDelta(t, 10, firstThenSecond, 10, "each attempt is a new random choice")
 }
 
 func TestControlOfFaults(t *testing.T) {
@@ -296,11 +297,11 @@ func TestControlOfFaults(t *testing.T) {
 		advance(time.Hour)
 		_, list = b.control("GET", "/fault", "")
 		require.JSONEq(t, `{"faults":[{"fault":{"mode":"hang","rate":0.5}}]}`, list)
-		require.Empty(t, b.ledger("drone"), "control is no call")
+		require.Empty(t, b.ledger("drone"), "control requests are not calls")
 	})
 }
 
-func TestACallThatCannotBeWrittenDownHasNoEffect(t *testing.T) {
+func TestACallThatCannotBeRecordedHasNoEffect(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	fleet, err := dronedelivery.New(dronedelivery.Config{Dir: dir})
@@ -336,15 +337,30 @@ func TestOneOfManyAtOnceIsApplied(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-func TestBreakAndMendSpeakToAService(t *testing.T) {
+func TestBreakAndFixReachAService(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	require.ErrorContains(t, dronedelivery.Break(t.Context(), w.urls["drone"], dronedelivery.Fault{Mode: "sulk"}), "sulk")
 	require.NoError(t, dronedelivery.Break(t.Context(), w.urls["drone"], dronedelivery.Fault{Mode: dronedelivery.Fail, For: time.Minute}))
 	status, _ := w.do(put("drone", "/api/drones/t1", "k1"))
 	require.Equal(t, 503, status)
-	require.NoError(t, dronedelivery.Mend(t.Context(), w.urls["drone"]))
+	require.NoError(t, dronedelivery.Fix(t.Context(), w.urls["drone"]))
 	status, _ = w.do(put("drone", "/api/drones/t1", "k1"))
 	require.Equal(t, 201, status)
-	require.ErrorContains(t, dronedelivery.Mend(t.Context(), w.urls["drone"]+"/x"), "404")
+	require.ErrorContains(t, dronedelivery.Fix(t.Context(), w.urls["drone"]+"/x"), "404")
+}
+
+func TestAForeignHostCannotBreakAService(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for host, want := range map[string]int{"evil.example": 421, "localhost:7104": 200} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.urls["drone"]+"/fault", strings.NewReader(`{"mode":"fail"}`))
+		require.NoError(t, err)
+		r.Host = host
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, want, resp.StatusCode, host)
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

@@ -11,7 +11,7 @@ var embedded embed.FS
 // Name is the name of the workflow.
 const Name = "drone-delivery"
 
-// Files returns the example as a user would write it: workflow.yaml with delivery.schema.json beside it, and
+// Files returns the example as a user would write it: workflow.yaml, delivery.schema.json next to it, and
 // agents/<service>.yaml.
 func Files() fs.FS {
 	sub, err := fs.Sub(embedded, "files")
@@ -19,13 +19,4 @@ func Files() fs.FS {
 		panic("dronedelivery: embedded files: " + err.Error())
 	}
 	return sub
-}
-
-// Workflow returns workflow.yaml. Its $ref is relative to Files.
-func Workflow() []byte {
-	b, err := fs.ReadFile(Files(), "workflow.yaml")
-	if err != nil {
-		panic("dronedelivery: embedded files: " + err.Error())
-	}
-	return b
 }

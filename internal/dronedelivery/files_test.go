@@ -23,7 +23,9 @@ func TestEachStepHasABindingAndEachBindingItsURL(t *testing.T) {
 			Pivot bool
 		}
 	}
-	require.NoError(t, yaml.Unmarshal(dronedelivery.Workflow(), &workflow))
+	text, err := fs.ReadFile(dronedelivery.Files(), "workflow.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &workflow))
 	require.Equal(t, dronedelivery.Name, workflow.Workflow)
 	require.Len(t, workflow.Steps, len(dronedelivery.Services()))
 	for _, service := range dronedelivery.Services() {

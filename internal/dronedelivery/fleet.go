@@ -9,16 +9,17 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	// stopGrace is how long calls under way may take to end. They do no more than one write each, so it is used up
-	// only by a caller that stalls in the middle of its request or has connected and says nothing.
+	// stopGrace is how long calls under way may take to end. They do no more than one write each, so the grace is used up only
+	// by a caller that stalls in the middle of its request, or that has connected and sends nothing.
 	stopGrace = time.Second
-	// headerTimeout frees connections that never say what they want. There is no limit on answering, since a service
-	// may be told to hang.
+	// headerTimeout frees connections that never send a request. There is no limit on answering, since a fault
+	// may make a service hang.
 	headerTimeout = 10 * time.Second
 )
 
@@ -27,16 +28,16 @@ type Fleet struct {
 	cfg  Config
 	stop chan struct{}
 
-	// The fields below are owned by the caller of Listen, then by Run.
+	// The caller of Listen owns the fields below, and then Run does.
 	lock      *os.File
 	listeners []net.Listener
 	services  []*service
 
-	// urls is written by Listen alone, so that it may be read while Run closes the rest.
+	// Only Listen writes urls, so it may be read while Run closes the rest.
 	urls map[string]string
 }
 
-// New checks the configuration and reports all faults in it at once. It opens nothing.
+// New checks the configuration and reports all mistakes in it at once. It opens nothing.
 func New(cfg Config) (*Fleet, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("drone delivery services: %w", err)
@@ -47,8 +48,8 @@ func New(cfg Config) (*Fleet, error) {
 	return &Fleet{cfg: cfg, stop: make(chan struct{})}, nil
 }
 
-// Listen locks the directory, reads the ledgers and binds all addresses, so that URLs are known and connections wait
-// for Run. After an error nothing is held. It is called once; a Fleet that listens must be run or closed.
+// Listen locks the directory, reads the ledgers and binds all addresses, so that URLs are known and connections wait for Run.
+// After an error nothing stays locked or open. Call it only once. A Fleet that listens must be run or closed.
 func (f *Fleet) Listen() error {
 	if err := f.listen(); err != nil {
 		return errors.Join(err, f.Close())
@@ -96,8 +97,8 @@ func (f *Fleet) Env() map[string]string {
 	return env
 }
 
-// Run serves until ctx ends, then lets the calls under way end, cuts those that hang, and closes everything. It listens
-// first if Listen was not called. It returns nil after a clean stop, and is called once.
+// Run serves until ctx ends, then lets the calls under way end, cuts those that hang, and closes everything. It listens first
+// if Listen was not called. It returns nil after a clean stop. Call it only once.
 func (f *Fleet) Run(ctx context.Context) error {
 	if f.services == nil {
 		if err := f.Listen(); err != nil {
@@ -110,7 +111,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	servers := make([]*http.Server, len(f.services))
 	for i, s := range f.services {
 		servers[i] = &http.Server{
-			Handler:           s,
+			Handler:           guardHost(s),
 			ReadHeaderTimeout: headerTimeout,
 			ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		}
@@ -131,7 +132,23 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return err
 }
 
-// shutdown ends the servers side by side, so that one that stalls does not take the others' grace.
+// guardHost refuses a Host that is neither an IP address nor localhost: a web site whose name was pointed at 127.0.0.1
+// could otherwise break the services from a visitor's browser.
+func guardHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		if !strings.EqualFold(host, "localhost") && net.ParseIP(strings.Trim(host, "[]")) == nil {
+			refused(refusal(http.StatusMisdirectedRequest, "the services of the example are called by an IP address or as localhost")).write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// shutdown ends the servers concurrently, so that one that stalls does not use up the grace of the others.
 func shutdown(ctx context.Context, servers []*http.Server) {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
@@ -146,7 +163,7 @@ func shutdown(ctx context.Context, servers []*http.Server) {
 	wg.Wait()
 }
 
-// Close lets go of what Listen took. It is for a Fleet that listens and will not run; Run closes by itself.
+// Close releases everything that Listen acquired. It is for a Fleet that listens and will not run. Run closes the Fleet itself.
 func (f *Fleet) Close() error {
 	var errs []error
 	for _, l := range f.listeners {
@@ -155,7 +172,7 @@ func (f *Fleet) Close() error {
 		}
 	}
 	for _, s := range f.services {
-		errs = append(errs, s.close())
+		errs = append(errs, s.ledger.file.Close())
 	}
 	if f.lock != nil {
 		errs = append(errs, f.lock.Close())

@@ -56,7 +56,7 @@ func setupIn(t testing.TB, cfg dronedelivery.Config) *world {
 	return w
 }
 
-// again stops the services and starts them on the same directory.
+// again stops the services and restarts them on the same directory.
 func (w *world) again() *world {
 	w.t.Helper()
 	w.stop()
@@ -138,7 +138,7 @@ func TestEachServiceAnswersItsPut(t *testing.T) {
 		"bare":          {put("package", "/api/packages/t1", "k"), 201, `"tag":"PKG-`},
 		"null":          {call{service: "package", method: "PUT", path: "/api/packages/t1", body: "null"}, 201, `"tag":"PKG-`},
 		"no JSON":       {call{service: "package", method: "PUT", path: "/api/packages/t1", body: "{"}, 400, "not JSON"},
-		"no package":    {call{service: "package", method: "PUT", path: "/api/packages/t1", body: "[]"}, 422, "no package"},
+		"no package":    {call{service: "package", method: "PUT", path: "/api/packages/t1", body: "[]"}, 422, "not a package"},
 		"too large":     {call{service: "package", method: "PUT", path: "/api/packages/t1", body: strings.Repeat(" ", 1<<20+1)}, 413, "larger"},
 		"nothing":       {call{service: "package", method: "GET", path: "/api/packages/t1"}, 404, "there is no"},
 		"not here":      {put("package", "/api/drones/t1", "k"), 404, "/api/packages/{id}"},
@@ -220,7 +220,7 @@ func TestUndo(t *testing.T) {
 	tests := map[string][]step{
 		"takes back":                           {do("d1", 1, 201), undo("u1", 1, true), {"GET", "", "", 0, 404, false}},
 		"again changes nothing":                {do("d1", 1, 201), undo("u1", 1, true), undo("u1", 1, false)},
-		"of what never came succeeds":          {undo("u1", 1, false)},
+		"before any do succeeds":               {undo("u1", 1, false)},
 		"then a late do is refused":            {undo("u1", 1, false), do("d1", 1, 409)},
 		"then the same do is refused":          {do("d1", 1, 201), undo("u1", 1, true), do("d1", 1, 409)},
 		"then another key is refused":          {do("d1", 1, 201), undo("u1", 1, true), do("d2", 1, 409)},
@@ -228,14 +228,15 @@ func TestUndo(t *testing.T) {
 		"then a rerun may do":                  {do("d1", 1, 201), undo("u1", 1, true), do("d2", 2, 201), do("d1", 1, 409)},
 		"late leaves a rerun alone":            {do("d1", 1, 201), do("d2", 2, 200), undo("u1", 1, false), {"GET", "", "", 0, 200, false}},
 		"of a rerun takes back the first run":  {do("d1", 1, 201), undo("u2", 2, true), do("d1", 1, 409), do("d2", 2, 409), do("d3", 3, 201)},
-		"leaves another task's thing alone":    {{"PUT", "x", "t2", 1, 201, true}, undo("u1", 1, false), {"GET", "", "", 0, 200, false}},
+		"leaves another task's object alone":   {{"PUT", "x", "t2", 1, 201, true}, undo("u1", 1, false), {"GET", "", "", 0, 200, false}},
 		"does not stop another task":           {undo("u1", 1, false), {"PUT", "x", "t2", 1, 201, true}},
-		"by a person takes back what there is": {do("d1", 1, 201), {"DELETE", "", "", 0, 204, true}, do("d1", 1, 409), do("d2", 2, 201)},
+		"by a person undoes whatever is there": {do("d1", 1, 201), {"DELETE", "", "", 0, 204, true}, do("d1", 1, 409), do("d2", 2, 201)},
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// In one process, and with a restart between any two calls: the rules live in the ledger.
+			// The rules hold in one process and also with a restart between any two calls, because they depend only on
+			// the ledger.
 			live, restarted := setup(t), setup(t)
 			for i, s := range steps {
 				c := call{service: "package", method: s.method, path: "/api/packages/t1", key: s.key, task: s.task, run: s.run}
@@ -250,7 +251,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestTheLedgerShowsThePromisedMembersInOrder(t *testing.T) {
+func TestTheLedgerHasItsMembersInOrder(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	c := put("drone", "/api/drones/a%2Fb%20%C3%A4", "key<&>")
@@ -271,7 +272,7 @@ func TestATornLastLineIsCutOff(t *testing.T) {
 	whole, err := os.ReadFile(file)
 	require.NoError(t, err)
 
-	// A crash may cut the second line anywhere; here it is a copy of the first one, for another key.
+	// A crash may cut the second line anywhere. Here it is a copy of the first line with another key.
 	second := strings.ReplaceAll(string(whole), "k1", "k2")
 	for cut := range len(second) {
 		require.NoError(t, os.WriteFile(file, append(bytes.Clone(whole), second[:cut]...), 0o600))
@@ -340,20 +341,17 @@ func TestABusyPortIsNamed(t *testing.T) {
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	n, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	fleet, err := dronedelivery.New(dronedelivery.Config{Dir: t.TempDir(), Ports: map[string]int{"drone": n}})
+	fleet, err := dronedelivery.New(dronedelivery.Config{Dir: t.TempDir(), Addr: l.Addr().String()})
 	require.NoError(t, err)
 	err = fleet.Listen()
-	require.ErrorContains(t, err, "drone service cannot listen on 127.0.0.1:"+port)
+	require.ErrorContains(t, err, "account service cannot listen on 127.0.0.1:"+port)
 	require.Empty(t, fleet.URLs())
 }
 
 func TestAConfigurationReportsAllItsFaults(t *testing.T) {
 	t.Parallel()
 	_, err := dronedelivery.New(dronedelivery.Config{
-		Addr:  "192.0.2.1:80",
-		Ports: map[string]int{"rocket": 70000},
+		Addr: "192.0.2.1:80",
 		Faults: map[string][]dronedelivery.Fault{
 			"drone":   {{Mode: "sulk"}, {Mode: dronedelivery.Refuse, Status: 429}, {Mode: dronedelivery.Hang, Rate: 2, Delay: 1}},
 			"package": {{Mode: dronedelivery.Fail}, {Mode: dronedelivery.Fail, Rate: 0.5}},
@@ -361,7 +359,7 @@ func TestAConfigurationReportsAllItsFaults(t *testing.T) {
 		},
 	})
 	for _, want := range []string{
-		"no directory", "not loopback", `"rocket"`, "70000", `mode "sulk"`, "status 429", "rate 2", "delay is for slow",
+		"no directory", "not loopback", `mode "sulk"`, "status 429", "rate 2", "delay is for slow",
 		"two of mode fail", `"balloon"`,
 	} {
 		require.ErrorContains(t, err, want)

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// kind is what makes one service differ from another.
+// kind holds the differences between the services.
 type kind struct {
 	name string
 	// template is the path of a resource; each {name} in it is an identifier.
 	template string
 	undoable bool
-	// answer makes the body of a PUT, or refuses it. It is asked once for each key; the ledger keeps what it said.
+	// answer makes the body of a PUT, or refuses it. It is called once for each key, and the ledger keeps the result.
 	answer func(c call, now time.Time) (any, *problem)
 }
 
@@ -84,7 +84,7 @@ func answerPackage(c call, _ time.Time) (any, *problem) {
 	if len(c.body) > 0 {
 		if err := json.Unmarshal(c.body, &in); err != nil {
 			if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-				return nil, refusal(http.StatusUnprocessableEntity, "the body is no package: %v", err)
+				return nil, refusal(http.StatusUnprocessableEntity, "the body is not a package: %v", err)
 			}
 			return nil, refusal(http.StatusBadRequest, "the body is not JSON: %v", err)
 		}

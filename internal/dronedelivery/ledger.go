@@ -10,58 +10,40 @@ import (
 	"os"
 )
 
-// ledger is the file of all calls that a service received. The service's mutex guards appending; reading what lies
-// before the end needs no lock, because lines never change.
+// ledger is the file of all calls that a service received. The service's mutex guards appending. Reading before the end needs
+// no lock, because lines never change.
 type ledger struct {
 	file *os.File
-	// end is where the next line begins: the length of the file, unless a write failed half way.
+	// end is the offset of the next line: the length of the file, unless a write failed halfway.
 	end int64
-	// broken is set when a failed write could not be taken back; nothing may be appended behind half a line.
+	// broken is set when a failed write could not be undone: nothing may be appended after half a line.
 	broken error
 }
 
-// openLedger opens or makes the file and hands every line in it to fold. A torn last line, left by a crash or a full
-// disk, was never answered, so it is cut off.
+// openLedger opens or creates the file and passes every line in it to fold. A torn last line, left by a crash or a full disk,
+// was never answered, so it is cut off.
 func openLedger(path string, log *slog.Logger, fold func(l Line, at int64) error) (*ledger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	l := &ledger{file: f}
-	torn, err := l.replay(fold)
+	torn, err := ReadLines(f, func(line Line, size int) error {
+		err := fold(line, l.end)
+		l.end += int64(size)
+		return err
+	})
 	if err == nil && torn > 0 {
 		log.Warn("cut a torn last line off the ledger", "file", path, "bytes", torn, "offset", l.end)
 		err = f.Truncate(l.end)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("read ledger %s (move the file away to start with an empty one): %w", path, err), f.Close())
 	}
 	return l, nil
 }
 
-// replay folds all whole lines, sets end behind them, and returns how many bytes follow.
-func (l *ledger) replay(fold func(Line, int64) error) (torn int, err error) {
-	r := bufio.NewReaderSize(l.file, 1<<16)
-	for n := 1; ; n++ {
-		b, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return len(b), nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		var line Line
-		if err := json.Unmarshal(b, &line); err != nil {
-			return 0, fmt.Errorf("line %d is damaged (move the file away to begin anew): %w", n, err)
-		}
-		if err := fold(line, l.end); err != nil {
-			return 0, fmt.Errorf("line %d: %w", n, err)
-		}
-		l.end += int64(len(b))
-	}
-}
-
-// append writes a line by one write(2) and returns where it begins. On an error the ledger is as before.
+// append writes a line with one write(2) and returns its offset. On an error the ledger is unchanged.
 func (l *ledger) append(line Line) (at int64, err error) {
 	if l.broken != nil {
 		return 0, l.broken
@@ -81,7 +63,7 @@ func (l *ledger) append(line Line) (at int64, err error) {
 	return at, nil
 }
 
-// answer returns the body that the call at this place got.
+// answer returns the body of the answer to the call at this offset.
 func (l *ledger) answer(at int64) (json.RawMessage, error) {
 	b, err := bufio.NewReader(l.upTo(l.end, at)).ReadBytes('\n')
 	if err != nil {
@@ -94,9 +76,7 @@ func (l *ledger) answer(at int64) (json.RawMessage, error) {
 	return line.Answer, nil
 }
 
-// upTo reads the file from a place to an end that was taken under the service's mutex.
+// upTo reads the file from an offset to an end that was determined under the service's mutex.
 func (l *ledger) upTo(end, from int64) *io.SectionReader {
 	return io.NewSectionReader(l.file, from, end-from)
 }
-
-func (l *ledger) close() error { return l.file.Close() }

@@ -1,9 +1,12 @@
 package dronedelivery
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -34,5 +37,27 @@ func (l Line) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// stamp is an instant as every file and answer here shows it.
+// ReadLines calls take with each complete line of a ledger and its length in bytes. It returns how many bytes follow the last
+// one: the beginning of a line that is still being written, or that was torn by a crash.
+func ReadLines(r io.Reader, take func(l Line, size int) error) (torn int, err error) {
+	b := bufio.NewReaderSize(r, 1<<16)
+	for n := 1; ; n++ {
+		text, err := b.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return len(text), nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		var l Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return 0, fmt.Errorf("line %d is damaged: %w", n, err)
+		}
+		if err := take(l, len(text)); err != nil {
+			return 0, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+}
+
+// stamp is an instant in the format of all files and answers here.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

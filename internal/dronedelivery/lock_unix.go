@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// lockDir takes the directory for this process: two writers of one ledger would each remember half of it. The kernel
-// lets go of the lock when the process ends, also by kill -9.
+// lockDir locks the directory for this process: two writers of one ledger would each remember half of it. The kernel releases
+// the lock when the process ends, even by kill -9.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "services.lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

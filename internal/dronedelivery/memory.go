@@ -6,16 +6,16 @@ import (
 	"net/http"
 )
 
-// memory is what a service knows: the fold of its ledger, and nothing else. It holds digests and places in the ledger
-// rather than names and bodies, because a load test leaves millions of things.
+// memory is the state of a service: the fold of its ledger, and nothing else. It holds digests and offsets in the ledger rather
+// than names and bodies, because a load test creates millions of things.
 //
 // It is not safe for concurrent use; the service's mutex guards it.
 type memory struct {
-	// deeds has the place of the applied PUT of a resource and key.
+	// deeds holds the offset of the applied PUT for each resource and key.
 	deeds map[digest]int64
-	// inForce has the last applied PUT of each resource that was not undone.
+	// inForce holds the last applied PUT of each resource, unless it was undone.
 	inForce map[digest]deed
-	// undone has, for a resource and task, the greatest run of which an undo was accepted.
+	// undone holds, for each resource and task, the greatest run for which an undo was accepted.
 	undone map[digest]int
 }
 
@@ -26,7 +26,7 @@ type deed struct {
 	task digest
 }
 
-// digest stands for names: 128 bits of SHA-256, so that two names never share one in practice.
+// digest is a hash of names: 128 bits of SHA-256, so that in practice two names never have the same one.
 type digest [16]byte
 
 func newMemory() *memory {
@@ -35,11 +35,11 @@ func newMemory() *memory {
 
 // tooLate says whether the call is a do that an accepted undo has overtaken.
 func (m *memory) tooLate(c call) bool {
-	run, ok := m.undone[graveOf(c.resource, digestOf(c.task))]
+	run, ok := m.undone[tombstoneOf(c.resource, digestOf(c.task))]
 	return ok && c.run <= run
 }
 
-// did returns the place of the PUT that had the same effect before. A call without a key repeats nothing.
+// did returns the offset of an earlier PUT with the same resource and key. A call without a key is never a repetition.
 func (m *memory) did(c call) (at int64, ok bool) {
 	if c.key == "" {
 		return 0, false
@@ -54,15 +54,15 @@ func (m *memory) current(resource string) (deed, bool) {
 	return d, ok
 }
 
-// takesBack says whether an undo finds something of its own. What another task did, or a later run of its own, stays:
-// an undo that was under way for long must not destroy what a rerun has built.
+// takesBack says whether an undo finds something that its task did in the same run or an earlier one. Anything else stays: a
+// delayed undo must not destroy the work of a rerun.
 func (m *memory) takesBack(c call) bool {
 	d, ok := m.current(c.resource)
 	return ok && (c.task == "" || d.task == digestOf(c.task) && d.run <= c.run)
 }
 
-// fold takes in one line of the ledger, which begins at the given place. It is the only way in which memory changes,
-// live and after a restart.
+// fold applies one line of the ledger, which begins at the given offset. Memory changes only through it, live and after a
+// restart.
 func (m *memory) fold(l Line, resource string, at int64) {
 	task := digestOf(l.Task)
 	switch {
@@ -72,21 +72,21 @@ func (m *memory) fold(l Line, resource string, at int64) {
 		}
 		m.inForce[digestOf(resource)] = deed{at: at, run: l.Run, task: task}
 	case l.Method == http.MethodDelete && l.Tombstone:
-		m.bury(resource, task, l.Run)
+		m.addTombstone(resource, task, l.Run)
 		if d, ok := m.current(resource); ok && l.Applied {
-			// A DELETE without a task took back another's deed; that one must not come again either.
-			m.bury(resource, d.task, d.run)
+			// A DELETE without a task removed the work of another task, which must not come back either.
+			m.addTombstone(resource, d.task, d.run)
 			delete(m.inForce, digestOf(resource))
 		}
 	}
 }
 
-func (m *memory) bury(resource string, task digest, run int) {
-	g := graveOf(resource, task)
-	m.undone[g] = max(m.undone[g], run)
+func (m *memory) addTombstone(resource string, task digest, run int) {
+	t := tombstoneOf(resource, task)
+	m.undone[t] = max(m.undone[t], run)
 }
 
-func graveOf(resource string, task digest) digest { return digestOf(resource, string(task[:])) }
+func tombstoneOf(resource string, task digest) digest { return digestOf(resource, string(task[:])) }
 
 // digestOf hashes parts with their lengths, so that moving a letter from one part to the next changes it.
 func digestOf(parts ...string) digest {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// taskID is the rule of INTERFACE, "Task IDs".
+// taskID is the rule of events/FORMAT.md for task IDs.
 func taskID(id string) bool {
 	return id != "" && len(id) <= 255 && utf8.ValidString(id) && id != "." && id != ".." && !strings.ContainsFunc(id, unicode.IsControl)
 }

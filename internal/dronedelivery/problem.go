@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// problem is an answer that says no, by RFC 9457.
+// problem is the body of a refusal, in the format of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -25,7 +25,7 @@ func refusal(status int, format string, args ...any) *problem {
 func (p *problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	// An answer that cannot be written has nobody left to be told.
+	// If the answer cannot be written, the caller has gone.
 	_ = json.NewEncoder(w).Encode(p)
 }
 

@@ -16,17 +16,17 @@ type service struct {
 	kind   kind
 	log    *slog.Logger
 	faults *faultSet
-	// stop is closed when the service ends, so that no broken call outlives it.
+	// stop is closed when the service ends, so that no delayed or hanging call outlives it.
 	stop    <-chan struct{}
 	control http.Handler
 
-	// mu makes deciding, writing and remembering one act. It guards the fields below.
+	// mu makes it one step to decide, to write and to remember. It guards the fields below.
 	mu     sync.Mutex
 	memory *memory
 	ledger *ledger
 }
 
-// newService reads the ledger of a service and puts its first faults in force.
+// newService reads the ledger of a service and activates its initial faults.
 func newService(name string, cfg Config, stop <-chan struct{}) (*service, error) {
 	s := &service{
 		kind: kindOf(name), log: cfg.Log.With("service", name),
@@ -51,7 +51,7 @@ func newService(name string, cfg Config, stop <-chan struct{}) (*service, error)
 	return s, nil
 }
 
-// ServeHTTP passes by http.ServeMux for calls: it would redirect a path with an empty segment to another resource.
+// ServeHTTP bypasses http.ServeMux for calls, because the mux would redirect a path with an empty segment to another resource.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.EscapedPath(), "/api/") {
 		s.control.ServeHTTP(w, r)
@@ -59,31 +59,32 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c, wrong := readCall(s.kind, w, r)
 	hit := s.faults.strike(c, time.Now())
-	waited := hit.slow == nil || hit.slow.pause(hit.slow.Delay, s.stop)
+	slow, fail, hang := hit[Slow], hit[Fail], hit[Hang]
+	waited := slow == nil || slow.pause(slow.Delay, s.stop)
 	v := s.handle(c, func() verdict {
 		switch {
 		case !waited:
 			return verdict{fault: Slow}
-		case hit.fail != nil:
-			return refused(refusal(hit.fail.Status, "the %s service was told to fail", s.kind.name)).by(Fail)
+		case fail != nil:
+			return refused(refusal(fail.Status, "a fault makes the %s service fail", s.kind.name)).by(Fail)
 		case wrong != nil:
 			return refused(wrong)
 		default:
-			return s.decide(c, hit.refuse, time.Now())
+			return s.decide(c, hit[Refuse], time.Now())
 		}
-	}, hit.hang)
+	}, hang)
 	if v.status == 0 {
 		if waited {
-			hit.hang.hold(r.Context(), time.Now(), s.stop)
+			hang.hold(r.Context(), time.Now(), s.stop)
 		}
-		// The way net/http offers to cut a connection without an answer; it is not logged.
+		// This is net/http's way to cut a connection without an answer. It is not logged.
 		panic(http.ErrAbortHandler)
 	}
 	v.write(w)
 }
 
-// handle decides, writes the ledger and remembers as one act, and returns what to answer; status 0 for nothing. A call
-// that hangs is decided like any other, but its line says that it was not answered.
+// handle decides a call, writes the ledger and remembers the result in one step. It returns the answer, with status 0 for none.
+// A call that hangs is decided like any other, but its line says that it was not answered.
 func (s *service) handle(c call, decide func() verdict, hang *active) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +108,7 @@ func (s *service) handle(c call, decide func() verdict, hang *active) verdict {
 	return v
 }
 
-// decide answers a well-formed call by what the service remembers. mu is held.
+// decide answers a well-formed call from the service's memory. mu is held.
 func (s *service) decide(c call, refuse *active, now time.Time) verdict {
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
@@ -126,7 +127,7 @@ func (s *service) decide(c call, refuse *active, now time.Time) verdict {
 	return refused(refusal(http.StatusMethodNotAllowed, "%s allows %s", s.kind.template, s.kind.allow()))
 }
 
-// decideDo looks at what happened before at what may be refused: see the package documentation.
+// decideDo checks for a repeated call before it checks for refusals: see the package documentation.
 func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
 	if s.memory.tooLate(c) {
 		return refused(refusal(http.StatusConflict,
@@ -136,7 +137,7 @@ func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
 		return s.recall(at)
 	}
 	if refuse != nil {
-		return refused(refusal(refuse.Status, "the %s service was told to refuse", s.kind.name)).by(Refuse)
+		return refused(refusal(refuse.Status, "a fault makes the %s service refuse", s.kind.name)).by(Refuse)
 	}
 	body, wrong := s.kind.answer(c, now)
 	if wrong != nil {
@@ -155,12 +156,12 @@ func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
 
 func (s *service) decideUndo(c call, refuse *active) verdict {
 	if refuse != nil && !s.memory.tooLate(c) {
-		return refused(refusal(refuse.Status, "the %s service was told to refuse", s.kind.name)).by(Refuse)
+		return refused(refusal(refuse.Status, "a fault makes the %s service refuse", s.kind.name)).by(Refuse)
 	}
 	return verdict{status: http.StatusNoContent, applied: s.memory.takesBack(c), tombstone: true}
 }
 
-// recall gives the answer of an earlier call again.
+// recall repeats the answer to an earlier call.
 func (s *service) recall(at int64) verdict {
 	b, err := s.ledger.answer(at)
 	if err != nil {
@@ -169,5 +170,3 @@ func (s *service) recall(at int64) verdict {
 	}
 	return verdict{status: http.StatusOK, body: b}
 }
-
-func (s *service) close() error { return s.ledger.close() }

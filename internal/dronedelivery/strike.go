@@ -9,17 +9,12 @@ import (
 	"time"
 )
 
-// strikes are the faults that hit one call; of two with one mode the later wins.
-type strikes struct {
-	slow, fail, refuse, hang *active
-}
-
-// active is a fault in force, with its defaults filled.
+// active is a fault in force, with its defaults filled in.
 type active struct {
 	Fault
 	// until is zero for a fault without an end.
 	until time.Time
-	// ended is closed when the fault is mended or replaced.
+	// ended is closed when the fault is fixed or replaced.
 	ended chan struct{}
 }
 
@@ -40,14 +35,14 @@ func (a *active) hits(service string, c call) bool {
 		}
 		d = digestOf(seed, service, string(a.Mode), who)
 	} else {
-		// The resource stands in where a caller sends no key.
+		// If the caller sends no key, the resource is used instead.
 		d = digestOf(seed, service, string(a.Mode), c.key, c.resource, c.method, strconv.Itoa(c.attempt))
 	}
 	// 53 bits, as many as a float64 holds exactly.
 	return float64(binary.BigEndian.Uint64(d[:])>>11)/(1<<53) < a.Rate
 }
 
-// pause waits for d, or until the fault ends; it is false if stop was first.
+// pause waits for d, or until the fault ends. It returns false if stop was closed first.
 func (a *active) pause(d time.Duration, stop <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -84,7 +79,7 @@ type faultSet struct {
 	list []*active
 }
 
-// begin puts a valid fault in force and ends the one of its mode and operation.
+// begin activates a valid fault and ends the one with the same mode and operation.
 func (s *faultSet) begin(f Fault, now time.Time) *active {
 	a := &active{Fault: f.filled(), ended: make(chan struct{})}
 	if f.For > 0 {
@@ -97,7 +92,7 @@ func (s *faultSet) begin(f Fault, now time.Time) *active {
 	return a
 }
 
-// end ends the faults of a mode, or all of them if it is empty, and returns how many there were.
+// end ends the faults of a mode, or all of them if mode is empty, and returns how many there were.
 func (s *faultSet) end(mode Mode, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,9 +110,9 @@ func (s *faultSet) inForce(now time.Time) []*active {
 	return slices.Clone(s.list)
 }
 
-// strike returns the faults that hit a call.
-func (s *faultSet) strike(c call, now time.Time) strikes {
-	var hit strikes
+// strike returns the faults that hit a call. Of two with the same mode, the later one wins.
+func (s *faultSet) strike(c call, now time.Time) map[Mode]*active {
+	hit := map[Mode]*active{}
 	if c.operation() == "" {
 		return hit
 	}
@@ -125,18 +120,8 @@ func (s *faultSet) strike(c call, now time.Time) strikes {
 	defer s.mu.Unlock()
 	s.expire(now)
 	for _, a := range s.list {
-		if !a.hits(s.service, c) {
-			continue
-		}
-		switch a.Mode {
-		case Slow:
-			hit.slow = a
-		case Fail:
-			hit.fail = a
-		case Refuse:
-			hit.refuse = a
-		case Hang:
-			hit.hang = a
+		if a.hits(s.service, c) {
+			hit[a.Mode] = a
 		}
 	}
 	return hit

@@ -13,7 +13,7 @@ type Task struct {
 	Input    Input  `json:"input"`
 }
 
-// Input is what delivery.schema.json describes.
+// Input is the input that delivery.schema.json describes.
 type Input struct {
 	OwnerID              string      `json:"ownerId"`
 	PackageInfo          PackageInfo `json:"packageInfo"`
@@ -23,13 +23,13 @@ type Input struct {
 	Expedited            bool        `json:"expedited,omitempty"`
 }
 
-// PackageInfo is what is carried; Weight is in kilograms.
+// PackageInfo describes the package. Weight is in kilograms.
 type PackageInfo struct {
 	Size   string  `json:"size"`
 	Weight float64 `json:"weight"`
 }
 
-// Place is where a package is fetched or brought.
+// Place is where a package is picked up or delivered.
 type Place struct {
 	Region  string `json:"region"`
 	Address string `json:"address,omitempty"`

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// web does not keep connections to an engine that is killed now and then.
+// web keeps no idle connections, because the engine is killed from time to time.
 var web = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 5 * time.Second}}
 
-// try asks the API; the error is that of the connection.
+// try asks the API. The error is a connection error.
 func (e *engine) try(method, path string, body []byte, headers ...string) (int, []byte, error) {
 	req, err := http.NewRequest(method, e.HTTP+path, bytes.NewReader(body))
 	if err != nil {
@@ -36,7 +36,7 @@ func (e *engine) try(method, path string, body []byte, headers ...string) (int, 
 	return res.StatusCode, b, err
 }
 
-// ask asks the API and expects that status.
+// ask asks the API and expects the given status.
 func (e *engine) ask(want int, method, path string, body []byte, headers ...string) []byte {
 	e.t.Helper()
 	status, b, err := e.try(method, path, body, headers...)
@@ -45,7 +45,7 @@ func (e *engine) ask(want int, method, path string, body []byte, headers ...stri
 	return b
 }
 
-// task is what the tests look at in a task.
+// task holds the members of a task that the tests look at.
 type task struct {
 	ID           string          `json:"id"`
 	Workflow     string          `json:"workflow"`
@@ -103,7 +103,7 @@ func (e *engine) list(query string) []task {
 	return page.Tasks
 }
 
-// fact is what the tests look at in a history.
+// fact holds the members of a history entry that the tests look at.
 type fact struct {
 	Type    string          `json:"type"`
 	Time    time.Time       `json:"time"`
@@ -147,7 +147,7 @@ func (e *engine) partitions() []partition {
 	return list
 }
 
-// delivery returns the i-th submission with an ID of the test's own.
+// delivery returns the i-th submission, with an ID that the test chooses.
 func delivery(id string, i int) []byte {
 	d := dronedelivery.Submission(i, 1)
 	d.ID = id
@@ -158,7 +158,7 @@ func delivery(id string, i int) []byte {
 	return b
 }
 
-// submit hands a submission in over HTTP and returns its token.
+// submit sends a submission over HTTP and returns its token.
 func (e *engine) submit(id string, body []byte) string {
 	e.t.Helper()
 	var receipt struct{ Token string }
@@ -166,7 +166,7 @@ func (e *engine) submit(id string, body []byte) string {
 	return receipt.Token
 }
 
-// percentile reads sorted values.
+// percentile returns a percentile of sorted values.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

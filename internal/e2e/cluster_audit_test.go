@@ -42,7 +42,7 @@ type findings struct {
 	} `json:"effects"`
 }
 
-// spread is quantiles in milliseconds.
+// spread holds quantiles in milliseconds.
 type spread struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50_ms"`
@@ -51,7 +51,7 @@ type spread struct {
 }
 
 func (s spread) String() string {
-	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, most %.0f ms of %d", s.P50, s.P99, s.Max, s.Count)
+	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms, of %d", s.P50, s.P99, s.Max, s.Count)
 }
 
 // term is one ownership of a partition.
@@ -66,7 +66,7 @@ type term struct {
 	Late    int       `json:"late"`
 }
 
-// begun is the time of the first fact, of the claim where there is no other; ended that of the last one.
+// begun is the time of the first fact, or of the claim if there is no fact. ended is the time of the last one.
 func (t term) begun() time.Time {
 	if t.Facts == 0 {
 		return t.Claimed
@@ -81,7 +81,8 @@ func (t term) ended() time.Time {
 	return t.Last
 }
 
-// audit compares every delivery of a load, every call and every effect with the log. The nodes may be down.
+// audit compares every delivery of a load, every call and every effect with the log. It works while the
+// nodes are down.
 func (c *cluster) audit(l *load, args ...string) (int, findings) {
 	c.t.Helper()
 	code, out, errs := output(c.t, program("dronedelivery"), append([]string{
@@ -95,8 +96,8 @@ func (c *cluster) audit(l *load, args ...string) (int, findings) {
 	return code, f
 }
 
-// agree is an audit without a disagreement: each delivery ended processed or undone, each epoch had one owner, no
-// effect is of a void fact. It returns the figures.
+// agree runs an audit that must find nothing wrong: each delivery ended processed or undone, each epoch had one owner,
+// and no void fact had an effect. It returns the audit's figures.
 func (c *cluster) agree(l *load, args ...string) findings {
 	c.t.Helper()
 	code, f := c.audit(l, args...)
@@ -116,10 +117,10 @@ func (c *cluster) agree(l *load, args ...string) findings {
 	return f
 }
 
-// clock shows an instant so that it is found in logs.
+// clock formats an instant as the logs do, so that it can be searched for in them.
 const clock = "15:04:05.000"
 
-// lies audits with each of some lies, which must be found.
+// lies repeats the audit with several kinds of lies, one at a time, and requires that it finds each of them.
 func (c *cluster) lies(l *load, seeds int) {
 	c.t.Helper()
 	kinds := map[string]int{}
@@ -139,17 +140,18 @@ type death struct {
 	at   time.Time
 }
 
-// takeover is a partition whose owner died, and which got its next fact from a new epoch.
+// takeover is a partition whose owner died and whose next fact is of a new epoch.
 type takeover struct {
 	partition int32
 	death     death
 	from, to  term
 }
 
-// gap is from the last fact of the old epoch to the first of the new one.
+// gap is the time from the last fact of the old epoch to the first fact of the new one.
 func (t takeover) gap() time.Duration { return t.to.begun().Sub(t.from.ended()) }
 
-// takeovers finds, for each death, the partitions that the dead node owned then. Hand-overs of living nodes are none.
+// takeovers finds, for each death, the partitions that the dead node owned at that moment. Hand-overs between living
+// nodes do not count.
 func (f *findings) takeovers(deaths []death) []takeover {
 	var list []takeover
 	for _, p := range f.Ownership.Partitions {
@@ -177,7 +179,7 @@ func report(c *cluster, list []takeover) time.Duration {
 	slices.Sort(gaps)
 	slices.Sort(claims)
 	line := func(what string, of []time.Duration) {
-		c.t.Logf("%d takeovers from dead owners, last fact of the old epoch to %s: p50 %s, p99 %s, most %s", len(of), what,
+		c.t.Logf("%d takeovers from dead owners, last fact of the old epoch to %s: p50 %s, p99 %s, max %s", len(of), what,
 			percentile(of, 0.5), percentile(of, 0.99), percentile(of, 1))
 	}
 	line("the claim", claims)

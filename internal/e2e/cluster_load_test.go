@@ -16,8 +16,8 @@ import (
 // chunk is how long one process of a stream submits.
 const chunk = 3 * time.Second
 
-// stream submits at a steady rate until it is ended, by one `dronedelivery load` after another. Each begins when it is
-// due, whether or not the one before was answered.
+// stream submits at a steady rate until it is ended, by running one `dronedelivery load` after another. Each starts on
+// schedule, whether or not the previous one has been answered.
 type stream struct {
 	t    *testing.T
 	load load
@@ -33,7 +33,7 @@ type stream struct {
 	slow   float64
 }
 
-// stream begins to submit to some nodes in turn, by Kafka where none is given.
+// stream starts to submit to the given nodes in turn, or through Kafka if no node is given.
 func (c *cluster) stream(prefix string, rate float64, nodes ...*member) *stream {
 	c.t.Helper()
 	s := &stream{t: c.t, load: load{prefix: prefix}, rate: rate, stop: make(chan struct{}), to: []string{"--brokers", c.brokers}}
@@ -45,7 +45,7 @@ func (c *cluster) stream(prefix string, rate float64, nodes ...*member) *stream 
 	return s
 }
 
-// run starts a chunk each time that one is due.
+// run starts a chunk whenever one is due.
 func (s *stream) run() {
 	size := max(1, int(s.rate*chunk.Seconds()))
 	ticks := time.NewTicker(time.Duration(float64(size) / s.rate * float64(time.Second)))
@@ -64,7 +64,7 @@ func (s *stream) run() {
 }
 
 func (s *stream) submit(first, size int) {
-	// Not the test's context: a chunk that was begun is acknowledged as a whole.
+	// This is not the test's context: a chunk that has begun must be acknowledged as a whole.
 	cmd := exec.Command(program("dronedelivery"), append([]string{"load", "--quiet", "--count", strconv.Itoa(size), "--first", strconv.Itoa(first),
 		"--rate", fmt.Sprint(s.rate), "--prefix", s.load.prefix, "--give-up", patience.String()}, s.to...)...)
 	var out, errs bytes.Buffer
@@ -95,16 +95,16 @@ func (s *stream) wait() {
 	s.done.Wait()
 }
 
-// end ends the stream and returns when all of it is acknowledged.
+// end ends the stream and returns when all its submissions are acknowledged.
 func (s *stream) end() *load {
 	s.t.Helper()
 	s.wait()
 	require.Empty(s.t, s.faults)
-	s.t.Logf("%d submissions acknowledged, %d sent again, %.1f/s; from due to acknowledged at most %.0f ms", s.load.count, s.again, s.rate, s.slow)
+	s.t.Logf("%d submissions acknowledged, %d sent again, %.1f/s; at most %.0f ms from due time to acknowledgement", s.load.count, s.again, s.rate, s.slow)
 	return &s.load
 }
 
-// burst submits count deliveries as fast as they are taken.
+// burst submits count deliveries as fast as the nodes accept them.
 func (c *cluster) burst(prefix string, count int, nodes ...*member) *load {
 	c.t.Helper()
 	l := &load{count: count, prefix: prefix}

@@ -14,8 +14,8 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// watcher follows the raw log of events, by the rule of events/FORMAT.md and with nothing of the engine, so that a test
-// knows what is in the log while it grows.
+// watcher follows the raw log of events by the rules of events/FORMAT.md, without any of the engine's code, so that a
+// test can look into the log while it grows.
 type watcher struct {
 	conn  *kafka.Cluster
 	parts []*watched
@@ -23,8 +23,8 @@ type watcher struct {
 	tasks map[string]string
 }
 
-// dump writes all records of the log of events into a file, one JSON line each, so that what a test met can be looked
-// into when its brokers are gone.
+// dump writes all records of the events log to a file, one JSON line each, so that a failure can be investigated after
+// the brokers are gone.
 func (w *watcher) dump(ctx context.Context, path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -44,24 +44,24 @@ func (w *watcher) dump(ctx context.Context, path string) error {
 	return errors.Join(err, to.Flush(), f.Close())
 }
 
-// watched is one partition as far as it was read.
+// watched is the part of one partition that was read.
 type watched struct {
 	next int64
-	// n and id are the valid claim, seq the next sequence in its epoch.
+	// n and id identify the valid claim, and seq is the next sequence in its epoch.
 	n      int
 	id     string
 	seq    int
 	broken bool
 	owner  string
-	// at is the time of the latest fact, as it stands there.
+	// at is the time in the latest fact.
 	at string
-	// past holds the epochs that are over.
+	// past holds the epochs that have ended.
 	past map[string]bool
-	// late counts records of an epoch behind the next claim, void all that a reader skips.
+	// late counts the records of an epoch that come after the next claim. void counts all records that a reader skips.
 	late, void int
 }
 
-// look reads what has come since the last look.
+// look reads the records that have arrived since the last look.
 func (w *watcher) look(ctx context.Context) error {
 	if w.parts == nil {
 		n, err := w.conn.Partitions(ctx, topics.Events())
@@ -81,7 +81,7 @@ func (w *watcher) look(ctx context.Context) error {
 			part.at = r.Header(events.HeaderTime)
 			switch name := strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix); {
 			case r.Key == nil, name == string(events.NameInputRejected), name == string(events.NameInputForwarded):
-			default: // it is about a task, and not about an input that named one
+			default: // a fact about a task, not only about an input that names one
 				w.tasks[string(r.Key)] = name
 			}
 			return nil
@@ -93,7 +93,7 @@ func (w *watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// accepts is the rule.
+// accepts is the rule that decides whether a record is an accepted fact or void.
 func (p *watched) accepts(r *events.Record) bool {
 	if r.Header(events.HeaderType) == events.TypePrefix+string(events.NamePartitionClaimed) {
 		var c struct{ ID, Prev, Owner string }
@@ -124,7 +124,7 @@ func (p *watched) accepts(r *events.Record) bool {
 
 func (p *watched) epoch() string { return fmt.Sprintf("%d-%s", p.n, p.id) }
 
-// owners returns the owner of each partition by its latest claim.
+// owners returns the owner of each partition according to its latest claim.
 func (w *watcher) owners() map[int32]string {
 	of := map[int32]string{}
 	for p, part := range w.parts {
@@ -144,7 +144,7 @@ func (w *watcher) epochs(owner string) map[int32]string {
 	return of
 }
 
-// late counts the void records that a deposed owner landed behind its successor's claim.
+// late counts the void records that a deposed owner wrote after its successor's claim.
 func (w *watcher) late() (n int) {
 	for _, p := range w.parts {
 		n += p.late

@@ -9,15 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Any node answers for all: one that follows every partition, one that knows only its own, and one that owns none.
+// Any node answers for all partitions, whether it follows every partition, knows only its own, or owns none.
 func TestClusterAnyNodeAnswers(t *testing.T) {
+	besideOthers(t)
 	c := newCluster(t, kafkatest.Options{}, "--refuse", "drone=0.1")
 	nodes := []*member{c.up("n1"), c.up("n2", "owner", "agent", "api"), c.up("n3", "api")}
 	c.even(patience)
 	for _, m := range nodes {
 		m.ready()
 	}
-	// A load by each of them, and reads with the token of a submission right behind it by each of the others.
+	// Each node gets a load, and right after each submission the other nodes get reads with its token.
 	for i, m := range nodes {
 		l := c.burst("any-"+m.name+"-", sized(0, 60, 300), m)
 		for p := range int32(len(c.log.parts)) {
@@ -36,7 +37,7 @@ func TestClusterAnyNodeAnswers(t *testing.T) {
 	}
 	anyNodeRefuses(t, nodes)
 
-	// The one that owns nothing goes on answering when an owner leaves, and when one dies.
+	// The node that owns nothing continues to answer when an owner leaves and when one dies.
 	api := nodes[2]
 	nodes[1].leave()
 	c.even(patience)
@@ -44,7 +45,7 @@ func TestClusterAnyNodeAnswers(t *testing.T) {
 	api.submit(id, delivery(id, 1))
 	begun := time.Now()
 	require.NotEmpty(t, api.settled(id).State)
-	t.Logf("read by the node without partitions: %s to its end", time.Since(begun).Round(time.Millisecond))
+	t.Logf("as read by the node without partitions, it ended after %s", time.Since(begun).Round(time.Millisecond))
 	nodes[1].start()
 	c.even(patience)
 	nodes[0].kill()
@@ -54,14 +55,15 @@ func TestClusterAnyNodeAnswers(t *testing.T) {
 		api.submit(id, delivery(id, 1))
 		require.Contains(t, []string{"processed", "undone"}, api.settled(id).State)
 	}
-	t.Logf("an owner died: a delivery of each partition has ended after %s, as a node without partitions reads", time.Since(begun).Round(time.Millisecond))
+	t.Logf("an owner died: as read by a node without partitions, a delivery of each partition ended after %s", time.Since(begun).Round(time.Millisecond))
 	nodes[0].start()
 	c.even(patience)
 	c.hashes()
 }
 
-// anyNodeRefuses looks at answers that are no task. A node that follows a partition knows a repeat from a conflict at
-// once; one that does not takes both, and the owner tells them apart: the first stands either way.
+// anyNodeRefuses looks at answers other than a task. A node that follows a partition can tell a repeat from a conflict
+// at once. A node that does not follow it accepts both, and the owner tells them apart later. Either way, the first
+// submission counts.
 func anyNodeRefuses(t *testing.T, nodes []*member) {
 	t.Helper()
 	id := homed("conflict-", 0, 8)
@@ -82,15 +84,15 @@ func anyNodeRefuses(t *testing.T, nodes []*member) {
 		}
 		require.Equal(t, []int{200, 409}, []int{repeat, conflict}, "%s: %s", m.name, problem)
 	}
-	eventually(t, patience, "each conflict that was taken is a dead letter", func() bool { return len(nodes[0].deadReasons()) >= unknown })
+	eventually(t, patience, "each accepted conflict is a dead letter", func() bool { return len(nodes[0].deadReasons()) >= unknown })
 	require.Len(t, nodes[0].deadReasons(), unknown)
 	for _, m := range nodes {
-		require.Equal(t, first, m.settled(id), "the first stands")
+		require.Equal(t, first, m.settled(id), "the first submission counts")
 	}
-	t.Logf("%d of %d nodes took a conflict, which is a dead letter now", unknown, len(nodes))
+	t.Logf("%d of %d nodes accepted a conflict, which is now a dead letter", unknown, len(nodes))
 }
 
-// homed returns an ID with a prefix whose home is that partition.
+// homed returns an ID with the given prefix whose home is the given partition.
 func homed(prefix string, p, partitions int32) string {
 	for i := 0; ; i++ {
 		if id := prefix + string(rune('a'+i%26)) + string(rune('a'+i/26)); events.Home(id, partitions) == p {

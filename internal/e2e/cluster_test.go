@@ -21,19 +21,19 @@ import (
 type cluster struct {
 	t    *testing.T
 	work string
-	// brokers is how to reach Kafka, kafka what runs it; nil where something else does.
+	// brokers says how to reach Kafka. kafka is its process, or nil if the test did not start it.
 	brokers string
 	kafka   *kafkatest.Real
 	fleet   *fleet
-	// files holds the workflow, and in agents/ the bindings.
+	// files is the directory with the workflow and, in agents/, the bindings.
 	files string
 	conn  *kafka.Cluster
 	log   *watcher
 	nodes []*member
 }
 
-// newCluster starts Kafka and the services; args are the rates at which these are broken. Cluster tests are not
-// parallel to each other: each has brokers of its own.
+// newCluster starts Kafka and the services. args are the rates at which the services fail. Cluster tests do not run in
+// parallel, because each starts separate brokers.
 func newCluster(t *testing.T, o kafkatest.Options, args ...string) *cluster {
 	t.Helper()
 	k := kafkatest.Up(t, o)
@@ -42,7 +42,7 @@ func newCluster(t *testing.T, o kafkatest.Options, args ...string) *cluster {
 	return c
 }
 
-// clusterOn is a cluster on brokers that run already, with everything that it writes in work.
+// clusterOn makes a cluster on brokers that are already running. All its files are in the directory work.
 func clusterOn(t *testing.T, work string, brokers []string, args ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, brokers: strings.Join(brokers, ","), work: work}
@@ -78,12 +78,13 @@ type member struct {
 	program string
 }
 
-// dumpWait is how long a node may take to write down its goroutines.
+// dumpWait is how long a node may take to write its goroutines.
 const dumpWait = 10 * time.Second
 
 var allRoles = []string{"owner", "agent", "api", "projector"}
 
-// node prepares a process with these roles, all if none is named. Its name, its data and its port stay over restarts.
+// node prepares a process with the given roles, or with all roles if none is given. Its name, data and port stay the
+// same over restarts.
 func (c *cluster) node(name string, roles ...string) *member {
 	c.t.Helper()
 	if len(roles) == 0 {
@@ -105,7 +106,7 @@ func (c *cluster) node(name string, roles ...string) *member {
 	return m
 }
 
-// up prepares a node, starts it and returns when it is ready.
+// up prepares and starts a node, and returns when it is ready.
 func (c *cluster) up(name string, roles ...string) *member {
 	c.t.Helper()
 	m := c.node(name, roles...)
@@ -116,10 +117,11 @@ func (c *cluster) up(name string, roles ...string) *member {
 
 func (m *member) has(role string) bool { return slices.Contains(m.roles, role) }
 
-// keepsData says whether the process is more than agents.
+// keepsData says whether the process has any role other than agents.
 func (m *member) keepsData() bool { return !slices.Equal(m.roles, []string{"agent"}) }
 
-// launch starts the process, and returns when it says where it listens; one of agents alone says nothing.
+// launch starts the process and returns when it has printed its address. A process with only agents
+// prints none.
 func (m *member) launch() {
 	m.t.Helper()
 	if err := os.Remove(filepath.Join(m.data, "endpoints.json")); err != nil {
@@ -128,7 +130,7 @@ func (m *member) launch() {
 	m.process = start(m.t, command{name: m.name, dir: m.work, program: m.program, args: m.args, env: m.env})
 	p := m.process
 	m.t.Cleanup(func() {
-		if m.t.Failed() && p.running() { // its goroutines tell where it hangs
+		if m.t.Failed() && p.running() { // its goroutines show where it hangs
 			m.t.Logf("the last of %s before its goroutines:\n%s", p.err, tail(p.err, 40))
 			_ = p.cmd.Process.Signal(syscall.SIGCONT)
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
@@ -143,7 +145,8 @@ func (m *member) launch() {
 	}
 }
 
-// start launches and returns when the node is ready, agents alone when a node hears them.
+// start launches the process and returns when the node is ready. A process with only agents is
+// ready when a node has read its heartbeats.
 func (m *member) start() time.Duration {
 	m.t.Helper()
 	begun := time.Now()
@@ -165,7 +168,7 @@ func (m *member) signal(s os.Signal) {
 	require.NoError(m.t, m.cmd.Process.Signal(s))
 }
 
-// leave is a clean stop, which must end it well.
+// leave stops the process cleanly and requires a successful exit.
 func (m *member) leave() {
 	m.t.Helper()
 	begun := time.Now()
@@ -186,7 +189,7 @@ func (c *cluster) alive(role string) []*member {
 	return list
 }
 
-// urls are the API's of some nodes, for a client that knows them all.
+// urls are the APIs of some nodes, for a client that knows all of them.
 func urls(nodes []*member) string {
 	var list []string
 	for _, m := range nodes {
@@ -213,10 +216,11 @@ func (m *member) agents() []instance {
 	return list.Agents
 }
 
-// heard waits until a node hears an instance of agents and it has partitions to work on.
+// heard waits until a node has read a heartbeat of an instance and the instance has partitions to
+// work on.
 func (c *cluster) heard(name string) {
 	c.t.Helper()
-	eventually(c.t, patience, "the agents of "+name+" are heard", func() bool {
+	eventually(c.t, patience, "the agents of "+name+" send heartbeats", func() bool {
 		for _, m := range c.alive("api") {
 			for _, i := range m.agents() {
 				if i.Instance == name && len(i.Partitions) > 0 {
@@ -234,7 +238,7 @@ type owned struct {
 	Owner     string `json:"owner"`
 }
 
-// owners asks a node who owns what; nil where it does not answer.
+// owners asks a node for the owner of each partition. It is nil if the node does not answer.
 func (m *member) owners() map[int32]string {
 	status, b, err := m.try("GET", "/v1/partitions", nil)
 	var list []owned
@@ -248,13 +252,13 @@ func (m *member) owners() map[int32]string {
 	return of
 }
 
-// even waits until the living owners have equal shares of the partitions, but for one, as any node tells and as the
-// log says.
+// even waits until the shares of the living owners differ by at most one partition, by the answer of any node and
+// by the log.
 func (c *cluster) even(bound time.Duration) {
 	c.t.Helper()
 	begun := time.Now()
 	var last string
-	told := func(of map[int32]string) bool {
+	agrees := func(of map[int32]string) bool {
 		last = fmt.Sprint(of)
 		share := map[string]int{}
 		for _, m := range c.alive("owner") {
@@ -275,11 +279,11 @@ func (c *cluster) even(bound time.Duration) {
 		return len(of) > 0
 	}
 	eventually(c.t, bound, "the partitions are shared evenly", func() bool {
-		if c.log.look(c.t.Context()) != nil || !told(c.log.owners()) {
+		if c.log.look(c.t.Context()) != nil || !agrees(c.log.owners()) {
 			return false
 		}
 		for _, m := range c.alive("api") {
-			if !told(m.owners()) {
+			if !agrees(m.owners()) {
 				return false
 			}
 		}
@@ -288,9 +292,9 @@ func (c *cluster) even(bound time.Duration) {
 	c.t.Logf("%d owners have equal shares after %s: %s", len(c.alive("owner")), time.Since(begun).Round(time.Millisecond), last)
 }
 
-// stalled is how long no delivery may end while some are open: longer than the drone step's complete-by time with a retry
-// behind it, and the time of a takeover.
-const stalled = 75 * time.Second
+// stalled is the longest time in which no delivery may end while some are open. It exceeds the drone step's complete-by
+// time plus a retry plus a take-over.
+const stalled = patience
 
 // ended waits until the log holds the end of each delivery of a load.
 func (c *cluster) ended(l *load) {
@@ -308,7 +312,7 @@ func (c *cluster) ended(l *load) {
 			}
 		}
 		if time.Since(last) > stalled {
-			require.FailNow(c.t, fmt.Sprintf("%d of %d deliveries have ended, and none more for %s", ends, l.count, stalled), "%v", c.log.open(l))
+			require.FailNow(c.t, fmt.Sprintf("%d of %d deliveries have ended, and no further one for %s", ends, l.count, stalled), "%v", c.log.open(l))
 		}
 		after(c.t, look)
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What differs from the embedded broker: offsets go on behind a topic that was trimmed to its end, and the topic's last
-// record that was judged is gone all the same.
-func TestClusterTrimmedAndMadeAnewTopics(t *testing.T) {
+// Apache Kafka differs from the embedded broker: offsets continue after a topic was trimmed to its end, although its
+// last judged record is gone.
+func TestClusterTopicsTrimmedAndRecreated(t *testing.T) {
+	besideOthers(t)
 	r := newRigOn(t, kafkatest.Up(t, kafkatest.Options{}).Bootstrap())
 	one := r.node("n1")
 	one.start()
@@ -17,7 +18,7 @@ func TestClusterTrimmedAndMadeAnewTopics(t *testing.T) {
 	one.stop()
 	r.trim(topics.Submissions(), 1)
 	r.trim(topics.Reports(), 1)
-	one.start() // trimmed as the engine itself would
+	one.start() // trimmed as the engine itself would do it
 	r.deliver(one, "b-", 20)
 	for topic, n := range map[string]int32{topics.Work("package"): 4, topics.Presence(): 1} {
 		one.stop()
@@ -25,7 +26,7 @@ func TestClusterTrimmedAndMadeAnewTopics(t *testing.T) {
 		one.start()
 	}
 	r.deliver(one, "c-", 20)
-	r.trim(topics.Events(), 0) // all of it is folded here
+	r.trim(topics.Events(), 0) // this node has folded the whole log
 	l := r.deliver(one, "d-", 20)
 	require.Equal(t, "processed", one.settled(l.id(20)).State)
 	fresh := r.node("n2")
@@ -37,7 +38,7 @@ func TestClusterTrimmedAndMadeAnewTopics(t *testing.T) {
 	one.says("level=ERROR", "no longer holds the record that was judged last", "submissions")
 	end, err := r.conn().EndOffset(r.patiently(), topics.Submissions(), 0)
 	require.NoError(t, err)
-	require.Equal(t, ends[0], end, "a Kafka goes on where it was")
+	require.Equal(t, ends[0], end, "Apache Kafka continues its offsets")
 	one.stop()
 	r.recreate(topics.Events(), 4)
 	require.Contains(t, one.refused(), "accepted facts are gone")

@@ -1,58 +1,55 @@
-// Package e2e proves the engine from outside: it builds sagalog and dronedelivery once, and runs them as processes with
-// real sockets, real files and kill -9. It imports nothing of the engine but what a foreign program would have: the wire
-// (events) and a Kafka client.
+// Package e2e proves the engine from outside: it builds sagalog and dronedelivery once, and runs them as processes with real
+// sockets, real files and kill -9. It imports only what any other program could have: the wire format (events) and a Kafka
+// client.
 //
-// Small sizes run with `go test ./internal/e2e`; the issue's sizes with SAGALOG_E2E=full, one test after another:
+// `go test ./internal/e2e` runs small sizes. With SAGALOG_E2E=full it runs the full sizes, one test after another:
 //
 //	SAGALOG_E2E=full go test ./internal/e2e -v -count=1 -timeout 60m
 //
-// The items of the issue, one by one (add SAGALOG_E2E=full for its figures):
+// To run a part, add one of these to `go test ./internal/e2e -v -count=1 -timeout 30m`:
 //
-//	1  go test ./internal/e2e -v -count=1 -run TestFirstStart
-//	2  go test ./internal/e2e -v -count=1 -run TestEveryDelivery -timeout 30m
-//	3  go test ./internal/e2e -v -count=1 -run TestKills -timeout 30m
-//	5  go test ./internal/e2e -v -count=1 -run 'TestTheState|TestAnotherLog|TestAFalseState' -timeout 30m
-//	6  go test ./internal/e2e -v -count=1 -run TestGarbage -timeout 30m
-//	7  go test ./internal/e2e -v -count=1 -run 'TestOneID|TestAWorkflow' -timeout 30m
+//	-run TestFirstStart                                    one command, the first delivery, the banner
+//	-run TestEveryDelivery                                 refusals and hangs, ledgers compared with the log
+//	-run TestKillsLoseNothing                              kill -9 at a steady rate
+//	-run 'TestTheState|TestAnotherLog|TestAStateThat'      the state is the fold of the log
+//	-run TestGarbage                                       what must be refused, among what must not
+//	-run 'TestOneID|TestAWorkflow'                         repeats, conflicts, definitions
+//	-run TestForeign                                       programs in other languages that know events/FORMAT.md alone
+//	-run 'TestCancel|TestRetry|TestUndo|TestRedrive'       what operators do
+//	-run 'TestAFrozenEngine|TestKilledServices'            with SAGALOG_E2E=full or -e2e.deliveries only
 //
-// Operators: -run 'TestCancel|TestRetry|TestUndo|TestRedrive'. Beyond the issue, with SAGALOG_E2E=full or -e2e.deliveries only:
-// -run 'TestAFrozenEngine|TestKilledServices'.
+// Without SAGALOG_E2E=full or -e2e.deliveries, faults other than kill -9 (fault_*_test.go) are skipped too: a full disk,
+// fsync that fails, no file handles, flipped bytes, frozen processes, older copies, two processes on one directory, topics
+// trimmed, recreated or enlarged:
 //
-// Faults other than kill -9 (fault_*_test.go), likewise skipped without a size: a full disk, fsync that fails, no file handles,
-// flipped bytes, frozen processes, older copies, two processes on one directory, topics trimmed, made anew or enlarged:
+//	-run 'TestAFullDisk|TestFsync|TestNoFile|TestLittle|TestAReadOnly|TestAFlipped|TestFrozen|TestOlder|TestTwoProc'
+//	-run 'TestALogTrimmed|TestAnInputTrimmed|TestATopicRecreated|TestARaised'
 //
-//	SAGALOG_E2E=full go test ./internal/e2e -v -count=1 -run 'TestAFullDisk|TestFsync|TestNoFile|TestLittle|TestAReadOnly|TestAFlipped|TestFrozen|TestOlder|TestTwoProc|TestALogTrimmed|TestAnInputTrimmed|TestATopicMade|TestARaised'
+// Many nodes on a real Apache Kafka need Java, and Maven the first time. They are not parallel: each test starts its own
+// brokers, by deploy/kafka/kafka.sh. Without SAGALOG_TEST_KAFKA=1 they are skipped:
 //
-// Many nodes on a real Apache Kafka, which needs Java, and Maven the first time. They are not parallel: each test has
-// brokers of its own, by deploy/kafka/kafka.sh. Without SAGALOG_TEST_KAFKA=1 they are skipped; SAGALOG_E2E=full gives the
-// issue's figures:
+//	SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -timeout 60m -run TestCluster
 //
-//	1  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterEveryDelivery -timeout 60m
-//	2  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterKills -timeout 30m
-//	3  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterBrokers -timeout 30m
-//	4  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterPausedOwner -timeout 30m
-//	5  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterScaling -timeout 30m
-//	6  SAGALOG_TEST_KAFKA=1 go test ./internal/e2e -v -count=1 -run TestClusterAgentKilled -timeout 30m
+// TestClusterPausedOwner builds sagalog with the tag sagalog_testhooks, since only that build reads
+// SAGALOG_TEST_HOLD_APPENDS. Each test ends with `dronedelivery audit --epochs`, which also shows that every epoch had one
+// owner and that no work request, alert, forward or dead letter belongs to a void fact, and with the state hash of every
+// node beside a fold of the log. If a test fails, events.jsonl next to its logs holds the log.
 //
-// -run TestClusterTrimmed for topics trimmed and made anew, and -run TestClusterAnyNode for reads and submissions by nodes that own little or nothing. Item 4 builds sagalog with the
-// tag sagalog_testhooks, which alone knows SAGALOG_TEST_HOLD_APPENDS. Each ends with `dronedelivery audit --epochs`, which also
-// shows that every epoch had one owner and that no work request, alert, forward or dead letter is of a void fact, and with
-// the state hash of every node beside a fold of the log. When one fails, events.jsonl beside its logs holds the log.
+// This kills owners, agents and brokers hundreds of times, at random moments and at the named points of the crash table. The
+// system keeps its data from one run to the next:
 //
-// Kills by the hundred, of owners, agents and brokers, at random moments and at the named points of the crash table, on
-// a system that lives on from one run to the next, are
-//
-//	.ci/kills --kills 180 --seed 1 --dir D           the embedded broker, in a process of its own
+//	.ci/kills --kills 180 --seed 1 --dir D           the embedded broker, in a separate process
 //	.ci/kills --kills 20 --seed 1 --dir E --kafka    Apache Kafka, three brokers: each take-over is awaited
 //
-// They end with the audit, the list of what was acknowledged, `sagalog verify` and the state hashes, and with runs of these
-// that must refute: a ledger that lies, a submission that the log does not hold. kills.json in D holds the figures.
+// At the end come the audit, the list of acknowledged submissions, `sagalog verify` and the state hashes, and runs of these
+// checks that must fail: with a false ledger, and with a submission that the log does not hold. kills.json in D holds the
+// figures.
 //
-// Sizes are flags; harder than the issue is, for example:
+// Flags set the sizes. This is harder than the full size:
 //
-//	go test ./internal/e2e -v -count=1 -run TestKills -e2e.deliveries 6000 -e2e.minutes 2 -e2e.kills 80
+//	go test ./internal/e2e -v -count=1 -run TestKillsLoseNothing -e2e.deliveries 6000 -e2e.minutes 2 -e2e.kills 80
 //
-// By hand, item 2 is
+// To run TestEveryDeliveryEndsAndTheLedgersAgree by hand:
 //
 //	dronedelivery serve --data ./services --refuse drone=0.1 --hang package=0.005
 //	dronedelivery files ./files
@@ -61,10 +58,10 @@
 //	dronedelivery audit --brokers 127.0.0.1:9092 --services ./services/endpoints.json --count 10000
 //	dronedelivery audit --brokers 127.0.0.1:9092 --services ./services/endpoints.json --count 10000 --lie 7   # exit 1
 //
-// A test that fails keeps its data and logs and says where; -e2e.keep keeps those of the others too. Random instants come
-// from a seed that is printed; -e2e.seed repeats it (the processes' own timing stays what it is).
+// A test that fails keeps its data and logs and says where they are; -e2e.keep keeps those of the others too. Random
+// instants come from a seed that is printed, and -e2e.seed repeats it (but not the timing of the processes).
 //
-// What it refuses to do: it kills only what it started, by process ID, and judges no speed: waits have bounds of
-// patience, except those that the issues name (first delivery within 10 s, Ctrl-C within 5 s; in the full run of many
-// nodes a takeover below 4 s, which is printed always; and that no delivery waits longer than a few seconds).
+// It kills only processes that it started, by process ID, and it does not judge speed. Every wait has a generous bound. The
+// times that the engine should keep (the first delivery within 10 s, Ctrl-C within 5 s, a take-over below 4 s, no delivery
+// waiting longer than a few seconds) are always printed, but required only in a full run.
 package e2e

@@ -16,18 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fleet is the five services in a process of their own.
+// fleet is the five services in a separate process.
 type fleet struct {
 	*process
 	dir  string
 	urls map[string]string
 }
 
-// startFleet runs the services; args are the rates at which they are broken.
+// startFleet runs the services. args are the rates at which they fail.
 func startFleet(t *testing.T, work string, args ...string) *fleet {
 	t.Helper()
 	f := &fleet{dir: filepath.Join(work, "services")}
-	if err := os.Remove(filepath.Join(f.dir, "endpoints.json")); err != nil { // of another run of them, with other ports
+	if err := os.Remove(filepath.Join(f.dir, "endpoints.json")); err != nil { // from an earlier run of the services, with other ports
 		require.ErrorIs(t, err, os.ErrNotExist)
 	}
 	f.process = start(t, command{name: "services", dir: work, program: program("dronedelivery"),
@@ -36,7 +36,7 @@ func startFleet(t *testing.T, work string, args ...string) *fleet {
 	return f
 }
 
-// env is where the agent bindings look for the services.
+// env tells the agent bindings where the services are.
 func (f *fleet) env() []string {
 	var env []string
 	for _, s := range dronedelivery.Services() {
@@ -45,7 +45,8 @@ func (f *fleet) env() []string {
 	return env
 }
 
-// ledger returns the calls that a service received about a task, all of them for an empty ID.
+// ledger returns the calls that a service received about a task, or all its calls if the ID is
+// empty.
 func (f *fleet) ledger(t *testing.T, service, task string) []dronedelivery.Line {
 	t.Helper()
 	return ledgerOf(t, f.urls[service], task)
@@ -73,7 +74,7 @@ type endpoints struct {
 func awaitEndpoints(t *testing.T, p *process, dir string) endpoints {
 	t.Helper()
 	var e endpoints
-	eventually(t, patience, p.name+" says where it listens", func() bool {
+	eventually(t, patience, p.name+" announces its address", func() bool {
 		require.True(t, p.running(), "%s has ended:\n%s", p.name, tail(p.err, 20))
 		b, err := os.ReadFile(filepath.Join(dir, "endpoints.json"))
 		return err == nil && json.Unmarshal(b, &e) == nil
@@ -81,18 +82,18 @@ func awaitEndpoints(t *testing.T, p *process, dir string) endpoints {
 	return e
 }
 
-// engine is `sagalog dev` in a process of its own.
+// engine is `sagalog dev` in a separate process.
 type engine struct {
 	*process
 	t    *testing.T
 	work string
 	data string
-	// args and env are given again at each start.
+	// args and env are the same at each start.
 	args, env []string
 	endpoints
 }
 
-// newEngine prepares an engine on a new data directory, with ports that stay over restarts.
+// newEngine prepares an engine on a new data directory. Its ports stay the same over restarts.
 func newEngine(t *testing.T, work string, args ...string) *engine {
 	t.Helper()
 	e := &engine{t: t, work: work, data: filepath.Join(work, "data")}
@@ -100,8 +101,9 @@ func newEngine(t *testing.T, work string, args ...string) *engine {
 	return e
 }
 
-// freePort returns an address that nobody listens on, each time another. Its port is below those that Linux gives to
-// whoever connects or asks for any: one of these would be taken by somebody else while an engine restarts.
+// freePort returns an address on which nothing listens, a different one each time. Its port is below the range from
+// which Linux assigns ports automatically, because another process could take a port in that range while an engine
+// restarts.
 func freePort(t *testing.T) string {
 	t.Helper()
 	const first, last = 10_000, 32_000
@@ -122,7 +124,7 @@ func freePort(t *testing.T) string {
 // ports are the addresses that freePort gave.
 var ports sync.Map
 
-// newEngineWith prepares an engine that works with the services of a fleet.
+// newEngineWith prepares an engine that uses the services of a fleet.
 func newEngineWith(t *testing.T, work string, f *fleet, args ...string) *engine {
 	t.Helper()
 	files := filepath.Join(work, "files")
@@ -135,7 +137,7 @@ func newEngineWith(t *testing.T, work string, f *fleet, args ...string) *engine 
 	return e
 }
 
-// launch starts the process and returns when it says where it listens.
+// launch starts the process and returns when it has printed its address.
 func (e *engine) launch() {
 	e.t.Helper()
 	if err := os.Remove(filepath.Join(e.data, "endpoints.json")); err != nil {
@@ -143,12 +145,12 @@ func (e *engine) launch() {
 	}
 	e.process = start(e.t, command{name: "engine", dir: e.work, program: program("sagalog"), args: append(e.args, "--data", e.data), env: e.env})
 	at := awaitEndpoints(e.t, e.process, e.data)
-	if !reflect.DeepEqual(at, e.endpoints) { // what clients that go on meanwhile read stays as it is
+	if !reflect.DeepEqual(at, e.endpoints) { // running clients read these files, so they are written only if something changed
 		e.endpoints = at
 	}
 }
 
-// start launches and returns when the engine is ready; it returns how long that took.
+// start launches the engine, waits until it is ready, and returns how long that took.
 func (e *engine) start() time.Duration {
 	e.t.Helper()
 	begun := time.Now()
@@ -166,7 +168,7 @@ func (e *engine) ready() {
 	})
 }
 
-// stop is Ctrl-C, which must end it well.
+// stop sends Ctrl-C and requires a successful exit.
 func (e *engine) stop() {
 	e.t.Helper()
 	code, took := e.interrupt()

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallDisk mounts a disk of a few megabytes that lives in memory on a directory.
+// smallDisk mounts an in-memory disk of a few megabytes on a directory.
 func smallDisk(t *testing.T, dir string, megabytes int) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
@@ -25,7 +25,7 @@ func smallDisk(t *testing.T, dir string, megabytes int) {
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
-// ballast fills a disk to its last byte, and returns what frees it again.
+// ballast fills a disk to its last byte and returns a function that frees the space again.
 func ballast(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -42,8 +42,9 @@ func ballast(t *testing.T, dir string) (free func()) {
 	return func() { require.NoError(t, os.Remove(path)) }
 }
 
-// The broker's disk is full while deliveries run: nothing that was acknowledged is lost, and when there is room again all
-// goes on, without a restart of anything. After it both are killed, so that what the full disk left is read again.
+// The broker's disk is full while deliveries run. Nothing acknowledged is lost, and when there is room again everything
+// continues without a restart. Then broker and engine are killed, so that the files written while the disk was full are
+// read again.
 func TestAFullDiskOfTheBroker(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -63,13 +64,13 @@ func TestAFullDiskOfTheBroker(t *testing.T) {
 	for range 2 {
 		after(t, time.Second)
 		free := ballast(t, disk)
-		eventually(t, patience, "the broker says that its disk is full", func() bool {
+		eventually(t, patience, "the broker reports that its disk is full", func() bool {
 			return strings.Contains(r.broker.stderr(), "no space left on device")
 		})
 		begun := time.Now()
 		after(t, 2*time.Second)
 		free()
-		eventually(t, patience, "a submission is taken again", func() bool {
+		eventually(t, patience, "a submission is accepted again", func() bool {
 			id := fmt.Sprintf("probe-%d", begun.UnixNano())
 			status, _, err := one.try("PUT", taskPath(id), delivery(id, 1))
 			return err == nil && status == 202
@@ -99,8 +100,8 @@ func lineWith(text, part string) string {
 	return ""
 }
 
-// The state's disk is full: the node stops with a sentence, or goes on; with room again its next start goes on, and its
-// state is the fold of the log.
+// The state's disk is full. The node stops with a clear message, or continues. When there is room again its next start
+// succeeds, and its state is the fold of the log.
 func TestAFullDiskOfTheState(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -116,14 +117,14 @@ func TestAFullDiskOfTheState(t *testing.T) {
 	case <-time.After(10 * time.Second):
 	}
 	if one.running() {
-		t.Logf("the node goes on; ready: %t", func() bool { status, _, _ := one.try("GET", "/readyz", nil); return status == 200 }())
+		t.Logf("the node continues; ready: %t", func() bool { status, _, _ := one.try("GET", "/readyz", nil); return status == 200 }())
 		free()
 	} else {
 		said := tail(one.err, 400)
 		t.Logf("the node ended with %d and said: %s", one.cmd.ProcessState.ExitCode(), lineWith(said, madeRoom))
 		require.Contains(t, said, "no space left on device: "+madeRoom)
 		p := start(t, command{name: "full", dir: one.work, program: program("sagalog"), args: append(one.args, "--data", one.data), env: one.env})
-		require.NotZero(t, p.wait(patience), "on a full disk it cannot start")
+		require.NotZero(t, p.wait(patience), "it must not start on a full disk")
 		said = read(t, p.err)
 		t.Logf("a start on the full disk: %s", tailOf(said, 1))
 		require.Contains(t, said, "has 0 MiB left")
@@ -138,10 +139,10 @@ func TestAFullDiskOfTheState(t *testing.T) {
 	r.sameState(one)
 }
 
-// madeRoom is what the node says of a state's disk that is full or fails.
-const madeRoom = "make room or mend the disk, and start this process again"
+// madeRoom matches the node's message about a state disk that is full or fails.
+const madeRoom = "free some space or repair the disk, then start this process again"
 
-// A directory that cannot be written is refused within seconds, with its name.
+// A directory that cannot be written to is refused within seconds. The message names it.
 func TestAReadOnlyDirectoryIsRefused(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -159,7 +160,7 @@ func TestAReadOnlyDirectoryIsRefused(t *testing.T) {
 	e.stop()
 }
 
-// The process may open no more files: it says so, loses nothing, and goes on when it may again.
+// The process cannot open any more files. It reports that, loses nothing, and continues when it can open files again.
 func TestNoFileHandlesAreLeft(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -179,8 +180,8 @@ func TestNoFileHandlesAreLeft(t *testing.T) {
 		require.Zero(t, code, errs)
 	}
 	limit(len(open) / 2)
-	eventually(t, patience, "it says that it may open no more", func() bool {
-		// The engine reaches its broker without handles: only who comes anew needs one.
+	eventually(t, patience, "it reports that it cannot open more files", func() bool {
+		// The engine reaches its broker without new file handles: only a new connection needs one.
 		if c, err := net.Dial("tcp", strings.TrimPrefix(e.HTTP, "http://")); err == nil {
 			_ = c.Close()
 		}
@@ -191,13 +192,13 @@ func TestNoFileHandlesAreLeft(t *testing.T) {
 	if e.running() {
 		limit(4096)
 	} else {
-		t.Logf("it ended with %d: %s", e.cmd.ProcessState.ExitCode(), tail(e.err, 1))
+		t.Logf("it ended with exit code %d: %s", e.cmd.ProcessState.ExitCode(), tail(e.err, 1))
 		e.start()
 	}
 	begun := time.Now()
 	l.acknowledged(t, patience)
 	e.quiet(5 * patience)
-	t.Logf("all had ended %s after it was allowed more", time.Since(begun).Round(time.Millisecond))
+	t.Logf("all tasks had ended %s after it was allowed more files", time.Since(begun).Round(time.Millisecond))
 	l.agree(t, e, f.dir)
 	e.stop()
 	for _, row := range stateHash(t, e.data, "--rebuild") {
@@ -205,7 +206,7 @@ func TestNoFileHandlesAreLeft(t *testing.T) {
 	}
 }
 
-// With far too little memory by its own measure it is slow, and right.
+// With a memory limit that is far too low, the engine is slow but correct.
 func TestLittleMemory(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -221,8 +222,8 @@ func TestLittleMemory(t *testing.T) {
 	e.stop()
 }
 
-// An error of fsync in the state store: the disk says that what was written may be gone. The process ends or says it; nothing acknowledged
-// is missing afterwards. strace makes the error in the kernel's stead.
+// An fsync of the state store fails, which means that the disk may have lost written data. The process ends or reports
+// it, and afterwards nothing acknowledged is missing. strace injects the error.
 func TestFsyncFails(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -238,18 +239,18 @@ func TestFsyncFails(t *testing.T) {
 		"-e", "trace=fsync,fdatasync,sync_file_range", "-e", "inject=fsync,fdatasync:error=EIO"}})
 	after(t, time.Second)
 	if !s.running() {
-		t.Skip("SKIPPED: strace may not attach here: " + tail(s.err, 1))
+		t.Skip("SKIPPED: strace is not permitted to attach here: " + tail(s.err, 1))
 	}
 	m := startLoad(t, one, "b-", 100, 50)
 	after(t, 2*time.Second)
-	_ = one.cmd.Process.Signal(syscall.SIGTERM) // a clean stop syncs, if it has not ended by itself
+	_ = one.cmd.Process.Signal(syscall.SIGTERM) // if the process is still running, a clean stop makes it sync
 	one.wait(patience)
 	b, err := os.ReadFile(trace)
 	require.NoError(t, err)
 	injected := strings.Count(string(b), "(INJECTED)")
 	t.Logf("%d fsyncs failed; it ended with %d: %s", injected, one.cmd.ProcessState.ExitCode(), lineWith(one.stderr(), "the disk fails"))
-	require.Positive(t, injected, "the fault did not take place:\n%s", b)
-	require.NotZero(t, one.cmd.ProcessState.ExitCode(), "it took no notice of a disk that fails")
+	require.Positive(t, injected, "the fault did not occur:\n%s", b)
+	require.NotZero(t, one.cmd.ProcessState.ExitCode(), "it ignored the disk's failure")
 	require.Contains(t, one.stderr(), "state store: the disk fails")
 	one.start()
 	m.acknowledged(t, patience)

@@ -18,10 +18,11 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/stretchr/testify/require"
 )
 
-// brokerContents is all that a log directory serves: each record of each partition, by topic and partition.
+// brokerContents holds everything that a log directory serves: the records of each partition, by topic and partition.
 type brokerContents map[string][]string
 
 // flippedFile is a kind of file of the broker, and how many of its bytes a run flips.
@@ -44,15 +45,16 @@ var brokerFiles = []flippedFile{
 	}, 15},
 }
 
-// A byte of the broker's files rots while it is stopped: the next start refuses and says which file, or serves exactly
-// what it served before. After a crash alone, a last batch that cannot be read is cut, which is said.
+// A byte of the broker's files changes while the broker is stopped. The next start refuses and names the file, or
+// serves exactly what it served before. Only after a crash may it cut off an unreadable last batch, and then it reports
+// that.
 func TestAFlippedByteOfTheBrokerIsRefusedOrHarmless(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
 	r := rand.New(rand.NewPCG(seed(t), 77))
 	work := workDir(t)
 	f := startFleet(t, work)
-	e := newEngineWith(t, work, f, "--partitions", "2") // few files to copy for each flip
+	e := newEngineWith(t, work, f, "--partitions", "2") // so that each flip copies few files
 	lived(t, e, "a-", 20)
 	stopped := filepath.Join(work, "stopped")
 	require.NoError(t, os.CopyFS(stopped, os.DirFS(filepath.Join(e.data, "broker"))))
@@ -109,7 +111,7 @@ func judgeBrokerFlip(t *testing.T, r *rand.Rand, b brokerFlip) string {
 			return
 		}
 		at := r.IntN(len(raw))
-		if b.header { // what no checksum covers, of any batch
+		if b.header { // the bytes that no checksum covers, of any batch
 			starts := batchStarts(raw)
 			at = starts[r.IntN(len(starts))] + r.IntN(17)
 		}
@@ -120,7 +122,8 @@ func judgeBrokerFlip(t *testing.T, r *rand.Rand, b brokerFlip) string {
 	})
 	defer os.RemoveAll(dir)
 	if err != nil {
-		// Where a log and its snapshot contradict each other, which of the two is wrong cannot be told: the other may be named.
+		// If a log and its snapshot contradict each other, nobody can know which of the two is wrong, so the message
+		// may name the intact one.
 		place := filepath.Base(filepath.Dir(b.name))
 		require.True(t, strings.Contains(err.Error(), filepath.Base(b.name)) || place != "." && strings.Contains(err.Error(), place),
 			"the refusal does not name the file: %s: %v", what, err)
@@ -128,12 +131,12 @@ func judgeBrokerFlip(t *testing.T, r *rand.Rand, b brokerFlip) string {
 	}
 	cut := 0
 	for part, records := range b.whole {
-		// A topic that the list misnames and that held nothing is made anew by the engine.
+		// If the list of topics has a wrong name for an empty topic, the engine creates the topic again.
 		have := got[part]
 		if slices.Equal(records, have) {
 			continue
 		}
-		// A crash's tail: the last batch of that partition alone, and said.
+		// The tail after a crash: only the last batch of that partition is cut off, and the broker reports it.
 		require.True(t, b.crash && filepath.Dir(b.name) == filepath.Join("partitions", part), "%s\n%s: %d records, and there were %d\n%s", what, part, len(have), len(records), said)
 		require.Less(t, len(have), len(records), what)
 		require.Equal(t, strings.Join(records[:len(have)], "\n"), strings.Join(have, "\n"), what)
@@ -147,7 +150,8 @@ func judgeBrokerFlip(t *testing.T, r *rand.Rand, b brokerFlip) string {
 	return "equal"
 }
 
-// serveLogs copies a log directory, changes it, opens the broker on it and reads everything; said is what it logged.
+// serveLogs copies a log directory, changes the copy, opens the broker on it and reads everything. said is the broker's
+// log.
 func serveLogs(t *testing.T, from, dir string, change func()) (_ brokerContents, said string, _ error) {
 	t.Helper()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
@@ -155,8 +159,8 @@ func serveLogs(t *testing.T, from, dir string, change func()) (_ brokerContents,
 		change()
 	}
 	var log bytes.Buffer
-	var network kafka.VirtualNetwork
-	b, err := kafka.OpenBroker(kafka.BrokerConfig{Dir: dir, Network: &network, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var network embedded.VirtualNetwork
+	b, err := embedded.Open(embedded.Config{Dir: dir, Network: &network, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		return nil, log.String(), err
 	}
@@ -186,7 +190,7 @@ func serveLogs(t *testing.T, from, dir string, change func()) (_ brokerContents,
 	return contents, log.String(), nil
 }
 
-// keptTopics are those of which nothing may be lost.
+// keptTopics are the topics whose records must not be lost.
 func keptTopics() []string {
 	list := []string{topics.Work("drone"), topics.Work("package"), topics.Work("account")}
 	for _, s := range topics.Base(8) {
@@ -197,7 +201,7 @@ func keptTopics() []string {
 	return list
 }
 
-// lastBatch is how many records the last batch of a segment has.
+// lastBatch returns the number of records in the last batch of a segment.
 func lastBatch(t *testing.T, path string) int {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -206,7 +210,7 @@ func lastBatch(t *testing.T, path string) int {
 	return int(binary.BigEndian.Uint32(raw[starts[len(starts)-1]+57:]))
 }
 
-// batchStarts are where the batches of a segment begin.
+// batchStarts returns the positions at which the batches of a segment begin.
 func batchStarts(raw []byte) (list []int) {
 	for at := 0; at+12 <= len(raw); {
 		list = append(list, at)

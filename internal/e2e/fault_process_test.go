@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two processes on one data directory: the second is refused and told who holds it, whatever the two are.
+// Two processes use one data directory, in every combination of commands. The second is refused, and the message names
+// the process that holds the directory.
 func TestTwoProcessesOnOneDirectory(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -37,21 +38,21 @@ func TestTwoProcessesOnOneDirectory(t *testing.T) {
 		require.Equal(t, 1, code)
 		require.Contains(t, said, held(of), "state on a running engine")
 	}
-	r.deliver(one, "a-", 5) // the holders have noticed nothing
+	r.deliver(one, "a-", 5) // the first processes are not disturbed
 	one.stop()
 	alone.stop()
-	alone.start() // and what they hold ends with them
+	alone.start() // the lock ends with the process that holds it
 	alone.stop()
 }
 
-// Everything is frozen in turn while deliveries run: the agents past the complete-by time of their steps, the broker for
-// a moment and for longer than sessions last, and the owner so long that another takes over.
+// The processes are frozen in turn while deliveries run: the agents past the complete-by time of their steps, the
+// broker for a moment and for longer than a session, and the owner until another node takes over.
 func TestFrozenProcessesGoOn(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
 	r := newRig(t, "--refuse", "drone=0.1")
 	one, two := r.node("n1", "--roles", "owner,api,projector"), r.node("n2", "--roles", "owner,api,projector")
-	for i, e := range r.nodes { // agents are processes of their own here
+	for i, e := range r.nodes { // here the agents are separate processes
 		e.args = without(e.args, "--agents")
 		require.NotNil(t, e, i)
 	}
@@ -78,7 +79,7 @@ func TestFrozenProcessesGoOn(t *testing.T) {
 		f.who.thaw()
 		begun := time.Now()
 		id := "probe-" + strconv.FormatInt(begun.UnixNano(), 10)
-		eventually(t, patience, "a submission is taken again", func() bool {
+		eventually(t, patience, "a submission is accepted again", func() bool {
 			status, _, err := one.try("PUT", taskPath(id), delivery(id, 1))
 			return err == nil && (status == 202 || status == 200)
 		})
@@ -98,7 +99,7 @@ func TestFrozenProcessesGoOn(t *testing.T) {
 	r.sameState(one)
 }
 
-// without takes a flag and its value out.
+// without removes a flag and its value.
 func without(args []string, flag string) (left []string) {
 	for i := 0; i < len(args); i++ {
 		if args[i] == flag {
@@ -110,8 +111,9 @@ func without(args []string, flag string) (left []string) {
 	return left
 }
 
-// Copies of another time: an older state under a newer log is folded further; an older log under a newer state has it
-// rebuilt, and says so; both older is an engine of that time, which knows nothing of what came after it.
+// Directories are replaced by older copies. An older state with a newer log is folded further. A newer state with an
+// older log is rebuilt, and the engine reports that. If both are older, the engine is in its earlier state and knows
+// nothing of later tasks.
 func TestOlderCopies(t *testing.T) {
 	skipUnlessSized(t)
 	t.Parallel()
@@ -138,7 +140,7 @@ func TestOlderCopies(t *testing.T) {
 	one.stop()
 	save("newer")
 
-	// An older state under a newer log.
+	// An older state with a newer log.
 	restore(state, "older", "state")
 	begun := time.Now()
 	one.start()
@@ -149,7 +151,7 @@ func TestOlderCopies(t *testing.T) {
 	recent.agree(t, one, r.fleet.dir)
 	r.sameState(one)
 
-	// An older log under a newer state.
+	// An older log with a newer state.
 	r.broker.end()
 	restore(log, "older", "log")
 	r.broker.launch()
@@ -172,8 +174,8 @@ func TestOlderCopies(t *testing.T) {
 	r.forgotten(one, recent)
 }
 
-// forgotten shows what both older copies promise, under agents and services that lived on: what came after them is a new
-// task when it is submitted again, and its identifiers are the same, so that services recognise it.
+// forgotten shows what still holds if both copies are older while agents and services are current. A later task that is
+// submitted again is a new task, but its identifiers are the same, so services recognise it.
 func (r *rig) forgotten(one *engine, recent *load) {
 	t := r.t
 	t.Helper()

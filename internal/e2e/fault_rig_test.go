@@ -16,8 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// rig is nodes of `sagalog serve` on a broker that can be stopped and changed without them: the embedded one in a process
-// of its own, or a real Kafka.
+// rig runs nodes of `sagalog serve` on a broker that can be stopped and changed independently: the embedded one in a
+// separate process, or a real Kafka.
 type rig struct {
 	t     *testing.T
 	work  string
@@ -39,7 +39,7 @@ func newRig(t *testing.T, args ...string) *rig {
 	return r
 }
 
-// newRigOn prepares nodes for brokers that run; args are the services' faults.
+// newRigOn prepares nodes for brokers that are already running. args are the services' faults.
 func newRigOn(t *testing.T, addr string, args ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, work: workDir(t), addr: addr}
@@ -50,7 +50,7 @@ func newRigOn(t *testing.T, addr string, args ...string) *rig {
 	return r
 }
 
-// node prepares a node with its agents; its name, data and port stay over restarts.
+// node prepares a node with its agents. Its name, data and port stay the same over restarts.
 func (r *rig) node(name string, args ...string) *engine {
 	r.t.Helper()
 	work := filepath.Join(r.work, name)
@@ -70,7 +70,7 @@ func (r *rig) restartBroker() {
 	r.broker.ready()
 }
 
-// admin is a client for what the engine itself never does to its topics.
+// admin is a client for operations that the engine itself never does to its topics.
 func (r *rig) admin() *kadm.Client {
 	r.t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(r.addr, ",")...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -87,14 +87,14 @@ func (r *rig) conn() *kafka.Cluster {
 	return c
 }
 
-// patiently is a context for one thing that a test does to the brokers.
+// patiently returns a context for one operation on the brokers.
 func (r *rig) patiently() context.Context {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
-// trim deletes the records of a topic before its end less keep, in every partition that holds more, and returns the ends.
+// trim deletes all but the last `keep` records of each partition of a topic, and returns the end offsets.
 func (r *rig) trim(topic string, keep int64) map[int32]int64 {
 	r.t.Helper()
 	adm, ctx := r.admin(), r.patiently()
@@ -115,7 +115,7 @@ func (r *rig) trim(topic string, keep int64) map[int32]int64 {
 	return at
 }
 
-// recreate deletes a topic and makes it anew with the settings that it had, and so many partitions.
+// recreate deletes a topic and creates it again with the same settings and the given number of partitions.
 func (r *rig) recreate(topic string, partitions int32) {
 	r.t.Helper()
 	adm, ctx := r.admin(), r.patiently()
@@ -123,20 +123,20 @@ func (r *rig) recreate(topic string, partitions int32) {
 	require.NoError(r.t, err)
 	set := map[string]*string{}
 	for _, c := range configs[0].Configs {
-		if c.Source == 1 { // set for this topic
+		if c.Source == 1 { // set for this topic, not a default
 			set[c.Key] = c.Value
 		}
 	}
 	gone, err := adm.DeleteTopics(ctx, topic)
 	require.NoError(r.t, err)
 	require.NoError(r.t, gone.Error())
-	eventually(r.t, patience, topic+" is made anew", func() bool {
+	eventually(r.t, patience, topic+" exists again", func() bool {
 		made, err := adm.CreateTopics(ctx, partitions, 1, set, topic)
 		return err == nil && made[topic].Err == nil
 	})
 }
 
-// refused starts a node that must end by itself with exit code 1, and returns what it said last.
+// refused starts a node that must end by itself with exit code 1, and returns its last log lines.
 func (e *engine) refused() string {
 	e.t.Helper()
 	begun := time.Now()
@@ -147,11 +147,11 @@ func (e *engine) refused() string {
 	return said
 }
 
-// says waits until the log of the running process has a line with these texts, and returns that line.
+// says waits until the log of the running process has a line with all these texts, and returns that line.
 func (e *engine) says(texts ...string) (line string) {
 	e.t.Helper()
 	begun := time.Now()
-	eventually(e.t, patience, "the engine says "+strings.Join(texts, ", "), func() bool {
+	eventually(e.t, patience, "the engine logs "+strings.Join(texts, ", "), func() bool {
 		b, err := os.ReadFile(e.err)
 		require.NoError(e.t, err)
 	lines:
@@ -166,11 +166,11 @@ func (e *engine) says(texts ...string) (line string) {
 		}
 		return false
 	})
-	e.t.Logf("after %s it says: %s", time.Since(begun).Round(time.Millisecond), line)
+	e.t.Logf("after %s it logs: %s", time.Since(begun).Round(time.Millisecond), line)
 	return line
 }
 
-// unready waits until the node says that it is not ready, and returns why.
+// unready waits until the node reports that it is not ready, and returns the reason.
 func (e *engine) unready() (why string) {
 	e.t.Helper()
 	eventually(e.t, patience, "the engine is not ready", func() bool {
@@ -202,7 +202,8 @@ func (p *process) send(s os.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
-// launchOrRefused starts the node after a fault that a start must refuse, or must say of a partition.
+// launchOrRefused starts the node after a fault. Either the start must be refused, or the node must report a stopped
+// partition.
 func (e *engine) launchOrRefused() {
 	e.t.Helper()
 	e.process = start(e.t, command{name: "again", dir: e.work, program: program("sagalog"), args: append(e.args, "--data", e.data), env: e.env})

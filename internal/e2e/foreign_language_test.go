@@ -20,21 +20,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// language is what a foreign program is written in. Its sources lie in testdata/foreign, and know of the engine what
-// events/FORMAT.md says.
+// language is the programming language of a foreign program. The program's source is in testdata/foreign, and relies
+// only on events/FORMAT.md.
 type language struct {
 	name string
-	// needs is what a machine must have, for whoever reads why a test was skipped.
+	// needs names the machine's prerequisites. A skipped test prints it.
 	needs string
-	// murmur2 says that its client's default partitioner finds a task's home.
+	// murmur2 says whether the default partitioner of the language's client finds a task's home.
 	murmur2 bool
-	// version prints what its builds depend on.
+	// version is a command that prints the versions that a build depends on.
 	version []string
 	// build makes the program runnable inside a directory, from a copy of its sources there.
 	build func(ctx context.Context, dir string) error
 	// command runs it.
 	command func(dir string) []string
-	// once builds it once in this process.
+	// once ensures that this process builds the program only once.
 	once func() (string, error)
 }
 
@@ -74,7 +74,8 @@ func init() {
 // buildWait bounds the downloads of a first build.
 const buildWait = 3 * time.Minute
 
-// prepare builds the program where it stays for the next run: the directory is named by what it was built from.
+// prepare builds the program in a directory that is kept for later runs. The directory's name is derived from the
+// sources and tools of the build.
 func (l *language) prepare() (string, error) {
 	sources := os.DirFS(filepath.Join("testdata", "foreign", l.name))
 	sum := sha256.New()
@@ -102,7 +103,7 @@ func (l *language) prepare() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return "", err
 	}
-	lock := flock.New(dir + ".lock") // another run of the tests may build it now
+	lock := flock.New(dir + ".lock") // another test run may be building it
 	if err := lock.Lock(); err != nil {
 		return "", err
 	}
@@ -125,7 +126,7 @@ func (l *language) prepare() (string, error) {
 	return dir, os.WriteFile(built, nil, 0o600)
 }
 
-// quietly runs a command whose output matters only if it fails.
+// quietly runs a command and shows its output only if it fails.
 func quietly(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -136,7 +137,8 @@ func quietly(ctx context.Context, dir, name string, args ...string) error {
 	return nil
 }
 
-// ready returns where the program is. Without what it needs the test is skipped, and fails where nothing may be.
+// ready returns the path of the program. If the machine lacks what the program needs, the test is skipped, or
+// fails if skipping is not allowed.
 func (l *language) ready(t *testing.T) string {
 	t.Helper()
 	begun := time.Now()
@@ -151,7 +153,7 @@ func (l *language) ready(t *testing.T) string {
 	return dir
 }
 
-// said is a line of the program.
+// said is a line that the program printed.
 type said struct {
 	Act, Form, Task, Outcome, Reason, Message, Topic, Behind string
 
@@ -162,7 +164,7 @@ type said struct {
 	Void                 int
 }
 
-// foreign is a foreign program that runs.
+// foreign is a running foreign program.
 type foreign struct {
 	t      *testing.T
 	name   string
@@ -173,7 +175,7 @@ type foreign struct {
 	gone   bool
 }
 
-// run starts the program, which a test that ends takes with it.
+// run starts the program, which is killed at the end of the test.
 func (l *language) run(t *testing.T, args ...string) *foreign {
 	t.Helper()
 	command := append(l.command(l.ready(t)), args...)
@@ -191,7 +193,7 @@ func (l *language) run(t *testing.T, args ...string) *foreign {
 	return f
 }
 
-// next returns the next line; the program has bounds of patience of its own.
+// next returns the next line. The program itself bounds how long it waits.
 func (f *foreign) next() (said, bool) {
 	f.t.Helper()
 	if !f.lines.Scan() {
@@ -202,7 +204,7 @@ func (f *foreign) next() (said, bool) {
 	return s, true
 }
 
-// all returns all lines by their act, when the program has ended well.
+// all waits until the program has ended successfully, and returns its lines grouped by their act.
 func (f *foreign) all() map[string][]said {
 	f.t.Helper()
 	acts := map[string][]said{}
@@ -222,7 +224,7 @@ func (f *foreign) tell(line string) {
 	require.NoError(f.t, err)
 }
 
-// wait returns the exit code, when the program has ended by itself.
+// wait waits until the program ends by itself, and returns its exit code.
 func (f *foreign) wait() int {
 	f.t.Helper()
 	for f.lines.Scan() { // the pipe must be empty before

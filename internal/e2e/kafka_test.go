@@ -21,10 +21,10 @@ func (e *engine) cluster() *kafka.Cluster {
 	return c
 }
 
-// client is a producer that sends each record until it is acknowledged, whatever becomes of the engine.
+// client is a producer that sends each record until it is acknowledged, whatever happens to the engine.
 type client struct {
 	p *kafka.Producer
-	// again counts the records that were sent once more after an error.
+	// again counts the records that were resent after an error.
 	again atomic.Int64
 }
 
@@ -36,7 +36,7 @@ func newClient(t *testing.T, c *kafka.Cluster) *client {
 	return &client{p: p}
 }
 
-// send returns when the record is acknowledged. It may then stand in the log twice.
+// send returns when the record is acknowledged. The record may then be in the log twice.
 func (c *client) send(ctx context.Context, r events.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -74,14 +74,14 @@ func records(t *testing.T, c *kafka.Cluster, topic string, fn func(events.Record
 	}
 }
 
-// folded is a partition folded from nothing.
+// folded is a partition that was folded from nothing.
 type folded struct {
 	hash  events.Hash
 	void  int64
 	facts int
 }
 
-// fold folds a partition of events from its beginning to an offset, with nothing else at hand: no other topic, no store.
+// fold folds a partition of events from its beginning to an offset. It uses no other topic and no store.
 func fold(t *testing.T, c *kafka.Cluster, p int32, to int64) folded {
 	t.Helper()
 	s := events.NewState(p, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The acts, and how often each is in the deck. Those that begin with a point of the crash table are of one process that
-// kills itself there.
+// The acts, and how often each is in the deck. In an act named after a point of the crash table, one process kills
+// itself at that point.
 var acts = map[string]int{
 	"owner": 8, "owner, dead for a while": 2, "owner while it starts": 2, "both owners": 1, "owner without its store": 3,
 	"owner behind an acknowledgement": 2, "old owner that wakes up": 2,
@@ -23,7 +23,8 @@ var acts = map[string]int{
 	"broker": 5, "broker while it starts": 1, "broker, dead for a while": 1, "broker and owner": 2, "everything": 1,
 }
 
-// passes is how often a point is passed at most before the process dies there; 1 where it is passed seldom.
+// passes is the maximum number of times that a process passes a point before it dies there. It is 1 for points that are
+// rarely reached.
 var passes = map[string]int{
 	"submission-acknowledged": 4, "input-read": 10, "facts-decided": 20, "append-sent": 20, "facts-durable": 20, "committed": 20, "work-sent": 10,
 	pointBeforeWork: 10, pointWorked: 10,
@@ -33,15 +34,15 @@ var passes = map[string]int{
 type fall struct {
 	what string
 	at   time.Time
-	// epochs are those that must be over.
+	// epochs are the epochs that must be over.
 	epochs map[int32]string
-	// holds says whether the system has recovered otherwise.
+	// holds says whether the system has recovered in all other respects.
 	holds []func() bool
-	// disturbed says that something else died meanwhile.
+	// disturbed says that something else died during the recovery.
 	disturbed bool
 }
 
-// act kills, starts again, and most of the time waits until the system has recovered.
+// act kills, restarts and usually waits until the system has recovered.
 func (k *trial) act(name string) {
 	k.t.Helper()
 	before := k.killed
@@ -72,18 +73,18 @@ func (k *trial) act(name string) {
 	k.sums.Kinds[name]++
 	k.t.Logf("%4d kills: %s", k.killed, name)
 	if k.killed > before && k.r.IntN(4) == 0 && len(k.falls) < 3 {
-		after(k.t, time.Duration(k.r.Int64N(int64(500*time.Millisecond)))) // the next comes while the system recovers
+		after(k.t, time.Duration(k.r.Int64N(int64(500*time.Millisecond)))) // the next act begins while the system recovers
 		return
 	}
 	k.recover()
 	k.sums.write(k.t, k.dir)
 }
 
-// owner draws one that owns partitions.
+// owner picks a random node that owns partitions.
 func (k *trial) owner() *member {
 	k.t.Helper()
 	var busy []*member
-	eventually(k.t, recoverWithin, "somebody owns partitions", func() bool {
+	eventually(k.t, recoverWithin, "a node owns partitions", func() bool {
 		busy = nil
 		k.living()
 		_ = k.look()
@@ -97,7 +98,7 @@ func (k *trial) owner() *member {
 	return busy[k.r.IntN(len(busy))]
 }
 
-// pause is drawn.
+// pause waits for a random time.
 func (k *trial) wait(least, most time.Duration) {
 	after(k.t, least+time.Duration(k.r.Int64N(int64(most-least))))
 }
@@ -109,7 +110,7 @@ func (k *trial) died(of string) {
 	k.sums.Of[of]++
 }
 
-// fell notes that some owners have died: each of their partitions needs another epoch.
+// fell records that some owners have died, so each of their partitions needs a new epoch.
 func (k *trial) fell(what string, owners ...*member) *fall {
 	f := &fall{what: what, at: time.Now(), epochs: map[int32]string{}, disturbed: len(k.falls) > 0}
 	for _, m := range owners {
@@ -132,7 +133,7 @@ func (k *trial) die(what string, owners ...*member) {
 	}
 }
 
-// restart starts nodes again and does not wait until they are ready.
+// restart starts nodes again without waiting until they are ready.
 func (k *trial) restart(dead time.Duration, nodes ...*member) {
 	k.t.Helper()
 	after(k.t, dead)
@@ -142,7 +143,7 @@ func (k *trial) restart(dead time.Duration, nodes ...*member) {
 	}
 }
 
-// boot starts the process, and does not wait.
+// boot starts the process without waiting.
 func (k *trial) boot(m *member) {
 	k.t.Helper()
 	k.booted[m.name] = time.Now()
@@ -176,7 +177,7 @@ func (k *trial) ownerDies(what string, m *member) {
 	}
 }
 
-// aim tells a process to die at a point.
+// aim arranges that a process dies at a point.
 func (k *trial) aim(m *member, point string) {
 	k.t.Helper()
 	n := 1 + k.r.IntN(max(1, passes[point]))
@@ -184,13 +185,13 @@ func (k *trial) aim(m *member, point string) {
 	require.NoError(k.t, os.Rename(m.doom()+".new", m.doom()))
 }
 
-// waitDeath says whether the process died in time, by kill -9 and not by itself.
+// waitDeath says whether the process died in time, from kill -9 and not by a normal exit.
 func (k *trial) waitDeath(m *member) bool {
 	k.t.Helper()
 	select {
 	case <-m.ended:
 		if m.cmd.ProcessState.ExitCode() >= 0 {
-			k.living() // it ended by itself, which only a start without a broker may
+			k.living() // it ended on its own, which is only allowed at a start without a broker
 			return false
 		}
 		return true
@@ -199,7 +200,7 @@ func (k *trial) waitDeath(m *member) bool {
 	}
 }
 
-// ownerDiesAt has an owner kill itself at a point of the crash table.
+// ownerDiesAt makes an owner kill itself at a point of the crash table.
 func (k *trial) ownerDiesAt(point string, m *member) {
 	k.t.Helper()
 	k.aim(m, point)
@@ -210,12 +211,12 @@ func (k *trial) ownerDiesAt(point string, m *member) {
 	}
 	reached := k.waitDeath(m)
 	k.sums.aim(point, reached)
-	_ = k.look() // nobody takes over within the moment since it died
+	_ = k.look() // nobody can have taken over in the moment since it died
 	k.die(point, m)
 	k.restart(0, m)
 }
 
-// claimDies kills an owner, and has it die again when its first claim is durable.
+// claimDies kills an owner, and makes it die again as soon as its first claim is durable.
 func (k *trial) claimDies(point string, m *member) {
 	k.t.Helper()
 	k.die(point, m)
@@ -229,15 +230,15 @@ func (k *trial) claimDies(point string, m *member) {
 	k.restart(0, m)
 }
 
-// wakesUp stops an owner in the middle of its appends until the other has its partitions, lets it go on, and kills it while
-// it finds out.
+// wakesUp stops an owner in the middle of its appends until the other node has its partitions. Then it resumes the
+// owner, and kills it while it discovers that it was deposed.
 func (k *trial) wakesUp(what string, m *member) {
 	k.t.Helper()
 	late := k.log.late()
 	k.holdBack(m)
 	had := k.log.epochs(m.name)
 	require.NoError(k.t, m.cmd.Process.Signal(syscall.SIGSTOP))
-	eventually(k.t, recoverWithin, "another has what the stopped owner had", func() bool {
+	eventually(k.t, recoverWithin, "another node has the stopped owner's partitions", func() bool {
 		_ = k.look()
 		for p, epoch := range had {
 			if k.log.parts[p].epoch() == epoch {
@@ -254,12 +255,12 @@ func (k *trial) wakesUp(what string, m *member) {
 	k.wait(0, 300*time.Millisecond)
 	_ = k.look()
 	k.die(what, m)
-	k.sums.aim(what, k.log.late() > late) // whether its facts landed behind the claim of the next
+	k.sums.aim(what, k.log.late() > late) // whether its facts landed after the claim of the next owner
 	k.restart(0, m)
 }
 
-// holdBack has appends of a node wait. One that has just started may be about to claim, and then it is the claim that
-// waits: it is let go, and the next appends are held.
+// holdBack makes appends of a node wait. A node that has just started may be about to claim, and then the append that
+// waits is the claim. In that case the claim is released, and the next appends are held back.
 func (k *trial) holdBack(m *member) {
 	k.t.Helper()
 	var since time.Time
@@ -279,7 +280,7 @@ func (k *trial) holdBack(m *member) {
 	})
 }
 
-// holdsBack says whether appends wait for their answer in some partition that the node owns.
+// holdsBack says whether appends are waiting for their answer in any partition that the node owns.
 func (m *member) holdsBack() bool {
 	for _, n := range m.gauges("appends_in_flight") {
 		if n > 0 {
@@ -296,7 +297,7 @@ func (k *trial) agentDies(what string, a *crew) {
 	k.agentBack(what, a)
 }
 
-// agentDiesAt kills a process of agents when it is about to call a service, or when that has answered.
+// agentDiesAt kills a process of agents when it is about to call a service, or when the service has answered.
 func (k *trial) agentDiesAt(point string, a *crew) {
 	k.t.Helper()
 	victim := a.process
@@ -358,7 +359,7 @@ func (k *trial) brokerDies(what string) {
 	f.holds = append(f.holds, func() bool { return k.factSince(began) }, k.ready)
 }
 
-// factSince says whether the log has a fact of a later time.
+// factSince says whether the log has a fact after the given time.
 func (k *trial) factSince(t time.Time) bool {
 	for _, p := range k.log.parts {
 		if at, err := time.Parse(time.RFC3339, p.at); err == nil && at.After(t) {
@@ -368,7 +369,7 @@ func (k *trial) factSince(t time.Time) bool {
 	return false
 }
 
-// ready says whether each owner says that it is.
+// ready says whether each owner reports that it is ready.
 func (k *trial) ready() bool {
 	for _, m := range k.owners {
 		if status, _, err := m.try("GET", "/readyz", nil); err != nil || status != 200 {

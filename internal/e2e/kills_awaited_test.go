@@ -4,20 +4,20 @@ import (
 	"time"
 )
 
-// outageEvery is after how many takeovers a broker dies, or its leaders move.
+// outageEvery is the number of take-overs between two outages of a broker.
 const outageEvery = 5
 
-// warmWithin is how old the last fact of a partition under load may be.
+// warmWithin is the maximum age of the last fact of a partition under load.
 const warmWithin = 700 * time.Millisecond
 
 // awaited kills owners on a Kafka of three brokers, and waits for each takeover.
 type awaited struct {
 	*trial
-	// deaths are those of owners while everything else lived, disturbed those while a broker was away.
+	// deaths are the owners' deaths while everything else was alive; disturbed are the deaths while a broker was away.
 	deaths, disturbed []death
 }
 
-// pointsAwaited are the points at which an owner dies here, in turn with random moments.
+// pointsAwaited are the points at which an owner dies in this test, alternating with random moments.
 var pointsAwaited = []string{"", "append-sent", "", "facts-durable", "", "committed", "", "work-sent", "", "timeout-decided", "", "input-read"}
 
 // takeover kills an owner, waits until the other one has written facts in all its partitions, and starts it again.
@@ -35,7 +35,7 @@ func (w *awaited) takeover() {
 	w.sums.write(w.t, w.dir)
 }
 
-// warm waits until facts are written in every partition: the last fact of an epoch then tells when its owner died.
+// warm waits until facts are written in every partition, so that the last fact of an epoch shows when its owner died.
 func (w *awaited) warm() {
 	w.t.Helper()
 	eventually(w.t, recoverWithin, "facts are written in every partition", func() bool {
@@ -49,7 +49,7 @@ func (w *awaited) warm() {
 	})
 }
 
-// dead kills an owner, at a point where one is named.
+// dead kills an owner, at a named point if there is one.
 func (w *awaited) dead(m *member, point string) death {
 	w.t.Helper()
 	if point == "" {
@@ -66,10 +66,10 @@ func (w *awaited) dead(m *member, point string) death {
 	return death{m.name, time.Now()}
 }
 
-// taken waits until each partition of the dead owner has a new one, who has written a fact.
+// taken waits until each partition of the dead owner has a new owner that has written a fact.
 func (w *awaited) taken(m *member) {
 	w.t.Helper()
-	eventually(w.t, recoverWithin, "what "+m.name+" had is taken over", func() bool {
+	eventually(w.t, recoverWithin, "the partitions of "+m.name+" are taken over", func() bool {
 		_ = w.look()
 		for _, p := range w.log.parts {
 			if p.owner == m.name || p.seq == 0 {
@@ -80,13 +80,13 @@ func (w *awaited) taken(m *member) {
 	})
 }
 
-// What is done to brokers, in turn. A proper stop hands a broker's leaders over, so it moves them.
+// The kinds of broker outage, in turn. A clean stop hands over the broker's partition leaders, so it moves them.
 const (
 	brokerKilled  = "broker killed"
 	brokerStopped = "broker stopped, its leaders moved"
 )
 
-// outage takes a broker away, by kill -9 or properly; of each kind every other time an owner dies meanwhile.
+// outage takes a broker down, by kill -9 or cleanly. Every second time of each kind, an owner dies meanwhile.
 func (w *awaited) outage() {
 	w.t.Helper()
 	n, begun := 1+w.r.IntN(3), time.Now()
@@ -117,7 +117,7 @@ func (w *awaited) outage() {
 	w.sums.recovered(inSync+what, time.Since(begun))
 }
 
-// measured adds the takeovers of this slice, which the log tells.
+// measured adds this slice's take-overs, which it finds in the log.
 func (w *awaited) measured(f findings) {
 	w.t.Helper()
 	pure := f.takeovers(w.deaths)

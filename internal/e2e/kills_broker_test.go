@@ -11,15 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/stretchr/testify/require"
 )
 
-// brokerVariable is ADDRESS DIR: this program is then no test but the embedded broker, as `sagalog dev` opens it, in a
-// process of its own, so that it can be killed alone.
+// brokerVariable is set to ADDRESS DIR. This program then runs no tests. Instead it is the embedded broker, opened like
+// in `sagalog dev`, in a separate process that can be killed separately.
 const brokerVariable = "SAGALOG_E2E_BROKER"
 
-// It comes before TestMain, which would build the programs first.
+// init runs before TestMain, which would build the programs first.
 func init() {
 	if addr, dir, ok := strings.Cut(os.Getenv(brokerVariable), " "); ok {
 		os.Exit(beBroker(addr, dir))
@@ -29,7 +29,7 @@ func init() {
 func beBroker(addr, dir string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	b, err := kafka.OpenBroker(kafka.BrokerConfig{
+	b, err := embedded.Open(embedded.Config{
 		Dir: dir, LockFile: filepath.Join(filepath.Dir(dir), "broker-LOCK"), Addr: addr, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
@@ -45,7 +45,8 @@ func beBroker(addr, dir string) int {
 	return 0
 }
 
-// broker is the embedded broker in a process of its own. Its address and its directory stay over restarts.
+// broker is the embedded broker in a separate process. Its address and directory stay the same over
+// restarts.
 type broker struct {
 	*process
 	t          *testing.T
@@ -59,7 +60,7 @@ func newBroker(t *testing.T, work string) *broker {
 	return &broker{t: t, work: work, addr: freePort(t)}
 }
 
-// launch starts it and does not wait.
+// launch starts the broker without waiting.
 func (b *broker) launch() {
 	b.t.Helper()
 	self, err := os.Executable()
@@ -69,7 +70,7 @@ func (b *broker) launch() {
 		env: []string{brokerVariable + "=" + b.addr + " " + filepath.Join(b.work, "broker")}})
 }
 
-// ready waits until it listens.
+// ready waits until the broker listens.
 func (b *broker) ready() {
 	b.t.Helper()
 	eventually(b.t, patience, "the broker listens", func() bool {

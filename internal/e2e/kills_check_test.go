@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdicts is what the log says of inputs, by the rule of every reader.
+// verdicts holds the log's statements about inputs, by the rule that every reader follows.
 type verdicts struct {
-	// submitted counts the acceptances of an ID; rejected and forwarded the facts about an input, by its cause.
+	// submitted counts the acceptances of each ID. rejected and forwarded count the facts about each input, by cause.
 	submitted, forwarded map[string]int
 	rejected             map[string][]string
 	facts, void, epochs  int
@@ -36,7 +36,7 @@ func (w *watcher) verdicts(ctx context.Context) (*verdicts, error) {
 				return nil
 			}
 			v.facts++
-			cause := r.Header(events.HeaderCause)
+			cause := r.Header(events.HeaderCausationID)
 			switch events.Name(strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)) {
 			case events.NameSubmitted:
 				v.submitted[string(r.Key)]++
@@ -55,8 +55,8 @@ func (w *watcher) verdicts(ctx context.Context) (*verdicts, error) {
 	return v, nil
 }
 
-// broken says what of the list does not hold: each acknowledged submission is one Submitted, a duplicate of one, or one
-// dead letter (INV12). dead holds the facts that dead letters name.
+// broken returns the entries of the list that break INV12: each acknowledged submission must be one Submitted, a
+// duplicate of one, or one dead letter. dead holds the facts that dead letters name.
 func (v *verdicts) broken(list []sent, dead map[string]int) (faults []string) {
 	wrong := func(s sent, format string, args ...any) {
 		faults = append(faults, fmt.Sprintf("submission %d, %s by %s at %d/%d: ", s.Number, s.ID, s.Way, s.To, s.Offset)+fmt.Sprintf(format, args...))
@@ -74,7 +74,7 @@ func (v *verdicts) broken(list []sent, dead map[string]int) (faults []string) {
 			continue
 		case misplaced:
 			if v.forwarded[cause] != 1 {
-				wrong(s, "was sent home %d times by a fact, instead of once", v.forwarded[cause])
+				wrong(s, "has %d facts that send it home, instead of one", v.forwarded[cause])
 			}
 		}
 		if v.submitted[s.ID] != 1 {
@@ -87,7 +87,7 @@ func (v *verdicts) broken(list []sent, dead map[string]int) (faults []string) {
 	return faults
 }
 
-// lettersByFact counts the dead letters by the fact whose effect they are.
+// lettersByFact counts the dead letters by the fact that caused them.
 func lettersByFact(c *cluster) map[string]int {
 	c.t.Helper()
 	of := map[string]int{}
@@ -95,7 +95,7 @@ func lettersByFact(c *cluster) map[string]int {
 	return of
 }
 
-// deliveries are the IDs of a list that are to end, each once.
+// deliveries are the IDs of a list that must end, each listed once.
 func deliveries(list []sent) map[string]bool {
 	ids := map[string]bool{}
 	for _, s := range list {
@@ -109,7 +109,7 @@ func deliveries(list []sent) map[string]bool {
 // over waits until each acknowledged delivery has ended.
 func (k *trial) over(ids map[string]bool) {
 	k.t.Helper()
-	open, last, begun, told := len(ids)+1, time.Now(), time.Now(), time.Now()
+	open, last, begun, reported := len(ids)+1, time.Now(), time.Now(), time.Now()
 	for open > 0 {
 		_ = k.look()
 		left := []string{}
@@ -129,18 +129,18 @@ func (k *trial) over(ids map[string]bool) {
 			for _, id := range left[:min(len(left), 20)] {
 				some = append(some, fmt.Sprintf("%s: %s in partition %d", id, k.log.tasks[id], events.Home(id, int32(len(k.log.parts)))))
 			}
-			require.FailNow(k.t, fmt.Sprintf("%d deliveries have not ended, and none more for %s", open, stalled), "%s", strings.Join(some, "\n"))
+			require.FailNow(k.t, fmt.Sprintf("%d deliveries have not ended, and no further one ended for %s", open, stalled), "%s", strings.Join(some, "\n"))
 		}
-		if time.Since(told) > 10*time.Second {
-			told = time.Now()
+		if time.Since(reported) > 10*time.Second {
+			reported = time.Now()
 			k.t.Logf("%d of %d deliveries have not ended", open, len(ids))
 		}
 		after(k.t, 5*look)
 	}
-	k.t.Logf("each of %d deliveries has ended, %s after the last kill was recovered from", len(ids), time.Since(begun).Round(time.Millisecond))
+	k.t.Logf("each of %d deliveries has ended, %s after the recovery from the last kill", len(ids), time.Since(begun).Round(time.Millisecond))
 }
 
-// settledEffects waits until every rejection has its dead letter: effects are sent behind their facts.
+// settledEffects waits until every rejection has its dead letter, since effects are sent after their facts.
 func (k *trial) settledEffects(list []sent) *verdicts {
 	k.t.Helper()
 	var v *verdicts
@@ -165,8 +165,8 @@ func (k *trial) settledEffects(list []sent) *verdicts {
 	return v
 }
 
-// check is the end of a slice: what was acknowledged against the log, the ledgers against the log, the stores against the
-// log; and that each of these checks can fail.
+// check ends a slice. It compares the acknowledged submissions, the ledgers and the stores with the log, and shows that
+// each of these checks can fail.
 func (k *trial) check(list []sent) findings {
 	k.t.Helper()
 	ids := deliveries(list)
@@ -174,7 +174,7 @@ func (k *trial) check(list []sent) findings {
 	v := k.settledEffects(list)
 	k.t.Logf("INV12: each of %d acknowledged submissions is one Submitted, a duplicate of one, or one dead letter", len(list))
 	lost := append(list[:len(list):len(list)], sent{ID: "k-0", Way: byKafka}, sent{ID: "bad-0", Way: bad, Offset: 1 << 40})
-	require.Len(k.t, v.broken(lost, nil), 2+count12(list), "submissions that the log does not hold, and dead letters that are gone, were not missed")
+	require.Len(k.t, v.broken(lost, nil), 2+count12(list), "the check did not notice lost submissions and missing dead letters")
 
 	path := filepath.Join(k.work, "ids")
 	var text strings.Builder
@@ -202,7 +202,7 @@ func (k *trial) check(list []sent) findings {
 	return f
 }
 
-// count12 counts what must be a dead letter.
+// count12 counts the submissions that must be dead letters.
 func count12(list []sent) (n int) {
 	for _, s := range list {
 		if s.Way == bad || s.Way == conflicting {
@@ -225,7 +225,7 @@ func (k *trial) audited(ids string, args ...string) (int, findings) {
 	return code, f
 }
 
-// refuted shows that the audit finds a lie of a ledger, and a submission that the log lost.
+// refuted shows that the audit finds a lie in a ledger, and a submission that the log lost.
 func (k *trial) refuted(path, ids string) {
 	k.t.Helper()
 	seed := fmt.Sprint(k.sums.Slices)
@@ -237,17 +237,17 @@ func (k *trial) refuted(path, ids string) {
 	code, lost := k.audited(path + ".lost")
 	require.Equal(k.t, 1, code, "a lost submission was not found")
 	require.Equal(k.t, 1, lost.Disagreements)
-	k.t.Logf("refuted: a ledger that lies (%s), and a submission that the log does not hold", f.Lie.Kind)
+	k.t.Logf("refuted: a lie in a ledger (%s), and a submission that is not in the log", f.Lie.Kind)
 }
 
-// verified has `sagalog verify` look at everything: log, inputs, effects, ledgers, stores, and the list of what was
-// acknowledged. It proves nothing when it is told of a submission that was not.
+// verified runs `sagalog verify` on everything: log, inputs, effects, ledgers, stores, and the list of acknowledged
+// submissions. If the list contains a submission that was not acknowledged, verify must not report success.
 func (k *trial) verified(list []sent) {
 	k.t.Helper()
 	path := filepath.Join(k.work, "acknowledged.ndjson")
 	var text strings.Builder
 	for _, s := range list {
-		if s.Offset < 0 { // a repeat that the node knew: it wrote nothing
+		if s.Offset < 0 { // a repeat that the node recognised and did not write
 			fmt.Fprintln(&text, s.ID)
 			continue
 		}
@@ -267,10 +267,10 @@ func (k *trial) verified(list []sent) {
 	k.t.Logf("sagalog verify:\n%s", strings.TrimSpace(out))
 	require.NoError(k.t, os.WriteFile(path+".lost", []byte(text.String()+"k-0\n"), 0o600))
 	code, out, _ = output(k.t, program("sagalog"), append(args, "--acknowledged", path+".lost")...)
-	require.Equal(k.t, 1, code, "sagalog verify did not miss a submission that the log does not hold: %s", out)
+	require.Equal(k.t, 1, code, "sagalog verify did not notice a submission that is not in the log: %s", out)
 }
 
-// look reads what has come into the log; a broker that is dead does not hold the driver up.
+// look reads the new records of the log. A dead broker does not block the driver.
 func (k *trial) look() error {
 	ctx, cancel := context.WithTimeout(k.t.Context(), 2*time.Second)
 	defer cancel()

@@ -18,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// killPrefix begins the IDs of the deliveries, badPrefix those of what is to become dead letters.
+// killPrefix begins the IDs of the deliveries, and badPrefix the IDs of submissions that must become dead letters.
 const (
 	killPrefix = "k-"
 	badPrefix  = "bad-"
 )
 
-// The ways in which something is submitted.
+// The ways to submit.
 const (
 	byHTTP      = "http"
 	byKafka     = "kafka"
@@ -34,8 +34,8 @@ const (
 	conflicting = "conflict"
 )
 
-// sent is a line of submissions.jsonl: first that something is about to be sent, then that it was acknowledged, and where
-// the log has it.
+// sent is a line of submissions.jsonl. A submission's first line says that it is about to be sent. The second says that
+// it was acknowledged, and where it is in the log.
 type sent struct {
 	Number int    `json:"number"`
 	ID     string `json:"id"`
@@ -46,8 +46,8 @@ type sent struct {
 	Offset int64 `json:"offset"`
 }
 
-// desk submits at a steady rate until it is closed, each submission until it is acknowledged, and keeps the list of what
-// was. A driver that was interrupted begins with what it had not been told.
+// desk submits at a steady rate until it is closed. It repeats each submission until it is acknowledged, and lists the
+// acknowledged ones. After an interruption, it begins with the submissions that have no answer.
 type desk struct {
 	t          *testing.T
 	conn       *client
@@ -92,7 +92,7 @@ func openDesk(t *testing.T, path string) *desk {
 	return d
 }
 
-// run submits what was open, then new deliveries.
+// run submits the submissions without an answer, and then new deliveries.
 func (d *desk) run() {
 	for _, s := range d.open {
 		d.done.Go(func() { d.hand(s) })
@@ -109,7 +109,8 @@ func (d *desk) run() {
 	}
 }
 
-// submit sends one more, in a way that is drawn where none is named. The channel is closed when it is acknowledged.
+// submit sends one more submission, in a random way if none is named. The channel is closed when the submission is
+// acknowledged.
 func (d *desk) submit(way string, to int32) (handed <-chan struct{}) {
 	d.mu.Lock()
 	d.next++
@@ -148,7 +149,8 @@ func (d *desk) submit(way string, to int32) (handed <-chan struct{}) {
 	return over
 }
 
-// earlier draws a delivery that stands in its home partition already, so that what is sent now is the second.
+// earlier picks a random delivery that is already in its home partition, so that the new submission is a
+// repeat.
 func (d *desk) earlier() (sent, bool) {
 	for range 10 {
 		if len(d.acked) == 0 {
@@ -177,13 +179,13 @@ func (d *desk) draw() string {
 	return conflicting
 }
 
-// number is that of a delivery's ID, 0 for any other.
+// number is the number in a delivery's ID, or 0 for any other ID.
 func number(id string) (n int) {
 	_, _ = fmt.Sscanf(id, killPrefix+"%d", &n)
 	return n
 }
 
-// write notes a line; mu is held.
+// write writes a line to the list. The caller holds mu.
 func (d *desk) write(s sent) {
 	b, err := json.Marshal(s)
 	if err == nil {
@@ -194,7 +196,7 @@ func (d *desk) write(s sent) {
 	}
 }
 
-// hand sends until it is acknowledged.
+// hand sends a submission until it is acknowledged.
 func (d *desk) hand(s sent) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 2*patience)
 	defer cancel()
@@ -231,7 +233,7 @@ func (d *desk) put(ctx context.Context, s sent) (int32, int64, error) {
 			if err := json.Unmarshal(b, &receipt); err != nil {
 				return 0, 0, err
 			}
-			if receipt.Offset == nil { // it was there before
+			if receipt.Offset == nil { // the task already exists
 				return receipt.Partition, -1, nil
 			}
 			return receipt.Partition, *receipt.Offset, nil
@@ -284,7 +286,7 @@ func (d *desk) produce(ctx context.Context, s sent) (int64, error) {
 	}
 }
 
-// end stops and returns when everything is acknowledged.
+// end stops the desk and returns when everything is acknowledged.
 func (d *desk) end() []sent {
 	d.t.Helper()
 	d.close()

@@ -14,31 +14,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The points of the crash table at which an agent dies. They are met between the agent and the service that it calls.
+// The points of the crash table at which an agent dies. They are reached between the agent and the service that it
+// calls.
 const (
 	pointBeforeWork = "agent-before-working"
 	pointWorked     = "agent-worked"
 )
 
-// lateShare is one in so many calls whose answer comes about when the attempt's time is over: the result is on its way
-// while the Timeout is decided. lateAfter is the complete-by time of most steps, lateBy how far around it.
+// One call in lateShare is answered at about the time when the attempt times out, so that its result arrives while the
+// Timeout is decided. lateAfter is the complete-by time of most steps, and lateBy is how far from it the answer may be.
 const (
 	lateShare = 40
 	lateAfter = 4950 * time.Millisecond
 	lateBy    = 100 * time.Millisecond
 )
 
-// gate stands between one process of agents and the services.
+// gate is a proxy between one process of agents and the services.
 type gate struct {
 	urls map[string]string
-	// calls counts; latest is when the last one came, in nanoseconds.
+	// calls counts the calls. latest is the time of the last one, in nanoseconds.
 	calls, latest atomic.Int64
 
 	// mu guards the fields below.
 	mu    sync.Mutex
 	point string
 	left  int
-	// shut is called in the call that is the last.
+	// shut is called during the last call.
 	shut func()
 }
 
@@ -50,7 +51,7 @@ func newGate(t *testing.T, f *fleet) *gate {
 		require.NoError(t, err)
 		proxy := &httputil.ReverseProxy{
 			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
-			// An agent that died, or gave up, is no fault of anybody.
+			// An agent that died or gave up is not an error.
 			ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 			ModifyResponse: g.answered,
 		}
@@ -79,7 +80,7 @@ func (g *gate) answered(r *http.Response) error {
 	return nil
 }
 
-// env is where the agents look for the services.
+// env tells the agents where the services are: at the gate.
 func (g *gate) env() []string {
 	var env []string
 	for _, s := range dronedelivery.Services() {
@@ -88,7 +89,7 @@ func (g *gate) env() []string {
 	return env
 }
 
-// arm has shut called at the n-th pass of a point.
+// arm makes the n-th pass of a point call shut.
 func (g *gate) arm(point string, n int, shut func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,10 +98,10 @@ func (g *gate) arm(point string, n int, shut func()) {
 
 func (g *gate) disarm() { g.arm("", 0, nil) }
 
-// reach says whether this was the pass at which the agent died.
+// reach says whether this is the pass at which the agent dies.
 func (g *gate) reach(point string) bool {
 	g.mu.Lock()
-	defer g.mu.Unlock() // nothing passes while the agent is killed
+	defer g.mu.Unlock() // nothing passes until the agent is dead
 	if g.point != point {
 		return false
 	}

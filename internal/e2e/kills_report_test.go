@@ -19,25 +19,26 @@ import (
 type sums struct {
 	Seed   uint64 `json:"seed"`
 	Slices int    `json:"slices"`
-	// Kills counts processes that died by kill -9, whoever sent it.
+	// Kills counts the processes that died from kill -9, whether the driver or the process itself sent it.
 	Kills int `json:"kills"`
-	// Kinds counts the acts, Of the kills by what was killed.
+	// Kinds counts the acts, and Of counts the kills by the kind of process that was killed.
 	Kinds map[string]int `json:"kinds"`
 	Of    map[string]int `json:"of"`
-	// Points are named points at which a process was to die: how often it was, and how often it did not come there in time
-	// and was killed anyway.
+	// Points are the named points at which processes were supposed to die. Each has the number of deaths there, and the
+	// number of times that the process did not reach the point in time and was killed elsewhere.
 	Points map[string]*aimed `json:"points"`
-	// Recoveries are in milliseconds, by what was killed; those during which something else died apart.
+	// Recoveries are in milliseconds, by the kind of process that was killed. They are listed separately if something
+	// else died meanwhile.
 	Recoveries map[string][]int64 `json:"recoveries_ms"`
 	Deliveries int                `json:"deliveries"`
 	Facts      int                `json:"facts"`
 	Epochs     int                `json:"epochs"`
 	Void       int                `json:"void"`
-	// Acknowledged counts the submissions by the way that they took.
+	// Acknowledged counts the submissions by the way they were sent.
 	Acknowledged  map[string]int `json:"acknowledged"`
 	Ends          map[string]int `json:"ends"`
 	Disagreements int            `json:"disagreements"`
-	// Refused counts the nodes that ended by themselves at their start, since there was no broker, and were started again.
+	// Refused counts the nodes that ended at their start because there was no broker, and were started again.
 	Refused int     `json:"refused"`
 	Seconds float64 `json:"seconds"`
 }
@@ -80,9 +81,10 @@ func (s *sums) aim(point string, reached bool) {
 }
 
 const (
-	// disturbed is where those recoveries go during which something else died.
+	// disturbed is the key of the recoveries during which something else died.
 	disturbed = "disturbed"
-	// inSync begins what a cluster of brokers takes until all copies are in sync, which holds no takeover up.
+	// inSync begins the keys of the times until all copies on a cluster of brokers are in sync. No take-over waits for
+	// this.
 	inSync = "all copies in sync, "
 )
 
@@ -90,14 +92,14 @@ func (s *sums) recovered(what string, took time.Duration) {
 	s.Recoveries[what] = append(s.Recoveries[what], took.Milliseconds())
 }
 
-// String is the report.
+// String formats the report.
 func (s *sums) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d kills in %d slices, %.0f s, seed %d: %s\n", s.Kills, s.Slices, s.Seconds, s.Seed, counts(s.Of))
 	fmt.Fprintf(&b, "  acts: %s\n", counts(s.Kinds))
 	for _, name := range slices.Sorted(maps.Keys(s.Points)) {
 		p := s.Points[name]
-		fmt.Fprintf(&b, "  died at %-26s %4d times; did not come there in time %d times\n", name, p.Died, p.Missed)
+		fmt.Fprintf(&b, "  died at %-26s %4d times; did not reach it in time %d times\n", name, p.Died, p.Missed)
 	}
 	var all []int64
 	for what, list := range s.Recoveries {

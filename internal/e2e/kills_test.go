@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -16,38 +17,40 @@ import (
 // The flags of the kill driver; .ci/kills sets them.
 var (
 	killNumberFlag = flag.Int("kills.n", 0, "how many processes TestKills or TestClusterKillsAwaited kills (0: the test is skipped, or 20)")
-	killSeedFlag   = flag.Uint64("kills.seed", 1, "which of them, and when")
-	killDirFlag    = flag.String("kills.dir", "", "go on with the system whose data are here, and keep it (default: a new one, which is removed)")
+	killSeedFlag   = flag.Uint64("kills.seed", 1, "the seed that decides which processes die, and when")
+	killDirFlag    = flag.String("kills.dir", "", "continue the system in this directory, and keep it (default: a new one, which is removed)")
 	killRateFlag   = flag.Float64("kills.rate", 0, "submissions a second (0: 30 on the embedded broker, 20 on Kafka)")
 )
 
 const (
-	// pointWithin is how long a process may take to come to the point at which it is to die; then it is killed where it is.
+	// pointWithin is how long a process may take to reach the point at which it should die. After that it is killed
+	// wherever it happens to be.
 	pointWithin = 8 * time.Second
-	// recoverWithin bounds a recovery. It is no figure of the engine: a session of a group's member is 10 s, and the machine is
-	// small and shared.
+	// recoverWithin bounds a recovery. It says nothing about the engine's speed: a group member's session is 10 s, and the
+	// machine is small and shared.
 	recoverWithin = patience / 2
-	// startWithin is how long a start may take in which a node still ends when the broker does not answer.
+	// startWithin bounds a start. During a start, a node still ends if the broker does not answer.
 	startWithin = 20 * time.Second
-	// hangs is high, so that a Timeout is decided every second or so.
+	// hangs is high, so that a Timeout is decided about every second.
 	hangs = "package=0.06"
 )
 
-// TestKills kills owners, agents and the embedded broker, each a process of its own, at random moments and at the named
-// points of the crash table, one after another as fast as they recover, while deliveries are submitted in all ways. Then
-// every delivery has ended, and log, ledgers, stores and the list of what was acknowledged agree.
+// TestKills kills owners, agents and the embedded broker, each in a separate process, at random moments and at the
+// named points of the crash table. The next kill comes as soon as the system has recovered, while deliveries are
+// submitted in all ways. In the end every delivery has ended, and log, ledgers, stores and the list of acknowledged
+// submissions agree.
 func TestKills(t *testing.T) {
 	if *killNumberFlag == 0 {
 		t.Skip("kills processes for minutes: .ci/kills --kills 180 --seed 1 [--dir DIR], or go test ./internal/e2e -v -run '^TestKills$' -kills.n 180")
 	}
-	k := newTrial(t)
+	k := newTrial(t, *killNumberFlag)
 	b := newBroker(t, k.dir)
 	b.launch()
 	b.ready()
 	k.broker = b
 	k.on(clusterOn(t, k.dir, []string{b.addr}, "--refuse", "drone=0.1", "--hang", hangs))
 	k.begin(30)
-	for k.killed < *killNumberFlag {
+	for k.killed < k.wanted {
 		k.act(k.deal())
 	}
 	list := k.finish()
@@ -57,11 +60,11 @@ func TestKills(t *testing.T) {
 	k.covered()
 }
 
-// dealtOnce is how many kills it takes in one run until all acts were dealt.
+// dealtOnce is how many kills a run needs before every act has been dealt.
 const dealtOnce = 100
 
-// covered requires that a process died at each point, where there were enough kills: a driver that never came there would
-// have shown nothing.
+// covered requires, if there were enough kills, that a process died at each point: a driver that never reached a point
+// has shown nothing about it.
 func (k *trial) covered() {
 	k.t.Helper()
 	if k.killed < dealtOnce {
@@ -82,45 +85,45 @@ type trial struct {
 	dir  string
 	r    *rand.Rand
 	sums *sums
-	// killed counts the kills of this slice.
-	killed int
-	began  time.Time
-	deck   []string
+	// wanted is how many processes this slice kills, and killed how many it has killed.
+	wanted, killed int
+	began          time.Time
+	deck           []string
 
 	broker *broker
 	owners []*member
 	agents []*crew
 	desk   *desk
-	// falls are those from which the system has not recovered.
+	// falls are the falls from which the system has not recovered yet.
 	falls []*fall
-	// outages are when there was no broker, booted when a node was last started.
+	// outages are the times without a broker, and booted is when each node was last started.
 	outages []outage
 	booted  map[string]time.Time
 }
 
 type outage struct{ from, to time.Time }
 
-// crew is a process of agents, and the gate through which it reaches the services.
+// crew is a process of agents, with the gate through which it reaches the services.
 type crew struct {
 	*member
 	gate *gate
 }
 
-// newTrial prepares a slice: it goes on where the last one in the directory ended.
-func newTrial(t *testing.T) *trial {
+// newTrial prepares a slice of kills. It continues where the previous slice in the directory ended.
+func newTrial(t *testing.T, kills int) *trial {
 	t.Helper()
-	k := &trial{t: t, dir: *killDirFlag, began: time.Now(), booted: map[string]time.Time{}}
+	k := &trial{t: t, wanted: kills, dir: *killDirFlag, began: time.Now(), booted: map[string]time.Time{}}
 	if k.dir == "" {
 		k.dir = workDir(t)
 	}
 	require.NoError(t, os.MkdirAll(k.dir, 0o700))
 	k.sums = readSums(t, k.dir, *killSeedFlag)
-	t.Logf("slice %d: %d kills by seed %d in %s", k.sums.Slices+1, *killNumberFlag, *killSeedFlag, k.dir)
+	t.Logf("slice %d: %d kills by seed %d in %s", k.sums.Slices+1, kills, *killSeedFlag, k.dir)
 	k.r = rand.New(rand.NewPCG(*killSeedFlag, uint64(k.sums.Kills)))
 	return k
 }
 
-// on starts two owners and two processes of agents; the owners' program dies where it is told to.
+// on starts two owners and two processes of agents. The owners' program can be made to die at a chosen point.
 func (k *trial) on(c *cluster) {
 	k.t.Helper()
 	k.cluster = c
@@ -144,7 +147,7 @@ func (k *trial) on(c *cluster) {
 	}
 }
 
-// doom names the file by which the process learns at which point it is to die, hold the one that holds its appends back.
+// doom names the file that tells the process where to die, and hold the file that holds back its appends.
 func (m *member) doom() string { return filepath.Join(m.work, "kill-at") }
 func (m *member) hold() string { return filepath.Join(m.work, "hold") }
 
@@ -155,7 +158,7 @@ func removed(path string) error {
 	return nil
 }
 
-// begin begins to submit, at a rate that the flag may change.
+// begin starts to submit, at a rate that the flag can change.
 func (k *trial) begin(rate float64) {
 	k.t.Helper()
 	k.even(patience)
@@ -171,7 +174,7 @@ func (k *trial) begin(rate float64) {
 	k.desk.done.Go(k.desk.run)
 }
 
-// finish lets everything recover, and returns the list of what was acknowledged.
+// finish lets everything recover, and returns the list of acknowledged submissions.
 func (k *trial) finish() []sent {
 	k.t.Helper()
 	k.recover()
@@ -196,8 +199,8 @@ func (k *trial) end(list []sent) {
 	k.t.Logf("%s", k.sums)
 }
 
-// living requires that no process has ended by itself, but at its start, where it found no broker: it is started again, as
-// an operator's supervisor of processes would do.
+// living requires that no process has ended on its own, except at a start without a broker. Such a process is
+// restarted, as an operator's process supervisor would do.
 func (k *trial) living() {
 	k.t.Helper()
 	for _, m := range k.nodes {
@@ -213,7 +216,7 @@ func (k *trial) living() {
 	}
 }
 
-// deal draws an act. All are dealt before one comes again, so that no run misses any.
+// deal picks a random act. No act comes twice before all have been dealt, so no long run misses one.
 func (k *trial) deal() string {
 	if len(k.deck) == 0 {
 		for act, n := range acts {
@@ -230,18 +233,16 @@ func (k *trial) deal() string {
 	return act
 }
 
-// A run of the driver against Apache Kafka. Each kill of an owner waits until the other has taken over.
+// A run of the driver against Apache Kafka. After each kill of an owner it waits until the other has taken over.
 func TestClusterKillsAwaited(t *testing.T) {
-	if *killNumberFlag == 0 {
-		*killNumberFlag = 20
-	}
-	k := newTrial(t)
+	besideOthers(t)
+	k := newTrial(t, cmp.Or(*killNumberFlag, 20))
 	three := kafkatest.Up(t, kafkatest.Options{Brokers: 3, Dir: filepath.Join(k.dir, "kafka")})
 	k.on(clusterOn(t, k.dir, three.Brokers(), "--refuse", "drone=0.1", "--hang", hangs))
 	k.kafka = three
 	k.begin(20)
 	w := &awaited{trial: k}
-	for len(w.deaths) < *killNumberFlag {
+	for len(w.deaths) < k.wanted {
 		w.takeover()
 		if len(w.deaths)%outageEvery == 0 {
 			w.outage()

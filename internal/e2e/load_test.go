@@ -27,7 +27,7 @@ func startLoad(t *testing.T, e *engine, prefix string, count int, rate float64) 
 	return l
 }
 
-// acknowledged waits until every submission is.
+// acknowledged waits until every submission is acknowledged.
 func (l *load) acknowledged(t *testing.T, bound time.Duration) {
 	t.Helper()
 	require.Zero(t, l.wait(bound), "%s", l.stderr())
@@ -41,18 +41,18 @@ func (l *load) acknowledged(t *testing.T, bound time.Duration) {
 	}
 	requireJSON(t, []byte(l.stdout()), &r)
 	require.Equal(t, l.count, r.Acknowledged)
-	t.Logf("%d submissions acknowledged in %.1f s, %d sent again; from due to acknowledged p50 %.0f ms, p99 %.0f ms, most %.0f ms",
+	t.Logf("%d submissions acknowledged in %.1f s, %d sent again; from due time to acknowledgement p50 %.0f ms, p99 %.0f ms, max %.0f ms",
 		r.Acknowledged, r.Seconds, r.SentAgain, r.AckP50, r.AckP99, r.AckMax)
 }
 
-// quiet waits until the engine has judged what was submitted and nothing is live. Parked tasks stay. If that does not come
-// to pass it says what is left.
+// quiet waits until the engine has judged all submissions and no task is live. Parked tasks may remain. If that does
+// not happen, quiet reports the remaining tasks.
 func (e *engine) quiet(bound time.Duration) {
 	e.t.Helper()
 	calm := 0
-	for deadline := time.Now().Add(bound); calm < 5; after(e.t, look) { // what was acknowledged is judged within milliseconds; the audit tells if it was not
+	for deadline := time.Now().Add(bound); calm < 5; after(e.t, look) { // an acknowledged submission is judged within milliseconds, and the audit shows if it was not
 		require.True(e.t, e.running(), "the engine has ended:\n%s", tail(e.err, 20))
-		live, left := -len(e.list("limit=1000&state=error")), []task(nil) // a partition's live tasks are all that have not ended
+		live, left := -len(e.list("limit=1000&state=error")), []task(nil) // a partition's live tasks are all its tasks that have not ended
 		for _, p := range e.partitions() {
 			live += p.Live
 		}
@@ -73,7 +73,7 @@ func (e *engine) quiet(bound time.Duration) {
 	}
 }
 
-// summary is that of `dronedelivery audit`.
+// summary is the summary of `dronedelivery audit`.
 type summary struct {
 	Submitted int            `json:"submitted"`
 	Ends      map[string]int `json:"ends"`
@@ -115,7 +115,7 @@ func (l *load) audit(t *testing.T, e *engine, ledgers string, args ...string) (i
 	return code, s
 }
 
-// agree is an audit without a disagreement, and its figures.
+// agree runs an audit that must find no disagreement, and returns its figures.
 func (l *load) agree(t *testing.T, e *engine, ledgers string, args ...string) summary {
 	t.Helper()
 	code, s := l.audit(t, e, ledgers, args...)
@@ -131,7 +131,7 @@ func (l *load) agree(t *testing.T, e *engine, ledgers string, args ...string) su
 	return s
 }
 
-// lies audits with each of some lies, which must be found.
+// lies repeats the audit with several kinds of lies, one at a time, and requires that it finds each of them.
 func (l *load) lies(t *testing.T, e *engine, ledgers string, seeds int, args ...string) {
 	t.Helper()
 	kinds := map[string]int{}

@@ -10,27 +10,36 @@ import (
 	"time"
 )
 
-// The sizes of the long tests. Zero is the figure with SAGALOG_E2E=full, and a small one without.
+// The sizes of the long tests. Zero means the full size with SAGALOG_E2E=full, and a small size
+// without it.
 var (
-	deliveriesFlag = flag.Int("e2e.deliveries", 0, "deliveries of items 2 and 3, and of TestClusterEveryDelivery (full: 10,000)")
-	killsFlag      = flag.Int("e2e.kills", 0, "kills of item 3, and of TestClusterKills (full: 12)")
-	minutesFlag    = flag.Float64("e2e.minutes", 0, "how long item 3 submits, and TestClusterKills (full: 2.2)")
-	rateFlag       = flag.Float64("e2e.rate", 0, "deliveries a second of item 3 (full: as many as e2e.deliveries in e2e.minutes), and of the cluster tests")
+	deliveriesFlag = flag.Int("e2e.deliveries", 0, "deliveries in each test that submits a load (full: up to 10,000)")
+	killsFlag      = flag.Int("e2e.kills", 0, "kills of TestKillsLoseNothing and TestClusterKills (full: 12)")
+	minutesFlag    = flag.Float64("e2e.minutes", 0, "how long TestKillsLoseNothing and TestClusterKills submit (full: 2.2)")
+	rateFlag       = flag.Float64("e2e.rate", 0, "deliveries a second of TestKillsLoseNothing (full: as many as e2e.deliveries in e2e.minutes), and of the cluster tests")
 	deadFlag       = flag.Float64("e2e.dead", 0, "how many seconds every other node that TestClusterKills killed stays dead (full: 15)")
 	outagesFlag    = flag.Int("e2e.outages", 0, "brokers that TestClusterBrokers kills (full: 6)")
 	pausesFlag     = flag.Int("e2e.pauses", 0, "how often TestClusterPausedOwner stops an owner (full: 6)")
-	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in item 6 (full: 1,000)")
-	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in item 7 (full: 1,000)")
-	seedFlag       = flag.Uint64("e2e.seed", 0, "seed of random instants (0: a fresh one, which is printed)")
+	garbageFlag    = flag.Int("e2e.garbage", 0, "bad submissions of each kind in TestGarbageAmongGoodOnes (full: 1,000)")
+	appliesFlag    = flag.Int("e2e.applies", 0, "workflows applied in TestAWorkflowIsFoundImmediately (full: 1,000)")
+	seedFlag       = flag.Uint64("e2e.seed", 0, "seed of the random instants (0: a new one, which is printed)")
 	keepFlag       = flag.Bool("e2e.keep", false, "keep data and logs of tests that pass, too")
 )
 
-// full says that the tests run at the size.
+// full says that the tests run at their full size.
 var full = os.Getenv("SAGALOG_E2E") == "full"
 
 const sayHow = "SAGALOG_E2E=full go test ./internal/e2e -v -timeout 60m"
 
-// sized returns the flag's value where it is set, else the figure of this run.
+// besideOthers lets a test run beside others, since it mostly waits. A full run measures, so there it runs alone.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	if !full {
+		t.Parallel()
+	}
+}
+
+// sized returns the flag's value if it is set, and otherwise the size for this kind of run.
 func sized[T int | float64](flag T, short, long T) T {
 	switch {
 	case flag != 0:
@@ -56,7 +65,7 @@ var bin string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// The short ones wait more than they work; the long ones measure.
+	// Short tests mostly wait, so they can run in parallel. Long ones measure time, so they cannot.
 	parallel := "4"
 	if full {
 		parallel = "1"

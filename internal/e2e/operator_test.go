@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What an operator does over the API while services are broken: cancel, retry, watch an undo.
+// These tests do what an operator does over the API while services are broken: cancel, retry, watch an undo.
 
-// broken breaks a service of a fleet for good, until mended.
+// broken makes a service of a fleet fail until it is fixed.
 func (f *fleet) broken(t *testing.T, service string, fault dronedelivery.Fault) {
 	t.Helper()
 	require.NoError(t, dronedelivery.Break(t.Context(), f.urls[service], fault))
 }
 
-func (f *fleet) mended(t *testing.T, service string) {
+func (f *fleet) fix(t *testing.T, service string) {
 	t.Helper()
-	require.NoError(t, dronedelivery.Mend(t.Context(), f.urls[service]))
+	require.NoError(t, dronedelivery.Fix(t.Context(), f.urls[service]))
 }
 
 // request sends a cancel or a retry and returns its token.
@@ -35,7 +35,7 @@ func (e *engine) request(id, kind string, headers ...string) string {
 	return receipt.Token
 }
 
-// facts counts the facts of a kind in a task's history, 0 while the task is not known.
+// facts counts the facts of a kind in a task's history. It returns 0 while the task is unknown.
 func (e *engine) facts(id, kind string) int {
 	e.t.Helper()
 	status, b, err := e.try("GET", taskPath(id)+"/history?limit=1000", nil)
@@ -47,7 +47,7 @@ func (e *engine) facts(id, kind string) int {
 	return count(page.Events, kind)
 }
 
-// effects returns what is in force at the undoable services for a task.
+// effects returns a task's effects that are in force at the services that support undo.
 func (f *fleet) effects(t *testing.T, id string) []string {
 	t.Helper()
 	var left []string
@@ -73,7 +73,7 @@ func TestCancel(t *testing.T) {
 	e.stop()
 }
 
-// cancelEarly has the cancel overtake the submission.
+// cancelEarly makes the cancel arrive before the submission.
 func cancelEarly(t *testing.T, e *engine, f *fleet) {
 	t.Helper()
 	c := newClient(t, e.cluster())
@@ -81,7 +81,7 @@ func cancelEarly(t *testing.T, e *engine, f *fleet) {
 	require.NoError(t, err)
 	r.Topic, r.Partition = topics.Reports(), events.Home("early", 8)
 	require.NoError(t, c.send(t.Context(), r))
-	require.NoError(t, c.send(t.Context(), r), "a repeat of it")
+	require.NoError(t, c.send(t.Context(), r), "a repeat")
 	eventually(t, patience, "the request is held", func() bool {
 		held := 0
 		records(t, e.cluster(), topics.Events(), func(r events.Record) {
@@ -98,14 +98,14 @@ func cancelEarly(t *testing.T, e *engine, f *fleet) {
 	require.Empty(t, f.ledger(t, "account", "early"))
 }
 
-// cancelLate cancels in the middle, at the end, and behind the point of no return.
+// cancelLate cancels in the middle, after the end, and past the pivot.
 func cancelLate(t *testing.T, e *engine, f *fleet) {
 	t.Helper()
-	// In the middle: a running step is awaited, what it did is undone.
+	// In the middle: the engine waits for the running step and then undoes its effect.
 	f.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Slow, Delay: 2 * time.Second})
 	e.submit("middle", delivery("middle", 1))
 	eventually(t, patience, "the drone's step runs", func() bool { return e.facts("middle", "StepStarted") >= 3 && len(f.effects(t, "middle")) > 0 })
-	eventually(t, patience, "the drone is asked for", func() bool {
+	eventually(t, patience, "the drone is requested", func() bool {
 		for _, h := range e.history("middle") {
 			if h.Type == "StepStarted" && h.Step == "drone" {
 				return true
@@ -116,7 +116,7 @@ func cancelLate(t *testing.T, e *engine, f *fleet) {
 	token := e.request("middle", "cancel", "Idempotency-Key", "cancel-1")
 	e.ask(200, "GET", taskPath("middle")+"?token="+token, nil)
 	e.ask(200, "POST", taskPath("middle")+"/cancel", nil, "Idempotency-Key", "cancel-1")
-	f.mended(t, "drone")
+	f.fix(t, "drone")
 	got := e.settled("middle")
 	require.Equal(t, "undone", got.State)
 	require.Equal(t, "undone", got.step("drone"))
@@ -124,7 +124,7 @@ func cancelLate(t *testing.T, e *engine, f *fleet) {
 	require.Equal(t, 1, count(e.history("middle"), "CancelRequested"))
 	undoOrder(t, e, "middle")
 
-	// Late: nothing can be cancelled.
+	// Late: there is nothing left to cancel.
 	e.submit("late", delivery("late", 3))
 	require.Equal(t, "processed", e.settled("late").State)
 	refused := e.ask(409, "POST", taskPath("late")+"/cancel", nil)
@@ -132,7 +132,7 @@ func cancelLate(t *testing.T, e *engine, f *fleet) {
 	require.Len(t, f.effects(t, "late"), 3+len(f.ledger(t, "transport", "late")))
 	e.ask(404, "POST", taskPath("nobody")+"/cancel", nil)
 
-	// Behind the point of no return.
+	// Past the pivot.
 	f.broken(t, "delivery", dronedelivery.Fault{Mode: dronedelivery.Hang})
 	e.submit("pivot", delivery("pivot", 4))
 	eventually(t, patience, "the pivot is under way", func() bool { return len(f.ledger(t, "delivery", "pivot")) > 0 })
@@ -141,7 +141,7 @@ func cancelLate(t *testing.T, e *engine, f *fleet) {
 	require.NoError(t, err)
 	require.Equal(t, 409, status, "%s", b)
 	require.Contains(t, string(b), "point of no return")
-	f.mended(t, "delivery")
+	f.fix(t, "delivery")
 	require.Equal(t, "processed", e.settled("pivot").State)
 }
 
@@ -162,12 +162,12 @@ func undoOrder(t *testing.T, e *engine, id string) {
 	require.Equal(t, done, undone)
 }
 
-// pivotBreaker is an engine whose pivot can be broken and mended: at full size the example as `sagalog demo` breaks it,
-// with the circuit breaker that makes each attempt wait; else one without the breaker, which takes seconds.
+// pivotBreaker is an engine whose pivot can be broken and fixed. At full size it is the example, broken by `sagalog
+// demo`, with the circuit breaker that makes each attempt wait. Otherwise it has no circuit breaker and takes seconds.
 type pivotBreaker struct {
 	*engine
-	broken, mended func()
-	ledger         func() []dronedelivery.Line
+	broken, fix func()
+	ledger      func() []dronedelivery.Line
 }
 
 func newPivotBreaker(t *testing.T) *pivotBreaker {
@@ -179,7 +179,7 @@ func newPivotBreaker(t *testing.T) *pivotBreaker {
 		return &pivotBreaker{
 			engine: e,
 			broken: func() { paste(t, program("sagalog")+" demo break delivery --mode fail --for 10m --api "+e.HTTP) },
-			mended: func() { paste(t, program("sagalog")+" demo mend delivery --api "+e.HTTP) },
+			fix:    func() { paste(t, program("sagalog")+" demo fix delivery --api "+e.HTTP) },
 			ledger: func() []dronedelivery.Line { return ledgerOf(t, e.Services["delivery"], "parked") },
 		}
 	}
@@ -193,7 +193,7 @@ func newPivotBreaker(t *testing.T) *pivotBreaker {
 	return &pivotBreaker{
 		engine: e,
 		broken: func() { f.broken(t, "delivery", dronedelivery.Fault{Mode: dronedelivery.Fail}) },
-		mended: func() { f.mended(t, "delivery") },
+		fix:    func() { f.fix(t, "delivery") },
 		ledger: func() []dronedelivery.Line { return f.ledger(t, "delivery", "parked") },
 	}
 }
@@ -201,7 +201,7 @@ func newPivotBreaker(t *testing.T) *pivotBreaker {
 func TestRetryOfAParkedTask(t *testing.T) {
 	t.Parallel()
 	e := newPivotBreaker(t)
-	// The pivot fails for good: the task is parked, and nobody undoes it.
+	// The pivot fails permanently: the task is parked, and is not undone.
 	e.broken()
 	e.submit("parked", delivery("parked", 1))
 	got := e.settled("parked")
@@ -217,7 +217,7 @@ func TestRetryOfAParkedTask(t *testing.T) {
 	e.ask(200, "GET", taskPath("parked")+"?token="+token, nil)
 	eventually(t, patience, "it is parked again", func() bool { return count(e.history("parked"), "TaskParked") == before+1 })
 
-	e.mended()
+	e.fix()
 	key := "retry-of-the-test"
 	e.request("parked", "retry", "Idempotency-Key", key)
 	eventually(t, patience, "it is processed", func() bool { return e.settled("parked").State == "processed" })
@@ -225,11 +225,11 @@ func TestRetryOfAParkedTask(t *testing.T) {
 	e.ask(409, "POST", taskPath("parked")+"/retry", nil)
 	lines := e.ledger()
 	for _, l := range lines {
-		require.Equal(t, lines[0].IdempotencyKey, l.IdempotencyKey, "the same over attempts and over a retry")
+		require.Equal(t, lines[0].IdempotencyKey, l.IdempotencyKey, "the same key for all attempts, also after a retry")
 	}
 	require.True(t, lines[len(lines)-1].Applied)
 
-	// It all survives a kill.
+	// All of this survives a kill.
 	e.kill()
 	e.start()
 	require.Equal(t, "processed", e.settled("parked").State)
@@ -246,30 +246,30 @@ func TestUndoWithBrokenServices(t *testing.T) {
 	f.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Refuse})
 	f.broken(t, "package", dronedelivery.Fault{Mode: dronedelivery.Fail, Operation: "undo"})
 	e.submit("u1", delivery("u1", 1))
-	eventually(t, patience, "an undo fails", func() bool { return e.facts("u1", "UndoFailed") >= 2 })
+	eventually(t, patience, "an undo fails", func() bool { return e.facts("u1", "CompensationFailed") >= 2 })
 	require.Contains(t, f.effects(t, "u1"), "package")
 	e.kill() // while it undoes
-	f.mended(t, "package")
+	f.fix(t, "package")
 	e.start()
 	got := e.settled("u1")
 	require.Equal(t, "undone", got.State, got.Reason)
 	require.Empty(t, f.effects(t, "u1"))
 	undoOrder(t, e, "u1")
 
-	// A service that hangs after its effect: the outcome is unknown, so it is undone too. It answers nothing, so its undo
-	// waits until it is mended.
-	f.mended(t, "drone")
+	// A service hangs after its effect. The outcome is unknown, so the step is undone too. The service does not answer,
+	// so the undo waits until it is fixed.
+	f.fix(t, "drone")
 	f.broken(t, "transport", dronedelivery.Fault{Mode: dronedelivery.Hang, Operation: "do"})
 	id := crossing(t)
 	e.submit(id, delivery(id, crossingNumber))
 	eventually(t, patience, "the transport is booked", func() bool { return len(f.ledger(t, "transport", id)) > 0 })
 	e.request(id, "cancel")
-	f.mended(t, "transport")
+	f.fix(t, "transport")
 	got = e.settled(id)
 	require.Equal(t, "undone", got.State, got.Reason)
 	require.Empty(t, f.effects(t, id))
 
-	// An undo that is refused for good parks the task in front of an operator; a retry then goes on with the undo.
+	// An undo that is refused permanently parks the task for an operator. A retry then resumes the undo.
 	f.broken(t, "drone", dronedelivery.Fault{Mode: dronedelivery.Refuse})
 	f.broken(t, "package", dronedelivery.Fault{Mode: dronedelivery.Refuse, Operation: "undo"})
 	e.submit("u3", delivery("u3", 1))
@@ -277,14 +277,14 @@ func TestUndoWithBrokenServices(t *testing.T) {
 	require.Equal(t, "error", got.State)
 	require.Equal(t, "undo_failed", got.step("package"))
 	t.Logf("parked: %s", got.Reason)
-	f.mended(t, "package")
+	f.fix(t, "package")
 	e.request("u3", "retry")
 	eventually(t, patience, "it is undone", func() bool { return e.settled("u3").State == "undone" })
 	require.Empty(t, f.effects(t, "u3"))
 	e.stop()
 }
 
-// crossingNumber is a delivery between two regions, which needs transport.
+// crossingNumber is the number of a delivery between two regions, which needs transport.
 const crossingNumber = 2
 
 func crossing(t *testing.T) string {
@@ -294,7 +294,7 @@ func crossing(t *testing.T) string {
 	return "u2"
 }
 
-// A dead letter can be sent again once what was wrong with it is mended.
+// A dead letter can be redriven once its error is fixed.
 func TestRedrive(t *testing.T) {
 	t.Parallel()
 	work := workDir(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// workDir returns a directory for data and logs, which stays when the test fails.
+// workDir returns a directory for data and logs, which is kept if the test fails.
 func workDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e2e-data-")
@@ -38,16 +38,16 @@ type process struct {
 	ended chan struct{}
 }
 
-// command says what to start.
+// command is a program with its arguments and environment.
 type command struct {
 	name, dir string
 	program   string
 	args, env []string
-	// silent leaves its log out of what a failed test shows: for what is started hundreds of times.
+	// silent leaves the log out of a failed test's output, for programs that are started hundreds of times.
 	silent bool
 }
 
-// start runs a program whose output goes to DIR/NAME.out and DIR/NAME.err, behind what is there.
+// start runs a program whose output is appended to DIR/NAME.out and DIR/NAME.err.
 func start(t *testing.T, c command) *process {
 	t.Helper()
 	p := &process{t: t, name: c.name, out: filepath.Join(c.dir, c.name+".out"), err: filepath.Join(c.dir, c.name+".err"), ended: make(chan struct{})}
@@ -77,7 +77,7 @@ func start(t *testing.T, c command) *process {
 	return p
 }
 
-// running says whether the program has not ended.
+// running says whether the program is still running.
 func (p *process) running() bool {
 	select {
 	case <-p.ended:
@@ -87,7 +87,8 @@ func (p *process) running() bool {
 	}
 }
 
-// kill is kill -9, and returns when the program is gone. One that has ended is left alone.
+// kill is kill -9, and returns when the program is gone. It does nothing if the program has already
+// ended.
 func (p *process) kill() {
 	if p.running() {
 		_ = p.cmd.Process.Kill()
@@ -95,7 +96,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// interrupt is Ctrl-C; it returns the exit code and how long the end took.
+// interrupt sends Ctrl-C. It returns the exit code and how long the program took to end.
 func (p *process) interrupt() (code int, took time.Duration) {
 	p.t.Helper()
 	begun := time.Now()
@@ -111,7 +112,7 @@ func (p *process) wait(bound time.Duration) int {
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		// Its goroutines tell where it hangs.
+		// Its goroutines show where it hangs.
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		<-p.ended
 		require.FailNow(p.t, p.name+" did not end within "+bound.String(), tail(p.err, 200))

@@ -4,22 +4,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// evaluationBudget bounds what one evaluation may make and do: a unit is an iteration of a loop, an element of a
-// list or 16 bytes of text. An input of 512 KiB has at most 256 Ki elements, so several passes over the largest one
-// are possible, and the largest evaluation ends within about a second.
+// evaluationBudget bounds the work of all evaluations with one scope: those of one plan, or of one start of a step. A unit is an iteration of a loop, an element of a list or 16 bytes of
+// text. An input of 512 KiB has at most 256 Ki elements, so an expression can pass over the largest input several times, and
+// the largest evaluation ends within about a second.
 const evaluationBudget = 1_000_000
 
-var errBudget = errors.New("the expression makes or visits too much")
+var errBudget = errors.New("the expression does too much work: it and those evaluated before it for the same decision create or visit more than 1,000,000 values; leave such work to an agent")
 
-// refusedBuiltins are the functions of expr whose result depends on more than their arguments, and why.
+// refusedBuiltins are the functions of expr whose result depends on more than their arguments, with the reason.
 var refusedBuiltins = map[string]string{
 	"now":      "an expression must give the same result in every replay; pass the time in the input",
 	"date":     "its result would depend on the time zones of the machine; compare instants as RFC 3339 text in UTC",
@@ -28,8 +29,8 @@ var refusedBuiltins = map[string]string{
 
 type function func(args []any) (any, error)
 
-// budgeted returns the functions that make texts and lists, under their names. They replace those of expr, because
-// those allocate before anything is counted, or show the random order of maps.
+// budgeted returns our versions of the functions that create texts and lists, by name. Those of expr allocate before anything
+// is counted, or expose the random order of maps.
 func budgeted() map[string]function {
 	own := map[string]function{
 		"keys": sortedKeys, "values": sortedValues, "toPairs": sortedPairs,
@@ -37,15 +38,14 @@ func budgeted() map[string]function {
 		"repeat": repeat, "replace": replace, "join": join, "flatten": flatten,
 	}
 	for _, name := range []string{
-		"upper", "lower", "trim", "split", "splitAfter", "toBase64", "fromBase64", "fromPairs", "concat", "reverse", "sort",
+		"upper", "lower", "trim", "split", "splitAfter", "toBase64", "fromBase64", "fromPairs", "concat", "reverse", "sort", "uniq",
 	} {
 		own[name] = original(name)
 	}
-	own["uniq"] = unique
 	return own
 }
 
-// original returns a function of expr whose result is not much larger than its arguments.
+// original returns expr's own function, for results that are not much larger than the arguments.
 func original(name string) function {
 	f := builtin.Builtins[builtin.Index[name]]
 	if f.Fast != nil {
@@ -60,7 +60,7 @@ func original(name string) function {
 	return func(args []any) (any, error) { return f.Func(args...) }
 }
 
-// spend takes n units from the budget of the running evaluation.
+// spend takes n units from the budget of the current evaluation.
 func (s *Scope) spend(n int) error {
 	s.left -= n
 	if s.left < 0 {
@@ -69,7 +69,7 @@ func (s *Scope) spend(n int) error {
 	return nil
 }
 
-// weigh returns the units that a fresh value costs.
+// weigh returns the cost of a new value in units.
 func weigh(v any) int {
 	switch v := v.(type) {
 	case string:
@@ -86,10 +86,10 @@ func weigh(v any) int {
 	return 1
 }
 
-// callFunction is what every call of a budgeted function becomes: scope, function, arguments.
+// callFunction implements every call of a budgeted function. Its arguments are scope, function, arguments.
 func callFunction(args ...any) (any, error) {
 	s, f := args[0].(*Scope), args[1].(*boundFunction)
-	// A list whose elements are compared with each other costs its square.
+	// Comparing the elements of a list with each other costs the square of its length.
 	if f.name == "uniq" {
 		before := s.left
 		if err := s.spendAll(args[2], 0); err != nil {
@@ -112,15 +112,15 @@ type boundFunction struct {
 	call function
 }
 
-// tick counts an iteration of a loop: scope, what the loop's body gave.
-// A text may become the key of a group, which takes as long as it is.
+// tick counts an iteration of a loop. Its arguments are scope and the value of the loop's body. A text may become the key
+// of a group, which costs its length.
 func tick(args ...any) (any, error) {
 	text, _ := args[1].(string)
 	return args[1], args[0].(*Scope).spend(1 + len(text)/16)
 }
 
-// add is what + becomes where it may join texts: scope, left, right. Ten doublings in a row would otherwise make a
-// kilobyte of one byte, and forty a terabyte.
+// add implements + if it may join texts. Its arguments are scope, left, right. Without a budget, ten doublings in a row
+// would turn a byte into a kilobyte, and forty into a terabyte.
 func add(args ...any) (any, error) {
 	a, okA := args[1].(string)
 	b, okB := args[2].(string)
@@ -133,16 +133,12 @@ func add(args ...any) (any, error) {
 	return runtime.Add(args[1], args[2]), nil
 }
 
-// lookUp is what a path becomes: scope, path.
+// lookUp implements a path. Its arguments are scope and path.
 func lookUp(args ...any) (any, error) {
-	s := args[0].(*Scope)
-	n, err := s.find(args[1].(*path))
-	if err != nil || n == nil {
-		return nil, err
-	}
-	return n.get(s)
+	return args[0].(*Scope).lookUp(args[1].(*path))
 }
 
+// stringMap returns an object, whatever the type of its keys, and its keys as texts, sorted.
 func stringMap(v any) (map[string]any, []string, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -162,12 +158,7 @@ func stringMap(v any) (map[string]any, []string, error) {
 			m[k] = it.Value().Interface()
 		}
 	}
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return m, keys, nil
+	return m, slices.Sorted(maps.Keys(m)), nil
 }
 
 func sortedKeys(args []any) (any, error) {
@@ -210,7 +201,8 @@ func fromJSON(args []any) (any, error) {
 	return decode(json.RawMessage(s))
 }
 
-// toString differs from the text inside a string in one thing: null is "null", not nothing.
+// toString differs from interpolation into a string in one respect: null becomes "null" and not the
+// empty string.
 func toString(args []any) (any, error) {
 	if args[0] == nil {
 		return "null", nil
@@ -300,5 +292,3 @@ func flatten(args []any) (any, error) {
 	}
 	return out, walk(list)
 }
-
-func unique(args []any) (any, error) { return original("uniq")(args) }

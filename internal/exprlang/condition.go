@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Condition is a compiled expression that must give true or false.
+// Condition is a compiled expression that must evaluate to true or false.
 type Condition struct {
 	expression *expression
 	offset     int
@@ -21,7 +21,7 @@ func CompileCondition(src string, vars ...string) (*Condition, error) {
 		}
 		only, ok := lone(parts)
 		if !ok {
-			return nil, Errors{{Message: "a condition is one ${ ... } and nothing around it"}}
+			return nil, Errors{{Message: "a condition must be a single ${ ... } with nothing around it"}}
 		}
 		bare, offset = only.source, only.offset
 	}
@@ -33,7 +33,7 @@ func CompileCondition(src string, vars ...string) (*Condition, error) {
 	return &Condition{expression: e, offset: offset}, nil
 }
 
-// lone returns the expression among parts if the rest is white space.
+// lone returns the only expression among parts, if the rest is white space.
 func lone(parts []part) (part, bool) {
 	var found []part
 	for _, p := range parts {
@@ -47,24 +47,19 @@ func lone(parts []part) (part, bool) {
 	return found[0], true
 }
 
-// References returns the paths that the condition names.
+// References returns the paths that the condition refers to.
 func (c *Condition) References() []Reference { return c.expression.references(c.offset) }
 
-// Eval returns the result. Anything but a boolean is an error: null or "" standing for false would hide a typing
-// error, and a step would silently not run.
+// Eval evaluates the condition. Anything but a boolean is an error: if null or "" counted as false, a typing error would
+// silently skip a step.
 func (c *Condition) Eval(s *Scope) (bool, error) {
-	if c.expression.short != nil {
-		if yes, sure := c.expression.short.decide(s); sure {
-			return yes, nil
-		}
-	}
 	v, err := c.expression.value(s)
 	if err != nil {
 		return false, err
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, evalError(c.expression.source, fmt.Errorf("the condition gives %s, not true or false", typeName(v)))
+		return false, evalError(c.expression.source, fmt.Errorf("the condition evaluates to %s, not to true or false", typeName(v)))
 	}
 	return b, nil
 }

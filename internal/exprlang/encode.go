@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -14,9 +15,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// MaxResultBytes bounds what one template, text or function may give. It is above every limit of inputs and outputs
-// (DESIGN 2: at most 512 KiB), so that those limits refuse with their own words; and it is small enough that a
-// definition that repeats a large input cannot exhaust the memory of an owner.
+// MaxResultBytes bounds the result of one template, text or function. It is above every limit of inputs and outputs (at most
+// 512 KiB), so that those limits refuse with their own messages, and small enough that a definition that repeats a large input
+// cannot exhaust the memory of an owner.
 const MaxResultBytes = 2 << 20
 
 var errTooLarge = fmt.Errorf("result is larger than %d bytes", MaxResultBytes)
@@ -26,7 +27,7 @@ func encode(v any) (json.RawMessage, error) { return appendValue(nil, v) }
 
 func appendValue(b []byte, v any) ([]byte, error) { return appendAt(b, v, 0) }
 
-// appendAt writes a value that stands so many levels deep.
+// appendAt appends a value at the given depth.
 func appendAt(b []byte, v any, depth int) ([]byte, error) {
 	if len(b) > MaxResultBytes {
 		return nil, errTooLarge
@@ -52,22 +53,22 @@ func appendAt(b []byte, v any, depth int) ([]byte, error) {
 	case []any:
 		return appendList(b, depth, len(v), func(i int) any { return v[i] })
 	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for k := range v {
-			keys = append(keys, k)
-		}
-		return appendObject(b, depth, keys, func(k string) any { return v[k] })
+		return appendObject(b, depth, v)
 	}
 	return appendOther(b, reflect.ValueOf(v), depth)
 }
 
-// appendOther writes what the functions of expr make: typed lists, maps with other keys, sized numbers.
+// appendOther appends the other types that functions of expr return: typed lists, maps with other keys, sized numbers.
 func appendOther(b []byte, v reflect.Value, depth int) ([]byte, error) {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:
 		return appendList(b, depth, v.Len(), func(i int) any { return v.Index(i).Interface() })
 	case reflect.Map:
-		return appendMap(b, v, depth)
+		m, _, err := stringMap(v.Interface())
+		if err != nil {
+			return nil, err
+		}
+		return appendObject(b, depth, m)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return strconv.AppendInt(b, v.Int(), 10), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -76,23 +77,6 @@ func appendOther(b []byte, v reflect.Value, depth int) ([]byte, error) {
 		return appendFloat(b, v.Float())
 	}
 	return nil, fmt.Errorf("a result of the type %s is not JSON", v.Type())
-}
-
-func appendMap(b []byte, v reflect.Value, depth int) ([]byte, error) {
-	keys := make([]string, 0, v.Len())
-	values := make(map[string]any, v.Len())
-	for it := v.MapRange(); it.Next(); {
-		k, err := text(it.Key().Interface())
-		if err != nil {
-			return nil, err
-		}
-		if _, twice := values[k]; twice {
-			return nil, fmt.Errorf("two keys of a map are both %q in JSON", k)
-		}
-		keys = append(keys, k)
-		values[k] = it.Value().Interface()
-	}
-	return appendObject(b, depth, keys, func(k string) any { return values[k] })
 }
 
 func appendList(b []byte, depth, n int, at func(int) any) ([]byte, error) {
@@ -109,11 +93,10 @@ func appendList(b []byte, depth, n int, at func(int) any) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-func appendObject(b []byte, depth int, keys []string, at func(string) any) ([]byte, error) {
-	sort.Strings(keys)
+func appendObject(b []byte, depth int, m map[string]any) ([]byte, error) {
 	b = append(b, '{')
 	var err error
-	for i, k := range keys {
+	for i, k := range slices.Sorted(maps.Keys(m)) {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -121,7 +104,7 @@ func appendObject(b []byte, depth int, keys []string, at func(string) any) ([]by
 			return nil, err
 		}
 		b = append(b, ':')
-		if b, err = appendAt(b, at(k), depth+1); err != nil {
+		if b, err = appendAt(b, m[k], depth+1); err != nil {
 			return nil, err
 		}
 	}
@@ -130,7 +113,7 @@ func appendObject(b []byte, depth int, keys []string, at func(string) any) ([]by
 
 func appendFloat(b []byte, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, errors.New("a result is not a number that JSON has")
+		return nil, errors.New("a result is not a JSON number")
 	}
 	enc, err := json.Marshal(f)
 	return append(b, enc...), err
@@ -151,7 +134,7 @@ func appendString(b []byte, s string) ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// text returns a value as it stands inside a string: a string as it is, null as nothing, the rest as JSON.
+// text returns a value as it appears inside a string: a string unchanged, null as nothing, the rest as JSON.
 func text(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:

@@ -16,32 +16,30 @@ import (
 )
 
 const (
-	// maxSourceBytes keeps the recursion of expr's parser, which counts no parentheses, far from the end of a stack.
-	// Definitions want expressions of a line; what needs more is an agent.
+	// maxSourceBytes bounds the recursion of expr's parser, which does not count parentheses, far below the limit of the stack.
+	// Definitions need expressions of one line. Anything longer is a job for an agent.
 	maxSourceBytes = 8 << 10
-	// maxNodes bounds the compiled size, for the same reason.
+	// maxNodes bounds the number of nodes, for the same reason.
 	maxNodes = 2_000
-	// hidden names what an expression sees of us. No source can write it, since it is no letter.
+	// hidden names the scope in rewritten expressions. No source can refer to it, since it is not an identifier.
 	hidden = "§"
 )
 
 // expression is one compiled expression.
 type expression struct {
 	source string
-	// plain is set when the expression is a path and nothing else. It then needs no program.
+	// plain is set if the expression is only a path. It then needs no program.
 	plain   *path
 	program *vm.Program
-	// short decides a condition of comparisons without the program; nil if it is another expression.
-	short *shortcut
-	paths []*path
+	paths   []*path
 }
 
-// Reference is a path that an expression names.
+// Reference is a path that an expression refers to.
 type Reference struct {
-	// Path is the variable, then members and elements as far as they are constants: steps.a.output is
-	// [steps a output], steps[input.x] is [steps] and [input x].
+	// Path is the variable, then its members and elements as far as they are constants: steps.a.output is [steps a output], and
+	// steps[input.x] is [steps] and [input x].
 	Path []string
-	// Pointer and Offset say where: the JSON pointer within the template and the byte of that string.
+	// Pointer and Offset locate the expression: the JSON pointer within the template and the byte within that string.
 	Pointer string
 	Offset  int
 }
@@ -77,14 +75,14 @@ func compileExpression(src string, vars []string) (_ *expression, fail *Error) {
 		w.err.Offset = runeOffset(src, w.err.Offset)
 		return nil, w.err
 	}
-	e := &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node), short: shorten(tree.Node)}
+	e := &expression{source: src, paths: references(tree.Node), plain: plainPath(tree.Node)}
 	if e.plain != nil {
 		return e, nil
 	}
 	if _, err := checker.Check(tree, config); err != nil {
 		return nil, fault(src, err)
 	}
-	// The optimizer stays off: it folds constants without a budget, and what it saves here is nothing.
+	// The optimizer stays off: it folds constants without a budget and saves nothing here.
 	if e.program, err = compiler.Compile(tree, config); err != nil {
 		return nil, fault(src, err)
 	}
@@ -108,59 +106,38 @@ func configure(vars []string) *conf.Config {
 	return config
 }
 
-// value evaluates the expression. What it returns shares memory with the scope and is only read.
-func (e *expression) value(s *Scope) (any, error) {
+// value evaluates the expression. The result shares memory with the scope and must not be changed.
+func (e *expression) value(s *Scope) (v any, err error) {
 	if e.plain != nil {
-		n, err := s.find(e.plain)
-		if err != nil {
-			return nil, evalError(e.source, err)
-		}
-		if n == nil {
-			return nil, nil
-		}
-		v, err := n.get(s)
-		if err != nil {
-			return nil, evalError(e.source, err)
-		}
-		return v, nil
+		v, err = s.lookUp(e.plain)
+	} else {
+		machine := vm.VM{MemoryBudget: evaluationBudget}
+		v, err = machine.Run(e.program, s.machineEnv())
 	}
-	s.left = evaluationBudget
-	machine := vm.VM{MemoryBudget: evaluationBudget}
-	v, err := machine.Run(e.program, s.machineEnv())
 	if err != nil {
 		return nil, evalError(e.source, err)
 	}
 	return v, nil
 }
 
-// bytes evaluates the expression to JSON; a plain path gives the bytes that were written.
-func (e *expression) bytes(s *Scope) (json.RawMessage, error) {
-	if e.plain == nil {
-		v, err := e.value(s)
-		if err != nil {
+// bytes evaluates the expression to JSON; a plain path yields the bytes as written.
+func (e *expression) bytes(s *Scope) (b json.RawMessage, err error) {
+	if e.plain != nil {
+		b, err = s.written(e.plain)
+	} else {
+		var v any
+		if v, err = e.value(s); err != nil {
 			return nil, err
 		}
-		b, err := encode(v)
-		if err != nil {
-			return nil, evalError(e.source, err)
-		}
-		return b, nil
+		b, err = encode(v)
 	}
-	n, err := s.find(e.plain)
-	if err != nil {
-		return nil, evalError(e.source, err)
-	}
-	if n == nil {
-		return null, nil
-	}
-	b, err := n.bytes(s)
 	if err != nil {
 		return nil, evalError(e.source, err)
 	}
 	return b, nil
 }
 
-// internals are the functions that only rewritten trees call.
+// internals are the functions that only rewritten trees can call.
 var internals = sync.OnceValue(func() conf.FunctionsTable {
 	config := conf.CreateNew()
 	for name, f := range map[string]func(...any) (any, error){

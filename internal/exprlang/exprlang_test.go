@@ -78,7 +78,7 @@ func TestAnEvaluationFailsWithAReason(t *testing.T) {
 		{"member of a scalar", `"${ input.n.x }"`, `input.n is a number, so it has no member "x"`},
 		{"element beyond the end", `"${ input.list[7] }"`, `input.list has 3 elements, so it has no element 7`},
 		{"arithmetic on an inexact number", `"${ input.big + 1 }"`, `json.Number`},
-		{"division by zero gives no JSON", `"${ 1 / 0 }"`, `not a number that JSON has`},
+		{"division by zero gives no JSON", `"${ 1 / 0 }"`, `not a JSON number`},
 		{"text that doubles", `"${ reduce(1..60, #acc + #acc, \"aaaaaaaaaaaaaaaa\") }"`, `larger than`},
 		{"lists that double", `"${ reduce(1..60, concat(#acc, #acc), [1]) }"`, `too much`},
 		{"nested loops", `"${ let a = 1..1000; all(a, all(a, all(a, true))) }"`, `too much`},
@@ -98,7 +98,7 @@ func TestAnEvaluationFailsWithAReason(t *testing.T) {
 	}
 }
 
-func TestASourceThatDoesNotCompileSaysWhere(t *testing.T) {
+func TestACompileErrorHasItsPosition(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, text string
@@ -134,10 +134,10 @@ func TestEveryFaultOfATemplateIsReported(t *testing.T) {
 	_, err := exprlang.Compile(json.RawMessage(`{"a":"${ b }","l":["x","${ c } ${ d }"],"${k}":1}`), vars...)
 	var faults exprlang.Errors
 	require.ErrorAs(t, err, &faults)
-	require.EqualError(t, err, "/${k}: a key cannot hold an expression; /a: unknown name b; /l/1: unknown name c; /l/1: unknown name d")
+	require.EqualError(t, err, "/${k}: a key cannot contain an expression; /a: unknown name b; /l/1: unknown name c; /l/1: unknown name d")
 }
 
-func TestATextEscapesWhatExpressionsGive(t *testing.T) {
+func TestATextEscapesTheResultsOfExpressions(t *testing.T) {
 	t.Parallel()
 	text, err := exprlang.CompileString("/api/${ input.id }/x y", url.PathEscape, vars...)
 	require.NoError(t, err)
@@ -150,8 +150,8 @@ func TestAConditionIsTrueOrFalseOrAnError(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]any{
 		"${ input.n == 3 }": true, "input.n > 3": false, "  ${ input.flag } ": true,
-		"${ input.none }": "gives null, not true or false", "input.id": "gives a string",
-		"${ input.list }": "gives a list",
+		"${ input.none }": "evaluates to null, not to true or false", "input.id": "evaluates to a string",
+		"${ input.list }": "evaluates to a list",
 	} {
 		c, err := exprlang.CompileCondition(src, vars...)
 		require.NoError(t, err, src)
@@ -164,7 +164,7 @@ func TestAConditionIsTrueOrFalseOrAnError(t *testing.T) {
 		require.Equal(t, want, got, src)
 	}
 	_, err := exprlang.CompileCondition("a ${ true }", vars...)
-	require.ErrorContains(t, err, "one ${ ... }")
+	require.ErrorContains(t, err, "a single ${ ... }")
 }
 
 func TestReferencesNameWhatIsUsed(t *testing.T) {

@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/expr-lang/expr/file"
+
+	"github.com/sagalog/sagalog/events"
 )
 
-// Error says where a source does not compile.
+// Error is a fault of a source that does not compile, and its place.
 type Error struct {
 	// Pointer is the JSON pointer of the string within a template; empty for a lone string.
 	Pointer string
-	// Offset is the byte of the string at which the fault lies.
+	// Offset is the position of the fault in the string, in bytes.
 	Offset  int
 	Message string
 }
@@ -36,21 +37,16 @@ func (e Errors) Error() string {
 	return strings.Join(s, "; ")
 }
 
-// fault makes one line of an error of expr, whose own text draws the source, and finds its place.
+// fault reduces an error of expr, whose text contains a drawing of the source, to one line and finds its place.
 func fault(src string, err error) *Error {
 	var f *file.Error
 	if !errors.As(err, &f) {
 		return &Error{Message: err.Error()}
 	}
-	offset := 0
-	for n := 0; n < f.From && offset < len(src); n++ {
-		_, size := utf8.DecodeRuneInString(src[offset:])
-		offset += size
-	}
-	return &Error{Offset: offset, Message: explain(f.Message)}
+	return &Error{Offset: runeOffset(src, f.From), Message: explain(f.Message)}
 }
 
-// explain adds what a reader of expr's own manual would otherwise wonder about.
+// explain adds why a function of expr's manual is not available here.
 func explain(message string) string {
 	for name, why := range refusedBuiltins {
 		if message == "unknown name "+name {
@@ -72,26 +68,19 @@ func evalError(src string, err error) error {
 	return fmt.Errorf("${ %s }: %w", abbreviate(src), err)
 }
 
-// NullError is a member or element that an expression wants of null. The validator of definitions asks for it, to
-// warn of mappings that fail where an output is null.
+// NullError is the error for a member or element of null. The validator of definitions looks for it, to warn of mappings that
+// fail if an output is null.
 type NullError struct {
-	// Path is what was null.
+	// Path leads to the null value.
 	Path          []string
 	text, missing string
 }
 
 func (e *NullError) Error() string { return e.text + " is null, so it has no " + e.missing }
 
-// abbreviate keeps messages, which land in facts, short.
+// maxQuotedBytes keeps messages short, because they are stored in facts.
+const maxQuotedBytes = 200
+
 func abbreviate(s string) string {
-	const most = 200
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= most {
-		return s
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
+	return events.Clip(strings.Join(strings.Fields(s), " "), maxQuotedBytes)
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Members is an object whose members are made when an expression asks for them.
+// Members is an object that makes its members when an expression asks for them.
 type Members interface {
-	// Member returns nil if the object has no such member, and otherwise a node that is the object's alone. It may make the
-	// node in the scope, which asks once for each name.
+	// Member returns nil if the object has no such member, and otherwise a node that belongs to the object alone. It may make the
+	// node in the scope. The scope asks once for each name.
 	Member(s *Scope, name string) *Node
 	// Names returns the names of all members, in any order.
 	Names() []string
@@ -18,14 +18,16 @@ type Members interface {
 type Node struct {
 	raw     json.RawMessage
 	members Members
-	// made is the last of the members of members that were asked for; each knows its name and the one before.
+	// made is the latest member that was asked for. Each member knows its name and the previously made
+	// one.
 	made, before *Node
 	name         string
-	// kind is the first byte of raw, and 0 as long as the node was not touched.
+	// kind is the first byte of raw, and 0 until the node is opened.
 	kind    byte
 	decoded bool
 	unknown bool
-	// fields are the members or elements of raw, as they stand there: of two members of one name the last counts.
+	// fields are the members or elements of raw in their order. If two members have the same name, the last
+	// one counts.
 	fields []field
 	value  any
 }
@@ -43,8 +45,8 @@ func Raw(raw json.RawMessage) *Node { return &Node{raw: raw} }
 // Object returns the node of an object whose members are made on demand.
 func Object(m Members) *Node { return &Node{members: m, kind: '{'} }
 
-// Unknown returns the node of a value of which nothing is known: it is null, and so is each of its members. The
-// validator of definitions evaluates with it.
+// Unknown returns the node of an unknown value: it is null, and so is each of its members. The validator of definitions evaluates
+// with it.
 func Unknown() *Node { return &Node{unknown: true, kind: 'n'} }
 
 // open splits the value into its members or elements, one level deep.
@@ -72,7 +74,7 @@ func (n *Node) open(s *Scope) error {
 	return nil
 }
 
-// splitAny is Scope.split by encoding/json, which says what is wrong.
+// splitAny is Scope.split by encoding/json, whose errors say what is wrong.
 func splitAny(raw json.RawMessage, kind byte) (fields []field, err error) {
 	if kind == '[' {
 		var list []json.RawMessage
@@ -90,7 +92,7 @@ func splitAny(raw json.RawMessage, kind byte) (fields []field, err error) {
 	return fields, err
 }
 
-// first returns the byte that tells the type of a JSON value; an empty value is null.
+// first returns the byte that determines the type of a JSON value. An empty value is null.
 func first(raw json.RawMessage) byte {
 	for _, c := range raw {
 		if c != ' ' && c != '\t' && c != '\n' && c != '\r' {
@@ -103,7 +105,7 @@ func first(raw json.RawMessage) byte {
 // element returns an element of an open list, which must have it.
 func (n *Node) element(s *Scope, i int) *Node { return s.through(&n.fields[i]) }
 
-// through returns the node of a field, which is made once.
+// through returns the node of a field. It makes the node once.
 func (s *Scope) through(f *field) *Node {
 	if f.node == nil {
 		f.node = s.Raw(f.raw)
@@ -140,7 +142,7 @@ func (n *Node) get(s *Scope) (any, error) {
 	}
 	var err error
 	if n.members != nil {
-		n.value, err = n.gather(s)
+		n.value, err = n.collect(s)
 	} else {
 		n.value, err = decode(n.raw)
 	}
@@ -148,7 +150,7 @@ func (n *Node) get(s *Scope) (any, error) {
 	return n.value, err
 }
 
-func (n *Node) gather(s *Scope) (any, error) {
+func (n *Node) collect(s *Scope) (any, error) {
 	names := n.members.Names()
 	m := make(map[string]any, len(names))
 	for _, name := range names {

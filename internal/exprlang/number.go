@@ -7,32 +7,15 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 var null = json.RawMessage("null")
 
-// decode reads a JSON value for expr; an empty one is null. See the package comment for what becomes of numbers.
+// decode reads a JSON value for expr; an empty one is null. The package comment describes the treatment of numbers.
 func decode(raw json.RawMessage) (any, error) {
-	if v, ok := plainString(raw); ok {
-		return v, nil
-	}
-	switch string(raw) {
-	case "", "null":
+	if len(raw) == 0 {
 		return nil, nil
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
 	}
-	if i, ok := wholeNumber(raw); ok {
-		return int(i), nil
-	}
-	return decodeAny(raw)
-}
-
-// decodeAny is decode of what needs a decoder.
-func decodeAny(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
@@ -45,21 +28,7 @@ func decodeAny(raw json.RawMessage) (any, error) {
 	return numbers(v), nil
 }
 
-// plainString reads a string without escapes, which most scalars are, without a decoder.
-func plainString(raw json.RawMessage) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
-		return "", false
-	}
-	inner := raw[1 : len(raw)-1]
-	for _, c := range inner {
-		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			return "", false
-		}
-	}
-	return string(inner), true
-}
-
-// numbers replaces the numbers in place.
+// numbers converts the numbers of a value in place.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -87,7 +56,7 @@ func number(n json.Number) any {
 	return n
 }
 
-// sameDecimal says whether two JSON numbers are the same decimal number: 1.10 and 1.1e0 are.
+// sameDecimal reports whether two JSON numbers are the same decimal number, such as 1.10 and 1.1e0.
 func sameDecimal(a, b string) bool {
 	digitsA, expA, okA := decimal(a)
 	digitsB, expB, okB := decimal(b)

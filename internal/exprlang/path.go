@@ -1,20 +1,21 @@
 package exprlang
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// path is a variable and the members and elements that a source names after it, such as
-// steps["third-party"].output.items[0]. It is looked up in the raw JSON, so that the rest is not decoded.
+// path is a variable followed by constant members and elements, such as steps["third-party"].output.items[0]. It is looked up in the
+// raw JSON, so the rest is not decoded.
 type path struct {
 	root  string
 	hops  []hop
 	begin int // rune of the source at which it begins
 }
 
-// hop is one step of a path: a member, or an element where name is empty and element is set.
+// hop is one step of a path: an element if element is set, and otherwise a member.
 type hop struct {
 	name     string
 	index    int
@@ -41,7 +42,7 @@ func (p *path) names() []string {
 	return s
 }
 
-// text returns the first n hops as a person would write them.
+// text returns the path up to its first n hops, as a person would write it.
 func (p *path) text(n int) string {
 	var b strings.Builder
 	b.WriteString(p.root)
@@ -86,7 +87,7 @@ func (s *Scope) find(p *path) (*Node, error) {
 			}
 			return nil, &NullError{Path: p.names()[:i+1], text: p.text(i), missing: h.text()}
 		}
-		next, err := n.follow(s, h)
+		next, err := n.hop(s, h)
 		if err != nil {
 			return nil, fmt.Errorf("%s %w", p.text(i), err)
 		}
@@ -95,8 +96,26 @@ func (s *Scope) find(p *path) (*Node, error) {
 	return n, nil
 }
 
-// follow takes one hop from an open node that is not null. The errors end the sentence that the name of the node begins.
-func (n *Node) follow(s *Scope, h hop) (*Node, error) {
+// lookUp returns the value of a path, decoded.
+func (s *Scope) lookUp(p *path) (any, error) {
+	n, err := s.find(p)
+	if err != nil || n == nil {
+		return nil, err
+	}
+	return n.get(s)
+}
+
+// written returns the value of a path as it was written.
+func (s *Scope) written(p *path) (json.RawMessage, error) {
+	n, err := s.find(p)
+	if err != nil || n == nil {
+		return null, err
+	}
+	return n.bytes(s)
+}
+
+// hop takes one hop from an open node that is not null. Its errors continue a sentence that begins with the name of the node.
+func (n *Node) hop(s *Scope, h hop) (*Node, error) {
 	switch {
 	case n.kind == '{' && !h.element:
 		return n.member(s, h.name), nil

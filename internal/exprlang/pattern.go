@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxPatternBytes is a list of a thousand words, and far more than a person can read.
+	// maxPatternBytes is enough for a list of a thousand words, and far more than a person can read.
 	maxPatternBytes = 4096
-	// maxPatternInstructions leaves room for a few large repetitions. One such as .{0,1000} makes a thousand instructions of
-	// nine bytes, so that without a bound a pattern of a few lines takes hundreds of megabytes.
+	// maxPatternInstructions leaves room for a few large repetitions. A repetition such as .{0,1000} makes a thousand
+	// instructions. Without a bound, a pattern of a few lines could take hundreds of megabytes.
 	maxPatternInstructions = 10_000
-	// stepsPerUnit is how many steps of the matcher are a unit of the budget: a step is an instruction at a byte of text,
-	// and at worst all of them are taken.
+	// stepsPerUnit is the number of the matcher's steps in a unit of the budget. A step is an instruction at a byte of text; in
+	// the worst case the matcher takes all of them.
 	stepsPerUnit = 16
-	// maxPatterns bounds the patterns that a scope keeps compiled.
+	// maxPatterns bounds the compiled patterns that a scope keeps.
 	maxPatterns = 64
 )
 
@@ -28,12 +28,12 @@ type Pattern struct {
 	instructions int
 }
 
-// CompilePattern refuses a pattern that takes too much memory.
+// CompilePattern compiles a pattern, or refuses one that would take too much memory.
 func CompilePattern(source string) (*Pattern, error) {
 	if len(source) > maxPatternBytes {
 		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxPatternBytes)
 	}
-	// Counted on the parsed pattern first: compiling it is what takes the memory.
+	// Count on the parsed pattern, because compiling it takes the memory.
 	tree, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return nil, err
@@ -48,20 +48,20 @@ func CompilePattern(source string) (*Pattern, error) {
 	return &Pattern{expression: e, instructions: instructions(tree)}, nil
 }
 
-// Cost returns the units of a budget that matching the text takes; a unit is less than a microsecond.
+// Cost returns the units of a budget that matching the text costs; a unit is less than a microsecond.
 func (p *Pattern) Cost(text string) int { return 1 + len(text)*p.instructions/stepsPerUnit }
 
-// MatchString says whether the text holds a match.
+// MatchString reports whether the text contains a match.
 func (p *Pattern) MatchString(text string) bool { return p.expression.MatchString(text) }
 
 // String returns the source.
 func (p *Pattern) String() string { return p.expression.String() }
 
-// runesPerInstruction is how much of a class such as \p{L}, of a thousand ranges, weighs as one instruction: the class is
-// one, is searched by halves, and is at most copied.
+// runesPerInstruction is the number of ranges of a character class that count as one instruction. A class such as \p{L}
+// has a thousand ranges, but it is one instruction, is searched by bisection, and is at most copied.
 const runesPerInstruction = 64
 
-// instructions is about how many instructions a parsed pattern compiles to.
+// instructions estimates how many instructions a parsed pattern compiles to.
 func instructions(t *syntax.Regexp) int {
 	n := 1 + len(t.Rune)
 	if t.Op == syntax.OpCharClass {
@@ -76,7 +76,7 @@ func instructions(t *syntax.Regexp) int {
 	return min(n, maxPatternInstructions+1)
 }
 
-// matches is what the operator of that name becomes: scope, text, pattern. Matching takes time by text and pattern, and
+// matches implements the operator matches. Its arguments are scope, text, pattern. The time depends on text and pattern, and
 // both may come from outside.
 func matches(args ...any) (any, error) {
 	s := args[0].(*Scope)
@@ -139,7 +139,7 @@ func (c *patternChecker) Visit(node *ast.Node) {
 func matching(n *ast.BinaryNode) ast.Node {
 	right := n.Right
 	if source, ok := right.(*ast.StringNode); ok {
-		if p, err := CompilePattern(source.Value); err == nil { // patternChecker saw to it
+		if p, err := CompilePattern(source.Value); err == nil { // patternChecker has refused the others
 			right = &ast.ConstantNode{Value: p}
 		}
 	}

@@ -23,8 +23,8 @@ const (
 
 var exprFunction = func(name string, f func(...any) (any, error)) expr.Option { return expr.Function(name, f) }
 
-// rewriter turns a checked tree into one that looks paths up in the scope and counts what it spends. It visits
-// children before parents.
+// rewriter turns a checked tree into one that looks up paths in the scope and counts its work. It visits children before
+// parents.
 type rewriter struct {
 	vars []string
 	err  *Error // its Offset counts runes
@@ -53,6 +53,10 @@ func (w *rewriter) Visit(node *ast.Node) {
 		switch {
 		case n.Operator == "+" && mayBeText(n.Left) && mayBeText(n.Right):
 			ast.Patch(node, call(hiddenAdd, n.Left, n.Right))
+		case n.Operator == "..":
+			nature := *n.Nature()
+			ast.Patch(node, weighedNode(hiddenWeigh, n))
+			(*node).SetNature(nature)
 		case n.Operator == "matches":
 			nature := *n.Nature()
 			ast.Patch(node, matching(n))
@@ -86,7 +90,7 @@ func (w *rewriter) identifier(node *ast.Node, n *ast.IdentifierNode) {
 	}
 }
 
-// member lengthens a path by a constant member or element.
+// member extends a path by a constant member or element.
 func (w *rewriter) member(node *ast.Node, n *ast.MemberNode) {
 	p := pathOf(n.Node)
 	if p == nil {
@@ -114,7 +118,7 @@ func call(name string, args ...ast.Node) *ast.CallNode {
 
 func lookup(p *path) *ast.CallNode { return call(hiddenPath, &ast.ConstantNode{Value: p}) }
 
-// pathOf returns the path that a node looks up, and nil for any other node.
+// pathOf returns the path that a node looks up, or nil for any other node.
 func pathOf(n ast.Node) *path {
 	c, ok := n.(*ast.CallNode)
 	if !ok {
@@ -126,7 +130,7 @@ func pathOf(n ast.Node) *path {
 	return c.Arguments[1].(*ast.ConstantNode).Value.(*path)
 }
 
-// plainPath returns the path if the whole expression is one.
+// plainPath returns the path if the whole expression is a path.
 func plainPath(n ast.Node) *path {
 	if c, ok := n.(*ast.ChainNode); ok {
 		n = c.Node

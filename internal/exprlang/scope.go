@@ -5,26 +5,26 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/sagalog/sagalog/internal/rawjson"
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // Scope holds the values that expressions see by their top-level names. It belongs to one goroutine.
 type Scope struct {
 	vars []variable
-	// env is what expr sees: the scope itself, under a name that no source can write. It is made for the first
-	// expression that needs the machine of expr.
+	// env is the environment of expr: the scope itself, under a name that no source can write. It is created for the first
+	// expression that needs expr's virtual machine.
 	env map[string]any
-	// left is what the running evaluation may still spend.
+	// left is what remains of the budget, which all evaluations with the scope share.
 	left int
-	// patterns are the regular expressions that were compiled while evaluating.
+	// patterns are the regular expressions compiled during evaluation.
 	patterns map[string]*Pattern
 
-	// What follows is memory that a borrowed scope keeps from one use to the next. Nodes point into it: where there is no
-	// room, a new piece begins, and the nodes of before keep the old one.
+	// The fields below are memory that a borrowed scope keeps from one use to the next. Nodes point into it: when a piece is
+	// full, a new one begins and existing nodes keep the old one.
 	nodes  []Node
 	fields []field
 	texts  []byte
-	// result is where a template is put together, nil in a scope that is not borrowed.
+	// result is the buffer in which a template is assembled, nil in a scope that is not borrowed.
 	result []byte
 }
 
@@ -33,7 +33,7 @@ type variable struct {
 	node *Node
 }
 
-// The memory that a scope keeps: enough for a mapping of dozens of paths, and little beside a task.
+// The memory that a scope keeps: enough for a mapping of dozens of paths, and little compared to a task.
 const (
 	leastNodes, mostNodes = 4, 64
 	leastFields           = 8
@@ -43,7 +43,7 @@ const (
 
 // NewScope returns a scope of raw JSON values. Absent (empty) values are null.
 func NewScope(vars map[string]json.RawMessage) *Scope {
-	s := &Scope{vars: make([]variable, 0, len(vars))}
+	s := &Scope{vars: make([]variable, 0, len(vars)), left: evaluationBudget}
 	for name, raw := range vars {
 		s.vars = append(s.vars, variable{name, Raw(raw)})
 	}
@@ -52,24 +52,25 @@ func NewScope(vars map[string]json.RawMessage) *Scope {
 
 // NewNodeScope returns a scope of nodes.
 func NewNodeScope(vars map[string]*Node) *Scope {
-	s := &Scope{vars: make([]variable, 0, len(vars))}
+	s := &Scope{vars: make([]variable, 0, len(vars)), left: evaluationBudget}
 	for name, n := range vars {
 		s.vars = append(s.vars, variable{name, n})
 	}
 	return s
 }
 
-var scopes = sync.Pool{New: func() any { return &Scope{result: []byte{}} }}
+var scopes = sync.Pool{New: func() any { return &Scope{result: []byte{}, left: evaluationBudget} }}
 
-// Borrow returns an empty scope, for an evaluation that happens often. What it gave must not be used after Return,
-// but for the results of Eval.
+// Borrow returns an empty scope from a pool, for frequent evaluations. Nothing from it may be used after Return except the
+// results of Eval.
 func Borrow() *Scope { return scopes.Get().(*Scope) }
 
-// Return gives a borrowed scope back. It keeps memory, and nothing that it was told.
+// Return gives a borrowed scope back. The scope keeps its memory but none of its values.
 func (s *Scope) Return() {
 	clear(s.vars)
 	clear(s.nodes)
 	clear(s.fields)
+	s.left = evaluationBudget
 	s.vars, s.nodes, s.fields, s.texts, s.patterns = s.vars[:0], s.nodes[:0], s.fields[:0], s.texts[:0], nil
 	if cap(s.fields) > maxFieldsKept {
 		s.fields = nil
@@ -108,7 +109,7 @@ func (s *Scope) Object(m Members) *Node {
 	return n
 }
 
-// Text returns the node of a text, nil if that is beyond every limit.
+// Text returns the node of a text, or nil if the text exceeds every limit.
 func (s *Scope) Text(text string) *Node {
 	from := len(s.texts)
 	b, err := appendString(s.texts, text)
@@ -135,7 +136,7 @@ func (s *Scope) variable(name string) *Node {
 	return nil
 }
 
-// machineEnv is what the programs of expr run on.
+// machineEnv returns the environment of expr's programs.
 func (s *Scope) machineEnv() map[string]any {
 	if s.env == nil {
 		s.env = map[string]any{hidden: s}
@@ -151,9 +152,9 @@ func (s *Scope) node() *Node {
 	return &s.nodes[len(s.nodes)-1]
 }
 
-// split returns the members or elements of a raw object or list, one level deep, and false if rawjson is not sure of it.
+// split returns the members or elements of a raw object or list, one level deep, and false if jsontext cannot be sure of them.
 func (s *Scope) split(raw json.RawMessage) (fields []field, sure bool) {
-	at := rawjson.Space(raw, 0)
+	at := jsontext.Space(raw, 0)
 	if s.fields == nil {
 		s.fields = make([]field, 0, leastFields)
 	}
@@ -164,7 +165,7 @@ func (s *Scope) split(raw json.RawMessage) (fields []field, sure bool) {
 			s.fields = s.fields[:from]
 		}
 	}()
-	w := rawjson.Begin(raw, at)
+	w := jsontext.Begin(raw, at)
 	for w.Next() {
 		f := field{name: w.Name}
 		if raw[at] == '{' && !w.Plain {
@@ -175,7 +176,7 @@ func (s *Scope) split(raw json.RawMessage) (fields []field, sure bool) {
 			f.name = name
 		}
 		begin := w.At
-		w.To(rawjson.Skip(raw, begin))
+		w.To(jsontext.Skip(raw, begin))
 		if w.At < 0 {
 			return nil, false
 		}
@@ -183,13 +184,13 @@ func (s *Scope) split(raw json.RawMessage) (fields []field, sure bool) {
 		s.fields = append(s.fields, f)
 	}
 	end := w.End()
-	if end < 0 || rawjson.Space(raw, end) != len(raw) {
+	if end < 0 || jsontext.Space(raw, end) != len(raw) {
 		return nil, false
 	}
 	return s.fields[from:len(s.fields):len(s.fields)], true
 }
 
-// decodeName reads a name that has escapes or is not ASCII.
+// decodeName decodes a name that has escapes or is not ASCII.
 func decodeName(name []byte) ([]byte, error) {
 	quoted := make([]byte, 0, len(name)+2)
 	quoted = append(append(append(quoted, '"'), name...), '"')

@@ -10,8 +10,8 @@ type part struct {
 	expression bool
 }
 
-// split cuts a string into literals and expressions. It knows expr's quotes, comments and braces, because a "}" in
-// one of these does not end the expression.
+// split cuts a string into literals and expressions. It knows expr's quotes, comments and braces, because a "}" inside them does not
+// end the expression.
 func split(s string) ([]part, *Error) {
 	var parts []part
 	var literal strings.Builder
@@ -43,7 +43,7 @@ func split(s string) ([]part, *Error) {
 	return parts, nil
 }
 
-// closing returns the place of the brace that ends the expression at the start of s, and -1 if there is none.
+// closing returns the index of the brace that ends the expression at the start of s, or -1.
 func closing(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -68,7 +68,7 @@ func closing(s string) int {
 	return -1
 }
 
-// quoted returns the place of the quote that ends the text at the start of s, and -1 if there is none.
+// quoted returns the index of the quote that ends the text at the start of s, or -1.
 func quoted(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch {
@@ -81,8 +81,7 @@ func quoted(s string) int {
 	return -1
 }
 
-// comment returns how far to skip for a comment at the start of s, and 0 if there is none. One that does not end
-// hides everything behind it.
+// comment returns the length of the comment at the start of s, or 0. A comment without an end extends to the end of s.
 func comment(s string) int {
 	switch {
 	case strings.HasPrefix(s, "//"):

@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/sagalog/sagalog/internal/rawjson"
 )
 
 // Template is a compiled JSON value whose strings may hold expressions.
 type Template struct {
-	// slots alternate with literals: literals[0] slots[0] literals[1] ... There is one literal more.
+	// slots alternate with literals: literals[0] slots[0] literals[1] ... There is one more literal than slots.
 	literals [][]byte
 	slots    []slot
 }
@@ -24,8 +23,8 @@ type slot struct {
 	pointer string
 }
 
-// Compile compiles a JSON value. Expressions see the variables vars. Keys are taken as they are, and an expression
-// in one is refused. The error is of the type Errors.
+// Compile compiles a JSON value. Expressions see the variables vars. Keys are literal; an expression
+// in a key is refused. The error is of the type Errors.
 func Compile(template json.RawMessage, vars ...string) (*Template, error) {
 	d := json.NewDecoder(bytes.NewReader(template))
 	d.UseNumber()
@@ -73,16 +72,11 @@ func (b *templateBuilder) value(v any, pointer string) {
 }
 
 func (b *templateBuilder) object(m map[string]any, pointer string) {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
 	b.literal = append(b.literal, '{')
-	for i, k := range keys {
+	for i, k := range slices.Sorted(maps.Keys(m)) {
 		below := pointer + "/" + escapePointer(k)
 		if strings.Contains(k, "${") {
-			b.faults = append(b.faults, &Error{Pointer: below, Message: "a key cannot hold an expression"})
+			b.faults = append(b.faults, &Error{Pointer: below, Message: "a key cannot contain an expression"})
 		}
 		if i > 0 {
 			b.literal = append(b.literal, ',')
@@ -125,7 +119,7 @@ func (b *templateBuilder) text(s, pointer string) {
 
 func escapePointer(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }
 
-// Constant returns the value if the template holds no expression. The bytes are shared and only read.
+// Constant returns the value if the template contains no expression. The bytes are shared and must not be changed.
 func (t *Template) Constant() (json.RawMessage, bool) {
 	if len(t.slots) > 0 {
 		return nil, false
@@ -133,7 +127,7 @@ func (t *Template) Constant() (json.RawMessage, bool) {
 	return t.literals[0], true
 }
 
-// References returns the paths that the expressions name.
+// References returns the paths that the expressions refer to.
 func (t *Template) References() []Reference {
 	var out []Reference
 	for _, s := range t.slots {
@@ -145,8 +139,8 @@ func (t *Template) References() []Reference {
 	return out
 }
 
-// Eval returns the value as compact JSON: keys sorted, no HTML escapes. Without an expression the bytes are shared,
-// and only read.
+// Eval returns the value as compact JSON: keys sorted, no HTML escapes. Without an expression the bytes are shared
+// and must not be changed.
 func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 	if c, ok := t.Constant(); ok {
 		return c, nil
@@ -172,16 +166,12 @@ func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 	if s.result == nil {
 		return out, nil
 	}
-	s.result = out // put together in memory that stays, so that what lives on has no byte too many
+	s.result = out // the assembling buffer stays with the scope, so that the copy that lives on has the exact size
 	return bytes.Clone(out), nil
 }
 
 // compact appends raw without white space.
 func compact(out []byte, raw json.RawMessage) ([]byte, error) {
-	out, sure := rawjson.Compact(out, raw)
-	if sure {
-		return out, nil
-	}
 	b := bytes.NewBuffer(out)
 	if err := json.Compact(b, raw); err != nil {
 		return nil, err

@@ -2,8 +2,6 @@ package exprlang
 
 import (
 	"encoding/json"
-
-	"github.com/sagalog/sagalog/internal/rawjson"
 )
 
 // Text is a compiled string.
@@ -19,8 +17,8 @@ type piece struct {
 	offset     int
 }
 
-// CompileString compiles a string that may hold expressions over the given variables. What an expression gives
-// passes through escape, if that is not nil; the literals do not. The error is of the type Errors.
+// CompileString compiles a string that may hold expressions over the given variables. The result of an
+// expression passes through escape, if that is not nil; literals do not. The error is of the type Errors.
 func CompileString(s string, escape func(string) string, vars ...string) (*Text, error) {
 	parts, fail := split(s)
 	if fail != nil {
@@ -47,7 +45,7 @@ func CompileString(s string, escape func(string) string, vars ...string) (*Text,
 	return t, nil
 }
 
-// Constant returns the text if it holds no expression.
+// Constant returns the text if it contains no expression.
 func (t *Text) Constant() (string, bool) {
 	switch {
 	case len(t.pieces) == 0:
@@ -58,7 +56,7 @@ func (t *Text) Constant() (string, bool) {
 	return "", false
 }
 
-// References returns the paths that the expressions name.
+// References returns the paths that the expressions refer to.
 func (t *Text) References() []Reference {
 	var out []Reference
 	for _, p := range t.pieces {
@@ -104,7 +102,7 @@ func (t *Text) Eval(s *Scope) (string, error) {
 	return string(out), nil
 }
 
-// Bytes returns the text as JSON, or the value with its type if the string is one expression and nothing else.
+// Bytes returns the text as JSON, or the value with its type if the string is a single expression.
 // It does not escape.
 func (t *Text) Bytes(s *Scope) (json.RawMessage, error) {
 	if e := t.whole(); e != nil {
@@ -118,7 +116,7 @@ func (t *Text) Bytes(s *Scope) (json.RawMessage, error) {
 	return encode(v)
 }
 
-// whole returns the expression if the string is one and nothing else.
+// whole returns the expression if the string is a single expression.
 func (t *Text) whole() *expression {
 	if len(t.pieces) == 1 {
 		return t.pieces[0].expression
@@ -126,7 +124,7 @@ func (t *Text) whole() *expression {
 	return nil
 }
 
-// appendText evaluates the expression to its text; a number keeps the digits that were written.
+// appendText evaluates the expression to its text; a number keeps its digits as written.
 func (e *expression) appendText(out []byte, s *Scope) ([]byte, error) {
 	if e.plain == nil {
 		v, err := e.value(s)
@@ -142,9 +140,6 @@ func (e *expression) appendText(out []byte, s *Scope) ([]byte, error) {
 	raw, err := e.bytes(s)
 	if err != nil {
 		return nil, err
-	}
-	if end, plain := rawjson.Text(raw, 0); plain && end == len(raw) {
-		return append(out, raw[1:end-1]...), nil
 	}
 	if first(raw) == '"' || first(raw) == 'n' {
 		v, err := decode(raw)

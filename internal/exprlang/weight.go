@@ -8,15 +8,15 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// maxDepth bounds how deep a value nests, as encoding/json does: whatever walks values recurs, and the end of a stack
-// ends the process.
+// maxDepth bounds the nesting of a value, as encoding/json does: walking a value recurses, and a stack overflow ends the
+// process.
 const maxDepth = 10_000
 
 var errDepth = fmt.Errorf("a value nests deeper than %d levels", maxDepth)
 
-// spendAll takes from the budget what it costs to go through the whole of a value: an operator that compares, or a
-// function that adds up, is one call, and takes as long as what it is given. It stops where the budget does, since lists
-// that hold one list several times are larger than memory.
+// spendAll spends the cost of traversing a whole value. An operator that compares or a function that sums is one call, but takes
+// time in proportion to its operands. It stops when the budget is used up, since lists that contain one list several times can
+// be larger than memory.
 func (s *Scope) spendAll(v any, depth int) error {
 	if depth > maxDepth {
 		return errDepth
@@ -47,7 +47,7 @@ func (s *Scope) spendAll(v any, depth int) error {
 	return s.spendOther(reflect.ValueOf(v), depth)
 }
 
-// spendOther is spendAll of what the functions of expr make: typed lists, and maps with other keys.
+// spendOther is spendAll for the other types that functions of expr return: typed lists, and maps with other keys.
 func (s *Scope) spendOther(v reflect.Value, depth int) error {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:
@@ -72,10 +72,10 @@ func (s *Scope) spendOther(v reflect.Value, depth int) error {
 	return s.spend(1)
 }
 
-// weighed is what an operand becomes that an operator or a function goes through: scope, value.
+// weighed wraps an operand that an operator or a function traverses. Its arguments are scope and value.
 func weighed(args ...any) (any, error) { return args[1], args[0].(*Scope).spendAll(args[1], 0) }
 
-// looked is what the right side of "in" becomes: an object is asked for one key, a list is gone through.
+// looked wraps the right side of "in": an object is asked for one key, but a list is traversed.
 func looked(args ...any) (any, error) {
 	if _, object := args[1].(map[string]any); object {
 		return args[1], args[0].(*Scope).spend(1)
@@ -83,7 +83,8 @@ func looked(args ...any) (any, error) {
 	return weighed(args...)
 }
 
-// measured is what the argument of len becomes: the runes of a text are counted, lists and objects know how many they hold.
+// measured wraps the argument of len: the runes of a text must be counted, but lists and objects know their
+// length.
 func measured(args ...any) (any, error) {
 	if _, text := args[1].(string); text {
 		return weighed(args...)
@@ -91,13 +92,13 @@ func measured(args ...any) (any, error) {
 	return args[1], args[0].(*Scope).spend(1)
 }
 
-// comparing are the operators that go through both operands.
+// comparing are the operators that traverse both operands.
 var comparing = []string{"==", "!=", "<", "<=", ">", ">=", "contains", "startsWith", "endsWith", "in"}
 
-// constant are the functions of expr that take the same time whatever their arguments are.
+// constant are the functions of expr that take constant time.
 var constant = []string{"type", "first", "last", "get", "take", "abs", "ceil", "floor", "round"}
 
-// weigh has the operands of an operator weighed that can be large. A comparison with a literal ends with the literal.
+// weigh wraps the operands of an operator that can be large. A comparison with a literal ends with the literal.
 func (w *rewriter) weigh(n *ast.BinaryNode) {
 	if !slices.Contains(comparing, n.Operator) {
 		return
@@ -122,7 +123,7 @@ func weighedNode(by string, n ast.Node) ast.Node {
 	return c
 }
 
-// literal says that a value is as small as its source.
+// literal reports whether a value is as small as its source.
 func literal(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
@@ -133,8 +134,8 @@ func literal(n ast.Node) bool {
 	return false
 }
 
-// weighArguments has the arguments of a function of expr weighed that goes through them. Those with a loop count its
-// iterations instead.
+// weighArguments wraps the arguments of a function of expr that traverses them. Functions with a loop count its iterations
+// instead.
 func weighArguments(n *ast.BuiltinNode) {
 	loops := func(a ast.Node) bool { _, loop := a.(*ast.PredicateNode); return loop }
 	if slices.Contains(constant, n.Name) || slices.ContainsFunc(n.Arguments, loops) {

@@ -12,35 +12,37 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// CreateError is returned when the cluster refuses to make a topic.
+// CreateError is returned when the cluster refuses to create a topic.
 type CreateError struct {
 	Topic string
-	// Reason is the broker's.
+	// Reason is the broker's explanation.
 	Reason string
-	// Command makes the topic, for somebody who may.
+	// Command creates the topic, for somebody who is allowed to.
 	Command string
 	Err     error
 }
 
-func (e *CreateError) Error() string { return e.what() + ". Remedy: " + e.remedy() }
+func (e *CreateError) Error() string { return e.What() + ". Remedy: " + e.Remedy() }
 
 func (e *CreateError) Unwrap() error { return e.Err }
 
-func (e *CreateError) what() string {
-	return fmt.Sprintf("the cluster refuses to make the topic %s: %s", e.Topic, e.Reason)
+// What says which topic was refused, and why.
+func (e *CreateError) What() string {
+	return fmt.Sprintf("the cluster refuses to create the topic %s: %s", e.Topic, e.Reason)
 }
 
-func (e *CreateError) remedy() string {
+// Remedy says what an operator can do.
+func (e *CreateError) Remedy() string {
 	switch {
 	case errors.Is(e.Err, kerr.InvalidReplicationFactor):
-		return "start the brokers that are missing, or make the topic with fewer copies by: " + e.Command
+		return "start the missing brokers, or create the topic with fewer copies by: " + e.Command
 	case errors.Is(e.Err, kerr.InvalidTopicException):
-		return "choose another --namespace: topic names have 249 letters at most, and no two may differ only in . and _"
+		return "choose another --namespace: a topic name has at most 249 characters, and two names may not differ only in . and _"
 	}
-	return "let somebody who may make it by: " + e.Command
+	return "ask somebody with the permission to create it by: " + e.Command
 }
 
-// reason joins what a code says and what the broker adds, which is often the same.
+// reason joins the error code and the broker's message, which often say the same.
 func reason(err error, message string) string {
 	text := err.Error()
 	if message != "" && !strings.Contains(text, message) {
@@ -49,27 +51,38 @@ func reason(err error, message string) string {
 	return text
 }
 
-// create makes one topic. That it is there already is no error: another node was quicker.
+// create creates one topic. It is not an error if the topic exists by now: another node was faster.
 func (c *Cluster) create(ctx context.Context, s TopicSpec, replication int16) error {
+	return c.askToCreate(ctx, s, replication, c.admin.CreateTopics)
+}
+
+// CheckCreate asks whether the cluster would create a topic, without creating it. It returns a *CreateError if not.
+func (c *Cluster) CheckCreate(ctx context.Context, s TopicSpec, replication int16) error {
+	return c.askToCreate(ctx, s, replication, c.admin.ValidateCreateTopics)
+}
+
+func (c *Cluster) askToCreate(ctx context.Context, s TopicSpec, replication int16,
+	ask func(context.Context, int32, int16, map[string]*string, ...string) (kadm.CreateTopicResponses, error),
+) error {
 	var resp kadm.CreateTopicResponses
-	err := again(ctx, func() (err error) {
-		resp, err = c.admin.CreateTopics(ctx, s.Partitions, replication, s.settings(replication), s.Name)
+	err := retry(ctx, func() (err error) {
+		resp, err = ask(ctx, s.Partitions, replication, s.settings(replication), s.Name)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create topic %s: %w", s.Name, err)
+		return fmt.Errorf("create topic %s: %w", s.Name, fromClient(err))
 	}
 	r := resp[s.Name]
 	if r.Err == nil || errors.Is(r.Err, kerr.TopicAlreadyExists) {
 		return nil
 	}
-	return &CreateError{Topic: s.Name, Reason: reason(r.Err, r.ErrMessage), Command: c.createCommand(s, replication), Err: r.Err}
+	return &CreateError{Topic: s.Name, Reason: reason(r.Err, r.ErrMessage), Command: c.CreateCommand(s, replication), Err: r.Err}
 }
 
-// createCommand is what an administrator runs to make a topic as we would.
-func (c *Cluster) createCommand(s TopicSpec, replication int16) string {
+// CreateCommand is the command with which an administrator creates a topic as we would.
+func (c *Cluster) CreateCommand(s TopicSpec, replication int16) string {
 	text := fmt.Sprintf("%s --create --topic %s --partitions %d --replication-factor %d",
-		c.cfg.bootstrap("kafka-topics.sh"), s.Name, s.Partitions, replication)
+		c.cfg.Script("kafka-topics.sh"), s.Name, s.Partitions, replication)
 	settings := s.settings(replication)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		text += " --config " + key + "=" + *settings[key]

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/batch"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,12 +20,13 @@ import (
 )
 
 const (
-	// defaultSession is above the 6 s that brokers demand and short enough that a dead member is replaced soon.
+	// defaultSession is above the 6 s that brokers demand, and short enough that a dead member is soon replaced.
 	defaultSession = 10 * time.Second
-	// defaultHeartbeat is how soon a member learns of a rebalance.
+	// defaultHeartbeat bounds how late a member learns of a rebalance.
 	defaultHeartbeat = 500 * time.Millisecond
 	defaultGroupWait = 500 * time.Millisecond
-	// alone is all of Group.committing: whoever holds one place of it shares it.
+	// alone is the full weight of the semaphore Group.committing: its holder shares it with nobody. A commit takes one
+	// unit, so commits share it.
 	alone = 1 << 30
 )
 
@@ -33,13 +36,14 @@ type GroupConfig struct {
 	Topics []string
 	// InstanceID makes the member static: a quick restart under the same name moves no partition. Empty: dynamic.
 	InstanceID string
-	// OnAssigned and OnRevoked are called with what was added and what is taken, from the client's goroutine. The
-	// rebalance waits for them, so they only hand over. What was lost to another member comes in OnRevoked too.
+	// OnAssigned and OnRevoked are called with the partitions that were added and removed, from the client's goroutine. The rebalance
+	// waits for them, so they must not block. Partitions lost to another member are passed to OnRevoked too.
 	OnAssigned, OnRevoked func(Partitions)
-	// MembershipOnly joins and balances but fetches nothing: for owners, who only need to know who should try.
+	// With MembershipOnly the member joins and is assigned partitions, but fetches nothing. Owners use it: they only need to
+	// know who should try to own a partition.
 	MembershipOnly bool
-	// MaxWait is how long a broker holds a fetch while there is nothing; default 500 ms. A partition that is assigned or
-	// resumed meanwhile waits for as long, and a group cannot be nudged as a Reader can.
+	// MaxWait is how long a broker holds a fetch while there is nothing to read; default 500 ms. A partition that is assigned in
+	// the meantime waits that long, because the fetches of a group cannot be restarted, unlike the fetches of a Reader.
 	MaxWait time.Duration
 	// Session and Heartbeat default to 10 s and 500 ms.
 	Session, Heartbeat time.Duration
@@ -53,63 +57,58 @@ func (c *GroupConfig) validate() error {
 	if len(c.Topics) == 0 {
 		errs = append(errs, errors.New("a group needs a topic"))
 	}
-	if c.Session == 0 {
-		c.Session = defaultSession
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = defaultHeartbeat
-	}
-	if c.MaxWait == 0 {
-		c.MaxWait = defaultGroupWait
-	}
+	c.Session = cmp.Or(c.Session, defaultSession)
+	c.Heartbeat = cmp.Or(c.Heartbeat, defaultHeartbeat)
+	c.MaxWait = cmp.Or(c.MaxWait, defaultGroupWait)
 	return errors.Join(errs...)
 }
 
-// Group is a member of a consumer group. It starts at the earliest record where nothing was committed, and commits
-// only what it is told. Poll is for one goroutine; the other methods are safe for concurrent use.
+// Group is a member of a consumer group. It starts at the earliest record of a partition without a commit, and it commits only when
+// the caller asks. Poll is for one goroutine; the other methods are safe for concurrent use.
 type Group struct {
 	cluster *Cluster
 	client  *kgo.Client
 	cancel  context.CancelFunc
 	cfg     GroupConfig
 
-	// pending is what was polled and waits for its marks. Owned by Poll.
-	pending *batch
-	// handed is what was known of the partitions whose records Poll returned last. Owned by Poll.
+	// pending are the polled records that wait until the holdings of their partitions are known. Owned by Poll.
+	pending *pollResult
+	// handed are the holdings of the partitions whose records Poll returned last. Owned by Poll.
 	handed map[place]holding
-	// committing is held by CommitMarks, and by a revocation alone. It is no mutex, because it is held while a broker is
-	// waited for: in a testing/synctest bubble, who waits for a mutex keeps the time from passing in which the answer comes.
+	// Commits share committing, and a revocation takes all of it. It is not a mutex, because it is held while waiting for a
+	// broker: in a testing/synctest bubble no time passes while a goroutine waits for a mutex, so the answer would never come.
 	committing *semaphore.Weighted
-	// ask wakes the goroutine that learns, which closes asked when it has ended.
+	// ask wakes holdingsLoop, which closes asked when it has ended.
 	ask    chan struct{}
 	asked  chan struct{}
 	opened time.Time
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// session is whom the group knew us as when it assigned what is in assigned.
+	// session is the identity under which the group assigned the partitions in assigned.
 	session membership
-	// assigned holds the number of each partition's assignment, assignments the last one that was given, and listed the
-	// partitions as Assigned returns them, nil when it was not asked since they changed.
+	// assigned holds the number of each partition's assignment. assignments is the last number used. listed is what Assigned
+	// returns, nil if the assignment has changed since it was built.
 	assigned    map[place]int64
 	assignments int64
 	listed      Partitions
-	// holdings are what is known of the assigned partitions. news is closed when there are more.
+	// holdings are the facts known about the assigned partitions. news is closed when more is known.
 	holdings map[place]holding
 	news     chan struct{}
-	// torn are the assigned partitions that lost records, and from where on, until that is part of their holdings.
+	// torn holds the assigned partitions that lost records, with the first lost offset, until their holdings record the loss.
 	torn map[place]int64
-	// unlearnt is why the last try to learn them failed.
-	unlearnt error
-	// interrupted are assigned partitions that have to be read from their marks again. wake ends a Poll for that.
+	// holdingErr is the error of the last failed try to find the holdings.
+	holdingErr error
+	// interrupted holds the assigned partitions that must be read from their marks again. wake ends a waiting Poll so that this
+	// happens.
 	interrupted map[place]struct{}
 	wake        context.CancelFunc
-	// lost is why the membership is lost for good, nil as long as it is not. over is closed then.
+	// lost is the reason why the membership ended for good, or nil while it has not. over is closed when it ends.
 	lost error
 	over chan struct{}
 }
 
-// NewGroup joins in the background. Leave it, or Close it to let the group notice by itself.
+// NewGroup joins in the background. End it with Leave, or with Close, after which the group notices by itself.
 func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -130,7 +129,7 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		client.PauseFetchTopics(cfg.Topics...)
 		close(g.asked)
 	} else {
-		go g.learnLoop(ctx)
+		go g.holdingsLoop(ctx)
 	}
 	return g, nil
 }
@@ -145,15 +144,15 @@ func (g *Group) options() []kgo.Opt {
 		kgo.HeartbeatInterval(cfg.Heartbeat),
 		kgo.RebalanceTimeout(cfg.Session),
 		kgo.DisableAutoCommit(),
-		// A work request must not be missed; one that comes twice does no harm.
+		// A work request must not be missed. Reading one twice does no harm.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxWait(cfg.MaxWait),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
-		kgo.MaxDecompressBatchBytes(defaultMaxDecompress),
-		// The client calls this at the begin of every session, also when nothing was added.
+		kgo.MaxDecompressBatchBytes(maxDecompress),
+		// The client calls this when a session begins, also when nothing was added.
 		kgo.OnPartitionsAssigned(func(_ context.Context, c *kgo.Client, ps map[string][]int32) { g.onAssigned(membershipOf(c), ps) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) { g.onRevoked(ps) }),
@@ -163,14 +162,14 @@ func (g *Group) options() []kgo.Opt {
 		opts = append(opts, kgo.InstanceID(cfg.InstanceID))
 	}
 	if !cfg.MembershipOnly {
-		// Poll must see which assignment its records belong to; it allows the rebalance before it returns.
+		// Poll must know to which assignment its records belong. It allows the rebalance before it returns.
 		opts = append(opts, kgo.BlockRebalanceOnPoll())
 	}
 	return opts
 }
 
-// Poll waits for up to limit records. Records and errors may come together; the error is ctx's, ErrClosed, ErrFenced or
-// ErrDenied when there is no point in polling on, else one of the broker's that the client goes on trying to overcome.
+// Poll waits for up to limit records. It may return records together with an error. ErrClosed, ErrFenced, ErrDenied, ErrRecreated and
+// the error of ctx mean that polling on is pointless; the client keeps trying to overcome any other.
 func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 	var errs []error
 	if g.pending == nil {
@@ -187,11 +186,11 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 		polled.EachError(func(topic string, partition int32, err error) {
 			if topic != "" {
 				err = typed(err, topic, partition, -1)
-				g.tear(err)
+				g.invalidate(err)
 				errs = append(errs, fmt.Errorf("read %s/%d: %w", topic, partition, err))
 			}
 		})
-		g.pending = &batch{records: fromKgo(polled.Records()), assignments: assignments}
+		g.pending = &pollResult{records: batch.Records(polled.Records()), assignments: assignments}
 	}
 	if err := g.awaitMarks(ctx, g.pending); err != nil {
 		return nil, errors.Join(append(errs, err)...)
@@ -201,17 +200,16 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 	return records, errors.Join(errs...)
 }
 
-// Commit records, for each partition, the offset to start from next time: the low-water mark of what is finished. It is
-// for groups with MembershipOnly, and for partitions of which Poll has returned records.
+// Commit stores, for each partition, the offset to start from next time: everything below it is finished. It is for groups with
+// MembershipOnly, and for partitions of which Poll has returned records.
 func (g *Group) Commit(ctx context.Context, marks Offsets) error {
 	if len(marks) == 0 {
 		return nil
 	}
 	commit := make(map[string]map[int32]kgo.EpochOffset, len(marks))
 	for topic, partitions := range marks {
-		commit[topic] = make(map[int32]kgo.EpochOffset, len(partitions))
 		for p, offset := range partitions {
-			commit[topic][p] = kgo.EpochOffset{Epoch: -1, Offset: offset}
+			set(commit, place{topic, p}, kgo.EpochOffset{Epoch: -1, Offset: offset})
 		}
 	}
 	var failed error
@@ -256,22 +254,12 @@ func (g *Group) Assigned() Partitions {
 	return g.listed
 }
 
-// Pause fetches no more of a partition, for a queue that is full; what was fetched is kept for Resume.
-func (g *Group) Pause(topic string, partition int32) {
-	g.client.PauseFetchPartitions(map[string][]int32{topic: {partition}})
-}
-
-// Resume undoes Pause.
-func (g *Group) Resume(topic string, partition int32) {
-	g.client.ResumeFetchPartitions(map[string][]int32{topic: {partition}})
-}
-
-// Leave gives the partitions back at once, after OnRevoked, and closes the member. The client sends no leave for a
-// static member, and its partitions would lie idle for a session; so we send it, and only after the client has ended,
-// since it would join again. One that was fenced says nothing: the member of its name is another.
+// Leave gives the partitions back at once, after OnRevoked, and closes the member. For a static member the client sends no leave
+// request, and its partitions would be idle for a session. So Leave sends it, and only after the client has ended, because the
+// client would join again. A member that was fenced sends nothing: its name belongs to another process.
 func (g *Group) Leave(ctx context.Context) error {
-	// The client waits for a rebalance that is under way, which may wait for a dead member. Then it gets half of the time,
-	// so that there is some left to say that we are gone.
+	// The client waits for a rebalance that is under way, which may wait for a dead member. It gets half of the time, which leaves the
+	// other half for the leave request.
 	waiting, end := context.WithCancel(ctx)
 	if by, bounded := ctx.Deadline(); bounded {
 		waiting, end = context.WithTimeout(ctx, time.Until(by)/2)
@@ -286,7 +274,7 @@ func (g *Group) Leave(ctx context.Context) error {
 		return nil
 	}
 	if g.cfg.InstanceID != "" {
-		err = g.cluster.leave(ctx, g.cfg, member)
+		err = g.cluster.leave(ctx, g.cfg.Group, g.cfg.InstanceID, member)
 	}
 	if err != nil {
 		return fmt.Errorf("leave group %s: %w", g.cfg.Group, fromClient(err))
@@ -294,18 +282,18 @@ func (g *Group) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the member without a word to the group, as a crash would, but quicker for the process.
+// Close ends the member without telling the group, as a crash would.
 func (g *Group) Close() {
 	closeClient(g.client, g.cancel)
-	// Its last act is to poll, and what it threw away so held up a goroutine of its own for ever.
+	// The client's last act is to poll, and what that poll discards would block one of its goroutines forever.
 	g.client.AllowRebalance()
 	<-g.asked
 }
 
-// CommittedOffsets returns what a group has committed.
+// CommittedOffsets returns the offsets that a group has committed.
 func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, error) {
 	var resp kadm.OffsetResponses
-	err := again(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		if resp, err = c.admin.FetchOffsets(ctx, group); err == nil {
 			err = resp.Error()
 		}
@@ -316,10 +304,7 @@ func (c *Cluster) CommittedOffsets(ctx context.Context, group string) (Offsets, 
 	}
 	out := make(Offsets)
 	resp.Each(func(o kadm.OffsetResponse) {
-		if out[o.Topic] == nil {
-			out[o.Topic] = make(map[int32]int64)
-		}
-		out[o.Topic][o.Partition] = o.At
+		set(out, place{o.Topic, o.Partition}, o.At)
 	})
 	return out, nil
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errNotAssigned is why a commit is not sent, or a confirmation not asked for: the assignment is not this session's.
+// errNotAssigned says that a commit or a confirmation is not sent, because the assignment belongs to an earlier session.
 var errNotAssigned = errors.New("the partition is not assigned to this member any more")
 
-// membership is whom a group knows a member as. The group refuses requests that name another.
+// membership is the identity of a member within its group. The group refuses requests with any other identity.
 type membership struct {
 	member     string
 	generation int32
@@ -25,15 +25,15 @@ func membershipOf(c *kgo.Client) membership {
 	return membership{member, generation}
 }
 
-// follows tells that a member has kept what it had under prev: it took part in the generation of prev and in the next
-// one, which does not give its partitions to others before it has given them up. A member that the group forgot while
-// it was about to join comes back under a new name, and the client then says nothing of a loss although others may have
-// had its partitions between; nor does it for a static member that missed a generation.
+// follows reports whether a member has kept the partitions that it had under prev. It has if its generation is still that of prev
+// or the next one, because a group does not reassign a partition before the member that had it in the last generation has given
+// it up. A member that the group forgot while it was joining comes back under a new ID; then the client reports no loss, although
+// others may have had its partitions in between. The same holds for a static member that missed a generation.
 func (m membership) follows(prev membership) bool {
 	return m.member == prev.member && (m.generation == prev.generation || m.generation == prev.generation+1)
 }
 
-// onAssigned begins a session. What was given up for it has gone through onRevoked before.
+// onAssigned begins a session. The partitions given up for it went through onRevoked before.
 func (g *Group) onAssigned(now membership, ps Partitions) {
 	g.mu.Lock()
 	if !now.follows(g.session) {
@@ -59,9 +59,9 @@ func (g *Group) onAssigned(now membership, ps Partitions) {
 	}
 }
 
-// tear begins a partition anew that has lost records, as if it were assigned again: marks of before must not be committed
-// for what has taken their place. What was polled of it already is dropped and read again.
-func (g *Group) tear(err error) {
+// invalidate treats a partition that lost records as if it were assigned again: earlier marks must not be committed for the records that
+// replaced them. Records of it that were already polled are dropped and read again.
+func (g *Group) invalidate(err error) {
 	loss, ok := errors.AsType[*DataLossError](err)
 	if !ok {
 		return
@@ -95,7 +95,7 @@ func (g *Group) onRevoked(ps Partitions) {
 	if len(ps) == 0 {
 		return
 	}
-	_ = g.committing.Acquire(context.Background(), alone) // errs only with its context
+	_ = g.committing.Acquire(context.Background(), alone) // fails only with its context
 	g.mu.Lock()
 	g.listed = nil
 	for topic, partitions := range ps {
@@ -106,7 +106,7 @@ func (g *Group) onRevoked(ps Partitions) {
 			delete(g.torn, place{topic, p})
 		}
 	}
-	g.tell()
+	g.notify()
 	g.mu.Unlock()
 	g.committing.Release(alone)
 	if g.cfg.OnRevoked != nil {
@@ -114,21 +114,15 @@ func (g *Group) onRevoked(ps Partitions) {
 	}
 }
 
-// beforePoll lets the client read interrupted partitions from their marks again, and returns the context of one poll,
-// which ends early when there are more of them.
+// beforePoll makes the client read interrupted partitions from their marks again. It returns the context of one poll, which ends early
+// when more partitions are interrupted.
 func (g *Group) beforePoll(ctx context.Context) (context.Context, context.CancelFunc) {
 	g.mu.Lock()
-	var rewind map[string]map[int32]kgo.EpochOffset
+	rewind := map[string]map[int32]kgo.EpochOffset{}
 	for at := range g.interrupted {
 		if held, known := g.holdings[at]; known {
 			delete(g.interrupted, at)
-			if rewind == nil {
-				rewind = make(map[string]map[int32]kgo.EpochOffset)
-			}
-			if rewind[at.topic] == nil {
-				rewind[at.topic] = make(map[int32]kgo.EpochOffset)
-			}
-			rewind[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: held.mark.Next}
+			set(rewind, at, kgo.EpochOffset{Epoch: -1, Offset: held.mark.Next})
 		}
 	}
 	waiting, cancel := context.WithCancel(ctx)
@@ -140,34 +134,31 @@ func (g *Group) beforePoll(ctx context.Context) (context.Context, context.Cancel
 	return waiting, cancel
 }
 
-// Assignments holds the numbers of assignments, by topic and partition.
+// Assignments holds the assignment numbers by topic and partition.
 type Assignments map[string]map[int32]int64
 
-// Confirm asks the group whether it still knows this member, and returns the assignments that the member had when the
-// answer was given. No other member had any of those partitions then; the next one is given it later.
+// Confirm asks the group whether it still knows this member, and returns the assignments that the member had when the group answered.
+// No other member had any of those partitions then.
 //
-// Fetches are not fenced: a member that was paused goes on reading what is another's by now, until it hears of it. It
-// has to ask after it has read. For a moment of each rebalance there is no answer but an error.
+// Fetches are not fenced: a member that was paused keeps reading partitions that belong to another by now. So it must call Confirm
+// after it has read. During a rebalance Confirm fails for a moment.
 func (g *Group) Confirm(ctx context.Context) (Assignments, error) {
-	// The name before the assignments: should they change between, the old name is refused.
+	// Read the identity before the assignments: if they change in between, the group refuses the old identity.
 	now := membershipOf(g.client)
 	held := make(Assignments)
 	g.mu.Lock()
 	known := now.follows(g.session)
 	for at, id := range g.assigned {
-		if held[at.topic] == nil {
-			held[at.topic] = make(map[int32]int64)
-		}
-		held[at.topic][at.partition] = id
+		set(held, at, id)
 	}
 	g.mu.Unlock()
 	err := errNotAssigned
 	if known {
 		err = g.heartbeat(ctx, now)
 	}
-	// A rebalance that is under way has assigned nothing yet.
+	// A rebalance that is under way has not reassigned anything yet.
 	if err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
-		// That the name is another's says nothing here: we may have joined anew since we looked who we are.
+		// FencedInstanceID is not final here: we may have joined again since membershipOf.
 		return nil, fmt.Errorf("confirm the membership in group %s: %w", g.cfg.Group, fromClient(err))
 	}
 	return held, nil

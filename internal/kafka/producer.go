@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// ProducerMaxBuffered bounds what the shared producer holds; above it Produce blocks, and so back-pressure is felt.
+	// ProducerMaxBuffered bounds the unanswered records of the shared producer. Above it Produce blocks: that is the back-pressure.
 	ProducerMaxBuffered = 20_000
-	// unknownTopicRetries gives the metadata of a topic that was just created a few seconds to reach all brokers,
-	// and ends the wait for a topic that nobody will create.
+	// unknownTopicRetries gives the metadata of a new topic a few seconds to reach all brokers, and ends the wait for a topic that
+	// nobody creates.
 	unknownTopicRetries = 10
 )
 
@@ -37,37 +37,35 @@ func producerOpts(c *Cluster) []kgo.Opt {
 	}
 }
 
-// batchMaxBytes is the limit of the topic: dead letters must hold whatever an input could hold, and the headers that
-// say why it was rejected.
+// batchMaxBytes is the limit of the topic. A dead letter must hold any input, and the headers that say why it was rejected.
 func batchMaxBytes(topic string) int32 {
-	if strings.HasPrefix(topic, deadPrefix) {
+	if strings.HasPrefix(topic, DeadPrefix) {
 		return DeadMaxMessageBytes
 	}
 	return MaxMessageBytes
 }
 
-// Producer appends records to any topic: effects of owners, inputs of the API. Each record says its partition.
-// It is idempotent, so the client's own retries do not double a record. It is safe for concurrent use.
+// Producer appends records to any topic: effects of owners, inputs of the API. Each record names its partition. The producer is
+// idempotent, so the client's own retries do not duplicate a record. It is safe for concurrent use.
 //
-// A caller's context bounds how long the caller waits, and never the record: the client checks the context of the first
-// buffered record of a partition and fails all that lie behind it, so one caller that hung up would have the records of
-// all others thrown away.
+// A caller's context bounds how long the caller waits, but not the record. The client checks the context of the first buffered record of
+// a partition and fails all records after it, so one caller that gives up would make all others lose their records.
 type Producer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	// room has a place for each record that waits.
+	// room has a unit for each unanswered record.
 	room *semaphore.Weighted
 	open func() (*kgo.Client, error)
-	// settled is what the client calls for each record; here, since a method value made for each would be allocated.
-	settled func(*kgo.Record, error)
-	hangUps hangUps
-	// retiring are clients that end what they have.
+	// settled is the client's callback for each record. It is a field, because creating a method value for each record would allocate.
+	settled       func(*kgo.Record, error)
+	cancellations cancellations
+	// retiring holds replaced clients that finish sending their records.
 	retiring sync.WaitGroup
 
-	gathered gathering
+	linger lingering
 
 	mu sync.RWMutex
-	// client is guarded by mu; it is replaced when it knows a topic that was deleted and made again.
+	// client is guarded by mu. It is replaced if it knows a topic that was deleted and created again.
 	client *kgo.Client
 	closed bool
 }
@@ -78,14 +76,14 @@ func NewProducer(c *Cluster) (*Producer, error) {
 	p := &Producer{ctx: ctx, cancel: cancel, room: semaphore.NewWeighted(ProducerMaxBuffered), open: func() (*kgo.Client, error) {
 		return c.open(append(producerOpts(c),
 			kgo.WithContext(ctx),
-			kgo.MaxBufferedRecords(2*ProducerMaxBuffered), // room is the bound, so the client's own is never met
+			kgo.MaxBufferedRecords(2*ProducerMaxBuffered), // room is the bound, so the client's own is never reached
 			kgo.UnknownTopicRetries(unknownTopicRetries),
 		)...)
 	}}
 	p.settled = p.settle
-	p.gathered.timer = time.AfterFunc(time.Hour, p.flushGathered)
-	p.gathered.timer.Stop()
-	p.hangUps.waiting = make(map[<-chan struct{}]*hangUp)
+	p.linger.timer = time.AfterFunc(time.Hour, p.flushLinger)
+	p.linger.timer.Stop()
+	p.cancellations.waiting = make(map[<-chan struct{}]*cancellation)
 	var err error
 	if p.client, err = p.open(); err != nil {
 		cancel()
@@ -94,68 +92,63 @@ func NewProducer(c *Cluster) (*Producer, error) {
 	return p, nil
 }
 
-// ErrBufferFull is what TryProduce gives done while ProducerMaxBuffered records wait. The record was not sent.
+// ErrBufferFull is what TryProduce passes to done while ProducerMaxBuffered records wait. The record was not sent.
 var ErrBufferFull = errors.New("too many records wait to be produced")
 
-// Produce sends one record and calls done exactly once: when the broker has answered for good, or with ctx's error when
-// ctx ends first; the record is on its way then all the same, and its outcome unknown. done must not block. Produce
-// itself blocks while ProducerMaxBuffered records wait, until ctx ends. The bytes of key, value and headers must never
-// change; the slice of the headers is not kept.
+// Produce sends one record and calls done exactly once: with the broker's final answer, or with ctx's error if ctx ends first. In that
+// case the record may still be written. done must not block. Produce itself blocks while ProducerMaxBuffered records wait, until ctx
+// ends. The bytes of key, value and headers must never change; the slice of the headers is not kept.
 func (p *Producer) Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	if err := p.take(ctx); err != nil {
-		done(r.Partition, -1, produceFailed(r.Topic, r.Partition, err))
-		return
-	}
-	p.send(ctx, &r, answer{one: done})
+	p.send(ctx, &r, answer{one: done}, p.reserve(ctx))
 }
 
 // TryProduce is Produce for callers that must not block: a full buffer is an error.
 func (p *Producer) TryProduce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	if !p.room.TryAcquire(1) {
-		done(r.Partition, -1, ErrBufferFull)
-		return
-	}
-	p.send(ctx, &r, answer{one: done})
+	p.send(ctx, &r, answer{one: done}, p.tryReserve())
 }
 
-// ProduceBatch is Produce for each of records, in their order, with one done for all of them: it is called exactly once
-// for each, with its index, from any goroutine.
+// ProduceBatch is Produce for each of records, in order. done is called exactly once for each record, with its index, from any
+// goroutine.
 func (p *Producer) ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
 	for i := range records {
-		r := &records[i]
-		if err := p.take(ctx); err != nil {
-			done(i, r.Partition, -1, produceFailed(r.Topic, r.Partition, err))
-			continue
-		}
-		p.send(ctx, r, answer{i: i, each: done})
+		p.send(ctx, &records[i], answer{i: i, each: done}, p.reserve(ctx))
 	}
 }
 
-// TryProduceBatch is ProduceBatch for callers that must not block: what finds the buffer full gets ErrBufferFull.
+// TryProduceBatch is ProduceBatch for callers that must not block: records that find the buffer full get ErrBufferFull.
 func (p *Producer) TryProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
 	for i := range records {
-		if !p.room.TryAcquire(1) {
-			done(i, records[i].Partition, -1, ErrBufferFull)
-			continue
-		}
-		p.send(ctx, &records[i], answer{i: i, each: done})
+		p.send(ctx, &records[i], answer{i: i, each: done}, p.tryReserve())
 	}
 }
 
-// take waits for room. When the producer is closed there soon is, since all that wait are answered.
-func (p *Producer) take(ctx context.Context) error {
+// reserve waits for room. Closing the producer frees room, since all unanswered records are answered then.
+func (p *Producer) reserve(ctx context.Context) error {
 	if p.room.Acquire(ctx, 1) != nil {
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-func (p *Producer) send(ctx context.Context, r *events.Record, to answer) {
+func (p *Producer) tryReserve() error {
+	if !p.room.TryAcquire(1) {
+		return ErrBufferFull
+	}
+	return nil
+}
+
+// send sends a record for which there is room, or answers with the error of the reservation.
+func (p *Producer) send(ctx context.Context, r *events.Record, to answer, reserved error) {
+	to.topic, to.partition = r.Topic, r.Partition
+	if reserved != nil {
+		to.call(-1, reserved)
+		return
+	}
 	s := newSending(r, to)
 	if ctx.Done() != nil {
-		p.hangUps.watch(ctx, s)
+		p.cancellations.watch(ctx, s)
 	}
-	if !p.gathered.keep(s) {
+	if !p.linger.keep(s) {
 		p.hand(s)
 	}
 }
@@ -168,27 +161,27 @@ func (p *Producer) hand(s *sending) {
 	s.client.Produce(context.Background(), &s.record, p.settled)
 }
 
-// settle is called by the client when a record has its answer for good. The client does not touch the record again.
+// settle is called by the client with the final answer for a record. The client does not touch the record again.
 func (p *Producer) settle(r *kgo.Record, err error) {
 	s := r.Context.(*sending)
 	p.room.Release(1)
-	p.gathered.unanswered.Add(-1)
+	p.linger.unanswered.Add(-1)
 	if errors.Is(err, kerr.UnknownTopicID) {
 		p.replace(s.client)
 	}
-	if p.hangUps.forget(s) {
+	if p.cancellations.forget(s) {
 		if err != nil {
 			err = fromClient(err)
 		}
-		s.to.give(r.Offset, err)
+		s.to.call(r.Offset, err)
 	}
 	s.free()
 }
 
-// replace takes another client for what is sent from now on. A client keeps to the ID of a topic that it knows, so once the
-// topic was deleted and made again it would refuse every record for it until it is closed. The topic is not purged from
-// the client instead: if it is the old one after all, sequences that begin anew under the same producer ID would have the
-// broker acknowledge records that it takes for repeats. The old client ends what it has for the other topics.
+// replace opens another client for all records that are sent from now on. A client remembers the ID of each topic. After a topic
+// was deleted and created again, it refuses every record for it until it is closed. Purging the topic from the client is not
+// safe: if the topic is the old one after all, sequence numbers would begin again under the same producer ID, and the broker
+// would acknowledge new records as duplicates. The old client finishes its records for other topics.
 func (p *Producer) replace(old *kgo.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,26 +190,22 @@ func (p *Producer) replace(old *kgo.Client) {
 	}
 	client, err := p.open()
 	if err != nil {
-		return // the options have opened a client before
+		return // cannot fail: the same options have opened a client before
 	}
 	p.client = client
 	p.retiring.Go(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, retireWait)
 		defer cancel()
-		_ = old.Flush(ctx) // what has no answer by then is told so
+		_ = old.Flush(ctx) // records without an answer by then fail with ErrClosed
 		closeClient(old, func() {})
 	})
 }
 
-// retireWait is how long a replaced client may take for what it has: as long as a record may go without an answer.
+// retireWait is how long a replaced client may take to finish: as long as a record may wait for its answer.
 const retireWait = 10 * time.Second
 
-func produceFailed(topic string, partition int32, err error) error {
-	return fmt.Errorf("produce to %s/%d: %w", topic, partition, err)
-}
-
-// ProduceSync sends records and waits for all answers; the offsets are in the order of the records. It returns the
-// first error. When ctx ends first, the outcome of those without an answer is unknown.
+// ProduceSync sends records and waits for all answers. The offsets are in the order of the records, the error is the first. If ctx ends
+// first, the outcome of the unanswered records is unknown.
 func (p *Producer) ProduceSync(ctx context.Context, recs ...events.Record) ([]int64, error) {
 	type reply struct {
 		i      int
@@ -244,13 +233,13 @@ func (p *Producer) ProduceSync(ctx context.Context, recs ...events.Record) ([]in
 	return offsets, nil
 }
 
-// Close abandons what is in flight: its outcome is unknown, and done is called with ErrClosed.
+// Close abandons what is unanswered: its outcome is unknown, and done is called with ErrClosed.
 func (p *Producer) Close() {
 	p.mu.Lock()
 	p.closed = true
 	client := p.client
 	p.mu.Unlock()
-	p.flushGathered()
+	p.flushLinger()
 	closeClient(client, p.cancel)
 	p.retiring.Wait()
 }

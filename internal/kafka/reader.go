@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,53 +10,52 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/batch"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
-	// defaultMaxDecompress is twice what a dead letter may hold: more than any record of ours, and little enough that
-	// a hostile batch cannot fill the memory.
-	defaultMaxDecompress = 16 << 20
+	// maxDecompress is twice what a dead letter may hold: more than any record of ours, and small enough that a hostile batch
+	// cannot exhaust the memory.
+	maxDecompress = 16 << 20
 	// defaultMaxWait is long, because data wakes a waiting fetch at once, and an idle node then costs nothing.
 	defaultMaxWait = 5 * time.Second
-	// defaultPollRecords bounds one Poll, so that one busy partition does not hold up the loop of its reader.
+	// defaultPollRecords bounds one Poll, so that one busy partition does not hold up the loop that reads.
 	defaultPollRecords = 4_096
 	fetchMaxBytes      = 32 << 20
-	// fetchMaxPartition is two thousand facts at once: more would only be more memory, and the embedded broker copies
-	// what it sends of one partition about as often as it has batches.
+	// fetchMaxPartition holds about two thousand facts. More would only use more memory: the embedded broker copies the answer for
+	// one partition about once for each batch in it.
 	fetchMaxPartition = 1 << 20
 )
 
 // ReaderConfig says how a Reader reads.
 type ReaderConfig struct {
-	// ReadCommitted reads up to the last stable offset and leaves out what was aborted.
+	// ReadCommitted reads up to the last stable offset and leaves out aborted records.
 	ReadCommitted bool
 	// KeepControl also returns the markers of transactions, as records with Control set.
 	KeepControl bool
-	// MaxDecompress bounds what a batch may unpack to; default 16 MiB.
-	MaxDecompress int
 	// MaxRecords bounds one Poll; default 4,096.
 	MaxRecords int
-	// MaxWait is how long a broker holds a fetch while there is nothing; default 5 s.
+	// MaxWait is how long a broker holds a fetch while there is nothing to read; default 5 s.
 	MaxWait time.Duration
 }
 
-// Fetch is what one Poll brought of one partition.
+// Fetch is what one Poll returned for one partition.
 type Fetch struct {
 	Topic     string
 	Partition int32
-	// Added is what Add returned for this reading of the partition. What was polled before the partition was moved is
-	// told apart by it.
+	// Added is the number that Add returned. It distinguishes records that were polled before the partition was moved from later
+	// ones.
 	Added uint64
-	// Records are in the order of the log. They may be empty although Next has moved: markers and aborted records.
+	// Records are in the order of the log. They may be empty although Next has moved past markers and aborted records.
 	Records []events.Record
-	// Next is the offset to be read next: behind the last record, also where that is a marker left out of Records.
+	// Next is the offset to read next. It is after the last record, and after any marker that Records leaves out.
 	Next int64
-	// HighWatermark is the end of the log as this fetch saw it, with what open transactions have written.
+	// HighWatermark is the end of the log at this fetch, including the records of open transactions.
 	HighWatermark int64
-	// Err is why reading of this partition has stopped: *OutOfRangeError, *DataLossError, *TooLargeError, or an error
-	// of the broker. It stays stopped until Add.
+	// Err is the reason why reading of this partition has stopped: *OutOfRangeError, *DataLossError, *TooLargeError, or an error of
+	// the broker. The partition stays stopped until Add.
 	Err error
 }
 
@@ -66,79 +66,76 @@ type Reader struct {
 	client  *kgo.Client
 	cancel  context.CancelFunc
 	cfg     ReaderConfig
-	unpack  unpacker
 
-	mu Turn
+	mu Mutex
 	// mu guards the fields below.
-	// next holds the partitions that are read, and their positions; adds the numbers that Add gave them.
+	// next holds the positions of the partitions that are read; adds holds the numbers that Add gave them.
 	next map[place]int64
 	adds map[place]uint64
-	// locating holds the partitions of which a batch that is too large is searched for, with their numbers.
+	// locating holds the partitions in which a batch that is too large is being located, with their numbers.
 	locating map[place]uint64
 	// number counts the calls of Add.
 	number uint64
-	// added is what Poll will give the client: all at once, so that they share the first fetch.
+	// added holds the partitions that the next Poll passes to the client, all at once, so that they share the first fetch.
 	added map[string]map[int32]kgo.Offset
-	// nudges is when to restart the fetches that were waiting at a broker when a partition was added.
+	// nudges are the times at which to restart fetches that were waiting at a broker when a partition was added.
 	nudges []time.Time
-	// paused are the partitions that Pause holds. resumed are those of which nothing came since Resume, and resumedUntil
-	// is when they are waited for no longer.
+	// paused holds the paused partitions. resumed holds the partitions that have returned nothing since Resume. At resumedUntil the
+	// fetches are restarted for them.
 	paused, resumed map[place]struct{}
 	resumedUntil    time.Time
-	// passed is what was found of aborted records, for the next Poll.
+	// passed holds the results of the searches for aborted records, for the next Poll.
 	passed []Fetch
 	closed bool
-	// wake ends a Poll that waits, so that it looks at added.
+	// wake ends a waiting Poll, so that it looks at added.
 	wake context.CancelFunc
 
-	// stirred is of a reader of committed records. It has a lock of its own.
-	stirred stir
+	// aborted is for readers of committed records. It has its own lock.
+	aborted abortedWatch
 	// ended is closed when Close has ended.
 	ended chan struct{}
-	// looks are the questions for aborted records that are under way.
+	// looks counts the goroutines that look for aborted records.
 	looks sync.WaitGroup
 }
 
-// nudgeAfter bounds how long an added partition waits behind a fetch that is held at the broker: the client learns who
-// leads the partition in the meantime, and does not tell when. After the last nudge it is MaxWait.
+// nudgeAfter bounds how long an added partition waits for a fetch that is held at the broker. In the meantime the
+// client finds the leader of the partition, but does not report when it has found it. After the last nudge the bound is
+// MaxWait.
 var nudgeAfter = []time.Duration{5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}
 
-// resumeWait is how long a resumed partition is waited for: longer than a fetch of a busy reader takes, and short enough
-// that nobody notices. Restarting the fetches costs a connection, and what of other partitions is on its way.
+// resumeWait is how long a resumed partition may return nothing before the fetches are restarted: longer than a fetch of a busy reader
+// takes, but too short to be noticed. A restart costs a connection and the answers that are under way.
 const resumeWait = 5 * time.Millisecond
+
+// recordPool is shared by all readers.
+var recordPool batch.Pool
 
 type place struct {
 	topic     string
 	partition int32
 }
 
-// NewReader opens a reader of nothing; Add gives it partitions. Close it.
+// set sets the value of a partition.
+func set[V any, M ~map[string]map[int32]V](m M, at place, v V) {
+	if m[at.topic] == nil {
+		m[at.topic] = make(map[int32]V)
+	}
+	m[at.topic][at.partition] = v
+}
+
+// NewReader opens a reader without partitions; Add gives it some. Close it.
 func NewReader(c *Cluster, cfg ReaderConfig) (*Reader, error) {
-	if cfg.MaxDecompress <= 0 {
-		cfg.MaxDecompress = defaultMaxDecompress
-	}
-	if cfg.MaxRecords <= 0 {
-		cfg.MaxRecords = defaultPollRecords
-	}
-	if cfg.MaxWait <= 0 {
-		cfg.MaxWait = defaultMaxWait
-	}
-	unpack := c.unpack
-	if cfg.MaxDecompress != defaultMaxDecompress {
-		var err error
-		if unpack, err = newUnpacker(c, cfg.MaxDecompress); err != nil {
-			return nil, err
-		}
-	}
+	cfg.MaxRecords = cmp.Or(cfg.MaxRecords, defaultPollRecords)
+	cfg.MaxWait = cmp.Or(cfg.MaxWait, defaultMaxWait)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Reader{
-		cluster: c, cancel: cancel, cfg: cfg, unpack: unpack, mu: NewTurn(),
+		cluster: c, cancel: cancel, cfg: cfg, mu: NewMutex(),
 		next: make(map[place]int64), adds: make(map[place]uint64), locating: make(map[place]uint64), added: make(map[string]map[int32]kgo.Offset),
-		ended: make(chan struct{}), paused: make(map[place]struct{}), resumed: make(map[place]struct{}), stirred: stir{places: make(map[place]stirring)},
+		ended: make(chan struct{}), paused: make(map[place]struct{}), resumed: make(map[place]struct{}), aborted: abortedWatch{places: make(map[place]activity)},
 	}
-	opts := append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(unpack))
+	opts := append(readerOpts(cfg), kgo.WithContext(ctx), kgo.WithDecompressor(c.unpack))
 	if cfg.ReadCommitted {
-		opts = append(opts, kgo.WithHooks(&batchHook{&r.stirred}))
+		opts = append(opts, kgo.WithHooks(&batchHook{&r.aborted}))
 	}
 	var err error
 	if r.client, err = c.open(opts...); err != nil {
@@ -150,16 +147,16 @@ func NewReader(c *Cluster, cfg ReaderConfig) (*Reader, error) {
 
 func readerOpts(cfg ReaderConfig) []kgo.Opt {
 	opts := []kgo.Opt{
-		// Positions are ours: an offset outside the log is an error, never a reset.
+		// Positions are the caller's: an offset outside the log is an error, never a reset.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxWait(cfg.MaxWait),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchMaxPartition),
-		kgo.WithPools(&readPool),
-		// Markers are always kept, because only they tell that the position is behind them; Poll leaves them out.
+		kgo.WithPools(&recordPool),
+		// Markers are always kept, because nothing else shows that the position is past them. Poll leaves them out.
 		kgo.KeepControlRecords(),
-		// This makes the client a reader of chosen partitions although it has none yet.
+		// This makes the client a reader of chosen partitions before it has any.
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
 	}
 	if cfg.ReadCommitted {
@@ -168,9 +165,9 @@ func readerOpts(cfg ReaderConfig) []kgo.Opt {
 	return opts
 }
 
-// Add reads a partition from offset on; -2 means from its start. A leader epoch other than -1 is that of the record
-// before offset, and lets the broker tell that the log has diverged (DataLossError). Adding a partition that is read
-// already moves it. It takes effect in Poll. It returns the number that each Fetch of this reading bears.
+// Add reads a partition from offset on; -2 means from its start. leaderEpoch is the epoch of the record before offset, or -1 if it
+// is unknown. It lets the broker notice that the log has diverged (DataLossError). Adding a partition again moves it. Add takes
+// effect at the next Poll. It returns the number that each Fetch of this reading carries.
 func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch int32) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,23 +175,20 @@ func (r *Reader) Add(topic string, partition int32, offset int64, leaderEpoch in
 	r.number++
 	r.next[place{topic, partition}], r.adds[place{topic, partition}] = offset, r.number
 	if r.cfg.ReadCommitted {
-		r.stirred.again(place{topic, partition}) // see passAborted
+		r.aborted.again(place{topic, partition}) // see passAborted
 	}
 	o := kgo.NoResetOffset().At(offset).WithEpoch(leaderEpoch)
 	if offset < 0 {
 		o = kgo.NoResetOffset().AtStart()
 	}
-	if r.added[topic] == nil {
-		r.added[topic] = make(map[int32]kgo.Offset)
-	}
-	r.added[topic][partition] = o
+	set(r.added, place{topic, partition}, o)
 	if r.wake != nil {
 		r.wake()
 	}
 	return r.number
 }
 
-// Remove stops reading a partition. Poll returns nothing of it that was fetched before.
+// Remove stops reading a partition. Poll returns no more records of it, not even ones that were fetched earlier.
 func (r *Reader) Remove(topic string, partition int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +205,7 @@ func (r *Reader) drop(at place) {
 	delete(r.next, at)
 	delete(r.adds, at)
 	delete(r.resumed, at)
-	if _, ok := r.paused[at]; ok { // or whoever adds it again would wait for ever
+	if _, ok := r.paused[at]; ok { // otherwise a partition that is added again would stay paused
 		delete(r.paused, at)
 		r.client.ResumeFetchPartitions(map[string][]int32{at.topic: {at.partition}})
 	}
@@ -222,8 +216,8 @@ func (r *Reader) drop(at place) {
 	r.client.RemoveConsumePartitions(map[string][]int32{at.topic: {at.partition}})
 }
 
-// Pause keeps the position of a partition, fetches no more of it and returns nothing of it. What was fetched and not
-// returned is fetched again after Resume.
+// Pause keeps the position of a partition, but stops fetching it and returns none of its records. Records that were fetched and not yet
+// returned are fetched again after Resume.
 func (r *Reader) Pause(topic string, partition int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,8 +230,8 @@ func (r *Reader) Pause(topic string, partition int32) {
 	r.client.PauseFetchPartitions(map[string][]int32{topic: {partition}})
 }
 
-// Resume undoes Pause. A fetch that is held at the broker without the partition would hold it up; but the fetches of a
-// busy reader are not held, so they are restarted only if nothing came of it for a moment.
+// Resume undoes Pause. A fetch that waits at the broker and does not include the partition would delay it. The fetches of a busy reader
+// do not wait, so they are restarted only if the partition returns nothing for a moment.
 func (r *Reader) Resume(topic string, partition int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,16 +250,15 @@ func (r *Reader) Resume(topic string, partition int32) {
 	}
 }
 
-// nudge lets the client send its fetches anew. A fetch that is held at the broker because there is nothing to read
-// would hold up a partition that was added meanwhile. Setting the offset of a partition that does not exist moves
-// nothing, and restarts them. It is called with mu held.
+// nudge makes the client restart its fetches. A fetch that waits at the broker because there is nothing to read would delay a partition
+// that was added in the meantime. Setting the offset of a partition that does not exist restarts them and moves nothing. mu is held.
 func (r *Reader) nudge() {
 	clear(r.resumed)
 	r.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{"": {-1: {Epoch: -1, Offset: 0}}})
 }
 
-// Poll waits for records, for an error of a partition, or for the end of ctx. Its error is ctx's or ErrClosed; errors of
-// a partition stand in its Fetch.
+// Poll waits for records, for an error of a partition, or for the end of ctx. It returns the error of ctx or ErrClosed; the error of a
+// partition is in its Fetch.
 func (r *Reader) Poll(ctx context.Context) ([]Fetch, error) {
 	for {
 		waiting, stop := r.beforePoll(ctx)
@@ -281,8 +274,8 @@ func (r *Reader) Poll(ctx context.Context) ([]Fetch, error) {
 	}
 }
 
-// beforePoll applies what was added and nudges what waits. It returns the context of one wait, which ends early for
-// the next nudge, for the next Add, and to look for aborted records.
+// beforePoll passes added partitions to the client and restarts waiting fetches. It returns the context of one wait, which ends for the
+// next nudge, for the next Add, and to look for aborted records.
 func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -312,7 +305,7 @@ func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.Cance
 	if len(r.passed) > 0 {
 		wake()
 	}
-	until := r.stirred.wait(wake)
+	until := r.aborted.wait(wake)
 	if len(r.nudges) > 0 && (until.IsZero() || r.nudges[0].Before(until)) {
 		until = r.nudges[0]
 	}
@@ -326,8 +319,8 @@ func (r *Reader) beforePoll(ctx context.Context) (context.Context, context.Cance
 	return waiting, func() { stop(); wake() }
 }
 
-// pollError finds the errors that the client injects under no topic: those of the poll itself. An end of the waiting
-// context alone is none.
+// pollError finds the errors of the poll itself, which the client reports without a topic. The end of the waiting context alone is no
+// error.
 func pollError(ctx context.Context, polled kgo.Fetches) error {
 	var found error
 	polled.EachError(func(topic string, _ int32, err error) {
@@ -356,10 +349,10 @@ func (r *Reader) accept(polled kgo.Fetches) []Fetch {
 		delete(r.resumed, at)
 		f := r.fetched(p, next)
 		if f.Err != nil {
-			r.drop(at) // after a loss the client goes on where the log is whole, and that would be a silent reset
+			r.drop(at) // after a loss the client would continue where the log is intact, which would be a silent reset
 		} else {
 			r.next[at] = f.Next
-			r.stirred.calm(at, &f)
+			r.aborted.calm(at, &f)
 		}
 		if f.Err != nil || len(f.Records) > 0 || f.Next != next {
 			out = append(out, f)
@@ -376,9 +369,9 @@ func (r *Reader) fetched(p kgo.FetchTopicPartition, next int64) Fetch {
 			return f
 		}
 		f.Next = p.Records[n-1].Offset + 1
-		f.Records = takeKgo(p.Records)
+		f.Records = batch.Recycle(p.Records)
 		if !r.cfg.KeepControl {
-			f.Records = withoutControl(f.Records)
+			f.Records = slices.DeleteFunc(f.Records, func(r events.Record) bool { return r.Control })
 		}
 	}
 	if p.Err != nil {
@@ -387,10 +380,9 @@ func (r *Reader) fetched(p kgo.FetchTopicPartition, next int64) Fetch {
 	return f
 }
 
-// locateLater has a batch that is too large located, and returns false for everything else. Poll does not wait for it, as it
-// does not for a look for aborted records.
+// locateLater starts to locate a batch that is too large, and returns false for any other error. Poll does not wait for it.
 func (r *Reader) locateLater(f Fetch) bool {
-	if !errors.Is(f.Err, errUnpacksTooLarge) {
+	if !errors.Is(f.Err, batch.ErrUnpacksTooLarge) {
 		return false
 	}
 	r.mu.Lock()
@@ -406,7 +398,7 @@ func (r *Reader) locateLater(f Fetch) bool {
 		f.Err = r.locate(ctx, f)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.locating[at] == f.Added { // else it was removed or moved meanwhile
+		if r.locating[at] == f.Added { // otherwise it was removed or moved meanwhile
 			delete(r.locating, at)
 			r.passed = append(r.passed, f)
 		}
@@ -417,19 +409,19 @@ func (r *Reader) locateLater(f Fetch) bool {
 	return true
 }
 
-// locateWait bounds the search for a batch that is too large; then the reading is tried again.
+// locateWait bounds the search for a batch that is too large. After it, reading is tried again.
 const locateWait = 5 * time.Second
 
 // locate finds the coordinates of the batch that is too large.
 func (r *Reader) locate(ctx context.Context, f Fetch) error {
-	at := fetchAt{topic: f.Topic, partition: f.Partition, offset: f.Next, bytes: pointFetchBytes, unpack: r.unpack}
-	if _, err := r.cluster.fetch(ctx, at); err != nil {
+	at := batch.Position{Topic: f.Topic, Partition: f.Partition, Offset: f.Next}
+	if _, err := r.cluster.fetch(ctx, fetchAt{Position: at, bytes: pointFetchBytes}); err != nil {
 		return err
 	}
-	return f.Err // it unpacked this time; reading may be tried again
+	return f.Err // this time it could be unpacked, so reading may be tried again
 }
 
-// Close ends the reader; a Poll that waits returns ErrClosed.
+// Close ends the reader. A waiting Poll returns ErrClosed.
 func (r *Reader) Close() {
 	r.mu.Lock()
 	again := r.closed
@@ -444,17 +436,7 @@ func (r *Reader) Close() {
 	close(r.ended)
 }
 
-func withoutControl(in []events.Record) []events.Record {
-	out := in[:0]
-	for i := range in {
-		if !in[i].Control {
-			out = append(out, in[i])
-		}
-	}
-	return out
-}
-
-// typed gives the errors of a partition that a caller acts upon a type.
+// typed converts the errors that callers act upon to their types.
 func typed(err error, topic string, partition int32, offset int64) error {
 	if loss, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
 		return &DataLossError{Topic: topic, Partition: partition, ReadTo: loss.ConsumedTo, LostFrom: loss.ResetTo}

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The client notes each batch that it reads, and waits for its fetches when a partition is moved: neither may wait for
-// the other.
+// The client calls our code for each batch that it reads, and waits for its fetches when a partition is moved. Neither
+// may block the other.
 func TestACommittedReaderIsMovedWhileBatchesArrive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, kafkatest.Start(t))
-	topic := w.create(t)
-	ctx, stop := context.WithCancel(within(t))
+	w := newWorld(kafkatest.Start(t))
+	topic := w.Create(t)
+	ctx, stop := context.WithCancel(kafkatest.Within(t))
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	defer stop()
@@ -32,7 +32,7 @@ func TestACommittedReaderIsMovedWhileBatchesArrive(t *testing.T) {
 			_, _ = p.ProduceSync(ctx, events.Record{Topic: topic, Value: []byte("a")}, events.Record{Topic: topic, Partition: 1, Value: []byte("b")})
 		}
 	})
-	r := w.reader(t, kafka.ReaderConfig{ReadCommitted: true})
+	r := w.Reader(t, kafka.ReaderConfig{ReadCommitted: true})
 	moved := make(chan struct{})
 	go func() {
 		defer close(moved)
@@ -50,7 +50,7 @@ func TestACommittedReaderIsMovedWhileBatchesArrive(t *testing.T) {
 	}()
 	select {
 	case <-moved:
-	case <-time.After(stepWait):
+	case <-time.After(kafkatest.StepWait):
 		require.FailNow(t, "the reader hangs")
 	}
 }

@@ -10,13 +10,14 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
-// errandCommit is how often the group commits: many times in each move of its coordinator.
+// errandCommit is how often the group commits: many times during each move of its coordinator.
 const errandCommit = 200 * time.Millisecond
 
-// errands are requests that a shared producer writes, and a group reads and commits.
+// errands holds the requests that a shared producer writes and that a group reads and commits.
 type errands struct {
 	w     world
 	topic string
@@ -30,13 +31,13 @@ type errands struct {
 	sent  map[string]bool
 	seen  map[string]bool
 	marks map[int32]int64
-	// refused are requests that the producer gave up, uncommitted the commits that failed.
+	// refused holds the errors of requests that the producer gave up on, and uncommitted the errors of failed commits.
 	refused, uncommitted []error
 }
 
 func newErrands(t *testing.T, w world, topic string) *errands {
 	t.Helper()
-	group, err := kafka.NewGroup(w.Cluster, kafka.GroupConfig{Group: w.topics.Namespace + ".agents", Topics: []string{topic}})
+	group, err := kafka.NewGroup(w.Cluster, kafka.GroupConfig{Group: w.Topics.Namespace + ".agents", Topics: []string{topic}})
 	require.NoError(t, err)
 	t.Cleanup(group.Close)
 	out, err := kafka.NewProducer(w.Cluster)
@@ -51,7 +52,7 @@ func newErrands(t *testing.T, w world, topic string) *errands {
 	return e
 }
 
-// write sends requests until ctx ends, and then waits for its answers.
+// write sends requests until ctx ends, and then waits for the answers.
 func (e *errands) write(ctx context.Context) {
 	tick := time.NewTicker(moveTick)
 	defer tick.Stop()
@@ -78,7 +79,7 @@ func (e *errands) write(ctx context.Context) {
 	}
 }
 
-// read polls and commits. An error of a broker is not for long, and a commit that failed is made good by the next one.
+// read polls and commits. Broker errors are temporary, and the next commit also covers a failed one.
 func (e *errands) read(ctx context.Context) {
 	committed := time.Now()
 	for {
@@ -106,12 +107,12 @@ func (e *errands) take(recs []events.Record) {
 }
 
 func (e *errands) commit(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stepWait)
+	ctx, cancel := context.WithTimeout(ctx, kafkatest.StepWait)
 	defer cancel()
 	return e.group.Commit(ctx, kafka.Offsets{e.topic: e.marks})
 }
 
-// end waits until everything that was sent was read, and commits it.
+// end waits until everything that was sent has been read, and commits it.
 func (e *errands) end(t *testing.T) {
 	t.Helper()
 	missing := func() int {
@@ -125,14 +126,14 @@ func (e *errands) end(t *testing.T) {
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { return missing() == 0 }, stepWait, moveTick, "the group does not see what was sent")
+	require.Eventually(t, func() bool { return missing() == 0 }, kafkatest.StepWait, moveTick, "the group has not read everything that was sent")
 	e.stop()
 	e.done.Wait()
 	require.Empty(t, e.refused, "the leaders were away for seconds only")
-	require.NoError(t, e.commit(within(t)))
-	got, err := e.w.CommittedOffsets(within(t), e.w.topics.Namespace+".agents")
+	require.NoError(t, e.commit(kafkatest.Within(t)))
+	got, err := e.w.CommittedOffsets(kafkatest.Within(t), e.w.Topics.Namespace+".agents")
 	require.NoError(t, err)
 	require.Equal(t, e.marks, got[e.topic])
 	t.Logf("the group read %d requests; %d commits failed meanwhile: %v", len(e.sent), len(e.uncommitted), errors.Join(e.uncommitted...))
-	require.NoError(t, e.group.Leave(within(t)))
+	require.NoError(t, e.group.Leave(kafkatest.Within(t)))
 }

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// movePartitions gives each of three brokers some to lead.
+	// movePartitions gives each of three brokers some partitions to lead.
 	movePartitions = 6
-	// moveTick paces each writer: enough that every moment of a move meets records on their way.
+	// moveTick is the interval of each writer, short enough that some records are in flight at every moment of a move.
 	moveTick = 20 * time.Millisecond
-	// moveBatches bounds the batches of an owner that wait; an outage of a few seconds fills it.
+	// moveBatches bounds the unanswered batches of an owner. An outage of a few seconds fills it.
 	moveBatches = 100
 )
 
-// leadersMove kills each broker and starts it again, then stops each properly and starts it again, under load. Each
-// partition goes on while a broker is down; what was acknowledged is where it was said to be; no epoch has a hole; the
-// reader never stops, jumps or goes back; the group misses nothing.
+// leadersMove kills and restarts each broker under load, and then stops and restarts each one cleanly. Each partition
+// continues while a broker is down, acknowledged records are at their offsets, no epoch has a gap, the reader never
+// stops, skips or repeats, and the group misses nothing.
 func leadersMove(t *testing.T, k *kafkatest.Real) {
-	w := newWorld(t, k.Connect(t, "", ""))
+	w := newWorld(k.Connect(t, "", ""))
 	specs := []kafka.TopicSpec{
-		{Name: w.topics.Events(), Partitions: movePartitions, MaxMessageBytes: kafka.MaxMessageBytes},
-		w.topics.WorkSpec("package", movePartitions),
+		{Name: w.Topics.Events(), Partitions: movePartitions, MaxMessageBytes: kafka.MaxMessageBytes},
+		w.Topics.WorkSpec("package", movePartitions),
 	}
-	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, specs...))
+	require.NoError(t, kafka.EnsureTopics(kafkatest.Within(t), w.Cluster, specs...))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var writing sync.WaitGroup
@@ -48,7 +48,7 @@ func leadersMove(t *testing.T, k *kafkatest.Real) {
 	goesOn := func() {
 		for _, o := range owners {
 			before := o.count()
-			require.Eventually(t, func() bool { return o.count() > before+10 }, stepWait, moveTick, "partition %d stands still", o.partition)
+			require.Eventually(t, func() bool { return o.count() > before+10 }, kafkatest.StepWait, moveTick, "partition %d stands still", o.partition)
 		}
 	}
 	goesOn()
@@ -72,7 +72,7 @@ func leadersMove(t *testing.T, k *kafkatest.Real) {
 	g.end(t)
 }
 
-// reigns is what the owners of a partition wrote, one epoch after the other.
+// reigns records what the owners of a partition wrote in each epoch.
 type reigns struct {
 	t         *testing.T
 	w         world
@@ -91,7 +91,7 @@ func (o *reigns) count() int {
 	return len(o.acknowledged)
 }
 
-// run claims anew whenever an epoch ends with an error, as an owner does.
+// run claims again whenever an epoch ends with an error, as an owner does.
 func (o *reigns) run(ctx context.Context) {
 	for {
 		err := o.reign(ctx)
@@ -105,9 +105,9 @@ func (o *reigns) run(ctx context.Context) {
 	}
 }
 
-// reign writes until ctx ends, and then waits for its answers.
+// reign writes until ctx ends, and then waits for the answers.
 func (o *reigns) reign(ctx context.Context) error {
-	p, err := kafka.NewOwnerProducer(o.w.Cluster, o.w.topics.Events(), o.partition)
+	p, err := kafka.NewOwnerProducer(o.w.Cluster, o.w.Topics.Events(), o.partition)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (o *reigns) reign(ctx context.Context) error {
 		case <-over:
 			over = nil
 			tick.Stop()
-			expired.Reset(stepWait)
+			expired.Reset(kafkatest.StepWait)
 		case <-tick.C:
 			if waiting < moveBatches {
 				o.append(p, next, answered)
@@ -170,11 +170,11 @@ func (o *reigns) check(t *testing.T) int64 {
 	found := make(map[int64]string)
 	last := make(map[int]int)
 	var end int64
-	require.NoError(t, o.w.ReadRange(within(t), o.w.topics.Events(), o.partition, 0, -1, func(r events.Record) error {
+	require.NoError(t, o.w.ReadRange(kafkatest.Within(t), o.w.Topics.Events(), o.partition, 0, -1, func(r events.Record) error {
 		var epoch, seq int
 		_, err := fmt.Sscanf(string(r.Value), "%d/%d", &epoch, &seq)
 		require.NoError(t, err)
-		require.Equal(t, last[epoch], seq, "a hole or a double in epoch %d at offset %d", epoch, r.Offset)
+		require.Equal(t, last[epoch], seq, "a gap or a duplicate in epoch %d at offset %d", epoch, r.Offset)
 		last[epoch] = seq + 1
 		found[r.Offset] = string(r.Value)
 		end = r.Offset + 1
@@ -186,7 +186,7 @@ func (o *reigns) check(t *testing.T) int64 {
 	return end
 }
 
-// follower reads all partitions of the events.
+// follower reads all partitions of the events topic.
 type follower struct {
 	w    world
 	stop context.CancelFunc
@@ -199,9 +199,9 @@ type follower struct {
 }
 
 func (f *follower) start(t *testing.T) {
-	r := f.w.reader(t, kafka.ReaderConfig{ReadCommitted: true, KeepControl: true})
+	r := f.w.Reader(t, kafka.ReaderConfig{ReadCommitted: true, KeepControl: true})
 	for p := range int32(movePartitions) {
-		r.Add(f.w.topics.Events(), p, 0, -1)
+		r.Add(f.w.Topics.Events(), p, 0, -1)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	f.stop = stop
@@ -238,7 +238,7 @@ func (f *follower) awaitEnd(t *testing.T, partition int32, end int64) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.fault != nil || f.next[partition] == end
-	}, stepWait, moveTick, "the reader does not reach the end of partition %d", partition)
+	}, kafkatest.StepWait, moveTick, "the reader does not reach the end of partition %d", partition)
 }
 
 func (f *follower) end(t *testing.T) {

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
-// The tests here start a real Apache Kafka each, one after another, so that two cores carry them: the suite of all
-// brokers, and what only several brokers, or guarded ones, can show. Without kafkatest.RealEnv they are skipped.
+// These tests start real Apache Kafkas, one after another, so that two cores suffice. They run the suite, and tests that need several
+// brokers or brokers with authentication. Without kafkatest.RealEnv they are skipped.
 
-// quickFailover is how soon a killed broker counts as gone. With the default of 9 s each kill takes as much longer.
+// quickFailover is how soon the cluster notices a killed broker. With the default of 9 s each kill would take that much longer.
 var quickFailover = map[string]string{"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
 
 var mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
@@ -30,17 +31,17 @@ func as(k *kafkatest.Real, user, mechanism string) func(testing.TB) *kafka.Clust
 
 func TestRealThreeBrokers(t *testing.T) {
 	k := kafkatest.Up(t, kafkatest.Options{Brokers: 3, Set: quickFailover})
-	// This comes first: with the topics of all the others a broker takes twice as long to start.
+	// This comes first: with the topics of all other tests a broker takes twice as long to start.
 	t.Run("leaders move under an owner, a reader and a group", func(t *testing.T) { leadersMove(t, k) })
 	t.Run("each topic has three copies, of which two are needed", func(t *testing.T) {
-		threeCopies(t, newWorld(t, k.Connect(t, "", "")))
+		threeCopies(t, newWorld(k.Connect(t, "", "")))
 	})
 	t.Run("the audit refuses what loses facts with a broker", func(t *testing.T) {
-		auditRefusesCopies(t, newWorld(t, k.Connect(t, "", "")))
+		auditRefusesCopies(t, newWorld(k.Connect(t, "", "")))
 	})
-	t.Run("a topic that is made while a broker is down has three copies too", func(t *testing.T) {
+	t.Run("a topic created while a broker is down has three copies too", func(t *testing.T) {
 		k.Kill(2)
-		threeCopies(t, newWorld(t, k.Connect(t, "", "")))
+		threeCopies(t, newWorld(k.Connect(t, "", "")))
 		k.Start(2)
 		k.AwaitInSync()
 	})
@@ -48,9 +49,9 @@ func TestRealThreeBrokers(t *testing.T) {
 }
 
 func threeCopies(t *testing.T, w world) {
-	specs := append(w.topics.Base(3), w.topics.WorkSpec("package", 3))
-	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, specs...))
-	require.NoError(t, kafka.Audit(within(t), w.Cluster, specs...))
+	specs := append(w.Topics.Base(3), w.Topics.WorkSpec("package", 3))
+	require.NoError(t, kafka.EnsureTopics(kafkatest.Within(t), w.Cluster, specs...))
+	require.NoError(t, doctor.Audit(kafkatest.Within(t), w.Cluster, specs...))
 	for _, s := range specs {
 		placements := kafka.Placements(t, w.Cluster, s.Name)
 		require.Len(t, placements, int(s.Partitions))
@@ -65,17 +66,19 @@ func threeCopies(t *testing.T, w world) {
 }
 
 func auditRefusesCopies(t *testing.T, w world) {
-	w.create(t)
+	w.Create(t)
 	w.refusesSetting(t, "min.insync.replicas", "1")
 	w.refusesSetting(t, "unclean.leader.election.enable", "true")
 
-	// A topic that somebody made with one copy, on a broker that loses what is a week old.
-	kafka.CreateTopic(t, w.Cluster, w.topics.Reports(), 2)
-	spec := kafka.TopicSpec{Name: w.topics.Reports(), Partitions: 2, MaxMessageBytes: kafka.MaxMessageBytes}
-	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, spec), "it is left as it is")
+	// Another program has created a topic with one replica and a retention of a week.
+	kafka.CreateTopic(t, w.Cluster, w.Topics.Reports(), 2)
+	spec := kafka.TopicSpec{Name: w.Topics.Reports(), Partitions: 2, MaxMessageBytes: kafka.MaxMessageBytes}
+	require.NoError(t, kafka.EnsureTopics(kafkatest.Within(t), w.Cluster, spec), "the topic is left as it is")
 	w.refused(t, map[string]string{
-		"the number of replicas": "1", "min.insync.replicas": "1", "retention.ms": "604800000", "max.message.bytes": "1048588",
+		"retention.ms": "604800000", "max.message.bytes": "1048588",
 	}, spec)
+	few, _ := doctor.Inspect(kafkatest.Within(t), w.Cluster, spec)
+	require.Contains(t, few.What, spec.Name+" (1)")
 }
 
 func TestRealSASL(t *testing.T) {
@@ -91,7 +94,7 @@ func TestRealSASL(t *testing.T) {
 func TestRealTLS(t *testing.T) {
 	k := kafkatest.Up(t, kafkatest.Options{TLS: true})
 	t.Run("suite", func(t *testing.T) { behaveOn(t, as(k, "", "")) })
-	t.Run("a broker of another authority is not believed", func(t *testing.T) {
+	t.Run("a broker of another authority is not trusted", func(t *testing.T) {
 		cfg := k.Config("", "")
 		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		require.ErrorContains(t, ping(t, cfg), "certificate")
@@ -108,7 +111,7 @@ func TestRealSASLOverTLS(t *testing.T) {
 	for _, mechanism := range mechanisms {
 		t.Run(mechanism, func(t *testing.T) {
 			for _, user := range []string{kafkatest.AdminUser, kafkatest.LimitedUser} {
-				w := newWorld(t, k.Connect(t, user, mechanism))
+				w := newWorld(k.Connect(t, user, mechanism))
 				appendIsContiguous(t, w)
 			}
 		})
@@ -120,7 +123,7 @@ func TestRealSASLOverTLS(t *testing.T) {
 	}
 }
 
-// ping is to fail within seconds.
+// ping must end within seconds.
 func ping(t *testing.T, cfg kafka.ClusterConfig) error {
 	t.Helper()
 	c, err := kafka.Connect(cfg)

@@ -2,12 +2,14 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/batch"
+	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,38 +19,32 @@ import (
 type ScanConfig struct {
 	Topic      string
 	Partitions int32
-	// Batch is told after the records of one answer of a broker were shown; nil is nobody.
+	// Batch is called after the records of one answer of a broker were shown; may be nil.
 	Batch func()
 }
 
 const (
 	scanBytes          = 16 << 20
 	scanPartitionBytes = 1 << 20
-	// scanMetadata bounds how long a moved leader is asked in vain.
+	// scanMetadata bounds how long Scan keeps asking a broker that no longer leads a partition.
 	scanMetadata = time.Second
 )
 
-// Scan shows fn every record of a topic from the begin of its partitions on, while they are written, until ctx ends. It is
-// for whoever looks at much and keeps nothing: a Reader makes a dozen pieces of memory of a record, Scan none. The record
-// and all that it names is valid during the call only. fn is called once at a time; an error of it ends the scan.
+// Scan shows fn every record of a topic from the start of its partitions on, including those written in the meantime,
+// until ctx ends. It is for callers that read many records and keep none: a Reader allocates a dozen times for each
+// record, Scan does not. A record and everything that it refers to is valid during the call only. fn is never called
+// concurrently; if it returns an error, the scan ends.
 //
-// It is no evidence: it checks no checksums, and shows what transactions aborted. ReadRange is.
-func Scan(ctx context.Context, c *Cluster, cfg ScanConfig, fn func(r *events.Record) error) error {
-	client, err := c.open(kgo.MaxDecompressBatchBytes(defaultMaxDecompress)) // of its own: its fetches wait at the broker
+// It leaves out markers, but shows the records of aborted transactions.
+func Scan(ctx context.Context, c *Cluster, cfg ScanConfig, fn func(*events.Record) error) error {
+	client, err := c.open(kgo.MaxDecompressBatchBytes(maxDecompress)) // not the shared one: these fetches wait at the broker
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	unpack, err := unpackerOf(client)
-	if err != nil {
+	s := &scan{client: client, cfg: cfg}
+	if err := s.start(ctx, c, fn); err != nil && ctx.Err() == nil {
 		return err
-	}
-	s := &scan{client: client, cfg: cfg, show: fn, unpack: unpack, next: make([]int64, cfg.Partitions)}
-	for i := range s.next {
-		s.next[i] = -1
-	}
-	if err := s.starts(ctx, c); err != nil {
-		return ended(ctx, err)
 	}
 	for try := 1; ; try++ {
 		err := s.round(ctx)
@@ -59,43 +55,26 @@ func Scan(ctx context.Context, c *Cluster, cfg ScanConfig, fn func(r *events.Rec
 			return fmt.Errorf("scan %s: %w", cfg.Topic, fromClient(err))
 		}
 		if err == nil {
-			try = 0 // the leaders have moved, and each answered before
+			try = 0 // the leaders have moved, and each had answered before
 			continue
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, backoff(min(try, 6))) {
 			return nil
-		case <-time.After(backoff(min(try, 6))):
 		}
 	}
-}
-
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 type scan struct {
 	client *kgo.Client
 	cfg    ScanConfig
-	unpack unpacker
 
-	// mu guards the fields below: leaders are asked at the same time.
-	mu   sync.Mutex
-	show func(*events.Record) error
-	next []int64
-	// record and headers are shown again and again.
-	record  events.Record
-	headers []events.Header
-	names   headerNames
+	// mu guards the decoders, one for each partition: leaders are asked at the same time.
+	mu         sync.Mutex
+	partitions []*batch.Decoder
 }
 
-// maxScanKeys bounds the names of headers that are kept, since anyone may write any.
-const maxScanKeys = 256
-
-func (s *scan) starts(ctx context.Context, c *Cluster) error {
+// start makes a decoder for each partition, at the start of its log.
+func (s *scan) start(ctx context.Context, c *Cluster, fn func(*events.Record) error) error {
 	of := Partitions{}
 	for p := range s.cfg.Partitions {
 		of[s.cfg.Topic] = append(of[s.cfg.Topic], p)
@@ -104,32 +83,50 @@ func (s *scan) starts(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
+	show := func(r *events.Record) error {
+		if r.Control {
+			return nil
+		}
+		return fn(r)
+	}
 	for p := range s.cfg.Partitions {
-		s.next[p] = starts[s.cfg.Topic][p]
+		d := &batch.Decoder{
+			Topic: s.cfg.Topic, Partition: p, Next: starts[s.cfg.Topic][p], End: math.MaxInt64, Show: show, ReuseHeaders: true, Unpacker: c.unpack,
+		}
+		s.partitions = append(s.partitions, d)
 	}
 	return nil
 }
 
-// round asks all leaders until one of them is it no longer.
+// round asks all leaders until one of them has lost its leadership.
 func (s *scan) round(ctx context.Context) error {
-	leaders, id, err := s.leaders(ctx)
+	topic, err := topicMetadata(ctx, s.client, s.cfg.Topic, scanMetadata)
 	if err != nil {
 		return err
 	}
+	led := map[int32][]int32{}
+	for _, p := range topic.Partitions {
+		if p.Leader < 0 {
+			return errNoLeader
+		}
+		if p.Partition < s.cfg.Partitions {
+			led[p.Leader] = append(led[p.Leader], p.Partition)
+		}
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	errs := make(chan error, len(leaders))
-	for leader, partitions := range leaders {
+	errs := make(chan error, len(led))
+	for leader, partitions := range led {
 		go func() {
 			var err error
 			for err == nil && ctx.Err() == nil {
-				err = s.ask(ctx, leader, id, partitions)
+				err = s.ask(ctx, leader, topic, partitions)
 			}
 			errs <- err
 		}()
 	}
 	var first error
-	for range leaders {
+	for range led {
 		if err := <-errs; err != nil && first == nil {
 			first = err
 			stop()
@@ -138,48 +135,17 @@ func (s *scan) round(ctx context.Context) error {
 	return first
 }
 
-func (s *scan) leaders(ctx context.Context) (map[int32][]int32, [16]byte, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = &s.cfg.Topic
-	req.Topics = append(req.Topics, t)
-	resp, err := s.client.RequestCachedMetadata(ctx, req, scanMetadata)
-	if err != nil {
-		return nil, [16]byte{}, err
-	}
-	if len(resp.Topics) == 0 {
-		return nil, [16]byte{}, kerr.UnknownTopicOrPartition
-	}
-	rt := resp.Topics[0]
-	if err := kerr.ErrorForCode(rt.ErrorCode); err != nil {
-		return nil, [16]byte{}, err
-	}
-	out := map[int32][]int32{}
-	for _, rp := range rt.Partitions {
-		if rp.Leader < 0 {
-			return nil, [16]byte{}, errNoLeader
-		}
-		if rp.Partition < s.cfg.Partitions {
-			out[rp.Leader] = append(out[rp.Leader], rp.Partition)
-		}
-	}
-	return out, rt.TopicID, nil
-}
-
-// ask sends one fetch for all partitions of a leader, which waits there while there is nothing.
-func (s *scan) ask(ctx context.Context, leader int32, id [16]byte, partitions []int32) error {
+// ask sends one fetch for all partitions of a leader. The fetch waits there while there is nothing to read.
+func (s *scan) ask(ctx context.Context, leader int32, topic kmsg.MetadataResponseTopic, partitions []int32) error {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(defaultMaxWait/time.Millisecond), 1, scanBytes
-	t := kmsg.NewFetchRequestTopic()
-	t.Topic, t.TopicID = s.cfg.Topic, id
+	var from []fetchFrom
 	s.mu.Lock()
 	for _, p := range partitions {
-		x := kmsg.NewFetchRequestTopicPartition()
-		x.Partition, x.FetchOffset, x.PartitionMaxBytes = p, s.next[p], scanPartitionBytes
-		t.Partitions = append(t.Partitions, x)
+		from = append(from, fetchFrom{p, s.partitions[p].Next, scanPartitionBytes})
 	}
 	s.mu.Unlock()
-	req.Topics = append(req.Topics, t)
+	req.Topics = fetchOf(topic, from)
 	kresp, err := s.client.Broker(int(leader)).Request(ctx, req)
 	if err != nil {
 		return err
@@ -192,8 +158,12 @@ func (s *scan) ask(ctx context.Context, leader int32, id [16]byte, partitions []
 	defer s.mu.Unlock()
 	for i := range resp.Topics {
 		for j := range resp.Topics[i].Partitions {
-			if err := s.partition(&resp.Topics[i].Partitions[j]); err != nil {
+			p := &resp.Topics[i].Partitions[j]
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				return err
+			}
+			if err := s.partitions[p.Partition].Decode(p); err != nil {
+				return unreadable(err)
 			}
 		}
 	}
@@ -202,74 +172,3 @@ func (s *scan) ask(ctx context.Context, leader int32, id [16]byte, partitions []
 	}
 	return nil
 }
-
-func (s *scan) partition(p *kmsg.FetchResponseTopicPartition) error {
-	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		return err
-	}
-	for rest := p.RecordBatches; ; {
-		b, after, ok := cutBatch(rest)
-		if !ok {
-			return nil // the broker cuts off where the answer is full
-		}
-		if err := s.batch(p.Partition, b); err != nil {
-			return fmt.Errorf("partition %d, the batch at offset %d: %w", p.Partition, b.base, err)
-		}
-		s.next[p.Partition] = max(s.next[p.Partition], b.base+int64(b.lastDelta)+1)
-		rest = after
-	}
-}
-
-// batch shows the records of a batch that were not shown yet; the first batch of an answer may begin before what was
-// asked for.
-func (s *scan) batch(partition int32, b rawBatch) (err error) {
-	if b.control() {
-		return nil
-	}
-	in := b.records
-	if codec := b.codec(); codec != kgo.CodecNone {
-		if in, err = s.unpack.Decompress(in, codec); err != nil {
-			return err
-		}
-	}
-	s.record = events.Record{Topic: s.cfg.Topic, Partition: partition}
-	for range b.count {
-		var r rawRecord
-		if r, in, err = cutRecord(in); err != nil {
-			return err
-		}
-		s.record.Offset = b.base + r.delta
-		if s.record.Offset < s.next[partition] {
-			continue
-		}
-		s.record.Key, s.record.Value = r.key, r.value
-		if s.record.Headers, err = s.cutHeaders(r.headers); err != nil {
-			return err
-		}
-		if err := s.show(&s.record); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *scan) cutHeaders(in []byte) ([]events.Header, error) {
-	n, in, err := cutVarint(in)
-	if err != nil || n < 0 || n > int64(len(in)) {
-		return nil, errBadBatch
-	}
-	s.headers = s.headers[:0]
-	for i := range n {
-		var key, value []byte
-		if key, in, err = cutBytes(in); err == nil {
-			value, in, err = cutBytes(in)
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.headers = append(s.headers, events.Header{Key: s.names.at(int(i), key), Value: value})
-	}
-	return s.headers, nil
-}
-
-var errBadBatch = errors.New("it is no batch of records")

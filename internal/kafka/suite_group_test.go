@@ -8,15 +8,16 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// member joins a group and tells of its assignments.
+// member joins a group and reports its assignments.
 func (w world) member(t *testing.T, cfg kafka.GroupConfig) (*kafka.Group, chan kafka.Partitions) {
 	t.Helper()
 	assigned := make(chan kafka.Partitions, 16)
-	cfg.Group, cfg.Topics = w.topics.Namespace+".agents", []string{w.topics.Events()}
+	cfg.Group, cfg.Topics = w.Topics.Namespace+".agents", []string{w.Topics.Events()}
 	cfg.OnAssigned = func(p kafka.Partitions) { assigned <- p }
 	g, err := kafka.NewGroup(w.Cluster, cfg)
 	require.NoError(t, err)
@@ -42,7 +43,7 @@ func take(t *testing.T, g *kafka.Group, n int) []events.Record {
 	t.Helper()
 	var out []events.Record
 	for len(out) < n {
-		recs, err := g.Poll(within(t), 100)
+		recs, err := g.Poll(kafkatest.Within(t), 100)
 		require.NoError(t, err)
 		out = append(out, recs...)
 	}
@@ -50,34 +51,32 @@ func take(t *testing.T, g *kafka.Group, n int) []events.Record {
 }
 
 func groupCommits(t *testing.T, w world) {
-	topic := w.create(t)
-	w.write(t, topic, "a", "b", "c")
+	topic := w.Create(t)
+	w.Write(t, topic, "a", "b", "c")
 	g, ch := w.member(t, kafka.GroupConfig{})
 	awaitAll(t, ch, g, 2)
 	require.Equal(t, kafka.Partitions{topic: {0, 1}}, g.Assigned())
-	require.Equal(t, []string{"a", "b", "c"}, values(take(t, g, 3)))
-	require.NoError(t, g.Commit(within(t), kafka.Offsets{topic: {0: 2}}))
-	require.NoError(t, g.Commit(within(t), nil))
-	got, err := w.CommittedOffsets(within(t), w.topics.Namespace+".agents")
+	require.Equal(t, []string{"a", "b", "c"}, kafkatest.Values(take(t, g, 3)))
+	require.NoError(t, g.Commit(kafkatest.Within(t), kafka.Offsets{topic: {0: 2}}))
+	require.NoError(t, g.Commit(kafkatest.Within(t), nil))
+	got, err := w.CommittedOffsets(kafkatest.Within(t), w.Topics.Namespace+".agents")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, got[topic][0])
-	require.NoError(t, g.Leave(within(t)))
-	_, err = g.Poll(within(t), 1)
+	require.NoError(t, g.Leave(kafkatest.Within(t)))
+	_, err = g.Poll(kafkatest.Within(t), 1)
 	require.ErrorIs(t, err, kafka.ErrClosed)
 
 	again, ch := w.member(t, kafka.GroupConfig{})
 	awaitAll(t, ch, again, 2)
-	require.Equal(t, []string{"c"}, values(take(t, again, 1)), "from the low-water mark, not from what was read")
-	again.Pause(topic, 0)
-	w.write(t, topic, "d")
-	again.Resume(topic, 0)
-	require.Equal(t, []string{"d"}, values(take(t, again, 1)))
+	require.Equal(t, []string{"c"}, kafkatest.Values(take(t, again, 1)), "from the low-water mark, not from what was read")
+	w.Write(t, topic, "d")
+	require.Equal(t, []string{"d"}, kafkatest.Values(take(t, again, 1)))
 }
 
-// A mark comes back with its metadata to whoever is assigned next, and only its own assignment may commit it.
+// The next member gets a mark with its metadata, and only the current assignment can commit.
 func groupMarks(t *testing.T, w world) {
-	topic := w.create(t)
-	w.write(t, topic, "a", "b", "c")
+	topic := w.Create(t)
+	w.Write(t, topic, "a", "b", "c")
 	one := kafka.GroupConfig{InstanceID: "one"}
 	a, chA := w.member(t, one)
 	awaitAll(t, chA, a, 2)
@@ -86,35 +85,36 @@ func groupMarks(t *testing.T, w world) {
 	require.NotZero(t, found.Assignment)
 	require.Equal(t, kafka.Mark{Assignment: found.Assignment}, found)
 	mark := kafka.Mark{Assignment: found.Assignment, Next: 1, Metadata: "1+1"}
-	stored, err := a.CommitMarks(within(t), kafka.Marks{topic: {0: mark, 1: {Assignment: found.Assignment + 100, Next: 9}}})
+	stored, err := a.CommitMarks(kafkatest.Within(t), kafka.Marks{topic: {0: mark, 1: {Assignment: found.Assignment + 100, Next: 9}}})
 	require.NoError(t, err)
 	require.Equal(t, kafka.Marks{topic: {0: mark}}, stored)
 
-	b, chB := w.member(t, one) // the same member, started again; a is a ghost
+	b, chB := w.member(t, one) // the same member after a restart; a is the old process
 	awaitAll(t, chB, b, 2)
-	require.Equal(t, []string{"b", "c"}, values(take(t, b, 2)))
+	require.Equal(t, []string{"b", "c"}, kafkatest.Values(take(t, b, 2)))
 	got := b.Mark(topic, 0)
 	require.EqualValues(t, 1, got.Next)
 	require.Equal(t, "1+1", got.Metadata)
 	mark.Next = 3
-	stored, err = a.CommitMarks(within(t), kafka.Marks{topic: {0: mark}})
+	stored, err = a.CommitMarks(kafkatest.Within(t), kafka.Marks{topic: {0: mark}})
 	if err == nil {
-		require.Empty(t, stored, "the ghost has noticed")
+		require.Empty(t, stored, "the old process notices that it was replaced")
 	}
 	got.Next = 2
-	stored, err = b.CommitMarks(within(t), kafka.Marks{topic: {0: got}})
+	stored, err = b.CommitMarks(kafkatest.Within(t), kafka.Marks{topic: {0: got}})
 	require.NoError(t, err)
 	require.Equal(t, kafka.Marks{topic: {0: got}}, stored)
-	offsets, err := w.CommittedOffsets(within(t), w.topics.Namespace+".agents")
+	offsets, err := w.CommittedOffsets(kafkatest.Within(t), w.Topics.Namespace+".agents")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, offsets[topic][0])
-	require.NoError(t, b.Leave(within(t)))
+	require.NoError(t, b.Leave(kafkatest.Within(t)))
 }
 
 func groupLeaves(t *testing.T, w world) {
-	w.create(t)
+	w.Create(t)
 	for _, static := range []bool{false, true} {
-		first, second := kafka.GroupConfig{}, kafka.GroupConfig{}
+		// Without a leave the partitions are idle for a session, which is longer than a test waits.
+		first, second := kafka.GroupConfig{Session: 2 * kafkatest.StepWait}, kafka.GroupConfig{Session: 2 * kafkatest.StepWait}
 		if static {
 			first.InstanceID, second.InstanceID = "one", "two"
 		}
@@ -125,85 +125,83 @@ func groupLeaves(t *testing.T, w world) {
 		b, chB := w.member(t, second)
 		awaitAll(t, chB, b, 1)
 		await(t, revoked)
-		began := time.Now()
-		require.NoError(t, a.Leave(within(t)))
+		require.NoError(t, a.Leave(kafkatest.Within(t)))
 		await(t, revoked)
 		awaitAll(t, chB, b, 2)
-		require.Less(t, time.Since(began), 6*time.Second, "without a leave it takes a session of 10 s")
-		require.NoError(t, b.Leave(within(t)))
+		require.NoError(t, b.Leave(kafkatest.Within(t)))
 	}
 }
 
 func groupRemovesMember(t *testing.T, w world) {
-	w.create(t)
-	a, chA := w.member(t, kafka.GroupConfig{InstanceID: "dead", MembershipOnly: true})
+	w.Create(t)
+	a, chA := w.member(t, kafka.GroupConfig{InstanceID: "dead", MembershipOnly: true, Session: 2 * kafkatest.StepWait})
 	awaitAll(t, chA, a, 2)
 	b, chB := w.member(t, kafka.GroupConfig{InstanceID: "alive", MembershipOnly: true})
 	awaitAll(t, chB, b, 1)
-	a.Close() // as if it had been killed: nothing is said to the group
-	began := time.Now()
-	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "dead"))
+	a.Close() // as if it had been killed; its session is longer than the test waits
+	require.NoError(t, w.RemoveMember(kafkatest.Within(t), w.Topics.Namespace+".agents", "dead"))
 	awaitAll(t, chB, b, 2)
-	require.Less(t, time.Since(began), 6*time.Second)
-	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "never there"))
+	require.NoError(t, w.RemoveMember(kafkatest.Within(t), w.Topics.Namespace+".agents", "never there"))
 }
 
-// A member is asked for its partitions while another comes and goes, and is put out while it does not know yet.
+// A member is asked to confirm its partitions while another joins and leaves, and after it was removed without
+// noticing.
 func groupConfirms(t *testing.T, w world) {
-	topic := w.create(t)
-	// It must not hear of it before the other has come, which takes seconds on a busy machine.
+	topic := w.Create(t)
+	// The member must not notice before the other has joined, which takes seconds on a busy machine.
 	one := kafka.GroupConfig{InstanceID: "one", Session: 40 * time.Second, Heartbeat: 35 * time.Second}
 	a, chA := w.member(t, one)
 	awaitAll(t, chA, a, 2)
-	first, err := a.Confirm(within(t))
+	first, err := a.Confirm(kafkatest.Within(t))
 	require.NoError(t, err)
 	require.Len(t, first[topic], 2)
-	again, err := a.Confirm(within(t))
+	again, err := a.Confirm(kafkatest.Within(t))
 	require.NoError(t, err)
 	require.Equal(t, first, again)
-	// It commits where it begins to read, and would be told by the answer to that, and join again.
-	for ctx := within(t); ; {
-		offsets, err := w.CommittedOffsets(ctx, w.topics.Namespace+".agents")
+	// The member commits when it begins to read. The answer would make it notice its removal and rejoin.
+	for ctx := kafkatest.Within(t); ; {
+		offsets, err := w.CommittedOffsets(ctx, w.Topics.Namespace+".agents")
 		require.NoError(t, err)
 		if len(offsets[topic]) == 2 {
 			break
 		}
 	}
 
-	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "one"))
-	_, err = a.Confirm(within(t))
-	require.Error(t, err, "it is out, and hears of it at the next heartbeat only")
+	require.NoError(t, w.RemoveMember(kafkatest.Within(t), w.Topics.Namespace+".agents", "one"))
+	_, err = a.Confirm(kafkatest.Within(t))
+	require.Error(t, err, "it was removed, and will learn that only from its next heartbeat")
 	b, chB := w.member(t, one)
 	awaitAll(t, chB, b, 2)
-	_, err = a.Confirm(within(t))
-	require.Error(t, err, "its name is another's")
-	// Last, because by the answer it hears of it.
-	stored, err := a.CommitMarks(within(t), kafka.Marks{topic: {0: {Assignment: first[topic][0], Next: 1}}})
+	_, err = a.Confirm(kafkatest.Within(t))
+	require.Error(t, err, "another process has its name")
+	// This comes last, because the answer makes the member notice.
+	stored, err := a.CommitMarks(kafkatest.Within(t), kafka.Marks{topic: {0: {Assignment: first[topic][0], Next: 1}}})
 	require.NoError(t, err)
 	require.Empty(t, stored)
-	held, err := b.Confirm(within(t))
+	held, err := b.Confirm(kafkatest.Within(t))
 	require.NoError(t, err)
 	require.Len(t, held[topic], 2)
-	require.NoError(t, b.Leave(within(t)))
+	require.NoError(t, b.Leave(kafkatest.Within(t)))
 }
 
-// What a member keeps through a rebalance is its own all the time; what comes to it may have been read by another.
+// A partition that a member keeps through a rebalance is not shared. One that it receives may have been read by another
+// member.
 func groupSharesNothingItKept(t *testing.T, w world) {
-	topic := w.create(t)
-	w.write(t, topic, "a", "b")
+	topic := w.Create(t)
+	w.Write(t, topic, "a", "b")
 	a, chA := w.member(t, kafka.GroupConfig{InstanceID: "one"})
 	awaitAll(t, chA, a, 2)
 	require.Len(t, take(t, a, 2), 2)
-	require.Zero(t, a.Shared(topic, 0), "nobody has committed, so nobody has read")
-	offsets, err := w.CommittedOffsets(within(t), w.topics.Namespace+".agents")
+	require.Zero(t, a.Shared(topic, 0), "nothing was committed, so nothing was read")
+	offsets, err := w.CommittedOffsets(kafkatest.Within(t), w.Topics.Namespace+".agents")
 	require.NoError(t, err)
-	require.Equal(t, kafka.Offsets{topic: {0: 0, 1: 0}}, offsets, "from now on somebody has")
-	first, err := a.Confirm(within(t))
+	require.Equal(t, kafka.Offsets{topic: {0: 0, 1: 0}}, offsets, "from now on something is")
+	first, err := a.Confirm(kafkatest.Within(t))
 	require.NoError(t, err)
 
 	b, chB := w.member(t, kafka.GroupConfig{InstanceID: "two"})
 	for len(b.Assigned()[topic]) == 0 {
-		held, _ := a.Confirm(within(t)) // while it joins there is a moment without an answer
+		held, _ := a.Confirm(kafkatest.Within(t)) // there is no answer while the member joins
 		for p, id := range held[topic] {
 			require.Equal(t, first[topic][p], id)
 		}
@@ -214,26 +212,26 @@ func groupSharesNothingItKept(t *testing.T, w world) {
 	}
 	kept := a.Assigned()[topic]
 	require.Len(t, kept, 1)
-	require.NoError(t, a.Leave(within(t)))
+	require.NoError(t, a.Leave(kafkatest.Within(t)))
 	awaitAll(t, chB, b, 2)
-	w.write(t, topic, "c")
-	require.Equal(t, []string{"a", "b", "c"}, values(take(t, b, 3)))
+	w.Write(t, topic, "c")
+	require.Equal(t, []string{"a", "b", "c"}, kafkatest.Values(take(t, b, 3)))
 	require.GreaterOrEqual(t, b.Shared(topic, 0), int64(2))
 	require.LessOrEqual(t, b.Shared(topic, 0), int64(3))
-	require.NoError(t, b.Leave(within(t)))
+	require.NoError(t, b.Leave(kafkatest.Within(t)))
 }
 
-// watch calls Watch, which is to end before the test.
+// watch calls Watch, which must end before the test.
 func watch(t *testing.T, g *kafka.Group) chan error {
 	t.Helper()
-	ctx := within(t)
+	ctx := kafkatest.Within(t)
 	ended := make(chan error, 1)
 	go func() { ended <- g.Watch(ctx) }()
 	return ended
 }
 
 func groupFences(t *testing.T, w world) {
-	w.create(t)
+	w.Create(t)
 	for _, only := range []bool{true, false} {
 		revoked := make(chan kafka.Partitions, 16)
 		cfg := kafka.GroupConfig{InstanceID: "same", MembershipOnly: only, OnRevoked: func(p kafka.Partitions) { revoked <- p }}
@@ -245,71 +243,71 @@ func groupFences(t *testing.T, w world) {
 		watchB := watch(t, b)
 		awaitAll(t, chB, b, 2)
 		if !only {
-			_, err := a.Poll(within(t), 1)
+			_, err := a.Poll(kafkatest.Within(t), 1)
 			require.ErrorIs(t, err, kafka.ErrFenced)
 		}
 		err := await(t, watchA)
 		require.ErrorIs(t, err, kafka.ErrFenced)
 		require.ErrorContains(t, err, `"same"`)
-		require.Len(t, await(t, revoked), 1, "it gave its partitions up before")
+		require.Len(t, await(t, revoked), 1, "it gave up its partitions first")
 		require.Empty(t, a.Assigned())
-		require.NoError(t, a.Leave(within(t)), "and puts nobody out when it goes")
-		require.NoError(t, b.Commit(within(t), kafka.Offsets{w.topics.Events(): {0: 1}}), "the newer is a member")
-		require.NoError(t, b.Leave(within(t)))
+		require.NoError(t, a.Leave(kafkatest.Within(t)), "and it removes nobody when it leaves")
+		require.NoError(t, b.Commit(kafkatest.Within(t), kafka.Offsets{w.Topics.Events(): {0: 1}}), "the newer is a member")
+		require.NoError(t, b.Leave(kafkatest.Within(t)))
 		require.ErrorIs(t, await(t, watchB), kafka.ErrClosed)
 	}
 }
 
 func groupComesBack(t *testing.T, w world) {
-	w.create(t)
+	w.Create(t)
 	changes := make(chan string, 16)
 	g, ch := w.member(t, kafka.GroupConfig{
 		InstanceID: "woken", MembershipOnly: true, OnRevoked: func(kafka.Partitions) { changes <- "revoked" },
 	})
 	ended := watch(t, g)
 	awaitAll(t, ch, g, 2)
-	require.NoError(t, w.RemoveMember(within(t), w.topics.Namespace+".agents", "woken"))
+	require.NoError(t, w.RemoveMember(kafkatest.Within(t), w.Topics.Namespace+".agents", "woken"))
 	require.Equal(t, "revoked", await(t, changes))
 	awaitAll(t, ch, g, 2)
-	require.NoError(t, g.Leave(within(t)))
+	require.NoError(t, g.Leave(kafkatest.Within(t)))
 	require.ErrorIs(t, await(t, ended), kafka.ErrClosed)
 }
 
 func groupNamesMembers(t *testing.T, w world) {
-	w.create(t)
-	group := w.topics.Namespace + ".agents"
+	w.Create(t)
+	group := w.Topics.Namespace + ".agents"
 	var names []string
 	var err error
 	require.Eventually(t, func() bool {
-		names, err = w.StaticMembers(within(t), group)
-		return !errors.Is(err, kerr.CoordinatorNotAvailable) // the first group of a cluster makes the topic of all groups
-	}, stepWait, 100*time.Millisecond)
+		names, err = w.StaticMembers(kafkatest.Within(t), group)
+		return !errors.Is(err, kerr.CoordinatorNotAvailable) // the first group of a cluster creates the topic of all groups
+	}, kafkatest.StepWait, 100*time.Millisecond)
 	require.NoError(t, err)
 	require.Nil(t, names, "no such group")
 	a, _ := w.member(t, kafka.GroupConfig{InstanceID: "b"})
 	b, _ := w.member(t, kafka.GroupConfig{InstanceID: "a"})
 	c, _ := w.member(t, kafka.GroupConfig{})
 	require.Eventually(t, func() bool {
-		names, err = w.StaticMembers(within(t), group)
+		names, err = w.StaticMembers(kafkatest.Within(t), group)
 		return err != nil || slices.Equal(names, []string{"a", "b"})
-	}, stepWait, 20*time.Millisecond)
+	}, kafkatest.StepWait, 20*time.Millisecond)
 	require.NoError(t, err)
-	require.NoError(t, b.Leave(within(t)))
-	names, err = w.StaticMembers(within(t), group)
+	require.NoError(t, b.Leave(kafkatest.Within(t)))
+	names, err = w.StaticMembers(kafkatest.Within(t), group)
 	require.NoError(t, err)
 	require.Equal(t, []string{"b"}, names)
-	require.NoError(t, a.Leave(within(t)))
-	require.NoError(t, c.Leave(within(t)))
-	names, err = w.StaticMembers(within(t), group)
+	require.NoError(t, a.Leave(kafkatest.Within(t)))
+	require.NoError(t, c.Leave(kafkatest.Within(t)))
+	names, err = w.StaticMembers(kafkatest.Within(t), group)
 	require.NoError(t, err)
 	require.Empty(t, names)
 }
 
 func groupMembershipOnly(t *testing.T, w world) {
-	topic := w.create(t)
-	w.write(t, topic, "a")
+	topic := w.Create(t)
+	w.Write(t, topic, "a")
 	g, ch := w.member(t, kafka.GroupConfig{InstanceID: "node", MembershipOnly: true})
 	awaitAll(t, ch, g, 2)
-	require.NoError(t, g.Commit(within(t), kafka.Offsets{topic: {0: 1}}), "for lag tools")
-	require.NoError(t, g.Leave(within(t)))
+	require.NoError(t, g.Commit(kafkatest.Within(t), kafka.Offsets{topic: {0: 1}}), "for lag tools")
+	require.NoError(t, g.Leave(kafkatest.Within(t)))
 }

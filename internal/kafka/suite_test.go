@@ -3,9 +3,7 @@ package kafka_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -13,64 +11,54 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The suite is one set of behaviours, kept by each broker that we run on: the embedded one in memory, the embedded one
-// on disk over TCP and within its process, and, where SAGALOG_TEST_BROKERS names one, Apache Kafka.
+// The suite is one set of behaviours for every kind of broker that we run on: the embedded one in memory, and on disk by TCP, in memory and
+// with fsync; and Apache Kafka, if SAGALOG_TEST_BROKERS names one.
 
 const brokersEnv = "SAGALOG_TEST_BROKERS"
-
-// stepWait bounds one step of a test against any broker.
-const stepWait = 30 * time.Second
 
 var behaviours = map[string]func(*testing.T, world){
 	"an append answers with contiguous offsets":                                     appendIsContiguous,
 	"appends in flight keep their order":                                            appendsKeepOrder,
 	"an owner's producer appends nothing after an error":                            producerEndsAfterError,
-	"an oversized record is refused for good":                                       oversizedIsPermanent,
-	"a missing topic is refused for good":                                           missingTopicIsPermanent,
-	"a missing partition is refused for good":                                       missingPartitionIsPermanent,
+	"an oversized record is refused permanently":                                    oversizedIsPermanent,
+	"a missing topic is refused permanently":                                        missingTopicIsPermanent,
+	"a missing partition is refused permanently":                                    missingPartitionIsPermanent,
 	"a dead-letter topic takes more than an input topic":                            deadLettersAreLarger,
 	"topics are created once, and may be ensured again":                             ensureIsIdempotent,
 	"the audit refuses what loses facts":                                            auditRefuses,
-	"a topic has another identity when it is created again":                         topicIdentity,
-	"a reader reads on from an offset":                                              readerReadsOn,
-	"a reader out of range stops with an error and never moves by itself":           readerOutOfRange,
+	"a topic that is created again has another ID":                                  topicIdentity,
+	"a reader continues from an offset":                                             readerReadsOn,
+	"a reader out of range stops with an error and never moves":                     readerOutOfRange,
 	"a reader below the start of a trimmed log stops with an error":                 readerBelowStart,
 	"a reader adds, removes and pauses while it waits":                              readerChanges,
 	"a committed reader waits for an open transaction and passes its marker":        readerCommitted,
 	"a committed reader passes an aborted transaction":                              readerAborted,
 	"a committed reader passes aborted records in front of an open transaction":     readerAbortedBeforeOpen,
-	"a batch that unpacks to too much has coordinates to skip by":                   readerTooLarge,
+	"a batch that decompresses to too much can be skipped by its offsets":           readerTooLarge,
 	"one record is found by its coordinates":                                        readAt,
 	"a range ends where the log ended when it was asked for":                        readRange,
 	"a range passes the gaps of compaction, markers and aborts":                     readRangePassesMarkers,
 	"the ends of many partitions come in one answer":                                endOffsets,
-	"trimming keeps the last record":                                                trimKeepsLast,
-	"a group starts at the first record and goes on from what was committed":        groupCommits,
-	"a mark comes back with its metadata, and a deposed member commits none":        groupMarks,
+	"a group starts at the first record and continues from its commits":             groupCommits,
+	"a mark is returned with its metadata, and a deposed member commits none":       groupMarks,
 	"a member that leaves hands over at once, static or not":                        groupLeaves,
 	"a static member that is removed loses its partitions at once":                  groupRemovesMember,
-	"of two members with one name the older is told, and the newer stays":           groupFences,
-	"a member that is removed comes back by itself":                                 groupComesBack,
-	"a member that was put out cannot confirm that it has its partitions":           groupConfirms,
-	"what another member may have read is told, and what it cannot have read":       groupSharesNothingItKept,
+	"of two members with one name, the older is fenced and the newer stays":         groupFences,
+	"a member that is removed rejoins":                                              groupComesBack,
+	"a member that was removed cannot confirm its partitions":                       groupConfirms,
+	"a partition is shared up to where another member may have read it":             groupSharesNothingItKept,
 	"the static members of a group are known by name":                               groupNamesMembers,
 	"a member without fetches still gets its partitions":                            groupMembershipOnly,
-	"what is closed answers that it is closed":                                      closedAnswers,
+	"a closed client answers that it is closed":                                     closedAnswers,
 	"headers, tombstones, empty values and time stamps come back as they were sent": recordsRoundTrip,
 }
 
-// world is a cluster and a namespace that no other test uses.
-type world struct {
-	*kafka.Cluster
-	topics kafka.Topics
-	// client is a bare client for what the package does not do: transactions and foreign settings.
-	client func(t *testing.T, opts ...kgo.Opt) *kgo.Client
-}
+type world struct{ kafkatest.World }
 
 func TestBehaviour(t *testing.T) {
 	t.Parallel()
@@ -93,12 +81,12 @@ func TestBehaviour(t *testing.T) {
 	}
 }
 
-// behaveOn runs the suite; start connects to a cluster, which the tests may share.
+// behaveOn runs the suite on a cluster, which the tests may share.
 func behaveOn(t *testing.T, start func(testing.TB) *kafka.Cluster) {
 	for name, behave := range behaviours {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			behave(t, newWorld(t, start(t)))
+			behave(t, newWorld(start(t)))
 		})
 	}
 }
@@ -111,83 +99,14 @@ func apache(t testing.TB) *kafka.Cluster {
 	return c
 }
 
-func newWorld(t *testing.T, c *kafka.Cluster) world {
-	t.Helper()
-	return world{
-		Cluster: c,
-		topics:  kafka.Topics{Namespace: fmt.Sprintf("t%08x", rand.Uint32())},
-		client: func(t *testing.T, opts ...kgo.Opt) *kgo.Client {
-			t.Helper()
-			client, err := kafka.OpenBare(c, opts...)
-			require.NoError(t, err)
-			t.Cleanup(client.Close)
-			return client
-		},
-	}
-}
+func newWorld(c *kafka.Cluster) world { return world{kafkatest.NewWorld(c)} }
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), stepWait)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// create makes the events topic with two partitions and returns its name.
-func (w world) create(t *testing.T) string {
-	t.Helper()
-	kafkatest.Create(t, w.Cluster, w.spec())
-	return w.topics.Events()
-}
-
-func (w world) spec() kafka.TopicSpec {
-	return kafka.TopicSpec{Name: w.topics.Events(), Partitions: 2, MaxMessageBytes: kafka.MaxMessageBytes}
-}
-
-// write sends values to partition 0, one record each, and returns their offsets.
-func (w world) write(t *testing.T, topic string, values ...string) []int64 {
-	t.Helper()
-	p, err := kafka.NewProducer(w.Cluster)
-	require.NoError(t, err)
-	defer p.Close()
-	recs := make([]events.Record, len(values))
-	for i, v := range values {
-		recs[i] = events.Record{Topic: topic, Key: []byte("k"), Value: []byte(v)}
-	}
-	offsets, err := p.ProduceSync(within(t), recs...)
-	require.NoError(t, err)
-	return offsets
-}
-
-func (w world) reader(t *testing.T, cfg kafka.ReaderConfig) *kafka.Reader {
-	t.Helper()
-	r, err := kafka.NewReader(w.Cluster, cfg)
-	require.NoError(t, err)
-	t.Cleanup(r.Close)
-	return r
-}
-
-// read polls until n records have come, or an error.
-func read(t *testing.T, r *kafka.Reader, n int) []events.Record {
-	t.Helper()
-	var out []events.Record
-	for len(out) < n {
-		fetches, err := r.Poll(within(t))
-		require.NoError(t, err)
-		for _, f := range fetches {
-			require.NoError(t, f.Err)
-			out = append(out, f.Records...)
-		}
-	}
-	return out
-}
-
-// readErr polls until a partition stops, and returns what came before it and why it did.
+// readErr polls until a partition stops, and returns the records before that and the failed fetch.
 func readErr(t *testing.T, r *kafka.Reader) ([]events.Record, kafka.Fetch) {
 	t.Helper()
 	var out []events.Record
 	for {
-		fetches, err := r.Poll(within(t))
+		fetches, err := r.Poll(kafkatest.Within(t))
 		require.NoError(t, err)
 		for _, f := range fetches {
 			out = append(out, f.Records...)
@@ -198,17 +117,7 @@ func readErr(t *testing.T, r *kafka.Reader) ([]events.Record, kafka.Fetch) {
 	}
 }
 
-func values(recs []events.Record) []string {
-	out := []string{}
-	for _, r := range recs {
-		if !r.Control {
-			out = append(out, string(r.Value))
-		}
-	}
-	return out
-}
-
-// answer is what an append's done was called with.
+// answer is the arguments of the done of an append.
 type answer struct {
 	offsets []int64
 	err     error
@@ -224,14 +133,14 @@ func await[T any](t *testing.T, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-within(t).Done():
+	case <-kafkatest.Within(t).Done():
 		require.FailNow(t, "no answer")
 		panic("unreachable")
 	}
 }
 
 func appendIsContiguous(t *testing.T, w world) {
-	topic := w.create(t)
+	topic := w.Create(t)
 	p, err := kafka.NewOwnerProducer(w.Cluster, topic, 1)
 	require.NoError(t, err)
 	defer p.Close()
@@ -254,7 +163,7 @@ func records(values ...string) []events.Record {
 }
 
 func appendsKeepOrder(t *testing.T, w world) {
-	topic := w.create(t)
+	topic := w.Create(t)
 	p, err := kafka.NewOwnerProducer(w.Cluster, topic, 0)
 	require.NoError(t, err)
 	defer p.Close()
@@ -274,7 +183,7 @@ func appendsKeepOrder(t *testing.T, w world) {
 }
 
 func producerEndsAfterError(t *testing.T, w world) {
-	topic := w.create(t)
+	topic := w.Create(t)
 	p, err := kafka.NewOwnerProducer(w.Cluster, topic, 0)
 	require.NoError(t, err)
 	defer p.Close()
@@ -289,65 +198,65 @@ func producerEndsAfterError(t *testing.T, w world) {
 }
 
 func oversizedIsPermanent(t *testing.T, w world) {
-	topic := w.create(t)
+	topic := w.Create(t)
 	p, err := kafka.NewProducer(w.Cluster)
 	require.NoError(t, err)
 	defer p.Close()
-	_, err = p.ProduceSync(within(t), events.Record{Topic: topic, Value: make([]byte, kafka.MaxMessageBytes+1)})
+	_, err = p.ProduceSync(kafkatest.Within(t), events.Record{Topic: topic, Value: make([]byte, kafka.MaxMessageBytes+1)})
 	require.True(t, kafka.IsPermanent(err), err)
-	_, err = p.ProduceSync(within(t), events.Record{Topic: topic, Value: []byte("small")})
-	require.NoError(t, err, "the shared producer goes on")
+	_, err = p.ProduceSync(kafkatest.Within(t), events.Record{Topic: topic, Value: []byte("small")})
+	require.NoError(t, err, "the shared producer continues")
 }
 
 func missingTopicIsPermanent(t *testing.T, w world) {
 	p, err := kafka.NewProducer(w.Cluster)
 	require.NoError(t, err)
 	defer p.Close()
-	_, err = p.ProduceSync(within(t), events.Record{Topic: w.topics.Work("nobody"), Value: []byte("v")})
+	_, err = p.ProduceSync(kafkatest.Within(t), events.Record{Topic: w.Topics.Work("nobody"), Value: []byte("v")})
 	require.True(t, kafka.IsPermanent(err), err)
 	require.ErrorIs(t, err, kafka.ErrUnknownTopic)
 }
 
 func missingPartitionIsPermanent(t *testing.T, w world) {
-	topic := w.create(t)
+	topic := w.Create(t)
 	p, err := kafka.NewProducer(w.Cluster)
 	require.NoError(t, err)
 	defer p.Close()
-	_, err = p.ProduceSync(within(t), events.Record{Topic: topic, Partition: 99, Value: []byte("v")})
+	_, err = p.ProduceSync(kafkatest.Within(t), events.Record{Topic: topic, Partition: 99, Value: []byte("v")})
 	require.True(t, kafka.IsPermanent(err), err)
 }
 
 func deadLettersAreLarger(t *testing.T, w world) {
-	spec := kafka.TopicSpec{Name: w.topics.DeadReports(), Partitions: 1, MaxMessageBytes: kafka.DeadMaxMessageBytes}
+	spec := kafka.TopicSpec{Name: w.Topics.DeadReports(), Partitions: 1, MaxMessageBytes: kafka.DeadMaxMessageBytes}
 	kafkatest.Create(t, w.Cluster, spec)
 	big := strings.Repeat("x", kafka.DeadMaxMessageBytes-1024)
-	require.Equal(t, []int64{0}, w.write(t, spec.Name, big))
-	r, err := w.ReadAt(within(t), spec.Name, 0, 0)
+	require.Equal(t, []int64{0}, w.Write(t, spec.Name, big))
+	r, err := w.ReadAt(kafkatest.Within(t), spec.Name, 0, 0)
 	require.NoError(t, err)
 	require.Len(t, r.Value, len(big))
 }
 
 func ensureIsIdempotent(t *testing.T, w world) {
-	specs := append(w.topics.Base(3), w.topics.WorkSpec("package", 3))
-	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, specs...))
-	require.NoError(t, kafka.EnsureTopics(within(t), w.Cluster, specs...))
-	require.NoError(t, kafka.Audit(within(t), w.Cluster, specs...))
-	n, err := w.Partitions(within(t), w.topics.Events())
+	specs := append(w.Topics.Base(3), w.Topics.WorkSpec("package", 3))
+	require.NoError(t, kafka.EnsureTopics(kafkatest.Within(t), w.Cluster, specs...))
+	require.NoError(t, kafka.EnsureTopics(kafkatest.Within(t), w.Cluster, specs...))
+	require.NoError(t, doctor.Audit(kafkatest.Within(t), w.Cluster, specs...))
+	n, err := w.Partitions(kafkatest.Within(t), w.Topics.Events())
 	require.NoError(t, err)
 	require.EqualValues(t, 3, n)
-	_, err = w.Partitions(within(t), "nobody")
+	_, err = w.Partitions(kafkatest.Within(t), "nobody")
 	require.ErrorIs(t, err, kafka.ErrUnknownTopic)
-	names, err := w.ListTopics(within(t), w.topics.Namespace+".work.")
+	names, err := w.ListTopics(kafkatest.Within(t), w.Topics.Namespace+".work.")
 	require.NoError(t, err)
-	require.Equal(t, []string{w.topics.Work("package")}, names)
+	require.Equal(t, []string{w.Topics.Work("package")}, names)
 }
 
 func auditRefuses(t *testing.T, w world) {
-	w.create(t)
-	more := w.spec()
+	w.Create(t)
+	more := w.Spec()
 	more.Partitions = 3
-	missing := w.spec()
-	missing.Name = w.topics.Reports()
+	missing := w.Spec()
+	missing.Name = w.Topics.Reports()
 	w.refused(t, map[string]string{"partitions": "2", "the topic": "missing"}, more, missing)
 
 	for setting, value := range map[string]string{
@@ -357,14 +266,14 @@ func auditRefuses(t *testing.T, w world) {
 	}
 }
 
-// refused audits until exactly these settings are refused for these values, and returns the problems. Of several brokers
-// one may not have heard yet what was altered a moment ago, and the audit asks any.
-func (w world) refused(t *testing.T, want map[string]string, specs ...kafka.TopicSpec) []kafka.TopicProblem {
+// refused repeats the audit until it refuses exactly these settings with these values, and returns the problems. The audit asks any broker, and
+// some learn of an altered setting a moment later.
+func (w world) refused(t *testing.T, want map[string]string, specs ...kafka.TopicSpec) []doctor.TopicProblem {
 	t.Helper()
-	var refused *kafka.AuditError
+	var refused *doctor.AuditError
 	var err error
 	require.Eventually(t, func() bool {
-		if err = kafka.Audit(within(t), w.Cluster, specs...); !errors.As(err, &refused) {
+		if err = doctor.Audit(kafkatest.Within(t), w.Cluster, specs...); !errors.As(err, &refused) {
 			return false
 		}
 		got := make(map[string]string)
@@ -372,37 +281,37 @@ func (w world) refused(t *testing.T, want map[string]string, specs ...kafka.Topi
 			got[p.Setting] = p.Value
 		}
 		return maps.Equal(want, got)
-	}, stepWait, 20*time.Millisecond, "not %v but %v", want, err)
+	}, kafkatest.StepWait, 20*time.Millisecond, "not %v but %v", want, err)
 	return refused.Problems
 }
 
-// refusesSetting alters a setting of the events topic, expects the audit to name it, and does what the audit says.
+// refusesSetting alters a setting of the events topic, expects the audit to name it, and follows its remedy.
 func (w world) refusesSetting(t *testing.T, setting, value string) {
 	t.Helper()
-	kafka.AlterTopic(t, w.Cluster, w.topics.Events(), setting, value)
-	got := w.refused(t, map[string]string{setting: value}, w.spec())
+	kafkatest.AlterTopic(t, w, w.Topics.Events(), setting, value)
+	got := w.refused(t, map[string]string{setting: value}, w.Spec())
 	require.Contains(t, got[0].Remedy, "kafka-configs.sh")
-	kafka.AlterTopic(t, w.Cluster, w.topics.Events(), setting, got[0].Want[strings.LastIndex(got[0].Want, " ")+1:])
-	require.Eventually(t, func() bool { return kafka.Audit(within(t), w.Cluster, w.spec()) == nil }, stepWait, 20*time.Millisecond)
+	kafkatest.AlterTopic(t, w, w.Topics.Events(), setting, got[0].Want[strings.LastIndex(got[0].Want, " ")+1:])
+	require.Eventually(t, func() bool { return doctor.Audit(kafkatest.Within(t), w.Cluster, w.Spec()) == nil }, kafkatest.StepWait, 20*time.Millisecond)
 }
 
 func topicIdentity(t *testing.T, w world) {
-	topic := w.create(t)
-	first, err := w.TopicID(within(t), topic)
+	topic := w.Create(t)
+	first, err := w.TopicID(kafkatest.Within(t), topic)
 	require.NoError(t, err)
 	require.NotZero(t, first)
-	kafka.DeleteTopic(t, w.Cluster, topic)
-	// Apache Kafka tells its brokers of the deletion a moment later. Until then the topic seems to be there, and then
-	// nobody creates the one that is waited for.
+	kafkatest.DeleteTopic(t, w, topic)
+	// The brokers of Apache Kafka learn of the deletion a moment later. Until then the topic seems to exist, and
+	// EnsureTopics would wait for a topic that nobody creates.
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if kafka.EnsureTopics(ctx, w.Cluster, w.spec()) != nil {
+		if kafka.EnsureTopics(ctx, w.Cluster, w.Spec()) != nil {
 			return false
 		}
-		second, err := w.TopicID(within(t), topic)
+		second, err := w.TopicID(kafkatest.Within(t), topic)
 		return err == nil && second != first
-	}, stepWait, 100*time.Millisecond)
-	_, err = w.TopicID(within(t), "nobody")
+	}, kafkatest.StepWait, 100*time.Millisecond)
+	_, err = w.TopicID(kafkatest.Within(t), "nobody")
 	require.ErrorIs(t, err, kafka.ErrUnknownTopic)
 }

@@ -10,28 +10,29 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
-// What a record costs on its way: one operation is one record, of the size and with the headers of a fact.
+// These benchmarks measure the cost of a record. One operation is one record with the size and the headers of a fact.
 
 const (
 	benchPartitions = 8
-	// benchInFlight is how many records a benchmark has on their way at once.
+	// benchInFlight is the number of unanswered records of a benchmark.
 	benchInFlight = 2_000
-	// benchAppend is the records of one append, and benchAppends how many are in flight.
+	// benchAppend is the number of records of one append, benchAppends the number of unanswered appends.
 	benchAppend, benchAppends = 64, 8
 )
 
 var benchTopics = kafka.Topics{Namespace: "bench"}
 
-// onTransports runs a benchmark over the embedded broker on disk, by each way to it.
+// onTransports runs a benchmark over the embedded broker on disk, on each transport.
 func onTransports(b *testing.B, run func(b *testing.B, c *kafka.Cluster)) {
-	ways := map[string]func() kafka.BrokerConfig{
-		"tcp":     func() kafka.BrokerConfig { return kafka.BrokerConfig{ByPort: true} },
-		"virtual": func() kafka.BrokerConfig { return kafka.BrokerConfig{Network: new(kafka.VirtualNetwork)} },
-		"local":   func() kafka.BrokerConfig { return kafka.BrokerConfig{} },
+	ways := map[string]func() embedded.Config{
+		"tcp":     func() embedded.Config { return embedded.Config{ByPort: true} },
+		"virtual": func() embedded.Config { return embedded.Config{Network: new(embedded.VirtualNetwork)} },
+		"local":   func() embedded.Config { return embedded.Config{} },
 	}
 	for name, cfg := range ways {
 		b.Run(name, func(b *testing.B) {
@@ -45,8 +46,8 @@ func onTransports(b *testing.B, run func(b *testing.B, c *kafka.Cluster)) {
 	}
 }
 
-// costs starts the measurement; what it returns ends it. The time of the processors is that of the whole process, and on a
-// machine that others use too it says more than the clock.
+// costs starts the measurement; the returned function ends it. It reports the processor time of the whole process, which is more reliable
+// than the clock on a shared machine.
 func costs(b *testing.B) func() {
 	b.ResetTimer()
 	before := processorTime(b)
@@ -62,7 +63,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// fact is a record as an owner appends it.
+// fact returns a record as an owner appends it.
 func fact(i int) events.Record {
 	id := []byte("order-" + strconv.Itoa(i))
 	r := events.Record{Topic: benchTopics.Events(), Partition: int32(i % benchPartitions), Key: id, Timestamp: 1_700_000_000_000}
@@ -158,7 +159,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkHop is one record at a time: appended, and read by one who waits for it.
+// BenchmarkHop sends one record at a time, and waits until a reader has it.
 func BenchmarkHop(b *testing.B) {
 	onTransports(b, func(b *testing.B, c *kafka.Cluster) {
 		p, err := kafka.NewProducer(c)
@@ -186,11 +187,10 @@ func BenchmarkHop(b *testing.B) {
 	})
 }
 
-// BenchmarkSynced is one record to each of 64 partitions, which the disk has when it is acknowledged: what a busy engine's
-// topics get at a time.
+// BenchmarkSynced produces one record to each of 64 partitions and waits until the disk has them, as a busy engine does.
 func BenchmarkSynced(b *testing.B) {
 	const partitions = 64
-	c := kafkatest.Connect(b, kafkatest.StartBroker(b, kafka.BrokerConfig{Dir: b.TempDir(), Fsync: true}))
+	c := kafkatest.Connect(b, kafkatest.StartBroker(b, embedded.Config{Dir: b.TempDir(), Fsync: true}))
 	kafkatest.Create(b, c, benchTopics.Base(partitions)...)
 	p, err := kafka.NewProducer(c)
 	require.NoError(b, err)

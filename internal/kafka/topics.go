@@ -2,66 +2,77 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sagalog/sagalog/internal/pause"
 )
 
-// The limits of a record batch, in bytes: input limit < fact limit < topic and producer limit (DESIGN 2).
+// The limits of a record batch, in bytes. The limit of an input is lower than the limit of a fact, which is lower than these.
 const (
 	MaxMessageBytes = 2 << 20
-	// DeadMaxMessageBytes leaves room for an input of another client that unpacks to several times its size.
+	// DeadMaxMessageBytes leaves room for an input of a foreign client that unpacks to several times its size.
 	DeadMaxMessageBytes = 8 << 20
 
-	deadPrefix = "dlq."
+	// DeadPrefix begins the names of topics of dead letters.
+	DeadPrefix = "dlq."
 )
 
-// Topics knows the names of the topics of a namespace.
+// Topics returns the names of a namespace's topics.
 type Topics struct{ Namespace string }
 
-// Submissions is where anyone allowed asks for tasks.
+// Submissions is where clients submit tasks.
 func (t Topics) Submissions() string { return t.Namespace + ".submissions" }
 
-// Reports is where agents report, and operators and other systems ask.
+// Reports is where agents report, and where operators and other systems send requests.
 func (t Topics) Reports() string { return t.Namespace + ".reports" }
+
+// Input is an input topic.
+func (t Topics) Input(in events.Input) string { return t.Namespace + "." + string(in) }
+
+// DeadLetters holds the rejected records of an input.
+func (t Topics) DeadLetters(in events.Input) string { return DeadPrefix + t.Input(in) }
 
 // Events is the system of record.
 func (t Topics) Events() string { return t.Namespace + ".events" }
 
-// Work is where an agent finds its requests.
+// Work is where an agent reads its work requests.
 func (t Topics) Work(agent string) string { return t.Namespace + ".work." + agent }
 
 // Definitions holds every version of every workflow.
 func (t Topics) Definitions() string { return t.Namespace + ".definitions" }
 
-// Presence is where instances and nodes say each second that they live.
+// Presence holds the heartbeats of agents and nodes.
 func (t Topics) Presence() string { return t.Namespace + ".presence" }
 
-// Alerts is what an operator must see.
+// Alerts holds messages for operators.
 func (t Topics) Alerts() string { return t.Namespace + ".alerts" }
 
 // DeadSubmissions holds rejected submissions.
-func (t Topics) DeadSubmissions() string { return deadPrefix + t.Namespace + ".submissions" }
+func (t Topics) DeadSubmissions() string { return DeadPrefix + t.Namespace + ".submissions" }
 
 // DeadReports holds rejected reports.
-func (t Topics) DeadReports() string { return deadPrefix + t.Namespace + ".reports" }
+func (t Topics) DeadReports() string { return DeadPrefix + t.Namespace + ".reports" }
 
-// TopicSpec is how a topic must be.
+// TopicSpec describes how a topic must be configured.
 type TopicSpec struct {
 	Name            string
 	Partitions      int32
 	MaxMessageBytes int
-	// Compacted marks a topic of which only the last record of each key matters.
+	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool
 }
 
-// Base returns the topics that every namespace has, with p partitions where the number is the namespace's.
+// Base returns the topics that every namespace has. p is the number of partitions of the namespace, which most of them share.
 func (t Topics) Base(p int32) []TopicSpec {
 	return []TopicSpec{
 		// definitions comes first: its first record makes the namespace.
@@ -92,8 +103,8 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 	if s.Compacted {
 		text["cleanup.policy"] = "compact"
 	}
-	if replication >= safeReplication {
-		text["min.insync.replicas"] = strconv.Itoa(safeInsync)
+	if replication >= SafeReplication {
+		text["min.insync.replicas"] = strconv.Itoa(SafeInSync)
 		text["unclean.leader.election.enable"] = "false"
 	}
 	out := make(map[string]*string, len(text))
@@ -103,19 +114,32 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 	return out
 }
 
-// A record that is in two of three copies survives the loss of any one machine, and appends go on without it.
+// The settings of topics that lose nothing. A record with two of three copies survives the loss of any one machine, and appends continue
+// without it.
 const (
-	safeReplication = 3
-	safeInsync      = 2
+	SafeReplication = 3
+	SafeInSync      = 2
 )
 
-// replication is 3 where there are three brokers to hold the copies, else 1: with two, one copy more would stop
-// appends whenever either is down. A broker that is down at the moment counts (Apache Kafka 4 and later say so): a topic
-// that is made meanwhile would else have one copy for ever.
-func (c *Cluster) replication(ctx context.Context) (int16, error) {
+// ReplicationFactor is 3 if there are at least three brokers, else 1: with two copies on two brokers, appends would stop whenever either
+// is down. A broker that is down at the moment counts (Apache Kafka 4 and later list it); otherwise a topic created in the meantime would
+// keep a single copy forever.
+func (c *Cluster) ReplicationFactor(ctx context.Context) (int16, error) {
 	if c.cfg.Embedded {
 		return 1, nil
 	}
+	brokers, err := BrokerIDs(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	if len(brokers) >= SafeReplication {
+		return SafeReplication, nil
+	}
+	return 1, nil
+}
+
+// BrokerIDs returns the IDs of all brokers, also of those that are down if the cluster lists them.
+func BrokerIDs(ctx context.Context, c *Cluster) ([]int32, error) {
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.IncludeFencedBrokers = true
 	resp, err := req.RequestWith(ctx, c.client)
@@ -123,23 +147,24 @@ func (c *Cluster) replication(ctx context.Context) (int16, error) {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("list brokers: %w", err)
+		return nil, fmt.Errorf("list brokers: %w", err)
 	}
-	if len(resp.Brokers) >= safeReplication {
-		return safeReplication, nil
+	ids := make([]int32, len(resp.Brokers))
+	for i, b := range resp.Brokers {
+		ids[i] = b.NodeID
 	}
-	return 1, nil
+	slices.Sort(ids)
+	return ids, nil
 }
 
-// EnsureTopics creates those topics that are missing and returns when each partition has a leader and each broker that
-// answers knows it. A topic that is there is left as it is: Audit judges it. It errors with *CreateError where the
-// cluster refuses one.
+// EnsureTopics creates the topics that are missing. It returns when each partition has a leader and each broker that answers knows the
+// topic. Existing topics are left as they are; doctor.Audit checks those. It returns a *CreateError if the cluster refuses a topic.
 func EnsureTopics(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
-	rf, err := c.replication(ctx)
+	rf, err := c.ReplicationFactor(ctx)
 	if err != nil {
 		return err
 	}
-	there, err := c.describe(ctx, names(specs)...)
+	there, err := c.DescribeVisible(ctx, specs)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
@@ -154,7 +179,8 @@ func EnsureTopics(ctx context.Context, c *Cluster, specs ...TopicSpec) error {
 	return c.awaitLeaders(ctx, specs)
 }
 
-func names(specs []TopicSpec) []string {
+// TopicNames returns the names of specs.
+func TopicNames(specs []TopicSpec) []string {
 	out := make([]string, len(specs))
 	for i, s := range specs {
 		out[i] = s.Name
@@ -162,12 +188,54 @@ func names(specs []TopicSpec) []string {
 	return out
 }
 
-// describe asks the cluster and not the client's memory, in which a topic that was just deleted still stands.
-func (c *Cluster) describe(ctx context.Context, topics ...string) (kadm.TopicDetails, error) {
-	return c.admin.ListTopics(kadm.WithAuthorizedOps(ctx), topics...)
+// Describe asks a broker about all topics or the named ones, and about our permissions on them. A topic that is missing or that we may
+// not describe has its Err set (kadm would return nothing else). The client's cache is not used: it may still hold a topic that was just
+// deleted.
+func (c *Cluster) Describe(ctx context.Context, topics ...string) (kadm.TopicDetails, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.IncludeTopicAuthorizedOperations = true
+	for _, t := range topics {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &t
+		req.Topics = append(req.Topics, topic)
+	}
+	resp, err := req.RequestWith(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	there := kadm.TopicDetails{}
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		d := kadm.TopicDetail{Topic: *t.Topic, ID: t.TopicID, Partitions: kadm.PartitionDetails{}, Err: kerr.ErrorForCode(t.ErrorCode),
+			AuthorizedOperations: kadm.DecodeACLOperations(t.AuthorizedOperations)}
+		for _, p := range t.Partitions {
+			d.Partitions[p.Partition] = kadm.PartitionDetail{
+				Topic: d.Topic, Partition: p.Partition, Leader: p.Leader, Replicas: p.Replicas, ISR: p.ISR, Err: kerr.ErrorForCode(p.ErrorCode),
+			}
+		}
+		there[d.Topic] = d
+	}
+	return there, nil
 }
 
-// leaderPoll is short, because a new topic has its leaders within milliseconds.
+// DescribeVisible is Describe for topics that must be visible: it returns an error if we may not describe one of them, which otherwise
+// looks like a missing one.
+func (c *Cluster) DescribeVisible(ctx context.Context, specs []TopicSpec) (kadm.TopicDetails, error) {
+	there, err := c.Describe(ctx, TopicNames(specs)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range specs {
+		if err := there[s.Name].Err; errors.Is(err, kerr.TopicAuthorizationFailed) {
+			return nil, fmt.Errorf("describe topic %s: %w", s.Name, err)
+		}
+	}
+	return there, nil
+}
+
+// leaderPoll is short, because a new topic has leaders within milliseconds.
 const leaderPoll = 50 * time.Millisecond
 
 func (c *Cluster) awaitLeaders(ctx context.Context, specs []TopicSpec) error {
@@ -179,19 +247,16 @@ func (c *Cluster) awaitLeaders(ctx context.Context, specs []TopicSpec) error {
 		if missing == "" {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, leaderPoll) {
 			return fmt.Errorf("wait for the leaders of topic %s: %w", missing, context.Cause(ctx))
-		case <-time.After(leaderPoll):
 		}
 	}
 }
 
-// missing returns a topic that some broker does not know, or that has a partition without a leader; "" if there is none.
-// Each broker is asked, since it learns of a new topic a moment after the others, and until then it says that there is
-// none: to Audit, which would refuse the start, and to readers and producers.
+// missing returns a topic that some broker does not know or that has a partition without a leader, or "". Each broker is asked, because
+// some learn of a new topic a moment later. Until then they tell the audit, readers and producers that it does not exist.
 func (c *Cluster) missing(ctx context.Context, specs []TopicSpec) (string, error) {
-	there, err := c.describe(ctx, names(specs)...)
+	there, err := c.DescribeVisible(ctx, specs)
 	if err != nil {
 		return "", err
 	}
@@ -211,7 +276,7 @@ func (c *Cluster) missing(ctx context.Context, specs []TopicSpec) (string, error
 	for _, b := range brokers {
 		resp, err := req.RequestWith(ctx, c.client.Broker(int(b.NodeID)))
 		if err != nil {
-			continue // it is going away; before it comes back it learns what there is
+			continue // the broker is going away, and will learn of the topics before it is back
 		}
 		for _, t := range resp.Topics {
 			if kerr.ErrorForCode(t.ErrorCode) != nil && t.Topic != nil {
@@ -237,33 +302,50 @@ func leaderless(there kadm.TopicDetails, specs []TopicSpec) string {
 	return ""
 }
 
-// TopicID returns the identity of a topic: another one after the topic was deleted and created again.
-func (c *Cluster) TopicID(ctx context.Context, topic string) ([16]byte, error) {
-	there, err := c.describe(ctx, topic)
+// topic describes one topic. It returns ErrUnknownTopic if it does not exist.
+func (c *Cluster) topic(ctx context.Context, topic string) (kadm.TopicDetail, error) {
+	there, err := c.Describe(ctx, topic)
+	if err == nil {
+		err = fromClient(there[topic].Err)
+	}
 	if err != nil {
-		return [16]byte{}, fmt.Errorf("look up topic %s: %w", topic, err)
+		return kadm.TopicDetail{}, fmt.Errorf("look up topic %s: %w", topic, err)
 	}
-	if err := there[topic].Err; err != nil {
-		return [16]byte{}, fmt.Errorf("look up topic %s: %w", topic, fromClient(err))
-	}
-	return there[topic].ID, nil
+	return there[topic], nil
 }
 
-// Partitions returns how many partitions a topic has, and ErrUnknownTopic if it does not exist.
+// TopicID returns the ID of a topic. It changes if the topic is deleted and created again.
+func (c *Cluster) TopicID(ctx context.Context, topic string) ([16]byte, error) {
+	t, err := c.topic(ctx, topic)
+	return t.ID, err
+}
+
+// Partitions returns the number of partitions of a topic, and ErrUnknownTopic if it does not exist.
 func (c *Cluster) Partitions(ctx context.Context, topic string) (int32, error) {
-	there, err := c.describe(ctx, topic)
-	if err != nil {
-		return 0, fmt.Errorf("look up topic %s: %w", topic, err)
+	t, err := c.topic(ctx, topic)
+	return int32(len(t.Partitions)), err
+}
+
+// Replicas returns how many copies of a topic's records the brokers keep.
+func (c *Cluster) Replicas(ctx context.Context, topic string) (int, error) {
+	t, err := c.topic(ctx, topic)
+	return LeastReplicas(t), err
+}
+
+// LeastReplicas is the number of replicas of the partition that has the fewest.
+func LeastReplicas(t kadm.TopicDetail) int {
+	least := -1
+	for _, p := range t.Partitions {
+		if least < 0 || len(p.Replicas) < least {
+			least = len(p.Replicas)
+		}
 	}
-	if err := there[topic].Err; err != nil {
-		return 0, fmt.Errorf("look up topic %s: %w", topic, fromClient(err))
-	}
-	return int32(len(there[topic].Partitions)), nil
+	return max(least, 0)
 }
 
 // ListTopics returns the names of the topics that start with prefix, sorted.
 func (c *Cluster) ListTopics(ctx context.Context, prefix string) ([]string, error) {
-	there, err := c.describe(ctx)
+	there, err := c.Describe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARejectedInputIsADeadLetterAndTheTokenTellsWhy(t *testing.T) {
+func TestARejectedInputIsADeadLetterAndWaitSaysWhy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n, _ := ready(t, nil)
 		tooLong := make([]byte, events.DefaultSettings().SubmissionBytes+1)
@@ -23,14 +23,14 @@ func TestARejectedInputIsADeadLetterAndTheTokenTellsWhy(t *testing.T) {
 		}{
 			"garbage":  {[]byte("\x00\xff"), events.RejectUnreadable},
 			"faults":   {[]byte(`{"workflow":5}`), events.RejectInvalid},
-			"unknown":  {[]byte(`{"workflow":"other"}`), events.RejectWorkflow},
-			"version":  {[]byte(`{"workflow":"order","version":9}`), events.RejectWorkflow},
+			"unknown":  {[]byte(`{"workflow":"other"}`), events.RejectUnknownWorkflow},
+			"version":  {[]byte(`{"workflow":"order","version":9}`), events.RejectUnknownWorkflow},
 			"too long": {tooLong, events.RejectTooLarge},
 		} {
 			r := events.Record{Key: []byte("t-" + name), Value: c.value, Headers: []events.Header{{Key: "mine", Value: []byte("kept")}}}
 			home := events.Home("t-"+name, w.parts)
 			at := w.produce(w.topics.Submissions(), home, r)[0]
-			require.NoError(t, n.Tasks().WaitPassed(t.Context(), events.Submissions, home, at), name)
+			require.NoError(t, n.Inputs().WaitPassed(t.Context(), events.Submissions, home, at), name)
 			why, err := n.Refusals().Rejection(t.Context(), events.Submissions, home, at)
 			require.NoError(t, err)
 			require.NotNil(t, why, name)
@@ -45,7 +45,7 @@ func TestARejectedInputIsADeadLetterAndTheTokenTellsWhy(t *testing.T) {
 	})
 }
 
-// letter waits for the dead letter of the input at these coordinates.
+// letter waits for the dead letter of the input at this topic, partition and offset.
 func (w *world) letter(n *process, partition int32, offset int64) events.Record {
 	w.t.Helper()
 	for {
@@ -63,7 +63,7 @@ func (w *world) letter(n *process, partition int32, offset int64) events.Record 
 				}
 			}
 		}
-		w.pause(w.t.Context(), "a dead letter")
+		w.pause(w.t.Context(), "the dead letter")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestTheHistoryIsTheAcceptedFactsOfATask(t *testing.T) {
 	})
 }
 
-func TestATokenOfADuplicateArrives(t *testing.T) {
+func TestWaitingForADuplicateEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, n, _ := ready(t, nil)
 		w.submit("t-1")
@@ -132,11 +132,11 @@ func TestATokenOfADuplicateArrives(t *testing.T) {
 		home := events.Home("t-1", w.parts)
 		at := w.produce(w.topics.Submissions(), home, submission("t-1", map[string]any{"n": 1}))
 		begin := time.Now()
-		require.NoError(t, n.Tasks().WaitPassed(t.Context(), events.Submissions, home, at[0]))
+		require.NoError(t, n.Inputs().WaitPassed(t.Context(), events.Submissions, home, at[0]))
 		require.Less(t, time.Since(begin), time.Second)
-		require.NoError(t, n.Tasks().CatchUp(t.Context(), events.Submissions, home))
+		require.NoError(t, n.Inputs().CatchUp(t.Context(), events.Submissions, home))
 		at = w.produce(w.topics.Submissions(), home, submission("t-1", map[string]any{"n": 2}))
-		require.NoError(t, n.Tasks().WaitPassed(t.Context(), events.Submissions, home, at[0]))
+		require.NoError(t, n.Inputs().WaitPassed(t.Context(), events.Submissions, home, at[0]))
 		why, err := n.Refusals().Rejection(t.Context(), events.Submissions, home, at[0])
 		require.NoError(t, err)
 		require.Equal(t, events.RejectConflict, why.Reason)
@@ -162,16 +162,16 @@ func TestReadyMeansThatEveryPartitionIsOwned(t *testing.T) {
 			require.Equal(t, part.EndOffset, part.AppliedOffset)
 		}
 		require.Equal(t, "node-1", p.ClusterView().Owner(1))
-		list, err := p.Tasks().List(t.Context(), api.Query{Limit: 10})
+		list, err := p.Lists().List(t.Context(), api.Query{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, list.Tasks)
-		_, err = p.Tasks().List(t.Context(), api.Query{Limit: 10, Cursor: "foreign"})
+		_, err = p.Lists().List(t.Context(), api.Query{Limit: 10, Cursor: "foreign"})
 		require.ErrorIs(t, err, api.ErrBadCursor)
 		w.cutOff(p)
 	})
 }
 
-// cutOff: a node whose broker is gone gives its claim up, says so, and stops cleanly in spite of it.
+// cutOff closes the broker: the node must still stop cleanly.
 func (w *world) cutOff(p *process) {
 	w.t.Helper()
 	require.NoError(w.t, w.broker.Close())

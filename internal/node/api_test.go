@@ -46,7 +46,7 @@ func (s *site) call(method, path, kind, body string, into any) int {
 	return resp.StatusCode
 }
 
-func TestATaskGoesFromTheAPIToItsEnd(t *testing.T) {
+func TestATaskSubmittedByTheAPIEnds(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 2)
 	n := w.node(t.TempDir(), func(c *node.Config) { c.HTTP = "127.0.0.1:0" })
@@ -62,7 +62,7 @@ func TestATaskGoesFromTheAPIToItsEnd(t *testing.T) {
 		Output json.RawMessage `json:"output"`
 	}
 	require.Equal(t, 200, s.call("GET", "/v1/tasks/t-1?wait=30s&token="+receipt.Token, "", "", &task))
-	require.Equal(t, string(events.Processed), task.State)
+	require.Equal(t, string(events.TaskStateProcessed), task.State)
 	require.JSONEq(t, `{"did":"ship"}`, string(task.Output))
 	require.Equal(t, 200, s.call("PUT", "/v1/tasks/t-1", "application/json", `{"workflow":"order","input":{"n":1}}`, &receipt), "a repeat")
 	require.Equal(t, 409, s.call("PUT", "/v1/tasks/t-1", "application/json", `{"workflow":"order","input":{"n":2}}`, nil), "a conflict")

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two places for thousands of tasks: what waits is in the store, not in memory, and all of it comes to its end.
-func TestWhatWaitsIsInTheStore(t *testing.T) {
-	const tasksInMemory = 8192 + 3*500 // what an owner keeps, and its appends in flight
-	t.Parallel()                       // in real time: virtual time stands still while something works, and with it presence
+// Thousands of tasks share two slots. The waiting ones are in the store and not in memory, and all of them end.
+func TestWaitingTasksAreInTheStore(t *testing.T) {
+	const tasksInMemory = 8192 + 3*500 // the tasks that an owner keeps, plus its appends in flight
+	t.Parallel()                       // in real time: in a bubble, time and therefore heartbeats stop while anything runs
 	w := setup(t, 1)
 	dir := t.TempDir()
 	n := w.node(dir)
@@ -41,25 +41,25 @@ func TestWhatWaitsIsInTheStore(t *testing.T) {
 	defer cancel()
 	info, err := n.Store().Wait(ctx, 0, func(i projector.Info) bool { return i.Live == int64(len(tasks)) })
 	require.NoError(t, err)
-	status, _, err := n.Status(0)
+	status, err := n.Status(0)
 	require.NoError(t, err)
 	require.LessOrEqual(t, status.InMemory, tasksInMemory)
-	require.Greater(t, info.Ready["stock"], int64(len(tasks)-200), "the rest waits in the store")
+	require.Greater(t, info.Ready["stock"], int64(len(tasks)-200), "all the others wait in the store")
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	t.Logf("%d tasks in memory, %d in the queue of the store, heap %d MiB", status.InMemory, info.Ready["stock"], m.HeapAlloc>>20)
 	close(open)
-	small.leave()                       // the topic has one partition: two members cannot share it
-	w.hire(act, agent.Concurrency(256)) // what the queue waited for
+	small.leave()                       // two members cannot share the topic's only partition
+	w.hire(act, agent.Concurrency(256)) // the queue has waited for it
 	w.watch.ended(tasks...)
-	status, _, _ = n.Status(0)
+	status, _ = n.Status(0)
 	require.LessOrEqual(t, status.InMemory, tasksInMemory)
 	require.NoError(t, n.stop())
 	w.watch.verify()
 	w.proveHashes(dir)
 }
 
-// windowKnown waits until the node has heard how much the agent can take.
+// windowKnown waits until the node knows how much work the agent can take.
 func (w *world) windowKnown(n *process, name string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -69,12 +69,12 @@ func (w *world) windowKnown(n *process, name string) {
 		require.NoError(w.t, err)
 		for _, a := range list {
 			if a.Capacity[name] > 0 {
-				timer := time.NewTimer(2 * time.Second) // until the node has told its owners, in virtual time
+				timer := time.NewTimer(2 * time.Second) // virtual time, until the owners know it
 				defer timer.Stop()
 				<-timer.C
 				return
 			}
 		}
-		w.pause(ctx, "a beat of "+name)
+		w.pause(ctx, "a heartbeat of "+name)
 	}
 }

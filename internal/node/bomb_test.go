@@ -3,25 +3,37 @@ package node_test
 import (
 	"context"
 	"runtime/debug"
+	"strconv"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
 )
 
-// withoutCollector keeps the finalizer of a decompressor from running in a bubble that it does not belong to.
-func withoutCollector(t *testing.T) {
+// collector is held by the test that has switched off the garbage collector, which is that of the whole process.
+var collector sync.Mutex
+
+// bombBubble is a bubble without garbage collection: the finalizer of a decompressor must not run in a bubble that it does not
+// belong to. The other tests run meanwhile, so the collector is off only while this one runs.
+func bombBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
+	t.Parallel()
+	collector.Lock()
+	defer collector.Unlock()
 	percent := debug.SetGCPercent(-1)
-	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	defer debug.SetGCPercent(percent)
+	synctest.Test(t, f)
 }
 
-// The resume point lies inside a batch that unpacks to too much: the next epoch reads from its middle.
-func TestARestartBehindABatchThatUnpacksToTooMuch(t *testing.T) {
-	withoutCollector(t)
-	bubble(t, func(t *testing.T) {
+// The resume point is inside a batch that is too large when decompressed, so the next epoch reads from the middle of
+// the batch.
+func TestARestartSkipsABatchThatUnpacksToTooMuch(t *testing.T) {
+	bombBubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()
 		n := w.node(dir)
@@ -30,21 +42,39 @@ func TestARestartBehindABatchThatUnpacksToTooMuch(t *testing.T) {
 		w.submit("t-before")
 		w.watch.ended("t-before")
 		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 9<<20, 9<<20)
-		passed(t, n.Tasks().WaitPassed, offsets[1])
+		passed(t, n.Inputs().WaitPassed, offsets[1])
 		deadLetters(t, w, 2)
 		require.NoError(t, n.stop())
 		n = w.node(dir)
 		w.submit("t-after")
 		w.watch.ended("t-after")
-		_, _, err := n.Status(0)
+		_, err := n.Status(0)
 		require.NoError(t, err)
 	})
 }
 
-// The dead letter of such a record is owed at a take-over, and its bytes cannot be had.
-func TestADeadLetterOfWhatUnpacksToTooMuchIsOwedAtATakeOver(t *testing.T) {
-	withoutCollector(t)
-	bubble(t, func(t *testing.T) {
+// An input of 9 MiB can be read, and its dead letter could not be written whole. It is cut, and the partition goes on.
+func TestTheDeadLetterOfALargeInputIsCut(t *testing.T) {
+	bombBubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		w.apply(n, order)
+		w.hire(nil)
+		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 9<<20)
+		passed(t, n.Inputs().WaitPassed, offsets[0])
+		deadLetters(t, w, 1)
+		letter := w.read(w.topics.DeadSubmissions(), 0)[0]
+		require.Equal(t, strconv.Itoa(9<<20), letter.Header(events.HeaderCut))
+		require.Less(t, len(letter.Value), 1<<20)
+		require.Equal(t, events.RejectTooLarge, letter.Header(supervisor.DeadReason))
+		w.submit("t-after")
+		w.watch.ended("t-after")
+	})
+}
+
+// A take-over must send the dead letter of such a record even though the record's bytes cannot be read.
+func TestATakeOverSendsTheDeadLetterOfAnUnpackableInput(t *testing.T) {
+	bombBubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()
 		n := w.node(dir)
@@ -53,16 +83,16 @@ func TestADeadLetterOfWhatUnpacksToTooMuchIsOwedAtATakeOver(t *testing.T) {
 		w.submit("t-before")
 		w.watch.ended("t-before")
 		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), 18<<20)
-		passed(t, n.Tasks().WaitPassed, offsets[0])
+		passed(t, n.Inputs().WaitPassed, offsets[0])
 		n.kill()
-		// Nearly always it is killed between fact and effect. The store is written behind the log, so the effect may be there
-		// already; it is then sent again, since nothing says that it is settled.
+		// The kill nearly always comes between the fact and its effect. The store is written after the log, so the effect may already
+		// have been sent. It is then sent again, because the watermark has not passed it.
 		want := 1 + len(w.read(w.topics.DeadSubmissions(), 0))
 		n = w.node(dir)
 		w.submit("t-after")
 		w.watch.ended("t-after")
 		deadLetters(t, w, want)
-		_, _, err := n.Status(0)
+		_, err := n.Status(0)
 		require.NoError(t, err)
 	})
 }
@@ -74,7 +104,7 @@ func passed(t *testing.T, wait func(context.Context, events.Input, int32, int64)
 	require.NoError(t, wait(ctx, events.Submissions, 0, offset))
 }
 
-// deadLetters waits for exactly so many dead submissions.
+// deadLetters waits until there are exactly this many dead letters of submissions.
 func deadLetters(t *testing.T, w *world, want int) {
 	t.Helper()
 	looks := time.NewTicker(100 * time.Millisecond)

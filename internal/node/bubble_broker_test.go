@@ -3,23 +3,25 @@
 package node_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
-// The claim of a node travels for so long that another one has claimed and works when it lands: it is refused by its
-// own position, deposes nobody, and its node does not begin a fight.
-func TestFaultF8ALateClaimDeposesNobody(t *testing.T) {
+// A node's claim arrives so late that another node has already claimed and is working. Its place in the log makes the
+// late claim void: it deposes no owner, and its node does not claim again.
+func TestFaultALateClaimDeposesNoOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)
 		two := f.join()
 		one := f.nodes[0]
-		// The partition goes to node-2, back to node-1, and what node-1 claims then is late.
+		// The partition moves to node-2 and back to node-1, and node-1's new claim is late.
 		one.net.freeze()
 		w.shared("node-2")
 		one.net.thaw()
@@ -46,14 +48,14 @@ func TestFaultF8ALateClaimDeposesNobody(t *testing.T) {
 		<-time.After(20 * time.Second)
 		t.Log(w.claims(0))
 		require.Contains(t, w.claims(0)[before:], "node-1 false")
-		require.Equal(t, map[string]int{"node-2": 1}, w.owners(), "the owner is the one whom the group chose")
-		require.Less(t, len(w.claims(0))-before, 5, "there is no fight")
+		require.Equal(t, map[string]int{"node-2": 1}, w.owners(), "the owner is the node that the group chose")
+		require.Less(t, len(w.claims(0))-before, 5, "the nodes do not keep deposing each other")
 		f.prove()
 	})
 }
 
-// Coordinators move, heartbeats are refused and members come and go for a while.
-func TestFaultF9ARebalanceStormPasses(t *testing.T) {
+// For a while the coordinator moves, heartbeats are refused, and members come and go.
+func TestFaultAStormOfRebalancesPasses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, brokers := setupFake(t, 4, 3)
 		f := begin(w, 2)
@@ -73,13 +75,13 @@ func TestFaultF9ARebalanceStormPasses(t *testing.T) {
 		f.quick("after", 5*time.Second)
 		f.watch.ended(f.tasks...)
 		t.Logf("%d heartbeats were refused; %d epochs, %d repeated calls of %d", refused.Hits(), epochs(w.watch.log()), f.crew.repeats(), len(f.crew.all()))
-		require.Less(t, f.crew.repeats(), len(f.crew.all())/2, "what is sent again is bounded")
+		require.Less(t, f.crew.repeats(), len(f.crew.all())/2, "few calls are repeated")
 		f.prove()
 	})
 }
 
-// The groups are deleted while nobody is in them, so their generations begin anew: nobody's epoch depends on it.
-func TestFaultF10AGroupThatBeginsAnewFencesNobody(t *testing.T) {
+// The groups are deleted while they are empty, so their generations start at 1 again. No epoch depends on them.
+func TestFaultADeletedGroupFencesNoOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, brokers := setupFake(t, 2, 1)
 		f := begin(w, 1)
@@ -98,15 +100,15 @@ func TestFaultF10AGroupThatBeginsAnewFencesNobody(t *testing.T) {
 		f.crew = w.hire(nil)
 		f.nodes = []*process{n}
 		f.watch.ended(f.work("after", 10)...)
-		require.Less(t, time.Since(begun), 15*time.Second, "nobody has to lend a hand")
+		require.Less(t, time.Since(begun), 15*time.Second, "the nodes recover without help")
 		require.Equal(t, before+2, epochs(w.watch.log()), "one claim for each partition")
 		f.crew.calls = append(f.crew.calls, old...)
 		f.prove()
 	})
 }
 
-// Every partition's leader moves again and again, under appends and fetches.
-func TestFaultF12LeadersThatMoveLoseNothing(t *testing.T) {
+// Every partition's leader moves again and again during appends and fetches.
+func TestFaultMovingLeadersLoseNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, brokers := setupFake(t, 2, 3)
 		f := begin(w, 2)
@@ -127,5 +129,41 @@ func TestFaultF12LeadersThatMoveLoseNothing(t *testing.T) {
 		f.watch.ended(f.tasks...)
 		t.Logf("the leader moved %d times; %d epochs, %d void facts; a task behind it took %s", moves, epochs(w.watch.log()), voidFacts(w.watch.log()), took)
 		f.prove()
+	})
+}
+
+// Leaders move for longer than a question is repeated. What the API asks then is an error that passes, and it is answered once the leaders
+// stand.
+func TestFaultMovingLeadersAreErrorsThatPass(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, brokers := setupFake(t, 2, 3)
+		n := w.node(t.TempDir())
+		w.apply(n, order)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		calls := map[string]func() error{
+			"catch up":     func() error { return n.Inputs().CatchUp(ctx, events.Submissions, 0) },
+			"refresh":      func() error { return n.Definitions().Refresh(ctx) },
+			"dead letters": func() error { _, err := n.Letters().Ranges(ctx); return err },
+			"a workflow":   func() error { _, err := n.Definitions().Workflow(ctx, "other", 0); return err },
+			"apply": func() error {
+				_, _, err := n.Definitions().Apply(ctx, api.Draft{Name: "w", Source: []byte(single("w", 1))})
+				return err
+			},
+		}
+		var faults []*kafkatest.Faulty
+		for _, topic := range []string{w.topics.Submissions(), w.topics.Definitions(), w.topics.DeadLetters(events.Submissions)} {
+			faults = append(faults, brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: topic, Code: "NOT_LEADER_FOR_PARTITION"}))
+		}
+		for name, call := range calls {
+			require.ErrorIs(t, call(), api.ErrNoAnswer, name)
+		}
+		for _, f := range faults {
+			require.Positive(t, f.Hits())
+			f.Remove()
+		}
+		for name, call := range calls {
+			require.NoError(t, call(), name)
+		}
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fault is one kind of what a storm brings.
+// fault is one kind of fault in a storm.
 type fault struct {
 	name   string
 	inject func(s *storm)
 }
 
-// faultsOfStorms are drawn from with equal chances.
+// faultsOfStorms are the faults that a storm draws, with equal probability.
 var faultsOfStorms = []fault{
 	{"nothing", func(*storm) {}},
 	{"a node is killed", func(s *storm) { s.crash(s.anyNode(), 100); s.perhapsStart() }},
@@ -51,7 +51,7 @@ var faultsOfStorms = []fault{
 	{"a node is paused", func(s *storm) { h := s.anyNode(); s.hold(h.net, h.net.freeze) }},
 	{"a node hears nothing", func(s *storm) { h := s.anyNode(); s.hold(h.net, h.net.deafen) }},
 	{"a crew is paused", func(s *storm) { c := s.anyCrew(); s.hold(c.net, c.net.freeze) }},
-	{"the API's way to the brokers is held up", func(s *storm) { s.hold(s.way, s.way.freeze) }},
+	{"the API's connection to the brokers is paused", func(s *storm) { s.hold(s.way, s.way.freeze) }},
 	{"a crew is killed", func(s *storm) {
 		i := s.dice.IntN(len(s.crews))
 		s.crews[i].net.cut()
@@ -79,7 +79,7 @@ var faultsOfStorms = []fault{
 		codes := []string{"NOT_LEADER_FOR_PARTITION", "KAFKA_STORAGE_ERROR", "FENCED_LEADER_EPOCH", "UNKNOWN_SERVER_ERROR"}
 		topic, code := topics[s.dice.IntN(len(topics))], codes[s.dice.IntN(len(codes))]
 		if topic == s.topics.Events() && code == "UNKNOWN_SERVER_ERROR" {
-			code = codes[0] // the observer reads there too, and would take it for the log's end
+			code = codes[0] // the observer reads there too, and would think that the log has ended
 		}
 		s.brokersSay("Fetch", topic, code)
 	}},
@@ -133,18 +133,18 @@ func (s *storm) networks() []*network {
 	return list
 }
 
-// crash cuts a node off and leaves of its disk what the percentage says of what was not synced.
+// crash cuts a node off and keeps the given percentage of the unsynced data on its disk.
 func (s *storm) crash(h *host, percent int) {
 	if h.gone {
 		return
 	}
 	h.net.cut()
 	left := h.disk.PowerCut(percent, rand.New(rand.NewPCG(s.dice.Uint64(), 2)))
-	_ = h.stop() // an error of a node that is cut off says nothing
+	_ = h.stop() // an error of a node that is cut off means nothing
 	h.older, h.old, h.disk = h.old, h.disk.Copy(), left
 }
 
-// perhapsStart starts a node that is down, or leaves it to a later moment.
+// perhapsStart starts a node that is down, either now or later.
 func (s *storm) perhapsStart() {
 	if s.dice.IntN(2) == 0 {
 		s.wait(0, 4*time.Second)
@@ -161,13 +161,13 @@ func (s *storm) startOne() {
 	}
 }
 
-// hold holds a way up for a while; the storm goes on meanwhile.
+// hold freezes a connection for a while; the storm continues.
 func (s *storm) hold(n *network, how func()) {
 	how()
 	time.AfterFunc(time.Duration(s.dice.Int64N(int64(8*time.Second))), n.thaw)
 }
 
-// slow has every frame take up to a hundred milliseconds for a while, each its own number of nanoseconds.
+// slow delays every frame by up to a hundred milliseconds for a while, each by a different number of nanoseconds.
 func (s *storm) slow() {
 	most := int64(1+s.dice.IntN(100)) * int64(time.Millisecond)
 	for _, n := range s.networks() {
@@ -177,7 +177,7 @@ func (s *storm) slow() {
 	}
 }
 
-// appendsGoWrong gives the appends of one node their fates for a while.
+// appendsGoWrong makes the appends of one node fail or stall for a while.
 func (s *storm) appendsGoWrong() {
 	h := s.anyNode()
 	if h.gone {
@@ -206,7 +206,7 @@ func (s *storm) appendsGoWrong() {
 	})
 }
 
-// perhapsProduce and perhapsRead meet the faults too, and give up then.
+// perhapsProduce and perhapsRead meet the faults too, and give up at the first error.
 func (s *storm) perhapsProduce(topic string, partition int32, records ...events.Record) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -228,7 +228,7 @@ func (s *storm) perhapsRead(topic string, partition int32) (list []events.Record
 	return list
 }
 
-// ask is request where brokers may refuse it.
+// ask is like request, but allows the brokers to refuse.
 func (s *storm) ask(kind, task, id string) {
 	r, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
 	require.NoError(s.t, err)

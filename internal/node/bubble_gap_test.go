@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A state that is damaged is thrown away only where the log can bring it back.
-func TestFaultF27ADamagedStateIsKeptWhereTheLogWasTrimmed(t *testing.T) {
+// A damaged state is deleted only if it can be rebuilt from the log.
+func TestFaultADamagedStateOverATrimmedLogIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, _ := trimmed(t)
 		kafkatest.DeleteRecords(t, f.broker, f.topics.Events(), 0, f.end(0)-2)

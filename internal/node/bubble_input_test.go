@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// garbage is what no reader of ours can read.
+// garbage is a set of records that the engine cannot read.
 func garbage() []events.Record {
 	header := func(kv ...string) (list []events.Header) {
 		for i := 0; i < len(kv); i += 2 {
@@ -35,8 +35,9 @@ func garbage() []events.Record {
 	}
 }
 
-// Garbage lies in every topic but events: it is rejected, kept as a dead letter where it was an input, and stops nobody.
-func TestFaultF33PoisonOutsideOfEventsStopsNobody(t *testing.T) {
+// Every topic but events contains garbage. It is rejected and, if it was an input, becomes a dead letter. It stops no
+// partition.
+func TestFaultPoisonOutsideEventsStopsNoPartition(t *testing.T) {
 	for _, c := range []struct {
 		topic string
 		dead  func(w *world) int
@@ -60,7 +61,7 @@ func TestFaultF33PoisonOutsideOfEventsStopsNobody(t *testing.T) {
 						w.pause(t.Context(), fmt.Sprintf("%d dead letters", want))
 					}
 				}
-				require.NoError(t, f.nodes[0].stop()) // and the next start meets it too
+				require.NoError(t, f.nodes[0].stop()) // the next start reads the garbage too
 				f.nodes = []*process{w.node(memory, together, on(f.disks[0]))}
 				f.quick("again", 10*time.Second)
 				require.Empty(t, w.logs.find("the partition stopped"))
@@ -70,8 +71,9 @@ func TestFaultF33PoisonOutsideOfEventsStopsNobody(t *testing.T) {
 	}
 }
 
-// A fact that cannot be decoded stops its partition in every node, loudly, at every start, and the others go on.
-func TestFaultF33PoisonInEventsStopsItsPartitionLoudly(t *testing.T) {
+// A fact that cannot be decoded stops its partition with an error, on every node and at every start. The other
+// partitions continue.
+func TestFaultPoisonInEventsStopsItsPartition(t *testing.T) {
 	barrier, err := events.EncodeFact(&events.Fact{Time: 1, Body: &events.VersionBarrier{Reader: events.FormatVersion + 1}}, 0, "/sagalog/events/0/x")
 	require.NoError(t, err)
 	for name, r := range map[string]events.Record{
@@ -92,7 +94,7 @@ func TestFaultF33PoisonInEventsStopsItsPartitionLoudly(t *testing.T) {
 				}
 				for _, n := range f.nodes {
 					for n.Ready() == nil {
-						w.pause(t.Context(), "each node to say that it cannot go on")
+						w.pause(t.Context(), "each node to report that it cannot continue")
 					}
 				}
 				t.Log(w.logs.find("the partition stopped")[0])
@@ -103,9 +105,9 @@ func TestFaultF33PoisonInEventsStopsItsPartitionLoudly(t *testing.T) {
 					for _, n := range at {
 						task, err := n.Tasks().Task(t.Context(), other)
 						require.NoError(t, err)
-						done = done || task != nil && task.State == events.Processed
+						done = done || task != nil && task.State == events.TaskStateProcessed
 					}
-					w.pause(t.Context(), "the other partition to go on")
+					w.pause(t.Context(), "the other partition to continue")
 				}
 				require.NoError(t, f.nodes[0].stop())
 				again := w.node(memory, together, on(f.disks[0]))
@@ -118,7 +120,8 @@ func TestFaultF33PoisonInEventsStopsItsPartitionLoudly(t *testing.T) {
 	}
 }
 
-// ofTheEpoch encodes a fact that the fold accepts next in partition 0, as its owner would.
+// ofTheEpoch encodes a fact as the owner of partition 0 would, so that the fold accepts it as the
+// next one.
 func (w *world) ofTheEpoch(t *testing.T, body events.Body) events.Record {
 	w.watch.mu.Lock()
 	p := w.watch.states[0].Partition
@@ -128,7 +131,7 @@ func (w *world) ofTheEpoch(t *testing.T, body events.Body) events.Record {
 	return r
 }
 
-// home returns a task ID whose home is the partition.
+// home returns a task ID whose home is the given partition.
 func home(partition, parts int32, prefix string) string {
 	for i := 0; ; i++ {
 		if id := fmt.Sprintf("%s-%d", prefix, i); events.Home(id, parts) == partition {
@@ -137,9 +140,9 @@ func home(partition, parts int32, prefix string) string {
 	}
 }
 
-// Input that is larger than its limit is a dead letter; an output that is too large fails its attempt. (What unpacks to
-// too much: TestARestartBehindABatchThatUnpacksToTooMuch.)
-func TestFaultF34OversizedInputIsRejectedWhole(t *testing.T) {
+// An input that is larger than its limit becomes a dead letter, and an output that is too large fails its attempt. (For
+// a batch that is too large when decompressed, see TestARestartSkipsABatchThatUnpacksToTooMuch.)
+func TestFaultOversizedInputIsRejected(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)
@@ -158,9 +161,9 @@ func TestFaultF34OversizedInputIsRejectedWhole(t *testing.T) {
 	})
 }
 
-// The clocks of two nodes are apart, by an hour or by ten years, and the partitions change hands. (The node that is ten
-// years ahead sweeps the tasks that have ended: to its clock they are older than is remembered.)
-func TestFaultF35NodesWhoseClocksAreApart(t *testing.T) {
+// The clocks of two nodes differ by an hour or by ten years, and the partitions change hands. (The node whose clock is
+// ten years ahead sweeps the tasks that have ended, because by its clock they are older than remember_for.)
+func TestFaultClocksThatDifferLoseNothing(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, skew := range []time.Duration{time.Hour, -time.Hour, 10 * year, -10 * year} {
 		t.Run(skew.String(), func(t *testing.T) {
@@ -182,7 +185,7 @@ func TestFaultF35NodesWhoseClocksAreApart(t *testing.T) {
 					f.tasks = f.tasks[len(f.tasks)-1:]
 				}
 				for _, s := range w.watch.log() {
-					require.NotEqual(t, "Timeout", string(s.fact.Body.Name()), "nothing is timed out by a clock")
+					require.NotEqual(t, "Timeout", string(s.fact.Body.Name()), "no attempt times out because of a clock")
 				}
 				f.prove()
 			})

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An older state goes on from where it stands, and one that power was cut from too; all come to the same.
-func TestFaultF25AnOlderStateUnderANewerLog(t *testing.T) {
+// A node that starts with an older copy of its state, or with the state after a power cut, resumes where that state
+// ends. All of them reach the same state.
+func TestFaultAnOlderStateFoldsANewerLog(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
 		f := begin(w, 1)
@@ -28,7 +29,7 @@ func TestFaultF25AnOlderStateUnderANewerLog(t *testing.T) {
 		f.disks = []*projectortest.Disk{old}
 		f.nodes = []*process{w.node(memory, together, on(old))}
 		f.quick("c", 10*time.Second)
-		require.Empty(t, w.logs.find("rebuilt"), "it goes on and begins nothing anew")
+		require.Empty(t, w.logs.find("rebuilt"), "it continues and rebuilds nothing")
 		f.prove()
 	})
 }
@@ -45,8 +46,8 @@ func trimmed(t *testing.T) (*faulty, *projectortest.Disk) {
 	return f, old
 }
 
-// What lies before the state's end was deleted: the state has all of it, and goes on.
-func TestFaultF27ALogTrimmedBelowTheStateIsGoneOnWith(t *testing.T) {
+// The deleted records are older than the end of the state, so the state contains all of them and the node continues.
+func TestFaultALogTrimmedBelowTheStateGoesOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, _ := trimmed(t)
 		kafkatest.DeleteRecords(t, f.broker, f.topics.Events(), 0, 20)
@@ -54,13 +55,13 @@ func TestFaultF27ALogTrimmedBelowTheStateIsGoneOnWith(t *testing.T) {
 		f.quick("c", 10*time.Second)
 		task, err := f.nodes[0].Tasks().Task(t.Context(), "a-0003")
 		require.NoError(t, err)
-		require.Equal(t, events.Processed, task.State)
+		require.Equal(t, events.TaskStateProcessed, task.State)
 		require.NoError(t, f.nodes[0].stop())
 	})
 }
 
-// What was deleted was never folded here: an older state and an empty one are refused, and nothing is changed.
-func TestFaultF27ALogTrimmedPastTheStateIsRefused(t *testing.T) {
+// The state does not contain the deleted records. An older copy and an empty state are refused, and nothing is changed.
+func TestFaultALogTrimmedPastTheStateIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, old := trimmed(t)
 		kafkatest.DeleteRecords(t, f.broker, f.topics.Events(), 0, f.end(0)-2)
@@ -74,7 +75,7 @@ func TestFaultF27ALogTrimmedPastTheStateIsRefused(t *testing.T) {
 				t.Log(err)
 			}
 		}
-		require.Equal(t, f.tasks, f.submissionsOf(t), "the inputs are as they were")
+		require.Equal(t, f.tasks, f.submissionsOf(t), "the inputs are unchanged")
 	})
 }
 
@@ -86,9 +87,9 @@ func (w *world) submissionsOf(t *testing.T) (list []string) {
 	return list
 }
 
-// A log is trimmed while nodes run: who has folded it goes on, and a new node, which could fold nothing, says so and
-// takes nothing over.
-func TestFaultF27ARunningNodeGoesOnAndANewOneIsRefused(t *testing.T) {
+// A log is trimmed while nodes run. A node that has folded the trimmed records continues. A new node cannot fold the
+// log: it reports that and takes over no partition.
+func TestFaultATrimmedLogIsRefusedByNewNodesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)
@@ -102,8 +103,8 @@ func TestFaultF27ARunningNodeGoesOnAndANewOneIsRefused(t *testing.T) {
 	})
 }
 
-// Submissions that were not judged were deleted: the partition stops and says which.
-func TestFaultF27AnInputTrimmedPastTheResumePointIsRefused(t *testing.T) {
+// Submissions were deleted before an owner judged them. The partition stops and the error names them.
+func TestFaultAnInputTrimmedTooFarIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, _ := trimmed(t)
 		f.submit(ids("lost", 5)...)
@@ -116,9 +117,9 @@ func TestFaultF27AnInputTrimmedPastTheResumePointIsRefused(t *testing.T) {
 	})
 }
 
-// Brokers say that an offset is out of range which is not: nobody jumps anywhere. The owner stops its partition, says so,
-// and the next start goes on.
-func TestFaultF28OffsetOutOfRangeMovesNobody(t *testing.T) {
+// Brokers wrongly say that an offset is out of range. No reader jumps to another offset. The owner stops its partition
+// with an error, and the next start continues.
+func TestFaultOffsetOutOfRangeMovesNoPosition(t *testing.T) {
 	for _, topic := range []string{"sagalog.events", "sagalog.submissions", "sagalog.reports"} {
 		t.Run(topic, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestFaultF28OffsetOutOfRangeMovesNobody(t *testing.T) {
 				fault.Remove()
 				<-time.After(10 * time.Second)
 				stopped := len(w.logs.find("the partition stopped"))
-				t.Logf("%d times stopped, ready: %v", stopped, f.nodes[0].Ready())
+				t.Logf("stopped %d times, ready: %v", stopped, f.nodes[0].Ready())
 				require.NoError(t, f.nodes[0].stop())
 				w.watch = observe(w)
 				f.nodes = []*process{w.node(memory, together, on(f.disks[0]))}
@@ -144,9 +145,9 @@ func TestFaultF28OffsetOutOfRangeMovesNobody(t *testing.T) {
 	}
 }
 
-// Settings that lose facts, and a number of partitions that was raised, are refused at the start, and said by a node that
-// runs within the hour.
-func TestFaultF29F31TopicsThatWereAltered(t *testing.T) {
+// Settings that could lose facts, and a larger number of partitions, are refused at the start. A running node reports
+// them within an hour.
+func TestFaultAlteredTopicsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(t *testing.T, w *world)
 		want  string
@@ -170,9 +171,9 @@ func TestFaultF29F31TopicsThatWereAltered(t *testing.T) {
 				f := begin(w, 1, func(c *node.Config) { c.Tick = 10 * time.Second })
 				c.alter(t, w)
 				f.quick("a", time.Minute)
-				<-time.After(90 * time.Second) // the clients hear of it
+				<-time.After(90 * time.Second) // until the clients notice
 				f.quick("b", time.Minute)
-				if name == "more partitions of events" { // an hour of virtual time is dear
+				if name == "more partitions of events" { // an hour of virtual time takes long
 					f.crew.leave()
 					<-time.After(61 * time.Minute)
 					require.ErrorContains(t, f.nodes[0].Ready(), c.want)
@@ -186,8 +187,8 @@ func TestFaultF29F31TopicsThatWereAltered(t *testing.T) {
 	}
 }
 
-// The events topic was compacted: facts are missing from its middle. Nobody folds what is left.
-func TestFaultF29ACompactedLogIsNotFolded(t *testing.T) {
+// The events topic was compacted, so facts are missing from the middle of it. No node folds what is left.
+func TestFaultACompactedLogIsNotFolded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, brokers := setupFake(t, 1, 1)
 		f := begin(w, 1)
@@ -196,10 +197,10 @@ func TestFaultF29ACompactedLogIsNotFolded(t *testing.T) {
 		f.watch.pauseErrors()
 		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "cleanup.policy", "compact")
 		brokers.Compact()
-		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "cleanup.policy", "delete") // nothing shows any more what happened
+		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "cleanup.policy", "delete") // the topic's settings no longer show that it was compacted
 		start, err := w.cluster.StartOffset(t.Context(), w.topics.Events(), 0)
 		require.NoError(t, err)
-		require.Positive(t, start, "facts were deleted, the first one too")
+		require.Positive(t, start, "facts were deleted, including the first")
 		p, err := w.open(memory, together, on(projectortest.NewDisk()))
 		if err == nil {
 			p.run()
@@ -215,8 +216,8 @@ func TestFaultF29ACompactedLogIsNotFolded(t *testing.T) {
 	})
 }
 
-// A topic of which nothing may be lost was deleted and made anew, empty.
-func TestFaultF30ATopicThatWasMadeAnewIsRefused(t *testing.T) {
+// A topic that must not lose records was deleted and recreated empty.
+func TestFaultARecreatedTopicIsRefused(t *testing.T) {
 	for _, topic := range []string{"sagalog.events", "sagalog.submissions", "sagalog.reports"} {
 		t.Run(topic, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -242,9 +243,9 @@ func TestFaultF30ATopicThatWasMadeAnewIsRefused(t *testing.T) {
 	}
 }
 
-// The broker loses acknowledged facts under a node that runs, as after an unclean election: the partition stops loudly
-// and writes nothing more; the next start folds what there is.
-func TestFaultF32AnAcknowledgedTailIsDroppedUnderARunningNode(t *testing.T) {
+// The broker loses acknowledged facts under a running node, as in an unclean election. The partition stops with an
+// error and writes nothing more. The next start folds the log as it then is.
+func TestFaultADroppedTailStopsARunningNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk, copy := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 		w := setupOn(t, 1, disk)
@@ -252,7 +253,7 @@ func TestFaultF32AnAcknowledgedTailIsDroppedUnderARunningNode(t *testing.T) {
 		f.watch.ended(f.work("a", 5)...)
 		w.restart(disk, func() { copied(t, disk, copy) })
 		f.watch.ended(f.work("b", 5)...)
-		<-time.After(2 * time.Second) // the state is written behind the log: it holds what the broker is to lose
+		<-time.After(2 * time.Second) // the state is written after the log, so it now holds the facts that the broker will lose
 		f.watch.pauseErrors()
 		was := f.end(0)
 		w.restart(disk, func() { copied(t, copy, disk) })
@@ -261,7 +262,7 @@ func TestFaultF32AnAcknowledgedTailIsDroppedUnderARunningNode(t *testing.T) {
 		f.stopped(f.nodes[0])
 		require.NotEmpty(t, w.logs.find("ERROR the partition stopped"))
 		t.Log(f.nodes[0].Ready())
-		require.Regexp(t, "^the (input topic no longer holds|log of the partition cannot be folded)", f.nodes[0].ClusterView().Route(0).Stopped, "who asks is told why")
+		require.Regexp(t, "^the (input topic no longer holds|log of the partition cannot be folded)", f.nodes[0].ClusterView().Route(0).Stopped, "the API says why")
 		require.NoError(t, f.nodes[0].stop())
 		w.watch = observe(w)
 		f.nodes = []*process{w.node(memory, together, on(f.disks[0]))}
@@ -269,7 +270,7 @@ func TestFaultF32AnAcknowledgedTailIsDroppedUnderARunningNode(t *testing.T) {
 		f.tasks = []string{"c"}
 		f.quick("d", 10*time.Second)
 		require.Len(t, w.logs.find("rebuilt from the log"), 1)
-		require.NotEmpty(t, w.logs.find("work requests were lost"), "the agents have lost theirs too, and go on with what there is")
+		require.NotEmpty(t, w.logs.find("the broker lost work requests"), "the agents' requests were lost too, and they do the rest")
 		require.NoError(t, f.nodes[0].stop())
 		f.watch.verify()
 		f.proveDisks(f.disks...)
@@ -277,9 +278,9 @@ func TestFaultF32AnAcknowledgedTailIsDroppedUnderARunningNode(t *testing.T) {
 	})
 }
 
-// After days without a record every client still appends, reads and is a member at once. (Days of a whole node would be
-// millions of beats; its clients are what can expire.)
-func TestFaultF43AfterEightIdleDays(t *testing.T) {
+// After days without a record, every client can still append, read and be a member at once. (A whole node would send
+// millions of heartbeats in that time, and only its clients can expire, so the test runs the clients alone.)
+func TestFaultTheFirstTaskAfterIdleDaysIsQuick(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, _ := setupFake(t, 1, 1)
 		kafkatest.Create(t, w.cluster, w.topics.Base(1)...)
@@ -314,8 +315,8 @@ func TestFaultF43AfterEightIdleDays(t *testing.T) {
 	})
 }
 
-// A node that was idle for longer than connections last does the next task at once.
-func TestFaultF43ATaskBehindIdleMinutesIsQuick(t *testing.T) {
+// A node that was idle for longer than connections stay open runs the next task at once.
+func TestFaultATaskAfterIdleMinutesIsQuick(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)

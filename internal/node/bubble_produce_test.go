@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each producer of the engine meets each answer that tells it little or nothing: the owner's, which ends its epoch, the
-// one of effects, the agents', and that of whoever submits.
-func TestFaultF13F15AnswersToAppends(t *testing.T) {
+// Each producer of the engine receives each answer that leaves the outcome of an append open: the owner (whose epoch it
+// ends), the producer of effects, the agents, and the client that submits.
+func TestFaultWrongAnswersToAppendsLoseNothing(t *testing.T) {
 	applied := []string{"REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
 	refused := []string{
 		"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR",
@@ -32,18 +32,18 @@ func TestFaultF13F15AnswersToAppends(t *testing.T) {
 						if topic == w.topics.Submissions() && code == "UNKNOWN_SERVER_ERROR" {
 							for fault.Hits() < 2 {
 								_, err := w.producer.ProduceSync(t.Context(), under(w, submission("refused", nil)))
-								require.Error(t, err, "who submits is told")
+								require.Error(t, err, "the client gets an error")
 							}
 						}
 						f.watch.ended(f.work(fmt.Sprintf("x-%d", round), 1)...)
-						require.Positive(t, fault.Hits(), "the fault was met")
+						require.Positive(t, fault.Hits(), "the fault occurred")
 						hits += fault.Hits()
 						fault.Remove()
 					})
 					f.quick("after", 5*time.Second)
 					t.Logf("%d answers; %d epochs, %d void facts", hits, epochs(w.watch.log()), voidFacts(w.watch.log()))
 					if topic == w.topics.Events() && (code == "OUT_OF_ORDER_SEQUENCE_NUMBER" || code == "UNKNOWN_PRODUCER_ID") {
-						require.Greater(t, epochs(w.watch.log()), 1, "the owner gave its epoch up")
+						require.Greater(t, epochs(w.watch.log()), 1, "the owner gave up its epoch")
 					}
 					f.prove()
 				})
@@ -52,14 +52,14 @@ func TestFaultF13F15AnswersToAppends(t *testing.T) {
 	}
 }
 
-// under places a submission in its home partition.
+// under creates a submission for its home partition.
 func under(w *world, r events.Record) events.Record {
 	r.Topic, r.Partition = w.topics.Submissions(), events.Home(string(r.Key), w.parts)
 	return r
 }
 
-// Appends of the owner vanish on the way while later ones on the same connection arrive.
-func TestFaultF14AnAppendIsLostAndALaterOneArrives(t *testing.T) {
+// Some of the owner's appends are lost in transit, while later ones on the same connection arrive.
+func TestFaultALaterAppendAfterALostOneIsVoid(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)
@@ -84,9 +84,9 @@ func TestFaultF14AnAppendIsLostAndALaterOneArrives(t *testing.T) {
 	})
 }
 
-// A fact of the owner's own epoch stands in the log with a gap before it, as when the broker had lost what precedes:
-// it and all that follows in that epoch is void, and the owner begins another.
-func TestFaultF14AGapVoidsTheRestOfTheEpoch(t *testing.T) {
+// The log has a gap before a fact of the owner's epoch, as if the broker had lost the preceding fact. That fact and all
+// later ones of the epoch are void, and the owner claims again.
+func TestFaultAGapVoidsTheRestOfTheEpoch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)
@@ -101,14 +101,14 @@ func TestFaultF14AGapVoidsTheRestOfTheEpoch(t *testing.T) {
 		require.NoError(t, err)
 		w.produce(w.topics.Events(), 0, r)
 		f.quick("b", 5*time.Second)
-		require.Equal(t, before+1, epochs(w.watch.log()), "the owner claimed anew")
+		require.Equal(t, before+1, epochs(w.watch.log()), "the owner claimed again")
 		require.Equal(t, 1, voidFacts(w.watch.log()))
 		f.prove()
 	})
 }
 
-// Everything is in the log twice, later and byte by byte: inputs, facts, claims, work.
-func TestFaultF16DoubledRecordsChangeNothing(t *testing.T) {
+// Every record (input, fact, claim, work) is in the log twice. The second one is an identical copy further on.
+func TestFaultDoubledRecordsChangeNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
 		f := begin(w, 1)
@@ -129,15 +129,15 @@ func TestFaultF16DoubledRecordsChangeNothing(t *testing.T) {
 		for _, id := range f.tasks {
 			require.Equal(t, whole, w.watch.story(id))
 		}
-		require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "a repeat is no rejection")
+		require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "a repeat is not rejected")
 		require.Empty(t, w.read(w.topics.DeadReports(), 0))
 		t.Logf("%d records were doubled, %d calls repeated", doubled, f.crew.repeats())
 		f.prove()
 	})
 }
 
-// Reports of attempts that have timed out arrive behind those of later attempts.
-func TestFaultF17ReportsOutOfTheirTurn(t *testing.T) {
+// Reports of attempts that have timed out arrive after the reports of later attempts.
+func TestFaultLateReportsChangeNoOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		f := begin(w, 1)
@@ -156,7 +156,7 @@ func TestFaultF17ReportsOutOfTheirTurn(t *testing.T) {
 			until = time.Now().Add(6 * time.Second)
 			f.work(string(rune('a'+i)), 4)
 			<-time.After(8 * time.Second)
-			w.produce(w.topics.Reports(), 0, w.read(w.topics.Reports(), 0)...) // those of earlier attempts behind those of later ones
+			w.produce(w.topics.Reports(), 0, w.read(w.topics.Reports(), 0)...) // reports of earlier attempts that come after reports of later ones
 		}
 		f.watch.ended(f.tasks...)
 		timeouts := 0

@@ -31,7 +31,7 @@ var (
 	bubbleSeed  = flag.Uint64("bubble.seed", 1, "the first seed")
 )
 
-// trip is a workflow of two agents, short enough for many seeds.
+// trip is a workflow with two agents, short enough for many seeds.
 const trip = `
 workflow: order
 defaults:
@@ -57,7 +57,7 @@ steps:
 output: "${ steps.ship.output }"
 `
 
-// storm is one seed: whole nodes and agents under faults drawn at random.
+// storm is one seed: whole nodes and agents, with faults drawn at random.
 type storm struct {
 	*world
 	seed    uint64
@@ -80,12 +80,12 @@ type storm struct {
 type host struct {
 	*process
 	disk *projectortest.Disk
-	// old is what stood on it at the latest crash, older at the one before.
+	// old is a copy of the disk from the latest crash, older one from the crash before.
 	old, older *projectortest.Disk
 	skew       time.Duration
 }
 
-// tally is what was reached over all seeds.
+// tally counts the situations that all seeds together have reached.
 type tally struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -100,7 +100,8 @@ func (y *tally) add(of map[string]int) {
 }
 
 func TestRandomFaults(t *testing.T) {
-	// A seed lives for a moment and leaves little behind: collecting less often makes a run a fifth quicker.
+	// A run is short and keeps little memory. Collecting garbage less often makes it a fifth
+	// faster.
 	percent := debug.SetGCPercent(400)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	total := &tally{count: map[string]int{}}
@@ -128,7 +129,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// situations are what a run of twenty seeds must have seen to prove anything.
+// situations are the ones that a run of twenty seeds must have reached, or it proves nothing.
 var situations = []string{
 	"a task was processed", "a task was undone", "a task was parked", "an attempt timed out", "an attempt failed",
 	"a partition changed hands", "a record of a deposed owner was void", "a claim was refused", "a call was repeated",
@@ -172,12 +173,13 @@ func (s *storm) note(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf("%10.3f  ", time.Since(s.begun).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// wait lets a time pass that no other wait has to the nanosecond, so that a seed mostly runs the same way again.
+// wait sleeps for a duration that differs from every other wait by some nanoseconds, so that a seed nearly always runs
+// the same way again.
 func (s *storm) wait(least, most time.Duration) {
 	<-time.After(least + time.Duration(s.dice.Int64N(int64(most-least))))
 }
 
-// connectAPI opens a producer such as the API's, on a way of its own to the brokers.
+// connectAPI opens a producer like the API's, with its own connection to the brokers.
 func (s *storm) connectAPI() {
 	s.way = s.world.way()
 	cluster, err := kafka.Connect(reach{s.broker, s.way}.ClusterConfig())
@@ -199,7 +201,7 @@ func (s *storm) start(i int) {
 	})
 }
 
-// submitSome submits tasks as the API does: what was acknowledged must come to an end. Some come twice.
+// submitSome submits tasks as the API does, some of them twice. Each acknowledged one must end.
 func (s *storm) submitSome() {
 	for i := range 1 + s.dice.IntN(3) {
 		id := fmt.Sprintf("t-%d-%d", len(s.log), i)
@@ -224,7 +226,7 @@ func (s *storm) offer(id string, r events.Record) {
 	}
 }
 
-// heal ends every fault. From now on the agents do what they are asked.
+// heal ends every fault. From now on the agents do all work that they receive.
 func (s *storm) heal() {
 	s.note("healing")
 	for _, f := range s.faults {
@@ -245,10 +247,10 @@ func (s *storm) heal() {
 		c.net.inject(nil, nil)
 		c.net.thaw()
 	}
-	s.ledger.mended.Store(true)
+	s.ledger.fixed.Store(true)
 }
 
-// rest waits until every task that was acknowledged has ended; what is parked is tried again, as an operator would.
+// rest waits until every acknowledged task has ended. It retries parked tasks, as an operator would.
 func (s *storm) rest() {
 	begun := time.Now()
 	retried := map[string]int{}
@@ -259,9 +261,9 @@ func (s *storm) rest() {
 		for _, id := range s.acked {
 			t := s.watch.task(id)
 			switch {
-			case t == nil || !t.State.Ended() && t.State != events.Parked:
+			case t == nil || !t.State.Ended() && t.State != events.TaskStateError:
 				open = append(open, id)
-			case t.State == events.Parked:
+			case t.State == events.TaskStateError:
 				s.reached["a task was parked"]++
 				open = append(open, id)
 				retried[id]++
@@ -285,14 +287,15 @@ func (s *storm) rest() {
 	}
 }
 
-// tell logs what an unfinished storm looks like.
+// tell logs the state of a storm that did not finish.
 func (s *storm) tell(open []string) {
 	for _, id := range open {
 		s.t.Logf("%s in partition %d: %v\n%s", id, events.Home(id, s.parts), s.watch.story(id), s.ledger.of(id))
 	}
 	for _, h := range s.nodes {
 		for p := range s.parts {
-			status, stats, err := h.Status(p)
+			status, err := h.Status(p)
+			stats := status.Stats
 			s.t.Logf("%s partition %d: %+v %+v %v, ready: %v", h.name, p, status, stats, err, h.Ready())
 		}
 	}
@@ -302,7 +305,7 @@ func (s *storm) tell(open []string) {
 }
 
 func (s *storm) prove() {
-	<-time.After(2 * time.Second) // what is late lands, and settles
+	<-time.After(2 * time.Second) // late records arrive and are judged
 	for _, h := range s.nodes {
 		require.NoError(s.t, h.stop())
 	}
@@ -322,22 +325,22 @@ func (s *storm) prove() {
 	s.sum(all, void)
 }
 
-// effectsAgree compares what the tasks say with what the services hold.
+// effectsAgree compares the states of the tasks with what the services hold.
 func (s *storm) effectsAgree() {
 	for _, id := range s.acked {
 		task := s.found(id)
 		for _, step := range []string{"reserve", "charge", "ship"} {
 			held := s.ledger.holds(id, step)
-			if task.State == events.Processed {
-				require.True(s.t, held, "%s is processed and %s is not done\n%s", id, step, s.ledger.of(id))
+			if task.State == events.TaskStateProcessed {
+				require.True(s.t, held, "%s is processed, but %s is not done\n%s", id, step, s.ledger.of(id))
 			} else {
-				require.False(s.t, held, "%s is %s and %s is not undone\n%v\n%s", id, task.State, step, s.watch.story(id), s.ledger.of(id))
+				require.False(s.t, held, "%s is %s, but %s is not undone\n%v\n%s", id, task.State, step, s.watch.story(id), s.ledger.of(id))
 			}
 		}
 	}
 }
 
-// sum counts what was reached.
+// sum adds the situations that this seed reached to the tally.
 func (s *storm) sum(all *crew, void int) {
 	owner := map[int32]string{}
 	for _, f := range s.watch.log() {
@@ -360,7 +363,7 @@ func (s *storm) sum(all *crew, void int) {
 			s.reached["a task was undone"]++
 		case *events.Timeout:
 			s.reached["an attempt timed out"]++
-		case *events.StepFailed, *events.UndoFailed:
+		case *events.StepFailed, *events.CompensationFailed:
 			s.reached["an attempt failed"]++
 		case *events.InputRejected:
 			s.reached["an input was rejected"]++
@@ -374,14 +377,14 @@ func (s *storm) sum(all *crew, void int) {
 	s.reached["virtual seconds"] += int(time.Since(s.begun).Seconds())
 }
 
-// ledger is the services: what was done for each task, in its order. They refuse a do behind its undo, as services are
-// asked to: work is delivered at least once, and a copy of a request that was worked on may come behind the undo.
+// ledger stands for the services: it records what they did for each task, in order. They refuse a do after its undo, as
+// real services must: work is delivered at least once, so another copy of a request may arrive after the undo.
 type ledger struct {
-	seed   uint64
-	mended atomic.Bool
-	stale  atomic.Int64
-	mu     sync.Mutex
-	lines  []effect
+	seed  uint64
+	fixed atomic.Bool
+	stale atomic.Int64
+	mu    sync.Mutex
+	lines []effect
 }
 
 type effect struct {
@@ -391,12 +394,13 @@ type effect struct {
 	applied    bool
 }
 
-// act does what an agent is asked, or fails as the seed says: before the effect, after it, or by hanging behind it.
+// act does what the agent is asked to do, or fails as the seed decides: before the effect, after it, or by hanging
+// after it.
 func (l *ledger) act(ctx context.Context, a agent.Attempt) error {
 	h := fnv.New64a()
 	fmt.Fprint(h, l.seed, a.Task, a.Step, a.Operation, a.Attempt)
 	luck := h.Sum64() % 24
-	if l.mended.Load() {
+	if l.fixed.Load() {
 		luck = 23
 	}
 	line := effect{a.Task, a.Step, a.Operation, a.Attempt, luck != 0 && luck != 1}
@@ -416,7 +420,7 @@ func (l *ledger) act(ctx context.Context, a agent.Attempt) error {
 	case luck <= 1:
 		return agent.NoEffect(errRefused)
 	case luck == 2:
-		return errRefused // although it took effect
+		return errRefused // although the effect happened
 	case luck == 3:
 		<-ctx.Done()
 		return ctx.Err()
@@ -424,7 +428,7 @@ func (l *ledger) act(ctx context.Context, a agent.Attempt) error {
 	return nil
 }
 
-// holds says whether the last of what was applied to a step did it.
+// holds says whether the last operation on a step that had an effect was a do.
 func (l *ledger) holds(task, step string) (held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -436,7 +440,7 @@ func (l *ledger) holds(task, step string) (held bool) {
 	return held
 }
 
-// of tells the ledger of a task.
+// of formats the ledger of a task.
 func (l *ledger) of(task string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,9 +18,9 @@ var (
 	bubbleSeed  = flag.Uint64("bubble.seed", 1, "the first seed")
 )
 
-// The tests of single faults and of random ones need a build of their own: with the tag synctests the Kafka client waits
-// for channels where it would wait for mutexes, and who waits for a mutex keeps virtual time from passing. This test makes
-// that build and runs it.
+// The tests of single faults and of random ones need a separate build. With the tag synctests, the Kafka client waits
+// for channels instead of mutexes, because a goroutine that waits for a mutex keeps virtual time from advancing. This
+// test makes that build and runs it.
 func TestFaultsInTheBubble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED with -short: go test -tags synctests -run '^Test(Fault|Random)' ./internal/node")

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// catalog follows the definitions topic.
+// catalog reads the definitions topic.
 type catalog struct {
 	*scheduler.Catalog
 	cluster *kafka.Cluster
@@ -26,10 +26,11 @@ type catalog struct {
 	moved   chan struct{} // closed when next moves
 	offsets map[string]int64
 	full    map[string][]byte // bodies with defaults, by hash
-	// questions counts those for the end that were begun.
+	// questions counts how often the broker was asked for the end offset, including a request under way.
 	questions int64
 
-	// turn is held by whoever asks for the end, and guards answered and end: the last question with an answer, and that.
+	// turn is held while the broker is asked for the end offset. It guards answered, the number of the last request
+	// that was answered, and end, its answer.
 	turn     chan struct{}
 	answered int64
 	end      int64
@@ -42,58 +43,60 @@ func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
 	}
 }
 
-// Run follows until ctx ends.
+// Run reads until ctx ends.
 func (c *catalog) Run(ctx context.Context) error {
-	return followAgain(ctx, c.log.With("topic", c.topic), c.follow)
+	return readAgain(ctx, c.log.With("topic", c.topic), c.read)
 }
 
-// followAgain follows a topic until ctx ends, again after errors of the broker.
-func followAgain(ctx context.Context, log *slog.Logger, follow func(context.Context) error) error {
+// readAgain reads a topic until ctx ends, again after errors of the broker.
+func readAgain(ctx context.Context, log *slog.Logger, read func(context.Context) error) error {
 	for ctx.Err() == nil {
-		if err := follow(ctx); err != nil && ctx.Err() == nil {
+		if err := read(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("reading is interrupted; trying again", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(sendPause):
-			}
+			pause.For(ctx, sendPause)
 		}
 	}
 	return nil
 }
 
-func (c *catalog) follow(ctx context.Context) error {
+func (c *catalog) read(ctx context.Context) error {
 	r, err := kafka.NewReader(c.cluster, kafka.ReaderConfig{ReadCommitted: true, KeepControl: true})
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	c.mu.Lock()
 	from := c.next
 	c.mu.Unlock()
 	r.Add(c.topic, 0, from, -1)
+	return readAll(ctx, r, func(f *kafka.Fetch) {
+		for i := range f.Records {
+			c.apply(&f.Records[i])
+		}
+		c.moveTo(f.Next)
+	})
+}
+
+// readAll passes on what a reader fetches until it fails or ctx ends, and closes it.
+func readAll(ctx context.Context, r *kafka.Reader, give func(*kafka.Fetch)) error {
+	defer r.Close()
 	for {
 		fetches, err := r.Poll(ctx)
 		if err != nil {
 			return err
 		}
-		for _, f := range fetches {
-			if f.Err != nil {
-				return f.Err
+		for i := range fetches {
+			if err := fetches[i].Err; err != nil {
+				return err
 			}
-			for i := range f.Records {
-				if err := c.apply(&f.Records[i]); err != nil {
-					return err
-				}
-			}
-			c.moveTo(f.Next)
+			give(&fetches[i])
 		}
 	}
 }
 
-func (c *catalog) apply(r *events.Record) error {
+func (c *catalog) apply(r *events.Record) {
 	if err := c.Catalog.Apply(r); err != nil {
 		c.log.Error("a record of definitions cannot be read; it is skipped", "offset", r.Offset, "error", err)
-		return nil
+		return
 	}
 	if key := string(r.Key); len(key) > 64 {
 		c.mu.Lock()
@@ -103,7 +106,6 @@ func (c *catalog) apply(r *events.Record) error {
 		}
 		c.mu.Unlock()
 	}
-	return nil
 }
 
 func (c *catalog) moveTo(next int64) {
@@ -117,8 +119,8 @@ func (c *catalog) moveTo(next int64) {
 	c.moved = make(chan struct{})
 }
 
-// upToNow returns once the definitions are read up to an end asked for after the call: so a definition that was
-// applied before is there.
+// upToNow returns once the definitions are read up to their end at the time of the call, so it includes every definition
+// that was applied before.
 func (c *catalog) upToNow(ctx context.Context) error {
 	end, err := c.askEnd(ctx)
 	if err != nil {
@@ -127,8 +129,8 @@ func (c *catalog) upToNow(ctx context.Context) error {
 	return c.upTo(ctx, end)
 }
 
-// askEnd asks the broker, or takes the answer to a question that another began after this call: all partitions ask with each
-// batch of submissions, and those that come while one asks share the next question.
+// askEnd asks the broker, or takes the answer to a question that another call began after this one: all partitions ask
+// with each batch of submissions, and calls that come during a question share the next one.
 func (c *catalog) askEnd(ctx context.Context) (int64, error) {
 	before := c.question(0)
 	select {
@@ -149,7 +151,7 @@ func (c *catalog) askEnd(ctx context.Context) (int64, error) {
 	return end, nil
 }
 
-// question counts so many more questions and returns how many there are.
+// question adds to the number of questions and returns it.
 func (c *catalog) question(more int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +175,7 @@ func (c *catalog) upTo(ctx context.Context, end int64) error {
 	}
 }
 
-// complete returns the version with every default filled, as DefinitionAdopted carries it.
+// complete returns the version with every default filled in, as in DefinitionAdopted.
 func (c *catalog) complete(v scheduler.Version) (supervisor.Version, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// began has a monotonic reading, which no time inside a bubble has.
+// began has a monotonic reading, which times inside a bubble lack.
 var began = time.Now()
 
-// twoClocks is a time whose wall clock is ahead of its monotonic one: see supervisor's test of Clock.
+// twoClocks returns a time whose wall clock is ahead of its monotonic clock: see supervisor's test of Clock.
 func twoClocks(monotonic, ahead time.Duration) time.Time {
 	t, moved := began.Add(monotonic), began.Add(monotonic+ahead)
 	(*[3]uint64)(unsafe.Pointer(&moved))[1] = (*[3]uint64)(unsafe.Pointer(&t))[1]
 	return moved
 }
 
-func TestWhileTheClockIsSuspectedNothingIsDecided(t *testing.T) {
-	for name, back := range map[string]bool{"a wrong clock that is put right": true, "a machine that slept": false} {
+func TestNothingIsDecidedWhileTheClockIsSuspect(t *testing.T) {
+	for name, back := range map[string]bool{"a wrong clock that is corrected": true, "a machine that slept": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				start := time.Now()
@@ -33,14 +33,14 @@ func TestWhileTheClockIsSuspectedNothingIsDecided(t *testing.T) {
 					c.Now = func() time.Time { return twoClocks(time.Since(start), time.Duration(ahead.Load())) }
 				})
 				w.apply(n, order)
-				w.submit("t-1") // nobody works on it: its step times out
+				w.submit("t-1") // no agent works on it, so its step times out
 				w.watch.await("it starts", func() bool { return started(w.watch) == 1 })
 				ahead.Store(int64(time.Hour))
 				<-time.After(time.Second)
 				w.submit("t-2")
 				<-time.After(30 * time.Second)
 				require.Nil(t, w.found("t-2"), "nothing is decided")
-				require.NotContains(t, w.watch.story("t-1"), "Timeout reserve 1 retry", "one wrong hour times nothing out")
+				require.NotContains(t, w.watch.story("t-1"), "Timeout reserve 1 retry", "a wrong clock times no attempt out")
 				require.Len(t, w.logs.find("the clock jumped forward"), 1)
 				require.Contains(t, w.logs.find("the clock jumped forward")[0], "jump=1h0m0s")
 				if back {
@@ -52,7 +52,7 @@ func TestWhileTheClockIsSuspectedNothingIsDecided(t *testing.T) {
 					require.Less(t, time.Since(begin), time.Second)
 					require.Less(t, w.found("t-2").SubmittedAt, events.At(began.Add(40*time.Minute)))
 				} else {
-					require.Less(t, time.Since(begin), 40*time.Second, "after a minute it is trusted")
+					require.Less(t, time.Since(begin), 40*time.Second, "the clock is trusted after a minute")
 					require.Greater(t, w.found("t-2").SubmittedAt, events.At(began.Add(40*time.Minute)))
 				}
 				require.NoError(t, n.stop())
@@ -61,8 +61,8 @@ func TestWhileTheClockIsSuspectedNothingIsDecided(t *testing.T) {
 	}
 }
 
-// An owner that decides nothing reads no more than its bounds: the rest waits at the broker.
-func TestWhatASuspendedOwnerReadsIsBounded(t *testing.T) {
+// An owner that decides nothing reads no more than its bounds allow. The rest waits at the broker.
+func TestASuspendedOwnerReadsABoundedAmount(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		start := time.Now()
 		var ahead atomic.Int64

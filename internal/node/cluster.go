@@ -6,51 +6,38 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
-	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// maxDueShown bounds the count of due timers: a person sees from far fewer that an owner is behind.
+// maxDueShown bounds the count of due timers: far fewer already show that an owner is behind.
 const maxDueShown = 10_000
 
-// clusterView tells the API who runs what.
-type clusterView struct{ n *Node }
+// clusterView shows the API which nodes own partitions and run agents.
+type clusterView struct{ *readiness }
 
 // Owner implements api.Cluster.
-func (c *clusterView) Owner(partition int32) string {
-	i, err := c.n.store.PartitionInfo(partition)
+func (c clusterView) Owner(partition int32) string {
+	i, err := c.store.PartitionInfo(partition)
 	if err != nil {
 		return ""
 	}
 	return i.Owner
 }
 
-// Route implements api.Cluster. What a node's beat says is believed for as long as the node is heard; a node that says
-// that it owns what the log gave to another refuses what it is asked, and the other's beat is the newer one soon.
-func (c *clusterView) Route(partition int32) api.Route {
-	if c.n.local(partition) {
-		return api.Route{Here: true}
-	}
-	owner, ok := c.n.presence.ownerOf(partition)
-	if !ok || owner.Node == c.n.cfg.Name { // our own beat may be older than what we know of ourselves
-		return api.Route{Stopped: c.n.stopped(partition)}
-	}
-	return api.Route{Node: owner.Node, Addr: owner.HTTP}
-}
-
-// endsWait bounds the asking for the ends of the log: the partitions are looked at when a broker is down, too.
-const endsWait = 2 * time.Second
+// endsWithin bounds the request for the ends of the log, because people also look at the partitions while a broker is
+// down.
+const endsWithin = 2 * time.Second
 
 // Partitions implements api.Cluster.
-func (c *clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
+func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 	ends := c.ends(ctx)
 	now := events.At(time.Now())
 	var list []api.Partition
-	for p := range c.n.partitions {
+	for p := range c.ns.partitions {
 		part := api.Partition{Partition: p, EndOffset: -1}
 		if end, ok := ends[p]; ok {
 			part.EndOffset = end
 		}
-		if c.n.local(p) {
+		if c.here(p) {
 			if err := c.describe(&part, now); err != nil {
 				return nil, err
 			}
@@ -60,24 +47,21 @@ func (c *clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 	return list, nil
 }
 
-// ends returns the end of each partition of events; none where the brokers do not tell.
-func (c *clusterView) ends(ctx context.Context) map[int32]int64 {
-	ctx, cancel := context.WithTimeout(ctx, endsWait)
+// ends returns the end of each partition of events; nil if the brokers do not answer.
+func (c clusterView) ends(ctx context.Context) map[int32]int64 {
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
 	defer cancel()
-	of := kafka.Partitions{}
-	for p := range c.n.partitions {
-		of[c.n.topics.Events()] = append(of[c.n.topics.Events()], p)
-	}
-	ends, err := c.n.cfg.Cluster.EndOffsets(ctx, of)
+	topic := c.ns.topics.Events()
+	ends, err := c.ns.cluster.EndOffsets(ctx, c.ns.all(topic))
 	if err != nil {
-		c.n.cfg.Logger.Warn("the brokers do not tell the ends of the log; the partitions are shown without", "error", err)
+		c.ns.log.Warn("the brokers did not return the ends of the log; the partitions are shown without them", "error", err)
 		return nil
 	}
-	return ends[c.n.topics.Events()]
+	return ends[topic]
 }
 
-func (c *clusterView) describe(part *api.Partition, now events.Instant) error {
-	p := c.n.store.Partition(part.Partition)
+func (c clusterView) describe(part *api.Partition, now events.Instant) error {
+	p := c.store.Partition(part.Partition)
 	i, err := p.Info()
 	if err != nil {
 		return err
@@ -92,6 +76,6 @@ func (c *clusterView) describe(part *api.Partition, now events.Instant) error {
 }
 
 // Agents implements api.Cluster.
-func (c *clusterView) Agents(context.Context) ([]events.Presence, error) {
-	return c.n.presence.agents(), nil
+func (c clusterView) Agents(context.Context) ([]events.Presence, error) {
+	return c.liveness.agents(), nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A node is cut off and ended at random moments under load. The next one starts on what the store held then, on an
-// empty directory, or on an old copy.
+// A node is cut off and ended at random moments under load. The next one starts on the store as it was at that moment,
+// on an empty directory, or on an older copy.
 func TestKilledAtRandomMomentsNothingIsLost(t *testing.T) {
 	for round := range rounds(t, 1, 40) {
 		seed := rand.Uint64()
@@ -38,7 +38,7 @@ func killRepeatedly(t *testing.T, dice *rand.Rand, kills int) {
 		tasks = append(tasks, more...)
 		w.submit(more...)
 		at := len(w.watch.log()) + 1 + dice.IntN(200)
-		w.watch.await("some facts more, or all ended", func() bool {
+		w.watch.await("there are some more facts, or all tasks have ended", func() bool {
 			return len(w.watch.facts) >= at || allEnded(w.watch, tasks)
 		})
 		n.kill()
@@ -60,7 +60,7 @@ func killRepeatedly(t *testing.T, dice *rand.Rand, kills int) {
 	w.watch.verify()
 	w.everyCallIsInTheLog(crew)
 	for _, id := range tasks {
-		require.Equal(t, events.Processed, w.watch.state(id, events.Processed).State)
+		require.Equal(t, events.TaskStateProcessed, w.watch.state(id, events.TaskStateProcessed).State)
 	}
 	w.proveHashes(dir)
 	w.observerAgrees()

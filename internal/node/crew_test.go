@@ -7,10 +7,11 @@ import (
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/stretchr/testify/require"
 )
 
-// crew is one process with the agents of the workflow order.
+// crew is one process that runs the agents of the workflow order.
 type crew struct {
 	// act, if set, decides about each call; it may block until ctx ends. It is set before the crew starts.
 	act func(ctx context.Context, a agent.Attempt) error
@@ -60,7 +61,7 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	conn, err := agent.Attach(ctx, c.cluster, reg, agent.Config{Log: w.logs.logger()})
+	conn, err := agent.Attach(ctx, work.Over(c.cluster), reg, agent.Config{Log: w.logs.logger()})
 	require.NoError(w.t, err)
 	go func() { c.ended <- conn.Run(ctx) }()
 	w.t.Cleanup(c.leave)
@@ -90,7 +91,7 @@ func (c *crew) leave() {
 	c.net.cut()
 }
 
-// of returns the calls of an operation of a step of a task, in order.
+// of returns the calls for one operation on a task's step, in order.
 func (c *crew) of(task, step string, op events.Operation) []agent.Attempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,13 +18,10 @@ import (
 
 // definitions knows the workflows and applies new versions.
 type definitions struct {
-	catalog    *catalog
-	cluster    *kafka.Cluster
-	topics     kafka.Topics
-	partitions int32
-	producer   *kafka.Producer
+	ns       *namespace
+	producer *kafka.Producer
 
-	// applying is held while a definition is applied, so that the version that is answered is the one that it got.
+	// applying is held while a definition is applied, so that the answer names the version that it got.
 	applying sync.Mutex
 
 	// mu guards programs, by hash.
@@ -32,19 +29,21 @@ type definitions struct {
 	programs map[string]*scheduler.Program
 }
 
-// Refresh implements api.Definitions.
-func (d *definitions) Refresh(ctx context.Context) error { return d.catalog.upToNow(ctx) }
+// Refresh implements api.Workflows.
+func (d *definitions) Refresh(ctx context.Context) error {
+	return noAnswer(d.ns.catalog.upToNow(ctx))
+}
 
-// Workflows implements api.Definitions.
+// Workflows implements api.Workflows.
 func (d *definitions) Workflows(context.Context) ([]*api.Workflow, error) {
 	var list []*api.Workflow
-	for _, v := range d.catalog.List() {
+	for _, v := range d.ns.catalog.List() {
 		list = append(list, d.workflow(v))
 	}
 	return list, nil
 }
 
-// Workflow implements api.Definitions.
+// Workflow implements api.Workflows.
 func (d *definitions) Workflow(ctx context.Context, name string, version int) (*api.Workflow, error) {
 	v, ok, err := d.findNow(ctx, name, version)
 	if !ok || err != nil {
@@ -59,13 +58,13 @@ func (d *definitions) Definition(ctx context.Context, name string, version int) 
 	return api.Definition{Name: v.Workflow, Version: v.Version, Hash: v.Hash}, ok, err
 }
 
-// findNow finds a version in memory, or in what was applied elsewhere until now.
+// findNow finds a version in memory, or among those that were applied elsewhere until now.
 func (d *definitions) findNow(ctx context.Context, name string, version int) (scheduler.Version, bool, error) {
 	if v, ok := d.find(name, version); ok {
 		return v, true, nil
 	}
-	if err := d.catalog.upToNow(ctx); err != nil {
-		return scheduler.Version{}, false, err
+	if err := d.ns.catalog.upToNow(ctx); err != nil {
+		return scheduler.Version{}, false, noAnswer(err)
 	}
 	v, ok := d.find(name, version)
 	return v, ok, nil
@@ -73,9 +72,9 @@ func (d *definitions) findNow(ctx context.Context, name string, version int) (sc
 
 func (d *definitions) find(name string, version int) (scheduler.Version, bool) {
 	if version == 0 {
-		return d.catalog.Catalog.Current(name)
+		return d.ns.catalog.Catalog.Current(name)
 	}
-	return d.catalog.Catalog.Version(name, version)
+	return d.ns.catalog.Catalog.Version(name, version)
 }
 
 func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
@@ -83,10 +82,10 @@ func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
 	if p, err := d.program(v); err == nil {
 		w.Description = p.Definition().Description
 	}
-	if c, ok := d.catalog.Catalog.Current(v.Workflow); ok {
+	if c, ok := d.ns.catalog.Catalog.Current(v.Workflow); ok {
 		w.Current = c.Hash == v.Hash
 	}
-	for _, o := range d.catalog.Versions(v.Workflow) {
+	for _, o := range d.ns.catalog.Versions(v.Workflow) {
 		w.Versions = append(w.Versions, o.Version)
 	}
 	return w
@@ -123,8 +122,8 @@ func (d *definitions) byHash(hash string) (*scheduler.Program, bool) {
 	if p != nil {
 		return p, true
 	}
-	for _, current := range d.catalog.List() {
-		for _, v := range d.catalog.Versions(current.Workflow) {
+	for _, current := range d.ns.catalog.List() {
+		for _, v := range d.ns.catalog.Versions(current.Workflow) {
 			if v.Hash == hash {
 				p, err := d.program(v)
 				return p, err == nil
@@ -160,7 +159,7 @@ func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) 
 	return list, nil
 }
 
-// Check implements api.Definitions.
+// Check implements api.Workflows.
 func (d *definitions) Check(_ context.Context, draft api.Draft) (api.Applied, []api.Fault, error) {
 	_, a, faults := d.check(draft, nil)
 	return a, faults, nil
@@ -169,7 +168,7 @@ func (d *definitions) Check(_ context.Context, draft api.Draft) (api.Applied, []
 func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) (*scheduler.Source, api.Applied, []api.Fault) {
 	if open == nil {
 		open = func(ref string) ([]byte, error) {
-			return nil, fmt.Errorf("a definition that is sent by HTTP has no files beside it: inline %q, or apply it with the CLI, which does", ref)
+			return nil, fmt.Errorf("a definition sent over HTTP has no files beside it: inline %q, or apply it with the CLI, which inlines it", ref)
 		}
 	}
 	src, found := scheduler.Parse(draft.Name, draft.Source, open)
@@ -188,11 +187,11 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	if src == nil || len(faults) > 0 {
 		return nil, api.Applied{Warnings: warnings}, faults
 	}
-	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.catalog.Versions(src.Workflow)) + 1}
-	if v, ok := d.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
+	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.ns.catalog.Versions(src.Workflow)) + 1}
+	if v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
 		a.Version = v.Version
 	}
-	if c, ok := d.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
+	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false
 	}
 	return src, a, nil
@@ -206,44 +205,77 @@ func pointer(path string) string {
 	return "/" + strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(path, "[", "/"), "]", ""), ".", "/")
 }
 
-// Apply implements api.Definitions.
+// Apply implements api.Workflows.
 func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, []api.Fault, error) {
-	return d.apply(ctx, draft, nil)
-}
-
-func (d *definitions) apply(ctx context.Context, draft api.Draft, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()
-	if err := d.catalog.upToNow(ctx); err != nil {
-		return api.Applied{}, nil, err
+	src, a, faults, err := d.checkNow(ctx, draft, nil)
+	if err == nil && len(faults) == 0 && a.Changed {
+		a, err = d.write(ctx, src, a)
 	}
-	src, a, faults := d.check(draft, open)
-	if len(faults) > 0 || !a.Changed {
-		return a, faults, nil
-	}
-	if err := d.ensureWork(ctx, src); err != nil {
-		return a, nil, err
-	}
-	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.topics.Namespace + "/workflows", Time: events.At(time.Now())})
-	if err != nil {
-		return a, nil, err
-	}
-	r.Topic = d.topics.Definitions()
-	at, err := d.producer.ProduceSync(ctx, r)
-	if err != nil {
-		return a, nil, fmt.Errorf("append the definition: %w", err)
-	}
-	if err := d.catalog.upTo(ctx, at[0]+1); err != nil {
-		return a, nil, err
-	}
-	if v, ok := d.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
-		a.Version = v.Version
-	}
-	return a, nil, nil
+	return a, faults, noAnswer(err)
 }
 
-// ensureWork makes the topics of the agents that the definition names, so that no work request meets a topic that is
-// not there yet.
+// applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than what was
+// applied while it was down.
+func (d *definitions) applyNew(ctx context.Context, file string, source []byte, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	src, a, faults, err := d.checkNow(ctx, api.Draft{Source: source}, open)
+	if err != nil || len(faults) > 0 {
+		return a, faults, err
+	}
+	log := d.ns.log.With("workflow", src.Workflow, "file", file)
+	_, known := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash)
+	current, _ := d.ns.catalog.Catalog.Current(src.Workflow)
+	switch {
+	case !known:
+		if a, err = d.write(ctx, src, a); err == nil {
+			log.Info("a workflow is applied", "version", a.Version)
+		}
+	case a.Changed:
+		a.Changed = false
+		log.Warn("a workflow's file holds an older version, so it is not applied; `sagalog workflow apply` makes it current again",
+			"version", a.Version, "current", current.Version)
+	default:
+		log.Info("a workflow is current already", "version", a.Version)
+	}
+	return a, nil, err
+}
+
+// checkNow checks a draft against all that was applied before the call.
+func (d *definitions) checkNow(ctx context.Context, draft api.Draft, open func(string) ([]byte, error)) (*scheduler.Source, api.Applied, []api.Fault, error) {
+	if err := d.ns.catalog.upToNow(ctx); err != nil {
+		return nil, api.Applied{}, nil, err
+	}
+	src, a, faults := d.check(draft, open)
+	return src, a, faults, nil
+}
+
+// write appends a checked definition and reads it back.
+func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Applied) (api.Applied, error) {
+	if err := d.ensureWork(ctx, src); err != nil {
+		return a, err
+	}
+	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.ns.topics.Namespace + "/workflows", Time: events.At(time.Now())})
+	if err != nil {
+		return a, err
+	}
+	r.Topic = d.ns.topics.Definitions()
+	at, err := d.producer.ProduceSync(ctx, r)
+	if err != nil {
+		return a, fmt.Errorf("append the definition: %w", err)
+	}
+	if err := d.ns.catalog.upTo(ctx, at[0]+1); err != nil {
+		return a, err
+	}
+	if v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
+		a.Version = v.Version
+	}
+	return a, nil
+}
+
+// ensureWork makes the topics of the agents that the definition names, so that they exist before the first work request.
 func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) error {
 	def, err := scheduler.Complete(src.Body)
 	if err != nil {
@@ -258,8 +290,8 @@ func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) err
 	}
 	var specs []kafka.TopicSpec
 	for a := range agents {
-		specs = append(specs, d.topics.WorkSpec(a, d.partitions))
+		specs = append(specs, d.ns.topics.WorkSpec(a, d.ns.partitions))
 	}
 	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
-	return kafka.EnsureTopics(ctx, d.cluster, specs...)
+	return kafka.EnsureTopics(ctx, d.ns.cluster, specs...)
 }

@@ -7,22 +7,23 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/stretchr/testify/require"
 )
 
-// single is a workflow of one step; its text differs by name and by what it says of itself.
+// single is a workflow of one step. Each has another name and description.
 func single(name string, version int) string {
 	return fmt.Sprintf("workflow: %s\ndescription: number %d\nsteps:\n  only: {agent: stock, with: {id: \"${ task.id }\"}}\n", name, version)
 }
 
-// A definition and a submission are written in the next instant, by a client that knows Kafka alone.
-func TestADefinitionIsFoundByASubmissionOfTheNextInstant(t *testing.T) {
+// A client that uses only Kafka produces a definition and, immediately afterwards, a submission for it.
+func TestANewDefinitionIsFoundAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 4)
 		dir := t.TempDir()
 		n := w.node(dir)
-		w.apply(n, order) // makes the topics of the agents
+		w.apply(n, order) // creates the agents' topics
 		w.hire(nil)
 		var tasks []string
 		for i := range 200 {
@@ -38,7 +39,7 @@ func TestADefinitionIsFoundByASubmissionOfTheNextInstant(t *testing.T) {
 		}
 		w.watch.ended(tasks...)
 		for i, id := range tasks {
-			task := w.watch.state(id, events.Processed)
+			task := w.watch.state(id, events.TaskStateProcessed)
 			require.GreaterOrEqual(t, task.Version, i%2+1, "not older than what was applied before")
 		}
 		require.NoError(t, n.stop())
@@ -46,21 +47,21 @@ func TestADefinitionIsFoundByASubmissionOfTheNextInstant(t *testing.T) {
 	})
 }
 
-func TestAVersionThatWasAppliedIsTheOneThatIsAnswered(t *testing.T) {
+func TestApplyAnswersTheVersionThatItMade(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())
 		for i := 1; i <= 3; i++ {
-			a, faults, err := n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", i)), nil)
+			a, faults, err := n.Definitions().Apply(t.Context(), api.Draft{Name: "w", Source: []byte(single("w", i))})
 			require.NoError(t, err)
 			require.Empty(t, faults)
 			require.Equal(t, i, a.Version)
 			require.True(t, a.Changed)
 		}
-		a, _, err := n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", 3)), nil)
+		a, _, err := n.Definitions().Apply(t.Context(), api.Draft{Name: "w", Source: []byte(single("w", 3))})
 		require.NoError(t, err)
 		require.False(t, a.Changed)
-		a, _, err = n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", 1)), nil)
+		a, _, err = n.Definitions().Apply(t.Context(), api.Draft{Name: "w", Source: []byte(single("w", 1))})
 		require.NoError(t, err)
 		require.True(t, a.Changed, "older content is current again")
 		require.Equal(t, 1, a.Version)
@@ -74,5 +75,35 @@ func TestAVersionThatWasAppliedIsTheOneThatIsAnswered(t *testing.T) {
 		_, faults, err := n.ApplyFile(t.Context(), "w.yaml", []byte(strings.Replace(single("w", 1), "agent: stock", "agent: stock, needs: [x]", 1)), nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, faults)
+	})
+}
+
+// A node starts with the files of --workflows after another version was applied: that version stays current.
+func TestAFileNeverMakesAnOlderVersionCurrentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		for _, c := range []struct {
+			number, version, current int
+			changed                  bool
+			line                     string
+		}{
+			{1, 1, 1, true, "a workflow is applied"},
+			{1, 1, 1, false, "a workflow is current already"},
+			{2, 2, 2, true, "a workflow is applied"},
+			{1, 1, 2, false, "a workflow's file holds an older version"},
+			{2, 2, 2, false, "a workflow is current already"},
+		} {
+			logged, end := len(w.logs.find(c.line)), len(w.read(w.topics.Definitions(), 0))
+			a, faults, err := n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", c.number)), nil)
+			require.NoError(t, err)
+			require.Empty(t, faults)
+			require.Equal(t, []any{c.version, c.changed}, []any{a.Version, a.Changed})
+			got, err := n.Definitions().Workflow(t.Context(), "w", 0)
+			require.NoError(t, err)
+			require.Equal(t, c.current, got.Version)
+			require.Len(t, w.logs.find(c.line), logged+1, c.line)
+			require.Equal(t, c.changed, len(w.read(w.topics.Definitions(), 0)) > end, "appended")
+		}
 	})
 }

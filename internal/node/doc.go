@@ -1,11 +1,22 @@
-// Package node wires one process of the engine: it connects the pure owners of supervisor, the definitions of
-// scheduler and the store of projector to a cluster, and gives the API what it asks for. It decides nothing about tasks.
+// Package node wires one process of the engine: it connects the owners (supervisor), the definitions (scheduler) and the
+// store (projector) to a cluster, and gives the API the data that it asks for. It decides nothing about tasks.
 //
-// It is a package of its own, and not part of cmd/sagalog, so that tests run the same engine that the program runs.
+// It is a package, and not part of cmd/sagalog, so that tests run the same engine as the program.
+//
+// # Parts
+//
+//	namespace    the topics, their audit, the namespace's first record, the catalog of definitions
+//	stateStore   the projection, and whether it belongs to this log
+//	owners       one shell for each partition, and which partitions this node owns
+//	membership   the group that says which partitions this node should try to own; eviction of silent members
+//	replica      folds the partitions that others own into this node's store
+//	liveness     the heartbeats of all nodes and agents; heartbeat sends this node's
+//	readiness    whether this node is ready, and which partitions can be read here
+//	inputs       one reader of the input topics for all partitions
 //
 // # A partition in one node
 //
-//	            the group gives it                     the claim is read back
+//	            the group assigns it               the claim is read back
 //	followed --------------------------> candidate ----------------------------> owned
 //	   ^                                    ^  |                                    |
 //	   |                                    |  | the group takes it                 | another's claim, a gap,
@@ -13,19 +24,20 @@
 //	   |                                    +--|------------------------------------+
 //	   +---------------------------------------+  (from owned too)
 //
-// Group membership (ownership.go) says who should try; the claim in the log decides (supervisor). A followed partition is
-// folded by the standby, a candidate's and an owned one by its shell: never by both, so the store has one writer for each
-// partition. Without the role projector nothing is followed, and what lies between is folded at the take-over.
+// Group membership says which node should try; the claim in the log decides (supervisor). The replica folds followed
+// partitions, and a shell folds each candidate or owned one. The two never fold the same partition at once, so each
+// partition has one writer in the store. Without the role projector nothing is followed, and a take-over folds the rest of
+// the log first.
 //
-// # Who is alive
+// # Liveness
 //
-// Each node says once a second in presence that it lives, what it owns and where its API is. A node that reads its own
-// beats back, but none of another member's for 2 s, removes that member from its group (eviction.go): the coordinator
-// then moves its partitions at once and not after the session. A clean stop leaves by itself, after the shells have
-// stopped.
+// Each node publishes a heartbeat twice a second: what it owns and where its API is. If a node reads its own heartbeats
+// back, but has seen none from another member for 2 s, it removes that member from its group (eviction.go). The coordinator
+// then moves the member's partitions at once, without waiting for its session to time out. A clean stop leaves the group,
+// after the shells have stopped.
 //
-// # What it refuses
+// # What it refuses to do
 //
-// A namespace that another format wrote, that has another number of partitions, or that lost a topic of which nothing may
-// be lost; topics whose settings could lose facts.
+// It refuses a namespace that was written in a newer format, that has a different number of partitions, or that has lost a
+// topic whose records must never be lost. It also refuses topics whose settings could lose facts.
 package node

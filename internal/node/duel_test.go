@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Two nodes hold every partition at once, as after a group that failed to keep them apart.
+// Two nodes hold every partition at once, as if a group had failed to keep them apart.
 func TestTwoOwnersAtOnceWithoutAGroup(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)
@@ -18,7 +18,7 @@ func TestTwoOwnersAtOnceWithoutAGroup(t *testing.T) {
 		w.apply(one, order)
 		crew := w.hire(nil)
 		two := w.node(dirs[1])
-		// Some appends arrive late, as after a pause of the process: then the other one has claimed meanwhile.
+		// Some appends arrive late, as after a pause of the process, and the other node has claimed meanwhile.
 		for i, p := range []*process{one, two} {
 			w.disturb(p, func(n int) fate {
 				if n%9 == 5+i {
@@ -42,20 +42,20 @@ func TestTwoOwnersAtOnceWithoutAGroup(t *testing.T) {
 		require.NoError(t, one.stop())
 		require.NoError(t, two.stop())
 
-		w.watch.verify() // one owner to an epoch, no gap, no task accepted twice
+		w.watch.verify() // each epoch has one owner and no gap, and no task is accepted twice
 		all := w.watch.log()
 		t.Logf("%d records, %d void facts, %d epochs", len(all), voidFacts(all), epochs(all))
-		require.Greater(t, epochs(all), 4, "both came to own")
+		require.Greater(t, epochs(all), 4, "both nodes have owned partitions")
 		w.everyCallIsInTheLog(crew)
 		for _, id := range tasks {
-			require.Equal(t, events.Processed, w.watch.state(id, events.Processed).State)
+			require.Equal(t, events.TaskStateProcessed, w.watch.state(id, events.TaskStateProcessed).State)
 		}
 		w.proveHashes(dirs...)
 		w.observerAgrees()
 	})
 }
 
-// voidFacts counts the void records that are not claims.
+// voidFacts counts the void records, without claims.
 func voidFacts(list []seen) (n int) {
 	for _, s := range list {
 		if _, claim := s.fact.Body.(*events.PartitionClaimed); !claim && s.fate == events.FateVoid {
@@ -74,7 +74,7 @@ func epochs(list []seen) (n int) {
 	return n
 }
 
-// everyCallIsInTheLog checks INV8: no agent runs an attempt that the log does not hold.
+// everyCallIsInTheLog checks INV8: no agent runs an attempt that is not in the log.
 func (w *world) everyCallIsInTheLog(c *crew) {
 	w.t.Helper()
 	started := map[string]bool{}
@@ -85,7 +85,7 @@ func (w *world) everyCallIsInTheLog(c *crew) {
 		switch b := s.fact.Body.(type) {
 		case *events.StepStarted:
 			started[fmt.Sprint(s.fact.Task, b.Step, events.Do, b.Attempt)] = true
-		case *events.UndoStarted:
+		case *events.CompensationStarted:
 			started[fmt.Sprint(s.fact.Task, b.Step, events.Undo, b.Attempt)] = true
 		}
 	}
@@ -95,7 +95,7 @@ func (w *world) everyCallIsInTheLog(c *crew) {
 	}
 }
 
-// observerAgrees compares the observer's fold, which never met a store, with the fold of the same log into a store.
+// observerAgrees compares the observer's fold, which never used a store, with a fold of the same log into a store.
 func (w *world) observerAgrees() {
 	w.t.Helper()
 	for p := range w.parts {

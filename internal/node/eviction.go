@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -11,121 +10,102 @@ import (
 )
 
 const (
-	// lookEvery is how often silence is looked for: it adds to each take-over.
-	lookEvery = 100 * time.Millisecond
-	// ownBeatWithin is how fresh this node's own beat must have come back before the silence of others means anything: a
-	// node that was paused, or cut off, has heard nobody.
-	ownBeatWithin = 2 * beatEvery
 	// rosterEvery is how often the group is asked who its members are.
 	rosterEvery = time.Second
-	// evictWait bounds one request to the coordinator.
-	evictWait = 2 * time.Second
-	// evictAgain is how long a member that was removed, or could not be, is left alone, and doubles up to evictAgainMax.
-	// One whose beats are lost but who is in the group joins again each time, and each time all partitions would move.
-	evictAgain    = time.Second
-	evictAgainMax = 30 * time.Second
+	// evictWithin bounds one request to the coordinator.
+	evictWithin = 2 * time.Second
+	// evictPause is how long a member is left alone after it was removed or could not be removed. It doubles up to
+	// evictPauseMax. A member whose heartbeats are lost joins again each time, and each time all partitions would move.
+	evictPause    = time.Second
+	evictPauseMax = 30 * time.Second
 )
 
-// evict removes silent members from their groups, so that the coordinator moves their partitions at once instead of
-// after a session. A wrong suspicion costs a hand-over, never correctness.
-func (o *ownership) evict(ctx context.Context) error {
+// evict removes silent members from their groups, so that the coordinator moves their partitions at once, without
+// waiting for their sessions to time out. A wrong suspicion costs a hand-over, never correctness.
+func (m *membership) evict(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	// Apart, so that the groups of agents do not hold up the owners'.
-	g.Go(func() error { return o.evictNodes(ctx) })
-	g.Go(func() error { return o.evictAgents(ctx) })
+	// Two goroutines, so that slow groups of agents do not delay the owners'.
+	g.Go(func() error { return m.evictNodes(ctx) })
+	g.Go(func() error { return m.evictAgents(ctx) })
 	return g.Wait()
 }
 
-func (o *ownership) evictNodes(ctx context.Context) error {
-	ticks := time.NewTicker(lookEvery)
-	defer ticks.Stop()
+func (m *membership) evictNodes(ctx context.Context) error {
 	seen := roster{}
 	asked := time.Time{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
+	return every(ctx, lookEvery, func() {
 		if time.Since(asked) >= rosterEvery {
 			asked = time.Now()
-			if members, err := o.members(ctx); err == nil {
-				seen.are(members)
+			if members, err := m.members(ctx); err == nil {
+				seen.update(members)
 			}
 		}
 		for _, name := range seen.here() {
-			m := seen[name]
-			silent, heard := o.n.presence.silence(events.PresenceNode+"/"+name, m.since)
+			at := seen[name]
+			silent, heard := m.liveness.silence(events.PresenceNode+"/"+name, at.since)
 			switch {
-			case name == o.n.cfg.Name:
+			case name == m.liveness.self:
 			case silent:
-				// Who removes a member has not to wait for a heartbeat to learn that partitions are to be shared anew.
-				if m.due() && o.remove(ctx, o.groupName(), name) {
-					o.group.Rejoin()
+				// The node that removes a member need not wait for a heartbeat of the group to learn of the rebalance.
+				if at.due() && m.remove(ctx, m.groupName(), name) {
+					m.group.Rejoin()
 				}
 			case heard:
-				m.next, m.pause = time.Time{}, evictAgain
+				at.next, at.pause = time.Time{}, evictPause
 			}
 		}
-	}
+	})
 }
 
-func (o *ownership) evictAgents(ctx context.Context) error {
-	ticks := time.NewTicker(lookEvery)
-	defer ticks.Stop()
+func (m *membership) evictAgents(ctx context.Context) error {
 	seen := roster{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
-		silent := o.n.presence.silentAgents()
+	return every(ctx, lookEvery, func() {
+		silent := m.liveness.silentAgents()
 		var names []string
 		for _, b := range silent {
 			names = append(names, b.Instance)
 		}
-		seen.are(names)
+		seen.update(names)
 		for _, b := range silent {
-			m := seen[b.Instance]
-			if m.gone || !m.due() {
+			at := seen[b.Instance]
+			if at.gone || !at.due() {
 				continue
 			}
-			m.gone, m.pause = true, evictAgain
+			at.gone, at.pause = true, evictPause
 			for _, agent := range b.Agents {
-				m.gone = o.remove(ctx, o.n.cfg.Namespace+".agents."+agent, b.Instance) && m.gone
+				at.gone = m.remove(ctx, m.ns.name+".agents."+agent, b.Instance) && at.gone
 			}
 		}
-	}
+	})
 }
 
-// roster is who is looked at, by name. It holds those who are not there any more too: who comes back at once after a
-// removal is not new.
+// roster holds the observed members, by name. It keeps those that have left for a while: a member that comes back at once
+// after a removal is not new.
 type roster map[string]*member
 
 type member struct {
 	here bool
-	// since is when it was first seen, or seen again: it may have had no time to be heard.
+	// since is when it was first seen, or came back: before that, it could not send heartbeats.
 	since time.Time
-	// next is when it may be removed next, pause what comes then.
+	// next is when it may be removed again, and pause is the pause after that removal.
 	next  time.Time
 	pause time.Duration
-	// gone says that it was removed and need not be again, as long as it is here.
+	// gone says that it was removed and need not be removed again while it is still listed.
 	gone bool
 }
 
-// are makes the names those who are here.
-func (r roster) are(names []string) {
+// update sets the names of the present members.
+func (r roster) update(names []string) {
 	for name, m := range r {
 		m.here = m.here && slices.Contains(names, name)
-		if !m.here && time.Since(m.next) > evictAgainMax {
+		if !m.here && time.Since(m.next) > evictPauseMax {
 			delete(r, name)
 		}
 	}
 	for _, name := range names {
 		m := r[name]
 		if m == nil {
-			m = &member{pause: evictAgain}
+			m = &member{pause: evictPause}
 			r[name] = m
 		}
 		if !m.here {
@@ -145,67 +125,30 @@ func (r roster) here() []string {
 	return names
 }
 
-// due says whether the member may be removed now, and puts the next time off.
+// due says whether the member may be removed now, and sets the next time.
 func (m *member) due() bool {
 	if time.Now().Before(m.next) {
 		return false
 	}
 	m.next = time.Now().Add(m.pause)
-	m.pause = min(2*m.pause, evictAgainMax)
+	m.pause = min(2*m.pause, evictPauseMax)
 	return true
 }
 
-func (o *ownership) members(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, evictWait)
+func (m *membership) members(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, evictWithin)
 	defer cancel()
-	return o.n.cfg.Cluster.StaticMembers(ctx, o.groupName())
+	return m.ns.cluster.StaticMembers(ctx, m.groupName())
 }
 
-func (o *ownership) remove(ctx context.Context, group, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, evictWait)
+func (m *membership) remove(ctx context.Context, group, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, evictWithin)
 	defer cancel()
-	log := o.n.cfg.Logger.With("group", group, "member", name)
-	if err := o.n.cfg.Cluster.RemoveMember(ctx, group, name); err != nil {
-		log.Warn("a silent member could not be removed; it is tried again, and else the group misses it itself", "error", err)
+	log := m.ns.log.With("group", group, "member", name)
+	if err := m.ns.cluster.RemoveMember(ctx, group, name); err != nil {
+		log.Warn("a silent member could not be removed; this node will try again, or else the member's session will time out", "error", err)
 		return false
 	}
-	log.Warn("a member is silent and was removed: others take over what it had")
+	log.Warn("a silent member was removed: others take over its partitions")
 	return true
-}
-
-func (p *presence) ownKey() string { return events.PresenceNode + "/" + p.self }
-
-// silence says whether nothing was heard of a node for silentAfter, nor since the given instant, while this node heard
-// itself all the time: one that was paused or cut off has heard nobody, and when the leader of presence comes back the
-// first to reach it hears itself before the others. heard says that a beat came after the given instant.
-func (p *presence) silence(key string, since time.Time) (silent, heard bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.isSilent(key, since, silentAfter), p.seen[key].at.After(since)
-}
-
-// isSilent is called with mu held.
-func (p *presence) isSilent(key string, since time.Time, after time.Duration) bool {
-	if time.Since(p.seen[p.ownKey()].at) > ownBeatWithin {
-		return false
-	}
-	for _, later := range []time.Time{p.since, p.seen[key].at} {
-		if since.Before(later) {
-			since = later
-		}
-	}
-	return time.Since(since) > after
-}
-
-// silentAgents returns the last beats of the instances of agents that are silent now.
-func (p *presence) silentAgents() []events.Presence {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var silent []events.Presence
-	for _, key := range slices.Sorted(maps.Keys(p.seen)) {
-		if b := p.seen[key]; b.Kind == events.PresenceAgent && p.isSilent(key, b.at, agentSilentAfter) {
-			silent = append(silent, b.Presence)
-		}
-	}
-	return silent
 }

@@ -12,83 +12,89 @@ import (
 )
 
 // Store is the projection.
-func (n *Node) Store() *projector.Store { return n.store }
+func (n *Node) Store() *projector.Store { return n.store.Store }
 
-// Status is what the owner of a partition says of itself.
-func (n *Node) Status(partition int32) (supervisor.Status, supervisor.Stats, error) {
-	return n.shells[partition].Status()
+// Effects sends what the owners send, and Appender what the API accepts.
+func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
+func (n *Node) Appender() api.Appender   { return n.producer }
+
+// Status is the state that a partition's owner reports.
+func (n *Node) Status(partition int32) (supervisor.Status, error) {
+	return n.owners.shells[partition].Status()
 }
 
-// Tasks, Facts, Refusals and Letters are what the API asks.
-func (n *Node) Tasks() api.Tasks             { return n.tasks }
-func (n *Node) Facts() api.History           { return &history{n.tasks} }
-func (n *Node) Refusals() api.Rejections     { return &rejections{n.tasks} }
-func (n *Node) ClusterView() api.Cluster     { return &clusterView{n} }
-func (n *Node) Definitions() api.Definitions { return n.defs }
+// Tasks, Facts, Refusals and Letters are the reads that the API uses.
+func (n *Node) Tasks() api.Tasks           { return n.tasks }
+func (n *Node) Lists() api.Lists           { return n.tasks }
+func (n *Node) Inputs() api.Inputs         { return n.tasks }
+func (n *Node) Facts() api.History         { return &history{n.tasks} }
+func (n *Node) Refusals() api.Rejections   { return &rejections{n.tasks} }
+func (n *Node) ClusterView() api.Cluster   { return clusterView{n.readiness} }
+func (n *Node) Definitions() api.Workflows { return n.defs }
 func (n *Node) Letters() api.DeadLetters {
-	return &deadLetters{cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions}
+	return &deadLetters{n.ns}
 }
 
-// Beats is a presence without a topic.
-type Beats struct{ p presence }
+// Heartbeats returns a liveness that has no topic.
+type Heartbeats struct{ l liveness }
 
-// Take gives it a record, as if it had been read now.
-func (b *Beats) Take(r *events.Record) { b.p.take(r) }
+// Record passes a record to the liveness, as if it had just been read.
+func (b *Heartbeats) Record(r *events.Record) { b.l.record(r) }
 
-// Windows returns the places of each agent in each of so many partitions.
-func (b *Beats) Windows(partitions int32) (list []map[string]int) {
-	s := b.p.supply(partitions)
+// Windows returns the windows of each agent in each of the partitions.
+func (b *Heartbeats) Windows(partitions int32) (list []map[string]int) {
+	s := b.l.capacity(partitions)
 	for n := range partitions {
 		list = append(list, s.windows(n, partitions))
 	}
 	return list
 }
 
-// Targets returns the instances of each agent that take work.
-func (b *Beats) Targets(partitions int32) map[string][]supervisor.Target {
-	return b.p.supply(partitions).targets
+// Targets returns the instances of each agent that can take work.
+func (b *Heartbeats) Targets(partitions int32) map[string][]supervisor.Target {
+	return b.l.capacity(partitions).targets
 }
 
 // Agents returns the instances seen lately.
-func (b *Beats) Agents() []events.Presence { return b.p.agents() }
+func (b *Heartbeats) Agents() []events.Presence { return b.l.agents() }
 
-// Self makes it the presence of that node.
-func (b *Beats) Self(name string) { b.p.self = name }
+// Self sets the node that the liveness belongs to.
+func (b *Heartbeats) Self(name string) { b.l.self = name }
 
 // SilentNode says whether a member that was first seen at that instant should be removed.
-func (b *Beats) SilentNode(name string, since time.Time) bool {
-	silent, _ := b.p.silence(events.PresenceNode+"/"+name, since)
+func (b *Heartbeats) SilentNode(name string, since time.Time) bool {
+	silent, _ := b.l.silence(events.PresenceNode+"/"+name, since)
 	return silent
 }
 
 // SilentAgents are the instances that should be removed.
-func (b *Beats) SilentAgents() (names []string) {
-	for _, p := range b.p.silentAgents() {
+func (b *Heartbeats) SilentAgents() (names []string) {
+	for _, p := range b.l.silentAgents() {
 		names = append(names, p.Instance)
 	}
 	return names
 }
 
-// OwnerOf returns the node that says it owns the partition.
-func (b *Beats) OwnerOf(partition int32) string {
-	p, _ := b.p.ownerOf(partition)
+// OwnerOf returns the node whose heartbeat claims the partition.
+func (b *Heartbeats) OwnerOf(partition int32) string {
+	p, _ := b.l.ownerOf(partition)
 	return p.Instance
 }
 
-// SilentAfter is when a sender counts as gone, ListedFor how long it is shown.
+// SilentAfter is the silence after which a sender counts as gone, and ListedFor the silence after which it is no longer listed.
 const (
 	SilentAfter      = silentAfter
 	AgentSilentAfter = agentSilentAfter
 	ListedFor        = listedFor
 )
 
-// Inputs reads inputs as the partitions of a node do.
+// Inputs reads inputs as a node's partitions do.
 type Inputs struct{ in *inputs }
 
-// NewInputs returns what Run makes work.
+// NewInputs returns inputs that read nothing before Run.
 func NewInputs(c *kafka.Cluster) Inputs { return Inputs{newInputs(c)} }
 
-// Run works until ctx ends.
+// Run reads until ctx ends.
 func (i Inputs) Run(ctx context.Context) error { return i.in.Run(ctx) }
 
 // Of returns the log of a partition.
@@ -96,7 +102,7 @@ func (i Inputs) Of(topics kafka.Topics, partition int32) supervisor.Log {
 	return &partitionLog{cluster: i.in.cluster, topics: topics, partition: partition, inputs: i.in}
 }
 
-// Waiting returns about how many bytes of a partition were read and not taken.
+// Waiting returns approximately how many bytes of a partition were read but not taken yet.
 func (i Inputs) Waiting(topic string, partition int32) int {
 	i.in.mu.Lock()
 	defer i.in.mu.Unlock()
@@ -106,7 +112,7 @@ func (i Inputs) Waiting(topic string, partition int32) int {
 	return 0
 }
 
-// Fail closes the reader that all readings share.
+// Fail closes the reader that all reads share.
 func (i Inputs) Fail() {
 	i.in.mu.Lock()
 	r := i.in.reader

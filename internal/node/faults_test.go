@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
@@ -32,20 +32,20 @@ func TestAppendsThatGoWrongLoseNothing(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		fault func(int) fate
-		// reclaims says that the owner must have claimed again.
+		// reclaims says that the fault must make the owner claim again.
 		reclaims bool
 	}{
-		"refused although applied":                {every(8, fate{code: invalidRecord}), true},
-		"failed with an unknown error":            {every(8, fate{code: unknownServerError}), false},
-		"timed out although applied":              {every(5, fate{code: requestTimedOut}), false},
-		"not replicated enough although applied":  {every(5, fate{code: notEnoughAfterAppend}), false},
-		"another leader although applied":         {every(5, fate{code: notLeaderForPartition}), false},
-		"out of order although applied":           {every(8, fate{code: outOfOrderSequence}), true},
-		"producer unknown although applied":       {every(8, fate{code: unknownProducerID}), true},
-		"the connection is cut before an append":  {every(6, fate{cutBefore: true}), false},
-		"the connection is cut behind an append":  {every(6, fate{cutAfter: true}), false},
-		"no answer ever":                          {every(15, fate{silent: true}), false},
-		"appends land late and out of their turn": {every(10, fate{late: 700 * time.Millisecond}), false},
+		"refused although applied":               {every(8, fate{code: invalidRecord}), true},
+		"failed with an unknown error":           {every(8, fate{code: unknownServerError}), false},
+		"timed out although applied":             {every(5, fate{code: requestTimedOut}), false},
+		"not replicated enough although applied": {every(5, fate{code: notEnoughAfterAppend}), false},
+		"another leader although applied":        {every(5, fate{code: notLeaderForPartition}), false},
+		"out of order although applied":          {every(8, fate{code: outOfOrderSequence}), true},
+		"producer unknown although applied":      {every(8, fate{code: unknownProducerID}), true},
+		"the connection is cut before an append": {every(6, fate{cutBefore: true}), false},
+		"the connection is cut after an append":  {every(6, fate{cutAfter: true}), false},
+		"no answer ever":                         {every(15, fate{silent: true}), false},
+		"appends land late and out of order":     {every(10, fate{late: 700 * time.Millisecond}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAppendsThatGoWrongLoseNothing(t *testing.T) {
 				}
 				w.watch.ended(tasks...)
 				for _, id := range tasks {
-					w.watch.state(id, events.Processed)
+					w.watch.state(id, events.TaskStateProcessed)
 				}
 				require.NoError(t, n.stop())
 				t.Logf("%d epochs, %d void facts", epochs(w.watch.log()), voidFacts(w.watch.log()))
@@ -76,7 +76,8 @@ func TestAppendsThatGoWrongLoseNothing(t *testing.T) {
 	}
 }
 
-// All appends of ten seconds are held up, the owner's client is given up, and then they land behind the next claim.
+// All appends of ten seconds are held back until the owner has given up its client. They then land behind the next
+// claim.
 func TestAppendsThatLandBehindTheNextClaimAreVoid(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
@@ -99,7 +100,7 @@ func TestAppendsThatLandBehindTheNextClaimAreVoid(t *testing.T) {
 		tasks := ids("t-1", 10)
 		w.submit(tasks...)
 		w.watch.ended(tasks...)
-		w.watch.await("what was late has landed", func() bool { return voidFacts(w.watch.facts) > 0 })
+		w.watch.await("the late appends have landed", func() bool { return voidFacts(w.watch.facts) > 0 })
 		w.submit("t-2")
 		w.watch.ended("t-2")
 		require.NoError(t, n.stop())
@@ -127,7 +128,7 @@ func TestABrokerThatStopsAndStartsLosesNothing(t *testing.T) {
 			w.watch.await("some of it is done", func() bool { return len(w.watch.facts) > at })
 			require.NoError(t, w.broker.Close())
 			<-time.After(time.Duration(i) * 8 * time.Second) // the broker's downtime, in virtual time
-			w.broker = kafkatest.StartBroker(t, kafka.BrokerConfig{Network: w.network, Dir: disk})
+			w.broker = kafkatest.StartBroker(t, embedded.Config{Network: w.network, Dir: disk})
 		}
 		w.watch.ended(tasks...)
 		require.NoError(t, n.stop())

@@ -16,7 +16,7 @@ import (
 
 var errRefused = errors.New("refused")
 
-// whole is the story of a task that nothing disturbs.
+// whole is the list of facts of an undisturbed task.
 var whole = []string{
 	"Submitted", "StepStarted reserve 1", "StepCompleted reserve 1", "StepStarted charge 1", "StepCompleted charge 1",
 	"StepStarted pack 1", "StepCompleted pack 1", "StepStarted ship 1", "StepCompleted ship 1",
@@ -32,7 +32,7 @@ func ready(t *testing.T, act func(ctx context.Context, a agent.Attempt) error) (
 	return w, n, w.hire(act)
 }
 
-func TestATaskGoesFromAnyKafkaProduceToItsEnd(t *testing.T) {
+func TestATaskProducedToKafkaInAnyFormEnds(t *testing.T) {
 	plain := submission("t-1", map[string]any{"n": 1})
 	keyless := plain
 	keyless.Key = nil
@@ -63,7 +63,7 @@ func TestATaskGoesFromAnyKafkaProduceToItsEnd(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				w, _, crew := ready(t, nil)
 				w.produce(w.topics.Submissions(), c.partition, c.record)
-				task := w.watch.state("t-1", events.Processed)
+				task := w.watch.state("t-1", events.TaskStateProcessed)
 				require.JSONEq(t, `{"did":"ship"}`, string(task.Output))
 				require.Equal(t, whole, w.watch.story("t-1"))
 				require.Len(t, crew.all(), 5)
@@ -79,7 +79,7 @@ func TestACancelThatComesFirstCancels(t *testing.T) {
 		w.request(events.RequestCancel, "t-1", "c-1")
 		w.watch.await("the request is held", func() bool { return len(w.watch.states[events.Home("t-1", 4)].HeldFor("t-1")) == 1 })
 		w.submit("t-1")
-		w.watch.state("t-1", events.Undone)
+		w.watch.state("t-1", events.TaskStateUndone)
 		require.Empty(t, crew.all(), "no step starts")
 		require.Equal(t, []string{"RequestHeld", "Submitted", "CancelRequested", "TaskUndone"}, w.watch.story("t-1"))
 	})
@@ -98,13 +98,13 @@ func TestACancelMidwayUndoesInReverse(t *testing.T) {
 		w.submit("t-1")
 		<-reached
 		w.request(events.RequestCancel, "t-1", "c-1")
-		w.watch.state("t-1", events.Undoing)
-		require.Empty(t, crew.of("t-1", "charge", events.Undo), "no undo while an attempt runs")
+		w.watch.state("t-1", events.TaskStateUndoing)
+		require.Empty(t, crew.of("t-1", "charge", events.Undo), "no undo starts while an attempt runs")
 		close(goOn)
-		w.watch.state("t-1", events.Undone)
+		w.watch.state("t-1", events.TaskStateUndone)
 		require.Equal(t, []string{
-			"CancelRequested", "StepCompleted pack 1", "UndoStarted pack 1", "Compensated pack 1", "UndoStarted charge 1",
-			"Compensated charge 1", "UndoStarted reserve 1", "Compensated reserve 1", "TaskUndone",
+			"CancelRequested", "StepCompleted pack 1", "CompensationStarted pack 1", "Compensated pack 1", "CompensationStarted charge 1",
+			"Compensated charge 1", "CompensationStarted reserve 1", "Compensated reserve 1", "TaskUndone",
 		}, w.watch.story("t-1")[6:])
 		w.request(events.RequestCancel, "t-1", "c-2")
 		w.watch.await("the late cancel is refused", func() bool { return rejected(w, "t-1") == events.RejectRefused })
@@ -133,9 +133,9 @@ func TestADeadlineUndoes(t *testing.T) {
 		r.Value = []byte(`{"id":"t-1","workflow":"order","deadline":"100ms"}`)
 		begin := time.Now()
 		w.produce(w.topics.Submissions(), -1, r)
-		w.watch.state("t-1", events.Undone)
+		w.watch.state("t-1", events.TaskStateUndone)
 		require.Less(t, time.Since(begin), 5*time.Second)
-		require.Equal(t, []string{"DeadlinePassed undo", "UndoStarted reserve 1", "Compensated reserve 1", "TaskUndone"}, w.watch.story("t-1")[5:])
+		require.Equal(t, []string{"DeadlinePassed undo", "CompensationStarted reserve 1", "Compensated reserve 1", "TaskUndone"}, w.watch.story("t-1")[5:])
 		w.alerted(supervisor.AlertDeadline, "t-1")
 		w.alerted(supervisor.AlertUndone, "t-1")
 	})
@@ -169,7 +169,7 @@ func (w *world) alerted(kind, task string) supervisor.Alert {
 	}
 }
 
-// pause lets a little time pass between two looks at what nothing tells of.
+// pause lets a little time pass between two looks at a condition that has no event.
 func (w *world) pause(ctx context.Context, what string) {
 	w.t.Helper()
 	timer := time.NewTimer(10 * time.Millisecond)
@@ -177,7 +177,7 @@ func (w *world) pause(ctx context.Context, what string) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		require.FailNow(w.t, "waited in vain for "+what)
+		require.FailNow(w.t, "timed out waiting for "+what)
 	}
 }
 
@@ -185,13 +185,13 @@ func TestAStepThatTimesOutIsRetriedWithTheSameIdentifier(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, _, crew := ready(t, func(ctx context.Context, a agent.Attempt) error {
 			if a.Step == "charge" && a.Attempt < 3 {
-				<-ctx.Done() // hangs behind its effect
+				<-ctx.Done() // hangs after the effect
 			}
 			return nil
 		})
 		begin := time.Now()
 		w.submit("t-1")
-		w.watch.state("t-1", events.Processed)
+		w.watch.state("t-1", events.TaskStateProcessed)
 		require.Less(t, time.Since(begin), 13*time.Second)
 		calls := crew.of("t-1", "charge", events.Do)
 		require.Len(t, calls, 3)
@@ -216,12 +216,12 @@ func TestAPermanentFailureUndoesAndAlerts(t *testing.T) {
 			return nil
 		})
 		w.submit("t-1")
-		task := w.watch.state("t-1", events.Undone)
+		task := w.watch.state("t-1", events.TaskStateUndone)
 		require.Equal(t, []string{
-			"StepFailed pack 1 undo", "UndoStarted charge 1", "Compensated charge 1", "UndoStarted reserve 1",
+			"StepFailed pack 1 undo", "CompensationStarted charge 1", "Compensated charge 1", "CompensationStarted reserve 1",
 			"Compensated reserve 1", "TaskUndone",
 		}, w.watch.story("t-1")[6:])
-		require.Empty(t, crew.of("t-1", "pack", events.Undo), "what had no effect is not undone")
+		require.Empty(t, crew.of("t-1", "pack", events.Undo), "a step that had no effect is not undone")
 		a := w.alerted(supervisor.AlertPermanent, "t-1")
 		require.Equal(t, "pack", a.Step)
 		require.Equal(t, "order", a.Workflow)
@@ -247,14 +247,14 @@ func TestAnUndoThatKeepsFailingParksAndARetryResumesIt(t *testing.T) {
 			return nil
 		})
 		w.submit("t-1")
-		task := w.watch.state("t-1", events.Parked)
-		require.Equal(t, events.Undoing, task.ParkedFrom)
+		task := w.watch.state("t-1", events.TaskStateError)
+		require.Equal(t, events.TaskStateUndoing, task.ParkedFrom)
 		tries := crew.of("t-1", "charge", events.Undo)
 		require.Len(t, tries, 3)
 		w.alerted(supervisor.AlertParked, "t-1")
 		close(broken)
 		w.request(events.RequestRetry, "t-1", "r-1")
-		w.watch.state("t-1", events.Undone)
+		w.watch.state("t-1", events.TaskStateUndone)
 		again := crew.of("t-1", "charge", events.Undo)
 		require.Len(t, again, 4)
 		require.Equal(t, again[0].IdempotencyKey, again[3].IdempotencyKey, "a retry has the same identifier")
@@ -263,13 +263,13 @@ func TestAnUndoThatKeepsFailingParksAndARetryResumesIt(t *testing.T) {
 	})
 }
 
-func TestBehindThePivotThereIsOnlyForward(t *testing.T) {
+func TestAfterThePivotATaskOnlyGoesForward(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		mended := make(chan struct{})
+		fixed := make(chan struct{})
 		w, _, crew := ready(t, func(ctx context.Context, a agent.Attempt) error {
 			if a.Step == "notify" {
 				select {
-				case <-mended:
+				case <-fixed:
 				default:
 					return errRefused
 				}
@@ -277,13 +277,13 @@ func TestBehindThePivotThereIsOnlyForward(t *testing.T) {
 			return nil
 		})
 		w.submit("t-1")
-		task := w.watch.state("t-1", events.Parked)
+		task := w.watch.state("t-1", events.TaskStateError)
 		require.True(t, task.PivotPassed)
 		w.request(events.RequestCancel, "t-1", "c-1")
 		w.watch.await("the cancel is refused", func() bool { return rejected(w, "t-1") == events.RejectRefused })
-		close(mended)
+		close(fixed)
 		w.request(events.RequestRetry, "t-1", "r-1")
-		w.watch.state("t-1", events.Processed)
+		w.watch.state("t-1", events.TaskStateProcessed)
 		require.Len(t, crew.of("t-1", "notify", events.Do), 3)
 		require.Len(t, crew.of("t-1", "ship", events.Do), 1)
 	})
@@ -298,7 +298,7 @@ func TestAPivotOfUnknownOutcomeIsParkedAndNeverUndone(t *testing.T) {
 			return nil
 		})
 		w.submit("t-1")
-		w.watch.state("t-1", events.Parked)
+		w.watch.state("t-1", events.TaskStateError)
 		require.Len(t, crew.of("t-1", "ship", events.Do), 3)
 		for _, a := range crew.all() {
 			require.Equal(t, events.Do, a.Operation)
@@ -317,8 +317,8 @@ func TestAPivotThatCertainlyDidNotHappenIsUndone(t *testing.T) {
 			return nil
 		})
 		w.submit("t-1")
-		w.watch.state("t-1", events.Parked) // its policy parks
+		w.watch.state("t-1", events.TaskStateError) // its policy is to park
 		w.request(events.RequestCancel, "t-1", "c-1")
-		w.watch.state("t-1", events.Undone)
+		w.watch.state("t-1", events.TaskStateUndone)
 	})
 }

@@ -7,21 +7,20 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// inputs reads the submissions and reports of all partitions of this node with one reader. What agents report is produced
-// for many partitions together: a reader for each would ask the broker for each, and a request costs more than what it
-// carries.
+// inputs reads the input topics of all partitions of this node with one reader. Agents report for many partitions at
+// once: a reader for each partition would ask the broker for each, and a request costs more than its records.
 //
-// A reading that is not taken waits here, and holds up no other: it is never more than one delivery and one fetch ahead.
+// Fetches that a reading has not taken wait here and delay no other reading; at most one delivery and one fetch wait.
 //
-// Invariant: the reader reads a partition exactly while readings holds one of it that has not stopped by an error.
+// Invariant: the reader reads a partition exactly while readings holds one for it that has not stopped by an error.
 type inputs struct {
 	cluster *kafka.Cluster
 	// opened gives Run the reader.
 	opened chan *kafka.Reader
 
-	mu kafka.Turn
+	mu kafka.Mutex
 	// mu guards the fields below, and those of readings.
-	// reader is opened for the first reading, and anew when it has failed.
+	// reader is opened for the first reading, and again after it has failed.
 	reader   *kafka.Reader
 	readings map[place]*reading
 	closed   bool
@@ -34,18 +33,18 @@ type place struct {
 }
 
 const (
-	// aheadBytes is from when on a reading that is not taken is fetched no more. Below it that would cost more requests
-	// than it saves memory; and one fetch comes on top.
+	// aheadBytes is the amount of waiting records above which a reading pauses. A lower limit would save little memory and
+	// cost many requests. One more fetch may exceed it.
 	aheadBytes = 256 << 10
-	// recordRoom is about what a record takes besides what it carries.
+	// recordRoom is approximately the memory that a record takes besides its bytes.
 	recordRoom = 192
 )
 
 func newInputs(c *kafka.Cluster) *inputs {
-	return &inputs{cluster: c, mu: kafka.NewTurn(), opened: make(chan *kafka.Reader, 1), readings: map[place]*reading{}}
+	return &inputs{cluster: c, mu: kafka.NewMutex(), opened: make(chan *kafka.Reader, 1), readings: map[place]*reading{}}
 }
 
-// Run passes on what comes until ctx ends.
+// Run distributes fetches until ctx ends.
 func (i *inputs) Run(ctx context.Context) error {
 	defer i.close()
 	for {
@@ -53,13 +52,13 @@ func (i *inputs) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case r := <-i.opened:
-			i.lose(r, i.pass(ctx, r))
+			i.lose(r, i.distribute(ctx, r))
 		}
 	}
 }
 
-// pass passes on what one reader reads, until it fails.
-func (i *inputs) pass(ctx context.Context, r *kafka.Reader) error {
+// distribute distributes the fetches of one reader until it fails.
+func (i *inputs) distribute(ctx context.Context, r *kafka.Reader) error {
 	for {
 		fetches, err := r.Poll(ctx)
 		if err != nil {
@@ -75,7 +74,7 @@ func (i *inputs) pass(ctx context.Context, r *kafka.Reader) error {
 	}
 }
 
-// lose ends all readings with an error of the reader. Who begins again has another reader.
+// lose ends all readings with an error of the reader. The next reading opens another one.
 func (i *inputs) lose(r *kafka.Reader, err error) {
 	i.mu.Lock()
 	i.reader = nil
@@ -88,7 +87,7 @@ func (i *inputs) lose(r *kafka.Reader, err error) {
 	r.Close()
 }
 
-// close has nothing begin any more.
+// close ends all readings, and refuses new ones.
 func (i *inputs) close() {
 	i.mu.Lock()
 	i.closed = true
@@ -99,8 +98,8 @@ func (i *inputs) close() {
 	}
 }
 
-// begin reads a partition from an offset on. One that is read already is read by the new reading alone: the old one is
-// of a generation whose context has ended.
+// begin reads a partition from an offset on. A new reading replaces an older one of the partition, which belongs to a
+// generation whose context has ended.
 func (i *inputs) begin(at place, from int64) (*reading, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -113,7 +112,7 @@ func (i *inputs) begin(at place, from int64) (*reading, error) {
 			return nil, err
 		}
 		i.reader = r
-		i.opened <- r // never waits: there was none
+		i.opened <- r // never blocks: there was no reader
 	}
 	r := &reading{inputs: i, at: at, came: make(chan struct{}, 1)}
 	i.readings[at] = r
@@ -121,21 +120,21 @@ func (i *inputs) begin(at place, from int64) (*reading, error) {
 	return r, nil
 }
 
-// reading is the reading of one partition. Its fields but came are guarded by the lock of inputs.
+// reading reads one partition. The lock of inputs guards its fields except came.
 type reading struct {
 	inputs *inputs
 	at     place
-	// number is what the reader's fetches bear that are for this reading.
+	// number marks the fetches of the reader that are for this reading.
 	number uint64
-	// came holds something when there is something to take.
+	// came holds a value when there is something to take.
 	came chan struct{}
-	// waiting is what came and was not taken, if waits, of about so many bytes.
+	// If waits is set, waiting was fetched and not taken yet. bytes is approximately its size.
 	waiting kafka.Fetch
 	waits   bool
 	bytes   int
-	// paused says that no more is fetched until waiting was taken.
+	// paused says that nothing more is fetched until waiting is taken.
 	paused bool
-	// lost is why the reader failed.
+	// lost is the error of the reader.
 	lost error
 }
 
@@ -145,7 +144,8 @@ func (r *reading) add(from int64) {
 	r.number = r.inputs.reader.Add(r.at.topic, r.at.partition, from, -1)
 }
 
-// put is called with the lock held. What is taken at once is never paused, because that costs requests.
+// put is called with the lock held. A reading that takes each fetch at once is never paused, because pausing costs
+// requests.
 func (r *reading) put(f kafka.Fetch) {
 	for i := range f.Records {
 		r.bytes += f.Records[i].Size() + recordRoom
@@ -179,7 +179,7 @@ func (r *reading) next(ctx context.Context) ([]kafka.Fetch, error) {
 		case <-r.came:
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err // both may have come
+			return nil, err // select chooses at random when both are ready
 		}
 		if f, err := r.take(); f != nil || err != nil {
 			return f, err
@@ -187,7 +187,7 @@ func (r *reading) next(ctx context.Context) ([]kafka.Fetch, error) {
 	}
 }
 
-// take returns what came, nil if that was taken already.
+// take returns the waiting fetches, nil if they were taken already.
 func (r *reading) take() ([]kafka.Fetch, error) {
 	r.inputs.mu.Lock()
 	defer r.inputs.mu.Unlock()
@@ -203,7 +203,7 @@ func (r *reading) take() ([]kafka.Fetch, error) {
 	return f, nil
 }
 
-// current tells whether no other reading has taken this one's place. It is called with the lock held.
+// current says whether no other reading has replaced this one. It is called with the lock held.
 func (r *reading) current() bool { return r.inputs.readings[r.at] == r }
 
 // readFrom implements source.

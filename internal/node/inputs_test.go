@@ -34,28 +34,28 @@ func setupInputs(t *testing.T, partitions int32) (*world, node.Inputs) {
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
-		require.ErrorIs(t, in.Of(w.topics, 0).Read(context.Background(), reports, 0, nil), kafka.ErrClosed, "nothing begins behind the end")
+		require.ErrorIs(t, in.Of(w.topics, 0).Read(context.Background(), reports, 0, nil), kafka.ErrClosed, "no read starts after the end")
 	})
 	return w, in
 }
 
-// reads is a reading of one partition, and the records that it gave.
+// reads is a reading of one partition and its records.
 type reads struct {
 	cancel context.CancelFunc
 	given  chan events.Record
 	ended  chan error
-	// next is the position that was given last.
+	// next is the most recent position that was delivered.
 	next atomic.Int64
 }
 
-// read reads a partition; each delivery waits until room is closed.
+// read reads a partition. Each delivery blocks until room is closed.
 func readInput(w *world, l supervisor.Log, in supervisor.Topic, from int64, room <-chan struct{}) *reads {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	r := &reads{cancel: cancel, given: make(chan events.Record, 100_000), ended: make(chan error, 1)}
 	go func() {
 		r.ended <- l.Read(ctx, in, from, func(records []events.Record, next int64) error {
 			if ctx.Err() != nil {
-				panic("given behind the end of its context")
+				panic("a delivery after the context has ended")
 			}
 			for i := range records {
 				r.given <- records[i]
@@ -71,14 +71,14 @@ func readInput(w *world, l supervisor.Log, in supervisor.Topic, from int64, room
 	return r
 }
 
-// end ends the reading, and returns when Read has.
+// end ends the read, and returns when Read has returned.
 func (r *reads) end(t *testing.T) {
 	t.Helper()
 	r.cancel()
 	require.ErrorIs(t, <-r.ended, context.Canceled)
 }
 
-// take returns n records, each behind the one before.
+// take returns n records and checks that their offsets are in order.
 func (r *reads) take(t *testing.T, from int64, n int) {
 	t.Helper()
 	for i := range n {
@@ -86,7 +86,7 @@ func (r *reads) take(t *testing.T, from int64, n int) {
 		case got := <-r.given:
 			require.Equal(t, from+int64(i), got.Offset)
 		case <-time.After(patience):
-			require.FailNow(t, "nothing more is given", "%d of %d", i, n)
+			require.FailNow(t, "no more records are delivered", "%d of %d", i, n)
 		}
 	}
 }
@@ -97,9 +97,9 @@ func open() <-chan struct{} {
 	return room
 }
 
-// An owner that is full holds back its own partition of one input, which does not grow in memory. When it has room again,
-// it gets everything.
-func TestABlockedReadingHoldsUpNoOther(t *testing.T) {
+// A full owner holds back one input of its partition, and what it holds back does not grow in memory. When the owner
+// has room again, it gets everything.
+func TestABlockedReadingDelaysNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const large, each = 60, 100 << 10
 		w, in := setupInputs(t, 2)
@@ -123,17 +123,17 @@ func TestABlockedReadingHoldsUpNoOther(t *testing.T) {
 			for _, o := range others {
 				o.take(t, int64(i), 1)
 			}
-			if i > 0 { // the first ones are waited for until the client knows who leads
+			if i > 0 { // the first reads wait until the client knows the leader
 				require.Less(t, time.Since(begun), 50*time.Millisecond, "record %d", i)
 			}
 			most = max(most, in.Waiting(w.topics.Reports(), 0))
 		}
-		require.Less(t, most, 1500<<10, "it does not grow")
-		require.Empty(t, blocked.given, "nothing is given before the delivery in front is taken")
+		require.Less(t, most, 1500<<10, "memory does not grow")
+		require.Empty(t, blocked.given, "nothing more is delivered before the first delivery is accepted")
 		begun := time.Now()
 		close(full)
 		blocked.take(t, 1, large)
-		require.Less(t, time.Since(begun), 500*time.Millisecond, "it goes on at once, also where the broker holds a fetch without it")
+		require.Less(t, time.Since(begun), 500*time.Millisecond, "reading continues at once, even while the broker holds a fetch for the other partitions")
 		synctest.Wait()
 		require.EqualValues(t, large+1, blocked.next.Load())
 		for _, o := range append(others, blocked) {
@@ -143,8 +143,8 @@ func TestABlockedReadingHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A reading ends while its partition is held back, and the next one reads it from where it wants, at once.
-func TestAReadingBehindOneThatWasHeldBack(t *testing.T) {
+// A read ends while its partition is held back. The next one reads the partition from any offset, without delay.
+func TestAReadingAfterABlockedOneGetsItsRecords(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, in := setupInputs(t, 1)
 		old := readInput(w, in.Of(w.topics, 0), reports, 0, nil)
@@ -154,7 +154,7 @@ func TestAReadingBehindOneThatWasHeldBack(t *testing.T) {
 		}
 		old.take(t, 0, 1)
 		old.end(t)
-		require.Zero(t, in.Waiting(w.topics.Reports(), 0), "what waited is gone with it")
+		require.Zero(t, in.Waiting(w.topics.Reports(), 0), "the records that waited are discarded")
 		begun := time.Now()
 		again := readInput(w, in.Of(w.topics, 0), reports, 7, open())
 		again.take(t, 7, 33)
@@ -163,9 +163,9 @@ func TestAReadingBehindOneThatWasHeldBack(t *testing.T) {
 	})
 }
 
-// Readings of a partition follow each other, from any offset and before the one before has ended: each gives what comes
-// behind its own offset, and nothing else. The other partition is read on all the while.
-func TestAReadingThatBeginsAnewGivesNothingOfTheOneBefore(t *testing.T) {
+// Several reads of a partition start one after the other from any offset, some before the previous one has ended. Each
+// delivers the records from its offset on, and no others. The other partition is read all the time.
+func TestASecondReadingGetsNoRecordOfTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, in := setupInputs(t, 2)
 		seed := rand.Uint64()
@@ -204,7 +204,7 @@ func TestAReadingThatBeginsAnewGivesNothingOfTheOneBefore(t *testing.T) {
 	})
 }
 
-// Readings that are left alone keep the order of both inputs of many partitions.
+// Undisturbed reads deliver both inputs of many partitions in order.
 func TestInputsOfManyPartitions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const partitions, n = 8, 300
@@ -227,8 +227,8 @@ func TestInputsOfManyPartitions(t *testing.T) {
 	})
 }
 
-// A reader that fails ends all readings with an error; who begins again is read to by another.
-func TestInputsOutliveTheirReader(t *testing.T) {
+// A reader that fails ends all reads with an error. The next read gets a new reader.
+func TestInputsGetANewReaderAfterAFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, in := setupInputs(t, 2)
 		for range 3 {
@@ -245,8 +245,8 @@ func TestInputsOutliveTheirReader(t *testing.T) {
 	})
 }
 
-// A position outside of the log ends the reading of its own partition, and of no other.
-func TestAnOffsetOutOfRangeEndsItsOwnReading(t *testing.T) {
+// An offset outside the log ends only the read of its partition.
+func TestAnOffsetOutOfRangeEndsOnlyItsReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, in := setupInputs(t, 2)
 		other := readInput(w, in.Of(w.topics, 1), reports, 0, open())

@@ -24,28 +24,15 @@ type partitionLog struct {
 	inputs    *inputs
 	// ids are the topics' IDs at the start of this node, by name.
 	ids map[string]projector.TopicID
-	// doubted holds the topics that a reading has missed: they may be gone, or others by now.
+	// doubted holds the topics that were missing once: they may be gone, or recreated.
 	doubted sync.Map
-	// names holds the whole names of topics.
-	names sync.Map
 }
 
-func (l *partitionLog) topic(t supervisor.Topic) string {
-	switch t {
-	case supervisor.Topic(events.Submissions):
-		return l.topics.Submissions()
-	case supervisor.Topic(events.Reports):
-		return l.topics.Reports()
-	default:
-		return l.topics.Events()
-	}
-}
-
-// source is where a reading of one partition comes from.
+// source reads one partition.
 type source interface {
-	// next waits for what comes next, or for the end of ctx.
+	// next waits for the next fetches, or for the end of ctx.
 	next(ctx context.Context) ([]kafka.Fetch, error)
-	// readFrom goes on from an offset, where an error has stopped the reading.
+	// readFrom continues from an offset, after an error has stopped the reading.
 	readFrom(offset int64)
 	// end ends the reading.
 	end()
@@ -54,7 +41,7 @@ type source interface {
 // Read implements supervisor.Log.
 func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64, give func([]events.Record, int64) error) error {
 	input := t != supervisor.EventsTopic
-	if err := l.same(ctx, l.topic(t)); err != nil {
+	if err := l.same(ctx, l.name(string(t))); err != nil {
 		return err
 	}
 	s, err := l.source(t, from)
@@ -78,7 +65,7 @@ func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64,
 				continue
 			}
 			if errors.Is(f.Err, kafka.ErrUnknownTopic) {
-				l.doubted.Store(l.topic(t), true)
+				l.doubted.Store(l.name(string(t)), true)
 			}
 			skipped, err := l.skip(ctx, f, input, give)
 			if err != nil {
@@ -90,10 +77,9 @@ func (l *partitionLog) Read(ctx context.Context, t supervisor.Topic, from int64,
 	}
 }
 
-// source opens the reading of a topic. The partition's own events have a reader of their own: it rests while their owner
-// is busy.
+// source opens a topic. The partition's events have a separate reader, which pauses while their owner is busy.
 func (l *partitionLog) source(t supervisor.Topic, from int64) (source, error) {
-	at := place{l.topic(t), l.partition}
+	at := place{l.name(string(t)), l.partition}
 	if t != supervisor.EventsTopic {
 		return l.inputs.begin(at, from)
 	}
@@ -101,23 +87,23 @@ func (l *partitionLog) source(t supervisor.Topic, from int64) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := ownReader{r, at}
-	own.readFrom(from)
-	return own, nil
+	s := eventsReader{r, at}
+	s.readFrom(from)
+	return s, nil
 }
 
-// ownReader is the reader of one partition alone.
-type ownReader struct {
+// eventsReader reads one partition of events.
+type eventsReader struct {
 	reader *kafka.Reader
 	at     place
 }
 
-func (o ownReader) next(ctx context.Context) ([]kafka.Fetch, error) { return o.reader.Poll(ctx) }
-func (o ownReader) readFrom(offset int64)                           { o.reader.Add(o.at.topic, o.at.partition, offset, -1) }
-func (o ownReader) end()                                            { o.reader.Close() }
+func (o eventsReader) next(ctx context.Context) ([]kafka.Fetch, error) { return o.reader.Poll(ctx) }
+func (o eventsReader) readFrom(offset int64)                           { o.reader.Add(o.at.topic, o.at.partition, offset, -1) }
+func (o eventsReader) end()                                            { o.reader.Close() }
 
-// same errors with ErrPosition when a topic that was missed has been made anew. A new client would take the new one for
-// the old, and read on in the middle of records that nobody has judged.
+// same returns ErrPosition if a topic that was missing has been recreated. A new client would take the new topic for the
+// old one, and continue in the middle of records that were never judged.
 func (l *partitionLog) same(ctx context.Context, topic string) error {
 	if _, doubted := l.doubted.Load(topic); !doubted {
 		return nil
@@ -127,14 +113,14 @@ func (l *partitionLog) same(ctx context.Context, topic string) error {
 		return err
 	}
 	if id != l.ids[topic] {
-		return fmt.Errorf("%w: topic %s was deleted and made again", supervisor.ErrPosition, topic)
+		return fmt.Errorf("%w: topic %s was deleted and recreated", supervisor.ErrPosition, topic)
 	}
 	l.doubted.Delete(topic)
 	return nil
 }
 
-// skip passes a batch of an input that unpacks to too much: each of its records becomes one without bytes, so that
-// the owner rejects them by their coordinates. Every other error ends the reading.
+// skip passes over a batch of an input that is too large when decompressed. It returns an empty record for each of the
+// batch's records, so that the owner rejects them by their coordinates. Every other error ends the reading.
 func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give func([]events.Record, int64) error) (int64, error) {
 	var tooLarge *kafka.TooLargeError
 	if !input || !errors.As(f.Err, &tooLarge) {
@@ -150,7 +136,7 @@ func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give
 	return tooLarge.Next, ctx.Err()
 }
 
-// position marks errors that no retry mends.
+// position marks errors that a retry cannot fix.
 func position(err error) error {
 	var out *kafka.OutOfRangeError
 	var lost *kafka.DataLossError
@@ -170,7 +156,7 @@ func (l *partitionLog) ReadRange(ctx context.Context, from, to int64, give func(
 
 // ReadInput implements supervisor.Log.
 func (l *partitionLog) ReadInput(ctx context.Context, in events.Input, offset int64) (events.Record, error) {
-	r, err := l.cluster.ReadAt(ctx, l.topic(supervisor.Topic(in)), l.partition, offset)
+	r, err := l.cluster.ReadAt(ctx, l.topics.Input(in), l.partition, offset)
 	var tooLarge *kafka.TooLargeError
 	if errors.As(err, &tooLarge) {
 		return events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: offset, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}}, nil
@@ -185,14 +171,19 @@ func (l *partitionLog) End(ctx context.Context) (int64, error) {
 
 // Ends implements supervisor.Log.
 func (l *partitionLog) Ends(ctx context.Context) (map[events.Input]int64, error) {
-	ends, err := l.cluster.EndOffsets(ctx, kafka.Partitions{l.topics.Submissions(): {l.partition}, l.topics.Reports(): {l.partition}})
+	of := kafka.Partitions{}
+	for _, in := range events.Inputs {
+		of[l.topics.Input(in)] = []int32{l.partition}
+	}
+	ends, err := l.cluster.EndOffsets(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	return map[events.Input]int64{
-		events.Submissions: ends[l.topics.Submissions()][l.partition],
-		events.Reports:     ends[l.topics.Reports()][l.partition],
-	}, nil
+	list := map[events.Input]int64{}
+	for _, in := range events.Inputs {
+		list[in] = ends[l.topics.Input(in)][l.partition]
+	}
+	return list, nil
 }
 
 // Catalog implements supervisor.Log.
@@ -209,13 +200,13 @@ func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return held(p), nil
+	return delayed(p), nil
 }
 
-// sendPause is how long an effect waits that failed without being refused for good.
+// sendPause is how long a failed effect waits before it is sent again.
 const sendPause = time.Second
 
-// Send implements supervisor.Log. It never blocks: a buffer that one dead topic has filled must not stop the owners.
+// Send implements supervisor.Log. It never blocks: one dead topic that fills the buffer must not stop the owners.
 func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, done func(int, error)) {
 	records := make([]events.Record, len(list))
 	for i := range list {
@@ -234,8 +225,8 @@ func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, don
 // sending is a record that failed.
 type sending struct {
 	done func(error)
-	// refused says that the broker refused the record once. Brokers refuse whole batches, so it may have been for a
-	// neighbour's fault.
+	// refused says that the broker refused the record once. Brokers refuse whole batches, so another record of the batch
+	// may have been the cause.
 	refused bool
 }
 
@@ -259,15 +250,10 @@ func (l *partitionLog) sendAgain(ctx context.Context, r events.Record, s sending
 	})
 }
 
-// name returns the whole name of a topic. They are few and each record needs one, so they are kept.
+// name returns the full name of a topic.
 func (l *partitionLog) name(topic string) string {
-	if name, ok := l.names.Load(topic); ok {
-		return name.(string)
+	if rest, ok := strings.CutPrefix(topic, kafka.DeadPrefix); ok {
+		return kafka.DeadPrefix + l.topics.Namespace + "." + rest
 	}
-	name := l.topics.Namespace + "." + topic
-	if rest, ok := strings.CutPrefix(topic, "dlq."); ok {
-		name = "dlq." + l.topics.Namespace + "." + rest
-	}
-	l.names.Store(topic, name)
-	return name
+	return l.topics.Namespace + "." + topic
 }

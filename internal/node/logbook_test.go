@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// logBook keeps what the engine tells an operator.
+// logBook keeps the log lines of the engine.
 type logBook struct {
 	mu    sync.Mutex
 	lines []string

@@ -11,10 +11,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fullEnv asks for the runs that take minutes.
+// fullEnv is the environment variable that asks for the runs that take minutes.
 const fullEnv = "SAGALOG_E2E"
 
-// rounds is how often a random test runs: few by default, many with SAGALOG_E2E=full.
+// rounds is how often a random test repeats: few times by default, many with SAGALOG_E2E=full.
 func rounds(t *testing.T, few, many int) int {
 	t.Helper()
 	if os.Getenv(fullEnv) == "full" {
@@ -31,5 +31,5 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// patience bounds every wait of these tests, in virtual time and in real time.
+// patience bounds every wait of these tests, both in virtual time and in real time.
 const patience = 3 * time.Minute

@@ -8,24 +8,24 @@ import (
 
 // ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
 type ownerMetrics struct {
-	n *Node
+	owners *owners
 
 	owning, inMemory, inFlight, unsent           *prometheus.Desc
 	facts, void, passed, epochs, resent, timeout *prometheus.Desc
 }
 
-func newOwnerMetrics(n *Node) *ownerMetrics {
+func newOwnerMetrics(o *owners) *ownerMetrics {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
 	}
 	return &ownerMetrics{
-		n:        n,
-		owning:   desc("owning", "1 while this node decides in an epoch of its own."),
+		owners:   o,
+		owning:   desc("owning", "1 while this node owns the partition."),
 		inMemory: desc("tasks_in_memory", "Tasks held in memory."),
 		inFlight: desc("appends_in_flight", "Appends without an answer."),
-		unsent:   desc("facts_unsettled", "Facts whose effects are not all acknowledged."),
+		unsent:   desc("facts_above_watermark", "Facts whose effects are not all acknowledged."),
 		facts:    desc("facts_total", "Facts decided by this node."),
-		void:     desc("foreign_records_total", "Records of others found behind the own facts; each ended an epoch."),
+		void:     desc("foreign_records_total", "Records of others found behind this node's facts; each ended an epoch."),
 		passed:   desc("inputs_passed_total", "Inputs judged without a fact, such as repeats."),
 		epochs:   desc("epochs_total", "Claims of this node that were accepted."),
 		resent:   desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
@@ -38,8 +38,9 @@ func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.Describ
 
 // Collect implements prometheus.Collector.
 func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
-	for p, s := range m.n.shells {
-		status, stats, _ := s.Status()
+	for p, s := range m.owners.shells {
+		status, _ := s.Status()
+		stats := status.Stats
 		label := strconv.Itoa(p)
 		gauge := func(d *prometheus.Desc, v float64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
@@ -48,7 +49,7 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
 		}
 		owning := 0.0
-		if status.Phase == phaseOwning {
+		if status.Owning {
 			owning = 1
 		}
 		gauge(m.owning, owning)

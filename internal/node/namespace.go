@@ -4,89 +4,129 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// auditEvery is how often the topics' settings are looked at again: people change them, and seldom.
+// auditEvery is how often the topics' settings are checked again: people seldom change them.
 const auditEvery = time.Hour
 
-// openNamespace makes or reads the namespace's first record and audits its topics.
-func (n *Node) openNamespace(ctx context.Context) error {
-	if err := n.cfg.Cluster.Ping(ctx); err != nil {
-		return fmt.Errorf("reach the brokers: %w", err)
+// namespace is the namespace that a node serves: its topics, its first record, its definitions.
+type namespace struct {
+	name     string
+	cluster  *kafka.Cluster
+	topics   kafka.Topics
+	producer *kafka.Producer
+	catalog  *catalog
+	log      *slog.Logger
+	// record is the namespace's first record. partitions is its number of partitions, or the number for a new
+	// namespace.
+	record     scheduler.Namespace
+	partitions int32
+	// problems is the result of the last audit, nil for none.
+	problems atomic.Pointer[doctor.AuditError]
+	// warned is the last warning of inspect, "" for none. Owned by open, then by audit.
+	warned string
+
+	// stop ends the reading of definitions that open started.
+	stop    context.CancelFunc
+	reading sync.WaitGroup
+}
+
+func newNamespace(cfg *Config) *namespace {
+	return &namespace{
+		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions,
 	}
-	var err error
-	if n.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
+}
+
+// open reads the namespace's first record, or makes the namespace, and audits its topics.
+func (s *namespace) open(ctx context.Context) error {
+	if err := s.readDefinitions(ctx); err != nil {
 		return err
 	}
-	if n.voice, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
-		return err
-	}
-	if err := n.followDefinitions(ctx); err != nil {
-		return err
-	}
-	exists, err := n.readNamespace()
+	exists, err := s.read()
 	if err != nil {
 		return err
 	}
-	n.partitions = n.cfg.Partitions
 	if exists {
-		n.partitions = n.namespace.Partitions
-		if err := n.refuseMissing(ctx); err != nil {
+		if err := s.refuseMissing(ctx); err != nil {
 			return err
 		}
 	}
-	if err := n.ensureTopics(ctx); err != nil {
+	if err := s.ensureTopics(ctx); err != nil {
 		return err
 	}
-	if !exists {
-		if err := n.refuseOrphans(ctx); err != nil {
-			return err
-		}
-		// The record comes last: where it stands, all topics have been there.
-		if err := n.createNamespace(ctx); err != nil {
-			return err
-		}
+	if exists {
+		return nil
 	}
-	if n.cfg.PartitionsSet && n.cfg.Partitions != n.partitions {
-		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another --namespace (for dev: another --data)", n.cfg.Namespace, n.partitions, n.cfg.Partitions)
+	if err := s.refuseOrphans(ctx); err != nil {
+		return err
 	}
-	return nil
+	// The record comes last: it proves that all topics were there.
+	return s.create(ctx)
 }
 
-// followDefinitions makes the topic of definitions where it is missing, and reads it to its end.
-func (n *Node) followDefinitions(ctx context.Context) error {
-	if err := kafka.EnsureTopics(ctx, n.cfg.Cluster, n.topics.Base(1)[0]); err != nil {
-		return fmt.Errorf("make the topics of namespace %s: %w", n.cfg.Namespace, err)
+// close ends the reading of definitions.
+func (s *namespace) close() {
+	if s.stop != nil {
+		s.stop()
+		s.reading.Wait()
 	}
-	n.catalog = newCatalog(n.cfg.Cluster, n.topics.Definitions(), n.cfg.Logger)
-	followCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	n.stopCatalog = stop
-	n.catalogEnd.Go(func() { _ = n.catalog.Run(followCtx) })
-	return n.catalog.upToNow(ctx)
 }
 
-// readNamespace returns whether the namespace exists.
-func (n *Node) readNamespace() (bool, error) {
+// all returns all partitions of a topic.
+func (s *namespace) all(topic string) kafka.Partitions {
+	list := make([]int32, s.partitions)
+	for p := range s.partitions {
+		list[p] = p
+	}
+	return kafka.Partitions{topic: list}
+}
+
+// readDefinitions makes the topic of definitions if it is missing, and reads it to its end.
+func (s *namespace) readDefinitions(ctx context.Context) error {
+	if err := kafka.EnsureTopics(ctx, s.cluster, s.topics.Base(1)[0]); err != nil {
+		return fmt.Errorf("make the topics of namespace %s: %w", s.name, err)
+	}
+	s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log)
+	ctxRead, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.reading.Go(func() { _ = s.catalog.Run(ctxRead) })
+	return s.catalog.upToNow(ctx)
+}
+
+// read returns whether the namespace exists.
+func (s *namespace) read() (bool, error) {
 	var ok bool
-	if n.namespace, ok = n.catalog.Namespace(); ok && n.namespace.Format > events.FormatVersion {
-		return true, fmt.Errorf("namespace %s has format %d: %w", n.cfg.Namespace, n.namespace.Format, events.ErrReaderTooOld)
+	if s.record, ok = s.catalog.Namespace(); !ok {
+		return false, nil
 	}
-	return ok, nil
+	if s.record.Format > events.FormatVersion {
+		return true, fmt.Errorf("namespace %s has format %d: %w", s.name, s.record.Format, events.ErrReaderTooOld)
+	}
+	s.partitions = s.record.Partitions
+	return true, nil
 }
 
-// refuseMissing refuses a namespace that has lost a topic of which nothing may be lost. Made anew and empty, it would
-// look like a namespace in which nothing ever happened.
-func (n *Node) refuseMissing(ctx context.Context) error {
-	for _, topic := range []string{n.topics.Events(), n.topics.Submissions(), n.topics.Reports()} {
-		_, err := n.cfg.Cluster.Partitions(ctx, topic)
+// refuseMissing refuses a namespace that has lost a topic whose records must never be lost. If it were made again,
+// empty, it would look like a namespace in which nothing ever happened.
+func (s *namespace) refuseMissing(ctx context.Context) error {
+	topics := []string{s.topics.Events()}
+	for _, in := range events.Inputs {
+		topics = append(topics, s.topics.Input(in))
+	}
+	for _, topic := range topics {
+		_, err := s.cluster.Partitions(ctx, topic)
 		if errors.Is(err, kafka.ErrUnknownTopic) {
-			return fmt.Errorf("topic %s of namespace %s is gone, and with it what was accepted: restore it from a copy, or begin another --namespace (or delete all topics of this one)", topic, n.cfg.Namespace)
+			return fmt.Errorf("topic %s of namespace %s is gone, and with it what was accepted: restore it from a copy, or begin another --namespace (or delete all topics of this one)", topic, s.name)
 		}
 		if err != nil {
 			return err
@@ -96,89 +136,73 @@ func (n *Node) refuseMissing(ctx context.Context) error {
 }
 
 // refuseOrphans refuses facts without a namespace: their definitions topic was deleted. A new namespace would give the
-// steps that are under way other identifiers, and services would do them again.
-func (n *Node) refuseOrphans(ctx context.Context) error {
-	of := kafka.Partitions{}
-	for p := range n.partitions {
-		of[n.topics.Events()] = append(of[n.topics.Events()], p)
-	}
-	ends, err := n.cfg.Cluster.EndOffsets(ctx, of)
+// running steps other identifiers, and services would do them again.
+func (s *namespace) refuseOrphans(ctx context.Context) error {
+	ends, err := s.cluster.EndOffsets(ctx, s.all(s.topics.Events()))
 	if err != nil {
 		return err
 	}
-	for _, end := range ends[n.topics.Events()] {
+	for _, end := range ends[s.topics.Events()] {
 		if end > 0 {
 			return fmt.Errorf("topic %s holds facts, and %s, which names their namespace, is empty: restore it from a copy, or begin another --namespace (or delete all topics of this one)",
-				n.topics.Events(), n.topics.Definitions())
+				s.topics.Events(), s.topics.Definitions())
 		}
 	}
 	return nil
 }
 
-func (n *Node) ensureTopics(ctx context.Context) error {
-	specs := n.topics.Base(n.partitions)
-	if err := kafka.EnsureTopics(ctx, n.cfg.Cluster, specs...); err != nil {
-		return fmt.Errorf("make the topics of namespace %s: %w", n.cfg.Namespace, err)
+func (s *namespace) ensureTopics(ctx context.Context) error {
+	if err := kafka.EnsureTopics(ctx, s.cluster, s.topics.Base(s.partitions)...); err != nil {
+		return fmt.Errorf("make the topics of namespace %s: %w", s.name, err)
 	}
-	return kafka.Audit(ctx, n.cfg.Cluster, specs...)
+	return s.inspect(ctx)
 }
 
-func (n *Node) createNamespace(ctx context.Context) error {
-	ns := scheduler.Namespace{ID: uuid.NewString(), Partitions: n.cfg.Partitions, Format: events.FormatVersion}
-	r, err := scheduler.EncodeNamespace(ns, events.Subject{ID: ns.ID, Source: "/" + n.cfg.Namespace, Time: events.At(time.Now())})
+func (s *namespace) create(ctx context.Context) error {
+	ns := scheduler.Namespace{ID: uuid.NewString(), Partitions: s.partitions, Format: events.FormatVersion}
+	r, err := scheduler.EncodeNamespace(ns, events.Subject{ID: ns.ID, Source: "/" + s.name, Time: events.At(time.Now())})
 	if err != nil {
 		return err
 	}
-	r.Topic = n.topics.Definitions()
-	if _, err := n.producer.ProduceSync(ctx, r); err != nil {
+	r.Topic = s.topics.Definitions()
+	if _, err := s.producer.ProduceSync(ctx, r); err != nil {
 		return fmt.Errorf("write the namespace's first record: %w", err)
 	}
-	if err := n.catalog.upToNow(ctx); err != nil {
+	if err := s.catalog.upToNow(ctx); err != nil {
 		return err
 	}
-	// Another node's record may be the first: that one counts.
-	if ok, err := n.readNamespace(); err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("the definitions topic of namespace %s does not begin with its first record", n.cfg.Namespace))
+	// Another node's record may come first, and then that record counts.
+	if ok, err := s.read(); err != nil || !ok {
+		return errors.Join(err, fmt.Errorf("the definitions topic of namespace %s does not begin with its first record", s.name))
 	}
-	n.partitions = n.namespace.Partitions
-	return kafka.Audit(ctx, n.cfg.Cluster, n.topics.Base(n.partitions)...)
+	return s.inspect(ctx)
 }
 
-// audit looks at the topics' settings every so often. What it finds cannot be mended by stopping, since the brokers
-// delete without us: it is said loudly, and the node is not ready until it is mended.
-func (n *Node) audit(ctx context.Context) error {
-	ticks := time.NewTicker(auditEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
-		err := kafka.Audit(ctx, n.cfg.Cluster, n.topics.Base(n.partitions)...)
-		var found *kafka.AuditError
+// inspect audits the topics. It warns of topics with fewer copies than new ones would get when it first finds them, because
+// they stay as they are until somebody makes the copies.
+func (s *namespace) inspect(ctx context.Context) error {
+	few, err := doctor.Inspect(ctx, s.cluster, s.topics.Base(s.partitions)...)
+	if few.What != "" && few.What != s.warned {
+		s.warned = few.What
+		s.log.Warn(few.What, "remedy", few.Remedy)
+	}
+	return err
+}
+
+// audit checks the topics' settings now and then. Stopping would not help, since the brokers delete records without us:
+// problems are logged as errors, and the node is not ready until they are gone.
+func (s *namespace) audit(ctx context.Context) error {
+	return every(ctx, auditEvery, func() {
+		err := s.inspect(ctx)
+		var found *doctor.AuditError
 		switch {
 		case errors.As(err, &found):
-			n.cfg.Logger.Error("topics have settings that could lose facts", "error", err)
-			n.auditFound.Store(worse(found))
+			s.log.Error("topics have settings that could lose facts", "error", err)
+			s.problems.Store(found)
 		case err == nil:
-			n.auditFound.Store(nil)
+			s.problems.Store(nil)
 		case ctx.Err() == nil:
-			n.cfg.Logger.Warn("the topics' settings cannot be read; they are looked at again in an hour", "error", err)
+			s.log.Warn("the topics' settings cannot be read; they are checked again in an hour", "error", err)
 		}
-	}
-}
-
-// worse leaves out what comes of adding brokers: fewer copies than there could be are no worse than before.
-func worse(found *kafka.AuditError) *kafka.AuditError {
-	var left []kafka.TopicProblem
-	for _, p := range found.Problems {
-		if p.Setting != kafka.SettingReplication {
-			left = append(left, p)
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return &kafka.AuditError{Problems: left}
+	})
 }

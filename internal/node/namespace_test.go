@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 )
 
-// A namespace that lost a topic of which nothing may be lost is refused, and not made anew and empty.
+// If a namespace has lost a topic whose records must not be lost, the node refuses to start, and does not recreate the
+// topic.
 func TestANamespaceThatLostATopicIsRefused(t *testing.T) {
 	topics := kafka.Topics{Namespace: "sagalog"}
 	for topic, want := range map[string]string{
@@ -25,7 +27,7 @@ func TestANamespaceThatLostATopicIsRefused(t *testing.T) {
 				w.shared("node-1")
 				require.NoError(t, n.stop())
 				w.watch.mu.Lock()
-				w.watch.over = true // its topics are about to go
+				w.watch.over = true // its topics are about to be deleted
 				w.watch.mu.Unlock()
 				kafkatest.DeleteTopic(t, w.broker, topic)
 				_, err := w.open(t.TempDir())
@@ -35,7 +37,7 @@ func TestANamespaceThatLostATopicIsRefused(t *testing.T) {
 	}
 }
 
-// The settings are looked at again each hour: a node that finds what could lose facts says so and is not ready.
+// The settings are checked every hour. A node that finds a setting that could lose facts says so and is not ready.
 func TestTheTopicsAreAuditedEachHour(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
@@ -49,5 +51,39 @@ func TestTheTopicsAreAuditedEachHour(t *testing.T) {
 		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "retention.ms", "-1")
 		<-time.After(61 * time.Minute)
 		require.NoError(t, n.Ready())
+	})
+}
+
+// grown are brokers of a cluster that had one broker when its topics were created.
+type grown struct{ brokers }
+
+func (g grown) ClusterConfig() kafka.ClusterConfig {
+	cc := g.brokers.ClusterConfig()
+	cc.Embedded = false // an embedded broker is alone, and is not asked how many there are
+	return cc
+}
+
+// A node whose cluster got more brokers starts, stays ready, and says once which topics have too few copies.
+func TestANodeGoesOnAfterBrokersWereAdded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an hour of heartbeats takes the race detector minutes: run it without -short")
+	}
+	bubble(t, func(t *testing.T) {
+		w := &world{t: t, network: new(embedded.VirtualNetwork), parts: 1}
+		w.broker = kafkatest.StartFake(t, w.network, 3)
+		w.connect()
+		dir := t.TempDir()
+		require.NoError(t, w.node(dir).stop())
+		require.Empty(t, w.logs.find("copies"))
+
+		w.broker = grown{w.broker}
+		n := w.node(dir)
+		<-time.After(time.Hour + time.Minute)
+		require.NoError(t, n.Ready())
+		said := w.logs.find("fewer than 3 copies")
+		require.Len(t, said, 1)
+		require.Contains(t, said[0], "WARN there are 3 brokers")
+		require.Contains(t, said[0], "sagalog.events (1)")
+		require.Contains(t, said[0], "kafka-reassign-partitions.sh --bootstrap-server ")
 	})
 }

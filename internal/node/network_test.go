@@ -12,13 +12,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 )
 
-// network is one process's way to the broker. It passes Kafka's frames on, and can lose, hold, cut and falsify them.
+// network is one process's connection to the broker. It forwards Kafka's frames, and can lose, delay or falsify them,
+// or cut the connection.
 type network struct {
-	vn *kafka.VirtualNetwork
-	// topics are what a produce request must name one of for the fault to be asked.
+	vn *embedded.VirtualNetwork
+	// topics are the topics with a fault: each produce request that names one of them gets its fate from the fault.
 	topics [][]byte
 
 	// mu guards the fields below.
@@ -27,14 +28,14 @@ type network struct {
 	conns map[net.Conn]struct{}
 	fault func(n int) fate
 	count int
-	// gate is closed while traffic passes.
+	// gate is closed while traffic may pass.
 	gate   chan struct{}
 	frozen bool
-	// deaf holds back the answers alone while frozen.
+	// deaf makes a freeze hold back answers only.
 	deaf bool
 	// slow, if set, is how long the next frame takes.
 	slow func() time.Duration
-	// base is how long a frame takes otherwise, and frames counts them, so that no two take equally long.
+	// base is how long a frame takes otherwise. frames counts the frames, so that no two of them take exactly as long.
 	base   time.Duration
 	frames int
 	wg     sync.WaitGroup
@@ -42,31 +43,32 @@ type network struct {
 	received atomic.Int64
 }
 
-// fate is what happens to one produce request. The zero fate passes it.
+// fate is what happens to one produce request. The zero fate forwards it.
 type fate struct {
 	// code, if not 0, replaces the answer's error although the records were appended.
 	code int16
-	// cutBefore closes the connection instead of passing the request; cutAfter instead of passing the answer.
+	// cutBefore closes the connection instead of forwarding the request, cutAfter instead of forwarding the
+	// answer.
 	cutBefore, cutAfter bool
-	// late passes the request on so much later, even when the connection was closed meanwhile.
+	// late delays the request, which is forwarded even if the connection was closed meanwhile.
 	late time.Duration
 	// silent loses the answer.
 	silent bool
-	// lost loses the request: it never arrives, and what follows on the connection does.
+	// lost loses the request: it never arrives, and later ones on the connection do.
 	lost bool
 }
 
-// errCut is what a machine says on which nobody listens. (The client tries again without a pause after an error of dialling
-// that no network gives.)
+// errCut is the error of a machine that refuses connections. (It must be one that a real network returns: after any
+// other dial error the client tries again without a pause.)
 var errCut = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
-func newNetwork(vn *kafka.VirtualNetwork) *network {
+func newNetwork(vn *embedded.VirtualNetwork) *network {
 	n := &network{vn: vn, conns: map[net.Conn]struct{}{}, gate: make(chan struct{})}
 	close(n.gate)
 	return n
 }
 
-// freeze holds everything back in both directions until thaw, as SIGSTOP does. What was said before arrives then.
+// freeze holds everything back in both directions until thaw, like SIGSTOP. Frames that were already sent arrive then.
 func (n *network) freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,7 +97,7 @@ func (n *network) open() {
 	}
 }
 
-// pass waits while the network is frozen, and as long as a frame takes.
+// pass waits until the network is not frozen, and then as long as a frame takes.
 func (n *network) pass(answer bool) {
 	n.mu.Lock()
 	gate, wait := n.gate, time.Duration(0)
@@ -120,21 +122,22 @@ func (n *network) pass(answer bool) {
 	}
 }
 
-// inject has every produce request that names the topic ask the fault, which gets its number from 0.
+// inject makes every produce request that names the topic get its fate from the fault, which is called with the number
+// of the request, from 0.
 func (n *network) inject(topics [][]byte, fault func(int) fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.topics, n.fault, n.count = topics, fault, 0
 }
 
-// cut closes every connection, and allows no more.
+// cut closes every connection and allows no new ones.
 func (n *network) cut() {
 	n.mu.Lock()
 	n.down = true
 	for c := range n.conns {
 		_ = c.Close()
 	}
-	n.open() // what was held back is lost
+	n.open() // frames that were held back are lost
 	n.mu.Unlock()
 	n.wg.Wait()
 }
@@ -170,7 +173,7 @@ func (n *network) ask(frame []byte) fate {
 	return n.fault(n.count - 1)
 }
 
-// link is one connection: near is its end at the client, up the one at the broker.
+// link is one connection. near is the client's end of it, and up is the end at the broker.
 type link struct {
 	n        *network
 	near, up net.Conn
@@ -190,7 +193,7 @@ type answer struct {
 func (l *link) requests() {
 	defer func() {
 		_ = l.near.Close()
-		l.pending.Wait() // what is late still lands
+		l.pending.Wait() // late requests still arrive
 		_ = l.up.Close()
 		l.n.mu.Lock()
 		delete(l.n.conns, l.near)
@@ -259,7 +262,7 @@ func (l *link) responses() {
 			falsify(frame, a)
 		}
 		if writeFrame(l.near, frame) != nil {
-			continue // the client is gone; what it sent late is still answered to nobody
+			continue // the client is gone, and the answer to its late request is dropped
 		}
 	}
 }
@@ -267,9 +270,9 @@ func (l *link) responses() {
 // falsify writes another error code into each partition of an answer to a produce request (versions 9 and later).
 func falsify(frame []byte, a answer) {
 	if a.version < 9 {
-		panic("the answer to a produce request of version 9 or later is known here")
+		panic("only the answer to a produce request of version 9 or later can be falsified")
 	}
-	b := frame[5:] // correlation ID, no tags
+	b := frame[5:] // skip the correlation ID and the empty tags
 	uvarint := func() int {
 		v, n := binary.Uvarint(b)
 		b = b[n:]
@@ -284,7 +287,7 @@ func falsify(frame []byte, a answer) {
 		for range uvarint() - 1 {
 			binary.BigEndian.PutUint16(b[4:], uint16(a.code))
 			binary.BigEndian.PutUint64(b[6:], ^uint64(0))
-			return // one partition to a request is what an owner sends
+			return // an owner sends one partition in a request
 		}
 	}
 }

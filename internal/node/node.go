@@ -1,37 +1,33 @@
 package node
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
-	"github.com/sagalog/sagalog/scheduler"
-	"github.com/sagalog/sagalog/supervisor"
 	"golang.org/x/sync/errgroup"
 )
 
-// Config is what a node is told once. Zero values mean the defaults.
+// Config configures a node. Zero values mean the defaults.
 type Config struct {
 	Cluster *kafka.Cluster
-	// Namespace begins the names of all topics. Default "sagalog".
+	// Namespace begins the names of all topics. Default events.DefaultNamespace.
 	Namespace string
-	// Name is the node's, unique among the running ones. Required.
+	// Name is the node's name, unique among the running nodes. Required.
 	Name string
 	// Dir holds the state store. Required.
 	Dir string
-	// FS is where Dir is; nil means the disk. Tests give their own.
+	// FS is where Dir is; nil means the disk. Tests replace it.
 	FS projector.FS
 	// Partitions is the number of partitions of a new namespace. Default 8: enough for the cores of one large machine,
 	// and it can never change.
@@ -40,16 +36,18 @@ type Config struct {
 	PartitionsSet bool
 	// Roles says what this node does; the zero value means everything.
 	Roles Roles
-	// Alone takes all partitions without asking a group: for the only node there is, on a broker of its own.
+	// Alone takes all partitions without asking a group: for a single node with an embedded broker.
 	Alone bool
 	// HTTP is where the API listens; empty for none.
 	HTTP string
 	// Advertise is the address by which other nodes reach the API; default the one that it listens on.
 	Advertise string
-	Settings  events.Settings
+	// Hosts are further names by which clients call the API, such as that of a proxy.
+	Hosts    []string
+	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
-	// Now is the owners' clock; tests give their own.
+	// Now is the owners' clock; tests replace it.
 	Now     func() time.Time
 	Demo    api.Demo
 	Version string
@@ -58,7 +56,7 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-// Roles are the parts of the engine that a node runs. (Agents are no part of it: they need nothing but the broker.)
+// Roles are the parts of the engine that a node runs. (Agents are not among them: they need only the broker.)
 type Roles struct {
 	// Owner takes its share of the partitions: it schedules and supervises their tasks.
 	Owner bool
@@ -68,51 +66,45 @@ type Roles struct {
 	Projector bool
 }
 
-// Node is one process of the engine. Open it, then Run it.
-type Node struct {
-	cfg        Config
-	topics     kafka.Topics
-	partitions int32
-	namespace  scheduler.Namespace
-	startedAt  events.Instant
-
-	producer *kafka.Producer
-	// voice is the producer of beats alone: one that shared its buffer with effects would fall silent with them while a
-	// leader is gone, and a living node would be taken for dead.
-	voice    *kafka.Producer
-	store    *projector.Store
-	catalog  *catalog
-	presence *presence
-	defs     *definitions
-	tasks    *tasks
-	// shells are those of all partitions where the node owns, none where it does not.
-	shells []*supervisor.Shell
-	// inputs is nil for a node that owns nothing.
-	inputs *inputs
-	// ownership is nil for a node that is alone, or owns nothing.
-	ownership *ownership
-	// standby is nil for a node that follows nothing.
-	standby *standby
-	api     *api.Server
-
-	// goals are the ends of events at the start, by partition: a partition that was folded so far is caught up.
-	goals map[int32]int64
-	// settled says that every partition had an owner once; leaving that this node gives its partitions up.
-	settled, leaving atomic.Bool
-	// auditFound is what the last audit found, nil for nothing.
-	auditFound atomic.Pointer[kafka.AuditError]
-
-	// catalogDone ends the follower that Open started.
-	stopCatalog context.CancelFunc
-	catalogEnd  sync.WaitGroup
+func (c *Config) setDefaults() {
+	c.Namespace = cmp.Or(c.Namespace, events.DefaultNamespace)
+	c.Partitions = cmp.Or(c.Partitions, 8)
+	c.Roles = cmp.Or(c.Roles, Roles{Owner: true, API: true, Projector: true})
+	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
 }
 
-// Open connects to the namespace, makes it if there is none, opens the store and rebuilds what does not fit the log.
+// Node is one process of the engine. Open it, then Run it.
+type Node struct {
+	cfg Config
+	ns  *namespace
+	// producer sends what the API accepts, and the definitions.
+	producer *kafka.Producer
+	store    *stateStore
+	owners   *owners
+	liveness *liveness
+	// heartbeat sends this node's heartbeats, on a connection that nothing else uses.
+	heartbeat *heartbeat
+	// membership is nil for a node that is alone, or owns nothing.
+	membership *membership
+	// replica is nil for a node that follows nothing.
+	replica   *replica
+	readiness *readiness
+	defs      *definitions
+	tasks     *tasks
+	// api is nil for a node that serves none.
+	api *api.Server
+}
+
+// Open connects to the namespace, makes it if it does not exist, opens the store and rebuilds what does not fit the log.
 // The caller ends the node with Run, or with Close if it never runs.
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.setDefaults()
-	n := &Node{cfg: cfg, topics: kafka.Topics{Namespace: cfg.Namespace}, startedAt: events.At(time.Now())}
-	for _, step := range []func(context.Context) error{n.openNamespace, n.openStore, n.openOwners, n.openAPI} {
+	n := &Node{cfg: cfg, ns: newNamespace(&cfg), owners: &owners{}}
+	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now()}
+	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger}
+	for _, step := range []func(context.Context) error{n.connect, n.openStore, n.openOwners, n.openMembership, n.openAPI} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -120,204 +112,153 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func (c *Config) setDefaults() {
-	if c.Namespace == "" {
-		c.Namespace = "sagalog"
+// connect reaches the brokers and opens the namespace.
+func (n *Node) connect(ctx context.Context) (err error) {
+	if err := n.cfg.Cluster.Ping(ctx); err != nil {
+		return fmt.Errorf("reach the brokers: %w", err)
 	}
-	if c.Partitions == 0 {
-		c.Partitions = 8
-	}
-	if c.Roles == (Roles{}) {
-		c.Roles = Roles{Owner: true, API: true, Projector: true}
-	}
-	if c.Settings == (events.Settings{}) {
-		c.Settings = events.DefaultSettings()
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Registry == nil {
-		c.Registry = prometheus.NewRegistry()
-	}
-}
-
-func (n *Node) openOwners(ctx context.Context) error {
-	topic, err := n.cfg.Cluster.TopicID(ctx, n.topics.Events())
-	if err != nil {
+	if n.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
 		return err
 	}
-	n.presence = &presence{cluster: n.cfg.Cluster, topic: n.topics.Presence(), log: n.cfg.Logger, self: n.cfg.Name}
-	if n.cfg.Roles.Owner {
-		if err := n.openShells(ctx, topic); err != nil {
-			return err
-		}
+	if n.heartbeat.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
+		return err
 	}
-	if n.cfg.Alone {
-		return n.cfg.Registry.Register(newOwnerMetrics(n))
+	n.ns.producer = n.producer
+	if err := n.ns.open(ctx); err != nil {
+		return err
 	}
-	if n.cfg.Roles.Owner {
-		n.ownership = newOwnership(n)
-	}
-	if n.cfg.Roles.Projector {
-		if err := n.openStandby(ctx, topic); err != nil {
-			return err
-		}
-	}
-	return n.cfg.Registry.Register(newOwnerMetrics(n))
-}
-
-// openShells makes the owners. Each waits until its partition is assigned.
-func (n *Node) openShells(ctx context.Context, topic projector.TopicID) error {
-	id, err := uuid.Parse(n.namespace.ID)
-	if err != nil {
-		return fmt.Errorf("the ID of namespace %s: %w", n.cfg.Namespace, err)
-	}
-	ids := map[string]projector.TopicID{n.topics.Events(): topic}
-	for _, name := range []string{n.topics.Submissions(), n.topics.Reports()} {
-		if ids[name], err = n.cfg.Cluster.TopicID(ctx, name); err != nil {
-			return err
-		}
-	}
-	n.inputs = newInputs(n.cfg.Cluster)
-	sched := scheduler.New()
-	for p := range n.partitions {
-		store := newPartitionStore(n.store, p, topic)
-		store.record = n.recordAt(context.WithoutCancel(ctx), p)
-		owner, err := supervisor.NewOwner(supervisor.Config{
-			Partition: p, Partitions: n.partitions, Node: n.cfg.Name, Namespace: n.cfg.Namespace, NamespaceID: id, Settings: n.cfg.Settings,
-			Entropy: entropy, FlushEvery: flushEvery, TailAbove: tailAbove,
-		}, sched, store)
-		if err != nil {
-			return err
-		}
-		shell, err := supervisor.NewShell(owner, supervisor.ShellConfig{
-			Log: mortalLog(&partitionLog{
-				cluster: n.cfg.Cluster, topics: n.topics, partition: p, effects: n.producer, catalog: n.catalog, inputs: n.inputs, ids: ids,
-			}),
-			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now,
-		})
-		if err != nil {
-			return err
-		}
-		n.shells = append(n.shells, shell)
+	if n.cfg.PartitionsSet && n.cfg.Partitions != n.ns.partitions {
+		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another --namespace (for dev: another --data)", n.ns.name, n.ns.partitions, n.cfg.Partitions)
 	}
 	return nil
 }
 
-// openStandby follows all partitions; those that are assigned to this node leave it.
-func (n *Node) openStandby(ctx context.Context, topic projector.TopicID) error {
-	of := kafka.Partitions{}
-	for p := range n.partitions {
-		of[n.topics.Events()] = append(of[n.topics.Events()], p)
-	}
-	ends, err := n.cfg.Cluster.EndOffsets(ctx, of)
-	if err != nil {
-		return err
-	}
-	n.goals = ends[n.topics.Events()]
-	if n.standby, err = newStandby(n, topic); err != nil {
-		return err
-	}
-	for p := range n.partitions {
-		if err := n.standby.follow(p); err != nil {
+func (n *Node) openStore(ctx context.Context) (err error) {
+	n.store, err = openStore(ctx, n.ns, &n.cfg)
+	return err
+}
+
+// openMembership makes the parts that share the partitions with other nodes.
+func (n *Node) openMembership(ctx context.Context) (err error) {
+	if n.cfg.Roles.Projector && !n.cfg.Alone {
+		if n.replica, err = newReplica(ctx, n.store); err != nil {
 			return err
 		}
 	}
-	return nil
+	if n.cfg.Roles.Owner && !n.cfg.Alone {
+		n.membership = &membership{
+			ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, replica: n.replica,
+			wake: make(chan struct{}, 1), assigned: map[int32]bool{},
+		}
+	}
+	n.readiness = &readiness{
+		alone: n.cfg.Alone, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
+	}
+	return n.cfg.Registry.Register(newOwnerMetrics(n.owners))
 }
 
-// flushEvery is how often a busy partition writes its state: below what a person notices, and long enough that a task is
-// written a few times and not once for each of its facts.
-const flushEvery = 50 * time.Millisecond
-
-// tailAbove is the facts a second above which a partition's owner does not read its own log: below it the reading costs
-// nothing that one would notice, and tells of a newer owner at once.
-const tailAbove = 500
-
-func entropy() (b [16]byte) {
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return b
-}
-
-func (n *Node) openAPI(context.Context) error {
-	n.tasks = &tasks{store: n.store, cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions}
-	n.defs = &definitions{catalog: n.catalog, cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions, producer: n.producer}
+func (n *Node) openAPI(context.Context) (err error) {
+	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
+	n.defs = &definitions{ns: n.ns, producer: n.producer}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
-	var err error
-	n.api, err = api.New(api.Config{
-		Addr: n.cfg.HTTP, Hosts: n.hosts(), Namespace: n.cfg.Namespace, NamespaceID: n.namespace.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.partitions,
+	cfg := api.Config{
+		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.cfg.Settings.SubmissionBytes,
-		Tasks:           n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks}, Definitions: n.defs,
-		Appender: mortalAppender(n.producer), Cluster: &clusterView{n}, Demo: n.cfg.Demo,
-		DeadLetters: &deadLetters{cluster: n.cfg.Cluster, topics: n.topics, partitions: n.partitions},
+		Tasks:           n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
+		Workflows: n.defs, Definitions: n.defs,
+		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Demo: n.cfg.Demo,
+		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
-	})
-	if err != nil {
+	}
+	cfg.Hosts = slices.Clone(n.cfg.Hosts)
+	// Other nodes call this one's API by the host of Advertise.
+	for _, addr := range []string{n.cfg.Advertise, n.cfg.HTTP} {
+		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
+			cfg.Hosts = append(cfg.Hosts, host)
+		}
+	}
+	if n.api, err = api.New(cfg); err != nil {
 		return err
 	}
-	return n.api.Listen()
+	if err := n.api.Listen(); err != nil {
+		return err
+	}
+	n.heartbeat.http = cmp.Or(n.cfg.Advertise, n.api.Addr())
+	return nil
 }
 
-// Run works until ctx ends or something cannot go on, and closes the node.
+// Run works until ctx ends or an error stops it, and closes the node.
 func (n *Node) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return n.own(ctx) })
-	if n.standby != nil {
-		g.Go(func() error { return n.standby.Run(ctx) })
+	if n.replica != nil {
+		g.Go(func() error { return n.replica.Run(ctx) })
 	}
-	g.Go(func() error { return n.presence.Run(ctx) })
-	g.Go(func() error { return n.beat(ctx) })
-	g.Go(func() error { return n.audit(ctx) })
-	g.Go(func() error { return n.watchStore(ctx) })
+	g.Go(func() error { return n.liveness.Run(ctx) })
+	g.Go(func() error { return n.heartbeat.Run(ctx) })
+	g.Go(func() error { return n.ns.audit(ctx) })
+	g.Go(func() error { return n.store.watch(ctx) })
 	if n.api != nil {
 		g.Go(func() error { return n.api.Run(ctx) })
 	}
 	return errors.Join(g.Wait(), n.Close())
 }
 
-// own runs the owners. At the end they stop before the group hears of it: nothing is decided here any more when
-// another node begins, so nothing lands behind its claim.
+// own runs the owners. At the end they stop before this node leaves the group: it no longer decides when another node
+// begins, so nothing lands after that node's claim.
 func (n *Node) own(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	if n.inputs != nil {
-		g.Go(func() error { return n.inputs.Run(ctx) })
+	if n.owners.inputs != nil {
+		g.Go(func() error { return n.owners.inputs.Run(ctx) })
 	}
-	for _, s := range n.shells {
+	for _, s := range n.owners.shells {
 		if n.cfg.Alone {
 			s.Assign()
 		}
 		g.Go(func() error { return s.Run(ctx) })
 	}
-	if n.ownership != nil {
-		g.Go(func() error { return n.ownership.Run(ctx) })
+	if n.membership != nil {
+		g.Go(func() error { return n.membership.Run(ctx) })
 	}
 	err := g.Wait()
-	n.leaving.Store(true)
+	n.owners.leaving.Store(true)
 	if errors.Is(err, kafka.ErrFenced) {
-		return err // whoever has the name now lives: a goodbye would be taken for its own
+		return err // another process now has the name, and a goodbye would seem to come from that process
 	}
-	if n.ownership != nil {
-		n.ownership.leave()
+	if n.membership != nil {
+		n.membership.leave()
 	}
-	n.farewell()
+	n.heartbeat.goodbye()
 	return err
 }
 
-// Close ends what Open began. It may be called once after Open failed or instead of Run.
+// every calls do at each tick until ctx ends. It returns no error.
+func every(ctx context.Context, tick time.Duration, do func()) error {
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+			do()
+		}
+	}
+}
+
+// Close ends what Open began. Call it once, after Open failed or instead of Run.
 func (n *Node) Close() error {
-	if n.stopCatalog != nil {
-		n.stopCatalog()
-		n.catalogEnd.Wait()
+	n.ns.close()
+	if n.replica != nil {
+		n.replica.close()
 	}
-	if n.standby != nil {
-		n.standby.close()
+	if n.owners.inputs != nil {
+		n.owners.inputs.close()
 	}
-	if n.inputs != nil {
-		n.inputs.close()
-	}
-	for _, p := range []*kafka.Producer{n.producer, n.voice} {
+	// The owners have ended. What they sent last is abandoned first; the owner that comes next sends it again.
+	for _, p := range []*kafka.Producer{n.owners.effects, n.producer, n.heartbeat.producer} {
 		if p != nil {
 			p.Close()
 		}
@@ -328,37 +269,22 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// Addr returns where the API listens, "" if it does not.
-func (n *Node) Addr() string { return n.httpAddr() }
+// Ready returns nil if the node is ready to serve, otherwise an error that says what is missing.
+func (n *Node) Ready() error { return n.readiness.Ready() }
 
-func (n *Node) httpAddr() string {
+// Addr returns where the API listens, "" if it does not.
+func (n *Node) Addr() string {
 	if n.api == nil {
 		return ""
 	}
 	return n.api.Addr()
 }
 
-// advertised is where other nodes reach the API.
-func (n *Node) advertised() string {
-	if n.cfg.Advertise != "" {
-		return n.cfg.Advertise
-	}
-	return n.httpAddr()
-}
-
-// hosts are the names by which other nodes call this one's API.
-func (n *Node) hosts() []string {
-	host, _, err := net.SplitHostPort(n.cfg.Advertise)
-	if err != nil {
-		return nil
-	}
-	return []string{host}
-}
-
 // Partitions returns how many partitions the namespace has.
-func (n *Node) Partitions() int32 { return n.partitions }
+func (n *Node) Partitions() int32 { return n.ns.partitions }
 
-// ApplyFile applies a workflow of a file; open gives what its $refs name.
+// ApplyFile applies the workflow of a file if its content is not known yet, and logs what it did; open returns the files that its $refs
+// name. It never makes an older version current again: then Applied.Changed is false and Applied.Version is the older one.
 func (n *Node) ApplyFile(ctx context.Context, name string, source []byte, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
-	return n.defs.apply(ctx, api.Draft{Source: source, Name: ""}, open)
+	return n.defs.applyNew(ctx, name, source, open)
 }

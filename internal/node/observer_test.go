@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seen is one record of events as the observer folded it.
+// seen is one record of events, as the observer folded it.
 type seen struct {
 	partition int32
 	offset    int64
@@ -21,7 +21,7 @@ type seen struct {
 	fate      events.Fate
 }
 
-// observer is a reader that knows events alone: it folds every partition from nothing.
+// observer is a reader that knows only events: it folds every partition from its beginning.
 type observer struct {
 	t *testing.T
 	// mu guards the fields below.
@@ -30,7 +30,7 @@ type observer struct {
 	facts  []seen
 	moved  chan struct{}
 	err    error
-	// over says that what comes is of no interest.
+	// over says that the test does not look at new records any more.
 	over bool
 }
 
@@ -95,7 +95,7 @@ func (o *observer) fold(r *events.Record) {
 	}
 }
 
-// task returns a task as folded; called with mu held, inside a condition.
+// task returns a task as folded. It is called inside a condition, with mu held.
 func (o *observer) task(id string) *events.Task {
 	t, err := o.states[events.Home(id, int32(len(o.states)))].Task(id)
 	if err != nil {
@@ -104,7 +104,7 @@ func (o *observer) task(id string) *events.Task {
 	return t
 }
 
-// await waits until the condition holds, which is called with mu held.
+// await waits until the condition holds. The condition is called with mu held.
 func (o *observer) await(what string, cond func() bool) {
 	o.t.Helper()
 	limit := time.NewTimer(patience)
@@ -120,7 +120,7 @@ func (o *observer) await(what string, cond func() bool) {
 		select {
 		case <-moved:
 		case <-limit.C:
-			require.FailNow(o.t, "waited in vain until "+what)
+			require.FailNow(o.t, "timed out waiting until "+what)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (o *observer) ended(list ...string) {
 	})
 }
 
-// log returns what was folded so far.
+// log returns the records that were folded so far.
 func (o *observer) log() []seen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -186,11 +186,11 @@ func tell(f *events.Fact) string {
 		return fmt.Sprintf("%s %s %d %s", name, b.Step, b.Attempt, b.Verdict.Action)
 	case *events.Timeout:
 		return fmt.Sprintf("%s %s %d %s", name, b.Step, b.Attempt, b.Verdict.Action)
-	case *events.UndoStarted:
+	case *events.CompensationStarted:
 		return fmt.Sprintf("%s %s %d", name, b.Step, b.Attempt)
 	case *events.Compensated:
 		return fmt.Sprintf("%s %s %d", name, b.Step, b.Attempt)
-	case *events.UndoFailed:
+	case *events.CompensationFailed:
 		return fmt.Sprintf("%s %s %d %s", name, b.Step, b.Attempt, b.Verdict.Action)
 	case *events.DeadlinePassed:
 		return name + " " + b.Action
@@ -198,7 +198,8 @@ func tell(f *events.Fact) string {
 	return name
 }
 
-// verify checks what holds of every log: one owner to an epoch, sequences without a gap, one acceptance of a task.
+// verify checks invariants of every log: each epoch has one owner, sequences have no gap, and each task is accepted
+// once.
 func (o *observer) verify() (void int) {
 	o.t.Helper()
 	next := map[string]uint64{}
@@ -226,7 +227,7 @@ func (o *observer) verify() (void int) {
 	return void
 }
 
-// pauseErrors ends the observer's interest: its log is about to be replaced.
+// pauseErrors makes the observer ignore errors: its log is about to be replaced.
 func (o *observer) pauseErrors() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

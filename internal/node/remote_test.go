@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answering has a node share the partitions, follow no other's, and serve the API.
+// answering makes a node share the partitions, follow no others, and serve the API.
 func answering(c *node.Config) {
 	c.Alone, c.HTTP = false, "127.0.0.1:0"
 	c.Roles = node.Roles{Owner: true, API: true}
 }
 
-// knows waits until the node can say of each partition where it is.
+// knows waits until the node knows the owner of each partition.
 func (w *world) knows(s *site) {
 	w.t.Helper()
 	for {
@@ -37,11 +37,11 @@ func (w *world) knows(s *site) {
 		if known == int(w.parts) {
 			return
 		}
-		w.pause(w.t.Context(), "all partitions to have an owner that answers")
+		w.pause(w.t.Context(), "each partition to have an owner that answers")
 	}
 }
 
-// list walks through all tasks by way of several nodes in turns.
+// walk pages through all tasks and asks several nodes in turn.
 func walk(t *testing.T, limit int, sites ...*site) (all []string) {
 	t.Helper()
 	for cursor, i := "", 0; ; i++ {
@@ -86,7 +86,7 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 			ID, State string
 		}
 		require.Equal(t, 200, sites[i/2%2].call("GET", "/v1/tasks/"+id+"?wait=30s&token="+receipt.Token, "", "", &task))
-		require.Equal(t, string(events.Processed), task.State, "%s of partition %d", id, events.Home(id, w.parts))
+		require.Equal(t, string(events.TaskStateProcessed), task.State, "%s of partition %d", id, events.Home(id, w.parts))
 	}
 	for _, id := range tasks {
 		var here, there json.RawMessage
@@ -98,7 +98,7 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 	require.Equal(t, walk(t, 1000, a), walk(t, 5, a, b))
 	w.sameEverywhere(a, b)
 
-	// A node that owns nothing knows it all, too.
+	// A node that owns nothing answers every request, too.
 	three := w.node(t.TempDir(), answering, func(c *node.Config) { c.Roles.Owner = false })
 	c := w.site(three)
 	w.knows(c)
@@ -106,7 +106,7 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 	w.sameEverywhere(a, c)
 	require.Equal(t, 404, c.call("POST", "/v1/tasks/none/cancel", "", "", nil))
 	require.Equal(t, 409, c.call("POST", "/v1/tasks/"+tasks[0]+"/cancel", "", "", nil))
-	require.Equal(t, 202, c.call("PUT", "/v1/tasks/"+tasks[0], "application/json", `{"workflow":"order","input":{"n":2}}`, nil), "the log decides")
+	require.Equal(t, 202, c.call("PUT", "/v1/tasks/"+tasks[0], "application/json", `{"workflow":"order","input":{"n":2}}`, nil), "the owner decides later")
 	w.letters(1, a, b, c)
 
 	w.answersForTheDead(tasks, two, a, c)
@@ -114,7 +114,7 @@ func TestNodesAnswerForEachOther(t *testing.T) {
 
 func s200(status int) int { return status / 100 * 100 }
 
-// A workflow that was applied at one node is current at each, at once; so is the schema of its input.
+// A workflow that is applied at one node is current at every node at once, and so is its input schema.
 func TestADefinitionIsCurrentAtEachNode(t *testing.T) {
 	t.Parallel()
 	w := setup(t, 2)
@@ -126,7 +126,7 @@ func TestADefinitionIsCurrentAtEachNode(t *testing.T) {
 		require.Equal(t, 200, s200(a.call("PUT", "/v1/workflows/w", "application/yaml", source, nil)))
 		body := fmt.Sprintf(`{"workflow":"w","input":{"v%d":1}}`, i)
 		if i%2 == 0 {
-			require.Equal(t, 202, b.call("PUT", fmt.Sprintf("/v1/tasks/t-%d", i), "application/json", body, nil), "it fits the schema of now")
+			require.Equal(t, 202, b.call("PUT", fmt.Sprintf("/v1/tasks/t-%d", i), "application/json", body, nil), "the input fits the new schema")
 		}
 		var now struct{ Version int }
 		require.Equal(t, 200, b.call("GET", "/v1/workflows/w", "", "", &now))
@@ -135,7 +135,7 @@ func TestADefinitionIsCurrentAtEachNode(t *testing.T) {
 	}
 }
 
-// sameEverywhere: what comes from the log or from beats is the same at each node, at once.
+// sameEverywhere checks that every node immediately gives the same answers from the log and from heartbeats.
 func (w *world) sameEverywhere(sites ...*site) {
 	w.t.Helper()
 	for i, s := range sites {
@@ -174,7 +174,7 @@ func (w *world) sameEverywhere(sites ...*site) {
 	}
 }
 
-// letters waits until each node shows that many dead letters.
+// letters waits until each node shows n dead letters.
 func (w *world) letters(n int, sites ...*site) {
 	w.t.Helper()
 	for _, s := range sites {
@@ -194,14 +194,14 @@ func (w *world) letters(n int, sites ...*site) {
 	}
 }
 
-// answersForTheDead: a node dies. Until its partitions are taken over reads of them say so, waits go on, submissions are
-// taken, and the partitions are shown; then all is there again.
+// answersForTheDead kills a node. Until its partitions are taken over, reads of them say so, waits continue,
+// submissions are accepted, and the partitions are listed. After the take-over everything is available again.
 func (w *world) answersForTheDead(tasks []string, dead *process, sites ...*site) {
 	w.t.Helper()
 	before := len(walk(w.t, 1000, sites[0]))
 	lost := map[int32]bool{}
 	for p := range w.parts {
-		if status, _, err := dead.Status(p); err == nil && status.Phase == "owning" {
+		if status, err := dead.Status(p); err == nil && status.Phase == "owning" {
 			lost[p] = true
 		}
 	}
@@ -223,8 +223,8 @@ func (w *world) answersForTheDead(tasks []string, dead *process, sites ...*site)
 	}
 	require.Equal(w.t, 202, sites[0].call("PUT", "/v1/tasks/"+late, "application/json", `{"workflow":"order","input":{"n":1}}`, &receipt))
 	var task struct{ State string }
-	require.Equal(w.t, 200, sites[1].call("GET", "/v1/tasks/"+late+"?wait=30s&token="+receipt.Token, "", "", &task), "a wait goes on at the next owner")
-	require.Equal(w.t, string(events.Processed), task.State)
+	require.Equal(w.t, 200, sites[1].call("GET", "/v1/tasks/"+late+"?wait=30s&token="+receipt.Token, "", "", &task), "a wait continues at the next owner")
+	require.Equal(w.t, string(events.TaskStateProcessed), task.State)
 	w.t.Logf("a submission right after the death had ended after %s", time.Since(begun))
 	for _, s := range sites {
 		w.knows(s)

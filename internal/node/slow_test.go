@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A backend that slows to a tenth gets less at once, by the agent's limit and then by the owners' windows; nothing times
-// out by waiting in a queue, and when it is quick again it gets as much as before.
-func TestABackendThatSlowsToATenthGetsLess(t *testing.T) {
+// A backend that slows to a tenth soon gets less work, first because of the agent's limit and then because of the
+// owners' windows. Nothing times out in a queue, and when the backend is fast again it gets as much as before.
+func TestASlowBackendGetsLessWork(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const tasks = 3500
 		w := setup(t, 4)
@@ -46,15 +46,15 @@ steps:
 		calls, _ := most(time.Second)
 		require.Greater(t, calls, 24)
 		took.Store(int64(500 * time.Millisecond))
-		<-time.After(10 * time.Second) // it notices, and what was sent is worked off
+		<-time.After(10 * time.Second) // the agent notices, and finishes the work that was sent
 		calls, sent := most(5 * time.Second)
-		require.LessOrEqual(t, calls, 6, "a tenth of 32 places, and some that wait no longer")
+		require.LessOrEqual(t, calls, 6, "a tenth of 32 slots, and some calls that already ended")
 		require.LessOrEqual(t, sent, 8, "owners start no more than that")
 		took.Store(int64(50 * time.Millisecond))
 		<-time.After(4 * time.Second)
 		again, _ := most(200 * time.Millisecond)
 		require.Greater(t, again, 24, "%d of %d were done", done.Load(), tasks)
-		t.Logf("slow: %d calls at once, %d under way; quick again: %d", calls, sent, again)
+		t.Logf("slow: %d calls at once, %d under way; fast again: %d", calls, sent, again)
 		w.watch.ended(list...)
 		for _, s := range w.watch.log() {
 			require.NotEqual(t, events.NameTimeout, s.fact.Body.Name(), "nothing timed out")
@@ -65,7 +65,7 @@ steps:
 	})
 }
 
-// underWay counts the attempts that were started and have no outcome.
+// underWay counts the attempts that were started and have no outcome yet.
 func underWay(o *observer) (n int) {
 	for _, s := range o.log() {
 		switch s.fact.Body.(type) {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -14,13 +15,11 @@ import (
 
 // tasks is the projection as the API reads it.
 type tasks struct {
-	store      *projector.Store
-	cluster    *kafka.Cluster
-	topics     kafka.Topics
-	partitions int32
+	store *projector.Store
+	ns    *namespace
 }
 
-func (t *tasks) home(id string) int32 { return events.Home(id, t.partitions) }
+func (t *tasks) home(id string) int32 { return events.Home(id, t.ns.partitions) }
 
 // Task implements api.Tasks.
 func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
@@ -31,7 +30,7 @@ func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
 	return task, nil
 }
 
-// List implements api.Tasks.
+// List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	list, next, err := t.store.List(projector.Filter{
 		State: q.State, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
@@ -43,12 +42,12 @@ func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	return api.Page{Tasks: list, Next: next}, err
 }
 
-// Cursor implements api.Tasks.
+// Cursor implements api.Lists.
 func (t *tasks) Cursor(id string, submitted events.Instant) string {
 	return projector.CursorAt(t.home(id), id, submitted)
 }
 
-// Place implements api.Tasks.
+// Place implements api.Lists.
 func (t *tasks) Place(cursor string) (string, error) {
 	place, err := projector.Place(cursor)
 	if errors.Is(err, projector.ErrCursor) {
@@ -60,23 +59,27 @@ func (t *tasks) Place(cursor string) (string, error) {
 // Changed implements api.Tasks.
 func (t *tasks) Changed(id string) <-chan struct{} { return t.store.Partition(t.home(id)).Changed() }
 
-// WaitPassed implements api.Tasks.
+// WaitPassed implements api.Inputs.
 func (t *tasks) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {
 	_, err := t.store.Wait(ctx, partition, func(i projector.Info) bool { return i.Inputs[in].Next > offset })
 	return err
 }
 
-// CatchUp implements api.Tasks.
+// CatchUp implements api.Inputs.
 func (t *tasks) CatchUp(ctx context.Context, in events.Input, partition int32) error {
-	topic := t.topics.Submissions()
-	if in == events.Reports {
-		topic = t.topics.Reports()
-	}
-	end, err := t.cluster.EndOffset(ctx, topic, partition)
+	end, err := t.ns.cluster.EndOffset(ctx, t.ns.topics.Input(in), partition)
 	if err != nil || end == 0 {
-		return err
+		return noAnswer(err)
 	}
 	return t.WaitPassed(ctx, in, partition, end-1)
+}
+
+// noAnswer marks errors of brokers that pass, so that the API answers them as such.
+func noAnswer(err error) error {
+	if kafka.IsPassing(err) {
+		return fmt.Errorf("%w: %w", api.ErrNoAnswer, err)
+	}
+	return err
 }
 
 // history reads facts from the log, by the offsets that the projection keeps.
@@ -96,7 +99,7 @@ func (h *history) History(ctx context.Context, task string, from int64, limit in
 	for len(offsets) > 0 {
 		n := near(offsets)
 		want := offsets[:n]
-		err := t.cluster.ReadRange(ctx, t.topics.Events(), partition, want[0], want[n-1]+1, func(r events.Record) error {
+		err := t.ns.cluster.ReadRange(ctx, t.ns.topics.Events(), partition, want[0], want[n-1]+1, func(r events.Record) error {
 			if len(want) > 0 && r.Offset == want[0] {
 				want = want[1:]
 				list = append(list, api.LoggedFact{Record: r, Owner: ownerOf(&r)})
@@ -104,17 +107,17 @@ func (h *history) History(ctx context.Context, task string, from int64, limit in
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, noAnswer(err)
 		}
 		offsets = offsets[n:]
 	}
 	return list, nil
 }
 
-// farApart is the gap between two facts of a task over which reading on costs more than reading anew.
+// farApart is the gap between two facts of a task above which a second read is cheaper than reading on.
 const farApart = 2000
 
-// near returns how many of the offsets lie close enough to be read in one go.
+// near returns how many of the offsets are close enough for one read.
 func near(offsets []int64) int {
 	n := 1
 	for n < len(offsets) && offsets[n]-offsets[n-1] < farApart {
@@ -133,14 +136,14 @@ func ownerOf(r *events.Record) string {
 	return node
 }
 
-// rejections finds why an input became no fact of a task.
+// rejections finds out why an input was rejected.
 type rejections struct{ tasks *tasks }
 
-// rejectionLook bounds how far back a rejection is looked for: a token is read soon after it was given.
+// rejectionLook bounds how far back it looks for a rejection: a token is used soon after it was issued.
 const rejectionLook = 20_000
 
-// Rejection implements api.Rejections. The facts that an input caused lie at or behind the place where the log stood
-// when it was judged, which nothing records; so the end of the log is searched backwards in strides.
+// Rejection implements api.Rejections. The facts that an input caused come after the end of the log at the time of the
+// judgement. That offset is not recorded, so the log is searched backwards from its end, in strides.
 func (j *rejections) Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error) {
 	t := j.tasks
 	cause := string(events.CauseInput(in, partition, offset))
@@ -153,8 +156,8 @@ func (j *rejections) Rejection(ctx context.Context, in events.Input, partition i
 		from := max(to-stride, 0)
 		var found *events.InputRejected
 		var passed bool
-		err := t.cluster.ReadRange(ctx, t.topics.Events(), partition, from, to, func(r events.Record) error {
-			c := events.Cause(r.Header(events.HeaderCause))
+		err := t.ns.cluster.ReadRange(ctx, t.ns.topics.Events(), partition, from, to, func(r events.Record) error {
+			c := events.Cause(r.Header(events.HeaderCausationID))
 			if string(c) == cause {
 				if f, err := events.DecodeFact(&r); err == nil {
 					found, _ = f.Body.(*events.InputRejected)
@@ -166,9 +169,9 @@ func (j *rejections) Rejection(ctx context.Context, in events.Input, partition i
 			return nil
 		})
 		if err != nil || found != nil {
-			return found, err
+			return found, noAnswer(err)
 		}
-		if passed { // facts of earlier inputs: the one looked for does not lie before them
+		if passed { // here are facts of earlier inputs, so the rejection is not before them
 			return nil, nil
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnOpenTransactionHoldsBackWhatLiesBehindIt(t *testing.T) {
+func TestAnOpenTransactionHoldsBackLaterRecords(t *testing.T) {
 	for name, commits := range map[string]bool{"committed": true, "aborted": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestAnOpenTransactionHoldsBackWhatLiesBehindIt(t *testing.T) {
 				at := w.produce(w.topics.Submissions(), 0, submission("t-behind", nil))
 				short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
-				require.ErrorIs(t, n.Tasks().WaitPassed(short, events.Submissions, 0, at[0]), context.DeadlineExceeded)
+				require.ErrorIs(t, n.Inputs().WaitPassed(short, events.Submissions, 0, at[0]), context.DeadlineExceeded)
 				require.Nil(t, w.found("t-inside"))
 				require.Nil(t, w.found("t-behind"))
 
@@ -40,16 +40,16 @@ func TestAnOpenTransactionHoldsBackWhatLiesBehindIt(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				require.NoError(t, n.Tasks().WaitPassed(ctx, events.Submissions, 0, at[0]), "the token behind the marker arrives")
-				require.NoError(t, n.Tasks().WaitPassed(ctx, events.Submissions, 0, at[0]+1), "and that of the marker itself")
+				require.NoError(t, n.Inputs().WaitPassed(ctx, events.Submissions, 0, at[0]), "the record after the marker is passed")
+				require.NoError(t, n.Inputs().WaitPassed(ctx, events.Submissions, 0, at[0]+1), "and the marker itself")
 				w.watch.ended("t-behind")
 				if commits {
 					w.watch.ended("t-inside")
 				}
 				require.Equal(t, commits, w.found("t-inside") != nil)
-				require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "a marker is no input")
+				require.Empty(t, w.read(w.topics.DeadSubmissions(), 0), "a marker is not an input")
 
-				n.kill() // the next one resumes behind a marker
+				n.kill() // the next owner resumes after a marker
 				n = w.node(dir)
 				w.submit("t-after")
 				w.watch.ended("t-after")
@@ -61,7 +61,7 @@ func TestAnOpenTransactionHoldsBackWhatLiesBehindIt(t *testing.T) {
 	}
 }
 
-// found returns a task as the observer knows it, nil if it does not.
+// found returns a task as the observer knows it, or nil.
 func (w *world) found(id string) *events.Task {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()

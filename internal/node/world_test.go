@@ -9,6 +9,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/projector"
@@ -16,10 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world is a broker over a virtual network, with everything that runs against it.
+// world is a broker over a virtual network, with everything that connects to it.
 type world struct {
 	t       *testing.T
-	network *kafka.VirtualNetwork
+	network *embedded.VirtualNetwork
 	broker  brokers
 	// cluster is the test's own connection, which meets no faults.
 	cluster  *kafka.Cluster
@@ -29,16 +30,16 @@ type world struct {
 	logs     *logBook
 	watch    *observer
 	serial   int
-	// latency is how long each frame of the network takes. Where it is nothing, a client that asks again without a pause, as
-	// it does while a leader moves, keeps virtual time from passing in which the answer would change.
+	// latency is how long each frame of the network takes. If it is zero, a client that retries without a pause, as it
+	// does while a leader moves, keeps virtual time from advancing, and so the answer never changes.
 	latency time.Duration
-	// kinds are the agents of a crew, if not those of the workflow order.
+	// kinds are the agents of a crew, if they are not those of the workflow order.
 	kinds []string
 	// eventsID is the ID of the events topic, by which produce requests name it.
 	eventsID [16]byte
 }
 
-// brokers are what the world's clients speak to.
+// brokers are the brokers that the world's clients connect to.
 type brokers interface {
 	kafkatest.Reachable
 	Close() error
@@ -80,29 +81,30 @@ steps:
 output: "${ steps.ship.output }"
 `
 
-// setup builds a world with so many partitions in memory; observe begins when the first node made the topics.
+// setup builds a world in memory with the given number of partitions. The observer starts when the first node has
+// created the topics.
 func setup(t *testing.T, partitions int32) *world {
 	t.Helper()
 	return setupOn(t, partitions, "")
 }
 
-// setupOn keeps the logs in a directory.
+// setupOn keeps the broker's logs in a directory.
 func setupOn(t *testing.T, partitions int32, dir string) *world {
 	t.Helper()
-	w := &world{t: t, network: new(kafka.VirtualNetwork), parts: partitions}
-	w.broker = kafkatest.StartBroker(t, kafka.BrokerConfig{Network: w.network, Dir: dir})
+	w := &world{t: t, network: new(embedded.VirtualNetwork), parts: partitions}
+	w.broker = kafkatest.StartBroker(t, embedded.Config{Network: w.network, Dir: dir})
 	w.connect()
 	return w
 }
 
-// way returns a way of its own to the brokers.
+// way returns a new network connection to the brokers.
 func (w *world) way() *network {
 	n := newNetwork(w.network)
 	n.base = w.latency
 	return n
 }
 
-// reach is the brokers by a way.
+// reach returns how to reach the brokers through a network.
 type reach struct {
 	brokers
 	way *network
@@ -126,7 +128,7 @@ func (w *world) connect() {
 	w.t.Cleanup(w.producer.Close)
 }
 
-// process is one running node with a connection of its own.
+// process is one running node with its connection.
 type process struct {
 	*node.Node
 	t       *testing.T
@@ -139,7 +141,7 @@ type process struct {
 	gone    bool
 }
 
-// open opens a node on a directory; run it, or close it.
+// open opens a node on a directory. The caller must run it or close it.
 func (w *world) open(dir string, change ...func(*node.Config)) (*process, error) {
 	w.t.Helper()
 	w.serial++
@@ -167,7 +169,7 @@ func (w *world) open(dir string, change ...func(*node.Config)) (*process, error)
 	return p, nil
 }
 
-// node starts a node; the test's end stops it.
+// node starts a node, which stops at the end of the test.
 func (w *world) node(dir string, change ...func(*node.Config)) *process {
 	w.t.Helper()
 	p, err := w.open(dir, change...)
@@ -214,7 +216,8 @@ func (w *world) state(dir string, fn func(p *process), change ...func(*node.Conf
 	fn(p)
 }
 
-// proveHashes folds each partition from nothing, up to where each stopped node's store stands, and compares.
+// proveHashes folds each partition from nothing up to the position of each stopped node's store, and
+// compares the hashes.
 func (w *world) proveHashes(dirs ...string) {
 	w.t.Helper()
 	for _, dir := range dirs {
@@ -233,10 +236,10 @@ func (w *world) proveHash(p *process) {
 	require.NoError(w.t, p.Store().CheckIndexes())
 }
 
-// memory is the data directory of a node on a disk in memory.
+// memory is the data directory of a node whose disk is in memory.
 const memory = "/data"
 
-// foldTo folds a partition from nothing and from events alone.
+// foldTo folds a partition from nothing, with events as the only source.
 func (w *world) foldTo(part int32, to int64) events.Hash {
 	w.t.Helper()
 	store, err := projector.Open(memory, projector.Options{Namespace: "fold", FS: projectortest.NewDisk().FS()})
@@ -249,13 +252,13 @@ func (w *world) foldTo(part int32, to int64) events.Hash {
 	return hash
 }
 
-// kill cuts the node off the broker first, so that nothing it is about to say arrives.
+// kill first cuts the node off from the broker, so that nothing more arrives from it.
 func (p *process) kill() {
 	p.net.cut()
 	_ = p.stop()
 }
 
-// disturb has each append of the node to events ask the fault.
+// disturb makes each of the node's appends to events get its fate from the fault.
 func (w *world) disturb(p *process, fault func(n int) fate) {
 	p.net.inject([][]byte{w.eventsID[:], []byte(w.topics.Events())}, fault)
 }
@@ -270,7 +273,7 @@ func (w *world) apply(p *process, source string) {
 	require.Empty(w.t, faults)
 }
 
-// submission is a plain one of the workflow order.
+// submission is a plain submission to the workflow order.
 func submission(id string, input any) events.Record {
 	b, _ := json.Marshal(map[string]any{"id": id, "workflow": "order", "input": input})
 	return events.Record{Key: []byte(id), Value: b}
@@ -302,7 +305,7 @@ func (w *world) submit(ids ...string) {
 	w.produce(w.topics.Submissions(), -1, list...)
 }
 
-// request sends what an operator asks.
+// request sends a request of an operator.
 func (w *world) request(kind, task, id string) {
 	w.t.Helper()
 	r, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"},

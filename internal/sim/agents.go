@@ -13,11 +13,11 @@ import (
 type agents struct {
 	w      *World
 	ledger map[string]*effectLedger
-	// fates remembers what became of each attempt: a redelivered request has the same fate.
-	fates map[string]agentFate
-	// down is until when an agent is down; what comes for it waits in its topic.
+	// outcomes remembers the outcome of each attempt: a redelivered request has the same outcome.
+	outcomes map[string]outcome
+	// down says until when each agent is down; its requests wait in its topic.
 	down map[string]events.Instant
-	// recent is the latest work of each agent: a restarted instance gets it again.
+	// recent is the latest work of each agent, which a restarted instance gets again.
 	recent map[string][]delivery
 }
 
@@ -26,50 +26,53 @@ type delivery struct {
 	trace string
 }
 
-// effectLedger is what one step of one task changed outside.
+// effectLedger records what one step of one task changed at its service.
 type effectLedger struct{ applied, undone bool }
 
-type agentFate int
+type outcome int
 
 const (
-	fateDone agentFate = iota
-	fateFailedNone
-	fateFailedUnknown
-	fatePermanentNone
-	fatePermanentUnknown
-	fateSilent
-	fateLate
+	outcomeDone outcome = iota
+	outcomeFailedNone
+	// An attempt that is over reports done_unknown. One in doubt reports a failure while its effect may be under way.
+	outcomeFailedUnknown
+	outcomeFailedDoubt
+	outcomePermanentNone
+	outcomePermanentUnknown
+	outcomePermanentDoubt
+	outcomeSilent
+	outcomeLate
 )
 
 func newAgents(w *World) *agents {
 	return &agents{
-		w: w, ledger: map[string]*effectLedger{}, fates: map[string]agentFate{},
+		w: w, ledger: map[string]*effectLedger{}, outcomes: map[string]outcome{},
 		down: map[string]events.Instant{}, recent: map[string][]delivery{},
 	}
 }
 
 func ledgerKey(task, step string) string { return task + "\x00" + step }
 
-// forget is for a task ID that is accepted anew after it was swept.
+// forget drops the calls of a task ID that is accepted again after it was swept.
 func (a *agents) forget(task string) {
 	for k := range a.ledger {
 		if strings.HasPrefix(k, task+"\x00") {
 			delete(a.ledger, k)
 		}
 	}
-	for k := range a.fates {
+	for k := range a.outcomes {
 		if strings.HasPrefix(k, task+"\x00") {
-			delete(a.fates, k)
+			delete(a.outcomes, k)
 		}
 	}
 }
 
-// heal has every service answer from now on. What was answered stays: a service that reported that an attempt had no
+// heal makes every service answer from now on. Earlier answers stay: a service that reported that an attempt had no
 // effect does not carry it out when the request is delivered again.
 func (a *agents) heal() {
-	for k, f := range a.fates {
-		if f == fateSilent || f == fateLate {
-			delete(a.fates, k)
+	for k, f := range a.outcomes {
+		if f == outcomeSilent || f == outcomeLate {
+			delete(a.outcomes, k)
 		}
 	}
 	clear(a.down)
@@ -99,14 +102,14 @@ func (a *agents) deliver(d delivery) {
 	a.w.after(1+wait+a.w.lag(), func() { a.work(d.work, d.trace) })
 }
 
-// goDown takes all instances of an agent away for a while.
+// goDown stops all instances of an agent for a while.
 func (a *agents) goDown() {
 	name := a.any()
 	a.down[name] = a.w.now + events.Instant(500+a.w.rng.IntN(20_000))
 	a.w.note("agent %s is down", name)
 }
 
-// restart has an instance begin anew: it gets again what it had not committed, finished or not.
+// restart starts an instance again. It receives the requests that it had not committed, finished or not.
 func (a *agents) restart() {
 	name := a.any()
 	a.w.note("agent %s starts again", name)
@@ -120,26 +123,26 @@ func (a *agents) restart() {
 
 func (a *agents) any() string { return []string{"alpha", "beta", "gamma"}[a.w.rng.IntN(3)] }
 
-func (a *agents) draw(work *events.Work) agentFate {
+func (a *agents) draw(work *events.Work) outcome {
 	k := fmt.Sprintf("%s\x00%s\x00%s\x00%d", work.Task, work.Step, work.Operation, work.Attempt)
-	f, ok := a.fates[k]
+	f, ok := a.outcomes[k]
 	if ok {
 		return f
 	}
 	x := a.w.faults
 	switch {
 	case a.w.chance(x.AgentSilent):
-		f = fateSilent
+		f = outcomeSilent
 	case a.w.chance(x.AgentLate):
-		f = fateLate
+		f = outcomeLate
 	case a.w.chance(x.AgentFails):
-		f = []agentFate{fateFailedNone, fateFailedUnknown, fateFailedUnknown, fatePermanentNone, fatePermanentUnknown}[a.w.rng.IntN(5)]
+		f = []outcome{outcomeFailedNone, outcomeFailedUnknown, outcomeFailedDoubt, outcomeFailedDoubt, outcomePermanentNone, outcomePermanentUnknown, outcomePermanentDoubt}[a.w.rng.IntN(7)]
 	}
-	a.fates[k] = f
+	a.outcomes[k] = f
 	return f
 }
 
-// work makes one attempt. After its complete-by time an agent stops and reports nothing (MISSION C4).
+// work makes one attempt. After its complete-by time an agent stops and reports nothing (docs/protocol.md, "Attempts and effect none").
 func (a *agents) work(work events.Work, trace string) {
 	w := a.w
 	if w.now > work.CompleteBy.Add(3e9) {
@@ -157,18 +160,21 @@ func (a *agents) work(work events.Work, trace string) {
 	}
 	switch {
 	case work.Operation == events.Do && l.undone:
-		f = fatePermanentUnknown
-	case work.Operation == events.Do && l.applied && (f == fateFailedNone || f == fatePermanentNone):
-		f = fateDone // the service says that it has done it
+		f = outcomePermanentUnknown
+	case work.Operation == events.Do && l.applied && (f == outcomeFailedNone || f == outcomePermanentNone):
+		f = outcomeDone // the service answers that it has done it
 	}
 	a.apply(l, work.Operation, f)
+	if f == outcomeFailedDoubt || f == outcomePermanentDoubt {
+		a.landLater(l, &work)
+	}
 	a.fill(&p, f)
 	a.odd(p, work.Home)
-	if f == fateSilent {
+	if f == outcomeSilent {
 		return
 	}
 	d := 1 + w.lag()
-	if f == fateLate {
+	if f == outcomeLate {
 		d = int(min(max(0, work.CompleteBy.Sub(w.now).Milliseconds()), 10_000)) - 500 + w.rng.IntN(1500)
 		if w.rng.IntN(4) == 0 {
 			d += w.rng.IntN(20_000)
@@ -182,8 +188,8 @@ func (a *agents) work(work events.Work, trace string) {
 	}
 }
 
-func (a *agents) apply(l *effectLedger, op events.Operation, f agentFate) {
-	does := f == fateDone || f == fateLate || ((f == fateSilent || f == fateFailedUnknown) && a.w.rng.IntN(2) == 0)
+func (a *agents) apply(l *effectLedger, op events.Operation, f outcome) {
+	does := f == outcomeDone || f == outcomeLate || ((f == outcomeSilent || f == outcomeFailedUnknown) && a.w.rng.IntN(2) == 0)
 	switch {
 	case !does:
 	case op == events.Undo:
@@ -193,16 +199,34 @@ func (a *agents) apply(l *effectLedger, op events.Operation, f agentFate) {
 	}
 }
 
-func (a *agents) fill(p *events.Report, f agentFate) {
+// landLater lets the effect of a do in doubt arrive after its report, but before its complete-by time and the grace. The service
+// carries it out even after the undo.
+func (a *agents) landLater(l *effectLedger, work *events.Work) {
+	room := work.CompleteBy.Add(a.w.cfg.Settings.Grace.Std()).Sub(a.w.now).Milliseconds()
+	if work.Operation != events.Do || room <= 0 || !a.w.clocksHold() || a.w.rng.IntN(2) == 0 {
+		return
+	}
+	a.w.after(a.w.rng.IntN(int(room)), func() {
+		a.w.saw(sawLandedLate)
+		a.w.note("the effect of %s.%s lands late", work.Task, work.Step)
+		l.applied = true
+	})
+}
+
+func (a *agents) fill(p *events.Report, f outcome) {
 	switch f {
-	case fateDone, fateLate:
+	case outcomeDone, outcomeLate:
 		p.Output = json.RawMessage(fmt.Sprintf(`{"v": %d}`, p.Attempt))
 		if a.w.chance(a.w.faults.Oversize) {
 			p.Output = json.RawMessage(fmt.Sprintf(`{"pad":%q,"v":%d}`, padding(aroundLimit(a.w, a.w.cfg.Settings.PayloadBytes)-16), p.Attempt))
 		}
 		return
-	case fateFailedNone, fatePermanentNone:
+	case outcomeFailedNone, outcomePermanentNone:
 		p.Effect = events.EffectNone
+	case outcomeFailedUnknown, outcomePermanentUnknown:
+		p.Effect = events.EffectDoneUnknown
+	case outcomeFailedDoubt, outcomePermanentDoubt:
+		p.Effect = []events.Effect{events.EffectInDoubt, "", "unheard-of"}[a.w.rng.IntN(3)]
 	}
 	p.Result = events.ResultFailed
 	p.Error = &events.Error{Class: events.ClassRetryable, Message: "it failed"}
@@ -211,13 +235,13 @@ func (a *agents) fill(p *events.Report, f agentFate) {
 		p.Error.Detail = json.RawMessage(fmt.Sprintf("%q", padding(aroundLimit(a.w, a.w.cfg.Settings.PayloadBytes&0xfff))))
 		p.RetryAfter = events.Duration(a.w.rng.IntN(1500)) * 1e6
 	}
-	if f == fatePermanentNone || f == fatePermanentUnknown {
+	if f == outcomePermanentNone || f == outcomePermanentUnknown || f == outcomePermanentDoubt {
 		p.Error.Class = events.ClassPermanent
 	}
 }
 
-// odd adds reports that contradict the one of an attempt, or are of an attempt that there never was. None of them
-// denies an effect that there was, or tells of an undo that there was not: nothing could be proven of an agent that lies.
+// odd adds reports that contradict the report of an attempt, or that are for an attempt that never existed. None of
+// them denies an effect that happened or reports an undo that did not: nothing could be proved with an agent that lies.
 func (a *agents) odd(p events.Report, home int32) {
 	w := a.w
 	if !w.chance(w.faults.Odd) {
@@ -244,7 +268,7 @@ func (a *agents) odd(p events.Report, home int32) {
 	w.after(1+w.rng.IntN(6000), func() { a.report(p, home, "") })
 }
 
-// report goes straight home; now and then something routes it elsewhere.
+// report sends a report to its home partition, and now and then to another one.
 func (a *agents) report(p events.Report, home int32, trace string) {
 	w := a.w
 	r, err := events.EncodeReport(p, events.Subject{ID: fmt.Sprintf("%s-%s-%s-%d", p.Task, p.Step, p.Operation, p.Attempt), Source: "/agents", Time: w.now, Traceparent: trace})
@@ -252,11 +276,11 @@ func (a *agents) report(p events.Report, home int32, trace string) {
 		w.fail("a report cannot be encoded: %v", err)
 		return
 	}
-	m := &meta{kind: metaReport, task: p.Task, report: p}
+	m := &meta{Input: Input{Kind: InputReport, Task: p.Task, Report: p}}
 	if w.chance(w.faults.Misplaced / 3) {
 		home = int32(w.rng.IntN(len(w.parts)))
 	}
-	w.parts[home].put(events.Reports, r, m)
+	w.parts[home].inputs.put(events.Reports, r, m)
 }
 
 // aroundLimit draws a size around a limit.
@@ -264,5 +288,5 @@ func aroundLimit(w *World, limit int) int {
 	return []int{limit - 1, limit, limit, limit + 1, 2 * limit}[w.rng.IntN(5)]
 }
 
-// padding is a text of that many bytes.
+// padding returns a string of n bytes.
 func padding(n int) string { return strings.Repeat("x", max(0, n)) }

@@ -1,81 +1,93 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// attempt names one attempt of one task.
-type attempt struct {
-	task, step string
-	op         events.Operation
-	n          int
+// Attempt names one attempt of one task.
+type Attempt struct {
+	Task, Step string
+	Op         events.Operation
+	N          int
+}
+
+// AttemptOf returns the attempt that a fact begins or ends, the zero value if it does neither.
+func AttemptOf(task string, body events.Body) Attempt {
+	switch b := body.(type) {
+	case *events.StepStarted:
+		return Attempt{task, b.Step, events.Do, b.Attempt}
+	case *events.CompensationStarted:
+		return Attempt{task, b.Step, events.Undo, b.Attempt}
+	case *events.StepCompleted:
+		return Attempt{task, b.Step, events.Do, b.Attempt}
+	case *events.StepFailed:
+		return Attempt{task, b.Step, events.Do, b.Attempt}
+	case *events.Timeout:
+		return Attempt{task, b.Step, b.Operation, b.Attempt}
+	case *events.Compensated:
+		return Attempt{task, b.Step, events.Undo, b.Attempt}
+	case *events.CompensationFailed:
+		return Attempt{task, b.Step, events.Undo, b.Attempt}
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			return AttemptOf(task, b.Failed)
+		} else if b.CompensationFailed != nil {
+			return AttemptOf(task, b.CompensationFailed)
+		}
+	}
+	return Attempt{}
+}
+
+// String returns it as people read it.
+func (a Attempt) String() string {
+	name := fmt.Sprintf("%s.%s attempt %d", a.Task, a.Step, a.N)
+	if a.Op == events.Undo {
+		return "the undo of " + name
+	}
+	return name
 }
 
 // span is where in the log an attempt began, and where it ended: 0 while it runs.
 type span struct{ from, to int64 }
 
-// spans notes where attempts begin and end. One of a task that was accepted anew replaces that of the forgotten one.
-func (p *partition) spans(f *events.Fact) {
-	begins := func(step string, op events.Operation, n int) {
-		p.attempts[attempt{f.Task, step, op, n}] = span{from: p.at[f]}
-	}
-	ends := func(step string, op events.Operation, n int) {
-		id := attempt{f.Task, step, op, n}
-		if x, ok := p.attempts[id]; ok {
-			p.attempts[id] = span{x.from, p.at[f]}
-		}
-	}
-	switch b := f.Body.(type) {
-	case *events.StepStarted:
-		begins(b.Step, events.Do, b.Attempt)
-	case *events.UndoStarted:
-		begins(b.Step, events.Undo, b.Attempt)
-	case *events.StepCompleted:
-		ends(b.Step, events.Do, b.Attempt)
-	case *events.StepFailed:
-		ends(b.Step, events.Do, b.Attempt)
-	case *events.Timeout:
-		ends(b.Step, b.Operation, b.Attempt)
-	case *events.Compensated:
-		ends(b.Step, events.Undo, b.Attempt)
-	case *events.UndoFailed:
-		ends(b.Step, events.Undo, b.Attempt)
-	case *events.EffectFailed:
-		if b.Failed != nil {
-			ends(b.Failed.Step, events.Do, b.Failed.Attempt)
-		} else if b.UndoFailed != nil {
-			ends(b.UndoFailed.Step, events.Undo, b.UndoFailed.Attempt)
+// spans notes where attempts begin and end. If a forgotten task was accepted again, its attempts replace the earlier
+// ones.
+func (e *effects) spans(f *events.Fact) {
+	id := AttemptOf(f.Task, f.Body)
+	x, known := e.attempts[id]
+	switch f.Body.(type) {
+	case *events.StepStarted, *events.CompensationStarted:
+		e.attempts[id] = span{from: e.p.at[f]}
+	default:
+		if known {
+			e.attempts[id] = span{x.from, e.p.at[f]}
 		}
 	}
 }
 
-// foretold says whether a report landed before its attempt began: no agent was asked, and it may be passed, though the
-// attempt runs by the time that a fact says so.
-func (p *partition) foretold(r *events.Report, landed events.Instant) bool {
-	x, ok := p.attempts[attempt{r.Task, r.Step, r.Operation, r.Attempt}]
-	return ok && landed <= p.log.landedAt[x.from]
-}
-
-// resends checks that work is sent again only for an attempt that runs, after the reports that were durable when the
-// epoch began: a copy could act after a step was judged, by one of these, to have had no effect and to need no undo.
-func (p *partition) resends(s *slot, f *events.Fact, id attempt) {
-	epoch := s.owner.Epoch()
-	claim, known := p.claims[epoch.ID]
-	x := p.attempts[id]
-	if !known || f.Epoch == epoch || x.from != p.at[f] || p.w.opt.Off != supervisor.Rule(0) || p.w.clients.toxic[f.Task] != "" {
+// resends checks that work is sent again only for a running attempt, and only after the reports that were durable when
+// the epoch began were judged: otherwise a copy could act after such a report made the owner decide that the step had
+// no effect and needs no undo.
+func (e *effects) resends(s *slot, f *events.Fact, id Attempt) {
+	epoch := s.owner.Status().Epoch
+	claim, known := e.p.claims[epoch.ID]
+	x := e.attempts[id]
+	if !known || f.Epoch == epoch || x.from != e.p.at[f] || e.w.opt.Off != supervisor.Rule(0) || e.w.clients.toxic[f.Task] != "" {
 		return // a task that makes deciding panic is parked, and its reports may be set aside
 	}
-	p.w.saw(sawWorkResent)
+	e.w.saw(sawWorkResent)
 	if x.to != 0 && x.to < claim {
-		p.w.fail("%s/%d sends work again for attempt %d of step %q of task %q, which ended before its epoch", s.node.name, p.id, id.n, id.step, id.task)
+		e.w.fail("%s/%d sends work again for %s, which ended before its epoch", s.node.name, e.p.id, id)
 		return
 	}
-	began, claimed := p.log.landedAt[x.from], p.log.landedAt[claim]
-	for o := p.reps.end() - 1; o >= 0 && p.reps.landedAt[o] > began; o-- {
-		m := p.reps.meta[o]
-		if r := m.report; m.kind == metaReport && p.reps.landedAt[o] < claimed && r.Run <= 1 && id == (attempt{r.Task, r.Step, r.Operation, r.Attempt}) {
-			p.w.fail("%s/%d sends work again for attempt %d of step %q of task %q, whose report at %d was durable before its epoch", s.node.name, p.id, id.n, id.step, id.task, o)
+	began, claimed := e.p.log.landedAt[x.from], e.p.log.landedAt[claim]
+	for o := e.p.inputs.reports.end() - 1; o >= 0 && e.p.inputs.reports.landedAt[o] > began; o-- {
+		m := e.p.inputs.reports.meta[o]
+		if e.p.inputs.reports.landedAt[o] < claimed && m.Outcome(id.Task, id.Step, id.Op, id.N) {
+			e.w.fail("%s/%d sends work again for %s, whose report at %d was durable before its epoch", s.node.name, e.p.id, id, o)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
@@ -14,25 +16,25 @@ type topic struct {
 
 func (t *topic) end() int64 { return int64(len(t.records)) }
 
-// reading follows a topic for one generation of a slot, one delivery at a time.
+// reading reads a topic for one generation of a slot, one portion at a time.
 type reading struct {
 	slot  *slot
 	topic *topic
 	gen   uint64
 	next  int64
-	// busy is set while a delivery is on its way; over, when nobody reads any more.
+	// busy is set while a portion is in flight; over is set when nobody reads any more.
 	busy, over bool
 	give       func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64)
 }
 
-// follow starts a reading.
-func (w *World) follow(r *reading) *reading {
+// start starts a reading.
+func (w *World) startReading(r *reading) *reading {
 	r.topic.readers = append(r.topic.readers, r)
 	w.pump(r)
 	return r
 }
 
-// pump fetches what there is, if the reading is idle and there is something.
+// pump fetches the next portion if the reading is idle and there is something to read.
 func (w *World) pump(r *reading) {
 	if r.busy || r.over || r.next >= r.topic.end() {
 		return
@@ -58,7 +60,7 @@ func (w *World) pump(r *reading) {
 	})
 }
 
-// land appends records to a topic, where all of them stay.
+// land appends records to a topic.
 func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 	for i := range records {
 		r := records[i]
@@ -67,14 +69,10 @@ func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 		t.landedAt = append(t.landedAt, w.now)
 		offsets = append(offsets, r.Offset)
 	}
-	keep := t.readers[:0]
+	t.readers = slices.DeleteFunc(t.readers, func(r *reading) bool { return r.over })
 	for _, r := range t.readers {
-		if !r.over {
-			keep = append(keep, r)
-			w.pump(r)
-		}
+		w.pump(r)
 	}
-	t.readers = keep
 	return offsets
 }
 
@@ -82,19 +80,19 @@ func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 type producer struct {
 	slot *slot
 	gen  uint64
-	// time is that of the process which made it.
+	// time is the start time of the process that opened it.
 	time *timeline
 	// clear is when its latest append lands: later ones do not overtake, unless the run reorders.
 	clear events.Instant
-	// closed is set when the client is gone; what is on its way may land all the same.
+	// closed is set when the client is gone; appends in flight may still land.
 	closed bool
 }
 
-// fate is what happens to one append.
-type fate struct {
-	// landings say after how many milliseconds which records land.
+// appendOutcome is what happens to one append.
+type appendOutcome struct {
+	// landings say which records land, and after how many milliseconds.
 	landings []landing
-	// answer says what is answered: after the landing with that index, or an error, or nothing.
+	// answer says how the append is answered: after the landing with that index, with an error, or not at all.
 	answer  int
 	refused bool
 	silent  bool
@@ -105,9 +103,9 @@ type landing struct {
 	from, to int
 }
 
-func (w *World) drawFate(p *producer, n int) fate {
+func (w *World) drawOutcome(p *producer, n int) appendOutcome {
 	d := w.lag()
-	f := fate{landings: []landing{{d, 0, n}}}
+	f := appendOutcome{landings: []landing{{d, 0, n}}}
 	cut := n
 	if n > 1 {
 		cut = 1 + w.rng.IntN(n-1)
@@ -137,7 +135,7 @@ func (w *World) drawFate(p *producer, n int) fate {
 		f.silent = true
 		w.saw(sawVeryLate)
 	}
-	w.seeFate(&f)
+	w.seeOutcome(&f)
 	at := w.now + events.Instant(d)
 	if !w.chance(w.faults.Reorder) && at < p.clear {
 		for i := range f.landings {
@@ -150,7 +148,7 @@ func (w *World) drawFate(p *producer, n int) fate {
 	return f
 }
 
-func (w *World) seeFate(f *fate) {
+func (w *World) seeOutcome(f *appendOutcome) {
 	landed := len(f.landings) > 0
 	switch {
 	case f.silent && !f.refused && landed:
@@ -171,7 +169,7 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 			w.fail("a record of %d bytes is appended; the topic takes %d", size, most)
 		}
 	}
-	f := w.drawFate(p, len(records))
+	f := w.drawOutcome(p, len(records))
 	offsets := make([]int64, len(records))
 	answered := func(err error) {
 		list := append([]int64(nil), offsets...)
@@ -189,7 +187,7 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 	for i, l := range f.landings {
 		w.after(l.after, func() {
 			if p.closed && w.rng.IntN(2) == 0 {
-				return // the client is gone, and this never left it
+				return // the client is gone, and this append was never sent
 			}
 			for j, at := range w.append(p, records[l.from:l.to]) {
 				offsets[l.from+j] = at
@@ -204,8 +202,8 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 	}
 }
 
-// recordMax is what a record of events may have: the limits of what it holds (an undo holds input and output), and room
-// for reasons, headers and a definition. A larger one would be a produce error, which ends the epoch for ever.
+// recordMax is the largest size of a record of events: the limits of its contents (an undo holds input and output), and
+// room for reasons, headers and a definition. A larger one would fail to be produced and end every epoch that tries.
 func (w *World) recordMax() int {
 	s := &w.cfg.Settings
 	return max(s.SubmissionBytes, 2*s.PayloadBytes) + 16<<10
@@ -218,7 +216,7 @@ func (w *World) bit(p float64) int {
 	return 0
 }
 
-// append lands facts, which the partition's reader judges one by one.
+// append lands facts, and the partition's judge looks at each.
 func (w *World) append(p *producer, records []events.Record) (offsets []int64) {
 	part := p.slot.part
 	for i := range records {

@@ -21,12 +21,12 @@ func (w *World) chaos() {
 	for range len(applications) - appliedAtStart {
 		w.chaosAt(func() {
 			w.catalogEnd++
-			w.note("workflow %s is applied", catalog(w.catalogEnd).at(w.catalogEnd-1).Workflow)
+			w.note("workflow %s is applied", catalog(w.catalogEnd)[w.catalogEnd-1].Workflow)
 		})
 	}
 }
 
-// chaosAt has something happen at some time before the world heals.
+// chaosAt makes something happen at some time before the world heals.
 func (w *World) chaosAt(do func()) {
 	w.after(w.rng.IntN(int(w.opt.Chaos.Milliseconds())), func() {
 		if !w.healed {
@@ -35,7 +35,7 @@ func (w *World) chaosAt(do func()) {
 	})
 }
 
-// count draws a whole number with that mean, roughly; a mean below one is a probability.
+// count draws a whole number with roughly the given mean; a mean below one is a probability.
 func (w *World) count(mean float64) int {
 	switch {
 	case mean <= 0:
@@ -46,7 +46,7 @@ func (w *World) count(mean float64) int {
 	return int(mean/2 + w.rng.Float64()*mean + 0.5)
 }
 
-// crash takes a node's memory; its store stays, is lost, or is an older one that was found.
+// crash makes a node lose its memory. Its store stays, is lost, or is replaced by an older copy.
 func (w *World) crash() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
 	if !n.up {
@@ -61,7 +61,7 @@ func (w *World) crash() {
 	})
 }
 
-// pause stops a node's process: what comes for it waits, and it wakes up with its old view.
+// pause stops a node's process: its messages wait, and it wakes up with its old view.
 func (w *World) pause() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
 	if !n.up || n.paused {
@@ -80,7 +80,7 @@ func (w *World) pause() {
 	})
 }
 
-// jump moves the wall clock of a node. Some jumps are taken back.
+// jump moves the wall clock of a node. Some jumps are reverted later.
 func (w *World) jump() {
 	n := w.nodes[w.rng.IntN(len(w.nodes))]
 	by := []time.Duration{3 * time.Second, time.Hour, tenYears, 30 * time.Second}[w.rng.IntN(4)]
@@ -95,14 +95,14 @@ func (w *World) jump() {
 	if w.rng.IntN(2) == 0 {
 		w.after(w.rng.IntN(20_000), func() {
 			n.ahead = 0
-			w.note("the clock of %s is put right", n.name)
+			w.note("the clock of %s is corrected", n.name)
 		})
 	}
 }
 
 const tenYears = 10 * 365 * 24 * time.Hour
 
-// reassign hands a partition over. The old owner may learn it late or not at all, so that two own it at once.
+// reassign hands a partition over. The old owner may learn of it late or not at all, so that two own it at once.
 func (w *World) reassign() {
 	p := w.rng.IntN(len(w.parts))
 	old := w.group[p]
@@ -123,10 +123,10 @@ func (w *World) reassign() {
 	})
 }
 
-// owners counts the nodes that believe to own the partition.
+// owners counts the nodes that believe that they own the partition.
 func (w *World) owners(p *partition) (n int) {
 	for _, x := range w.nodes {
-		if x.up && x.slots[p.id].owner.Owning() {
+		if x.up && x.slots[p.id].owner.Status().Owning {
 			n++
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// clients are who submits, cancels and retries.
+// clients submit, cancel and retry.
 type clients struct {
 	w *World
-	// bodies is the submission of each task ID: a repeat has the same content.
+	// bodies holds the submission of each task ID, so that a repeat has the same content.
 	bodies   []map[string]any
 	requests int
-	// toxic are the tasks about which deciding panics, and where.
+	// toxic are the tasks for which deciding panics, with the place where it does.
 	toxic map[string]toxin
 }
 
@@ -65,9 +65,9 @@ func (c *clients) body(id string, n int) map[string]any {
 }
 
 // poisoned says whether judging the input may panic.
-func (c *clients) poisoned(m *meta) bool { return c.toxic[m.task] != "" || m.poison }
+func (c *clients) poisoned(m *meta) bool { return c.toxic[m.Task] != "" || m.poison }
 
-// plan spreads what the clients do over the time of chaos.
+// plan spreads the clients' actions over the time of chaos.
 func (c *clients) plan() {
 	w := c.w
 	when := func() int { return w.rng.IntN(int(w.opt.Chaos.Milliseconds())) }
@@ -96,7 +96,7 @@ func (c *clients) plan() {
 	}
 }
 
-// flood submits many tasks of one partition at once, and all of them again.
+// flood submits many tasks of one partition at once, and then all of them again.
 func (c *clients) flood() {
 	w := c.w
 	p := int32(w.rng.IntN(len(w.parts)))
@@ -114,7 +114,7 @@ func (c *clients) flood() {
 	}
 }
 
-// home returns the partition to which a client sends: sometimes another than the home of the task.
+// home returns the partition to which a client sends, sometimes a different one than the home of the task.
 func (c *clients) home(id string) *partition {
 	p := events.Home(id, c.w.opt.Partitions)
 	if c.w.chance(c.w.faults.Misplaced) {
@@ -141,20 +141,20 @@ func (c *clients) submit(of map[string]any, conflict bool) {
 		return
 	}
 	id := body["id"].(string)
-	m := &meta{kind: metaSubmission, task: id, workflow: body["workflow"].(string)}
+	m := &meta{Input: Input{Kind: InputSubmission, Task: id}, workflow: body["workflow"].(string)}
 	m.version, _ = body["version"].(int)
 	input := body["input"].(map[string]any)
 	_, number := input["n"].(int)
 	m.unfit, m.poison = m.workflow == "dag" && !number, input["poison"] != nil
 	if s, err := events.ParseSubmission(value); err == nil {
-		m.content, _ = s.ContentHash()
+		m.Content, _ = s.ContentHash()
 	}
 	r := c.wrap(id, value, m)
 	m.tooLarge = len(r.Value) > w.cfg.Settings.SubmissionBytes
-	c.home(id).put(events.Submissions, r, m)
+	c.home(id).inputs.put(events.Submissions, r, m)
 }
 
-// wrap makes a record of a submission, in one of the ways in which producers do.
+// wrap makes a record of a submission, in one of the formats that producers use.
 func (c *clients) wrap(id string, value []byte, m *meta) events.Record {
 	r := events.Record{Key: []byte(id), Value: value}
 	header := func(k, v string) { r.Headers = append(r.Headers, events.Header{Key: k, Value: []byte(v)}) }
@@ -169,7 +169,7 @@ func (c *clients) wrap(id string, value []byte, m *meta) events.Record {
 	case 4:
 		r.Key = nil
 	case 5:
-		if m.version == 0 { // the API stamps what it validated against, which may be an older version
+		if m.version == 0 { // the API stamps the version that it validated against, which may be an older one
 			if v, ok := catalog(len(applications)).Version(m.workflow, 1+c.w.rng.IntN(2)); ok {
 				m.stamp = v.Hash
 				header(events.HeaderDefinition, v.Hash)
@@ -179,7 +179,7 @@ func (c *clients) wrap(id string, value []byte, m *meta) events.Record {
 	return r
 }
 
-// ask requests something for a task, known or not.
+// ask sends a request about a task, known or not.
 func (c *clients) ask(i int, kind string) {
 	c.request(events.Request{Kind: kind, Task: fmt.Sprintf("t%d", i)})
 }
@@ -193,26 +193,26 @@ func (c *clients) request(q events.Request) {
 	q.ID, q.By = fmt.Sprintf("q%d", c.requests), "operator"
 	said := q
 	if w.rng.IntN(6) == 0 {
-		said.ID = "" // the ID of the event stands for it
+		said.ID = "" // the ID of the event is used instead
 	}
 	r, err := events.EncodeRequest(said, events.Subject{ID: q.ID, Source: "/clients", Time: w.now})
 	if err != nil {
 		w.fail("a request cannot be encoded: %v", err)
 		return
 	}
-	m := &meta{kind: metaRequest, task: q.Task, request: q}
+	m := &meta{Input: Input{Kind: InputRequest, Task: q.Task, Request: q}}
 	for range 1 + w.bit(w.faults.Duplicate) {
-		w.after(w.rng.IntN(300), func() { c.home(q.Task).put(events.Reports, r, m) })
+		w.after(w.rng.IntN(300), func() { c.home(q.Task).inputs.put(events.Reports, r, m) })
 	}
 }
 
-// operate retries something that is parked, as an operator sees it.
+// operate retries a parked task or step, as an operator would.
 func (c *clients) operate() {
 	w := c.w
 	for _, i := range w.rng.Perm(len(c.bodies)) {
 		id := fmt.Sprintf("t%d", i)
 		t, err := w.parts[events.Home(id, w.opt.Partitions)].state.Task(id)
-		if err != nil || t == nil || t.State != events.Parked {
+		if err != nil || t == nil || t.State != events.TaskStateError {
 			continue
 		}
 		q := events.Request{Kind: events.RequestRetry, Task: id}

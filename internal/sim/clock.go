@@ -7,11 +7,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// real is a reading with a monotonic part: only the system makes one.
+// real is a time with a monotonic part, which only the system can make.
 var real = time.Now()
 
-// reading is what a node's clocks show: its wall clock, and the monotonic one, which no jump moves. Nothing in package
-// time sets the two apart, so the second word of the value, which is the monotonic reading, is put in its place.
+// reading is the time that a node's clocks show: the wall clock, and the monotonic one, which does not jump. Package
+// time cannot set the two separately, so the monotonic reading is written directly into the second word of the value.
 func (n *node) reading() time.Time {
 	since := n.w.now.Sub(begin)
 	t := real.Add(since)
@@ -20,7 +20,18 @@ func (n *node) reading() time.Time {
 	return wall
 }
 
-// now reads the slot's clock and suspends its owner while the clock is suspected: what the shell does.
+// clocksHold says whether no node's clock is, or ever will be, ahead of the world's clock, which agents and services
+// use. Such a clock ends the time of an attempt in doubt too early.
+func (w *World) clocksHold() bool {
+	for _, n := range w.nodes {
+		if n.ahead > 0 {
+			return false
+		}
+	}
+	return w.faults.Jump == 0
+}
+
+// now reads the slot's clock and suspends its owner while the clock is suspected, as the shell does.
 func (s *slot) now() events.Instant {
 	was := s.clock.Jump()
 	now, turned := s.clock.Read(s.node.reading())
@@ -37,21 +48,21 @@ func (s *slot) now() events.Instant {
 	return now
 }
 
-// told is what an owner's clock showed from some time on: it goes on from there at the pace of the world.
-type told struct{ at, showed events.Instant }
+// shown is the time that an owner's clock showed at some moment. From there it advances with the world's clock.
+type shown struct{ at, showed events.Instant }
 
-// timeline is what an owner's clock showed in one life of its process.
-type timeline []told
+// timeline is the times that an owner's clock showed in one life of its process.
+type timeline []shown
 
-// tellTime notes the time that the owner goes by, where it does not just go on.
-func (s *slot) tellTime() {
-	now, w, line := s.owner.Time(), s.node.w, *s.time
+// noteTime notes the owner's time whenever it did not just advance with the world's clock.
+func (s *slot) noteTime() {
+	now, w, line := s.owner.Status().Time, s.node.w, *s.time
 	if last := len(line) - 1; last < 0 || line[last].showed-line[last].at != now-w.now {
-		*s.time = append(line, told{w.now, now})
+		*s.time = append(line, shown{w.now, now})
 	}
 }
 
-// moment returns when, in the world's time, the owner could first know that it is as late as that.
+// moment returns the world's time at which the owner's clock first showed at least the given time.
 func (line timeline) moment(showed events.Instant) events.Instant {
 	for i, t := range line {
 		if t.showed >= showed {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// situation is something that a run may come to. A kind of fault that never meets the moment for which it was made
-// proves nothing, so what was reached is counted, and a test fails where something never was.
+// situation is something that may happen in a run. A kind of fault that never occurs at the critical moment proves
+// nothing, so the situations are counted, and a test fails if one never occurred.
 type situation int
 
 const (
@@ -27,12 +27,13 @@ const (
 	sawDouble
 	sawAnswerTwice
 	sawVeryLate
+	sawLandedLate
 	sawCrashInFlight
 	sawCrashUnstored
 	sawEffectUnstored
-	sawTailRests
-	sawTailAgain
-	sawTailDeposed
+	sawLogPaused
+	sawLogResumed
+	sawLogDeposed
 	sawStoreLost
 	sawStoreOlder
 	sawEffectResent
@@ -114,7 +115,7 @@ const (
 	situations
 )
 
-// named says what a situation is; rare ones are asked for in long runs only.
+// named has a name for each situation; the rare ones are required in long runs only.
 var named = [situations]struct {
 	name string
 	rare bool
@@ -123,7 +124,7 @@ var named = [situations]struct {
 	sawClaimLate:      {name: "a claim lands after its node gave it up", rare: true},
 	sawTakeOver:       {name: "another node takes over"},
 	sawTakeOverBusy:   {name: "another node takes over while attempts run"},
-	sawTwoOwners:      {name: "two nodes own a partition at once, as each believes"},
+	sawTwoOwners:      {name: "two nodes each believe that they own a partition"},
 	sawOwnerWoke:      {name: "a deposed owner wakes up", rare: true},
 	sawVoid:           {name: "a fact is void"},
 	sawGap:            {name: "a gap in the sequence breaks an epoch"},
@@ -136,11 +137,12 @@ var named = [situations]struct {
 	sawDouble:         {name: "an append lands twice"},
 	sawAnswerTwice:    {name: "an answer comes twice"},
 	sawVeryLate:       {name: "an append lands half a minute late"},
+	sawLandedLate:     {name: "an effect in doubt lands after its report"},
 	sawCrashInFlight:  {name: "a node crashes with appends on their way"},
 	sawCrashUnstored:  {name: "a node crashes with acknowledged facts that are not in its store"},
-	sawTailRests:      {name: "a busy owner stops reading its own log"},
-	sawTailAgain:      {name: "an owner reads its own log again"},
-	sawTailDeposed:    {name: "an owner is deposed while it does not read its own log"},
+	sawLogPaused:      {name: "a busy owner stops reading its own log"},
+	sawLogResumed:     {name: "an owner reads its own log again"},
+	sawLogDeposed:     {name: "an owner is deposed while it does not read its own log"},
 	sawEffectUnstored: {name: "an effect leaves before its fact is in the store"},
 	sawStoreLost:      {name: "a crash takes the store"},
 	sawStoreOlder:     {name: "a node starts on an older store"},
@@ -158,7 +160,7 @@ var named = [situations]struct {
 	sawStillMisplaced: {name: "a forwarded input is misplaced again", rare: true},
 	sawForwardTooOld:  {name: "a forwarded input is older than what is remembered", rare: true},
 	sawDuplicate:      {name: "a repeated submission is passed"},
-	sawDuplicateSwept: {name: "a repeated submission is accepted anew after its task was swept", rare: true},
+	sawDuplicateSwept: {name: "a repeated submission is accepted again after its task was swept", rare: true},
 	sawConflict:       {name: "a submission contradicts an earlier one"},
 	sawUnreadable:     {name: "an input cannot be read", rare: true},
 	sawInvalid:        {name: "an input is invalid", rare: true},
@@ -166,7 +168,7 @@ var named = [situations]struct {
 	sawSchema:         {name: "an input does not fit its schema"},
 	sawTooLarge:       {name: "a submission is above its limit"},
 	sawAtLimit:        {name: "a submission is accepted at its very limit"},
-	sawUnpacked:       {name: "a record unpacks to more than is read", rare: true},
+	sawUnpacked:       {name: "a record unpacks to more than the engine reads", rare: true},
 	sawInputLimit:     {name: "the input of a step is above its limit"},
 	sawOutputLimit:    {name: "an output is above its limit"},
 	sawFactLimit:      {name: "a task is parked at its limit of facts"},
@@ -187,14 +189,14 @@ var named = [situations]struct {
 	sawTimeoutRace:    {name: "an attempt times out while its report is unread", rare: true},
 	sawLateReport:     {name: "a report comes after the timeout of its attempt"},
 	sawReportTwice:    {name: "a report comes twice"},
-	sawReportStranger: {name: "a report names an attempt that there never was"},
+	sawReportStranger: {name: "a report names an attempt that never existed"},
 	sawReportEnded:    {name: "a report comes for a task that ended or is gone"},
 	sawResultUndoing:  {name: "a result comes after undoing began"},
 	sawNoneBelieved:   {name: "an attempt without effect is believed"},
 	sawNoneDoubted:    {name: "an attempt without effect is doubted after a take-over", rare: true},
 	sawUndoUnknown:    {name: "a step of unknown outcome is undone"},
-	sawUndoRetried:    {name: "an undo is tried again"},
-	sawUndoParked:     {name: "a task is parked since an undo failed"},
+	sawUndoRetried:    {name: "an undo is retried"},
+	sawUndoParked:     {name: "a task is parked because an undo failed"},
 	sawUndone:         {name: "a task is undone"},
 	sawPivot:          {name: "a pivot is passed"},
 	sawDeadlineUndo:   {name: "a deadline undoes a task"},
@@ -224,7 +226,7 @@ var named = [situations]struct {
 // Coverage counts situations.
 type Coverage [situations]int
 
-// Add adds what another run saw.
+// Add adds the situations of another run.
 func (c *Coverage) Add(o *Coverage) {
 	for i := range c {
 		c[i] += o[i]
@@ -241,7 +243,7 @@ func (c *Coverage) Missing(long bool) (names []string) {
 	return names
 }
 
-// String is a table for people.
+// String returns a table for people.
 func (c *Coverage) String() string {
 	var b strings.Builder
 	for i, n := range c {

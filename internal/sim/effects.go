@@ -9,14 +9,32 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-func (p *partition) key(at events.Position, kind string) string {
-	return strconv.Itoa(int(p.id)) + "/" + at.String() + " " + kind
+// effects tracks the effects of a partition's facts, and which of them were sent.
+type effects struct {
+	w *World
+	p *partition
+	// owed are the effects above the watermark; arrived are those that landed or were given up.
+	owed    []debt
+	arrived map[string]bool
+	// attempts are where all attempts began and ended.
+	attempts map[Attempt]span
 }
 
-// effectsOf is what a fact owes, told again apart from the owner.
-func effectsOf(f *events.Fact) []string {
+// debt is one effect of an accepted fact.
+type debt struct {
+	at   events.Position
+	key  string
+	fact *events.Fact
+}
+
+func (e *effects) key(at events.Position, kind string) string {
+	return strconv.Itoa(int(e.p.id)) + "/" + at.String() + " " + kind
+}
+
+// EffectsOf lists the effects of a fact. It is independent of the owner's code.
+func EffectsOf(f *events.Fact) []string {
 	switch b := f.Body.(type) {
-	case *events.StepStarted, *events.UndoStarted:
+	case *events.StepStarted, *events.CompensationStarted:
 		return []string{events.EffectWork}
 	case *events.InputRejected:
 		return []string{events.EffectDeadLetter}
@@ -39,10 +57,10 @@ func effectsOf(f *events.Fact) []string {
 	return nil
 }
 
-// leaves checks INV8: the fact of an effect that leaves is durable, accepted and committed by who sends it. It returns
+// leaves checks INV8: the fact of an effect that is sent is durable, accepted and committed by the sender. It returns
 // the effect's key.
-func (p *partition) leaves(s *slot, a supervisor.Send) string {
-	if a.Kind == events.EffectForward && p.w.opt.Off&supervisor.RuleForward != 0 {
+func (e *effects) leaves(s *slot, a supervisor.Send) string {
+	if a.Kind == events.EffectForward && e.w.opt.Off&supervisor.RuleForward != 0 {
 		return ""
 	}
 	id := a.Record.Header(events.HeaderID)
@@ -52,68 +70,78 @@ func (p *partition) leaves(s *slot, a supervisor.Send) string {
 	case events.EffectForward:
 		id = ""
 		for _, in := range bothInputs {
-			if m := p.origin(&a.Record, in); string(in) == a.Topic && m != "" {
-				if f := p.byCause[m]; f != nil && f.Body.Name() == events.NameInputForwarded {
-					id = events.FactID(f, p.id)
+			if m := OriginOf(&a.Record, in); string(in) == a.Topic && m != "" {
+				if f := e.p.inputs.facts[m]; f != nil && f.Body.Name() == events.NameInputForwarded {
+					id = events.FactID(f, e.p.id)
 				}
 			}
 		}
 	}
-	f := p.facts[id]
+	f := e.p.facts[id]
 	if f == nil {
-		p.w.fail("INV8: %s/%d sends %s %q to %s, whose fact the log does not hold", s.node.name, p.id, a.Kind, id, a.Topic)
+		e.w.fail("INV8: %s/%d sends %s %q to %s, whose fact the log does not hold", s.node.name, e.p.id, a.Kind, id, a.Topic)
 		return ""
 	}
-	if s.acked <= p.at[f] {
-		p.w.fail("INV8: %s/%d sends %s %s before it knows that its fact is durable", s.node.name, p.id, a.Kind, id)
+	if s.acked <= e.p.at[f] {
+		e.w.fail("INV8: %s/%d sends %s %s before it knows that its fact is durable", s.node.name, e.p.id, a.Kind, id)
 	}
-	if s.store.Next() <= p.at[f] {
-		p.w.saw(sawEffectUnstored)
+	if s.store.Next() <= e.p.at[f] {
+		e.w.saw(sawEffectUnstored)
 	}
-	owed := effectsOf(f)
+	owed := EffectsOf(f)
 	if slices.Contains(owed, events.EffectDeadLetter) {
-		owed = append(owed, events.EffectAlert) // that it was refused: owed by nobody, sent once an epoch
+		owed = append(owed, events.EffectAlert) // the alert about a refusal, which no fact owes and which is sent once in an epoch
 	}
 	if !slices.Contains(owed, a.Kind) {
-		p.w.fail("%s/%d sends %s for %s %s", s.node.name, p.id, a.Kind, f.Body.Name(), id)
+		e.w.fail("%s/%d sends %s for %s %s", s.node.name, e.p.id, a.Kind, f.Body.Name(), id)
 	}
 	if a.Kind == events.EffectWork {
-		p.asks(s, f, &a)
+		e.asks(s, f, &a)
 	}
-	p.w.note("%s/%d sends %s %s", s.node.name, p.id, a.Kind, id)
-	return p.key(f.Position(), a.Kind)
+	e.w.note("%s/%d sends %s %s", s.node.name, e.p.id, a.Kind, id)
+	return e.key(f.Position(), a.Kind)
 }
 
-// asks checks that a work request says what its fact says, under an identifier that all attempts share (DESIGN 3).
-func (p *partition) asks(s *slot, f *events.Fact, a *supervisor.Send) {
+// asks checks that a work request says what its fact says, under an identifier that all attempts share (docs/protocol.md, "Attempts and effect none").
+func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 	x, _, err := events.DecodeWork(&a.Record)
 	want := events.Work{Task: f.Task}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input}
-	case *events.UndoStarted:
+	case *events.CompensationStarted:
 		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}
 	}
-	key := events.IdempotencyKey(p.w.cfg.NamespaceID, f.Task, 1, want.Step, want.Operation)
-	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Operation != want.Operation || x.Attempt != want.Attempt || x.CompleteBy != want.CompleteBy ||
-		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Home != p.id || a.Topic != "work."+want.Agent {
-		p.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, p.id), x, err)
+	key := events.IdempotencyKey(e.w.cfg.NamespaceID, f.Task, 1, want.Step, want.Operation)
+	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Operation != want.Operation || x.Attempt != want.Attempt || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(f.Time) ||
+		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Home != e.p.id || a.Topic != "work."+want.Agent {
+		e.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, e.p.id), x, err)
 	}
-	p.resends(s, f, attempt{want.Task, want.Step, want.Operation, want.Attempt})
-}
-
-func (p *partition) origin(r *events.Record, in events.Input) events.Cause {
-	var part, offset int64
-	from := r.Header(events.HeaderForwardedFrom)
-	for i := range from {
-		if from[i] == '/' {
-			part, _ = strconv.ParseInt(from[:i], 10, 32)
-			offset, _ = strconv.ParseInt(from[i+1:], 10, 64)
-			return events.CauseInput(in, int32(part), offset)
-		}
-	}
-	return ""
+	e.resends(s, f, Attempt{want.Task, want.Step, want.Operation, want.Attempt})
 }
 
 // arrives notes an effect that landed.
-func (p *partition) arrives(key string) { p.arrived[key] = true }
+func (e *effects) arrives(key string) { e.arrived[key] = true }
+
+// watermark checks that the watermark passes no unsent effect.
+func (e *effects) watermark(to events.Position) {
+	for len(e.owed) > 0 && !to.Before(e.owed[0].at) {
+		d := e.owed[0]
+		if !e.arrived[d.key] && StillOwed(e.p.state, d.fact) {
+			e.w.fail("the watermark passes %s, which nobody sent", d.key)
+		}
+		e.owed = e.owed[1:]
+	}
+}
+
+// StillOwed says whether an effect must still be sent, given the facts after its own: work only while its attempt runs.
+func StillOwed(s *events.State, f *events.Fact) bool {
+	t, _ := s.Task(f.Task)
+	switch b := f.Body.(type) {
+	case *events.StepStarted:
+		return t != nil && t.Running(b.Step, events.Do, b.Attempt)
+	case *events.CompensationStarted:
+		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
+	}
+	return true
+}

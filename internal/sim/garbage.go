@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// garbage lands what is no input: each must become a dead letter, and none may stop anything.
+// garbage lands records that are not inputs: each must become a dead letter, and none may stop anything.
 func (c *clients) garbage() {
 	w := c.w
 	if w.healed {
@@ -20,14 +20,14 @@ func (c *clients) garbage() {
 	}
 	r := list[w.rng.IntN(len(list))]
 	r.Headers = append([]events.Header(nil), r.Headers...)
-	m := &meta{kind: metaGarbage, tooLarge: r.Header(supervisor.HeaderUnpacked) != ""}
-	if len(w.parts) > 1 && w.rng.IntN(4) == 0 { // it says that it was sent home, and is not there
+	m := &meta{Input: Input{Kind: InputGarbage}, tooLarge: r.Header(supervisor.HeaderUnpacked) != ""}
+	if len(w.parts) > 1 && w.rng.IntN(4) == 0 { // it claims to have been sent home, but is in another partition
 		in, p, r = events.Submissions, w.parts[1-events.Home("t1", 2)], headed(events.HeaderForwardedFrom, "0/0")
 	}
-	p.put(in, r, m)
+	p.inputs.put(in, r, m)
 }
 
-// bad is a record that is no input; typed, one that says that it is of that type.
+// bad returns a record that is not an input; typed returns one that claims to be of the given type.
 func bad(key, value string) events.Record {
 	return events.Record{Key: []byte(key), Value: []byte(value)}
 }
@@ -72,8 +72,8 @@ var badReports = []events.Record{
 	unpacked,
 }
 
-// marker is the end of somebody's transaction.
+// marker lands a transaction marker.
 func (c *clients) marker() {
 	p := c.w.parts[c.w.rng.IntN(len(c.w.parts))]
-	p.put(bothInputs[c.w.rng.IntN(2)], events.Record{Control: true}, &meta{kind: metaControl})
+	p.inputs.put(bothInputs[c.w.rng.IntN(2)], events.Record{Control: true}, &meta{Input: Input{Kind: InputMarker}})
 }

@@ -15,16 +15,16 @@ type node struct {
 	// ahead is how far its wall clock is ahead of the world's.
 	ahead time.Duration
 	up    bool
-	// life counts its incarnations: what was meant for an earlier one is lost.
+	// life counts its incarnations: messages for an earlier one are lost.
 	life   int
 	paused bool
-	// inbox is what came while the node was paused.
+	// inbox holds the messages that came while the node was paused.
 	inbox []func()
-	sched *processScheduler
+	sched *trapped
 	slots []*slot
 }
 
-// slot is a node's share of one partition: an owner and a store, and what the shell would hold.
+// slot is a node's share of one partition: an owner, a store, and the state that the shell would hold.
 type slot struct {
 	node  *node
 	part  *partition
@@ -34,9 +34,10 @@ type slot struct {
 	older *Store
 	clock *supervisor.Clock
 	time  *timeline
-	// answered is up to where each input was found to be answered in the store: see readsItsWrites.
+	// answered is the offset up to which each input was found answered in the store: see readsItsWrites.
 	answered map[events.Input]int64
-	// acked is behind the last record that the owner, in its epoch, knows to be durable: it read it, or has its answer.
+	// acked is the offset after the last record that the owner, in its epoch, knows to be durable, because it read the
+	// record or has the acknowledgement.
 	acked int64
 
 	producer *producer
@@ -57,7 +58,7 @@ func newNode(w *World, i int) *node {
 func (n *node) boot() {
 	n.up, n.paused, n.inbox = true, false, nil
 	n.life++
-	n.sched = newProcessScheduler(n.w)
+	n.sched = &trapped{NewProcess(), n.w}
 	for _, s := range n.slots {
 		s.boot()
 	}
@@ -94,7 +95,7 @@ func (n *node) ticks(life int) {
 		if !n.paused {
 			for _, s := range n.slots {
 				s.owner.Tick(s.now())
-				n.w.carry(s)
+				s.execute()
 				if !n.w.healed && n.w.rng.IntN(40) == 0 {
 					s.older = s.store.Clone()
 				}
@@ -104,7 +105,7 @@ func (n *node) ticks(life int) {
 	})
 }
 
-// receive has the process handle a message, now or when it wakes up.
+// receive passes a message to the process, now or when it wakes up.
 func (n *node) receive(life int, handle func()) {
 	switch {
 	case n.life != life || !n.up:
@@ -115,18 +116,18 @@ func (n *node) receive(life int, handle func()) {
 	}
 }
 
-// tell brings a message to the slot's owner, d milliseconds from now.
+// tell delivers a message to the slot's owner, d milliseconds from now.
 func (s *slot) tell(d int, message func(o *supervisor.Owner, now events.Instant)) {
 	n, life := s.node, s.node.life
 	n.w.after(d, func() {
 		n.receive(life, func() {
 			message(s.owner, s.now())
-			n.w.carry(s)
+			s.execute()
 		})
 	})
 }
 
-// line is tell for answers that come later: they are for the process that asked, and not for one that was started since.
+// line is tell for answers that come later: they go to the process that asked, not to one that was started since.
 func (s *slot) line() func(d int, message func(o *supervisor.Owner, now events.Instant)) {
 	life := s.node.life
 	return func(d int, message func(o *supervisor.Owner, now events.Instant)) {
@@ -139,7 +140,7 @@ func (s *slot) line() func(d int, message func(o *supervisor.Owner, now events.I
 func (n *node) wake() {
 	n.w.note("%s wakes up", n.name)
 	for _, s := range n.slots {
-		if s.owner.Owning() && s.part.writer != nil && s.part.writer.slot != s {
+		if s.owner.Status().Owning && s.part.writer != nil && s.part.writer.slot != s {
 			n.w.saw(sawOwnerWoke)
 		}
 	}
@@ -153,7 +154,7 @@ func (n *node) wake() {
 	}
 }
 
-func (n *node) crash(fate int) {
+func (n *node) crash(store int) {
 	n.up = false
 	n.life++
 	for _, s := range n.slots {
@@ -165,15 +166,15 @@ func (n *node) crash(fate int) {
 		}
 		s.release()
 		switch {
-		case fate < 2:
+		case store < 2:
 			s.store, s.older = NewStore(), nil
 			n.w.saw(sawStoreLost)
-		case fate < 4 && s.older != nil:
+		case store < 4 && s.older != nil:
 			s.store, s.older = s.older, nil
 			n.w.saw(sawStoreOlder)
 		}
 	}
-	n.w.note("%s crashes (its store: %s)", n.name, []string{"lost", "lost", "an older one", "an older one", "kept", "kept", "kept", "kept", "kept", "kept"}[fate])
+	n.w.note("%s crashes (its store: %s)", n.name, []string{"lost", "lost", "an older one", "an older one", "kept", "kept", "kept", "kept", "kept", "kept"}[store])
 }
 
 func (n *node) restart() {
@@ -186,7 +187,7 @@ func (n *node) restart() {
 	}
 }
 
-// revive brings the node up whatever happened to it.
+// revive brings the node up, whatever happened to it before.
 func (n *node) revive() {
 	if !n.up {
 		n.restart()
@@ -196,7 +197,7 @@ func (n *node) revive() {
 	}
 }
 
-// assign tells the node whether it should own the partition.
+// assign informs the node whether it should own the partition.
 func (n *node) assign(p int, yes bool) {
 	n.slots[p].tell(0, func(o *supervisor.Owner, now events.Instant) {
 		if yes {

@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// Options choose what a run is about. What is zero is drawn from the seed. As JSON they stand in the command that
-// replays a run.
+// Options choose the kind of a run. A zero field is drawn from the seed. The command that replays a run contains them
+// as JSON.
 type Options struct {
 	// Off switches rules of the owner off, to show that each of them is needed.
 	Off supervisor.Rule `json:",omitzero"`
@@ -26,7 +26,7 @@ type Options struct {
 	Chaos time.Duration `json:",omitzero"`
 	// Remember is Settings.RememberFor.
 	Remember time.Duration `json:",omitzero"`
-	// Trace keeps what happened. Run does so by itself when a run fails.
+	// Trace records what happened. Run sets it itself when a run fails.
 	Trace bool `json:"-"`
 	// Twin folds the whole log again at the end, in every run; otherwise in one of sixteen.
 	Twin bool `json:",omitzero"`
@@ -54,22 +54,23 @@ func (o Options) String() string {
 	return string(b)
 }
 
-// Faults are probabilities from 0 to 1, of each append, answer, effect and so on.
+// Faults are probabilities from 0 to 1, for each append, answer, effect and so on.
 type Faults struct {
-	// Of an append: it is lost, its answer is, it is refused though it landed, half of it landed, it lands in parts, twice,
-	// before an earlier one, or half a minute late.
+	// An append is lost, its answer is lost, it is refused though it landed, half of it landed, it lands in parts,
+	// twice, before an earlier one, or half a minute late.
 	Lost, Silent, Error, Split, Apart, Double, Reorder, VeryLate float64 `json:",omitzero"`
-	// AnswerTwice is of an answer, Slow of anything on its way.
+	// AnswerTwice is for an answer, Slow for anything in flight.
 	AnswerTwice, Slow float64 `json:",omitzero"`
-	// Of an effect: it is refused for good, or lands twice. AskFails is of a question.
+	// An effect is refused for good, or lands twice. AskFails: a question fails.
 	Refuse, EffectTwice, AskFails float64 `json:",omitzero"`
-	// Of an attempt: no report, a failure, a report around its complete-by time or long after, a report twice, a slow one,
-	// and reports that contradict one another or are of attempts that there are not.
+	// The outcome of an attempt: it has no report, a failure, a report around its complete-by time or long after
+	// it, a repeated report, a slow one, or reports that contradict one another or name attempts that never
+	// existed.
 	AgentSilent, AgentFails, AgentLate, AgentTwice, AgentSlow, Odd float64 `json:",omitzero"`
-	// Of a task: its inputs lie in another partition, are repeated, contradict it, or are no inputs at all; somebody cancels
-	// it, or retries it; its payload lies around a limit; deciding about it panics.
+	// The inputs of a task are in another partition, are repeated, contradict it, or are not inputs at all; somebody
+	// cancels or retries it; its payload has a size around a limit; deciding about it panics.
 	Misplaced, Duplicate, Conflict, Garbage, Cancel, Retry, Oversize, Panic float64 `json:",omitzero"`
-	// How many there are in a run, on average: crashes, pauses, hand-overs, jumps of a node's clock, floods of one partition,
+	// The average number in a run: crashes, pauses, hand-overs, jumps of a node's clock, floods of one partition,
 	// outages of an agent, and restarts of an agent that gets its work again.
 	Crash, Pause, Reassign, Jump, Flood, AgentDown, AgentRestart float64 `json:",omitzero"`
 }
@@ -77,21 +78,21 @@ type Faults struct {
 // Report is what a run found.
 type Report struct {
 	Seed uint64
-	// Options are those of the run, with all that was drawn.
+	// Options are the options of the run, including those that were drawn.
 	Options Options
 	// Violation is the first broken invariant, empty if none.
 	Violation string
-	// Trace is what happened up to it.
+	// Trace is what happened up to the violation.
 	Trace []string
-	// Counts of what the run exercised.
+	// Counts of what happened in the run.
 	Steps, Facts, Void, Epochs, Tasks, Crashes int
 	// Kinds counts the accepted facts by name.
 	Kinds map[events.Name]int
-	// Saw counts the situations that the run came to.
+	// Saw counts the situations that occurred in the run.
 	Saw Coverage
-	// Digest is a hash over everything that landed: two runs of one seed are equal.
+	// Digest is a hash of everything that landed: two runs of one seed have the same.
 	Digest uint64
-	// Virtual is how long the run took in the world's own time.
+	// Virtual is how long the run took in virtual time.
 	Virtual time.Duration
 }
 

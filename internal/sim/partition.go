@@ -2,116 +2,55 @@ package sim
 
 import (
 	"hash/fnv"
-	"strconv"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// partition is the topics of one partition, and its judge: a reader that folds every record as it lands.
+// partition is the log of one partition, and its judge: a reader that folds every record as it lands.
 type partition struct {
-	w    *World
-	id   int32
-	log  topic
-	subs inputTopic
-	reps inputTopic
-	dead []deadLetter
+	w   *World
+	id  int32
+	log topic
 
 	state *events.State
 	// sums is the state hash after each record.
 	sums []events.Hash
-	// facts are the accepted facts by their ID; writer is who made the current claim.
+	// facts are the accepted facts by ID; writer is the node that made the current claim.
 	facts  map[string]*events.Fact
 	writer *producer
-	// at is where each accepted fact lies.
+	// at holds the offset of each accepted fact.
 	at map[*events.Fact]int64
-	// claims are the offsets of the claims that were current, by their identifiers.
+	// claims holds the offset of each claim that was ever current, by identifier.
 	claims map[string]int64
-	// byCause holds the accepted fact of each input.
-	byCause map[events.Cause]*events.Fact
-	// content is the accepted content of each task ID ever accepted.
-	content map[string]map[string]bool
-	// cancelled are the tasks whose cancel was held when they were accepted: none of their steps starts.
-	cancelled map[string]bool
-	everHeld  map[string]bool
-	// owed are the effects behind the settled position; arrived are those that landed or were given up.
-	owed    []debt
-	arrived map[string]bool
-	// saga is the second telling of each task.
-	saga map[string]*saga
-	// epoch, sequence and broken are what the next fact must carry.
+	// epoch, sequence and broken say what the next fact must carry.
 	epoch    events.Epoch
 	sequence uint64
 	broken   bool
-	// time is that of the latest fact.
+	// time is the time of the latest fact.
 	time events.Instant
 	// startedAt is the latest start of each step.
 	startedAt map[string]*events.Fact
-	// attempts are where all attempts began and ended.
-	attempts map[attempt]span
 	// undone are the tasks whose effects must all be gone.
 	undone map[string]bool
 	digest uint64
-}
 
-type inputTopic struct {
-	topic
-	meta []*meta
-}
-
-// meta is what the world knows of an input that it wrote.
-type meta struct {
-	kind    metaKind
-	task    string
-	content string
-	report  events.Report
-	request events.Request
-	// workflow is what a submission asks for, of that version and stamp where they are given; known says whether it was
-	// applied when the submission landed, and catalog how many were.
-	workflow string
-	version  int
-	stamp    string
-	known    bool
-	catalog  int
-	// tooLarge and unfit say that a submission must be rejected: by its size, by its schema.
-	tooLarge, unfit bool
-	// poison says that judging it panics.
-	poison bool
-	// origin is where a forwarded copy was found.
-	origin events.Cause
-}
-
-type metaKind int
-
-const (
-	metaControl metaKind = iota
-	metaSubmission
-	metaReport
-	metaRequest
-	metaGarbage
-)
-
-type deadLetter struct {
-	in     events.Input
-	record events.Record
-}
-
-// debt is one effect of an accepted fact.
-type debt struct {
-	at   events.Position
-	key  string
-	fact *events.Fact
+	rules   Judge
+	inputs  inputs
+	effects effects
+	sagas   sagas
 }
 
 func newPartition(w *World, id int32) *partition {
 	p := &partition{
-		w: w, id: id, state: events.NewState(id, nil), facts: map[string]*events.Fact{}, byCause: map[events.Cause]*events.Fact{},
-		content: map[string]map[string]bool{}, cancelled: map[string]bool{}, everHeld: map[string]bool{},
-		claims: map[string]int64{}, attempts: map[attempt]span{}, arrived: map[string]bool{}, undone: map[string]bool{},
-		saga: map[string]*saga{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
+		w: w, id: id, state: events.NewState(id, nil), facts: map[string]*events.Fact{}, claims: map[string]int64{},
+		undone: map[string]bool{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
 	}
+	p.inputs = inputs{w: w, p: p, facts: map[events.Cause]*events.Fact{}, content: map[string]map[string]bool{}, held: map[string]bool{}}
+	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
+	p.sagas = sagas{w: w, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())
+	p.rules = Judge{&p.inputs, p.state, id, w.opt.Partitions, w.cfg.Settings.RememberFor.Std(), w.opt.Off, w.fail}
 	return p
 }
 
@@ -119,44 +58,7 @@ func (w *World) lax() events.Lax {
 	return events.Lax{AnyClaim: w.opt.Off&supervisor.RuleClaimPrev != 0, AnySequence: w.opt.Off&supervisor.RuleSequence != 0}
 }
 
-func (p *partition) input(in events.Input) *inputTopic {
-	if in == events.Reports {
-		return &p.reps
-	}
-	return &p.subs
-}
-
-// put lands an input.
-func (p *partition) put(in events.Input, r events.Record, m *meta) {
-	t := p.input(in)
-	r.Partition, r.Topic = p.id, "sim."+string(in)
-	c := *m
-	c.catalog = p.w.catalogEnd
-	if c.kind == metaSubmission {
-		applied := catalog(c.catalog)
-		if _, c.known = applied.Current(c.workflow); c.version != 0 {
-			_, c.known = applied.Version(c.workflow, c.version)
-		}
-	}
-	t.meta = append(t.meta, &c)
-	p.w.note("%s/%d has at %d %v of %q", in, p.id, t.end(), []string{"a marker", "a submission", "a report", "a request", "garbage"}[c.kind], c.task)
-	p.w.land(&t.topic, []events.Record{r})
-}
-
-// forwarded returns what is known of the copy of an input that was sent home.
-func (p *partition) forwarded(r *events.Record, in events.Input) *meta {
-	from, at, _ := strings.Cut(r.Header(events.HeaderForwardedFrom), "/")
-	offset, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || from != strconv.Itoa(int(p.id)) || offset >= p.input(in).end() {
-		p.w.fail("a copy says that it was found at %q", r.Header(events.HeaderForwardedFrom))
-		return &meta{kind: metaGarbage}
-	}
-	m := *p.input(in).meta[offset]
-	m.origin = events.CauseInput(in, p.id, offset)
-	return &m
-}
-
-// judge folds one landed record and checks what it says.
+// judge folds one landed record and checks it.
 func (p *partition) judge(r *events.Record, by *producer) {
 	w := p.w
 	p.mix(r)
@@ -204,8 +106,8 @@ func (p *partition) judge(r *events.Record, by *producer) {
 	p.after(f, by)
 }
 
-// valid says whether the fold will accept the fact: the rule that every reader of the log knows, by the judge's own
-// count.
+// valid says whether the fold will accept the fact, by the rule that every reader of the log applies and the judge's
+// own count.
 func (p *partition) valid(f *events.Fact) bool {
 	lax := p.w.lax()
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Recorded is what the topics of a run hold at its end, by name and partition: what somebody would find who came to look.
-// Requests for work are not among them, since agents take them straight out of the owners' hands.
+// Recorded is what the topics of a run hold at its end, by name and partition: everything that an outside reader would
+// find. Work requests are not included, because in the simulation they go directly from owners to agents.
 type Recorded struct {
 	Report *Report
 	Topics map[string][][]events.Record
@@ -16,13 +16,7 @@ type Recorded struct {
 
 // Record runs a seed and returns its topics, under the namespace "sim".
 func Record(seed uint64, opt Options) *Recorded {
-	w := newWorld(seed, opt)
-	w.start()
-	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
-	w.heal()
-	w.loop(w.now.Add(healing), w.atRest)
-	w.finish()
-	w.report.Seed, w.report.Violation = seed, w.violation
+	w := play(seed, opt)
 	return &Recorded{Report: &w.report, Topics: w.topics()}
 }
 
@@ -30,7 +24,7 @@ func (w *World) topics() map[string][][]events.Record {
 	all := map[string][][]events.Record{}
 	for _, p := range w.parts {
 		dead := map[events.Input][]events.Record{}
-		for _, d := range p.dead {
+		for _, d := range p.inputs.dead {
 			r := d.record
 			r.Topic, r.Partition, r.Offset = "dlq.sim."+string(d.in), p.id, int64(len(dead[d.in]))
 			dead[d.in] = append(dead[d.in], r)
@@ -41,7 +35,7 @@ func (w *World) topics() map[string][][]events.Record {
 		}
 		all["sim.events"] = append(all["sim.events"], log)
 		for _, in := range bothInputs {
-			all["sim."+string(in)] = append(all["sim."+string(in)], slices.Clone(p.input(in).records))
+			all["sim."+string(in)] = append(all["sim."+string(in)], slices.Clone(p.inputs.of(in).records))
 			all["dlq.sim."+string(in)] = append(all["dlq.sim."+string(in)], dead[in])
 		}
 	}

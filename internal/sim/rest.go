@@ -30,26 +30,26 @@ func (w *World) unrest() string {
 	var left []string
 	for i, p := range w.parts {
 		s := w.nodes[w.group[i]].slots[i]
-		if !s.owner.Owning() {
+		if !s.owner.Status().Owning {
 			left = append(left, fmt.Sprintf("partition %d is not owned: %+v", i, s.owner.Status()))
 			continue
 		}
 		for _, in := range bothInputs {
-			if next := p.state.Partition.Inputs[in].Next; next != p.input(in).end() {
-				left = append(left, fmt.Sprintf("partition %d has passed %s up to %d of %d", i, in, next, p.input(in).end()))
+			if next := p.state.Partition.Inputs[in].Next; next != p.inputs.of(in).end() {
+				left = append(left, fmt.Sprintf("partition %d has passed %s up to %d of %d", i, in, next, p.inputs.of(in).end()))
 			}
 		}
 		if s.store.Next() != p.log.end() {
 			left = append(left, fmt.Sprintf("partition %d is committed up to %d of %d", i, s.store.Next(), p.log.end()))
 		}
-		if len(p.owed) > 0 {
-			left = append(left, fmt.Sprintf("partition %d has not settled %s", i, p.owed[0].key))
+		if len(p.effects.owed) > 0 {
+			left = append(left, fmt.Sprintf("partition %d has its watermark below %s", i, p.effects.owed[0].key))
 		}
 		for _, h := range p.state.Held() {
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && t.State != events.Parked {
+			if !t.State.Ended() && t.State != events.TaskStateError {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			return true
@@ -65,61 +65,61 @@ func (w *World) finish() {
 		if w.violation != "" {
 			continue
 		}
-		p.accounted()
+		p.inputs.accounted()
 		p.undoneForGood()
 		p.stores()
 		p.sumsUp(p.state.Sum())
-		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all the rest
+		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all the other checks together
 			p.replays()
 		}
 	}
 }
 
-// accounted checks INV12: every input that was acknowledged came to something.
-func (p *partition) accounted() {
+// accounted checks INV12: every acknowledged input had an outcome.
+func (q *inputs) accounted() {
 	for _, in := range bothInputs {
-		t := p.input(in)
+		t := q.of(in)
 		for o := range t.records {
-			p.account(in, int64(o), t.meta[o])
+			q.account(in, int64(o), t.meta[o])
 		}
 	}
 }
 
-func (p *partition) account(in events.Input, o int64, m *meta) {
-	cause := events.CauseInput(in, p.id, o)
-	f := p.byCause[cause]
+func (q *inputs) account(in events.Input, o int64, m *meta) {
+	cause := events.CauseInput(in, q.p.id, o)
+	f := q.facts[cause]
 	if f == nil {
-		if m.kind == metaSubmission && events.Home(m.task, p.w.opt.Partitions) != p.id {
-			if !p.arrivedAtHome(cause, in, m) {
-				p.w.fail("INV12: the misplaced submission %s of %q came to nothing", cause, m.task)
+		if m.Kind == InputSubmission && events.Home(m.Task, q.w.opt.Partitions) != q.p.id {
+			if !q.arrivedAtHome(cause, in, m) {
+				q.w.fail("INV12: the misplaced submission %s of %q has no outcome", cause, m.Task)
 			}
 			return
 		}
-		if m.kind == metaSubmission && !p.content[m.task][m.content] {
-			p.w.fail("INV12: the submission %s of %q came to nothing", cause, m.task)
+		if m.Kind == InputSubmission && !q.content[m.Task][m.Content] {
+			q.w.fail("INV12: the submission %s of %q has no outcome", cause, m.Task)
 		}
 		return
 	}
 	switch f.Body.(type) {
 	case *events.InputRejected:
-		if !p.deadLettered(in, o, events.FactID(f, p.id)) {
-			p.w.fail("INV12: %s was rejected and has no dead letter with its bytes", cause)
+		if !q.deadLettered(in, o, events.FactID(f, q.p.id)) {
+			q.w.fail("INV12: %s was rejected and has no dead letter with its bytes", cause)
 		}
 	case *events.InputForwarded:
-		if !p.arrivedAtHome(cause, in, m) && !p.deadLettered(in, o, "") {
-			p.w.fail("INV12: %s was forwarded and arrived nowhere", cause)
+		if !q.arrivedAtHome(cause, in, m) && !q.deadLettered(in, o, "") {
+			q.w.fail("INV12: %s was forwarded and arrived nowhere", cause)
 		}
 	case *events.RequestHeld:
-		// Consumed by the acceptance of its task, or expired with a dead letter.
-		if p.content[m.task] == nil && !p.deadLettered(in, o, "") {
-			p.w.fail("INV12: the held request %s came to nothing", cause)
+		// It was consumed by the acceptance of its task, or expired with a dead letter.
+		if q.content[m.Task] == nil && !q.deadLettered(in, o, "") {
+			q.w.fail("INV12: the held request %s has no outcome", cause)
 		}
 	}
 }
 
 // arrivedAtHome says whether a copy of the input landed in its home partition.
-func (p *partition) arrivedAtHome(cause events.Cause, in events.Input, m *meta) bool {
-	for _, h := range p.w.parts[events.Home(m.task, p.w.opt.Partitions)].input(in).meta {
+func (q *inputs) arrivedAtHome(cause events.Cause, in events.Input, m *meta) bool {
+	for _, h := range q.w.parts[events.Home(m.Task, q.w.opt.Partitions)].inputs.of(in).meta {
 		if h.origin == cause {
 			return true
 		}
@@ -127,13 +127,13 @@ func (p *partition) arrivedAtHome(cause events.Cause, in events.Input, m *meta) 
 	return false
 }
 
-// deadLettered says whether the input stands in the dead letters with its bytes and coordinates.
-func (p *partition) deadLettered(in events.Input, o int64, fact string) bool {
-	r := &p.input(in).records[o]
-	for _, d := range p.dead {
+// deadLettered says whether the dead letters contain the input with its bytes and coordinates.
+func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
+	r := &q.of(in).records[o]
+	for _, d := range q.dead {
 		if d.in == in && d.record.Header(supervisor.DeadOffset) == fmt.Sprint(o) && (fact == "" || d.record.Header(supervisor.DeadFact) == fact) {
 			if !bytes.Equal(d.record.Value, r.Value) || !bytes.Equal(d.record.Key, r.Key) {
-				p.w.fail("the dead letter of %s offset %d has other bytes", in, o)
+				q.w.fail("the dead letter of %s offset %d has other bytes", in, o)
 			}
 			return true
 		}
@@ -141,7 +141,7 @@ func (p *partition) deadLettered(in events.Input, o int64, fact string) bool {
 	return false
 }
 
-// undoneForGood checks that nothing of an undone task is left outside.
+// undoneForGood checks that no effect of an undone task is left at the agents.
 func (p *partition) undoneForGood() {
 	for id := range p.undone {
 		t, _ := p.state.Task(id)
@@ -150,7 +150,7 @@ func (p *partition) undoneForGood() {
 		}
 		for _, s := range definitionOf(t.Definition).Steps {
 			if l := p.w.agents.ledger[ledgerKey(id, s.ID)]; s.Undo != nil && l != nil && l.applied {
-				p.w.fail("task %q is undone, and what its step %q did is still there", id, s.ID)
+				p.w.fail("task %q is undone, but the effect of its step %q is still there", id, s.ID)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// TestEachRuleIsNeeded switches off one rule of DESIGN 4 at a time: some seed then breaks an invariant, and the same
-// seed with the rule keeps them all. trace names the counterexample of reading/traces.md that the seeds come to.
+// TestEachRuleIsNeeded switches off one rule at a time (docs/protocol.md, "What breaks without each rule"). Then some
+// seed violates an invariant, and with the rule on the same seed violates none.
 func TestEachRuleIsNeeded(t *testing.T) {
 	t.Parallel()
 	hand := sim.Faults{Reassign: 8, Pause: 4, Crash: 4, Slow: 0.1, AgentFails: 0.1, AgentSilent: 0.1, Duplicate: 0.3}
@@ -20,21 +20,21 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		return &f
 	}
 	for _, c := range []struct {
-		name, trace string
-		rule        supervisor.Rule
-		faults      *sim.Faults
-		breaks      string
+		name   string
+		rule   supervisor.Rule
+		faults *sim.Faults
+		breaks string
 	}{
-		{"a claim names its predecessor", "a1", supervisor.RuleClaimPrev, with(func(f *sim.Faults) { f.Double, f.Slow = 0.3, 0.3 }), "INV11"},
-		{"the claim is read back", "b1", supervisor.RuleReadBack, with(func(f *sim.Faults) { f.Slow = 0.3 }), "INV"},
-		{"the sequence is gapless", "c1", supervisor.RuleSequence, with(func(f *sim.Faults) { f.Lost, f.Reorder = 0.1, 0.5 }), "INV"},
-		{"acknowledged offsets are contiguous", "d1", supervisor.RuleContiguous, with(func(f *sim.Faults) { f.Apart, f.Double = 0.1, 0.1 }), "INV"},
-		{"effects leave after their facts are durable", "e1", supervisor.RuleDurable, with(func(*sim.Faults) {}), "INV8"},
-		{"settled effects are contiguous and sent again", "f1", supervisor.RuleSettled, with(func(*sim.Faults) {}), "settled passes"},
-		{"an unknown outcome ends the epoch", "g1", supervisor.RuleUnknown, with(func(f *sim.Faults) { f.Lost, f.Silent = 0.05, 0.05 }), "INV"},
-		{"inputs are resumed from the fold", "h4", supervisor.RuleResume, with(func(f *sim.Faults) { f.Error = 0.05 }), "INV12"},
-		{"a timer waits for the reports", "Em1", supervisor.RuleTimers, with(func(f *sim.Faults) { f.AgentLate, f.Slow = 0.4, 0.3 }), "beats its report"},
-		{"a misplaced input is forwarded by a fact", "Am1", supervisor.RuleForward, with(func(f *sim.Faults) { f.Misplaced, f.Slow, f.Crash, f.Pause = 0.6, 0.5, 20, 0 }), "came to nothing"},
+		{"a claim names its predecessor", supervisor.RuleClaimPrev, with(func(f *sim.Faults) { f.Double, f.Slow = 0.3, 0.3 }), "INV11"},
+		{"the claim is read back", supervisor.RuleReadBack, with(func(f *sim.Faults) { f.Slow = 0.3 }), "INV"},
+		{"the sequence is gapless", supervisor.RuleSequence, with(func(f *sim.Faults) { f.Lost, f.Reorder = 0.1, 0.5 }), "INV"},
+		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, with(func(f *sim.Faults) { f.Apart, f.Double = 0.1, 0.1 }), "INV"},
+		{"effects leave after their facts are durable", supervisor.RuleDurable, with(func(*sim.Faults) {}), "INV8"},
+		{"effects above the watermark are sent again", supervisor.RuleWatermark, with(func(*sim.Faults) {}), "the watermark passes"},
+		{"an unknown outcome ends the epoch", supervisor.RuleUnknown, with(func(f *sim.Faults) { f.Lost, f.Silent = 0.05, 0.05 }), "INV"},
+		{"inputs are resumed from the fold", supervisor.RuleResume, with(func(f *sim.Faults) { f.Error = 0.05 }), "INV12"},
+		{"a timer waits for the reports", supervisor.RuleTimers, with(func(f *sim.Faults) { f.AgentLate, f.Slow = 0.4, 0.3 }), "a Timeout beat a report"},
+		{"a misplaced input is forwarded by a fact", supervisor.RuleForward, with(func(f *sim.Faults) { f.Misplaced, f.Slow, f.Crash, f.Pause = 0.6, 0.5, 20, 0 }), "has no outcome"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +42,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			off := opt
 			off.Off = c.rule
 			failed, _ := run(1, 100, off)
-			require.NotNil(t, failed, "no seed needs the rule (trace %s)", c.trace)
+			require.NotNil(t, failed, "no seed violates an invariant without the rule")
 			require.Contains(t, failed.Violation, c.breaks, failed.String())
 			t.Logf("without it, seed %d: %s", failed.Seed, failed.Violation)
 			kept := sim.Run(failed.Seed, opt)

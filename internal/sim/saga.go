@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// saga is what the judge knows of a task apart from the fold: DESIGN 5 told a second time, and shorter. It takes from the
-// facts what they say, and from the workflow what it asks for, and shares no line with fold or plan.
+// saga is the judge's own account of a task: the rules of docs/protocol.md, "Undo", written a second time and shorter.
+// It uses the facts and the workflow, and shares no code with the fold or the plan.
 type saga struct {
 	def                    *scheduler.Definition
 	input                  json.RawMessage
@@ -23,10 +23,19 @@ type saga struct {
 	requests map[string]bool
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
-	// quiet is when no request of a timed-out attempt can land any more.
+	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet     events.Instant
 	steps     map[string]*sagaStep
 	completed []string // in order
+}
+
+// sagas are the tasks of a partition.
+type sagas struct {
+	w      *World
+	log    *topic
+	byTask map[string]*saga
+	// cancelled are the tasks whose cancel was held when they were accepted: none of their steps starts.
+	cancelled map[string]bool
 }
 
 type sagaStep struct {
@@ -46,8 +55,10 @@ type sagaStep struct {
 	tries, coolDowns, undoTries int
 	// notBefore and undoNotBefore are when the next attempt may start.
 	notBefore, undoNotBefore events.Instant
-	// undoFailed says that its undo is an operator's.
+	// undoFailed says that its undo failed and waits for an operator.
 	undoFailed bool
+	// completeBy is that of the latest attempt.
+	completeBy events.Instant
 }
 
 func newSaga(b *events.Submitted) *saga {
@@ -60,11 +71,11 @@ func newSaga(b *events.Submitted) *saga {
 	return g
 }
 
-// sagas judges a fact by the second telling, before it is folded.
-func (p *partition) sagas(f *events.Fact) {
+// sagas checks a fact against the sagas, before it is folded.
+func (a *sagas) judge(f *events.Fact) {
 	if b, ok := f.Body.(*events.TasksSwept); ok {
 		for _, id := range b.Tasks {
-			delete(p.saga, id)
+			delete(a.byTask, id)
 		}
 		return
 	}
@@ -73,18 +84,18 @@ func (p *partition) sagas(f *events.Fact) {
 	case *events.RequestHeld, *events.InputRejected, *events.InputForwarded, *events.PartitionClaimed:
 		return
 	case *events.Submitted:
-		if p.saga[f.Task] != nil {
-			p.w.fail("INV1: task %q is accepted twice", f.Task)
+		if a.byTask[f.Task] != nil {
+			a.w.fail("INV1: task %q is accepted twice", f.Task)
 		}
-		p.saga[f.Task] = newSaga(b)
-		p.saga[f.Task].accepted = p.log.end() - 1
+		a.byTask[f.Task] = newSaga(b)
+		a.byTask[f.Task].accepted = a.log.end() - 1
 		return
 	case *events.EffectFailed:
 		switch {
 		case b.Failed != nil:
 			body = b.Failed
-		case b.UndoFailed != nil:
-			body = b.UndoFailed
+		case b.CompensationFailed != nil:
+			body = b.CompensationFailed
 		default:
 			return
 		}
@@ -92,42 +103,42 @@ func (p *partition) sagas(f *events.Fact) {
 	if f.Task == "" {
 		return
 	}
-	g := p.saga[f.Task]
+	g := a.byTask[f.Task]
 	switch {
 	case g == nil:
-		p.w.fail("INV1: %s of task %q, which this partition does not have", body.Name(), f.Task)
+		a.w.fail("INV1: %s of task %q, which this partition does not have", body.Name(), f.Task)
 	case g.ended:
-		p.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
+		a.w.fail("INV9: %s of task %q, which has ended", body.Name(), f.Task)
 	default:
-		if why := p.tells(g, f, body); why != "" {
-			p.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
+		if why := a.tells(g, f, body); why != "" {
+			a.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
 		}
 	}
 }
 
-// tells takes the fact into the saga, or says which promise it breaks.
-func (p *partition) tells(g *saga, f *events.Fact, body events.Body) string {
+// tells adds the fact to the saga, or says which promise it breaks.
+func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	switch b := body.(type) {
 	case *events.StepStarted:
-		return p.startsStep(g, f, b)
+		return a.startsStep(g, f, b)
 	case *events.StepCompleted:
 		return g.completes(b)
 	case *events.StepFailed:
-		return p.fails(g, f, b)
+		return a.fails(g, f, b)
 	case *events.Timeout:
-		return p.timesOutIn(g, f, b)
+		return a.timesOutIn(g, f, b)
 	case *events.StepSkipped:
 		return g.skips(b)
-	case *events.UndoStarted:
-		return p.startsUndo(g, f, b)
+	case *events.CompensationStarted:
+		return a.startsUndo(g, f, b)
 	case *events.Compensated:
 		s := g.steps[b.Step]
 		if s == nil || !s.undoRuns || s.undo != b.Attempt {
 			return "INV7: the outcome of an undo that does not run"
 		}
 		s.undoRuns, s.undone = false, true
-	case *events.UndoFailed:
-		return p.undoFails(g, f, b)
+	case *events.CompensationFailed:
+		return a.undoFails(g, f, b)
 	case *events.CancelRequested:
 		if g.once(b.Request) {
 			return g.turns("a cancel")
@@ -174,7 +185,7 @@ func (g *saga) parks(b *events.TaskParked) string {
 	return ""
 }
 
-// reopens counts anew what an operator retries.
+// reopens resets the counts of the steps that an operator retries.
 func (g *saga) reopens(b *events.TaskReopened) {
 	g.parked = false
 	for _, id := range b.Steps {
@@ -188,20 +199,20 @@ func (g *saga) reopens(b *events.TaskReopened) {
 	}
 }
 
-func (p *partition) startsStep(g *saga, f *events.Fact, b *events.StepStarted) string {
+func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) string {
 	s := g.steps[b.Step]
 	switch {
 	case s == nil:
 		return "INV6: the workflow has no such step"
 	case g.undoing || g.parked || g.parkDue:
-		return "a step starts in a task that is undone or parked, or to be parked"
+		return "a step starts in a task that is undone, is parked, or must be parked"
 	case s.running || s.done || s.skipped:
 		return "INV7: a step starts that runs or has ended"
 	case b.Attempt != s.attempt+1:
 		return "INV7: an attempt is numbered wrong"
 	case f.Time < s.notBefore:
 		return "a step starts again before its time"
-	case p.cancelled[f.Task]:
+	case a.cancelled[f.Task]:
 		return "a step starts although a cancel was held before the task was accepted"
 	}
 	for _, need := range s.def.Needs {
@@ -210,17 +221,17 @@ func (p *partition) startsStep(g *saga, f *events.Fact, b *events.StepStarted) s
 		}
 	}
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteBy.Std()) {
-		return "a step starts otherwise than its workflow says"
+		return "the start of a step differs from its workflow"
 	}
-	s.attempt, s.running, s.agent = b.Attempt, true, b.Agent
+	s.attempt, s.running, s.agent, s.completeBy = b.Attempt, true, b.Agent, b.CompleteBy
 	s.tries++
-	return p.takesPlace(b.Agent, b.Input)
+	return a.takesPlace(b.Agent, b.Input)
 }
 
 // takesPlace checks the window of an agent and the limit of a step's input.
-func (p *partition) takesPlace(agent string, input json.RawMessage) string {
+func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	n := 0
-	for _, g := range p.saga {
+	for _, g := range a.byTask {
 		for _, s := range g.steps {
 			if s.running && s.agent == agent {
 				n++
@@ -230,13 +241,13 @@ func (p *partition) takesPlace(agent string, input json.RawMessage) string {
 			}
 		}
 	}
-	switch window := p.w.cfg.Window; {
+	switch window := a.w.cfg.Window; {
 	case n > window:
 		return "an agent has more attempts than its window"
 	case n == window:
-		p.w.saw(sawWindowFull)
+		a.w.saw(sawWindowFull)
 	}
-	if len(input) > p.w.cfg.Settings.PayloadBytes {
+	if len(input) > a.w.cfg.Settings.PayloadBytes {
 		return "the input of a step is above its limit"
 	}
 	return ""
@@ -253,14 +264,14 @@ func (g *saga) completes(b *events.StepCompleted) string {
 	return ""
 }
 
-// turns begins the undoing, or leaves it as it is.
+// turns makes the task undo, unless it is undoing already.
 func (g *saga) turns(why string) string {
 	if g.undoing {
 		return ""
 	}
 	for _, s := range g.steps {
 		if s.def.Pivot && (s.running || s.touched) {
-			return why + " turns a task that may be past its pivot"
+			return why + " undoes a task that may be past its pivot"
 		}
 	}
 	g.undoing, g.parked, g.parkDue = true, false, false
@@ -286,29 +297,29 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	return ""
 }
 
-// startsUndo checks that nothing of the task runs, that the step has something to undo, and that it is its turn: those of
-// unknown outcome first, then the completed ones backwards.
-func (p *partition) startsUndo(g *saga, f *events.Fact, b *events.UndoStarted) string {
+// startsUndo checks that no attempt of the task runs, that the step has something to undo, and that it is the step's
+// turn: steps of unknown outcome come first, then the completed ones in reverse order.
+func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarted) string {
 	own := g.steps[b.Step]
 	switch {
 	case own == nil || own.def.Undo == nil:
 		return "the step has no undo"
 	case !g.undoing || g.parked || own.undoFailed:
-		return "an undo starts in a task that is not being undone, or is to be parked"
+		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
 		return "an undo starts that is not needed"
 	case b.Attempt != own.undo+1:
 		return "INV7: an attempt is numbered wrong"
 	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteBy.Std()):
-		return "an undo starts otherwise than its workflow says"
+		return "the start of an undo differs from its workflow"
 	case len(b.Output) > 0 && !bytes.Equal(b.Output, own.output), own.done && len(own.output) > 0 && len(b.Output) == 0:
-		return "an undo has another output than its step"
+		return "an undo is given an output that differs from its step's"
 	}
 	if f.Time < own.undoNotBefore {
 		return "an undo starts again before its time"
 	}
 	if f.Time < g.quiet {
-		return "an undo starts before a timed-out attempt is quiet"
+		return "an undo starts while an attempt in doubt may still act"
 	}
 	turn := slices.Index(g.completed, b.Step)
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
@@ -323,20 +334,20 @@ func (p *partition) startsUndo(g *saga, f *events.Fact, b *events.UndoStarted) s
 	}
 	own.undo, own.undoRuns, own.byUndo = b.Attempt, true, b.Agent
 	own.undoTries++
-	return p.takesPlace(b.Agent, b.Input)
+	return a.takesPlace(b.Agent, b.Input)
 }
 
 func (g *saga) ends(b *events.TaskProcessed) string {
 	if g.undoing || g.parked {
-		return "a task that is undone or parked ends well"
+		return "a task that is undone or parked ends processed"
 	}
 	for _, s := range g.steps {
 		if !s.done && !s.skipped {
-			return "a task ends well before all its steps"
+			return "a task ends processed before all its steps"
 		}
 	}
 	if only := g.steps["only"]; only != nil && !bytes.Equal(b.Output, only.output) {
-		return "a task ends with another output than its workflow says"
+		return "the output of a task differs from its workflow's"
 	}
 	g.ended = true
 	return ""
@@ -351,7 +362,7 @@ func (g *saga) endsUndone() string {
 		case s.running || s.undoRuns:
 			return "a task ends undone while an attempt of it runs"
 		case s.def.Undo != nil && s.touched && !s.undone:
-			return "a task ends undone, and a step of it is not"
+			return "a task ends undone, but one of its steps is not"
 		}
 	}
 	g.ended = true
@@ -359,28 +370,28 @@ func (g *saga) endsUndone() string {
 }
 
 // agrees compares the saga with the folded task.
-func (p *partition) agrees(t *events.Task) {
-	g := p.saga[t.ID]
+func (a *sagas) agrees(t *events.Task) {
+	g := a.byTask[t.ID]
 	if g == nil {
 		return
 	}
-	undoing := t.State == events.Undoing || t.State == events.Undone || t.ParkedFrom == events.Undoing
-	if g.ended != t.State.Ended() || g.parked != (t.State == events.Parked) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") {
-		p.w.fail("INV2: task %q is folded to %s; told by its facts it is %+v", t.ID, t.State, *g)
+	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
+	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") {
+		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, *g)
 	}
 	for id, s := range g.steps {
 		x := t.Step(id)
 		if x == nil {
 			if s.attempt > 0 {
-				p.w.fail("INV2: step %q of task %q is lost", id, t.ID)
+				a.w.fail("INV2: step %q of task %q is lost", id, t.ID)
 			}
 			continue
 		}
-		undone := x.Undo != nil && x.Undo.State == events.StepUndone
-		runs := x.Undo != nil && x.Undo.State == events.StepRunning
-		if s.running != (x.State == events.StepRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || (undoing && x.State == events.StepWaiting) || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
-			p.w.fail("INV2: step %q of task %q is folded to %+v; told by its facts it is %+v", id, t.ID, *x, *s)
+		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
+		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
+		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
+			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			a.w.fail("INV2: step %q of task %q is folded to %+v; by its facts it is %+v", id, t.ID, *x, *s)
 		}
 	}
 }

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Shrunk is the smallest run that was found to fail like another one.
+// Shrunk is the smallest run found that fails like another one.
 type Shrunk struct {
 	*Report
-	// Runs is how many runs it took to find it.
+	// Runs is how many runs the search took.
 	Runs int
 }
 
-// String tells how small it is, and what happens in it.
+// String describes the run: its size and what happens in it.
 func (s *Shrunk) String() string {
 	f := s.Options.Faults
 	return fmt.Sprintf("shrunk in %d runs to %d nodes, %d partitions, %d tasks, %s of chaos and %d kinds of faults: %s\n%s",
 		s.Runs, s.Options.Nodes, s.Options.Partitions, s.Options.Tasks, s.Options.Chaos, f.Kinds(), f.names(), s.Report)
 }
 
-// shrinkSeeds is how many seeds are tried for a smaller world: with fewer tasks or faults a seed draws another run, and
-// the same mistake is seldom made at the very same seed.
+// shrinkSeeds is how many seeds are tried for a smaller world. With fewer tasks or faults a seed draws a different run,
+// which seldom shows the same mistake.
 const shrinkSeeds = 16
 
 // Shrink looks for a smaller run that breaks the same promise: with fewer kinds of faults, tasks, nodes and partitions,
-// and a shorter time of chaos, over a few seeds each. It stops when nothing smaller fails, or after so many runs.
+// and a shorter time of chaos, over a few seeds each. It stops when nothing smaller fails, or when its runs are used up.
 func Shrink(r *Report, most int) *Shrunk {
 	s := &Shrunk{Report: r}
 	for again := true; again && s.Runs < most; {
@@ -74,7 +74,7 @@ func (s *Shrunk) try(most int, change func(o *Options) bool) bool {
 	return false
 }
 
-// smaller are the ways in which a world gets smaller. Each says whether there was room.
+// smaller are the ways to make a world smaller. Each returns false if it cannot get any smaller.
 var smaller = []func(o *Options) bool{
 	func(o *Options) bool { o.Tasks /= 2; return o.Tasks > 0 },
 	func(o *Options) bool { o.Tasks--; return o.Tasks > 0 },
@@ -85,7 +85,7 @@ var smaller = []func(o *Options) bool{
 
 var faultKinds = reflect.TypeFor[Faults]().NumField()
 
-// without switches kinds of faults off, by their places among the fields, and says whether one was on.
+// without switches kinds of faults off, by their field indexes, and says whether one was on.
 func (f *Faults) without(from, to int) bool {
 	on := false
 	for i := from; i < min(to, faultKinds); i++ {
@@ -113,7 +113,7 @@ func (f *Faults) names() string {
 
 var particular = regexp.MustCompile(`"[^"]*"|[0-9a-f]{16,}|\d+|\b[A-C]/`)
 
-// Kind is a violation without the names and numbers of its run.
+// Kind returns a violation without the names and numbers of its run.
 func Kind(violation string) string {
 	if violation == "" {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// TestAFailingRunShrinks switches a rule off, and finds out how little it takes to break the promise without it.
+// TestAFailingRunShrinks switches a rule off and shrinks the failing run to the smallest one that still fails.
 func TestAFailingRunShrinks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -19,7 +19,7 @@ func TestAFailingRunShrinks(t *testing.T) {
 		kinds int
 	}{
 		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, 4, 6},
-		{"settled effects are contiguous and sent again", supervisor.RuleSettled, 3, 2},
+		{"settled effects are contiguous and sent again", supervisor.RuleWatermark, 3, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +33,7 @@ func TestAFailingRunShrinks(t *testing.T) {
 			require.LessOrEqual(t, small.Options.Faults.Kinds(), c.kinds)
 			require.NotEmpty(t, small.Trace)
 
-			// The command that it prints runs it again.
+			// The printed command repeats the run.
 			opt, err := sim.ParseOptions(small.Options.String())
 			require.NoError(t, err)
 			require.Equal(t, small.Violation, sim.Run(small.Seed, opt).Violation)

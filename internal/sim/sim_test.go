@@ -18,18 +18,19 @@ import (
 var (
 	seeds   = flag.Int("sim.seeds", 0, "number of seeds to run; 0 is 200, or 60 with -short")
 	seed    = flag.Uint64("sim.seed", 0, "the first seed; without -sim.seeds it is run alone")
-	options = flag.String("sim.opt", "", "the options of the runs, as a failing one prints them")
-	trace   = flag.String("sim.trace", "", "a file for the whole trace of a run that failed alone")
-	shrink  = flag.Int("sim.shrink", 3000, "how many runs to spend on shrinking one that failed")
+	options = flag.String("sim.opt", "", "the options of the runs, as a failing run prints them")
+	trace   = flag.String("sim.trace", "", "a file for the whole trace; needs a single run that fails")
+	shrink  = flag.Int("sim.shrink", 3000, "how many runs to spend on shrinking a failed run")
 )
 
-// A run allocates much and keeps little: to collect less often makes it a third faster, and costs some tens of megabytes.
+// A run allocates much and keeps little. Collecting garbage less often makes it a third faster and costs some tens of
+// megabytes.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
-// run runs seeds from first on, some at a time, and returns the first that failed by number.
+// run runs the seeds from first on, several at a time, and returns the lowest seed that failed.
 func run(first uint64, n int, opt sim.Options) (failed *sim.Report, total sim.Report) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -64,7 +65,7 @@ func run(first uint64, n int, opt sim.Options) (failed *sim.Report, total sim.Re
 	return failed, total
 }
 
-// TestEverySeedKeepsTheInvariants is L1 of DESIGN 11.
+// TestEverySeedKeepsTheInvariants runs many seeds, and requires that together they reached all common situations.
 func TestEverySeedKeepsTheInvariants(t *testing.T) {
 	n, first := *seeds, uint64(1)
 	if n == 0 {
@@ -93,9 +94,9 @@ func TestEverySeedKeepsTheInvariants(t *testing.T) {
 		t.Fatalf("%s\n\n%s", failed, sim.Shrink(failed, *shrink))
 	}
 	t.Logf("%d seeds in %s (%.0f/s): %d facts, %d void, %d epochs, %d tasks, %d steps", n, time.Since(begin).Round(time.Millisecond), float64(n)/time.Since(begin).Seconds(), total.Facts, total.Void, total.Epochs, total.Tasks, total.Steps)
-	t.Logf("situations that the runs came to:\n%s", &total.Saw)
+	t.Logf("situations that the runs reached:\n%s", &total.Saw)
 	if n >= 200 && *options == "" {
-		require.Empty(t, total.Saw.Missing(n >= 5000), "no run came to these: nothing is proven of them")
+		require.Empty(t, total.Saw.Missing(n >= 5000), "no run reached these, so nothing is proved about them")
 	}
 }
 
@@ -109,7 +110,7 @@ func TestARunIsAFunctionOfItsSeed(t *testing.T) {
 		a, b := sim.Run(s, sim.Options{}), sim.Run(s, sim.Options{Trace: true})
 		require.Equal(t, a.Digest, b.Digest, "seed %d", s)
 		require.Equal(t, a.Steps, b.Steps, "seed %d", s)
-		// What a run prints is enough to run it again.
+		// The printed options are enough to repeat a run.
 		opt, err := sim.ParseOptions(a.Options.String())
 		require.NoError(t, err)
 		require.Equal(t, a.Digest, sim.Run(s, opt).Digest, "seed %d by its options", s)

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Store is a model of the committed state of one partition: a supervisor.Store in memory, with the indexes that the
-// real one keeps.
+// Store is a model of the committed state of one partition: a supervisor.Store in memory. It has no indexes, which the
+// real one keeps: a query looks at every task.
 type Store struct {
 	next  int64
 	sum   events.Hash
@@ -21,11 +22,6 @@ type Store struct {
 	parts map[string]events.PartRow
 	tasks map[string]row
 	last  events.Record
-
-	due       []dated
-	ended     []dated
-	unplanned []string
-	ready     map[string][]events.Ready
 }
 
 type row struct {
@@ -33,33 +29,19 @@ type row struct {
 	keys     events.Keys
 }
 
-type dated struct {
-	at events.Instant
-	id string
-}
-
-func (a dated) compare(b dated) int {
-	return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id))
-}
-
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{parts: map[string]events.PartRow{}, tasks: map[string]row{}, ready: map[string][]events.Ready{}}
+	return &Store{parts: map[string]events.PartRow{}, tasks: map[string]row{}}
 }
 
 // Clone returns a copy, as a checkpoint of a store would be.
 func (s *Store) Clone() *Store {
 	c := *s
-	c.runs = slices.Clone(s.runs)
-	c.parts, c.tasks, c.ready = maps.Clone(s.parts), maps.Clone(s.tasks), map[string][]events.Ready{}
-	c.due, c.ended, c.unplanned = slices.Clone(s.due), slices.Clone(s.ended), slices.Clone(s.unplanned)
-	for a, list := range s.ready {
-		c.ready[a] = slices.Clone(list)
-	}
+	c.runs, c.parts, c.tasks = slices.Clone(s.runs), maps.Clone(s.parts), maps.Clone(s.tasks)
 	return &c
 }
 
-// Next returns the offset behind the last committed record.
+// Next returns the offset after the last committed record.
 func (s *Store) Next() int64 { return s.next }
 
 // Sum returns the committed state hash.
@@ -74,13 +56,14 @@ func (s *Store) Keys(id string) (events.Keys, bool) {
 	return r.keys, ok
 }
 
-// Apply commits a delta. It refuses one whose Was is not what it holds: a real store would leave index rows behind.
+// Apply commits a delta. It refuses one whose Was differs from its rows, because a real store would then leave index
+// rows behind.
 func (s *Store) Apply(d *events.Delta, last events.Record) error {
-	if d.Next < s.next { // one at the same offset writes rows that no fact changed
+	if d.Next < s.next { // a commit at the same offset writes rows that no fact changed
 		return fmt.Errorf("a commit up to offset %d after one up to %d", d.Next, s.next)
 	}
 	if last.Offset != d.Next-1 {
-		return fmt.Errorf("the last record of a commit up to %d is the one at %d", d.Next, last.Offset)
+		return fmt.Errorf("a commit up to offset %d ends with the record at offset %d", d.Next, last.Offset)
 	}
 	for i := range d.Tasks {
 		if err := s.applyTask(&d.Tasks[i]); err != nil {
@@ -109,13 +92,10 @@ func (s *Store) applyTask(r *events.TaskRow) error {
 	case had && !sameKeys(&old.keys, r.Was):
 		return fmt.Errorf("task %q: Was is %+v, the store holds %+v", r.ID, *r.Was, old.keys)
 	}
-	if had {
-		s.unindex(r.ID, &old.keys)
+	if r.Encoding == nil {
 		delete(s.tasks, r.ID)
-	}
-	if r.Encoding != nil {
+	} else {
 		s.tasks[r.ID] = row{r.Encoding, r.Keys}
-		s.index(r.ID, &r.Keys)
 	}
 	return nil
 }
@@ -125,64 +105,7 @@ func sameKeys(a, b *events.Keys) bool {
 		a.Due == b.Due && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready)
 }
 
-func readyRow(id string, k events.ReadyKey) events.Ready {
-	return events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Priority: k.Priority, Since: k.Since}
-}
-
-func compareReady(a, b events.Ready) int {
-	switch {
-	case a.Before(b):
-		return -1
-	case b.Before(a):
-		return 1
-	}
-	return 0
-}
-
-func insert[T any](list []T, v T, compare func(a, b T) int) []T {
-	i, _ := slices.BinarySearchFunc(list, v, compare)
-	return slices.Insert(list, i, v)
-}
-
-func remove[T any](list []T, v T, compare func(a, b T) int) []T {
-	i, ok := slices.BinarySearchFunc(list, v, compare)
-	if !ok {
-		return list
-	}
-	return slices.Delete(list, i, i+1)
-}
-
-func (s *Store) index(id string, k *events.Keys) {
-	if k.Due != 0 {
-		s.due = insert(s.due, dated{k.Due, id}, dated.compare)
-	}
-	if k.State.Ended() {
-		s.ended = insert(s.ended, dated{k.EndedAt, id}, dated.compare)
-	}
-	if k.Unplanned {
-		s.unplanned = insert(s.unplanned, id, strings.Compare)
-	}
-	for _, r := range k.Ready {
-		s.ready[r.Agent] = insert(s.ready[r.Agent], readyRow(id, r), compareReady)
-	}
-}
-
-func (s *Store) unindex(id string, k *events.Keys) {
-	if k.Due != 0 {
-		s.due = remove(s.due, dated{k.Due, id}, dated.compare)
-	}
-	if k.State.Ended() {
-		s.ended = remove(s.ended, dated{k.EndedAt, id}, dated.compare)
-	}
-	if k.Unplanned {
-		s.unplanned = remove(s.unplanned, id, strings.Compare)
-	}
-	for _, r := range k.Ready {
-		s.ready[r.Agent] = remove(s.ready[r.Agent], readyRow(id, r), compareReady)
-	}
-}
-
-// full adds up the hashes of all that is stored.
+// full adds up the hashes of everything stored.
 func (s *Store) full() events.Hash {
 	var sum events.Hash
 	for id, r := range s.tasks {
@@ -223,51 +146,79 @@ func (s *Store) Load(id string) (encoding, keys []byte, err error) {
 
 // Ready implements supervisor.Store.
 func (s *Store) Ready(agent string, limit int) ([]events.Ready, error) {
-	list := s.ready[agent]
-	return slices.Clone(list[:min(limit, len(list))]), nil
+	var list []events.Ready
+	for id, t := range s.tasks {
+		for _, k := range t.keys.Ready {
+			if k.Agent == agent {
+				list = append(list, events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Priority: k.Priority, Since: k.Since})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b events.Ready) int {
+		switch {
+		case a.Before(b):
+			return -1
+		case b.Before(a):
+			return 1
+		}
+		return 0
+	})
+	return list[:min(limit, len(list))], nil
 }
 
 // Queues implements supervisor.Store.
 func (s *Store) Queues() ([]string, error) {
-	var agents []string
-	for _, a := range slices.Sorted(maps.Keys(s.ready)) {
-		if len(s.ready[a]) > 0 {
-			agents = append(agents, a)
+	agents := map[string]bool{}
+	for _, t := range s.tasks {
+		for _, k := range t.keys.Ready {
+			agents[k.Agent] = true
 		}
 	}
-	return agents, nil
+	return slices.Sorted(maps.Keys(agents)), nil
 }
 
 // Due implements supervisor.Store.
 func (s *Store) Due(at events.Instant, limit int) ([]string, error) {
-	return before(s.due, at+1, limit), nil
+	return s.before(at+1, limit, due), nil
 }
 
 // Ended implements supervisor.Store.
 func (s *Store) Ended(at events.Instant, limit int) ([]string, error) {
-	return before(s.ended, at, limit), nil
+	return s.before(at, limit, func(k *events.Keys) events.Instant { return k.EndedAt }), nil
 }
 
-func before(list []dated, at events.Instant, limit int) []string {
-	var ids []string
-	for _, d := range list {
-		if d.at >= at || len(ids) == limit {
-			break
+func due(k *events.Keys) events.Instant { return k.Due }
+
+// before lists the tasks that have a time of one kind, if it is before at: the earliest first.
+func (s *Store) before(at events.Instant, limit int, timeOf func(k *events.Keys) events.Instant) []string {
+	times := map[string]events.Instant{}
+	for id, t := range s.tasks {
+		if x := timeOf(&t.keys); x != 0 && x < at {
+			times[id] = x
 		}
-		ids = append(ids, d.id)
 	}
-	return ids
+	ids := slices.SortedFunc(maps.Keys(times), func(a, b string) int {
+		return cmp.Or(cmp.Compare(times[a], times[b]), strings.Compare(a, b))
+	})
+	return ids[:min(limit, len(ids))]
 }
 
 // Unplanned implements supervisor.Store.
 func (s *Store) Unplanned(limit int) ([]string, error) {
-	return slices.Clone(s.unplanned[:min(limit, len(s.unplanned))]), nil
+	var ids []string
+	for id, t := range s.tasks {
+		if t.keys.Unplanned {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(limit, len(ids))], nil
 }
 
 // Live implements supervisor.Store.
 func (s *Store) Live(yield func(id string) error) error {
-	for _, d := range slices.Clone(s.due) {
-		if err := yield(d.id); err != nil {
+	for _, id := range s.before(math.MaxInt64, len(s.tasks), due) {
+		if err := yield(id); err != nil {
 			return err
 		}
 	}

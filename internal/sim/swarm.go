@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// drawFaults swarms: each run has some kinds of faults often and others never, since faults hide one another. Some runs
-// are calm and have a few kinds, some are storms.
+// drawFaults does swarm testing: each run has some kinds of faults often and others never, because faults hide one
+// another. Some runs are calm and have a few kinds, others are storms.
 func drawFaults(r *rand.Rand) *Faults {
 	on := []float64{0.2, 0.45, 0.45, 0.75}[r.IntN(4)]
 	p := func(most float64) float64 {
@@ -35,14 +35,14 @@ func drawFaults(r *rand.Rand) *Faults {
 	}
 }
 
-// themes are mixes for what needs two kinds of faults to meet often: each caught mistakes, made on purpose, that hundreds
-// of runs of the other mixes missed.
+// themes are mixes in which two kinds of faults meet often. Each of them caught deliberate mistakes that hundreds of
+// runs of the other mixes missed.
 var themes = []Faults{
 	// Sweeping and expiry against inputs that were durable before.
 	{Duplicate: 0.7, Slow: 0.3, AskFails: 0.1, Refuse: 0.2, Cancel: 0.5, Lost: 0.03, Crash: 2},
 	{Cancel: 0.8, Slow: 0.5, Duplicate: 0.1},
 	{Duplicate: 0.7, Slow: 0.4, AskFails: 0.6, Crash: 4},
-	// Forwards that are late, refused, or no forwards.
+	// Forwards that are late, refused, or missing.
 	{Misplaced: 0.8, Slow: 0.6, Pause: 8, Duplicate: 0.5, Garbage: 0.9},
 	{Misplaced: 0.7, Refuse: 0.5, Duplicate: 0.1},
 	// Operators and failing steps, and batches that are cut.
@@ -51,11 +51,11 @@ var themes = []Faults{
 	// Work that is sent again while its report is on its way.
 	{Crash: 8, Reassign: 6, AgentFails: 0.5, AgentSlow: 0.5, Slow: 0.3, EffectTwice: 0.3, Refuse: 0.2},
 	{AgentLate: 0.6, AgentSilent: 0.3, Slow: 0.4, AgentTwice: 0.3, Duplicate: 0.1},
-	// What panics, in processes that forget it.
+	// Panics, in processes that forget them.
 	{Panic: 0.6, Crash: 3, AgentTwice: 0.5, Retry: 0.5, Duplicate: 0.1},
 }
 
-// drawConfig chooses small bounds: what is rare in production happens in each run.
+// drawConfig chooses small bounds, so that situations that are rare in production happen in each run.
 func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	s := events.DefaultSettings()
 	s.HashEvery = 1 + r.IntN(12)
@@ -72,13 +72,13 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	return supervisor.Config{
 		Partitions: opt.Partitions, Namespace: "sim", Settings: s, Off: opt.Off,
 		BatchFacts: 2 + r.IntN(9), BatchBytes: 4 << 10 << r.IntN(4), InFlight: 1 + r.IntN(4), Queue: 1 + r.IntN(6), Beside: 1 + r.IntN(4), Tasks: 1 + r.IntN(10),
-		Unsettled: 4 + r.IntN(40), Window: 1 + r.IntN(5), PassEvery: 1 + r.IntN(8), UnknownAfter: 3 * time.Second, LagMax: 3 * time.Second,
-		TailAbove:  []int{0, 0, 1, 3}[r.IntN(4)],
-		FlushEvery: []time.Duration{0, -1, 200 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(5)],
+		Unacknowledged: 4 + r.IntN(40), Window: 1 + r.IntN(5), PassEvery: 1 + r.IntN(8), UnknownAfter: 3 * time.Second, LagMax: 3 * time.Second,
+		PauseLogAbove: []int{0, 0, 1, 3}[r.IntN(4)],
+		FlushEvery:    []time.Duration{0, -1, 200 * time.Millisecond, time.Second, 5 * time.Second}[r.IntN(5)],
 	}
 }
 
-// resolve draws what the options leave open.
+// resolve draws the options that are not set.
 func (o *Options) resolve(r *rand.Rand) {
 	draw := func(v *int, least, n int) {
 		if d := least + r.IntN(n); *v == 0 {

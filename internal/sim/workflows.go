@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -62,22 +63,23 @@ steps:
   m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
 `}
 
-// applications are the workflows in the order in which they are applied, by their place in sources: the first at the
+// applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
 var applications = []int{0, 1, 2, 5, 3, 4, 0}
 
 const appliedAtStart = 4
 
-type workflow struct {
-	version    supervisor.Version
-	definition *scheduler.Definition
+// Workflow is a compiled workflow.
+type Workflow struct {
+	Version    supervisor.Version
+	Definition *scheduler.Definition
 }
 
-// compiled is shared by all runs: compiling costs more than a run.
-var compiled = sync.OnceValue(func() []workflow {
-	var list []workflow
+// Compile compiles workflows, and makes them known to Process. Several with one name are its versions, from 1.
+func Compile(sources []string) []Workflow {
+	var list []Workflow
 	count := map[string]int{}
-	for _, text := range sources {
+	for i, text := range sources {
 		src, faults := scheduler.Parse("sim.yaml", []byte(text), nil)
 		if src == nil {
 			panic(fmt.Sprint("sim: ", faults))
@@ -90,43 +92,51 @@ var compiled = sync.OnceValue(func() []workflow {
 		if err != nil {
 			panic(err)
 		}
-		count[src.Workflow]++
-		list = append(list, workflow{
-			version: supervisor.Version{
-				Workflow: src.Workflow, Version: count[src.Workflow], Hash: src.Hash, Body: json.RawMessage(body),
-			}, definition: d})
 		if err := programs.Prepare(src.Hash, body); err != nil {
 			panic(err)
 		}
+		count[src.Workflow]++
+		v := supervisor.Version{Workflow: src.Workflow, Version: count[src.Workflow], Hash: src.Hash, Body: json.RawMessage(body), Offset: int64(i + 1)}
+		list = append(list, Workflow{v, d})
 	}
 	return list
-})
+}
 
+// compiled is shared by all runs: compiling costs more than a run.
+var compiled = sync.OnceValue(func() []Workflow { return Compile(sources) })
+
+// programs knows every workflow, and unprepared none.
 var programs, unprepared = scheduler.New(), scheduler.New()
 
-// definitionOf returns the definition of that hash.
+// definitionOf returns the definition with the given hash.
 func definitionOf(hash string) *scheduler.Definition {
 	for _, w := range compiled() {
-		if w.version.Hash == hash {
-			return w.definition
+		if w.Version.Hash == hash {
+			return w.Definition
 		}
 	}
 	return nil
 }
 
-// catalog is the definitions topic with so many applications.
-type catalog int
+// Catalog is a definitions topic: the versions in the order in which they were applied.
+type Catalog []supervisor.Version
 
-func (c catalog) at(i int) supervisor.Version {
-	v := compiled()[applications[i]].version
-	v.Offset = int64(i + 1)
-	return v
-}
+// catalog is the definitions topic after the first n applications.
+func catalog(n int) Catalog { return applied()[:n] }
+
+var applied = sync.OnceValue(func() (all Catalog) {
+	for i, source := range applications {
+		v := compiled()[source].Version
+		v.Offset = int64(i + 1)
+		all = append(all, v)
+	}
+	return all
+})
 
 // find returns the last application that fits.
-func (c catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version, bool) {
-	for i := int(c) - 1; i >= 0; i-- {
-		if v := c.at(i); fits(&v) {
+func (c Catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version, bool) {
+	for _, v := range slices.Backward(c) {
+		if fits(&v) {
 			return v, true
 		}
 	}
@@ -134,48 +144,35 @@ func (c catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version
 }
 
 // Current implements supervisor.Catalog.
-func (c catalog) Current(name string) (supervisor.Version, bool) {
+func (c Catalog) Current(name string) (supervisor.Version, bool) {
 	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name })
 }
 
 // Version implements supervisor.Catalog.
-func (c catalog) Version(name string, n int) (supervisor.Version, bool) {
+func (c Catalog) Version(name string, n int) (supervisor.Version, bool) {
 	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name && v.Version == n })
 }
 
 // ByHash implements supervisor.Catalog.
-func (c catalog) ByHash(name, hash string) (supervisor.Version, bool) {
+func (c Catalog) ByHash(name, hash string) (supervisor.Version, bool) {
 	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name && v.Hash == hash })
 }
 
-// processScheduler is the scheduler of one process: the real one, which knows nothing until it is prepared. About
-// some tasks it panics.
-type processScheduler struct {
-	w     *World
-	known map[string]bool
-}
+// Process is the scheduler of one process: the real one, which knows no workflow until it is prepared.
+type Process struct{ known map[string]bool }
 
-func newProcessScheduler(w *World) *processScheduler {
-	return &processScheduler{w: w, known: map[string]bool{}}
-}
+// NewProcess returns the scheduler of a process that has just started.
+func NewProcess() Process { return Process{map[string]bool{}} }
 
-func (p *processScheduler) by(hash string) *scheduler.Scheduler {
+func (p *Process) by(hash string) *scheduler.Scheduler {
 	if p.known[hash] {
 		return programs
 	}
 	return unprepared
 }
 
-// trap panics for the tasks that are poison in that way.
-func (p *processScheduler) trap(way toxin, t *events.Task) {
-	if p.w.clients.toxic[t.ID] == way && (way != toxicPlan || len(t.Steps) > 0) {
-		p.w.saw(sawPanicTask)
-		panic("the " + string(way) + " of a task")
-	}
-}
-
 // Prepare implements supervisor.Scheduler.
-func (p *processScheduler) Prepare(hash string, body []byte) error {
+func (p *Process) Prepare(hash string, body []byte) error {
 	if p.known[hash] {
 		return nil
 	}
@@ -187,47 +184,79 @@ func (p *processScheduler) Prepare(hash string, body []byte) error {
 }
 
 // CheckInput implements supervisor.Scheduler.
-func (p *processScheduler) CheckInput(hash string, input []byte) string {
-	if strings.Contains(string(input), toxicInput) {
-		p.w.saw(sawPanicInput)
-		panic("the input of a task")
-	}
+func (p *Process) CheckInput(hash string, input []byte) string {
 	return p.by(hash).CheckInput(hash, input)
 }
 
 // Deadline implements supervisor.Scheduler.
-func (p *processScheduler) Deadline(hash string) events.Duration { return p.by(hash).Deadline(hash) }
+func (p *Process) Deadline(hash string) events.Duration { return p.by(hash).Deadline(hash) }
 
 // Plan implements supervisor.Scheduler.
-func (p *processScheduler) Plan(t *events.Task) (events.Plan, error) {
-	p.trap(toxicPlan, t)
-	return p.by(t.Definition).Plan(t)
-}
+func (p *Process) Plan(t *events.Task) (events.Plan, error) { return p.by(t.Definition).Plan(t) }
 
 // Start implements supervisor.Scheduler.
-func (p *processScheduler) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
-	p.trap(toxicStart, t)
+func (p *Process) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
 	return p.by(t.Definition).Start(t, path, op)
 }
 
 // Policy implements supervisor.Scheduler.
-func (p *processScheduler) Policy(t *events.Task, path string, op events.Operation) events.Policy {
-	p.trap(toxicPolicy, t)
+func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
 	return p.by(t.Definition).Policy(t, path, op)
 }
 
 // Admit implements supervisor.Scheduler.
-func (p *processScheduler) Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready {
+func (p *Process) Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready {
 	return programs.Admit(ready, room, now)
 }
 
-// toxin is where deciding about a task panics.
+// trapped is a Process that panics for some tasks.
+type trapped struct {
+	Process
+	w *World
+}
+
+// trap panics for the tasks that are poison at the given place.
+func (p *trapped) trap(way toxin, t *events.Task) {
+	if p.w.clients.toxic[t.ID] == way && (way != toxicPlan || len(t.Steps) > 0) {
+		p.w.saw(sawPanicTask)
+		panic("the " + string(way) + " of a task")
+	}
+}
+
+// CheckInput implements supervisor.Scheduler.
+func (p *trapped) CheckInput(hash string, input []byte) string {
+	if strings.Contains(string(input), toxicInput) {
+		p.w.saw(sawPanicInput)
+		panic("the input of a task")
+	}
+	return p.Process.CheckInput(hash, input)
+}
+
+// Plan implements supervisor.Scheduler.
+func (p *trapped) Plan(t *events.Task) (events.Plan, error) {
+	p.trap(toxicPlan, t)
+	return p.Process.Plan(t)
+}
+
+// Start implements supervisor.Scheduler.
+func (p *trapped) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
+	p.trap(toxicStart, t)
+	return p.Process.Start(t, path, op)
+}
+
+// Policy implements supervisor.Scheduler.
+func (p *trapped) Policy(t *events.Task, path string, op events.Operation) events.Policy {
+	p.trap(toxicPolicy, t)
+	return p.Process.Policy(t, path, op)
+}
+
+// toxin is the place where deciding about a task panics.
 type toxin string
 
 const (
 	toxicPlan   toxin = "plan"
 	toxicStart  toxin = "start"
 	toxicPolicy toxin = "policy"
-	// toxicInput stands in an input whose check panics.
+	// toxicInput marks an input whose check panics.
 	toxicInput = "toxic-input"
 )

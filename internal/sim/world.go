@@ -19,7 +19,7 @@ type World struct {
 	faults Faults
 	cfg    supervisor.Config
 	rng    *rand.Rand
-	// aside is for what is looked at in samples: it changes nothing of the run.
+	// aside is a separate source of randomness for sampled checks, so that they do not change the run.
 	aside  *rand.Rand
 	now    events.Instant
 	agenda agenda
@@ -31,7 +31,7 @@ type World struct {
 	group   []int
 	agents  *agents
 	clients *clients
-	// catalogEnd is how many of the workflows are applied.
+	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
 
@@ -63,14 +63,14 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// Run runs one seed until an invariant breaks or the world is at rest. A run that failed is run again with a trace.
+// Run runs one seed until an invariant breaks or the world is at rest. A failed run is run again with a trace.
 func Run(seed uint64, opt Options) *Report {
 	r := run(seed, opt)
 	if r.Failed() && !opt.Trace {
 		opt.Trace = true
 		traced := run(seed, opt)
 		if traced.Violation != r.Violation {
-			// Something of the product depends on more than its arguments: the worst that could be found here.
+			// The engine's code depends on more than its arguments, which is the worst finding possible here.
 			traced.Violation = "INV4: the same seed ran differently a second time; first " + r.Violation + "; then " + traced.Violation
 		}
 		return traced
@@ -78,7 +78,10 @@ func Run(seed uint64, opt Options) *Report {
 	return r
 }
 
-func run(seed uint64, opt Options) *Report {
+func run(seed uint64, opt Options) *Report { return &play(seed, opt).report }
+
+// play returns the world of a seed at its end.
+func play(seed uint64, opt Options) *World {
 	w := newWorld(seed, opt)
 	w.start()
 	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
@@ -90,16 +93,16 @@ func run(seed uint64, opt Options) *Report {
 	w.finish()
 	w.report.Seed, w.report.Options, w.report.Violation, w.report.Trace = seed, w.opt, w.violation, w.trace
 	w.report.Virtual = w.now.Sub(begin)
-	return &w.report
+	return w
 }
 
-// healing bounds the time that a world without faults may take to come to rest: a clock that is put right is suspected
-// for a minute, and retries, cool-downs, held requests and deadlines take up to a minute and a half, and twice that for
-// an owner whose log is ahead of its clock.
+// healing bounds the time that a world without faults may take to come to rest: a corrected clock is suspected for a
+// minute, and retries, cool-downs, held requests and deadlines take up to a minute and a half, and twice that for an
+// owner whose log is ahead of its clock.
 const healing = 8 * time.Minute
 
 func newWorld(seed uint64, opt Options) *World {
-	// What is drawn for the options has a stream of its own, so that naming some of them leaves the others as they were.
+	// The options are drawn from a separate stream, so that setting some of them does not change the others.
 	dice := rand.New(rand.NewPCG(seed, 0x0974105))
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), aside: rand.New(rand.NewPCG(seed, 0xa51de)), now: begin, catalogEnd: appliedAtStart}
 	opt.resolve(dice)
@@ -144,7 +147,7 @@ func (w *World) after(d int, run func()) {
 // chance draws a fault.
 func (w *World) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
-// lag draws how long something takes on its way, in milliseconds: mostly a moment, sometimes long.
+// lag draws how long a message is in flight, in milliseconds: mostly short, sometimes long.
 func (w *World) lag() int {
 	if !w.healed && w.chance(w.faults.Slow) {
 		if w.rng.IntN(8) == 0 {
@@ -170,7 +173,7 @@ func (w *World) note(format string, args ...any) {
 	}
 }
 
-// start brings up the nodes, and plans what clients and chaos do.
+// start brings up the nodes, and plans the actions of clients and chaos.
 func (w *World) start() {
 	w.group = make([]int, len(w.parts))
 	for _, n := range w.nodes {
@@ -193,8 +196,9 @@ func (w *World) heal() {
 	w.healed = true
 	w.faults = Faults{}
 	for _, n := range w.nodes {
-		// Else nobody notices, and the clock is believed after a minute. One that stays behind that of the agents is not
-		// healed: they take every request for late, and no work is done until somebody sets it (README).
+		// Otherwise nobody notices, and the clock is believed after a minute. A clock that stays behind the agents'
+		// clocks does not heal: they consider every request late, and no work is done until somebody sets the clock
+		// (README).
 		if unnoticed := w.rng.IntN(2) == 1; !unnoticed || n.ahead < 0 {
 			n.ahead = 0
 		}

@@ -10,17 +10,17 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Acknowledged is a submission of which its producer knows that it was acknowledged.
+// Acknowledged is a submission that its producer saw acknowledged.
 type Acknowledged struct {
-	// ID may be empty where the producer left it to the record's key and only noted the place.
+	// ID may be empty if the producer relied on the record's key and only noted the place.
 	ID string `json:"id"`
-	// Partition is -1 where the producer did not note the place.
+	// Partition is -1 if the producer did not note the place.
 	Partition int32 `json:"partition"`
 	Offset    int64 `json:"offset"`
 }
 
-// ReadAcknowledged reads a line for each submission: an object {"id", "partition", "offset"}, or the bare ID. One with an ID and no offset is
-// the bare ID: so `sagalog task submit -o jsonl` tells of a duplicate.
+// ReadAcknowledged reads a line for each submission: an object {"id", "partition", "offset"}, or the bare ID. An object
+// with an ID and no offset counts as a bare ID: `sagalog task submit -o jsonl` prints such a line for a duplicate.
 func ReadAcknowledged(r io.Reader) ([]Acknowledged, error) {
 	list := []Acknowledged{}
 	lines := bufio.NewScanner(r)
@@ -43,7 +43,7 @@ func ReadAcknowledged(r io.Reader) ([]Acknowledged, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if a.Partition == nil && a.Offset != nil || a.ID == "" && a.Offset == nil {
-			return nil, fmt.Errorf("line %d: an acknowledged submission has an id, or partition and offset, or all three", n)
+			return nil, fmt.Errorf("line %d: an acknowledged submission needs an id, or partition and offset, or all three", n)
 		}
 		out := Acknowledged{ID: a.ID, Partition: -1}
 		if a.Offset != nil {
@@ -76,7 +76,7 @@ func newAcks(list []Acknowledged) *acks {
 	return a
 }
 
-// seen takes a record of submissions. What becomes of it is the business of the other checks.
+// seen notes a record of submissions. Other checks follow it from there.
 func (a *acks) seen(c *check, r *events.Record) {
 	want, placed := a.places[r.Partition][r.Offset]
 	if !placed && len(a.ids) == 0 {
@@ -84,7 +84,7 @@ func (a *acks) seen(c *check, r *events.Record) {
 	}
 	id, _, err := readSubmission(r)
 	if err != nil {
-		id = string(r.Key) // it is rejected, and named by its key if by anything
+		id = string(r.Key) // it is rejected, and has no name except perhaps its key
 	}
 	delete(a.ids, id)
 	if !placed {
@@ -93,15 +93,15 @@ func (a *acks) seen(c *check, r *events.Record) {
 	delete(a.places[r.Partition], r.Offset)
 	if want != "" && want != id && err == nil {
 		c.book.add(Finding{Check: CheckInputs, Kind: "acknowledged_other", Place: Place{r.Topic, r.Partition, r.Offset}, Task: want,
-			What: fmt.Sprintf("the submission was acknowledged at this place, and a submission of %q stands there", id)})
+			What: fmt.Sprintf("the submission was acknowledged at this place, but the submission there is for %q", id)})
 	}
 }
 
-// rest looks at those that were not found.
+// rest reports the submissions that were not found.
 func (a *acks) rest(c *check) {
 	c.count.Acknowledged = a.total
 	if c.cfg.Acknowledged != nil && a.total == 0 {
-		c.book.warn(Finding{Check: CheckInputs, Kind: "no_acknowledgements", What: "no submission was given as acknowledged: that is no evidence that none was lost"})
+		c.book.warn(Finding{Check: CheckInputs, Kind: "no_acknowledgements", What: "no acknowledged submissions were given, so this does not show that none was lost (--acknowledged)"})
 	}
 	topic := c.topics.Submissions
 	for number, offsets := range a.places {
@@ -112,14 +112,14 @@ func (a *acks) rest(c *check) {
 			f := Finding{Check: CheckInputs, Kind: "acknowledged_lost", Place: Place{topic, number, offset}, Task: id}
 			switch {
 			case number >= c.number:
-				f.What = fmt.Sprintf("the submission was acknowledged in partition %d, and there are %d", number, c.number)
+				f.What = fmt.Sprintf("the submission was acknowledged in partition %d, but there are %d partitions", number, c.number)
 			case offset < c.bounds[topic][number].Start:
-				c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before it cannot be looked at", topic, number, c.bounds[topic][number].Start)
+				c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before that cannot be checked", topic, number, c.bounds[topic][number].Start)
 				continue
 			case offset >= c.bounds[topic][number].End:
-				f.What = fmt.Sprintf("the submission was acknowledged at this place, and the topic ends at offset %d (INV12)", c.bounds[topic][number].End)
+				f.What = fmt.Sprintf("the submission was acknowledged at this place, but the topic ends at offset %d (INV12)", c.bounds[topic][number].End)
 			default:
-				f.What = "the submission was acknowledged at this place, and no such record stands there (INV12)"
+				f.What = "the submission was acknowledged at this place, but there is no such record (INV12)"
 			}
 			c.book.add(f)
 		}
@@ -130,9 +130,9 @@ func (a *acks) rest(c *check) {
 			continue
 		}
 		if start := c.bounds[topic][home].Start; start > 0 {
-			c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before it cannot be looked at", topic, home, start)
+			c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: acknowledged submissions before that cannot be checked", topic, home, start)
 			continue
 		}
-		c.book.add(Finding{Check: CheckInputs, Kind: "acknowledged_lost", Task: id, What: fmt.Sprintf("the submission was acknowledged, and %s does not hold it (INV12)", topic)})
+		c.book.add(Finding{Check: CheckInputs, Kind: "acknowledged_lost", Task: id, What: fmt.Sprintf("the submission was acknowledged, but %s does not hold it (INV12)", topic)})
 	}
 }

@@ -22,5 +22,5 @@ func TestReadAcknowledged(t *testing.T) {
 	}
 	list, err = verify.ReadAcknowledged(strings.NewReader("\n"))
 	require.NoError(t, err)
-	require.NotNil(t, list, "it was asked for")
+	require.NotNil(t, list, "an empty list is not a missing one")
 }

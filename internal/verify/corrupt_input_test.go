@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadOf finds a dead letter of a rejection.
+// deadOf finds the dead letter of a rejection.
 func (h *harmed) deadOf(f found) found {
 	for _, topic := range deadTopics {
 		if list := h.all(topic, isDeadOf(f)); len(list) > 0 {
@@ -32,7 +32,7 @@ func isDeadOf(f found) func(found) bool {
 }
 
 var inputCorruptions = []corruption{
-	{"an acceptance is gone", verify.CheckInputs, "lost", false, func(h *harmed) string {
+	{"an acceptance is missing", verify.CheckInputs, "lost", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
@@ -42,52 +42,52 @@ var inputCorruptions = []corruption{
 		f, into := late(h, events.NameSubmitted, "", "")
 		return h.again(f, into).place()
 	}},
-	{"a submission is another than was accepted", verify.CheckInputs, "input_changed", false, func(h *harmed) string {
+	{"a submission differs from the accepted one", verify.CheckInputs, "input_changed", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		h.inputOf(f).alter("input", map[string]any{"n": 99})
 		return f.place()
 	}},
-	{"an acceptance of another submission", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+	{"an acceptance is of another submission", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		f.alter("content", strings.Repeat("ab", 32))
 		return f.place()
 	}},
-	{"an accepted submission is gone", verify.CheckInputs, "no_input", false, func(h *harmed) string {
+	{"an accepted submission is missing", verify.CheckInputs, "no_input", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		h.drop(h.inputOf(f))
 		return f.place()
 	}},
-	{"two acceptances have each other's causes", verify.CheckInputs, "judged_twice", false, func(h *harmed) string {
+	{"two acceptances have exchanged causes", verify.CheckInputs, "judged_twice", false, func(h *harmed) string {
 		a := h.fact(events.NameSubmitted, "")
 		b := h.fact(events.NameSubmitted, "", func(f found) bool { return f.part == a.part && f.index != a.index })
 		if a.index > b.index {
 			a, b = b, a
 		}
-		x, y := a.Header(events.HeaderCause), b.Header(events.HeaderCause)
-		set(a.Record, events.HeaderCause, y)
-		set(b.Record, events.HeaderCause, x)
+		x, y := a.Header(events.HeaderCausationID), b.Header(events.HeaderCausationID)
+		set(a.Record, events.HeaderCausationID, y)
+		set(b.Record, events.HeaderCausationID, x)
 		return b.place()
 	}},
-	{"a cause of another partition", verify.CheckInputs, "cause", false, func(h *harmed) string {
+	{"a cause is in another partition", verify.CheckInputs, "cause", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
-		set(f.Record, events.HeaderCause, strings.Replace(f.Header(events.HeaderCause), "s/", "s/7", 1))
+		set(f.Record, events.HeaderCausationID, strings.Replace(f.Header(events.HeaderCausationID), "s/", "s/7", 1))
 		return f.place()
 	}},
-	{"a rejection is gone", verify.CheckInputs, "lost", false, func(h *harmed) string {
-		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCause), "s/") })
+	{"a rejection is missing", verify.CheckInputs, "lost", false, func(h *harmed) string {
+		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCausationID), "s/") })
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at
 	}},
 	{"a rejected report is passed", verify.CheckInputs, "report_lost", false, func(h *harmed) string {
-		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCause), "r/") })
+		f := h.fact(events.NameInputRejected, "", func(f found) bool { return strings.HasPrefix(f.Header(events.HeaderCausationID), "r/") })
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at
 	}},
 	{"a result is passed while its attempt runs", verify.CheckInputs, "report_lost", false, func(h *harmed) string {
-		// The report must be judged in a later batch than the start: another report's fact lies between. (Of the last step
-		// it would be the end of the task that is wrong.)
+		// The report must be judged in a later batch than the start, so another report's fact must be between them. (With
+		// the last step, the end of the task would be wrong instead.)
 		f := h.fact(events.NameStepCompleted, "", func(f found) bool {
 			if f.text("step") == "ship" {
 				return false
@@ -96,8 +96,8 @@ var inputCorruptions = []corruption{
 			start := slices.IndexFunc(list, func(r events.Record) bool {
 				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameStepStarted && found{Record: &r}.text("step") == f.text("step") && found{Record: &r}.text("attempt") == f.text("attempt")
 			})
-			return slices.ContainsFunc(list[start+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCause), "r/") }) &&
-				slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCause), "r/") })
+			return slices.ContainsFunc(list[start+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") }) &&
+				slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool { return strings.HasPrefix(r.Header(events.HeaderCausationID), "r/") })
 		})
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
@@ -109,7 +109,7 @@ var inputCorruptions = []corruption{
 		h.nothing(f.Record)
 		return at
 	}},
-	{"a dead letter is gone", verify.CheckInputs, "no_dead_letter", false, func(h *harmed) string {
+	{"a dead letter is missing", verify.CheckInputs, "no_dead_letter", false, func(h *harmed) string {
 		f := h.fact(events.NameInputRejected, "", h.isSettled)
 		place, n := f.place(), 0
 		for _, topic := range deadTopics {
@@ -145,33 +145,33 @@ var inputCorruptions = []corruption{
 		d.Headers = d.Headers[:len(d.Headers)-1]
 		return d.place()
 	}},
-	{"a request expires that is not held", verify.CheckInputs, "no_held", false, func(h *harmed) string {
+	{"a request that is not held expires", verify.CheckInputs, "no_held", false, func(h *harmed) string {
 		f := h.fact(events.NameInputRejected, "ghost-")
 		f.alter("held", "other")
 		return f.place()
 	}},
-	{"more is passed than there is", verify.CheckInputs, "passed", false, func(h *harmed) string {
+	{"more is passed than the topic has", verify.CheckInputs, "passed", false, func(h *harmed) string {
 		f := h.fact(events.NameInputsPassed, "")
 		return h.forge(f, events.NameInputsPassed, "", &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: 9999}}}).place()
 	}},
-	{"what is sent home is sent elsewhere", verify.CheckInputs, "forward", false, func(h *harmed) string {
+	{"a misplaced input is sent to the wrong home", verify.CheckInputs, "forward", false, func(h *harmed) string {
 		f := h.fact(events.NameInputForwarded, "")
 		f.alter("to", f.part)
 		return f.place()
 	}},
-	{"what was sent home never arrived", verify.CheckInputs, "forward_missing", false, func(h *harmed) string {
+	{"a misplaced input never arrives at home", verify.CheckInputs, "forward_missing", false, func(h *harmed) string {
 		f := h.fact(events.NameInputForwarded, "", h.isSettled)
 		place := f.place()
 		require.Positive(h.t, h.every(topicSubs, isCopyOf(f), h.drop))
 		return place
 	}},
-	{"what was sent home is passed", verify.CheckInputs, "lost", false, func(h *harmed) string {
+	{"a misplaced input is passed at home", verify.CheckInputs, "lost", false, func(h *harmed) string {
 		f := h.fact(events.NameInputForwarded, "")
 		at := h.inputOf(f).place()
 		h.nothing(f.Record)
 		return at
 	}},
-	{"an acknowledged submission is at no place", verify.CheckInputs, "acknowledged_lost", false, func(h *harmed) string {
+	{"an acknowledged submission is missing", verify.CheckInputs, "acknowledged_lost", false, func(h *harmed) string {
 		i := h.rng.IntN(len(h.acks))
 		h.acks[i].Offset = 5000
 		return h.acks[i].ID
@@ -181,33 +181,33 @@ var inputCorruptions = []corruption{
 		h.acks[i].ID = "other"
 		return "other"
 	}},
-	{"a bare ID was acknowledged and is nowhere", verify.CheckInputs, "acknowledged_lost", false, func(h *harmed) string {
+	{"an acknowledged ID without a place is missing", verify.CheckInputs, "acknowledged_lost", false, func(h *harmed) string {
 		h.acks = append(h.acks, verify.Acknowledged{ID: "nowhere", Partition: -1})
 		return "nowhere"
 	}},
 }
 
-// copyOf finds a copy of an input that was sent home.
+// copyOf finds the copy of an input that was forwarded to its home partition.
 func (h *harmed) copyOf(f found) found { return h.one(topicSubs, isCopyOf(f)) }
 
 func isCopyOf(f found) func(found) bool {
-	from := strings.TrimPrefix(f.Header(events.HeaderCause), "s/")
+	from := strings.TrimPrefix(f.Header(events.HeaderCausationID), "s/")
 	return func(x found) bool { return x.Header(events.HeaderForwardedFrom) == from }
 }
 
 var effectCorruptions = []corruption{
-	{"a work request is gone", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
+	{"a work request is missing", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "", h.isSettledByOwner)
 		place := f.place()
 		h.unsend(f.Record)
 		return place
 	}},
-	{"a work request to undo is gone", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
-		f := h.fact(events.NameUndoStarted, "", h.isSettledByOwner)
+	{"a work request for an undo is missing", verify.CheckEffects, "work_missing", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensationStarted, "", h.isSettledByOwner)
 		h.unsend(f.Record)
 		return string(f.Key) + "/" + f.text("step")
 	}},
-	{"a work request of no fact", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
+	{"a work request without a fact", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
 		w := h.workOf(h.fact(events.NameStepStarted, "").Record)
 		n := h.append(w.topic, w.part, *w.Record)
 		n.Headers = slices.Clone(n.Headers)
@@ -230,12 +230,12 @@ var effectCorruptions = []corruption{
 		}
 		return w.place()
 	}},
-	{"a start whose request went out with another input", verify.CheckEffects, "work_differs", false, func(h *harmed) string {
+	{"a start has another input than its request", verify.CheckEffects, "work_differs", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "")
 		f.alter("input", map[string]any{"id": "forged"})
 		return h.workOf(f.Record).place()
 	}},
-	{"a dead letter of no fact", verify.CheckEffects, "phantom_dead_letter", false, func(h *harmed) string {
+	{"a dead letter without a fact", verify.CheckEffects, "phantom_dead_letter", false, func(h *harmed) string {
 		d := h.deadOf(h.fact(events.NameInputRejected, ""))
 		n := h.append(d.topic, d.part, *d.Record)
 		n.Headers = slices.Clone(n.Headers)
@@ -246,14 +246,14 @@ var effectCorruptions = []corruption{
 		}
 		return n.place()
 	}},
-	{"a copy that nobody sent home", verify.CheckEffects, "phantom_forward", false, func(h *harmed) string {
+	{"a forwarded copy without a fact", verify.CheckEffects, "phantom_forward", false, func(h *harmed) string {
 		f := h.inputOf(h.fact(events.NameSubmitted, "ok-"))
 		n := h.append(f.topic, 1-f.part, *f.Record)
 		n.Headers = slices.Clone(n.Headers)
 		set(n.Record, events.HeaderForwardedFrom, fmt.Sprintf("%d/%d", f.part, f.Offset))
 		return n.place()
 	}},
-	{"a copy that is another", verify.CheckEffects, "forward_differs", false, func(h *harmed) string {
+	{"a forwarded copy differs", verify.CheckEffects, "forward_differs", false, func(h *harmed) string {
 		c := h.copyOf(h.fact(events.NameInputForwarded, ""))
 		c.Headers = append(c.Headers, events.Header{Key: "more"})
 		return c.place()
@@ -261,12 +261,12 @@ var effectCorruptions = []corruption{
 }
 
 var ledgerCorruptions = []corruption{
-	{"the call of a completed step is gone", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
+	{"the call of a completed step is missing", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "", h.ended)
 		h.forget(string(f.Key), f.text("step"), events.Do)
 		return string(f.Key) + "/" + f.text("step")
 	}},
-	{"the call of an undo is gone", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
+	{"the call of an undo is missing", verify.CheckLedgers, "not_called", false, func(h *harmed) string {
 		f := h.fact(events.NameCompensated, "", h.ended)
 		h.forget(string(f.Key), f.text("step"), events.Undo)
 		return string(f.Key) + "/" + f.text("step")
@@ -280,7 +280,7 @@ var ledgerCorruptions = []corruption{
 		}
 		return string(f.Key) + "/" + f.text("step")
 	}},
-	{"a call of no attempt", verify.CheckLedgers, "no_attempt", false, func(h *harmed) string {
+	{"a call without an attempt", verify.CheckLedgers, "no_attempt", false, func(h *harmed) string {
 		c := h.calls[h.rng.IntN(len(h.calls))]
 		c.Identifier = "not-a-uuid"
 		h.calls = append(h.calls, c)
@@ -290,9 +290,9 @@ var ledgerCorruptions = []corruption{
 		c := h.calls[h.rng.IntN(len(h.calls))]
 		c.Identifier = "6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"
 		h.calls = append(h.calls, c)
-		return "" // an identifier tells of no task; the line is named
+		return "" // an identifier does not name a task, so the finding names the line
 	}},
-	{"a do behind its undo", verify.CheckLedgers, "do_after_undo", false, func(h *harmed) string {
+	{"a do after its undo", verify.CheckLedgers, "do_after_undo", false, func(h *harmed) string {
 		f := h.fact(events.NameCompensated, "")
 		i := slices.IndexFunc(h.calls, func(c verify.Call) bool {
 			return c.Task == string(f.Key) && c.Step == f.text("step") && c.Operation == events.Do
@@ -302,11 +302,11 @@ var ledgerCorruptions = []corruption{
 		h.calls = append(h.calls, c)
 		return string(f.Key) + "/" + f.text("step")
 	}},
-	{"an effect that is left", verify.CheckLedgers, "left", false, func(h *harmed) string {
+	{"an effect is left", verify.CheckLedgers, "left", false, func(h *harmed) string {
 		task := h.harmless()
 		for i := range h.calls {
 			if h.calls[i].Task == task && h.calls[i].Step == "pack" {
-				h.calls[i].Outcome = "done" // the agent said that it had none
+				h.calls[i].Outcome = "done" // the agent reported that it had no effect
 			}
 		}
 		return task + "/pack"
@@ -328,31 +328,33 @@ func (h *harmed) forget(task, step string, op events.Operation) {
 	h.calls = slices.DeleteFunc(h.calls, func(c verify.Call) bool { return c.Task == task && c.Step == step && c.Operation == op })
 }
 
-// isSettled picks a fact of which a later one says that its effects are acknowledged: those of another need not be there.
+// isSettled picks a fact whose effects are acknowledged according to a later fact. The effects of any other fact may be
+// missing.
 func (h *harmed) isSettled(f found) bool {
 	at, err := events.ParsePosition(f.Header(events.HeaderEpoch) + "/" + f.Header(events.HeaderSequence))
 	require.NoError(h.t, err)
 	return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
-		s, err := events.ParsePosition(r.Header(events.HeaderSettled))
+		s, err := events.ParsePosition(r.Header(events.HeaderWatermark))
 		return err == nil && !s.Before(at)
 	})
 }
 
-// isSettledByOwner leaves out what a later owner settled: he sends no request of an attempt that has timed out.
+// isSettledByOwner leaves out facts whose effects a later owner acknowledged, because that owner does not send the
+// requests of attempts that have timed out.
 func (h *harmed) isSettledByOwner(f found) bool {
 	epoch := f.Header(events.HeaderEpoch)
 	return h.isSettled(f) && slices.ContainsFunc(h.topics[topicEvents][f.part][f.index+1:], func(r events.Record) bool {
-		number, ok := strings.CutPrefix(r.Header(events.HeaderSettled), epoch+"/")
+		number, ok := strings.CutPrefix(r.Header(events.HeaderWatermark), epoch+"/")
 		n, err := strconv.ParseUint(number, 10, 64)
 		return ok && err == nil && n >= sequence(f.Record)
 	})
 }
 
-// ended picks what the ledger tells of: the fact of a task that has ended, older than the ledger's end.
+// ended picks a fact that the ledger must confirm: it is older than the ledger's end, and its task has ended.
 func (h *harmed) ended(f found) bool {
 	var end events.Instant
 	for _, c := range h.calls {
-		if c.Task != string(f.Key) || c.Step != f.text("step") { // those may be forgotten
+		if c.Task != string(f.Key) || c.Step != f.text("step") { // such tasks may be forgotten
 			end = max(end, c.Time)
 		}
 	}
@@ -364,7 +366,8 @@ func (h *harmed) ended(f found) bool {
 	})) > 0
 }
 
-// A ledger that was copied while the engine ran ends before the log: what is newer is not there yet, unless all is at rest.
+// A ledger that was copied while the engine ran ends before the log: newer calls are missing, unless everything is at
+// rest.
 func TestALedgerThatEndsBeforeTheLog(t *testing.T) {
 	base := recording(t)
 	h := harm(t, base, 1)
@@ -381,6 +384,6 @@ func TestALedgerThatEndsBeforeTheLog(t *testing.T) {
 	read := func(written events.Instant) *verify.Report {
 		return h.verify(t, func(c *verify.Config) { c.Ledgers = h.ledgersOf(t, written) })
 	}
-	require.Equal(t, verify.Refuted, read(events.At(time.Now())).Verdict, "a whole ledger by its time on disk")
+	require.Equal(t, verify.Refuted, read(events.At(time.Now())).Verdict, "a complete ledger, by its time on disk")
 	require.Equal(t, verify.Proved, read(1).Verdict)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// late finds a fact that does nothing behind a fact of the task, in front of another fact of it.
+// late finds a fact that does nothing, after one fact of the task and before another.
 func late(h *harmed, name events.Name, prefix string, before events.Name, more ...func(f found) bool) (f, into found) {
 	f = h.fact(name, prefix, append(more, func(f found) bool { _, ok := h.behind(f, before); return ok })...)
 	into, _ = h.behind(f, before)
@@ -20,28 +20,28 @@ var taskCorruptions = []corruption{
 		f, into := late(h, events.NameStepCompleted, "park", "")
 		return h.again(f, into).place()
 	}},
-	{"a failure comes behind a success", verify.CheckAttempts, "second_outcome", false, func(h *harmed) string {
+	{"a failure comes after a success", verify.CheckAttempts, "second_outcome", false, func(h *harmed) string {
 		f, into := late(h, events.NameStepCompleted, "park", "")
 		return h.forge(into, events.NameStepFailed, string(f.Key), &events.StepFailed{Step: f.text("step"), Attempt: 1,
 			Error: events.Error{Class: events.ClassRetryable}, Effect: events.EffectNone, Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}}).place()
 	}},
-	{"an outcome of an attempt that never began", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+	{"an outcome of an attempt that was not started", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		f.alter("attempt", 9)
 		return f.place()
 	}},
-	{"an outcome of a step that never began", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+	{"an outcome of a step that was not started", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		f.alter("step", "nowhere")
 		return f.place()
 	}},
-	{"a start is gone", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+	{"a start is missing", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "ok-")
 		task := string(f.Key)
 		h.nothing(f.Record)
 		return task
 	}},
-	{"attempts have a hole", verify.CheckAttempts, "attempt_numbers", false, func(h *harmed) string {
+	{"attempts have a gap", verify.CheckAttempts, "attempt_numbers", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "", func(f found) bool { return f.text("attempt") != "1" })
 		f.alter("attempt", 5)
 		return f.place()
@@ -78,7 +78,7 @@ var taskCorruptions = []corruption{
 		f.alter("step", "charge")
 		return f.place()
 	}},
-	{"a fact behind the end", verify.CheckAttempts, "behind_the_end", false, func(h *harmed) string {
+	{"a fact after the end", verify.CheckAttempts, "behind_the_end", false, func(h *harmed) string {
 		f, into := late(h, events.NameTaskProcessed, "", "")
 		return h.forge(into, events.NameStepStarted, string(f.Key), &events.StepStarted{Step: "ship", Agent: "carrier", Attempt: 7, CompleteBy: 1}).place()
 	}},
@@ -97,11 +97,11 @@ var taskCorruptions = []corruption{
 		h.nothing(f.Record)
 		return task + "/ship"
 	}},
-	{"an end that its state does not have", verify.CheckAttempts, "ended_wrongly", false, func(h *harmed) string {
+	{"an end that does not match the state", verify.CheckAttempts, "ended_wrongly", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskUndone, "refuse-")
 		return h.forge(f, events.NameTaskProcessed, string(f.Key), &events.TaskProcessed{}).place()
 	}},
-	{"a step starts again behind its success", verify.CheckAttempts, "start_again", false, func(h *harmed) string {
+	{"a step starts again after its success", verify.CheckAttempts, "start_again", false, func(h *harmed) string {
 		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
 		return h.forge(into, events.NameStepStarted, string(f.Key), start("reserve", "stock", 2)).place()
 	}},
@@ -113,11 +113,11 @@ var taskCorruptions = []corruption{
 		f, into := late(h, events.NameStepCompleted, "park-", "")
 		return h.forge(into, events.NameStepStarted, string(f.Key), start("nowhere", "stock", 1)).place()
 	}},
-	{"a step is skipped behind its attempts", verify.CheckAttempts, "skipped_late", false, func(h *harmed) string {
+	{"a step is skipped after its attempts", verify.CheckAttempts, "skipped_late", false, func(h *harmed) string {
 		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
 		return h.forge(into, events.NameStepSkipped, string(f.Key), &events.StepSkipped{Step: "reserve"}).place()
 	}},
-	{"a verdict that there is not", verify.CheckAttempts, "no_verdict", false, func(h *harmed) string {
+	{"a verdict that does not exist", verify.CheckAttempts, "no_verdict", false, func(h *harmed) string {
 		f := h.fact(events.NameStepFailed, "retry-")
 		f.alter("verdict.action", "dance")
 		return f.place()
@@ -126,7 +126,7 @@ var taskCorruptions = []corruption{
 		f, into := late(h, events.NameStepFailed, "park-", "", step("ship"))
 		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
 	}},
-	{"a task is forgotten that has not ended", verify.CheckAttempts, "swept", false, func(h *harmed) string {
+	{"a task that has not ended is forgotten", verify.CheckAttempts, "swept", false, func(h *harmed) string {
 		f, into := late(h, events.NameTaskParked, "park-", "")
 		return h.forge(into, events.NameTasksSwept, "", &events.TasksSwept{Tasks: []string{string(f.Key)}, EndedBefore: 1_900_000_000_000}).place()
 	}},
@@ -141,7 +141,7 @@ var taskCorruptions = []corruption{
 		h.nothing(f.Record)
 		return task
 	}},
-	{"a retry of what did not fail", verify.CheckAttempts, "reopened", false, func(h *harmed) string {
+	{"a retry of a step that did not fail", verify.CheckAttempts, "reopened", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskReopened, "")
 		f.alter("steps", []string{"reserve"})
 		return f.place()
@@ -165,7 +165,7 @@ var taskCorruptions = []corruption{
 		h.topics[topicEvents][f.part] = list[:f.index+1]
 		return string(f.Key)
 	}},
-	{"the end never came, and the log went on", verify.CheckMovers, "not_moved", false, func(h *harmed) string {
+	{"the end never comes, and the log continues", verify.CheckMovers, "not_moved", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskProcessed, "", func(f found) bool { return f.index+10 < len(h.topics[topicEvents][f.part]) })
 		task := string(f.Key)
 		h.nothing(f.Record)
@@ -185,21 +185,21 @@ var undoCorruptions = []corruption{
 		h.nothing(h.of(events.NameCompensated, task, "charge").Record)
 		return task + "/reserve"
 	}},
-	{"an undo of what is undone", verify.CheckUndo, "twice", false, func(h *harmed) string {
+	{"an undo of a step that is already undone", verify.CheckUndo, "twice", false, func(h *harmed) string {
 		task := h.harmless()
-		h.of(events.NameUndoStarted, task, "reserve").alter("step", "charge")
+		h.of(events.NameCompensationStarted, task, "reserve").alter("step", "charge")
 		return task + "/charge"
 	}},
-	{"the order of two undos", verify.CheckUndo, "order", false, func(h *harmed) string {
-		f := h.fact(events.NameUndoStarted, "refuse-", step("charge"))
+	{"two undos in the wrong order", verify.CheckUndo, "order", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensationStarted, "refuse-", step("charge"))
 		return h.swapUndos(string(f.Key), "charge", "reserve") + "/reserve"
 	}},
-	{"the unknown one does not go first", verify.CheckUndo, "order", false, func(h *harmed) string {
-		f := h.fact(events.NameUndoStarted, "late-", step("pack"))
+	{"the step of unknown outcome is not undone first", verify.CheckUndo, "order", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensationStarted, "late-", step("pack"))
 		return h.swapUndos(string(f.Key), "pack", "reserve") + "/reserve"
 	}},
 	{"a completed step is left", verify.CheckUndo, "left", false, func(h *harmed) string {
-		f := h.fact(events.NameUndoStarted, "refuse-", step("reserve"))
+		f := h.fact(events.NameCompensationStarted, "refuse-", step("reserve"))
 		task := string(f.Key)
 		h.nothing(h.of(events.NameCompensated, task, "reserve").Record)
 		h.nothing(f.Record)
@@ -209,14 +209,14 @@ var undoCorruptions = []corruption{
 		task := string(h.fact(events.NameCompensated, "late-", step("pack")).Key)
 		for _, f := range h.all(topicEvents, func(f found) bool {
 			n := nameOf(*f.Record)
-			return string(f.Key) == task && f.text("step") == "pack" && (n == events.NameUndoStarted || n == events.NameUndoFailed || n == events.NameCompensated)
+			return string(f.Key) == task && f.text("step") == "pack" && (n == events.NameCompensationStarted || n == events.NameCompensationFailed || n == events.NameCompensated)
 		}) {
 			h.nothing(f.Record)
 		}
 		return task + "/pack"
 	}},
-	{"an undo of what had no effect", verify.CheckUndo, "nothing_to_undo", false, func(h *harmed) string {
-		f := h.of(events.NameUndoStarted, h.harmless(), "charge")
+	{"an undo of a step that had no effect", verify.CheckUndo, "nothing_to_undo", false, func(h *harmed) string {
+		f := h.of(events.NameCompensationStarted, h.harmless(), "charge")
 		f.alter("step", "pack")
 		return f.place()
 	}},
@@ -232,17 +232,18 @@ var undoCorruptions = []corruption{
 		return task
 	}},
 	{"an undo before all is quiet", verify.CheckUndo, "not_quiet", false, func(h *harmed) string {
-		// The timeout of a do behind which the task is undone: another, such as that of an undo, is followed by nothing.
+		// The timeout of a do after which the task is undone. Nothing follows any other timeout, such as the timeout of
+		// an undo.
 		f := h.fact(events.NameTimeout, "late-", func(f found) bool {
 			list := h.topics[topicEvents][f.part][f.index+1:]
 			return f.text("operation") == string(events.Do) && slices.ContainsFunc(list, func(r events.Record) bool {
-				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameUndoStarted
+				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameCompensationStarted
 			})
 		})
 		f.alter("quiet_at", "2099-01-01T00:00:00.000Z")
 		return string(f.Key)
 	}},
-	{"a cancel behind the pivot", verify.CheckUndo, "behind_the_pivot", false, func(h *harmed) string {
+	{"a cancel after the pivot", verify.CheckUndo, "behind_the_pivot", false, func(h *harmed) string {
 		f, into := late(h, events.NameStepFailed, "park-", "", step("ship"))
 		return h.forge(into, events.NameCancelRequested, string(f.Key), &events.CancelRequested{Request: "forged"}).place()
 	}},
@@ -265,7 +266,7 @@ func (h *harmed) harmless() string {
 func (h *harmed) swapUndos(task, a, b string) string {
 	for _, f := range h.all(topicEvents, func(f found) bool {
 		n := nameOf(*f.Record)
-		return string(f.Key) == task && (n == events.NameUndoStarted || n == events.NameUndoFailed || n == events.NameCompensated)
+		return string(f.Key) == task && (n == events.NameCompensationStarted || n == events.NameCompensationFailed || n == events.NameCompensated)
 	}) {
 		switch f.text("step") {
 		case a:

@@ -10,20 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// corruption is one way to harm what the engine left. do returns what the finding must name: a place, or a task.
+// corruption is one way to damage the engine's recording. do returns the place or the task that the finding must name.
 type corruption struct {
 	name  string
 	check string
 	kind  string
-	// seen leaves the recorded and stored state hashes as they are; otherwise the forger is blind to none of them.
+	// seen keeps the recorded and stored state hashes, which then reveal the forgery. Otherwise they are removed before
+	// the forgery.
 	seen bool
 	do   func(h *harmed) string
 }
 
-// seedsOfEach is how often each corruption is made, each time in another place where there are several.
+// seedsOfEach is how often each corruption is made, each time in another place if there are several.
 const seedsOfEach = 4
 
-// TestSeededCorruptionsAreRefuted shows that each check can fail: the right one does, and names the place.
+// TestSeededCorruptionsAreRefuted shows that each check can fail: the right check fails, and its finding names the
+// place.
 func TestSeededCorruptionsAreRefuted(t *testing.T) {
 	base := recording(t)
 	t.Run("none", func(t *testing.T) {
@@ -31,7 +33,7 @@ func TestSeededCorruptionsAreRefuted(t *testing.T) {
 		require.Equal(t, verify.Proved, h.verify(t).Verdict)
 		h.blind()
 		r := h.verify(t)
-		require.Empty(t, r.Findings, "a blind forger who forges nothing")
+		require.Empty(t, r.Findings, "removing the hashes alone must not be a finding")
 	})
 	for _, c := range slices.Concat(logCorruptions, taskCorruptions, undoCorruptions, inputCorruptions, effectCorruptions, ledgerCorruptions) {
 		t.Run(c.check+"/"+c.kind+"/"+c.name, func(t *testing.T) {
@@ -43,13 +45,13 @@ func TestSeededCorruptionsAreRefuted(t *testing.T) {
 				want := c.do(h)
 				r := h.verify(t)
 				require.Equal(t, verify.Refuted, r.Verdict, "seed %d", seed)
-				var told []string
+				var shown []string
 				named := false
 				for _, f := range r.Findings {
-					told = append(told, f.Kind+": "+f.String())
+					shown = append(shown, f.Kind+": "+f.String())
 					named = named || f.Check == c.check && f.Kind == c.kind && names(f, want)
 				}
-				require.True(t, named, "seed %d: nothing of the check %s names %s:\n%s", seed, c.check, want, fmt.Sprint(told))
+				require.True(t, named, "seed %d: nothing of the check %s names %s:\n%s", seed, c.check, want, fmt.Sprint(shown))
 			}
 		})
 	}
@@ -60,12 +62,12 @@ func names(f verify.Finding, want string) bool {
 }
 
 var logCorruptions = []corruption{
-	{"a recorded hash is another", verify.CheckFold, "refused", true, func(h *harmed) string {
+	{"a recorded hash is wrong", verify.CheckFold, "refused", true, func(h *harmed) string {
 		f := h.fact(events.NameStateHash, "")
 		f.alter("hash", "00000000000000000000000000000000")
 		return f.place()
 	}},
-	{"an output is another, and the next recorded hash tells", verify.CheckFold, "refused", true, func(h *harmed) string {
+	{"an output is changed, and the next recorded hash shows it", verify.CheckFold, "refused", true, func(h *harmed) string {
 		last := h.all(topicEvents, func(f found) bool { return nameOf(*f.Record) == events.NameStateHash && f.part == 0 })
 		f := h.fact(events.NameStepCompleted, "", func(f found) bool {
 			return f.part == 0 && f.index < last[len(last)-1].index
@@ -74,12 +76,12 @@ var logCorruptions = []corruption{
 		next := slices.IndexFunc(last, func(x found) bool { return x.index > f.index })
 		return last[next].place()
 	}},
-	{"a store's hash is another", verify.CheckFold, "stored", true, func(h *harmed) string {
+	{"a store's hash is wrong", verify.CheckFold, "stored", true, func(h *harmed) string {
 		i := h.rng.IntN(len(h.stored))
 		h.stored[i].Hash.Lo++
 		return fmt.Sprintf("%s/%d@%d", topicEvents, h.stored[i].Partition, h.stored[i].Offset)
 	}},
-	{"a store's rows are others", verify.CheckFold, "rows", true, func(h *harmed) string {
+	{"a store's rows are wrong", verify.CheckFold, "rows", true, func(h *harmed) string {
 		i := h.rng.IntN(len(h.stored))
 		h.stored[i].Rows = &h.altered[i]
 		return fmt.Sprintf("%s/%d@%d", topicEvents, h.stored[i].Partition, h.stored[i].Offset)
@@ -89,41 +91,42 @@ var logCorruptions = []corruption{
 		f.Value = []byte("{half")
 		return f.place()
 	}},
-	{"a record is gone", verify.CheckOwnership, "hole", false, func(h *harmed) string {
+	{"a record is missing", verify.CheckOwnership, "hole", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		h.drop(f)
 		return fmt.Sprintf("%s/%d@%d", topicEvents, f.part, f.Offset+1)
 	}},
-	{"the last record is gone", verify.CheckInputs, "no_input", false, func(h *harmed) string {
-		// The topic ends earlier, which no reader can tell from one that was written no further; its traces elsewhere do.
+	{"the last record is missing", verify.CheckInputs, "no_input", false, func(h *harmed) string {
+		// The topic ends earlier. It looks like a topic that was never written further, but its traces in
+		// other topics can.
 		f := h.fact(events.NameSubmitted, "")
 		list := h.topics[topicSubs][f.part]
 		h.topics[topicSubs][f.part] = slices.DeleteFunc(slices.Clone(list), func(r events.Record) bool { return r.Offset >= inputOffset(f) })
 		return f.place()
 	}},
-	{"a claim is gone", verify.CheckOwnership, "writer", false, func(h *harmed) string {
+	{"a claim is missing", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.one(topicEvents, func(f found) bool { return isClaim(*f.Record) && h.accepted(f) })
 		h.close(f)
-		return f.place() // where the first fact of its epoch now stands
+		return f.place() // at the present place of the first fact of its epoch
 	}},
 	{"another node wrote a fact", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "")
 		set(f.Record, events.HeaderSource, "/sagalog/events/0/somebody")
 		return f.place()
 	}},
-	{"a claim is for another node than wrote it", verify.CheckOwnership, "writer", false, func(h *harmed) string {
+	{"a claim names another node than its writer", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.one(topicEvents, func(f found) bool { return isClaim(*f.Record) && h.accepted(f) })
 		f.alter("owner", "somebody")
 		return f.place()
 	}},
-	{"a fact comes again with other words", verify.CheckOwnership, "writer", false, func(h *harmed) string {
+	{"a fact is repeated with other content", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		again := h.append(topicEvents, f.part, *f.Record)
 		again.Headers = slices.Clone(again.Headers)
 		again.alter("output", map[string]any{"id": "another"})
 		return again.place()
 	}},
-	{"a fact bears another name", verify.CheckOwnership, "writer", false, func(h *harmed) string {
+	{"a fact has another name", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		set(f.Record, events.HeaderID, "0/1-x/77")
 		return f.place()
@@ -133,17 +136,17 @@ var logCorruptions = []corruption{
 		set(f.Record, events.HeaderTime, "2001-01-01T00:00:00.000Z")
 		return f.place()
 	}},
-	{"effects of the future are settled", verify.CheckOwnership, "writer", false, func(h *harmed) string {
+	{"effects of later facts are acknowledged", verify.CheckOwnership, "writer", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
-		set(f.Record, events.HeaderSettled, f.Header(events.HeaderEpoch)+fmt.Sprintf("/%d", sequence(f.Record)+1))
+		set(f.Record, events.HeaderWatermark, f.Header(events.HeaderEpoch)+fmt.Sprintf("/%d", sequence(f.Record)+1))
 		return f.place()
 	}},
-	{"a fact follows from one that there is not", verify.CheckOwnership, "cause", false, func(h *harmed) string {
+	{"a fact follows from one that does not exist", verify.CheckOwnership, "cause", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "")
-		set(f.Record, events.HeaderCause, "f/77-nobody/3")
+		set(f.Record, events.HeaderCausationID, "f/77-nobody/3")
 		return f.place()
 	}},
-	{"two neighbours change places", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
+	{"two neighbours are exchanged", verify.CheckEffects, "phantom_work", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "", func(f found) bool { return f.index > 5 && !isClaim(h.topics[topicEvents][f.part][f.index-1]) })
 		before := &h.topics[topicEvents][f.part][f.index-1]
 		before.Offset, f.Offset = f.Offset, before.Offset
@@ -162,7 +165,7 @@ var logCorruptions = []corruption{
 		h.insert(f, claim("forged", current, "somebody"))
 		return work.place()
 	}},
-	{"a fact stands in another partition", verify.CheckAttempts, "home", false, func(h *harmed) string {
+	{"a fact is in another partition", verify.CheckAttempts, "home", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "ok-")
 		into := h.fact(events.NameInputsPassed, "", func(x found) bool { return x.part != f.part })
 		return h.again(f, into).place()
@@ -177,9 +180,9 @@ func claim(id, prev, owner string) events.Record {
 	return r
 }
 
-// inputOffset is that of the input that caused a fact.
+// inputOffset is the offset of the input that caused a fact.
 func inputOffset(f found) int64 {
-	_, _, offset, _ := events.Cause(f.Header(events.HeaderCause)).Input()
+	_, _, offset, _ := events.Cause(f.Header(events.HeaderCausationID)).Input()
 	return offset
 }
 
@@ -197,7 +200,7 @@ func (h *harmed) workOf(r *events.Record) found {
 
 var workTopics = []string{"sagalog.work.stock", "sagalog.work.bank", "sagalog.work.carrier", "sagalog.work.mail"}
 
-// unsend takes the work requests of a start away.
+// unsend removes the work requests of a start.
 func (h *harmed) unsend(r *events.Record) {
 	id, n := r.Header(events.HeaderID), 0
 	for _, topic := range workTopics {
@@ -208,7 +211,7 @@ func (h *harmed) unsend(r *events.Record) {
 
 // inputOf finds the input that caused a fact.
 func (h *harmed) inputOf(f found) found {
-	in, part, offset, ok := events.Cause(f.Header(events.HeaderCause)).Input()
-	require.True(h.t, ok, f.Header(events.HeaderCause))
+	in, part, offset, ok := events.Cause(f.Header(events.HeaderCausationID)).Input()
+	require.True(h.t, ok, f.Header(events.HeaderCausationID))
 	return h.one("sagalog."+string(in), func(x found) bool { return x.part == int(part) && x.Offset == offset })
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store that is damaged refutes by its own words, and where none was compared the check does not claim it.
+// A damaged store refutes with a message about the store. If no store was compared, the check does not claim
+// to have compared one.
 func TestADamagedStoreAndNone(t *testing.T) {
 	h := harm(t, recording(t), 1)
 	require.Equal(t, "the log folds, and every recorded and stored state is its fold", h.verify(t).Checks[0].What)
@@ -19,7 +20,7 @@ func TestADamagedStoreAndNone(t *testing.T) {
 	require.Contains(t, r.Checks[0].What, "no store was compared")
 }
 
-// A file without a line is no evidence, and says so.
+// A file without a line is not evidence, and the verdict says so.
 func TestNoAcknowledgements(t *testing.T) {
 	h := harm(t, recording(t), 1)
 	r := h.verify(t, func(c *verify.Config) { c.Acknowledged = []verify.Acknowledged{} })

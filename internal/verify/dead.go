@@ -15,17 +15,37 @@ const deadHeaders = 7
 
 const deadPrefix = "__dlq.errors."
 
-// inputPrint is what is remembered of an input whose record is asked for later. known is false where it could not be read.
+// A dead letter of an input above maxDead holds at most this much of its value (events/FORMAT.md, "Dead letters").
+const (
+	maxDead    = 7 << 20
+	cutToBytes = 64 << 10
+)
+
+// inputPrint is the fingerprint of an input that is compared later. known is false if the input could not be read.
 type inputPrint struct {
 	sum   digest
 	known bool
+	// cut is the fingerprint with the value cut, of an input that is too large for a dead letter.
+	cut   digest
+	large bool
+}
+
+// matches says whether the dead letter holds the input, or as much of it as fits.
+func (p inputPrint) matches(l *deadLetter) bool {
+	return p.sum == l.sum || l.cut && p.large && (l.cutSum == p.cut || l.cutSum == printBytes(&events.Record{}, nil))
 }
 
 func printInput(r *events.Record) inputPrint {
 	if r == nil {
 		return inputPrint{}
 	}
-	return inputPrint{sum: printBytes(r, r.Headers), known: true}
+	p := inputPrint{sum: printBytes(r, r.Headers), known: true}
+	if r.Size()+64*(len(r.Headers)+deadHeaders) > maxDead {
+		short := *r
+		short.Value = r.Value[:min(len(r.Value), cutToBytes)]
+		p.large, p.cut = true, printBytes(&short, r.Headers)
+	}
+	return p
 }
 
 // printBytes hashes key, value and headers with their lengths.
@@ -44,7 +64,7 @@ func printBytes(r *events.Record, headers []events.Header) digest {
 	return digest(h.Sum(nil)[:16])
 }
 
-// deadLetter is one as it was found.
+// deadLetter is a dead letter as it was found.
 type deadLetter struct {
 	sum    digest
 	place  Place
@@ -54,15 +74,18 @@ type deadLetter struct {
 	reason string
 	old    bool
 	seen   bool
+	// cut says that it does not hold its input whole; cutSum is then its fingerprint without the header that says so.
+	cut    bool
+	cutSum digest
 }
 
-// deadWanted is one that must be there once its fact is settled.
+// deadWanted is a dead letter that must exist once its fact is below the watermark.
 type deadWanted struct {
 	finding Finding
 	at      events.Position
 }
 
-// deadLetters are those of one partition of one topic.
+// deadLetters are the dead letters of one partition of one topic.
 type deadLetters struct {
 	topic   string
 	found   map[string]*deadLetter // by the ce_id of the fact
@@ -77,7 +100,7 @@ func (p *partition) readDead(ctx context.Context) error {
 		d := &deadLetters{topic: topic, found: map[string]*deadLetter{}, trimmed: b.Start > 0}
 		p.dead[in] = d
 		if d.trimmed {
-			p.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: whether dead letters were there cannot be told", topic, p.number, b.Start)
+			p.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: it is unknown whether it held the dead letters", topic, p.number, b.Start)
 		}
 		err := p.cfg.Log.Read(ctx, Span{Topic: topic, Partition: p.number, From: b.Start, To: b.End}, func(r events.Record) error {
 			if !r.Control {
@@ -102,25 +125,28 @@ func (p *partition) deadLetter(d *deadLetters, r *events.Record, old bool) {
 		}
 	}
 	if own < 0 {
-		p.wrong(CheckInputs, "dead_unreadable", at, "the dead letter does not end in the headers that say where it came from")
+		p.wrong(CheckInputs, "dead_unreadable", at, "the dead letter lacks the last headers, which say where it came from")
 		return
 	}
 	l := &deadLetter{
 		sum: printBytes(r, r.Headers[:own]), place: at, old: old,
 		topic: r.Header(deadPrefix + "topic"), number: r.Header(deadPrefix + "partition"), offset: r.Header(deadPrefix + "offset"), reason: r.Header(deadPrefix + "reason"),
 	}
+	if own > 0 && r.Headers[own-1].Key == events.HeaderCut {
+		l.cut, l.cutSum = true, printBytes(r, r.Headers[:own-1])
+	}
 	name := r.Header(deadPrefix + "fact")
 	if was := d.found[name]; was != nil {
 		p.count.DeadLetters.Repeats++
 		if was.sum != l.sum || was.offset != l.offset || was.number != l.number || was.topic != l.topic || was.reason != l.reason {
-			p.wrong(CheckInputs, "dead_differs", at, "the dead letter and that at offset %d are both of the fact %s, and differ", was.place.Offset, name)
+			p.wrong(CheckInputs, "dead_differs", at, "this dead letter and the one at offset %d are both for the fact %s, but differ", was.place.Offset, name)
 		}
 		return
 	}
 	d.found[name] = l
 }
 
-// rejected takes the fact that an input is unusable: its dead letter must be there.
+// rejected takes the fact that an input is unusable: its dead letter must exist.
 func (p *partition) rejected(f *events.Fact, b *events.InputRejected, at Place, input *events.Record) {
 	p.count.Inputs["rejected"]++
 	cause, print := f.Cause, printInput(input)
@@ -128,7 +154,7 @@ func (p *partition) rejected(f *events.Fact, b *events.InputRejected, at Place, 
 		cause = b.HeldAt
 		held, ok := p.held[f.Task][b.Held]
 		if !ok {
-			p.book.add(Finding{Check: CheckInputs, Kind: "no_held", Place: at, Task: f.Task, What: fmt.Sprintf("the request %q expires, and is not held", b.Held)})
+			p.book.add(Finding{Check: CheckInputs, Kind: "no_held", Place: at, Task: f.Task, What: fmt.Sprintf("the request %q expires, but it was not held", b.Held)})
 		}
 		print = held
 		delete(p.held[f.Task], b.Held)
@@ -152,14 +178,14 @@ func (p *partition) expectDead(f *events.Fact, e expectedDead) {
 		p.book.add(Finding{Check: CheckInputs, Kind: kind, Place: e.at, Task: f.Task, What: fmt.Sprintf(format, args...)})
 	}
 	if !ok {
-		wrong("cause", "the input %q is rejected, which is none", e.cause)
+		wrong("cause", "the rejection names %q, which is not an input", e.cause)
 		return
 	}
 	d := p.dead[in]
 	l := d.found[factID(p.number, f)]
 	if l == nil {
 		d.wanted = append(d.wanted, deadWanted{Finding{Check: CheckInputs, Kind: "no_dead_letter", Place: e.at, Task: f.Task,
-			What: fmt.Sprintf("the input %s is rejected, and %s/%d holds no dead letter of it", e.cause, d.topic, p.number)}, f.Position()})
+			What: fmt.Sprintf("the input %s is rejected, but %s/%d holds no dead letter for it", e.cause, d.topic, p.number)}, f.Position()})
 		return
 	}
 	l.seen = true
@@ -168,24 +194,24 @@ func (p *partition) expectDead(f *events.Fact, e expectedDead) {
 		topic = p.topics.Reports
 	}
 	if l.topic != topic || l.number != strconv.Itoa(int(number)) || l.offset != strconv.FormatInt(offset, 10) || l.reason != e.reason {
-		wrong("dead_differs", "the input %s is rejected (%s), and its dead letter %s says %s/%s@%s (%s)", e.cause, e.reason, l.place, l.topic, l.number, l.offset, l.reason)
+		wrong("dead_differs", "the input %s is rejected (%s), but its dead letter %s says %s/%s@%s (%s)", e.cause, e.reason, l.place, l.topic, l.number, l.offset, l.reason)
 	}
-	if e.print.known && e.print.sum != l.sum {
+	if e.print.known && !e.print.matches(l) {
 		wrong("dead_differs", "the dead letter %s has other bytes or headers than the rejected input %s", l.place, e.cause)
 	}
 }
 
-// restDead looks at the dead letters that no fact asked for, and at those that are not there.
+// restDead reports the dead letters that no fact asked for, and those that are missing.
 func (p *partition) restDead(in events.Input) {
 	d := p.dead[in]
 	for name, l := range d.found {
 		if !l.seen && l.old {
-			p.wrong(CheckEffects, "phantom_dead_letter", l.place, "the dead letter is the effect of %s, which is no accepted rejection (INV8)", name)
+			p.wrong(CheckEffects, "phantom_dead_letter", l.place, "the dead letter names the fact %s, which is not an accepted rejection (INV8)", name)
 		}
 	}
 	for _, w := range d.wanted {
 		switch {
-		case !p.isSettled(w.at):
+		case !p.acknowledged(w.at):
 			p.count.DeadLetters.NotYet++
 			if p.cfg.AtRest {
 				p.book.add(w.finding)

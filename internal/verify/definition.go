@@ -7,11 +7,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// definition is what the model needs of a workflow's definition.
+// definition is the part of a workflow's definition that the model needs.
 type definition struct {
 	Steps []stepRule `json:"steps"`
-	// index finds a step by its ID.
-	index map[string]int
 }
 
 type stepRule struct {
@@ -25,25 +23,16 @@ type stepRule struct {
 	} `json:"undo"`
 }
 
-func readDefinition(body []byte) (*definition, error) {
-	d := &definition{index: map[string]int{}}
-	if err := json.Unmarshal(body, d); err != nil {
-		return nil, err
-	}
-	for i := range d.Steps {
-		d.index[d.Steps[i].ID] = i
-	}
-	return d, nil
-}
-
 func (d *definition) step(id string) *stepRule {
-	if i, ok := d.index[id]; ok {
-		return &d.Steps[i]
+	for i := range d.Steps {
+		if d.Steps[i].ID == id {
+			return &d.Steps[i]
+		}
 	}
 	return nil
 }
 
-// agentsIn adds the agents of a definition as the definitions topic has it, before defaults.
+// agentsIn adds the agents of a definition as it is in the definitions topic, before defaults.
 func agentsIn(value []byte, into map[string]bool) error {
 	d := struct {
 		Steps json.RawMessage `json:"steps"`
@@ -59,8 +48,8 @@ func agentsIn(value []byte, into map[string]bool) error {
 	return nil
 }
 
-// collectAgents finds each member "agent" with a text. A member of an input may be named so too: a topic of that name
-// is then looked for and not found, which says nothing.
+// collectAgents finds each member "agent" whose value is a string. A member of an input may have that name too: the
+// check then looks for a topic that does not exist, which does no harm.
 func collectAgents(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:

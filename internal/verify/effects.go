@@ -12,29 +12,29 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// settle takes the position up to which all effects are acknowledged.
-func (p *partition) settle(s events.Position) {
-	if s.IsZero() || !p.settled.Before(s) {
+// moveWatermark takes the position up to which all effects are acknowledged.
+func (p *partition) moveWatermark(s events.Position) {
+	if s.IsZero() || !p.watermark.Before(s) {
 		return
 	}
-	p.settled = s
+	p.watermark = s
 	keep := p.late[:0]
 	for _, at := range p.late {
 		if s.Before(at) {
-			keep = append(keep, at) // settled in its own epoch, it was sent; by a later owner see claimed
+			keep = append(keep, at) // a request below the watermark of the same epoch was sent; for later owners see claimed
 		}
 	}
 	p.late = keep
 }
 
-// isSettled says whether the effects of a fact are acknowledged.
-func (p *partition) isSettled(at events.Position) bool { return !p.settled.Before(at) }
+// acknowledged says whether the effects of a fact are acknowledged.
+func (p *partition) acknowledged(at events.Position) bool { return !p.watermark.Before(at) }
 
-// notSent notes an attempt that timed out. A new owner sends no request of such an attempt, so it may be that there is
-// none where the epoch changed before it was settled.
+// notSent notes an attempt that timed out. A new owner does not send the request of such an attempt, so there may be
+// none if the epoch changed before it was acknowledged.
 func (p *partition) notSent(at events.Position) {
 	switch {
-	case p.isSettled(at):
+	case p.acknowledged(at):
 	case at.Epoch != p.owners.current().epoch:
 		p.excuse(at)
 	default:
@@ -50,7 +50,8 @@ func (p *partition) claimed() {
 	p.late = p.late[:0]
 }
 
-// The bits of tenure.work: a digest has the second and not the first; the first says that the request was found.
+// The bits of tenure.work. A digest never has the first bit set, which says that the request was found, and always has
+// the second.
 const (
 	workSeen     = 1
 	workExpected = 2
@@ -64,13 +65,13 @@ func (p *partition) excuse(at events.Position) {
 	}
 }
 
-// expectWork notes the request that a start has as its effect.
+// expectWork notes the work request that a start fact has as its effect.
 func (p *partition) expectWork(f *events.Fact, s *story) {
 	w := events.Work{Task: f.Task, Run: 1, Workflow: s.workflow, Home: p.number, Ticket: f.Position().String()}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, events.Do, b.Attempt, b.CompleteBy, b.Input
-	case *events.UndoStarted:
+	case *events.CompensationStarted:
 		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input, w.Output = b.Step, b.Agent, events.Undo, b.Attempt, b.CompleteBy, b.Input, b.Output
 	default:
 		return
@@ -98,7 +99,7 @@ func (c *check) work(ctx context.Context) error {
 		for number, b := range c.bounds[topic] {
 			trimmed = trimmed || b.Start > 0
 			if b.Start > 0 {
-				c.book.cannot(CheckEffects, "%s/%d was trimmed to offset %d: whether settled work requests were there cannot be told", topic, number, b.Start)
+				c.book.cannot(CheckEffects, "%s/%d was trimmed to offset %d: it is unknown whether it held the acknowledged work requests", topic, number, b.Start)
 			}
 			span := Span{Topic: topic, Partition: int32(number), From: b.Start, To: b.End}
 			early := int64(0)
@@ -127,7 +128,7 @@ func (c *check) work(ctx context.Context) error {
 	return nil
 }
 
-// workRequest looks for the start whose effect a request is. old says that its fact must lie in what was read.
+// workRequest looks for the start whose effect a request is. old says that the fact must be among those that were read.
 func (c *check) workRequest(r *events.Record, old bool) {
 	wrong := func(task, kind, format string, args ...any) {
 		c.book.add(Finding{Check: CheckEffects, Kind: kind, Place: Place{r.Topic, r.Partition, r.Offset}, Task: task, What: fmt.Sprintf(format, args...)})
@@ -146,7 +147,7 @@ func (c *check) workRequest(r *events.Record, old bool) {
 	t, ok := o.find(pos)
 	if !ok || t.work[pos.Sequence] == 0 {
 		if old {
-			wrong(string(r.Key), "phantom_work", "the work request is the effect of %s, which is no accepted start of an attempt (INV8)", name)
+			wrong(string(r.Key), "phantom_work", "the work request names the fact %s, which is not an accepted start of an attempt (INV8)", name)
 		} else {
 			c.count.Work.NotYet++
 		}
@@ -157,10 +158,10 @@ func (c *check) workRequest(r *events.Record, old bool) {
 		wrong(string(r.Key), "work_unreadable", "the work request cannot be read: %v", err)
 		return
 	}
-	// A newer owner may send it from another place in its memory, but it says the same.
+	// A newer owner may encode it differently, but its content is the same.
 	entry := &t.work[pos.Sequence]
 	if digestWork(&w)&workDigest != *entry&workDigest {
-		wrong(w.Task, "work_differs", "the work request (%s of step %s, attempt %d) is not the one that its fact %s at offset %d asks for", w.Operation, w.Step, w.Attempt, name, t.offset(pos.Sequence))
+		wrong(w.Task, "work_differs", "the work request (%s of step %s, attempt %d) differs from the one that its fact %s at offset %d asks for", w.Operation, w.Step, w.Attempt, name, t.offset(pos.Sequence))
 	}
 	if *entry&workSeen != 0 {
 		c.count.Work.Repeats++
@@ -173,7 +174,7 @@ func parseFactID(name string) (int32, events.Position, error) {
 	number, rest, ok := strings.Cut(name, "/")
 	n, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil {
-		return 0, events.Position{}, fmt.Errorf("%q is no fact", name)
+		return 0, events.Position{}, fmt.Errorf("%q is not a fact", name)
 	}
 	pos, err := events.ParsePosition(rest)
 	return int32(n), pos, err
@@ -181,9 +182,9 @@ func parseFactID(name string) (int32, events.Position, error) {
 
 var errFound = errors.New("found")
 
-// missingWork finds the settled starts whose request is nowhere.
+// missingWork finds the starts below the watermark that have no request.
 func (c *check) missingWork(ctx context.Context, number int32, o *ownership, trimmed bool) error {
-	settled := c.settled[number]
+	watermark := c.watermarks[number]
 	shown := 0
 	for _, t := range o.tenures {
 		for seq, w := range t.work {
@@ -192,14 +193,14 @@ func (c *check) missingWork(ctx context.Context, number int32, o *ownership, tri
 			case w&workExpected == 0 || w&workSeen != 0:
 			case w&workExcused != 0:
 				c.count.Work.Unsent++
-			case settled.Before(pos):
+			case watermark.Before(pos):
 				c.count.Work.NotYet++
 				if c.cfg.AtRest {
-					c.book.add(Finding{Check: CheckEffects, Kind: "unsettled", Place: Place{c.topics.Events, number, t.offset(uint64(seq))}, What: "the fact's work request is nowhere, and nothing says that it was sent"})
+					c.book.add(Finding{Check: CheckEffects, Kind: "unacknowledged", Place: Place{c.topics.Events, number, t.offset(uint64(seq))}, What: "the work topic has no request for this fact, and nothing says that it was sent"})
 				}
 			case !trimmed:
 				f := Finding{Check: CheckEffects, Kind: "work_missing", Place: Place{c.topics.Events, number, t.offset(uint64(seq))},
-					What: fmt.Sprintf("the fact's work request is nowhere, and the log says that all effects up to %s are settled (INV8)", settled)}
+					What: fmt.Sprintf("the work topic has no request for this fact, but the log says that all effects up to %s are acknowledged (INV8)", watermark)}
 				if shown++; shown <= c.book.show {
 					if err := c.name(ctx, &f); err != nil {
 						return err
@@ -212,7 +213,7 @@ func (c *check) missingWork(ctx context.Context, number int32, o *ownership, tri
 	return nil
 }
 
-// name reads the fact of a finding again, to say of which task and step it is.
+// name reads the fact of a finding again, to name its task and step.
 func (c *check) name(ctx context.Context, f *Finding) error {
 	span := Span{Topic: f.Topic, Partition: f.Partition, From: f.Offset, To: f.Offset + 1}
 	err := c.cfg.Log.Read(ctx, span, func(r events.Record) error {
@@ -221,7 +222,7 @@ func (c *check) name(ctx context.Context, f *Finding) error {
 			switch b := fact.Body.(type) {
 			case *events.StepStarted:
 				f.Step = b.Step
-			case *events.UndoStarted:
+			case *events.CompensationStarted:
 				f.Step = b.Step
 			}
 		}

@@ -3,12 +3,11 @@ package verify
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// maxBody is how much of a fact's body is told.
+// maxBody is how much of a fact's body is shown.
 const maxBody = 400
 
 // explainFact adds a line about a record of the task that was asked for.
@@ -21,13 +20,13 @@ func (p *partition) explainFact(f *events.Fact, r *events.Record, accepted bool)
 		fate = " VOID: every reader skips it"
 	}
 	body := string(r.Value)
-	if json.Valid(r.Value) && len(body) > maxBody {
-		body = strings.ToValidUTF8(body[:maxBody], "") + "..."
+	if json.Valid(r.Value) {
+		body = events.Clip(body, maxBody)
 	}
 	p.explained = append(p.explained, fmt.Sprintf("%s %s %s by %q, cause %s:%s %s %s", p.place(r.Offset), f.Time, f.Position(), writer(r), f.Cause, fate, f.Body.Name(), body))
 }
 
-// explainEnd says where the task stands when the log has ended.
+// explainEnd shows the task at the end of the log.
 func (p *partition) explainEnd() {
 	if p.cfg.Task == "" {
 		return
@@ -38,7 +37,8 @@ func (p *partition) explainEnd() {
 		if k, ok := p.known[digestOf(p.cfg.Task)]; ok {
 			say("it ended at %s", k.ended)
 		} else {
-			say("partition %d, its home, knows no such task: it was never accepted there, or is forgotten", p.number)
+			p.taskUnknown = true
+			say("its home partition %d has no such task: it was never accepted there, or is forgotten", p.number)
 		}
 		return
 	}

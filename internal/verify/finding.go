@@ -18,19 +18,28 @@ const (
 	CheckLedgers   = "ledgers"
 )
 
-// checks are all of them, in the order in which they are reported, with what each proves.
-var checks = []struct{ name, what string }{
-	{CheckFold, "the log folds, and every recorded and stored state is its fold"},
-	{CheckOwnership, "one owner at each offset, who alone wrote its facts"},
-	{CheckInputs, "every input below the resume point was judged exactly once"},
-	{CheckAttempts, "one outcome for each attempt, in an order that the definition allows; what ended stays"},
-	{CheckMovers, "every live task has something that will move it"},
-	{CheckUndo, "undo is complete and in reverse order"},
-	{CheckEffects, "every effect is that of an accepted fact, and none that is settled is missing"},
-	{CheckLedgers, "the services' ledgers agree with the log"},
+// checks are all checks, in the order in which they are reported, each with the claim that it proves and with what an
+// operator should do if it is refuted.
+var checks = []struct{ name, what, do string }{
+	{CheckFold, "the log folds, and every recorded and stored state is its fold",
+		"if a store differs, stop its node and remove its state directory: it is rebuilt from the log. If a recorded hash differs, the engine has a defect: report it with this output"},
+	{CheckOwnership, "one owner at each offset, who alone wrote its facts",
+		"find out who else may write to the events topic, and revoke that permission"},
+	{CheckInputs, "every input below the resume point was judged exactly once",
+		"submit what was lost again, under the same ID. Unless somebody changed the input topics, the engine has a defect: report it with this output"},
+	{CheckAttempts, "one outcome for each attempt, in an order that the definition allows; ended tasks do not change",
+		"look at each task with --task. The engine has a defect: report it with this output"},
+	{CheckMovers, "every live task has something that will move it",
+		"cancel or retry the task by hand. The engine has a defect: report it with this output"},
+	{CheckUndo, "undo is complete and in reverse order",
+		"compare the task with the services' data, and undo there what is left. The engine has a defect: report it with this output"},
+	{CheckEffects, "every effect belongs to an accepted fact, and none below the watermark is missing",
+		"find out who else may write to the topics named, and whether they lose records"},
+	{CheckLedgers, "the services' ledgers agree with the log",
+		"compare the service's data with the task (--task), and look at how the service treats identifiers that it knows"},
 }
 
-// Place is where something stands.
+// Place is the place of a record.
 type Place struct {
 	Topic     string `json:"topic,omitempty"`
 	Partition int32  `json:"partition"`
@@ -45,15 +54,15 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s/%d@%d", p.Topic, p.Partition, p.Offset)
 }
 
-// Finding is one thing that is wrong, or (as a warning) that somebody should look at.
+// Finding is one thing that is wrong or, if it is a warning, that somebody should look at.
 type Finding struct {
 	Check string `json:"check"`
-	// Kind tells findings of one sort, which are capped together.
+	// Kind groups findings. Only the first findings of a kind are kept.
 	Kind string `json:"kind"`
 	Place
 	Task string `json:"task,omitempty"`
 	Step string `json:"step,omitempty"`
-	// What is one sentence.
+	// What is one sentence that says what is wrong.
 	What string `json:"what"`
 }
 
@@ -79,6 +88,8 @@ type CheckResult struct {
 	// Status is proved, refuted, incomplete (something could not be looked at) or skipped (nobody asked for it).
 	Status   string `json:"status"`
 	Findings int    `json:"findings"`
+	// Do says what an operator should do if the check is refuted.
+	Do string `json:"do,omitempty"`
 	// Unable says what could not be looked at, and why.
 	Unable []string `json:"unable,omitempty"`
 }
@@ -124,7 +135,7 @@ func (b *book) warn(f Finding) {
 	}
 }
 
-// cannot notes, once, something that a check could not look at.
+// cannot notes, once, that a check could not look at something.
 func (b *book) cannot(check, format string, args ...any) {
 	why := fmt.Sprintf(format, args...)
 	if !slices.Contains(b.unable[check], why) {
@@ -132,14 +143,14 @@ func (b *book) cannot(check, format string, args ...any) {
 	}
 }
 
-// results sums up. skipped names the checks that nobody asked for.
+// results returns the outcome of each check. skipped names the checks that nobody asked for.
 func (b *book) results(skipped ...string) (list []CheckResult, verdict string) {
 	verdict = Proved
 	for _, c := range checks {
 		r := CheckResult{Check: c.name, What: c.what, Status: Proved, Findings: b.totals[c.name], Unable: b.unable[c.name]}
 		switch {
 		case r.Findings > 0:
-			r.Status, verdict = Refuted, Refuted
+			r.Status, r.Do, verdict = Refuted, c.do, Refuted
 		case slices.Contains(skipped, c.name):
 			r.Status = Skipped
 		case len(r.Unable) > 0:

@@ -15,7 +15,7 @@ const foldEvery = 2000
 // foldKeep is how many tasks stay in memory over a commit. Live ones are needed again soon.
 const foldKeep = 20_000
 
-// folding folds a partition by the engine's own fold, and compares what was recorded and stored with it.
+// folding folds a partition by the engine's own fold, and compares the recorded and stored hashes with it.
 type folding struct {
 	*partition
 	state   *events.State
@@ -43,10 +43,9 @@ func newFolding(p *partition) *folding {
 	return f
 }
 
-func (f *folding) stop() { f.stopped = true }
-
-// take folds a fact. The fate is 0 once the fold has stopped. Its error is the shelf's; what the fold refuses is a finding.
-func (f *folding) take(fact *events.Fact, r *events.Record) (events.Fate, error) {
+// apply folds a fact. The fate is 0 once the fold has stopped. An error comes from the shelf; a fact that the fold
+// refuses is a finding.
+func (f *folding) apply(fact *events.Fact, r *events.Record) (events.Fate, error) {
 	if f.stopped {
 		return 0, nil
 	}
@@ -56,13 +55,13 @@ func (f *folding) take(fact *events.Fact, r *events.Record) (events.Fate, error)
 	fate, err := f.state.Apply(fact, r.Offset)
 	if err != nil {
 		f.book.add(Finding{Check: CheckFold, Kind: "refused", Place: f.place(r.Offset), Task: fact.Task, What: "the engine's fold stops here: " + err.Error()})
-		f.stop()
+		f.stopped = true
 		return 0, nil
 	}
 	return fate, f.done(r)
 }
 
-// control passes a marker, which takes an offset.
+// control counts a transaction marker, which occupies an offset.
 func (f *folding) control(r *events.Record) error {
 	if f.stopped {
 		return nil
@@ -108,7 +107,7 @@ func (f *folding) flush() error {
 	return nil
 }
 
-// compare compares the stored states that stand right before an offset.
+// compare compares the stored states whose next offset is the given one.
 func (f *folding) compare(offset int64) error {
 	for len(f.stored) > 0 && f.stored[0].Offset <= offset {
 		s := f.stored[0]
@@ -122,23 +121,23 @@ func (f *folding) compare(offset int64) error {
 		}
 		f.count.Stores++
 		if s.Hash != sum {
-			f.wrong(CheckFold, "stored", f.place(s.Offset), "%s holds the state hash %s before this offset, and the fold of the log is %s (INV2)", s.Where, s.Hash, sum)
+			f.wrong(CheckFold, "stored", f.place(s.Offset), "%s has the state hash %s before this offset, but the fold of the log has %s (INV2)", s.Where, s.Hash, sum)
 		}
 		if s.Rows != nil && *s.Rows != sum {
-			f.wrong(CheckFold, "rows", f.place(s.Offset), "the rows of %s hash to %s, and the fold of the log before this offset is %s (INV2)", s.Where, *s.Rows, sum)
+			f.wrong(CheckFold, "rows", f.place(s.Offset), "the rows of %s hash to %s, but the fold of the log before this offset has %s (INV2)", s.Where, *s.Rows, sum)
 		}
 	}
 	return nil
 }
 
-// finish compares what is left and returns the hash at the end.
+// finish compares the remaining states and returns the hash at the end.
 func (f *folding) finish(end int64) (events.Hash, error) {
 	for _, s := range f.stored {
 		switch {
 		case f.stopped:
 			f.book.cannot(CheckFold, "%s: the fold of partition %d stopped before offset %d", s.Where, f.number, s.Offset)
 		case s.Offset > end:
-			f.wrong(CheckFold, "stored", f.place(s.Offset), "%s holds the state before this offset, and the log ends at %d", s.Where, end)
+			f.wrong(CheckFold, "stored", f.place(s.Offset), "%s holds the state before this offset, but the log ends at %d", s.Where, end)
 		}
 	}
 	if f.stopped {
@@ -150,7 +149,7 @@ func (f *folding) finish(end int64) (events.Hash, error) {
 	return f.state.Hash()
 }
 
-// HashEntity is the weight of an entity in the state hash, by events/FORMAT.md: what the rows of a store are summed up by.
+// HashEntity returns the hash of one entity, by events/FORMAT.md. The hash of a store is the sum over its rows.
 func HashEntity(kind events.Kind, id string, encoding []byte) events.Hash {
 	d := sha256.New()
 	for _, s := range []string{string(kind), "\x00", id, "\x00"} {

@@ -18,25 +18,26 @@ type forwardKey struct {
 
 // sent is an InputForwarded.
 type sent struct {
-	to      int32
-	print   inputPrint
-	place   Place
-	settled events.Position
-	home    int32
-	found   bool
-	failed  bool
+	to     int32
+	print  inputPrint
+	place  Place
+	fact   events.Position
+	home   int32
+	found  bool
+	failed bool
 }
 
-// copied is a record that says that it was sent home.
+// copied is a record that is marked as sent home.
 type copied struct {
 	sum   digest
 	place Place
 	old   bool
-	again bool // it was a dead letter before, and somebody sent it again
+	again bool // it was a dead letter, and somebody submitted it again
 	more  []copied
 }
 
-// forwards compares what was sent home with what arrived. They lie in different partitions, so both are kept to the end.
+// forwards compares the forwarded inputs with the copies that arrived. They are in different partitions, so both are
+// kept to the end.
 type forwards struct {
 	sent   map[forwardKey]*sent
 	copies map[forwardKey]*copied
@@ -61,18 +62,18 @@ func (p *partition) forwarded(f *events.Fact, b *events.InputForwarded, at Place
 	p.count.Inputs["forwarded"]++
 	in, number, offset, ok := f.Cause.Input()
 	if !ok {
-		p.wrong(CheckInputs, "cause", at, "the input %q is sent home, which is none", f.Cause)
+		p.wrong(CheckInputs, "cause", at, "the fact forwards %q, which is not an input", f.Cause)
 		return
 	}
 	if b.To == p.number || b.To < 0 || b.To >= p.check.number {
-		p.wrong(CheckInputs, "forward", at, "the input %s is sent home to partition %d", f.Cause, b.To)
+		p.wrong(CheckInputs, "forward", at, "the input %s is sent home to partition %d, which is not another partition of the namespace", f.Cause, b.To)
 	}
-	s := &sent{to: b.To, place: at, settled: f.Position(), home: p.number}
+	s := &sent{to: b.To, place: at, fact: f.Position(), home: p.number}
 	if input != nil {
 		s.print = inputPrint{sum: printBytes(input, plain(input.Headers)), known: true}
 		if in == events.Submissions {
 			if id, _, err := readSubmission(input); err == nil && events.Home(id, p.check.number) != b.To {
-				p.book.add(Finding{Check: CheckInputs, Kind: "forward", Place: at, Task: id, What: fmt.Sprintf("the input %s is sent home to partition %d, and its home is %d", f.Cause, b.To, events.Home(id, p.check.number))})
+				p.book.add(Finding{Check: CheckInputs, Kind: "forward", Place: at, Task: id, What: fmt.Sprintf("the input %s is sent home to partition %d, but its home is %d", f.Cause, b.To, events.Home(id, p.check.number))})
 			}
 		}
 	}
@@ -84,14 +85,14 @@ func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Plac
 	switch b.Kind {
 	case events.EffectWork:
 		p.excuse(b.Of)
-		if f.Task != "" && (b.Failed != nil || b.UndoFailed != nil) {
+		if f.Task != "" && (b.Failed != nil || b.CompensationFailed != nil) {
 			p.tell(f, at)
 		}
 	case events.EffectForward:
 		in, number, offset, ok := b.Input.Input()
 		s := p.forwards.sent[forwardKey{in, strconv.Itoa(int(number)) + "/" + strconv.FormatInt(offset, 10)}]
 		if !ok || s == nil {
-			p.wrong(CheckInputs, "forward", at, "the broker refused to take %s home, which was never sent there", b.Input)
+			p.wrong(CheckInputs, "forward", at, "the broker refused the forward of %s, which was never sent", b.Input)
 			return
 		}
 		s.failed = true
@@ -99,7 +100,7 @@ func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Plac
 	}
 }
 
-// copy notes a record that says that it was sent home.
+// copy notes a record that is marked as sent home.
 func (w forwards) copy(c *check, key forwardKey, r *events.Record) {
 	n := copied{sum: printBytes(r, plain(r.Headers)), place: Place{r.Topic, r.Partition, r.Offset},
 		old: r.Offset < c.early[r.Topic][r.Partition].End, again: r.Header(deadPrefix+"fact") != ""}
@@ -110,7 +111,7 @@ func (w forwards) copy(c *check, key forwardKey, r *events.Record) {
 	w.copies[key] = &n
 }
 
-// compare is called when all partitions were read.
+// compare is called when all partitions have been read.
 func (w forwards) compare(ctx context.Context, c *check) error {
 	for key, first := range w.copies {
 		for i, n := range append([]copied{*first}, first.more...) {
@@ -127,13 +128,13 @@ func (w forwards) compare(ctx context.Context, c *check) error {
 		target := map[events.Input]string{events.Submissions: c.topics.Submissions, events.Reports: c.topics.Reports}[key.in]
 		switch {
 		case s.found || s.failed || c.partial():
-		case c.settled[s.home].Before(s.settled):
+		case c.watermarks[s.home].Before(s.fact):
 			c.count.Forwards.NotYet++
 		case s.to >= 0 && s.to < c.number && c.bounds[target][s.to].Start > 0:
-			c.book.cannot(CheckInputs, "%s/%d was trimmed: whether what was sent home arrived cannot be told", target, s.to)
+			c.book.cannot(CheckInputs, "%s/%d was trimmed: it is unknown whether the inputs that were sent home arrived", target, s.to)
 		default:
 			c.book.add(Finding{Check: CheckInputs, Kind: "forward_missing", Place: s.place,
-				What: fmt.Sprintf("the input %s of %s was sent home to partition %d, and never arrived there", key.from, key.in, s.to)})
+				What: fmt.Sprintf("the input %s of %s was sent home to partition %d, but never arrived there", key.from, key.in, s.to)})
 		}
 	}
 	return nil
@@ -148,9 +149,9 @@ func (w forwards) compareCopy(ctx context.Context, c *check, key forwardKey, n c
 	case s == nil:
 		return w.strange(ctx, c, key, n)
 	case s.to != n.place.Partition:
-		f.What = fmt.Sprintf("the record was sent home from %s to partition %d, and stands here", key.from, s.to)
+		f.What = fmt.Sprintf("the record was sent home from %s to partition %d, but is here", key.from, s.to)
 	case s.print.known && s.print.sum != n.sum:
-		f.What = fmt.Sprintf("the record was sent home from %s, and has other bytes or headers than the input there", key.from)
+		f.What = fmt.Sprintf("the record was sent home from %s, but has other bytes or headers than the input there", key.from)
 	default:
 		s.found = true
 		return nil
@@ -159,11 +160,11 @@ func (w forwards) compareCopy(ctx context.Context, c *check, key forwardKey, n c
 	return nil
 }
 
-// strange looks at a copy that no fact sent. An owner's is that of a record of another partition; any other mark a producer
-// put there, who may write what he wants.
+// strange reports a copy that no fact sent. An owner only copies records of another partition; any other mark was made
+// by a producer, who may write anything.
 func (w forwards) strange(ctx context.Context, c *check, key forwardKey, n copied) error {
 	f := Finding{Check: CheckEffects, Kind: "phantom_forward", Place: n.place,
-		What: fmt.Sprintf("the record is a copy of %s of %s that was sent home, and no accepted fact says so (INV8)", key.from, key.in)}
+		What: fmt.Sprintf("the record is a copy of %s of %s that was sent home, but no accepted fact says so (INV8)", key.from, key.in)}
 	number, at, _ := strings.Cut(key.from, "/")
 	p, err1 := strconv.ParseInt(number, 10, 32)
 	offset, err2 := strconv.ParseInt(at, 10, 64)
@@ -182,7 +183,7 @@ func (w forwards) strange(ctx context.Context, c *check, key forwardKey, n copie
 		c.book.add(f)
 		return nil
 	}
-	f.Kind, f.What = "marked", fmt.Sprintf("its producer marked the record as sent home from %s, and it was not", key.from)
+	f.Kind, f.What = "marked", fmt.Sprintf("its producer marked the record as sent home from %s, but no owner sent it", key.from)
 	c.book.warn(f)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// harmed is a recording that somebody changes, by a seed.
+// harmed is a recording that a forger changes at places that depend on a seed.
 type harmed struct {
 	*recorded
 	t   *testing.T
@@ -24,8 +24,8 @@ const (
 	topicSubs   = "sagalog.submissions"
 )
 
-// harm returns a copy of the recording. What a blind forger leaves says nothing of the state: each recorded state hash is
-// replaced by a fact that does nothing, which is also where he puts facts of his own.
+// harm returns a copy of the recording. A blind forger removes everything about the state: each recorded state hash is
+// replaced by a fact that does nothing, which the forger can later replace with a forged one.
 func harm(t *testing.T, w *recorded, seed uint64) *harmed {
 	c := &recorded{memory: memory{map[string][][]events.Record{}}, stored: slices.Clone(w.stored), calls: slices.Clone(w.calls), acks: slices.Clone(w.acks), altered: w.altered}
 	for name, parts := range w.topics {
@@ -51,12 +51,12 @@ func (h *harmed) blind() {
 	}
 }
 
-// nothing makes a fact one that does nothing, in its place.
+// nothing replaces a fact with one that does nothing.
 func (h *harmed) nothing(r *events.Record) {
 	r.Key, r.Value = nil, []byte("{}")
 	set(r, events.HeaderType, events.TypePrefix+string(events.NameInputsPassed))
 	set(r, events.HeaderSubject, "")
-	set(r, events.HeaderCause, "f/"+r.Header(events.HeaderEpoch)+"/"+fmt.Sprint(sequence(r)))
+	set(r, events.HeaderCausationID, "f/"+r.Header(events.HeaderEpoch)+"/"+fmt.Sprint(sequence(r)))
 	for _, key := range []string{events.HeaderCauseID, events.HeaderCauseHash} {
 		set(r, key, "")
 	}
@@ -74,7 +74,7 @@ func sequence(r *events.Record) (n uint64) {
 	return n
 }
 
-// found is a record of a topic.
+// found is one record of a topic.
 type found struct {
 	*events.Record
 	topic string
@@ -93,7 +93,7 @@ func (f found) body() map[string]any {
 
 func (f found) text(key string) string { return fmt.Sprint(f.body()[key]) }
 
-// alter changes a member of the value; nil takes it away. "a.b" is a member of a member.
+// alter changes a member of the value, or removes it if the new value is nil. "a.b" is the member b of the member a.
 func (f found) alter(key string, v any) {
 	m := f.body()
 	at := m
@@ -109,7 +109,7 @@ func (f found) alter(key string, v any) {
 	f.Value, _ = json.Marshal(m)
 }
 
-// all are the records of a topic that fit.
+// all returns the records of a topic that satisfy a condition.
 func (h *harmed) all(topic string, fits func(f found) bool) (list []found) {
 	for p, records := range h.topics[topic] {
 		for i := range records {
@@ -121,14 +121,14 @@ func (h *harmed) all(topic string, fits func(f found) bool) (list []found) {
 	return list
 }
 
-// one picks one of them.
+// one picks one of the records that satisfy a condition.
 func (h *harmed) one(topic string, fits func(f found) bool) found {
 	list := h.all(topic, fits)
-	require.NotEmpty(h.t, list, "the recording holds nothing to harm in %s", topic)
+	require.NotEmpty(h.t, list, "the recording has no record in %s that can be damaged", topic)
 	return list[h.rng.IntN(len(list))]
 }
 
-// accepted leaves out the copies that were put behind the log.
+// accepted leaves out the copies that were appended to the log.
 func (h *harmed) accepted(f found) bool {
 	for i := range f.index {
 		if h.topics[f.topic][f.part][i].Header(events.HeaderID) == f.Header(events.HeaderID) {
@@ -138,7 +138,7 @@ func (h *harmed) accepted(f found) bool {
 	return true
 }
 
-// fact picks an accepted fact of that name, of a task whose ID begins so.
+// fact picks an accepted fact with the given name, of a task whose ID has the given prefix.
 func (h *harmed) fact(name events.Name, prefix string, more ...func(f found) bool) found {
 	return h.one(topicEvents, func(f found) bool {
 		if nameOf(*f.Record) != name || !strings.HasPrefix(string(f.Key), prefix) || !h.accepted(f) {
@@ -157,8 +157,8 @@ func step(name string) func(f found) bool {
 	return func(f found) bool { return f.text("step") == name }
 }
 
-// behind finds a fact that does nothing behind another one, for a forger to put one of his own there. near must not be met
-// before it: it is the name of a fact of the same task.
+// behind finds a fact that does nothing after another fact, so that the forger can replace it with a forged one. No
+// fact of the same task with the name near may come before it.
 func (h *harmed) behind(f found, before events.Name) (found, bool) {
 	list := h.topics[topicEvents][f.part]
 	for i := f.index + 1; i < len(list); i++ {
@@ -173,7 +173,7 @@ func (h *harmed) behind(f found, before events.Name) (found, bool) {
 	return found{}, false
 }
 
-// forge puts a fact into a place that held one that does nothing.
+// forge replaces a fact that does nothing with another fact.
 func (h *harmed) forge(into found, name events.Name, task string, body any) found {
 	into.Key, into.Value = []byte(task), nil
 	into.Value, _ = json.Marshal(body)
@@ -182,18 +182,18 @@ func (h *harmed) forge(into found, name events.Name, task string, body any) foun
 	return into
 }
 
-// again puts a fact once more into a later place.
+// again repeats a fact at a later place.
 func (h *harmed) again(f, into found) found {
 	return h.forge(into, nameOf(*f.Record), string(f.Key), json.RawMessage(f.Value))
 }
 
-// drop takes a record out of a topic and leaves a hole.
+// drop removes a record from a topic and leaves a gap in the offsets.
 func (h *harmed) drop(f found) {
 	list := h.topics[f.topic][f.part]
 	h.topics[f.topic][f.part] = slices.Delete(slices.Clone(list), f.index, f.index+1)
 }
 
-// close drops a record and moves all behind it up.
+// close removes a record and moves all later ones up.
 func (h *harmed) close(f found) {
 	h.drop(f)
 	list := h.topics[f.topic][f.part]
@@ -202,8 +202,8 @@ func (h *harmed) close(f found) {
 	}
 }
 
-// every does to each record of a topic that fits, the last first: an effect may be there more than once, since the owner
-// after the one who sent it sends it again where nothing said that it had arrived.
+// every applies a change to each record of a topic that satisfies a condition, last one first. An effect may occur more
+// than once, because the next owner sends it again if the log does not say that it was acknowledged.
 func (h *harmed) every(topic string, fits func(f found) bool, do func(f found)) (n int) {
 	list := h.all(topic, fits)
 	for _, f := range slices.Backward(list) {
@@ -212,7 +212,7 @@ func (h *harmed) every(topic string, fits func(f found) bool, do func(f found)) 
 	return len(list)
 }
 
-// insert puts a record before another, and moves that and all behind it down.
+// insert puts a record before another one, and moves that one and all later ones down.
 func (h *harmed) insert(before found, r events.Record) found {
 	list := slices.Insert(slices.Clone(h.topics[before.topic][before.part]), before.index, r)
 	list[before.index].Offset = before.Offset

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// join reads a partition of an input topic in step with the facts. An owner judges inputs in the order of their topic, so
-// the facts of one topic stand in the order of their causes, and what lies between two of them made no fact.
+// join reads a partition of an input topic in step with the facts. An owner judges inputs in the order of their topic. So the
+// facts of one topic are in the order of their causes, and an input between two of them made no fact.
 type join struct {
 	in    events.Input
 	topic string
@@ -20,11 +21,11 @@ type join struct {
 	stop func()
 	// peeked is the next record, which was read and not used.
 	peeked *events.Record
-	// judged is the offset of the first input that was not judged as far as the facts tell.
+	// judged is the offset of the first input that, according to the facts, was not judged.
 	judged int64
-	// last is the last record below judged.
+	// last is the last record before the offset judged.
 	last *events.Record
-	// since is the offset of the fact that moved judged last: what was judged silently was judged behind it.
+	// since is the offset of the fact that last moved judged: inputs without a fact were judged after it.
 	since int64
 }
 
@@ -52,7 +53,7 @@ func newJoin(ctx context.Context, c *check, what joining) *join {
 		}
 	})
 	if b.Start > 0 {
-		c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: what lay before it cannot be compared with its facts", what.topic, what.number, b.Start)
+		c.book.cannot(CheckInputs, "%s/%d was trimmed to offset %d: earlier records cannot be compared with their facts", what.topic, what.number, b.Start)
 	}
 	return j
 }
@@ -72,7 +73,7 @@ func (j *join) peek() (*events.Record, error) {
 	return j.peeked, nil
 }
 
-// upTo gives each record below an offset.
+// upTo yields each record below an offset.
 func (j *join) upTo(offset int64, give func(*events.Record)) error {
 	for {
 		r, err := j.peek()
@@ -84,26 +85,26 @@ func (j *join) upTo(offset int64, give func(*events.Record)) error {
 	}
 }
 
-// cause checks what a fact says of why it was decided, and returns the input that it names.
+// cause checks the cause of a fact, and returns the input that it names.
 func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 	in, number, offset, ok := f.Cause.Input()
 	if !ok {
-		if follows, found := cutCause(f.Cause, "f/"); found {
+		if follows, found := strings.CutPrefix(string(f.Cause), "f/"); found {
 			pos, err := events.ParsePosition(follows)
 			t, known := p.owners.find(pos)
 			if err != nil || !known || t.offset(pos.Sequence) > at.Offset {
-				p.wrong(CheckOwnership, "cause", at, "the fact's cause is %s, which is no fact before it", f.Cause)
+				p.wrong(CheckOwnership, "cause", at, "the fact names %s as its cause, which is not an earlier fact", f.Cause)
 			}
 		}
 		return nil, nil
 	}
 	if number != p.number {
-		p.wrong(CheckInputs, "cause", at, "the fact's cause is the input %s, of another partition", f.Cause)
+		p.wrong(CheckInputs, "cause", at, "the fact names the input %s of another partition as its cause", f.Cause)
 		return nil, nil
 	}
 	j := p.inputs[in]
 	if offset < j.judged {
-		p.wrong(CheckInputs, "judged_twice", at, "the fact judges the input %s, and the log had judged that topic up to offset %d before (INV12)", f.Cause, j.judged)
+		p.wrong(CheckInputs, "judged_twice", at, "the fact judges the input %s, but an earlier fact judged that topic up to offset %d already (INV12)", f.Cause, j.judged)
 		return nil, nil
 	}
 	if err := p.advance(j, offset, at); err != nil {
@@ -118,26 +119,19 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 		return nil, err
 	}
 	if r == nil || r.Offset != offset {
-		p.wrong(CheckInputs, "no_input", at, "the fact judges the input %s, and %s holds no such record", f.Cause, j.topic)
+		p.wrong(CheckInputs, "no_input", at, "the fact judges the input %s, but %s holds no such record", f.Cause, j.topic)
 		return nil, nil
 	}
 	j.peeked, j.last = nil, r
 	p.count.Inputs[string(in)]++
 	p.input(j, r)
 	if hash := events.HashInput(r); hash != f.CauseHash {
-		p.wrong(CheckInputs, "input_changed", at, "the fact judges the input %s with the hash %s, and the record there has %s", f.Cause, f.CauseHash, hash)
+		p.wrong(CheckInputs, "input_changed", at, "the fact judges the input %s with the hash %s, but the record there has %s", f.Cause, f.CauseHash, hash)
 	}
 	return r, nil
 }
 
-func cutCause(c events.Cause, prefix string) (string, bool) {
-	if len(c) < len(prefix) || string(c[:len(prefix)]) != prefix {
-		return "", false
-	}
-	return string(c[len(prefix):]), true
-}
-
-// advance takes the inputs below an offset, all of which were judged without a fact.
+// advance takes the inputs below an offset, all of which made no fact.
 func (p *partition) advance(j *join, offset int64, at Place) error {
 	err := j.upTo(offset, func(r *events.Record) {
 		p.count.Inputs[string(j.in)]++
@@ -154,32 +148,32 @@ func (p *partition) advance(j *join, offset int64, at Place) error {
 	return err
 }
 
-// passed moves the resume points over inputs that made no fact.
+// passed moves the resume points past inputs that made no fact.
 func (p *partition) passed(b *events.InputsPassed, at Place) error {
 	for in, to := range b.Inputs {
 		j := p.inputs[in]
 		if j == nil {
-			p.wrong(CheckInputs, "passed", at, "inputs of the unknown topic %s are passed", in)
+			p.wrong(CheckInputs, "passed", at, "the fact passes inputs of the unknown topic %s", in)
 			continue
 		}
 		if to.Next <= j.judged {
 			continue
 		}
 		if to.Next > j.End {
-			p.wrong(CheckInputs, "passed", at, "inputs of %s are passed up to offset %d, and the topic ends at %d", j.topic, to.Next, j.End)
+			p.wrong(CheckInputs, "passed", at, "the fact passes inputs of %s up to offset %d, but the topic ends at %d", j.topic, to.Next, j.End)
 		}
 		if err := p.advance(j, to.Next, at); err != nil {
 			return err
 		}
 		j.judged, j.since = to.Next, at.Offset
 		if r := j.last; to.Hash != "" && to.Next > j.Start && (r == nil || r.Offset != to.Next-1 || events.HashInput(r) != to.Hash) {
-			p.wrong(CheckInputs, "input_changed", at, "inputs are passed up to offset %d of %s, and the last of them is not the record that stands there", to.Next, j.topic)
+			p.wrong(CheckInputs, "input_changed", at, "the fact passes inputs up to offset %d of %s, but the last of them is not the record there", to.Next, j.topic)
 		}
 	}
 	return nil
 }
 
-// input looks at each record of an input topic, once.
+// input looks once at each record of an input topic.
 func (p *partition) input(j *join, r *events.Record) {
 	if j.in == events.Submissions {
 		p.acks.seen(p.check, r)
@@ -221,7 +215,7 @@ func (p *partition) silentSubmission(r *events.Record, at Place) {
 		return
 	}
 	if home := events.Home(id, p.check.number); home != p.number {
-		wrong(id, "lost", "the submission is not in its home partition %d", home)
+		wrong(id, "lost", "the submission belongs in partition %d", home)
 		return
 	}
 	known, ok := p.known[digestOf(id)]
@@ -233,7 +227,7 @@ func (p *partition) silentSubmission(r *events.Record, at Place) {
 	case !ok:
 		wrong(id, "lost", "the submission was never accepted, rejected or sent on")
 	case was != contentOf(content):
-		wrong(id, "lost", "the submission is in conflict with the task that was accepted")
+		wrong(id, "lost", "the submission conflicts with the accepted task")
 	default:
 		p.count.Inputs["duplicates"]++
 	}
@@ -264,7 +258,7 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		return
 	}
 	if home := events.Home(id, p.check.number); home != p.number {
-		wrong(id, "the record is not in its home partition %d", home)
+		wrong(id, "the record belongs in partition %d", home)
 		return
 	}
 	s := p.live[id]
@@ -285,23 +279,19 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		if st == nil {
 			return
 		}
-		w := &st.do
-		if q.Operation == events.Undo {
-			w = &st.undo
-		}
-		if w.running && w.attempts == q.Attempt && w.started < j.since && (q.Run == 0 || q.Run == 1) {
-			wrong(id, "the result of attempt %d of the %s of step %s, which was running, was not taken", q.Attempt, q.Operation, q.Step)
+		if w := st.work(q.Operation); w.running && w.attempts == q.Attempt && w.started < j.since && (q.Run == 0 || q.Run == 1) {
+			wrong(id, "the result of attempt %d of the %s of step %s, which was running, was not recorded", q.Attempt, q.Operation, q.Step)
 		}
 	}
 }
 
-// unjudged counts the inputs behind the resume point.
+// unjudged counts the inputs after the resume point.
 func (p *partition) unjudged(j *join) (n int64, err error) {
 	err = j.upTo(j.End, func(r *events.Record) {
 		n++
 		p.input(j, r)
 		if p.cfg.AtRest && n == 1 {
-			p.wrong(CheckInputs, "not_judged", inputPlace(j, r), "the input was not judged yet")
+			p.wrong(CheckInputs, "not_judged", inputPlace(j, r), "the input is not judged yet")
 		}
 	})
 	p.count.Inputs["not_yet_judged"] += int(n)

@@ -13,7 +13,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Call is a line of a service's ledger: one call that it received, in the order in which it took them.
+// Call is a line of a service's ledger: one call that it received, in the order in which the service
+// received them.
 type Call struct {
 	// Identifier is the idempotency key that the call carried.
 	Identifier string `json:"identifier"`
@@ -39,13 +40,13 @@ const (
 type LedgerCounts struct {
 	Calls       int `json:"calls"`
 	Identifiers int `json:"identifiers"`
-	// Doubles are effects that a service made again under an identifier that had taken effect already.
+	// Doubles are effects that a service made although an earlier call with the same identifier had taken effect.
 	Doubles int `json:"doubles"`
-	// NotYet are outcomes whose call need not be there yet: newer than the ledgers' end, or of a task that is under way.
+	// NotYet are outcomes whose call may be missing: newer than the ledgers' end, or of a task that is under way.
 	NotYet int `json:"not_yet"`
 }
 
-// calls are those of one identifier.
+// calls summarizes the calls with one identifier.
 type calls struct {
 	op         events.Operation
 	task       uint32
@@ -62,25 +63,26 @@ type calls struct {
 // Ledgers are the ledgers of the services, by identifier.
 type Ledgers struct {
 	names []string
-	// covers are, by the names of ledgers and the steps of which they hold calls, the ledgers that do.
+	// covers holds, for each step and agent, the ledgers that have calls of it.
 	covers map[string]map[int]bool
-	// ends are up to when each ledger tells; zero is up to whenever.
+	// ends is the time up to which each ledger is complete; zero means to the end of the log.
 	ends  []events.Instant
 	calls map[uuid.UUID]*calls
-	// strange are lines whose identifier is none.
+	// strange are lines with an identifier that no attempt can have.
 	strange []Finding
 	total   int
 	lives   map[digest]int
 }
 
-// NewLedgers returns no ledgers yet.
+// NewLedgers returns an empty set of ledgers.
 func NewLedgers() *Ledgers {
 	return &Ledgers{covers: map[string]map[int]bool{}, calls: map[uuid.UUID]*calls{}, lives: map[digest]int{}}
 }
 
-// Read takes the ledger of a service: a line for each call. A torn last line, of a call that was never answered, is left
-// out. name is that of the service or agent. The ledger tells up to its newest time; where its lines bear none, up to
-// written, when it was written last, or without that to the end of the log.
+// Read takes the ledger of a service: a line for each call. A torn last line, of a call that was never answered, is
+// left out. name is the name of the service or agent. The ledger is complete up to its newest time. If its lines
+// have no times, it is complete up to written, the time of the last write, and if that is zero, to the end of the
+// log.
 func (l *Ledgers) Read(name string, r io.Reader, written events.Instant) (err error) {
 	at := len(l.names)
 	l.names, l.ends = append(l.names, name), append(l.ends, 0)
@@ -156,7 +158,7 @@ func (l *Ledgers) add(c Call, line int) {
 	id, err := uuid.Parse(c.Identifier)
 	if err != nil {
 		l.strange = append(l.strange, Finding{Check: CheckLedgers, Kind: "no_attempt", Task: c.Task, Step: c.Step,
-			What: fmt.Sprintf("line %d of the ledger %s has the identifier %q, which is none of ours", line, l.names[at], c.Identifier)})
+			What: fmt.Sprintf("line %d of the ledger %s has the identifier %q, which no attempt has", line, l.names[at], c.Identifier)})
 		return
 	}
 	s := l.calls[id]
@@ -180,11 +182,11 @@ func (l *Ledgers) covered(name string) {
 	l.covers[name][len(l.names)-1] = true
 }
 
-// tells says whether every ledger of a step tells of its calls up to a time.
+// tells says whether every ledger of a step is complete up to a time.
 func (l *Ledgers) tells(st *step, at events.Instant) bool {
 	for _, name := range []string{st.id, st.do.agent, st.undo.agent} {
 		for i := range l.covers[name] {
-			if l.ends[i] != 0 && l.ends[i] <= at { // of one millisecond nobody knows what came first
+			if l.ends[i] != 0 && l.ends[i] <= at { // the order within one millisecond is unknown
 				return false
 			}
 		}
@@ -192,8 +194,8 @@ func (l *Ledgers) tells(st *step, at events.Instant) bool {
 	return true
 }
 
-// ledgerAgain notes that a task ID was accepted. Identifiers of a task whose ID was forgotten and taken again are the same
-// as those of its first life, so what the calls of both say cannot be told apart.
+// ledgerAgain notes that a task ID was accepted. Identifiers of a task whose ID was forgotten and taken again are the
+// same as those of its first life, so nobody can say which calls belong to which life.
 func (c *check) ledgerAgain(task string) {
 	if c.cfg.Ledgers != nil {
 		c.cfg.Ledgers.lives[digestOf(task)]++
@@ -238,17 +240,17 @@ func (p *partition) ledgerStep(x ledgerStep) {
 	}
 	for _, c := range []*calls{x.do, x.undo} {
 		if c != nil && c.task != crc32.ChecksumIEEE([]byte(x.s.id)) {
-			wrong("other_task", "line %d of the ledger %s has its identifier, and names another task", c.first, l.names[c.ledger])
+			wrong("other_task", "line %d of the ledger %s has its identifier, but names another task", c.first, l.names[c.ledger])
 		}
 	}
 	if x.do != nil && x.do.op != events.Do || x.undo != nil && x.undo.op != events.Undo {
-		wrong("other_operation", "the ledgers hold its do under the identifier of its undo, or the other way round")
+		wrong("other_operation", "the ledgers hold its do under the identifier of its undo, or its undo under that of its do")
 	}
 	if x.do != nil && st.do.attempts == 0 {
-		wrong("no_attempt", "line %d of the ledger %s is a call of it, and no attempt of it was started", x.do.first, l.names[x.do.ledger])
+		wrong("no_attempt", "line %d of the ledger %s is a call of it, but no attempt of it was started", x.do.first, l.names[x.do.ledger])
 	}
 	if x.undo != nil && st.undo.attempts == 0 {
-		wrong("no_attempt", "line %d of the ledger %s is a call to undo it, and no attempt to undo it was started", x.undo.first, l.names[x.undo.ledger])
+		wrong("no_attempt", "line %d of the ledger %s is a call to undo it, but no attempt to undo it was started", x.undo.first, l.names[x.undo.ledger])
 	}
 	if l.covers[st.id] == nil && l.covers[st.do.agent] == nil {
 		if st.done {
@@ -257,7 +259,7 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		return
 	}
 	missing := func(at events.Instant, what string) {
-		// A ledger that was copied before, or that a service still writes, ends before the log.
+		// A ledger that was copied earlier, or that a service is still writing, ends before the log.
 		if !p.cfg.AtRest && (!l.tells(st, at) || x.s.end == "" && !x.s.parked) {
 			p.count.Ledgers.NotYet++
 			return
@@ -265,23 +267,24 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		wrong("not_called", "%s", what)
 	}
 	if st.done && (x.do == nil || !x.do.successful) {
-		missing(st.doneAt, "the log says that it completed, and no ledger holds a call of it that succeeded")
+		missing(st.doneAt, "the log says that it completed, but no ledger holds a call of it that succeeded")
 	}
 	if st.undone && (x.undo == nil || !x.undo.successful) {
-		missing(st.undoneAt, "the log says that it was undone, and no ledger holds a call to undo it that succeeded")
+		missing(st.undoneAt, "the log says that it was undone, but no ledger holds a call to undo it that succeeded")
 	}
 	if x.do == nil || x.do.done == 0 {
 		return
 	}
 	switch {
 	case st.undone && x.undo != nil && x.undo.done > 0 && x.do.behind(x.undo):
-		wrong("do_after_undo", "line %d of the ledger %s is a do of it that took effect behind its undo in line %d of %s", x.do.lastDone, l.names[x.do.ledger], x.undo.lastDone, l.names[x.undo.ledger])
+		wrong("do_after_undo", "line %d of the ledger %s is a do of it that took effect after its undo in line %d of %s", x.do.lastDone, l.names[x.do.ledger], x.undo.lastDone, l.names[x.undo.ledger])
 	case x.s.end == events.NameTaskUndone && st.undoable && !st.undone:
-		wrong("left", "line %d of the ledger %s is a do of it that took effect, and the task ended undone without its undo", x.do.lastDone, l.names[x.do.ledger])
+		wrong("left", "line %d of the ledger %s is a do of it that took effect, but the task ended undone without its undo", x.do.lastDone, l.names[x.do.ledger])
 	}
 }
 
-// behind says whether the last effect came after that of another: by the lines of one ledger, else by their times.
+// behind says whether the last effect came after the effect of the other calls: by line numbers if they are in one
+// ledger, otherwise by time.
 func (c *calls) behind(other *calls) bool {
 	if c.ledger == other.ledger {
 		return c.lastDone > other.lastDone
@@ -289,7 +292,7 @@ func (c *calls) behind(other *calls) bool {
 	return c.lastTime != 0 && other.lastTime != 0 && c.lastTime > other.lastTime
 }
 
-// ledgers looks at the calls that no attempt asked for.
+// ledgers reports the calls that no attempt asked for.
 func (c *check) ledgers() {
 	l := c.cfg.Ledgers
 	if l == nil {
@@ -303,7 +306,7 @@ func (c *check) ledgers() {
 		c.count.Ledgers.Doubles += max(s.done-1, 0)
 		if !s.used && !c.partial() {
 			c.book.add(Finding{Check: CheckLedgers, Kind: "no_attempt",
-				What: fmt.Sprintf("line %d of the ledger %s has the identifier %s (%s), which is that of no attempt in the log", s.first, l.names[s.ledger], id, s.op)})
+				What: fmt.Sprintf("line %d of the ledger %s has the identifier %s (%s), which no attempt in the log has", s.first, l.names[s.ledger], id, s.op)})
 		}
 	}
 }

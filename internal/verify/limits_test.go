@@ -10,26 +10,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What nobody can tell from a log alone: each of these is proved without more evidence. Where a state tells, it refutes.
-func TestWhatALogAloneCannotTell(t *testing.T) {
+// No one can detect these changes from the log alone, so without more evidence the verdict is "proved". If a stored
+// state shows the change, the verdict is "refuted".
+func TestSomeDamageNeedsMoreThanTheLog(t *testing.T) {
 	base := recording(t)
+	// The node may have stopped before it committed its last facts, so the test also uses a store that holds all facts.
+	whole := base.verify(t).Partitions[0]
+	store := verify.Stored{Where: "another node", Partition: whole.Partition, Offset: whole.End, Hash: whole.Hash}
 	for name, tt := range map[string]struct {
 		do func(h *harmed)
-		// state says that the stored and recorded hashes tell.
+		// state says that the stored and recorded hashes show the change.
 		state bool
 	}{
-		"its end was cut off, where nothing else tells of it": {func(h *harmed) {
+		"the end of the log is cut off, without traces elsewhere": {func(h *harmed) {
 			list := h.topics[topicEvents][0]
 			h.topics[topicEvents][0] = list[:len(list)-1]
 		}, true},
-		"the words of a reason are others": {func(h *harmed) {
+		"the text of a reason is changed": {func(h *harmed) {
 			f := h.fact(events.NameTaskParked, "park-")
 			f.alter("reason", "something else")
 		}, true},
-		"a claim that came too late": {func(h *harmed) {
+		"a late claim is added": {func(h *harmed) {
 			h.append(topicEvents, 0, claim("late", "long-ago", "somebody"))
 		}, false},
-		"a call that changed nothing was left out of a ledger": {func(h *harmed) {
+		"a call without an effect is missing in a ledger": {func(h *harmed) {
 			i := slices.IndexFunc(h.calls, func(c verify.Call) bool { return c.Outcome == "refused" })
 			h.calls = slices.Delete(h.calls, i, i+1)
 		}, false},
@@ -41,6 +45,7 @@ func TestWhatALogAloneCannotTell(t *testing.T) {
 			r := h.verify(t)
 			require.Equal(t, verify.Proved, r.Verdict, "%v", r.Findings)
 			h = harm(t, base, 3)
+			h.stored = append(slices.Clone(h.stored), store)
 			tt.do(h)
 			r = h.verify(t)
 			require.Equal(t, tt.state, r.Verdict == verify.Refuted, "%v", r.Findings)
@@ -48,7 +53,7 @@ func TestWhatALogAloneCannotTell(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeLookedAtIsNotProved(t *testing.T) {
+func TestATrimmedTopicIsNotProved(t *testing.T) {
 	base := recording(t)
 	for topic, says := range map[string]string{
 		topicSubs:                 "was trimmed to offset",
@@ -92,5 +97,5 @@ func TestOnePartitionAndOneTask(t *testing.T) {
 		require.Contains(t, r.Explained[0]+r.Explained[1], task)
 		require.Greater(t, len(r.Explained), 3)
 	}
-	require.Contains(t, base.verify(t, func(c *verify.Config) { c.Task = "nobody" }).Explained[0], "knows no such task")
+	require.Contains(t, base.verify(t, func(c *verify.Config) { c.Task = "nobody" }).Explained[0], "has no such task")
 }

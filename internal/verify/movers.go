@@ -7,9 +7,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// mover is what will move a live task.
+// mover describes what will move a live task.
 type mover struct {
-	// kind is running, timer, ready, due (a fact follows from the state at once), parked, or none.
+	// kind is running, timer, ready, due (a fact follows at once from the state), parked, or none.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -52,7 +52,7 @@ func (s *story) next() mover {
 func (s *story) nextUndo() mover {
 	for _, st := range s.steps {
 		if st.undoFailed {
-			return mover{kind: "due", step: st.id, since: s.time} // it is to be parked
+			return mover{kind: "due", step: st.id, since: s.time} // it must be parked
 		}
 	}
 	for _, st := range s.steps {
@@ -68,7 +68,7 @@ func (s *story) nextStep() mover {
 	for i := range s.def.Steps {
 		r := &s.def.Steps[i]
 		st := s.step(r.ID)
-		if st != nil && (st.done || st.skipped) {
+		if st.over() {
 			continue
 		}
 		open++
@@ -76,12 +76,7 @@ func (s *story) nextStep() mover {
 			failed = failed || st.failed
 			continue
 		}
-		ready := true
-		for _, need := range r.Needs {
-			n := s.step(need)
-			ready = ready && n != nil && (n.done || n.skipped)
-		}
-		if ready {
+		if s.unmet(r) == "" {
 			return mover{kind: "ready", step: r.ID, since: s.time}
 		}
 	}
@@ -91,13 +86,13 @@ func (s *story) nextStep() mover {
 	return mover{kind: "none"}
 }
 
-// dueFacts is how many facts of others may stand between a fact and what follows from it: a few batches.
+// dueFacts is how many other facts may lie between a fact and its follow-up: a few batches.
 const dueFacts = 50_000
 
-// dueTime is how long an owner may take for what follows at once: longer than any takeover.
+// dueTime is how long an owner may take for a fact that follows at once: longer than any take-over.
 const dueTime = 2 * time.Minute
 
-// rest looks at each live task when the log has ended.
+// rest checks a live task at the end of the log.
 func (p *partition) rest(s *story) {
 	m := s.next()
 	place := Place{Topic: p.topics.Events, Partition: p.number, Offset: s.at}
@@ -113,13 +108,13 @@ func (p *partition) rest(s *story) {
 	late := p.cfg.Now.Sub(m.since)
 	switch m.kind {
 	case "none":
-		p.book.add(finding("stuck", "the task is %s behind this fact, and nothing will ever move it: no attempt runs, no timer waits, no step is ready (INV10)", s.state()))
+		p.book.add(finding("stuck", "the task is %s after this fact, and nothing will ever move it: no attempt runs, no timer waits, no step is ready (INV10)", s.state()))
 	case "due":
-		// The log itself went on without it.
+		// The log has gone on without the follow-up.
 		if p.owners.time.Sub(s.time) > dueTime && p.accepted-s.number > dueFacts || p.owners.time.Sub(s.time) > 10*dueTime {
-			p.book.add(finding("not_moved", "a fact follows from this one at once, and the log goes on for %s and %d facts without it (INV10)", p.owners.time.Sub(s.time), p.accepted-s.number))
+			p.book.add(finding("not_moved", "a fact should follow from this one at once, and the log goes on for %s and %d facts without it (INV10)", p.owners.time.Sub(s.time), p.accepted-s.number))
 		} else if late > p.cfg.Grace {
-			p.book.warn(finding("idle", "a fact follows from this one at once, and has not for %s", late.Truncate(time.Second)))
+			p.book.warn(finding("idle", "a fact should follow from this one at once, and has been missing for %s", late.Truncate(time.Second)))
 		}
 	case "running":
 		if late > p.cfg.Grace {
@@ -127,7 +122,7 @@ func (p *partition) rest(s *story) {
 		}
 	default:
 		if late > p.cfg.Grace {
-			p.book.warn(finding("idle", "it could start since %s ago, and has not", late.Truncate(time.Second)))
+			p.book.warn(finding("idle", "it could have started %s ago and has not", late.Truncate(time.Second)))
 		}
 	}
 	if p.cfg.AtRest {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,7 @@ func digestOf(s string) digest {
 	return digest(sum[:16])
 }
 
-// accepted is what is remembered of a task as long as its ID is.
+// accepted holds what is known about a task while its ID is remembered.
 type accepted struct {
 	content uint64
 	ended   events.Instant
@@ -33,27 +34,27 @@ func contentOf(hash string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// partition is the reading of one partition.
+// partition reads and checks one partition.
 type partition struct {
 	*check
-	number   int32
-	owners   *ownership
-	fold     *folding
-	inputs   map[events.Input]*join
-	dead     map[events.Input]*deadLetters
-	known    map[digest]accepted
-	live     map[string]*story
-	swept    map[digest]uint64                // forgotten since a submission was judged
-	held     map[string]map[string]inputPrint // by task and request
-	defs     map[string]*definition
-	accepted int
-	next     int64
-	settled  events.Position
-	// late are attempts that timed out before they were settled; see notSent.
+	number    int32
+	owners    *ownership
+	fold      *folding
+	inputs    map[events.Input]*join
+	dead      map[events.Input]*deadLetters
+	known     map[digest]accepted
+	live      map[string]*story
+	swept     map[digest]uint64                // forgotten after a submission was judged
+	held      map[string]map[string]inputPrint // by task and request
+	defs      map[string]*definition
+	accepted  int
+	next      int64
+	watermark events.Position
+	// late are attempts that timed out before they were acknowledged; see notSent.
 	late []events.Position
 }
 
-// partition reads one partition of events, and what goes with it.
+// partition reads one partition of events, and the topics that belong to it.
 func (c *check) partition(ctx context.Context, number int32) error {
 	b := c.bounds[c.topics.Events][number]
 	p := &partition{
@@ -64,7 +65,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	if b.Start > 0 {
 		c.unread = true
 		for _, check := range []string{CheckFold, CheckOwnership, CheckInputs, CheckAttempts, CheckMovers, CheckUndo, CheckEffects} {
-			c.book.cannot(check, "%s/%d begins at offset %d: the facts before it are gone, and nothing of what follows can be judged without them", c.topics.Events, number, b.Start)
+			c.book.cannot(check, "%s/%d begins at offset %d: the facts before it are gone, and without them nothing that follows can be judged", c.topics.Events, number, b.Start)
 		}
 		return nil
 	}
@@ -89,7 +90,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	}
 	c.progress(c.topics.Events, number, b.End, b.End)
 	if p.next < b.End {
-		p.wrong(CheckOwnership, "hole", p.place(p.next), "the log ends at offset %d, and its records only reach to %d", b.End, p.next)
+		p.wrong(CheckOwnership, "hole", p.place(p.next), "the log ends at offset %d, but its records only reach to %d", b.End, p.next)
 	}
 	return p.finish(b)
 }
@@ -106,7 +107,7 @@ func (p *partition) wrong(check, kind string, at Place, format string, args ...a
 func (p *partition) record(r *events.Record) error {
 	at := p.place(r.Offset)
 	if r.Offset != p.next {
-		p.wrong(CheckOwnership, "hole", at, "the records from offset %d on are missing: the log goes on here", p.next)
+		p.wrong(CheckOwnership, "hole", at, "the records from offset %d up to here are missing", p.next)
 	}
 	p.next = r.Offset + 1
 	p.count.Records++
@@ -116,21 +117,24 @@ func (p *partition) record(r *events.Record) error {
 	f, err := events.DecodeFact(r)
 	if err != nil {
 		p.wrong(CheckFold, "unreadable", at, "the record cannot be read: %v", err)
-		p.fold.stop()
+		p.fold.stopped = true
 		return nil
 	}
-	fate, err := p.fold.take(f, r)
+	fate, err := p.fold.apply(f, r)
 	if err != nil {
 		return err
 	}
-	accepted, wrong := p.owners.take(f, r)
+	accepted, wrong := p.owners.judge(f, r)
 	for _, what := range wrong {
 		p.book.add(Finding{Check: CheckOwnership, Kind: "writer", Place: at, Task: f.Task, What: what})
 	}
 	if fate != 0 && (fate == events.FateAccepted) != accepted {
-		p.wrong(CheckFold, "fate", at, "by the rule of the format the record is accepted: %t, and by the engine's fold: %t", accepted, !accepted)
+		p.wrong(CheckFold, "fate", at, "the rule of the format and the engine's fold disagree on whether the record is accepted: %t by the rule, %t by the fold", accepted, !accepted)
 	}
 	p.explainFact(f, r, accepted)
+	if p.cfg.Fact != nil {
+		p.cfg.Fact(f, r, accepted)
+	}
 	if _, claim := f.Body.(*events.PartitionClaimed); claim && accepted {
 		p.claimed()
 		return nil
@@ -144,11 +148,11 @@ func (p *partition) record(r *events.Record) error {
 		p.wrong(CheckFold, "unreadable", at, "the fact cannot be read: %v", u.Err)
 		return nil
 	}
-	// (A rejection bears the ID that its input named, and is no fact of that task.)
+	// (A rejection has the ID that its input named, but is not a fact of that task.)
 	if _, rejection := f.Body.(*events.InputRejected); !rejection && f.Task != "" && events.Home(f.Task, p.check.number) != p.number {
-		p.book.add(Finding{Check: CheckAttempts, Kind: "home", Place: at, Task: f.Task, What: fmt.Sprintf("the task's home is partition %d, and its fact stands here (INV1)", events.Home(f.Task, p.check.number))})
+		p.book.add(Finding{Check: CheckAttempts, Kind: "home", Place: at, Task: f.Task, What: fmt.Sprintf("the task's home is partition %d, but its fact is here (INV1)", events.Home(f.Task, p.check.number))})
 	}
-	p.settle(f.Settled)
+	p.moveWatermark(f.Watermark)
 	input, err := p.cause(f, at)
 	if err != nil {
 		return err
@@ -156,7 +160,7 @@ func (p *partition) record(r *events.Record) error {
 	return p.fact(f, at, input)
 }
 
-// fact books an accepted fact. input is the input that caused it, if any and if it could be read.
+// fact takes an accepted fact. input is the input that caused it, if there is one and it could be read.
 func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
 	case *events.SettingsAdopted, *events.VersionBarrier:
@@ -165,8 +169,8 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.InputsPassed:
 		return p.passed(b, at)
 	case *events.DefinitionAdopted:
-		d, err := readDefinition(b.Body)
-		if err != nil {
+		d := &definition{}
+		if err := json.Unmarshal(b.Body, d); err != nil {
 			p.wrong(CheckAttempts, "definition", at, "the definition of workflow %s cannot be read: %v", b.Workflow, err)
 			return nil
 		}
@@ -195,7 +199,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 func (p *partition) tell(f *events.Fact, at Place) {
 	s := p.live[f.Task]
 	if s == nil {
-		what := fmt.Sprintf("%s is of a task that was never accepted", f.Body.Name())
+		what := fmt.Sprintf("%s is for a task that was never accepted", f.Body.Name())
 		kind := "no_task"
 		if known, ok := p.known[digestOf(f.Task)]; ok {
 			kind, what = "behind_the_end", fmt.Sprintf("%s changes a task that ended at %s (INV9)", f.Body.Name(), known.ended)
@@ -237,7 +241,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	delete(p.held, f.Task)
 	p.live[f.Task] = s
 	if in, _, _, ok := f.Cause.Input(); !ok || in != events.Submissions {
-		wrong(CheckInputs, "cause", "the task is accepted by the cause %q, which is no submission", f.Cause)
+		wrong(CheckInputs, "cause", "the task is accepted because of %q, which is not a submission", f.Cause)
 		return
 	}
 	if input == nil {
@@ -250,25 +254,27 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	case id != f.Task:
 		wrong(CheckInputs, "not_its_input", "the task is accepted by the submission %s, which is of task %q", f.Cause, id)
 	case content != b.Content:
-		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, and the submission %s has %s", b.Content, f.Cause, content)
+		wrong(CheckInputs, "not_its_input", "the task is accepted with the content %s, but the submission %s has %s", b.Content, f.Cause, content)
 	}
 }
 
 func (p *partition) sweep(b *events.TasksSwept, at Place) {
 	for _, id := range b.Tasks {
 		k, ok := p.known[digestOf(id)]
-		finding := Finding{Check: CheckAttempts, Kind: "swept", Place: at, Task: id}
+		what := ""
 		switch {
 		case !ok:
-			finding.What = "a task is forgotten that is not known"
-			p.book.add(finding)
-			continue
+			what = "a task that does not exist is forgotten"
 		case p.live[id] != nil:
-			finding.What = "a task is forgotten that has not ended"
-			p.book.add(finding)
+			what = "a task that has not ended is forgotten"
 		case k.ended >= b.EndedBefore:
-			finding.What = fmt.Sprintf("a task is forgotten that ended at %s, not before %s", k.ended, b.EndedBefore)
-			p.book.add(finding)
+			what = fmt.Sprintf("a task that ended at %s, not before %s, is forgotten", k.ended, b.EndedBefore)
+		}
+		if what != "" {
+			p.book.add(Finding{Check: CheckAttempts, Kind: "swept", Place: at, Task: id, What: what})
+		}
+		if !ok {
+			continue
 		}
 		p.count.Swept++
 		delete(p.known, digestOf(id))
@@ -276,10 +282,10 @@ func (p *partition) sweep(b *events.TasksSwept, at Place) {
 	}
 }
 
-// finish looks at what is left when the log has ended.
+// finish does the checks at the end of the log.
 func (p *partition) finish(b Bounds) error {
 	p.explainEnd()
-	owner := Extent{Partition: p.number, End: b.End, Epochs: len(p.owners.tenures), Settled: p.settled.String(),
+	owner := Extent{Partition: p.number, End: b.End, Epochs: len(p.owners.tenures), Watermark: p.watermark.String(),
 		Judged: map[events.Input]int64{}, NotYet: map[events.Input]int64{}}
 	if t := p.owners.current(); t != nil {
 		owner.Owner, owner.Epoch = t.owner, t.epoch.String()
@@ -303,7 +309,7 @@ func (p *partition) finish(b Bounds) error {
 	for in := range p.dead {
 		p.restDead(in)
 	}
-	p.check.settled[p.number] = p.settled
+	p.watermarks[p.number] = p.watermark
 	var err error
 	owner.Hash, err = p.fold.finish(b.End)
 	p.extents = append(p.extents, owner)

@@ -38,7 +38,7 @@ func (r *rig) stores() (list []verify.Stored) {
 	return list
 }
 
-// rowsOf sums up rows; alter may change one.
+// rowsOf sums the rows; alter may change one.
 func rowsOf(t testing.TB, s *projector.Store, p int32, alter func(kind events.Kind, id string, b []byte) []byte) (sum events.Hash) {
 	require.NoError(t, s.Rows(p, func(kind events.Kind, id string, b []byte) error {
 		if alter != nil {
@@ -55,7 +55,7 @@ var (
 	played *recorded
 )
 
-// recording is one play of the engine, which all tests of this package share.
+// recording is one run of the engine, shared by all tests of this package.
 func recording(t *testing.T) *recorded {
 	t.Helper()
 	once.Do(func() { played = play(t) })
@@ -63,8 +63,8 @@ func recording(t *testing.T) *recorded {
 	return played
 }
 
-// TestWhatTheEngineLeftIsProved is the verdict on a log that nobody harmed.
-func TestWhatTheEngineLeftIsProved(t *testing.T) {
+// TestTheLogOfTheEngineIsProved checks the verdict on an undamaged log.
+func TestTheLogOfTheEngineIsProved(t *testing.T) {
 	r := recording(t).verify(t)
 	require.Empty(t, r.Findings)
 	require.Equal(t, verify.Proved, r.Verdict)

@@ -14,7 +14,9 @@ import (
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/stretchr/testify/require"
@@ -40,10 +42,10 @@ steps:
 output: "${ steps.ship.output }"
 `
 
-// rig is a node over an embedded broker, with agents whose doings are a function of the task's ID.
+// rig is a node on an embedded broker, with agents whose behaviour depends only on the task's ID.
 type rig struct {
 	t        *testing.T
-	broker   *kafka.Broker
+	broker   *embedded.Broker
 	cluster  *kafka.Cluster
 	producer *kafka.Producer
 	topics   kafka.Topics
@@ -53,7 +55,7 @@ type rig struct {
 
 	mu    sync.Mutex
 	calls []verify.Call
-	// altered are the sums of the rows of each partition, were one member of each task another.
+	// altered holds the sums of each partition's rows as they would be if one member of each task were different.
 	altered []events.Hash
 }
 
@@ -62,7 +64,7 @@ const rigPartitions = 2
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, topics: kafka.Topics{Namespace: "sagalog"}, dir: t.TempDir()}
-	r.broker = kafkatest.StartBroker(t, kafka.BrokerConfig{Network: new(kafka.VirtualNetwork)})
+	r.broker = kafkatest.StartBroker(t, embedded.Config{Network: new(embedded.VirtualNetwork)})
 	r.cluster = kafkatest.Connect(t, r.broker)
 	var err error
 	r.producer, err = kafka.NewProducer(r.cluster)
@@ -76,7 +78,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// start runs a node in place of the one before.
+// start runs a node in place of the previous one.
 func (r *rig) start(name string) {
 	r.t.Helper()
 	if r.stop != nil {
@@ -110,7 +112,7 @@ func (r *rig) hire() {
 	cluster, err := kafka.Connect(r.broker.ClusterConfig())
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	conn, err := agent.Attach(ctx, cluster, reg, agent.Config{})
+	conn, err := agent.Attach(ctx, work.Over(cluster), reg, agent.Config{})
 	require.NoError(r.t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- conn.Run(ctx) }()
@@ -119,7 +121,7 @@ func (r *rig) hire() {
 
 var errRefused = errors.New("refused")
 
-// act is a call of a service: it is written into the ledger as it takes effect.
+// act is a call to a service, which writes it to the ledger when it takes effect.
 func (r *rig) act(ctx context.Context) error {
 	a, _ := agent.FromContext(ctx)
 	kind, _, _ := strings.Cut(a.Task, "-")
@@ -151,7 +153,7 @@ func (r *rig) act(ctx context.Context) error {
 	return err
 }
 
-// produce writes to a partition, or to the home of the key where it is -1.
+// produce writes to a partition, or to the home of the key if the partition is -1.
 func (r *rig) produce(topic string, partition int32, records ...events.Record) []int64 {
 	r.t.Helper()
 	for i := range records {
@@ -190,13 +192,13 @@ func (r *rig) until(what string, done func(log *recorded) bool) *recorded {
 	}
 }
 
-// recorded is what all topics hold, and what lies beside them.
+// recorded holds the contents of all topics, and the stores and ledgers.
 type recorded struct {
 	memory
 	stored []verify.Stored
 	calls  []verify.Call
 	acks   []verify.Acknowledged
-	// altered: see rig.
+	// altered is as in rig.
 	altered []events.Hash
 }
 
@@ -229,7 +231,7 @@ func (r *rig) record() *recorded {
 	return w
 }
 
-// has counts the facts of a name whose task begins so.
+// has counts the facts with the given name whose task ID has the given prefix.
 func (w *recorded) has(name events.Name, prefix string) (n int) {
 	for _, part := range w.topics["sagalog.events"] {
 		for i := range part {
@@ -264,7 +266,7 @@ func (w *recorded) verify(t testing.TB, change ...func(*verify.Config)) *verify.
 	return r
 }
 
-// play has the engine do all that it can do, with two take-overs, and returns what it left.
+// play makes the engine do everything that it can do, with two take-overs, and returns the recording.
 func play(t *testing.T) *recorded {
 	r := newRig(t)
 	var acks []verify.Acknowledged
@@ -279,7 +281,7 @@ func play(t *testing.T) *recorded {
 	for _, k := range kinds {
 		submit(k, 1, 4)
 	}
-	// Each of those to be cancelled has come to the step that hangs.
+	// Each task that will be cancelled has reached the step that hangs.
 	r.until("the first half", func(w *recorded) bool {
 		return w.has(events.NameStepCompleted, "") > 40 && w.has(events.NameStepStarted, "cancel-") >= 3*4
 	})
@@ -310,13 +312,13 @@ func play(t *testing.T) *recorded {
 	r.until("all ends", func(w *recorded) bool {
 		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameInputRejected, "ghost-") == 4
 	})
-	// What a deposed owner leaves: a fact again, and a claim that came too late.
+	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]
 	for _, i := range []int{slices.IndexFunc(log, isClaim), slices.IndexFunc(log, func(r events.Record) bool { return nameOf(r) == events.NameStepCompleted })} {
 		c := log[i]
 		r.produce(r.topics.Events(), 0, events.Record{Key: c.Key, Value: c.Value, Headers: c.Headers})
 	}
-	submit("ok", 11, 18) // whose facts say that the effects of all before are settled
+	submit("ok", 11, 18) // their facts say that all earlier effects are acknowledged
 	var last *verify.Report
 	w := r.until("rest", func(w *recorded) bool {
 		last = w.verify(t, func(c *verify.Config) { c.AtRest = true })
@@ -327,7 +329,7 @@ func play(t *testing.T) *recorded {
 	return r.settled(w)
 }
 
-// settled reads all once more when the node has stopped, and its store.
+// settled reads all topics again after the node has stopped, and its store.
 func (r *rig) settled(before *recorded) *recorded {
 	w := r.record()
 	w.acks = before.acks

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"encoding/json"
+	"fmt"
 	"hash/crc32"
 	"net/url"
 	"sort"
@@ -10,51 +12,79 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// rule is the rule by which every reader tells facts from void records (events/FORMAT.md). It is written here once more
-// on purpose: with the engine's fold its mistakes would go unseen.
-type rule struct {
-	n      uint64
-	id     string
+// Rule is the rule by which every reader of a partition tells facts from void records (events/FORMAT.md). It takes the
+// records of one partition in their order, from the first one. It is written here a second time on purpose: a check that
+// used the engine's fold would share its mistakes.
+type Rule struct {
+	epoch  events.Epoch
 	next   uint64
 	broken bool
 }
 
-// Why a record is void.
+// The reasons why a record is void.
 const (
-	voidClaim = "late_claim"
-	voidEpoch = "epoch_over"
-	voidGap   = "behind_a_gap"
+	VoidClaim = "late_claim"
+	VoidEpoch = "epoch_over"
+	VoidGap   = "behind_a_gap"
 	voidCopy  = "copy"
 )
 
-// judge returns "" for a fact, else why the record is void.
-func (r *rule) judge(f *events.Fact) string {
+// Judge returns "" for a fact, and otherwise the reason why the record is void.
+func (r *Rule) Judge(f *events.Fact) string {
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
-		if c.Prev != r.id || c.ID == "" || c.ID == r.id {
-			return voidClaim
-		}
-		*r = rule{n: r.n + 1, id: c.ID}
-		return ""
+		return r.claim(c.ID, c.Prev)
 	}
+	return r.fact(f.Epoch, f.Sequence)
+}
+
+// JudgeRecord is Judge for a reader that needs few of the facts: it decodes headers and claims only.
+func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
+	if record.Header(events.HeaderType) == events.TypePrefix+string(events.NamePartitionClaimed) {
+		var c struct{ ID, Prev string }
+		if err := json.Unmarshal(record.Value, &c); err != nil {
+			return "", fmt.Errorf("decode the claim at offset %d: %w", record.Offset, err)
+		}
+		return r.claim(c.ID, c.Prev), nil
+	}
+	epoch, err := events.ParseEpoch(record.Header(events.HeaderEpoch))
+	if err != nil {
+		return "", fmt.Errorf("decode the epoch of the record at offset %d: %w", record.Offset, err)
+	}
+	sequence, err := strconv.ParseUint(record.Header(events.HeaderSequence), 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("decode the sequence of the record at offset %d: %w", record.Offset, err)
+	}
+	return r.fact(epoch, sequence), nil
+}
+
+func (r *Rule) claim(id, prev string) string {
+	if prev != r.epoch.ID || id == "" || id == r.epoch.ID {
+		return VoidClaim
+	}
+	*r = Rule{epoch: events.Epoch{N: r.epoch.N + 1, ID: id}}
+	return ""
+}
+
+func (r *Rule) fact(epoch events.Epoch, sequence uint64) string {
 	switch {
-	case r.n == 0, f.Epoch.N != r.n, f.Epoch.ID != r.id:
-		return voidEpoch
-	case r.broken, f.Sequence != r.next:
-		r.broken = r.broken || f.Sequence > r.next
-		return voidGap
+	case r.epoch.N == 0 || epoch != r.epoch:
+		return VoidEpoch
+	case r.broken || sequence != r.next:
+		r.broken = r.broken || sequence > r.next
+		return VoidGap
 	}
 	r.next++
 	return ""
 }
 
-// tenure is one epoch as the log tells it.
+// tenure is one epoch according to the log.
 type tenure struct {
 	epoch events.Epoch
 	owner string
 	claim int64
 	// prints are the checksums of its accepted facts, by sequence: a void record of the same position must be a copy.
 	prints []uint32
-	// work are the digests of the work requests that its facts have as effects, by sequence; see work.go.
+	// work holds the digests of the work requests that its facts have as effects, by sequence; see effects.go.
 	work []uint32
 	// runs find the offset of a sequence.
 	runs []run
@@ -67,7 +97,7 @@ type run struct {
 
 func (t *tenure) accepted(sequence uint64) bool { return sequence < uint64(len(t.prints)) }
 
-// book notes an accepted fact, whose sequence is the next.
+// book notes the next accepted fact.
 func (t *tenure) book(f *events.Fact, r *events.Record) {
 	if n := len(t.runs); n == 0 || t.runs[n-1].offset+int64(f.Sequence-t.runs[n-1].sequence) != r.Offset {
 		t.runs = append(t.runs, run{f.Sequence, r.Offset})
@@ -85,7 +115,7 @@ func (t *tenure) offset(sequence uint64) int64 {
 	return t.runs[i].offset + int64(sequence-t.runs[i].sequence)
 }
 
-// printOf is a checksum of all that a record holds but its place.
+// printOf returns a checksum of everything in a record except its place.
 func printOf(r *events.Record) uint32 {
 	sum := crc32.ChecksumIEEE(r.Key)
 	sum = crc32.Update(sum, crc32.IEEETable, r.Value)
@@ -96,12 +126,12 @@ func printOf(r *events.Record) uint32 {
 	return sum
 }
 
-// ownership is who owned one partition.
+// ownership records who owned one partition.
 type ownership struct {
-	rule    rule
+	rule    Rule
 	tenures []*tenure
 	byEpoch map[string]*tenure
-	// time is that of the latest accepted fact.
+	// time is the time of the latest accepted fact.
 	time events.Instant
 	void map[string]int
 	// broken counts the epochs in which a sequence was missing.
@@ -125,10 +155,10 @@ func (o *ownership) find(p events.Position) (*tenure, bool) {
 	return t, t != nil && t.accepted(p.Sequence)
 }
 
-// take judges a record. It returns whether it is a fact, and what is wrong with how it came here: a sentence each.
-func (o *ownership) take(f *events.Fact, r *events.Record) (accepted bool, wrong []string) {
+// judge says whether a record is a fact, and returns a sentence for each thing that is wrong with it.
+func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wrong []string) {
 	was := o.rule.broken
-	why := o.rule.judge(f)
+	why := o.rule.Judge(f)
 	by := writer(r)
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
 		if by != c.Owner {
@@ -138,7 +168,7 @@ func (o *ownership) take(f *events.Fact, r *events.Record) (accepted bool, wrong
 			o.void[why]++
 			return false, wrong
 		}
-		t := &tenure{epoch: events.Epoch{N: o.rule.n, ID: o.rule.id}, owner: c.Owner, claim: r.Offset}
+		t := &tenure{epoch: o.rule.epoch, owner: c.Owner, claim: r.Offset}
 		if old := o.byEpoch[t.epoch.String()]; old != nil {
 			wrong = append(wrong, "the claim makes the epoch "+t.epoch.String()+" a second time")
 		}
@@ -148,8 +178,8 @@ func (o *ownership) take(f *events.Fact, r *events.Record) (accepted bool, wrong
 	}
 	t := o.byEpoch[f.Epoch.String()]
 	if t == nil {
-		o.void[voidEpoch]++
-		return false, append(wrong, "the record is of epoch "+f.Epoch.String()+", which nobody had claimed before it")
+		o.void[VoidEpoch]++
+		return false, append(wrong, "the record is of epoch "+f.Epoch.String()+", which was not claimed before")
 	}
 	if by != t.owner {
 		wrong = append(wrong, "the record is of epoch "+f.Epoch.String()+", which node "+strconv.Quote(t.owner)+" owned, and node "+strconv.Quote(by)+" wrote it")
@@ -158,7 +188,7 @@ func (o *ownership) take(f *events.Fact, r *events.Record) (accepted bool, wrong
 		if t.accepted(f.Sequence) {
 			why = voidCopy
 			if t.prints[f.Sequence] != printOf(r) {
-				wrong = append(wrong, "the record has the position "+f.Position().String()+" of the fact at offset "+strconv.FormatInt(t.offset(f.Sequence), 10)+" and says something else")
+				wrong = append(wrong, "the record has the position "+f.Position().String()+" of the fact at offset "+strconv.FormatInt(t.offset(f.Sequence), 10)+" and has another content")
 			}
 		}
 		o.void[why]++
@@ -170,19 +200,19 @@ func (o *ownership) take(f *events.Fact, r *events.Record) (accepted bool, wrong
 	return true, append(wrong, o.order(f, r)...)
 }
 
-// order books an accepted fact and checks its name, its time, and the position up to which it says that effects are settled.
+// order notes an accepted fact and checks its name, its time, and its watermark.
 func (o *ownership) order(f *events.Fact, r *events.Record) (wrong []string) {
 	o.current().book(f, r)
 	if id := factID(r.Partition, f); r.Header(events.HeaderID) != id {
-		wrong = append(wrong, "the fact "+f.Position().String()+" bears the name "+strconv.Quote(r.Header(events.HeaderID))+" instead of "+strconv.Quote(id))
+		wrong = append(wrong, "the fact "+f.Position().String()+" has the name "+strconv.Quote(r.Header(events.HeaderID))+" instead of "+strconv.Quote(id))
 	}
 	if f.Time < o.time {
 		wrong = append(wrong, "the fact's time "+f.Time.String()+" lies before that of an earlier fact, "+o.time.String())
 	}
 	o.time = max(o.time, f.Time)
-	if s := f.Settled; !s.IsZero() {
+	if s := f.Watermark; !s.IsZero() {
 		if _, ok := o.find(s); !ok || !s.Before(f.Position()) {
-			wrong = append(wrong, "the fact says that effects up to "+s.String()+" are settled, which is no earlier fact")
+			wrong = append(wrong, "the fact has the watermark "+s.String()+", which is not an earlier fact")
 		}
 	}
 	return wrong

@@ -13,7 +13,7 @@ import (
 
 var simSeeds = flag.Int("verify.seeds", 60, "how many runs of the simulator are verified")
 
-// memory is a log that was recorded.
+// memory is a recorded log that is kept in memory.
 type memory struct {
 	topics map[string][][]events.Record
 }
@@ -49,7 +49,7 @@ func topicsOf(ns string) verify.Topics {
 		DeadSubmissions: "dlq." + ns + ".submissions", DeadReports: "dlq." + ns + ".reports", Work: func(agent string) string { return ns + ".work." + agent }}
 }
 
-// TestEveryRunOfTheSimulatorIsProved runs the checker over logs with every fault that the simulator makes.
+// TestEveryRunOfTheSimulatorIsProved checks logs with every fault that the simulator makes.
 func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 	t.Parallel()
 	var total verify.Counts
@@ -57,7 +57,7 @@ func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 	for seed := uint64(1); seed <= uint64(*simSeeds); seed++ {
 		run := sim.Record(seed, sim.Options{})
 		if run.Report.Violation != "" {
-			t.Logf("seed %d is no run to judge: %s", seed, run.Report.Violation) // the simulator's own tests report it
+			t.Logf("seed %d failed in the simulator, so it is not judged: %s", seed, run.Report.Violation) // the simulator's own tests report it
 			continue
 		}
 		r, err := verify.Run(context.Background(), verify.Config{Log: &memory{run.Topics}, Topics: topicsOf("sim"), Now: events.Instant(1_900_000_000_000), AtRest: false})
@@ -82,7 +82,7 @@ func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 		total.StateHashes += r.Counts.StateHashes
 	}
 	t.Logf("%d runs: %+v", judged, total)
-	if *simSeeds >= 60 { // else nothing is said of these
+	if *simSeeds >= 60 { // fewer runs need not reach these
 		require.GreaterOrEqual(t, 10*judged, 9**simSeeds)
 		for what, n := range map[string]int{
 			"facts": int(total.Facts), "broken epochs": total.BrokenEpochs, "tasks": total.Tasks, "parked": total.Parked, "swept": total.Swept,

@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// story is a live task as the log tells it.
+// story is a live task according to the log.
 type story struct {
 	id         string
 	workflow   string
@@ -66,6 +66,27 @@ func (s *story) step(id string) *step {
 	return nil
 }
 
+// over says whether the step completed or was skipped.
+func (st *step) over() bool { return st != nil && (st.done || st.skipped) }
+
+// work returns the step's do or its undo.
+func (st *step) work(op events.Operation) *work {
+	if op == events.Undo {
+		return &st.undo
+	}
+	return &st.do
+}
+
+// unmet returns the first step that a step needs and that is not over, or "".
+func (s *story) unmet(r *stepRule) string {
+	for _, need := range r.Needs {
+		if !s.step(need).over() {
+			return need
+		}
+	}
+	return ""
+}
+
 func (s *story) open(id string) *step {
 	st := s.step(id)
 	if st == nil {
@@ -87,30 +108,7 @@ func (s *story) running() (*step, events.Operation) {
 	return nil, ""
 }
 
-// turn begins the way back; a task that is on it stays as it is.
-func (s *story) turn() {
-	if s.back {
-		return
-	}
-	s.back, s.parked, s.parkDue = true, false, false
-	for _, st := range s.steps {
-		if st.do.waiting {
-			st.do.waiting, st.failed = false, true
-		}
-	}
-}
-
-// irrevocable says that a pivot completed, or may have.
-func (s *story) irrevocable() *step {
-	for _, st := range s.steps {
-		if st.pivot && (st.touched || st.do.running) {
-			return st
-		}
-	}
-	return nil
-}
-
-// telling is one fact of a task on its way into the story.
+// telling is one fact of a task that is being added to its story.
 type telling struct {
 	*partition
 	*story
@@ -122,7 +120,23 @@ func (t *telling) wrong(check, kind, step, format string, args ...any) {
 	t.book.add(Finding{Check: check, Kind: kind, Place: t.place, Task: t.story.id, Step: step, What: fmt.Sprintf(format, args...)})
 }
 
-// tell takes an accepted fact of a live task.
+// turn makes the task undo, unless it is undoing already. why says what asks for that.
+func (t *telling) turn(why string) {
+	if t.back {
+		return
+	}
+	for _, st := range t.steps {
+		if st.pivot && (st.touched || st.do.running) {
+			t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
+		}
+		if st.do.waiting {
+			st.do.waiting, st.failed = false, true
+		}
+	}
+	t.back, t.parked, t.parkDue = true, false, false
+}
+
+// tell adds an accepted fact of a live task.
 func (t *telling) tell() {
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
@@ -139,20 +153,17 @@ func (t *telling) tell() {
 		t.timeout(b)
 	case *events.StepSkipped:
 		t.skipped(b)
-	case *events.UndoStarted:
+	case *events.CompensationStarted:
 		t.undoStarted(b)
 	case *events.Compensated:
 		if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
 			st.undone, st.undoneAt = true, t.fact.Time
 		}
-	case *events.UndoFailed:
+	case *events.CompensationFailed:
 		t.undoFailed(b.Step, b.Attempt, b.Verdict)
 	case *events.CancelRequested:
 		t.requested(b.Request)
-		if st := t.irrevocable(); st != nil && !t.back {
-			t.wrong(CheckUndo, "behind_the_pivot", st.id, "the task is cancelled although its pivot is under way, or of unknown outcome, or completed")
-		}
-		t.turn()
+		t.turn("the task is cancelled")
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
@@ -166,11 +177,11 @@ func (t *telling) tell() {
 	case *events.EffectFailed:
 		if b.Failed != nil {
 			t.failed(b.Failed)
-		} else if b.UndoFailed != nil {
-			t.undoFailed(b.UndoFailed.Step, b.UndoFailed.Attempt, b.UndoFailed.Verdict)
+		} else if b.CompensationFailed != nil {
+			t.undoFailed(b.CompensationFailed.Step, b.CompensationFailed.Attempt, b.CompensationFailed.Verdict)
 		}
 	default:
-		t.wrong(CheckAttempts, "unknown_fact", "", "%s is no fact of a task", t.fact.Body.Name())
+		t.wrong(CheckAttempts, "unknown_fact", "", "%s is not a fact of a task", t.fact.Body.Name())
 	}
 }
 
@@ -182,13 +193,13 @@ func (t *telling) requested(id string) {
 	t.cancelHeld = false
 }
 
-// begin books the start of an attempt.
+// begin records the start of an attempt.
 func (t *telling) begin(w *work, o starting) {
 	switch {
 	case w.running:
 		t.wrong(CheckAttempts, "two_at_once", o.step, "attempt %d of the %s begins while attempt %d runs", o.attempt, o.op, w.attempts)
 	case o.attempt != w.attempts+1:
-		t.wrong(CheckAttempts, "attempt_numbers", o.step, "attempt %d of the %s begins behind attempt %d", o.attempt, o.op, w.attempts)
+		t.wrong(CheckAttempts, "attempt_numbers", o.step, "attempt %d of the %s begins after attempt %d", o.attempt, o.op, w.attempts)
 	case w.attempts > 0 && !w.waiting:
 		t.wrong(CheckAttempts, "not_asked_for", o.step, "attempt %d of the %s begins although no verdict and no operator asked for another", o.attempt, o.op)
 	case w.retryAt > t.fact.Time:
@@ -217,19 +228,17 @@ func (t *telling) started(b *events.StepStarted) {
 	case r == nil:
 		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
 	case r.Agent != b.Agent || r.Pivot != b.Pivot || (r.Undo != nil) != b.Undoable:
-		t.wrong(CheckAttempts, "not_as_defined", b.Step, "its start (agent %s, pivot %t, undoable %t) is not as its definition has it", b.Agent, b.Pivot, b.Undoable)
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "its start (agent %s, pivot %t, undoable %t) differs from its definition", b.Agent, b.Pivot, b.Undoable)
 	}
 	if r != nil {
-		for _, need := range r.Needs {
-			if n := t.step(need); n == nil || (!n.done && !n.skipped) {
-				t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
-			}
+		if need := t.unmet(r); need != "" {
+			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
 		}
 	}
 	if t.back || t.parked {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
 	}
-	if st.done || st.skipped {
+	if st.over() {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it has completed or was skipped")
 	}
 	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
@@ -246,17 +255,14 @@ func (s *story) state() string {
 	return "processing"
 }
 
-// outcome books the one outcome of a running attempt; nil if the attempt does not run (INV7).
+// outcome records the one outcome of a running attempt; it returns nil if the attempt is not running (INV7).
 func (t *telling) outcome(id string, op events.Operation, attempt int) *step {
 	st := t.step(id)
 	if st == nil {
 		t.wrong(CheckAttempts, "outcome_of_nothing", id, "%s of attempt %d of the %s, of a step that never started", t.fact.Body.Name(), attempt, op)
 		return nil
 	}
-	w := &st.do
-	if op == events.Undo {
-		w = &st.undo
-	}
+	w := st.work(op)
 	switch {
 	case attempt < 1 || attempt > w.attempts:
 		t.wrong(CheckAttempts, "outcome_of_nothing", id, "%s of attempt %d of the %s, which was never started (INV7)", t.fact.Body.Name(), attempt, op)
@@ -282,6 +288,10 @@ func (t *telling) failed(b *events.StepFailed) {
 			return
 		}
 		st.touched = st.touched || b.Effect != events.EffectNone
+		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.completeBy {
+			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+		}
+		t.quiet = max(t.quiet, b.QuietAt)
 	}
 	t.obey(st, b.Verdict)
 }
@@ -291,12 +301,9 @@ func (t *telling) timeout(b *events.Timeout) {
 	if st == nil {
 		return
 	}
-	w := &st.do
-	if b.Operation == events.Undo {
-		w = &st.undo
-	}
+	w := st.work(b.Operation)
 	if w.completeBy != b.CompleteBy || t.fact.Time < b.CompleteBy {
-		t.wrong(CheckAttempts, "timeout_early", b.Step, "attempt %d of the %s timed out at %s for %s, and its complete-by time is %s", b.Attempt, b.Operation, t.fact.Time, b.CompleteBy, w.completeBy)
+		t.wrong(CheckAttempts, "timeout_early", b.Step, "attempt %d of the %s timed out at %s for %s, but its complete-by time is %s", b.Attempt, b.Operation, t.fact.Time, b.CompleteBy, w.completeBy)
 	}
 	t.notSent(w.position)
 	if b.Operation == events.Undo {
@@ -308,24 +315,21 @@ func (t *telling) timeout(b *events.Timeout) {
 	t.obey(st, b.Verdict)
 }
 
-// obey books the verdict on a failed do.
+// obey applies the verdict on a failed do.
 func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting = true, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
 		st.do.waiting, st.do.retryAt, st.failed = true, v.At, false
 		if v.At == 0 {
-			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict is another attempt at no time")
+			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")
 		}
 	case events.ActionUndo:
-		if p := t.irrevocable(); p != nil && !t.back {
-			t.wrong(CheckUndo, "behind_the_pivot", st.id, "its failure undoes the task although the pivot %s is under way, or of unknown outcome, or completed", p.id)
-		}
-		t.turn()
+		t.turn("the failure of step " + st.id + " undoes the task")
 	case events.ActionPark:
 		t.parkDue = t.parkDue || !t.parked
 	default:
-		t.wrong(CheckAttempts, "no_verdict", st.id, "its verdict %q is none", v.Action)
+		t.wrong(CheckAttempts, "no_verdict", st.id, "its verdict %q is unknown", v.Action)
 	}
 }
 
@@ -334,17 +338,15 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	r := t.def.step(b.Step)
 	switch {
 	case st.do.attempts > 0 || st.done:
-		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped behind attempt %d", st.do.attempts)
+		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped after attempt %d", st.do.attempts)
 	case r == nil:
 		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
 	case b.Why == events.SkipCondition && r.If == "":
-		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it is skipped by a condition, and its definition has none")
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "it is skipped by a condition, but its definition has none")
 	}
 	if r != nil {
-		for _, need := range r.Needs {
-			if n := t.step(need); n == nil || (!n.done && !n.skipped) {
-				t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, has completed or was skipped", need)
-			}
+		if need := t.unmet(r); need != "" {
+			t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, has completed or was skipped", need)
 		}
 	}
 	st.skipped, st.failed, st.do.waiting = true, false, false
@@ -352,16 +354,12 @@ func (t *telling) skipped(b *events.StepSkipped) {
 
 func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
 	if b.Deadline != t.deadline || t.fact.Time < b.Deadline {
-		t.wrong(CheckAttempts, "deadline", "", "its deadline %s passes at %s, and the task has the deadline %q", b.Deadline, t.fact.Time, t.deadline.String())
+		t.wrong(CheckAttempts, "deadline", "", "its deadline %s passes at %s, but the task has the deadline %q", b.Deadline, t.fact.Time, t.deadline.String())
 	}
 	t.expired = true
-	if b.Action != events.DeadlineUndo {
-		return
+	if b.Action == events.DeadlineUndo {
+		t.turn("the deadline undoes the task")
 	}
-	if st := t.irrevocable(); st != nil && !t.back {
-		t.wrong(CheckUndo, "behind_the_pivot", st.id, "the deadline undoes the task although its pivot is under way, or of unknown outcome, or completed")
-	}
-	t.turn()
 }
 
 func (t *telling) reopened(b *events.TaskReopened) {
@@ -370,7 +368,7 @@ func (t *telling) reopened(b *events.TaskReopened) {
 		st := t.step(id)
 		switch {
 		case st == nil:
-			t.wrong(CheckAttempts, "reopened", id, "it is reopened and never started")
+			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
 		case st.undoFailed || st.undo.waiting:
 			st.undoFailed, st.undo.waiting, st.undo.retryAt = false, true, t.fact.Time
 		case (st.failed || st.do.waiting) && !t.back:
@@ -388,9 +386,8 @@ func (t *telling) processed() {
 		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())
 	}
 	for i := range t.def.Steps {
-		st := t.step(t.def.Steps[i].ID)
-		if st == nil || (!st.done && !st.skipped) {
-			t.wrong(CheckAttempts, "ended_early", t.def.Steps[i].ID, "the task ends processed, and this step has not completed and was not skipped")
+		if id := t.def.Steps[i].ID; !t.step(id).over() {
+			t.wrong(CheckAttempts, "ended_early", id, "the task ends processed, but this step neither completed nor was skipped")
 		}
 	}
 	t.noneRuns()

@@ -3,10 +3,10 @@ package verify
 import "github.com/sagalog/sagalog/events"
 
 // mustUndo says whether a step has to be undone: it can be, and not every attempt of it was reported to have had no
-// effect (DESIGN 5).
+// effect (docs/protocol.md, "Undo").
 func (st *step) mustUndo() bool { return st.undoable && st.touched && !st.undone }
 
-func (t *telling) undoStarted(b *events.UndoStarted) {
+func (t *telling) undoStarted(b *events.CompensationStarted) {
 	st := t.open(b.Step)
 	t.mayUndo(st)
 	if r := t.def.step(b.Step); r != nil && r.Undo != nil {
@@ -15,7 +15,7 @@ func (t *telling) undoStarted(b *events.UndoStarted) {
 			agent = r.Agent
 		}
 		if agent != b.Agent {
-			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo goes to agent %s, and its definition names %s", b.Agent, agent)
+			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo goes to agent %s, but its definition names %s", b.Agent, agent)
 		}
 	}
 	st.undoing = true
@@ -23,21 +23,21 @@ func (t *telling) undoStarted(b *events.UndoStarted) {
 	t.partition.count.Undos++
 }
 
-// mayUndo checks the rules of DESIGN 5 where an undo begins.
+// mayUndo checks the rules of docs/protocol.md, "Undo", when an undo begins.
 func (t *telling) mayUndo(st *step) {
 	if !t.back || t.parked {
 		t.wrong(CheckUndo, "not_undoing", st.id, "its undo begins although the task is %s", t.state())
 	}
 	switch {
 	case !st.undoable:
-		t.wrong(CheckUndo, "nothing_to_undo", st.id, "its undo begins, and its definition has none, or it never started")
+		t.wrong(CheckUndo, "nothing_to_undo", st.id, "its undo begins although its definition has none or it never started")
 	case !st.touched:
-		t.wrong(CheckUndo, "nothing_to_undo", st.id, "its undo begins, and every attempt of it was reported without effect")
+		t.wrong(CheckUndo, "nothing_to_undo", st.id, "its undo begins although every attempt of it was reported without effect")
 	case st.undone:
 		t.wrong(CheckUndo, "twice", st.id, "its undo begins again although it is undone")
 	}
 	if t.fact.Time < t.quiet {
-		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, and until %s a request of a timed-out attempt may land", t.fact.Time, t.quiet)
+		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, but a request of a timed-out attempt may land until %s", t.fact.Time, t.quiet)
 	}
 	for _, other := range t.steps {
 		switch {
@@ -60,7 +60,7 @@ func (t *telling) undoFailed(id string, attempt int, v events.Verdict) {
 	var st *step
 	if attempt == 0 { // before any work was sent
 		if st = t.step(id); st == nil || st.undo.running {
-			t.wrong(CheckAttempts, "outcome_of_nothing", id, "its undo fails before its start although it runs, or the step never started")
+			t.wrong(CheckAttempts, "outcome_of_nothing", id, "its undo fails before its start although it runs or the step never started")
 			return
 		}
 		st.undoing = true
@@ -92,9 +92,9 @@ func (t *telling) wasUndone() {
 		case st.pivot && st.touched:
 			t.wrong(CheckUndo, "behind_the_pivot", st.id, "the task ends undone although its pivot completed or is of unknown outcome")
 		case st.mustUndo() && st.completion > 0:
-			t.wrong(CheckUndo, "left", st.id, "the task ends undone, and this step completed and was not undone")
+			t.wrong(CheckUndo, "left", st.id, "the task ends undone, but this step completed and was not undone")
 		case st.mustUndo():
-			t.wrong(CheckUndo, "left", st.id, "the task ends undone, and this step may have had an effect and was not undone")
+			t.wrong(CheckUndo, "left", st.id, "the task ends undone, but this step may have had an effect and was not undone")
 		}
 	}
 	t.noneRuns()

@@ -11,30 +11,31 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Span is a stretch of a partition.
+// Span is a range of offsets of a partition.
 type Span struct {
 	Topic     string
 	Partition int32
-	// From is the first offset, To the one behind the last.
+	// From is the first offset, To the one after the last.
 	From, To int64
 	// Committed leaves out what transactions aborted, and markers.
 	Committed bool
 }
 
-// Bounds is what a partition holds: from Start up to, but without, End.
+// Bounds are the offsets that a partition holds: from Start up to but not including End.
 type Bounds struct{ Start, End int64 }
 
 // Log is the cluster as the check sees it. Nothing is written.
 type Log interface {
-	// Bounds returns the bounds of each partition of a topic, by number; none where there is no such topic. The end is
-	// the last stable offset, asked for after the call.
+	// Bounds returns the bounds of each partition of a topic, by number; none if there is no such topic. The end is the
+	// last stable offset, asked for after the call.
 	Bounds(ctx context.Context, topic string) ([]Bounds, error)
 	// Read calls yield with each record of the span, in order, and returns the first error of yield as it is. A record
-	// belongs to yield. One whose batch unpacks to too much comes without bytes, as the owner sees it.
+	// belongs to yield. A record whose batch is too large when decompressed comes without bytes, as
+	// the owner sees it.
 	Read(ctx context.Context, s Span, yield func(events.Record) error) error
 }
 
-// Shelf keeps what the fold changed, so that a long log needs little memory.
+// Shelf stores the state of the fold, so that a long log needs little memory.
 type Shelf interface {
 	Load(id string) (encoding, keys []byte, err error)
 	Commit(d *events.Delta, last *events.Record) error
@@ -43,21 +44,21 @@ type Shelf interface {
 // Topics are the names of a namespace's topics.
 type Topics struct {
 	Definitions, Events, Submissions, Reports, DeadSubmissions, DeadReports string
-	// Work returns the topic of an agent.
+	// Work returns the work topic of an agent.
 	Work func(agent string) string
 }
 
-// Stored is a state that a node stores, to be compared with the fold.
+// Stored is a state that a node stores, to compare with the fold.
 type Stored struct {
 	// Where names the store.
 	Where     string
 	Partition int32
-	// Offset is that of the first record that is not part of it.
+	// Offset is the first offset that is not part of the state.
 	Offset int64
 	Hash   events.Hash
-	// Rows is the hash of the rows as they stand there, nil if nobody read them.
+	// Rows is the hash summed up from the stored rows, nil if nobody read them.
 	Rows *events.Hash
-	// Damaged says that nothing of it can be believed, and why; "" is a store that could be read.
+	// Damaged says why the store cannot be trusted; "" if it could be read.
 	Damaged string
 }
 
@@ -65,26 +66,30 @@ type Stored struct {
 type Config struct {
 	Log    Log
 	Topics Topics
-	// Partition is the only one to check; nil is all.
+	// Partition is the only partition to check; nil means all.
 	Partition *int32
-	// Task is explained line by line; "" is none.
+	// Task is explained line by line; "" for none.
 	Task string
 	// Shelf returns where the fold of a partition keeps its rows; nil is memory.
 	Shelf  func(partition int32) Shelf
 	Stored []Stored
-	// Acknowledged are submissions of which a producer knows that they were acknowledged; nil is none asked for.
+	// Acknowledged are submissions that a producer saw acknowledged; nil to skip the check.
 	Acknowledged []Acknowledged
-	// Ledgers are calls that services received; nil is none asked for.
+	// Ledgers are calls that services received; nil to skip the check.
 	Ledgers *Ledgers
-	// AtRest says that nothing should be under way: what is live, unjudged or unsettled is a finding.
+	// Fact is called with each record of events that can be decoded, in the order of its partition, and says whether the log
+	// accepted it; nil if nobody asks.
+	Fact func(f *events.Fact, r *events.Record, accepted bool)
+	// AtRest says that nothing should be under way: live tasks, unjudged inputs and unacknowledged effects are
+	// findings.
 	AtRest bool
-	// Now is the time against which delays are told.
+	// Now is the time against which delays are measured.
 	Now events.Instant
 	// Grace is how late something may be before it is a warning; zero is 30 s.
 	Grace time.Duration
 	// Show is how many findings of each kind are kept; zero is 5.
 	Show int
-	// Progress is told how far a topic was read; nil is nobody.
+	// Progress is called with the progress of reading a topic; nil if nobody asks.
 	Progress func(topic string, partition int32, done, end int64)
 }
 
@@ -99,12 +104,14 @@ type Report struct {
 	Warned     []Count       `json:"warned,omitempty"`
 	Partitions []Extent      `json:"partitions"`
 	Counts     Counts        `json:"counts"`
-	// Explained tells the task that was asked for, line by line.
+	// Explained describes the task that was asked for, line by line.
 	Explained []string `json:"explained,omitempty"`
-	Seconds   float64  `json:"seconds"`
+	// TaskUnknown says that the log has no such task.
+	TaskUnknown bool    `json:"task_unknown,omitempty"`
+	Seconds     float64 `json:"seconds"`
 }
 
-// Extent is what was read of a partition, and where its owner stands.
+// Extent says how much of a partition was read and how far its owner is.
 type Extent struct {
 	Partition int32       `json:"partition"`
 	From      int64       `json:"from"`
@@ -113,8 +120,8 @@ type Extent struct {
 	Epoch     string      `json:"epoch,omitempty"`
 	Epochs    int         `json:"epochs"`
 	Hash      events.Hash `json:"hash"`
-	Settled   string      `json:"settled,omitempty"`
-	// Judged is the resume point of each input topic, NotYet how many inputs lie behind it.
+	Watermark string      `json:"watermark,omitempty"`
+	// Judged is the resume point of each input topic, NotYet how many inputs come after it.
 	Judged map[events.Input]int64 `json:"judged"`
 	NotYet map[events.Input]int64 `json:"not_yet_judged"`
 }
@@ -123,7 +130,7 @@ type Extent struct {
 type Counts struct {
 	Records int64 `json:"records"`
 	Facts   int64 `json:"facts"`
-	// Void are the records that every reader skips, by the reason.
+	// Void counts the records that every reader skips, by reason.
 	Void         map[string]int `json:"void"`
 	BrokenEpochs int            `json:"broken_epochs"`
 	Epochs       int            `json:"epochs"`
@@ -150,13 +157,13 @@ type EffectCounts struct {
 	Records int `json:"records"`
 	// Repeats were sent again, after a crash of their owner.
 	Repeats int `json:"repeats"`
-	// NotYet are effects of facts that are not settled, and need not be there yet.
+	// NotYet are effects of facts above the watermark, which need not be there yet.
 	NotYet int `json:"not_yet"`
-	// Unsent are of attempts that timed out before a new owner came to send them.
+	// Unsent are effects of attempts that timed out before a new owner could send them.
 	Unsent int `json:"unsent"`
 }
 
-// ErrNothing is returned where there is nothing that could be checked.
+// ErrNothing is returned if there is nothing to check.
 var ErrNothing = errors.New("nothing to check")
 
 // check is one run.
@@ -173,15 +180,17 @@ type check struct {
 	acks      *acks
 	forwards  forwards
 	explained []string
-	owners    map[int32]*ownership
-	settled   map[int32]events.Position
-	extents   []Extent
-	// unread is set where the facts of a partition are not all there.
+	// taskUnknown says that the partition of cfg.Task has no such task.
+	taskUnknown bool
+	owners      map[int32]*ownership
+	watermarks  map[int32]events.Position
+	extents     []Extent
+	// unread is set for a partition if not all of its facts could be read.
 	unread bool
 }
 
-// Run checks. Its error is one of reading, or of a namespace that is not there; what is wrong with the log stands in the
-// report.
+// Run runs the checks. It returns an error if something cannot be read or the namespace does not exist; faults of the
+// log are in the report.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	begun := time.Now()
 	if cfg.Grace <= 0 {
@@ -190,7 +199,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	c := &check{
 		cfg: cfg, topics: cfg.Topics, book: newBook(cfg.Show), agents: map[string]bool{},
 		bounds: map[string][]Bounds{}, early: map[string][]Bounds{}, acks: newAcks(cfg.Acknowledged),
-		forwards: newForwards(), owners: map[int32]*ownership{}, settled: map[int32]events.Position{},
+		forwards: newForwards(), owners: map[int32]*ownership{}, watermarks: map[int32]events.Position{},
 	}
 	c.count.Void, c.count.Ended, c.count.Movers, c.count.Inputs = map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	if err := c.begin(ctx); err != nil {
@@ -228,12 +237,12 @@ func (c *check) wanted(p int32) bool {
 	return c.cfg.Partition == nil || *c.cfg.Partition == p
 }
 
-// partial says that not all partitions are read: what one of them has in another cannot be compared then.
+// partial says that not all partitions are read, so records of one partition cannot be compared with those of another.
 func (c *check) partial() bool { return c.unread || c.cfg.Task != "" || c.cfg.Partition != nil }
 
-// begin reads the namespace and asks for all ends: those of effects, then that of events, then those of effects and
-// inputs again. So each effect below the first has its fact, and each settled fact and each cause has its record below the
-// last.
+// begin reads the namespace and asks for all ends: those of effects, then the end of events, then the ends of effects
+// and inputs again. So each effect below its first end has its fact, and each fact's effect below the watermark and
+// each cause has its record below the last ends.
 func (c *check) begin(ctx context.Context) error {
 	if err := c.readDefinitions(ctx); err != nil {
 		return err
@@ -276,7 +285,7 @@ func (c *check) readDefinitions(ctx context.Context) error {
 		return err
 	}
 	if len(b) != 1 || b[0].End == 0 || b[0].Start > 0 {
-		return fmt.Errorf("%w: %s is not there, or does not begin with the namespace's first record", ErrNothing, topic)
+		return fmt.Errorf("%w: %s does not exist, or does not begin with the namespace's first record", ErrNothing, topic)
 	}
 	first := true
 	return c.cfg.Log.Read(ctx, Span{Topic: topic, To: b[0].End}, func(r events.Record) error {
@@ -296,7 +305,7 @@ func (c *check) readDefinitions(ctx context.Context) error {
 			c.id, err = uuid.Parse(n.ID)
 			return err
 		}
-		_ = agentsIn(r.Value, c.agents) // one that cannot be read names no agent: its users show in the facts
+		_ = agentsIn(r.Value, c.agents) // a definition that cannot be read names no agent; the facts show whether a task uses it
 		return nil
 	})
 }
@@ -315,6 +324,7 @@ func (c *check) report(begun time.Time) *Report {
 	r := &Report{
 		Namespace: c.id.String(), Findings: slices.Concat([]Finding{}, c.book.findings), Totals: counts(c.book.kinds),
 		Warnings: c.book.warnings, Warned: counts(c.book.warned), Partitions: c.extents, Counts: c.count, Explained: c.explained,
+		TaskUnknown: c.taskUnknown,
 	}
 	r.Checks, r.Verdict = c.book.results(skipped...)
 	if c.count.Stores == 0 && !slices.ContainsFunc(c.cfg.Stored, func(s Stored) bool { return s.Damaged != "" }) {

@@ -20,7 +20,7 @@ func (d *Disk) FS() vfs.FS { return d.mem }
 // everything is the percentage of what was not synced that a copy or a killed process leaves: all of it.
 const everything = 100
 
-// Copy returns what stands on the disk now. The store may be open: then it is what kill -9 would leave.
+// Copy returns what is on the disk now. The store may be open: then it is what kill -9 would leave.
 func (d *Disk) Copy() *Disk { return d.PowerCut(everything, rand.New(rand.NewPCG(0, 0))) }
 
 // PowerCut returns what a power cut at this moment leaves: all that was synced, and of the rest each block with the

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nowhere is a log that holds everything at once and keeps nothing.
+// nowhere is a log that acknowledges everything at once and keeps nothing.
 type nowhere struct{ offset atomic.Int64 }
 
 // Produce implements api.Appender.
@@ -31,7 +31,8 @@ func (n *nowhere) ProduceBatch(_ context.Context, records []events.Record, done 
 	}
 }
 
-// clients runs a benchmark by Kafka, to an embedded broker in memory, and by HTTP, to an API whose log is memory.
+// clients runs a benchmark through Kafka, on an embedded broker in memory, and through HTTP, on an API whose log is in
+// memory.
 func clients(b *testing.B, run func(b *testing.B, c *client.Client)) {
 	b.Run("kafka", func(b *testing.B) {
 		cluster := kafkatest.StartTCP(b)
@@ -57,7 +58,8 @@ func lampOrder(i int) client.Submission {
 	}
 }
 
-// One operation is one submission of some thousand at once; the other end is in this process and counted too.
+// One operation is one submission out of about a thousand at once. The receiving side is in this process and is counted
+// too.
 func BenchmarkSubmitAll(b *testing.B) {
 	clients(b, func(b *testing.B, c *client.Client) {
 		list := make([]client.Submission, 0, 4000)
@@ -76,7 +78,7 @@ func BenchmarkSubmitAll(b *testing.B) {
 	})
 }
 
-// One operation is one submission of one of 64 goroutines.
+// One operation is one submission by one of 64 goroutines.
 func BenchmarkSubmit(b *testing.B) {
 	clients(b, func(b *testing.B, c *client.Client) {
 		var n atomic.Int64

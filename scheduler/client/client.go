@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Submission is the one submission object. Without an ID a UUIDv7 is generated; it stands in the receipt.
+// Submission is a task to submit. Without an ID a UUIDv7 is generated, which is in the receipt.
 type Submission = events.Submission
 
 // Receipt says that the log holds a submission.
@@ -15,15 +15,15 @@ type Receipt struct {
 	// ID is the task's.
 	ID        string
 	Partition int32
-	// Offset is where <ns>.submissions holds it; -1 where Known.
+	// Offset is its offset in <ns>.submissions, or -1 if Known.
 	Offset int64
-	// Known says that the engine knew this very submission already.
+	// Known says that the engine already knew this submission.
 	Known bool
 	// Token, by HTTP and for Submit only, makes GET /v1/tasks/{id}?token= no older than the submission.
 	Token string
 }
 
-// Result is what became of one submission of many.
+// Result is the outcome of one submission of many.
 type Result struct {
 	Receipt
 	Err error
@@ -46,7 +46,7 @@ type draft struct {
 }
 
 // Submit returns once the submission is durable, or with one of the errors of this package. By Kafka it waits for the
-// brokers until ctx ends; by HTTP for as long as HTTPConfig.RetryFor says.
+// brokers until ctx ends; by HTTP it waits for at most HTTPConfig.RetryFor.
 func (c *Client) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	d, err := prepare(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	return r.Receipt, r.Err
 }
 
-// SubmitAll submits many at once and returns a result for each, in their order. One that fails keeps no other back.
+// SubmitAll submits many at once and returns a result for each, in their order. One that fails does not stop the others.
 func (c *Client) SubmitAll(ctx context.Context, list []Submission) []Result {
 	results := make([]Result, len(list))
 	drafts := make([]draft, 0, len(list))
@@ -79,10 +79,10 @@ func (c *Client) SubmitAll(ctx context.Context, list []Submission) []Result {
 	return results
 }
 
-// batchMax bounds what is sent at once: enough that the cost of a request does not matter.
+// batchMax bounds the submissions sent at once: enough that the cost of a request does not matter.
 const batchMax = 2000
 
-// Close lets the connections go. A submission that is on its way has an unknown outcome.
+// Close closes the connections. A submission in flight has an unknown outcome.
 func (c *Client) Close() { c.way.close() }
 
 // prepare checks a submission as an engine would, as far as that is possible without its workflows.
@@ -107,5 +107,5 @@ func prepare(s Submission) (draft, error) {
 	return draft{id: s.ID, body: body}, nil
 }
 
-// maxBody is what a topic of ours takes, less room for headers. The engine's own limit is lower, and its to know.
+// maxBody is the limit of a topic, less room for headers. The engine's own limit is lower, and the engine checks it.
 const maxBody = 2<<20 - 64<<10

@@ -23,10 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const partitions = apitest.Partitions
 
-// log is what submissions arrived in, whichever way they took.
+// log is where submissions arrived, whichever way they took.
 type log func() []events.Record
 
-// ways runs a test of both ways (STYLE 39).
+// ways runs a test through Kafka and through HTTP.
 func ways(t *testing.T, test func(t *testing.T, c *client.Client, read log)) {
 	t.Run("kafka", func(t *testing.T) {
 		t.Parallel()
@@ -76,7 +76,7 @@ func TestASubmissionIsDurableAtItsHome(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoSubmissionIsNotSent(t *testing.T) {
+func TestAnInvalidSubmissionIsNotSent(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, c *client.Client, read log) {
 		_, err := c.Submit(t.Context(), client.Submission{ID: "..", Priority: 5000, Deadline: "soon"})
@@ -172,7 +172,7 @@ func TestAnEngineThatRestartsIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestAnEngineThatIsDownIsUnavailable(t *testing.T) {
 	t.Parallel()
 	url, stop := apitest.New().Start(t)
 	stop()
@@ -194,7 +194,7 @@ func TestNobodyAnswers(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestANamespaceThatIsNotThereIsNamed(t *testing.T) {
+func TestAMissingNamespaceIsNamed(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.StartTCP(t)
 	_, err := client.KafkaWith(t.Context(), client.KafkaConfig{Brokers: cluster.Brokers(), Namespace: "other"})

@@ -14,12 +14,12 @@ var (
 	ErrInvalid = errors.New("the submission cannot be used")
 	// ErrUnknownWorkflow is returned by HTTP for a workflow or version that is not known.
 	ErrUnknownWorkflow = errors.New("the workflow is not known")
-	// ErrConflict is returned by HTTP where the ID is taken by a submission with other content.
+	// ErrConflict is returned by HTTP if the ID is taken by a submission with other content.
 	ErrConflict = errors.New("the ID is taken by a submission with other content")
 	// ErrTooLarge is returned for a submission above the limit.
 	ErrTooLarge = errors.New("the submission is too large")
-	// ErrUnavailable is returned when the log did not acknowledge in time. It may hold the submission all the same:
-	// submit it again with the same ID.
+	// ErrUnavailable is returned when the log did not acknowledge in time. It may still hold the submission: submit it
+	// again with the same ID.
 	ErrUnavailable = errors.New("the log did not acknowledge the submission")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("the client is closed")
@@ -29,7 +29,7 @@ var (
 type Error struct {
 	// Kind is one of the sentinels of this package.
 	Kind error
-	// Detail is what the engine said.
+	// Detail is the engine's explanation.
 	Detail string
 	Places []Place
 }
@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 // Unwrap returns the kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// invalid makes an *Error of what a parser of events found.
+// invalid converts the findings of a parser of events to an *Error.
 func invalid(err error) error {
 	e := &Error{Kind: ErrInvalid}
 	collect(err, e)

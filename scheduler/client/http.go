@@ -13,16 +13,18 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/sagalog/sagalog/internal/pause"
 )
 
 // HTTPConfig says how to reach an engine's API.
 type HTTPConfig struct {
-	// URL is the API's, such as http://127.0.0.1:8642.
+	// URL is the URL of the API, such as http://127.0.0.1:8642.
 	URL string
-	// RetryFor is how long a submission is sent again while nobody answers or the log does not acknowledge; default
-	// DefaultRetryFor, negative not at all.
+	// RetryFor is how long a submission is sent again while no answer comes or the log does not acknowledge. Default:
+	// DefaultRetryFor. Negative: it is never sent again.
 	RetryFor time.Duration
-	// Client makes the calls; default one of its own.
+	// Client makes the calls; by default the package makes one.
 	Client *http.Client
 }
 
@@ -53,12 +55,12 @@ func HTTPWith(cfg HTTPConfig) (*Client, error) {
 }
 
 const (
-	// idleConnections are kept for the next submissions: of goroutines that submit one by one each needs one, and the two
-	// that are the default would have most of them dial for each.
+	// idleConnections are kept for the next submissions: each goroutine that submits one by one needs one. With the default
+	// of two, most of them would dial for each submission.
 	idleConnections = 256
 	// idleTimeout is below that of an engine, so that a connection is not used just when the engine closes it.
 	idleTimeout = 90 * time.Second
-	// bufferBytes is a good part of a batch, and little for a connection.
+	// bufferBytes is a large part of a batch, and small for a connection.
 	bufferBytes = 32 << 10
 )
 
@@ -82,14 +84,14 @@ const (
 	retryMost  = 2 * time.Second
 )
 
-// submit tries until each draft has a final answer, or nothing more is to be hoped for.
+// submit tries until each draft has a final answer, or the time is over.
 func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 	results := make([]Result, len(drafts))
 	open := make([]int, len(drafts))
 	for i := range drafts {
 		open[i] = i
 	}
-	pause, end := retryFirst, time.Now().Add(w.retryFor)
+	wait, end := retryFirst, time.Now().Add(w.retryFor)
 	for {
 		batch := drafts
 		if len(open) < len(drafts) {
@@ -105,21 +107,10 @@ func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 				left = append(left, open[i])
 			}
 		}
-		if open = left; len(open) == 0 || time.Now().After(end) || !sleep(ctx, pause/2+rand.N(pause/2)) {
+		if open = left; len(open) == 0 || time.Now().After(end) || !pause.For(ctx, wait/2+rand.N(wait/2)) {
 			return results
 		}
-		pause = min(2*pause, retryMost)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
+		wait = min(2*wait, retryMost)
 	}
 }
 
@@ -130,7 +121,7 @@ func (w *httpWay) try(ctx context.Context, drafts []draft) []Result {
 	return w.post(ctx, drafts)
 }
 
-// answer is what the API says of a submission: a receipt or a problem.
+// answer is the API's answer to a submission: a receipt or a problem.
 type answer struct {
 	Line      int    `json:"line"`
 	ID        string `json:"id"`
@@ -246,7 +237,7 @@ func (w *httpWay) post(ctx context.Context, drafts []draft) []Result {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return missing(errors.New("the engine did not answer each submission"))
+			return missing(errors.New("the engine did not answer every submission"))
 		}
 		var a answer
 		if err := json.Unmarshal(line, &a); err != nil || a.Line < 1 || a.Line > len(drafts) {

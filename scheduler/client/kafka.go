@@ -33,8 +33,8 @@ func Kafka(ctx context.Context, brokers ...string) (*Client, error) {
 	return KafkaWith(ctx, KafkaConfig{Brokers: brokers})
 }
 
-// KafkaWith connects to the log of an engine. It returns an error where no broker answers before ctx ends, or the
-// namespace is not there: topics are the engine's to make.
+// KafkaWith connects to the log of an engine. It returns an error if no broker answers before ctx ends, or the
+// namespace does not exist: only the engine makes topics.
 func KafkaWith(ctx context.Context, cfg KafkaConfig) (*Client, error) {
 	c := kafka.ClusterConfig{Brokers: cfg.Brokers, TLS: cfg.TLS, ClientID: "sagalog-client"}
 	if cfg.SASLMechanism != "" {
@@ -52,8 +52,6 @@ func KafkaWith(ctx context.Context, cfg KafkaConfig) (*Client, error) {
 	return &Client{way: w}, nil
 }
 
-const defaultNamespace = "sagalog"
-
 // kafkaWay produces to <ns>.submissions.
 type kafkaWay struct {
 	cluster    *kafka.Cluster
@@ -65,7 +63,7 @@ type kafkaWay struct {
 
 func newKafkaWay(ctx context.Context, cluster *kafka.Cluster, namespace string) (*kafkaWay, error) {
 	if namespace == "" {
-		namespace = defaultNamespace
+		namespace = events.DefaultNamespace
 	}
 	if err := cluster.Ping(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the log: %w", err)
@@ -105,7 +103,7 @@ func (w *kafkaWay) submit(ctx context.Context, drafts []draft) []Result {
 
 // tally collects the answers to a batch.
 type tally struct {
-	// done is closed when all are there; from then on results does not change.
+	// done is closed when all answers have arrived; from then on results does not change.
 	done chan struct{}
 
 	mu sync.Mutex
@@ -123,7 +121,7 @@ func (t *tally) answer(i int, _ int32, offset int64, err error) {
 	}
 }
 
-// unanswered returns what is there, and why the rest is not.
+// unanswered returns the results that have arrived, and for the others the reason why not.
 func (t *tally) unanswered(cause error) []Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,5 +195,5 @@ func (w *kafkaWay) records(drafts []draft) []events.Record {
 	return records
 }
 
-// randomBytes is what is asked of the system's randomness at once.
+// randomBytes is how many random bytes are read from the system at once.
 const randomBytes = 4096

@@ -1,5 +1,5 @@
 // Package apitest holds an engine in memory that implements what internal/api asks of one, for tests of the API and
-// of its clients. It judges inputs when it is told to, or at once.
+// of its clients. It judges inputs at once, or when Judge is called.
 package apitest
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/proxy"
 )
 
 // Partitions is the number of partitions of every Engine.
@@ -23,11 +24,11 @@ const Partitions = 4
 
 // Engine is a log, its projection and its definitions, in memory. Its exported fields are set before use.
 type Engine struct {
-	// Manual has inputs wait for Judge; otherwise they are judged as they come.
+	// Manual makes inputs wait for Judge; otherwise they are judged as they come.
 	Manual bool
-	// Down has Produce fail with this error.
+	// Down makes Produce fail with this error.
 	Down error
-	// Stuck has Produce never answer.
+	// Stuck makes Produce never answer.
 	Stuck bool
 	// NotReady is what Ready returns.
 	NotReady error
@@ -49,6 +50,7 @@ type Engine struct {
 	watched     chan struct{}
 	lookups     int
 	refreshes   int
+	silent      error
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an
@@ -85,7 +87,7 @@ func (e *Engine) tick() events.Instant {
 	return e.now
 }
 
-// Panic has the next look at a task panic.
+// Panic makes the next look at a task panic.
 func (e *Engine) Panic() { e.mu.Lock(); e.panics = true; e.mu.Unlock() }
 
 func (e *Engine) broadcast() {
@@ -93,13 +95,18 @@ func (e *Engine) broadcast() {
 	e.changed = make(chan struct{})
 }
 
+// Silence makes each method that asks brokers return err; nil ends that.
+func (e *Engine) Silence(err error) { e.mu.Lock(); e.silent = err; e.mu.Unlock() }
+
+func (e *Engine) asked() error { e.mu.Lock(); defer e.mu.Unlock(); return e.silent }
+
 // Task implements api.Tasks.
 func (e *Engine) Task(_ context.Context, id string) (*events.Task, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.panics {
 		e.panics = false
-		panic("apitest: told to")
+		panic("apitest: on purpose")
 	}
 	return clone(e.tasks[id]), nil
 }
@@ -119,7 +126,7 @@ func clone(t *events.Task) *events.Task {
 	return c
 }
 
-// List implements api.Tasks. A cursor is the instant before which all tasks of the page were submitted.
+// List implements api.Lists. A cursor is the instant before which all tasks of the page were submitted.
 func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,12 +152,12 @@ func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 	return api.Page{Tasks: all, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
 }
 
-// Cursor implements api.Tasks. No two tasks are submitted in one instant here.
+// Cursor implements api.Lists. No two tasks are submitted in one instant here.
 func (e *Engine) Cursor(_ string, submitted events.Instant) string {
 	return strconv.FormatInt(int64(submitted)+1, 10)
 }
 
-// Place implements api.Tasks.
+// Place implements api.Lists.
 func (e *Engine) Place(cursor string) (string, error) {
 	n, err := strconv.ParseInt(cursor, 10, 64)
 	if err != nil {
@@ -188,7 +195,7 @@ func (e *Engine) Watched() <-chan struct{} {
 	return e.watched
 }
 
-// WaitPassed implements api.Tasks.
+// WaitPassed implements api.Inputs.
 func (e *Engine) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {
 	for {
 		e.mu.Lock()
@@ -205,8 +212,11 @@ func (e *Engine) WaitPassed(ctx context.Context, in events.Input, partition int3
 	}
 }
 
-// CatchUp implements api.Tasks.
+// CatchUp implements api.Inputs.
 func (e *Engine) CatchUp(ctx context.Context, in events.Input, partition int32) error {
+	if err := e.asked(); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	end := int64(len(e.inputs[in][partition]))
 	e.mu.Unlock()
@@ -215,6 +225,9 @@ func (e *Engine) CatchUp(ctx context.Context, in events.Input, partition int32) 
 
 // History implements api.History.
 func (e *Engine) History(_ context.Context, task string, from int64, limit int) ([]api.LoggedFact, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var list []api.LoggedFact
@@ -228,13 +241,19 @@ func (e *Engine) History(_ context.Context, task string, from int64, limit int) 
 
 // Rejection implements api.Rejections.
 func (e *Engine) Rejection(_ context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rejected[events.CauseInput(in, partition, offset)], nil
 }
 
-// Refresh implements api.Definitions: there is nothing that is not known.
+// Refresh implements api.Workflows: there is nothing that is not known.
 func (e *Engine) Refresh(context.Context) error {
+	if err := e.asked(); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	e.refreshes++
 	e.mu.Unlock()
@@ -244,7 +263,7 @@ func (e *Engine) Refresh(context.Context) error {
 // Refreshes counts the calls of Refresh.
 func (e *Engine) Refreshes() int { e.mu.Lock(); defer e.mu.Unlock(); return e.refreshes }
 
-// Workflows implements api.Definitions.
+// Workflows implements api.Workflows.
 func (e *Engine) Workflows(context.Context) ([]*api.Workflow, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -260,8 +279,11 @@ func (e *Engine) Workflows(context.Context) ([]*api.Workflow, error) {
 	return list, nil
 }
 
-// Workflow implements api.Definitions.
+// Workflow implements api.Workflows.
 func (e *Engine) Workflow(_ context.Context, name string, version int) (*api.Workflow, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lookups++
@@ -309,7 +331,7 @@ func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {
 	}, nil
 }
 
-// Check implements api.Definitions: a source that contains "bad" has two faults.
+// Check implements api.Workflows: a source that contains "bad" has two faults.
 func (e *Engine) Check(_ context.Context, d api.Draft) (api.Applied, []api.Fault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -334,8 +356,11 @@ func (e *Engine) draft(d api.Draft) (api.Applied, []api.Fault) {
 	return a, nil
 }
 
-// Apply implements api.Definitions.
+// Apply implements api.Workflows.
 func (e *Engine) Apply(_ context.Context, d api.Draft) (api.Applied, []api.Fault, error) {
+	if err := e.asked(); err != nil {
+		return api.Applied{}, nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a, faults := e.draft(d)
@@ -365,7 +390,7 @@ func (e *Engine) Apply(_ context.Context, d api.Draft) (api.Applied, []api.Fault
 func (e *Engine) Owner(int32) string { return "node-a" }
 
 // Route implements api.Cluster: everything is here.
-func (e *Engine) Route(int32) api.Route { return api.Route{Here: true} }
+func (e *Engine) Route(int32) proxy.Route { return proxy.Route{Here: true} }
 
 // Partitions implements api.Cluster.
 func (e *Engine) Partitions(context.Context) ([]api.Partition, error) {
@@ -399,6 +424,9 @@ func (e *Engine) Agents(context.Context) ([]events.Presence, error) {
 
 // Ranges implements api.DeadLetters.
 func (e *Engine) Ranges(context.Context) ([]api.DeadRange, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var list []api.DeadRange
@@ -412,6 +440,9 @@ func (e *Engine) Ranges(context.Context) ([]api.DeadRange, error) {
 
 // Read implements api.DeadLetters.
 func (e *Engine) Read(_ context.Context, in events.Input, partition int32, from, to int64) ([]events.Record, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	list := e.dead[in][partition]
@@ -433,8 +464,8 @@ func (e *Engine) Break(_ context.Context, b api.Breakage) error {
 	return nil
 }
 
-// Mend implements api.Demo.
-func (e *Engine) Mend(_ context.Context, service string) error {
+// Fix implements api.Demo.
+func (e *Engine) Fix(_ context.Context, service string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if service == "" {

@@ -42,7 +42,7 @@ func (e *Engine) ProduceBatch(ctx context.Context, records []events.Record, done
 	}
 }
 
-// SetDown has Produce fail from now on, or work again.
+// SetDown makes Produce fail from now on, or work again.
 func (e *Engine) SetDown(err error) { e.mu.Lock(); e.Down = err; e.mu.Unlock() }
 
 // Inputs returns the records of an input, partition by partition.
@@ -56,7 +56,7 @@ func (e *Engine) Inputs(in events.Input) []events.Record {
 	return all
 }
 
-// Judge judges all inputs that were not.
+// Judge judges all inputs that have not been judged yet.
 func (e *Engine) Judge() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +96,7 @@ func (e *Engine) one(in events.Input, p int32, r *events.Record) {
 	}
 	now := e.tick()
 	e.tasks[id] = &events.Task{
-		ID: id, Run: 1, Workflow: sub.Workflow, Version: max(1, sub.Version), Definition: r.Header(events.HeaderDefinition), State: events.Pending,
+		ID: id, Run: 1, Workflow: sub.Workflow, Version: max(1, sub.Version), Definition: r.Header(events.HeaderDefinition), State: events.TaskStatePending,
 		Priority: sub.Priority, Labels: sub.Labels, Input: sub.Input, Content: content, SubmittedAt: now, UpdatedAt: now, Facts: 1,
 	}
 	e.fact(id, cause, &events.Submitted{Workflow: sub.Workflow, Version: 1, Input: sub.Input, Content: content})
@@ -107,11 +107,11 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 	case t == nil || t.State.Ended():
 		e.reject(events.Reports, cause, r, events.RejectRefused)
 	case strings.HasSuffix(r.Header(events.HeaderType), "cancel"):
-		t.State, t.Reason = events.Undoing, "cancelled"
+		t.State, t.Reason = events.TaskStateUndoing, "cancelled"
 		t.Requests = append(t.Requests, r.Header(events.HeaderID))
 		e.fact(id, cause, &events.CancelRequested{Request: r.Header(events.HeaderID)})
 	default:
-		t.State = events.Processing
+		t.State = events.TaskStateProcessing
 		t.Requests = append(t.Requests, r.Header(events.HeaderID))
 		e.fact(id, cause, &events.TaskReopened{Request: r.Header(events.HeaderID)})
 	}
@@ -156,7 +156,7 @@ func (e *Engine) fact(task string, cause events.Cause, body events.Body) {
 	e.facts[task] = append(e.facts[task], api.LoggedFact{Record: r, Owner: "node-a"})
 }
 
-// Change changes a task by a fact, and tells the waiting.
+// Change changes a task by a fact, and wakes those who wait for a change.
 func (e *Engine) Change(id string, body events.Body, change func(t *events.Task)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,12 +167,12 @@ func (e *Engine) Change(id string, body events.Body, change func(t *events.Task)
 	e.broadcast()
 }
 
-// Finish ends a task well.
+// Finish ends a task successfully.
 func (e *Engine) Finish(id string) {
-	e.Change(id, &events.TaskProcessed{}, func(t *events.Task) { t.State, t.EndedAt = events.Processed, t.UpdatedAt })
+	e.Change(id, &events.TaskProcessed{}, func(t *events.Task) { t.State, t.EndedAt = events.TaskStateProcessed, t.UpdatedAt })
 }
 
 // Park parks a task.
 func (e *Engine) Park(id, reason string) {
-	e.Change(id, &events.TaskParked{Reason: reason}, func(t *events.Task) { t.State, t.Reason = events.Parked, reason })
+	e.Change(id, &events.TaskParked{Reason: reason}, func(t *events.Task) { t.State, t.Reason = events.TaskStateError, reason })
 }

@@ -15,7 +15,7 @@ func (e *Engine) Config() api.Config {
 	r := prometheus.NewRegistry()
 	return api.Config{
 		Addr: "127.0.0.1:0", Namespace: "test", Node: "node-a", Version: "1.2.3", Partitions: Partitions, SubmissionBytes: 4096,
-		Tasks: e, History: e, Rejections: e, Definitions: e, Appender: e, Cluster: e, DeadLetters: e, Demo: e,
+		Tasks: e, Lists: e, Inputs: e, History: e, Rejections: e, Workflows: e, Definitions: e, Appender: e, Cluster: e, DeadLetters: e, Demo: e,
 		Ready: e.Ready, Registerer: r, Gatherer: r, Now: e.Now,
 	}
 }
@@ -27,7 +27,7 @@ func (e *Engine) Serve(t testing.TB, change ...func(*api.Config)) string {
 	return url
 }
 
-// Start is Serve with a stop of the caller's own, which waits for the end.
+// Start is Serve with a function that stops it and waits for the end.
 func (e *Engine) Start(t testing.TB, change ...func(*api.Config)) (url string, stop func()) {
 	cfg := e.Config()
 	for _, c := range change {

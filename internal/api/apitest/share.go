@@ -8,33 +8,34 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/proxy"
 )
 
-// Share is an Engine as one node of several knows it: those of the partitions that are routed to it. Reads of others
-// tell nothing, and are counted as Misreads.
+// Share is an Engine as one node of several knows it: only the partitions that are routed to it. Reads of others return
+// nothing, and are recorded as Misreads.
 type Share struct {
 	*Engine
 	name string
 
 	mu sync.Mutex
 	// mu guards the fields below.
-	routes   [Partitions]api.Route
+	routes   [Partitions]proxy.Route
 	misreads []string
 }
 
-// Share returns the engine as the node of that name knows it, which is nothing until partitions are routed to it.
+// Share returns the engine as the node of that name knows it: without partitions until they are routed to it.
 func (e *Engine) Share(name string) *Share { return &Share{Engine: e, name: name} }
 
 // Config returns the configuration of an API of that node.
 func (s *Share) Config() api.Config {
 	c := s.Engine.Config()
 	c.Node = s.name
-	c.Tasks, c.History, c.Rejections, c.Cluster = s, s, s, s
+	c.Tasks, c.Lists, c.Inputs, c.History, c.Rejections, c.Cluster = s, s, s, s, s, s
 	return c
 }
 
-// Direct tells the node where a partition is from now on.
-func (s *Share) Direct(partition int32, to api.Route) {
+// Direct sets where a partition is for this node.
+func (s *Share) Direct(partition int32, to proxy.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.routes[partition] = to
@@ -58,7 +59,7 @@ func (s *Share) has(what string, partition int32) bool {
 }
 
 // Route implements api.Cluster.
-func (s *Share) Route(partition int32) api.Route {
+func (s *Share) Route(partition int32) proxy.Route {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.routes[partition]
@@ -92,7 +93,7 @@ func (s *Share) Task(ctx context.Context, id string) (*events.Task, error) {
 	return s.Engine.Task(ctx, id)
 }
 
-// List implements api.Tasks.
+// List implements api.Lists.
 func (s *Share) List(ctx context.Context, q api.Query) (api.Page, error) {
 	if q.Partitions == nil {
 		for p := range int32(Partitions) {
@@ -105,13 +106,13 @@ func (s *Share) List(ctx context.Context, q api.Query) (api.Page, error) {
 	return s.Engine.List(ctx, q)
 }
 
-// WaitPassed implements api.Tasks.
+// WaitPassed implements api.Inputs.
 func (s *Share) WaitPassed(ctx context.Context, in events.Input, partition int32, offset int64) error {
 	s.has("wait", partition)
 	return s.Engine.WaitPassed(ctx, in, partition, offset)
 }
 
-// CatchUp implements api.Tasks.
+// CatchUp implements api.Inputs.
 func (s *Share) CatchUp(ctx context.Context, in events.Input, partition int32) error {
 	s.has("wait", partition)
 	return s.Engine.CatchUp(ctx, in, partition)

@@ -9,17 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Bomb produces one compressed batch to partition 0 of a topic, with a record of zeros of each size: small on the wire,
-// and far larger than a reader unpacks. It returns their offsets.
+// Bomb produces one compressed batch to partition 0 of a topic, with a record of zeros of each size: small on the wire, and larger than a
+// reader unpacks. It returns the offsets.
 func Bomb(t *testing.T, b Reachable, topic string, sizes ...int) []int64 {
 	t.Helper()
-	cfg := b.ClusterConfig()
-	c, err := kgo.NewClient(
-		kgo.SeedBrokers(cfg.Brokers...), kgo.Dialer(cfg.Dialer), kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20),
+	c := Client(t, b,
+		kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20),
 		kgo.ProducerLinger(100*time.Millisecond), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
-	require.NoError(t, err)
-	defer c.Close()
 	var records []*kgo.Record
 	for _, n := range sizes {
 		records = append(records, &kgo.Record{Topic: topic, Value: make([]byte, n)})

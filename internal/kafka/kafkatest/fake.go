@@ -8,29 +8,29 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Fake is a cluster of several brokers in memory that a test can make misbehave. It is the engine of the embedded
-// broker without its guards.
+// Fake is a cluster of several brokers in memory whose faults a test controls. It is kfake without the guards of the embedded broker.
 type Fake struct {
 	t       testing.TB
 	cluster *kfake.Cluster
-	network *kafka.VirtualNetwork
+	network *embedded.VirtualNetwork
 	once    sync.Once
 	unwatch func()
 	// Brokers are the numbers of the brokers.
 	Brokers []int32
 }
 
-// firstPort is that of broker 0; the others follow.
+// firstPort is the port of broker 0; the others follow.
 const firstPort = 9092
 
-// StartFake starts so many brokers on a virtual network, until the test ends.
-func StartFake(t testing.TB, network *kafka.VirtualNetwork, brokers int) *Fake {
+// StartFake starts brokers on a virtual network, until the test ends.
+func StartFake(t testing.TB, network *embedded.VirtualNetwork, brokers int) *Fake {
 	t.Helper()
 	f := &Fake{t: t, network: network}
 	var ports []int
@@ -45,15 +45,15 @@ func StartFake(t testing.TB, network *kafka.VirtualNetwork, brokers int) *Fake {
 	)
 	require.NoError(t, err)
 	f.cluster.ControlKey(kmsg.OffsetForLeaderEpoch.Int16(), f.nothingLost)
-	f.unwatch, err = kafka.KeepSessions(f.cluster, f.ClusterConfig())
+	f.unwatch, err = embedded.KeepSessions(f.cluster, f.ClusterConfig())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
 
-// nothingLost answers where the records of a leader's time end. These brokers lose none when a leader moves, but of a leader
-// who was the last to write they say that they know nothing, where Apache Kafka names the log's end; a client takes that
-// for a loss of all records and reads the partition again.
+// nothingLost answers requests for the end of a leader epoch. kfake loses nothing when a leader moves. But for the last leader that wrote,
+// kfake answers that the epoch is unknown, whereas Apache Kafka returns the end of the log. A client would treat kfake's answer as a loss of
+// all records.
 func (f *Fake) nothingLost(req kmsg.Request) (kmsg.Response, error, bool) {
 	f.cluster.KeepControl()
 	asked := req.(*kmsg.OffsetForLeaderEpochRequest)
@@ -63,7 +63,7 @@ func (f *Fake) nothingLost(req kmsg.Request) (kmsg.Response, error, bool) {
 		of.Topic = t.Topic
 		for _, p := range t.Partitions {
 			end := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-			// Clients compare: any end that is not before what they have read says that nothing is lost.
+			// Clients compare the end with their position: any end at or after the position means that nothing is lost.
 			end.Partition, end.LeaderEpoch, end.EndOffset = p.Partition, p.LeaderEpoch, math.MaxInt64
 			of.Partitions = append(of.Partitions, end)
 		}
@@ -97,38 +97,38 @@ func (f *Fake) Leader(topic string, partition int32) int32 {
 	return f.cluster.LeaderFor(topic, partition)
 }
 
-// Shuffle gives every partition some leader, under the next leader epoch.
+// Shuffle gives every partition a random leader, under the next leader epoch.
 func (f *Fake) Shuffle() { f.cluster.ShufflePartitionLeaders() }
 
-// MoveCoordinators makes other brokers the coordinators of the groups, which every client has to find anew.
+// MoveCoordinators moves the coordinators of all groups, so that every client has to find them again.
 func (f *Fake) MoveCoordinators() { f.cluster.RehashCoordinators() }
 
-// Compact compacts the topics that are to be, and ApplyRetention deletes what is too old for its topic.
+// Compact compacts the compacted topics, and ApplyRetention deletes records that are too old for their topic.
 func (f *Fake) Compact()        { f.cluster.Compact() }
 func (f *Fake) ApplyRetention() { f.cluster.ApplyRetention() }
 
-// Fault is how requests fail.
+// Fault says which requests fail, and how.
 type Fault struct {
 	// Request is Kafka's name of the request, such as Produce or Heartbeat.
 	Request string
-	// Topic is the topic that it must name, and Group the group; empty for any.
+	// Topic and Group must be named in the request. Empty means any.
 	Topic, Group string
-	// Code is Kafka's name of the answer, such as REQUEST_TIMED_OUT.
+	// Code is Kafka's name of the error, such as REQUEST_TIMED_OUT.
 	Code string
-	// Count is how many requests fail; 0 means until the handle is removed.
+	// Count is how many requests fail; 0 means all until Remove.
 	Count int
 }
 
-// Faulty is a fault in force.
+// Faulty is an active fault.
 type Faulty struct{ handle *kfake.FaultHandle }
 
-// Fault has the brokers answer requests with an error. They do not act on them, but for REQUEST_TIMED_OUT and
-// NOT_ENOUGH_REPLICAS_AFTER_APPEND, which they answer when they have.
+// Fault makes the brokers answer requests with an error and do nothing. Only with REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND do
+// they carry the request out.
 func (f *Fake) Fault(of Fault) *Faulty {
 	f.t.Helper()
-	code, ok := codes[of.Code]
-	require.True(f.t, ok, "no error is called %s", of.Code)
-	key, ok := keys[of.Request]
+	code := errorNamed(of.Code)
+	require.NotNil(f.t, code, "no error is called %s", of.Code)
+	key, ok := keyNamed(of.Request)
 	require.True(f.t, ok, "no request is called %s", of.Request)
 	if of.Count == 0 {
 		of.Count = -1
@@ -138,26 +138,31 @@ func (f *Fake) Fault(of Fault) *Faulty {
 	return &Faulty{f.cluster.Fault(fault)}
 }
 
-// Hits returns how many requests were answered so.
+// Hits returns how many requests the fault has made fail.
 func (f *Faulty) Hits() int { return f.handle.Hits() }
 
-// Remove ends it.
+// Remove ends the fault.
 func (f *Faulty) Remove() { f.handle.Remove() }
 
-var keys = map[string]kmsg.Key{
-	"Produce": kmsg.Produce, "Fetch": kmsg.Fetch, "ListOffsets": kmsg.ListOffsets, "Metadata": kmsg.Metadata,
-	"Heartbeat": kmsg.Heartbeat, "JoinGroup": kmsg.JoinGroup, "SyncGroup": kmsg.SyncGroup, "OffsetCommit": kmsg.OffsetCommit,
-	"OffsetFetch": kmsg.OffsetFetch, "FindCoordinator": kmsg.FindCoordinator, "InitProducerID": kmsg.InitProducerID,
+// errorNamed returns the error with Kafka's name, or nil.
+func errorNamed(name string) *kerr.Error {
+	for code := range int16(lastCode) {
+		if e := kerr.TypedErrorForCode(code); e != nil && e.Message == name {
+			return e
+		}
+	}
+	return nil
 }
 
-var codes = map[string]*kerr.Error{
-	kerr.RequestTimedOut.Message: kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend.Message: kerr.NotEnoughReplicasAfterAppend,
-	kerr.NotEnoughReplicas.Message: kerr.NotEnoughReplicas, kerr.OutOfOrderSequenceNumber.Message: kerr.OutOfOrderSequenceNumber,
-	kerr.UnknownProducerID.Message: kerr.UnknownProducerID, kerr.InvalidProducerEpoch.Message: kerr.InvalidProducerEpoch,
-	kerr.OffsetOutOfRange.Message: kerr.OffsetOutOfRange, kerr.RebalanceInProgress.Message: kerr.RebalanceInProgress,
-	kerr.NotCoordinator.Message: kerr.NotCoordinator, kerr.CoordinatorNotAvailable.Message: kerr.CoordinatorNotAvailable,
-	kerr.NotLeaderForPartition.Message: kerr.NotLeaderForPartition, kerr.LeaderNotAvailable.Message: kerr.LeaderNotAvailable,
-	kerr.UnknownServerError.Message: kerr.UnknownServerError, kerr.FencedLeaderEpoch.Message: kerr.FencedLeaderEpoch,
-	kerr.UnknownMemberID.Message: kerr.UnknownMemberID, kerr.IllegalGeneration.Message: kerr.IllegalGeneration,
-	kerr.UnknownTopicID.Message: kerr.UnknownTopicID, kerr.KafkaStorageError.Message: kerr.KafkaStorageError, kerr.CorruptMessage.Message: kerr.CorruptMessage,
+// lastCode is above the codes of all errors.
+const lastCode = 200
+
+// keyNamed returns the key of the request with Kafka's name.
+func keyNamed(name string) (kmsg.Key, bool) {
+	for key := range kmsg.Key(kmsg.MaxKey + 1) {
+		if key.Name() == name {
+			return key, true
+		}
+	}
+	return 0, false
 }

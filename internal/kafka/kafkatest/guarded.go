@@ -22,12 +22,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Guarded is an embedded broker that lets not everybody in, over TCP. It has the users and the manners of Real, as far as
-// the embedded broker has them: who gives a wrong password is hung up on.
+// Guarded is a kfake broker with authentication, over TCP. It has the users of Real and behaves like it as far as kfake can: after a wrong
+// password it closes the connection.
 type Guarded struct {
 	t       testing.TB
 	Cluster *kfake.Cluster
-	// CAFile is the certificate of the authority that signed the broker's, CertFile and KeyFile are a client's.
+	// CAFile is the certificate of the authority that signed the broker's certificate. CertFile and KeyFile belong to a client.
 	CAFile, CertFile, KeyFile string
 	tls                       bool
 	sasl                      bool
@@ -39,14 +39,14 @@ const (
 	LimitedPassword = "limited-password"
 )
 
-// GuardedOptions say what a Guarded asks for.
+// GuardedOptions say what a Guarded requires.
 type GuardedOptions struct {
 	SASL, TLS bool
-	// ClientCertificate asks for a certificate of the client too.
+	// ClientCertificate requires that the client has a certificate too.
 	ClientCertificate bool
 	// Allowed is what LimitedUser may do; nil with SASL means that there are no access lists.
 	Allowed []Allowed
-	// Options are further ones of the broker.
+	// Options holds additional options of kfake.
 	Options []kfake.Opt
 }
 
@@ -57,7 +57,7 @@ type Allowed struct {
 	To     []kmsg.ACLOperation
 }
 
-// Enough is what a process of all roles needs, and no more.
+// Enough holds exactly the permissions that a process with all roles needs.
 func Enough(namespace string) []Allowed {
 	ops := []kmsg.ACLOperation{kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationCreate, kmsg.ACLOperationDescribeConfigs}
 	return []Allowed{
@@ -66,10 +66,10 @@ func Enough(namespace string) []Allowed {
 	}
 }
 
-// Mechanisms that a Guarded knows; every user has each.
+// The mechanisms that a Guarded supports. Every user can use each of them.
 var guardedMechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
-// StartGuarded starts it, until the test ends.
+// StartGuarded starts a Guarded, which ends with the test.
 func StartGuarded(t testing.TB, o GuardedOptions) *Guarded {
 	t.Helper()
 	g := &Guarded{t: t, tls: o.TLS, sasl: o.SASL}
@@ -117,17 +117,23 @@ func (g *Guarded) Config(user, mechanism string) kafka.ClusterConfig {
 		cfg.SASL = &kafka.SASL{Mechanism: mechanism, User: user, Password: map[string]string{AdminUser: AdminPassword, LimitedUser: LimitedPassword}[user]}
 	}
 	if g.tls {
-		text, err := os.ReadFile(g.CAFile)
-		require.NoError(g.t, err)
-		roots := x509.NewCertPool()
-		require.True(g.t, roots.AppendCertsFromPEM(text))
-		cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+		cfg.TLS = trusting(g.t, g.CAFile)
 	}
 	return cfg
 }
 
-// certificates makes an authority, a certificate of 127.0.0.1 for the broker and one for a client, and writes into
-// files what clients need.
+// trusting returns the configuration of a client that trusts the authority of a file.
+func trusting(t testing.TB, caFile string) *tls.Config {
+	t.Helper()
+	text, err := os.ReadFile(caFile)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(text))
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+// certificates creates an authority, a certificate of 127.0.0.1 for the broker and one for a client. It writes the files that clients
+// need.
 func (g *Guarded) certificates(ofClients bool) *tls.Config {
 	g.t.Helper()
 	dir := g.t.TempDir()

@@ -1,4 +1,4 @@
-// Package kafkatest starts embedded brokers for tests.
+// Package kafkatest starts brokers for tests: embedded, faulty and real ones.
 package kafkatest
 
 import (
@@ -7,50 +7,56 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/stretchr/testify/require"
 )
 
-// startWait bounds the wait for a broker. One in this process answers within milliseconds; three real ones that are just
-// up, on a busy machine, take seconds to make the topics of a namespace.
+// startWait bounds the wait for a broker. An embedded one answers within milliseconds. Three real ones that have just started on a busy
+// machine take seconds to create the topics of a namespace.
 const startWait = 30 * time.Second
 
 // Start returns a cluster of an embedded broker in memory, over a virtual network, that ends with the test.
 func Start(t testing.TB) *kafka.Cluster {
 	t.Helper()
-	return Connect(t, StartBroker(t, kafka.BrokerConfig{Network: new(kafka.VirtualNetwork)}))
+	return Connect(t, StartBroker(t, embedded.Config{Network: new(embedded.VirtualNetwork)}))
 }
 
 // StartTCP is Start over TCP and on disk.
 func StartTCP(t testing.TB) *kafka.Cluster {
 	t.Helper()
-	return Connect(t, StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir(), ByPort: true}))
+	return Connect(t, StartBroker(t, embedded.Config{Dir: t.TempDir(), ByPort: true}))
 }
 
-// StartLocal is Start on disk and by the way that a process has to its own broker.
+// StartLocal is Start on disk, connected in memory.
 func StartLocal(t testing.TB) *kafka.Cluster {
 	t.Helper()
-	return Connect(t, StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir()}))
+	return Connect(t, StartBroker(t, embedded.Config{Dir: t.TempDir()}))
 }
 
-// StartSynced is StartLocal with each answer waiting for the disk.
+// StartSynced is StartLocal with Fsync.
 func StartSynced(t testing.TB) *kafka.Cluster {
 	t.Helper()
-	return Connect(t, StartBroker(t, kafka.BrokerConfig{Dir: t.TempDir(), Fsync: true}))
+	return Connect(t, StartBroker(t, embedded.Config{Dir: t.TempDir(), Fsync: true}))
 }
 
 // StartBroker opens a broker and closes it when the test ends.
-func StartBroker(t testing.TB, cfg kafka.BrokerConfig) *kafka.Broker {
+func StartBroker(t testing.TB, cfg embedded.Config) *embedded.Broker {
 	t.Helper()
-	b, err := kafka.OpenBroker(cfg)
+	b, err := embedded.Open(cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.Close() }) // a test may have closed it
+	t.Cleanup(func() { _ = b.Close() }) // the test may have closed it
 	return b
 }
 
 // Connect reaches a broker, and closes the cluster when the test ends.
 func Connect(t testing.TB, b Reachable) *kafka.Cluster {
 	t.Helper()
-	c, err := kafka.Connect(b.ClusterConfig())
+	return connect(t, b.ClusterConfig())
+}
+
+func connect(t testing.TB, cfg kafka.ClusterConfig) *kafka.Cluster {
+	t.Helper()
+	c, err := kafka.Connect(cfg)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
@@ -59,7 +65,7 @@ func Connect(t testing.TB, b Reachable) *kafka.Cluster {
 	return c
 }
 
-// Create makes topics as the namespace's are made.
+// Create creates topics in the same way as a namespace's topics.
 func Create(t testing.TB, c *kafka.Cluster, specs ...kafka.TopicSpec) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)

@@ -7,10 +7,9 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// AlterTopic sets a topic's setting, and DeleteTopic deletes it: what an operator might do, and should not.
+// AlterTopic changes a setting of a topic, as an operator might by mistake.
 func AlterTopic(t testing.TB, b Reachable, topic, setting, value string) {
 	t.Helper()
 	operate(t, b, func(ctx context.Context, admin *kadm.Client) {
@@ -22,7 +21,7 @@ func AlterTopic(t testing.TB, b Reachable, topic, setting, value string) {
 	})
 }
 
-// DeleteTopic deletes a topic with all that it holds.
+// DeleteTopic deletes a topic.
 func DeleteTopic(t testing.TB, b Reachable, topic string) {
 	t.Helper()
 	operate(t, b, func(ctx context.Context, admin *kadm.Client) {
@@ -33,13 +32,7 @@ func DeleteTopic(t testing.TB, b Reachable, topic string) {
 
 func operate(t testing.TB, b Reachable, act func(context.Context, *kadm.Client)) {
 	t.Helper()
-	cfg := b.ClusterConfig()
-	opts := []kgo.Opt{kgo.SeedBrokers(cfg.Brokers...)}
-	if cfg.Dialer != nil {
-		opts = append(opts, kgo.Dialer(cfg.Dialer))
-	}
-	client, err := kgo.NewClient(opts...)
-	require.NoError(t, err)
+	client := Client(t, b)
 	defer client.Close()
 	act(t.Context(), kadm.NewClient(client))
 }
@@ -47,7 +40,7 @@ func operate(t testing.TB, b Reachable, act func(context.Context, *kadm.Client))
 // Reachable is a broker, or a cluster of them.
 type Reachable interface{ ClusterConfig() kafka.ClusterConfig }
 
-// DeleteGroup deletes a group without members, with its marks and its generation.
+// DeleteGroup deletes a group without members, with its offsets and its generation.
 func DeleteGroup(t testing.TB, b Reachable, group string) {
 	t.Helper()
 	operate(t, b, func(ctx context.Context, admin *kadm.Client) {
@@ -57,7 +50,7 @@ func DeleteGroup(t testing.TB, b Reachable, group string) {
 	})
 }
 
-// Groups returns the groups that there are.
+// Groups returns the names of all groups.
 func Groups(t testing.TB, b Reachable) (names []string) {
 	t.Helper()
 	operate(t, b, func(ctx context.Context, admin *kadm.Client) {
@@ -68,7 +61,7 @@ func Groups(t testing.TB, b Reachable) (names []string) {
 	return names
 }
 
-// DeleteRecords deletes what lies before an offset of a partition.
+// DeleteRecords deletes the records of a partition before an offset.
 func DeleteRecords(t testing.TB, b Reachable, topic string, partition int32, before int64) {
 	t.Helper()
 	operate(t, b, func(ctx context.Context, admin *kadm.Client) {
@@ -80,7 +73,7 @@ func DeleteRecords(t testing.TB, b Reachable, topic string, partition int32, bef
 	})
 }
 
-// AddPartitions gives a topic so many partitions more.
+// AddPartitions adds partitions to a topic.
 func AddPartitions(t testing.TB, b Reachable, topic string, more int) {
 	t.Helper()
 	operate(t, b, func(ctx context.Context, admin *kadm.Client) {

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"maps"
@@ -19,44 +17,47 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/stretchr/testify/require"
 )
 
-// RealEnv says that tests may start a real Apache Kafka: it needs Java, Maven the first time, and seconds.
+// RealEnv enables tests that start a real Apache Kafka. They need Java, Maven for the first run, and some seconds.
 const RealEnv = "SAGALOG_TEST_KAFKA"
 
 const (
-	// realScript is what people use too, from the root of the module.
+	// realScript is the script that people also use, relative to the root of the module.
 	realScript = "deploy/kafka/kafka.sh"
-	// realWait bounds one command of the script, which has bounds of its own below it.
+	// realWait bounds one command of the script. The script's own limits are lower.
 	realWait = 3 * time.Minute
 	// logTail is how much of a broker's log a failed test shows.
 	logTail = 25
+	// logLine is how many bytes of each line it shows.
+	logLine = 300
 )
 
-// The users of a cluster with SASL. AdminUser may do everything; LimitedUser, where ACLs are on, what they allow.
+// The users of a cluster with SASL. AdminUser may do everything. With ACLs, LimitedUser may do only what they allow.
 const (
 	AdminUser   = "admin"
 	LimitedUser = "limited"
 )
 
-// Options say what cluster Up starts. The zero value is one broker with its own default settings.
+// Options describes the cluster that Up starts. The zero value is one broker with its own default settings.
 type Options struct {
 	// Brokers defaults to 1.
 	Brokers int
-	// SASL lets in only who says who he is, by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	// SASL requires authentication by PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	SASL bool
-	// ACLs allow nobody but AdminUser what no ACL allows. They need SASL.
+	// With ACLs, everybody except AdminUser may do only what an ACL allows. They need SASL.
 	ACLs bool
 	TLS  bool
-	// Dir is where the brokers' data stay and are found again; empty for a directory that is removed.
+	// Dir keeps the brokers' data for a later run; empty for a directory that is removed.
 	Dir string
 	// Set holds settings of the brokers, such as broker.session.timeout.ms.
 	Set map[string]string
 }
 
-// Real is a running Apache Kafka, one process a broker. Its brokers are numbered from 1.
+// Real is a running Apache Kafka, with one process for each broker. Its brokers are numbered from 1.
 type Real struct {
 	t         testing.TB
 	options   Options
@@ -88,8 +89,8 @@ func Up(t testing.TB, o Options) *Real {
 	return r
 }
 
-// run starts the script, which runs as long as the cluster does, ends it when its standard input ends, and removes its
-// directory. So no broker outlives this process, however it ends.
+// run starts the script. It runs as long as the cluster does, ends when its standard input ends, and removes its directory. So no broker
+// outlives this process, however it ends.
 func (r *Real) run() {
 	r.t.Helper()
 	cmd := exec.Command("bash", append([]string{script(r.t), "run", "--port", "0", "--until-eof"}, r.options.arguments()...)...)
@@ -160,26 +161,26 @@ func script(t testing.TB) string {
 // Bootstrap returns host:port,... of the brokers, in the order of their numbers.
 func (r *Real) Bootstrap() string { return r.bootstrap }
 
-// Brokers returns Bootstrap taken apart.
+// Brokers returns the addresses of Bootstrap.
 func (r *Real) Brokers() []string { return strings.Split(r.bootstrap, ",") }
 
-// CAFile returns the certificate of the authority that signed the brokers', with Options.TLS.
+// CAFile returns the certificate of the authority that signed the brokers' certificates, with Options.TLS.
 func (r *Real) CAFile() string { return filepath.Join(r.dir, "ca.pem") }
 
 // Password returns a user's password, with Options.SASL.
 func (r *Real) Password(user string) string { return r.passwords[user] }
 
-// Kill ends broker n as a power cut would, without a word to the others.
+// Kill kills broker n, as a power cut would.
 func (r *Real) Kill(n int) { r.t.Helper(); r.command("kill", n) }
 
-// Stop ends broker n properly: it hands over what it leads first.
+// Stop stops broker n cleanly: it hands over its leaderships first.
 func (r *Real) Stop(n int) { r.t.Helper(); r.command("stop", n) }
 
-// Start starts broker n again and returns when it serves. After a kill the others first have to notice it, which takes
-// broker.session.timeout.ms.
+// Start starts broker n again, and returns when it serves. After a kill, the other brokers must first notice that it died,
+// which takes broker.session.timeout.ms.
 func (r *Real) Start(n int) { r.t.Helper(); r.command("start", n) }
 
-// command may be called from another goroutine than the test's: it ends the test by Errorf alone.
+// command may be called from any goroutine: it fails the test only with Errorf.
 func (r *Real) command(act string, n int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), realWait)
@@ -193,8 +194,8 @@ func (r *Real) command(act string, n int) {
 	r.t.Logf("%s broker %d took %.1f s", act, n, time.Since(began).Seconds())
 }
 
-// Config says how to reach the cluster as a user, who is AdminUser if nobody is named, by a mechanism, which is
-// SCRAM-SHA-512 if none is. Without SASL both are ignored.
+// Config returns how to reach the cluster as a user, by default AdminUser, with a mechanism, by default SCRAM-SHA-512. Without SASL both are
+// ignored.
 func (r *Real) Config(user, mechanism string) kafka.ClusterConfig {
 	r.t.Helper()
 	cfg := kafka.ClusterConfig{Brokers: r.Brokers()}
@@ -209,25 +210,18 @@ func (r *Real) Config(user, mechanism string) kafka.ClusterConfig {
 		cfg.SASL.Password = r.passwords[cfg.SASL.User]
 	}
 	if r.options.TLS {
-		pem, err := os.ReadFile(r.CAFile())
-		require.NoError(r.t, err)
-		roots := x509.NewCertPool()
-		require.True(r.t, roots.AppendCertsFromPEM(pem))
-		cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+		cfg.TLS = trusting(r.t, r.CAFile())
 	}
 	return cfg
 }
 
+// ClusterConfig says how to reach the cluster as AdminUser.
+func (r *Real) ClusterConfig() kafka.ClusterConfig { return r.Config("", "") }
+
 // Connect reaches the cluster as Config says, and closes the connection when t ends.
 func (r *Real) Connect(t testing.TB, user, mechanism string) *kafka.Cluster {
 	t.Helper()
-	c, err := kafka.Connect(r.Config(user, mechanism))
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), startWait)
-	defer cancel()
-	require.NoError(t, c.Ping(ctx))
-	return c
+	return connect(t, r.Config(user, mechanism))
 }
 
 func (r *Real) showLogs() {
@@ -236,12 +230,12 @@ func (r *Real) showLogs() {
 		if err != nil {
 			continue
 		}
-		var told []string
+		var shown []string
 		for line := range strings.Lines(string(text)) {
 			if strings.Contains(line, " WARN ") || strings.Contains(line, " ERROR ") || strings.HasPrefix(line, "java.") {
-				told = append(told, line)
+				shown = append(shown, events.Clip(strings.TrimSuffix(line, "\n"), logLine)+"\n")
 			}
 		}
-		r.t.Logf("the last warnings and errors of broker %d:\n%s", n, strings.Join(told[max(0, len(told)-logTail):], ""))
+		r.t.Logf("the last warnings and errors of broker %d:\n%s", n, strings.Join(shown[max(0, len(shown)-logTail):], ""))
 	}
 }

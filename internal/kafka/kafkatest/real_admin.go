@@ -5,34 +5,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/pause"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// syncPoll is how often AwaitInSync asks; a copy catches up within seconds.
+// syncPoll is how often AwaitInSync asks. A replica catches up within seconds.
 const syncPoll = 100 * time.Millisecond
 
 // admin is AdminUser's client.
 func (r *Real) admin() *kadm.Client {
 	r.t.Helper()
-	cfg := r.Config("", "")
-	opts := []kgo.Opt{kgo.SeedBrokers(cfg.Brokers...), kgo.MetadataMinAge(syncPoll)}
-	if cfg.TLS != nil {
-		opts = append(opts, kgo.DialTLSConfig(cfg.TLS))
-	}
-	if cfg.SASL != nil {
-		opts = append(opts, kgo.SASL(scram.Auth{User: cfg.SASL.User, Pass: cfg.SASL.Password}.AsSha512Mechanism()))
-	}
-	client, err := kgo.NewClient(opts...)
-	require.NoError(r.t, err)
-	return kadm.NewClient(client)
+	return kadm.NewClient(Client(r.t, r, kgo.MetadataMinAge(syncPoll)))
 }
 
-// AwaitInSync returns when every copy of every partition has caught up, so that the next broker may go. It may be
-// called from another goroutine than the test's.
+// AwaitInSync returns when all replicas of all partitions are in sync, so that the next broker may stop. It may be called from any goroutine.
 func (r *Real) AwaitInSync() {
 	r.t.Helper()
 	admin := r.admin()
@@ -41,7 +30,7 @@ func (r *Real) AwaitInSync() {
 	defer cancel()
 	for {
 		behind := "nothing is known"
-		// With the authorized operations the client asks a broker, and not its memory.
+		// With authorized operations requested, the client asks a broker instead of its cache.
 		topics, err := admin.ListTopicsWithInternal(kadm.WithAuthorizedOps(ctx))
 		if err == nil {
 			behind = ""
@@ -54,16 +43,14 @@ func (r *Real) AwaitInSync() {
 		if behind == "" {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, syncPoll) {
 			r.t.Errorf("the copies do not catch up: %s %v", behind, err)
 			return
-		case <-time.After(syncPoll):
 		}
 	}
 }
 
-// Grant is what a user may do. Topic, Group and Transaction are prefixes of names; an empty one grants nothing.
+// Grant is a set of permissions. Topic, Group and Transaction are prefixes of names; an empty one grants nothing.
 type Grant struct {
 	Topic, Group, Transaction string
 	// Cluster is for operations on the cluster itself.
@@ -72,7 +59,7 @@ type Grant struct {
 	Operations []string
 }
 
-// Allow gives a user what the grants say, on a cluster with ACLs. It takes effect within moments.
+// Allow grants permissions to a user, on a cluster with ACLs. They take effect within moments.
 func (r *Real) Allow(user string, grants ...Grant) {
 	r.t.Helper()
 	admin := r.admin()

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Transaction is somebody else's producer with an open Kafka transaction: nothing of ours opens one.
+// Transaction is a foreign producer with an open Kafka transaction. Our own code never opens one.
 type Transaction struct {
 	t      testing.TB
 	client *kgo.Client
@@ -18,21 +18,12 @@ type Transaction struct {
 // BeginTransaction opens a transaction at a broker.
 func BeginTransaction(t testing.TB, b Reachable) *Transaction {
 	t.Helper()
-	cfg := b.ClusterConfig()
-	opts := []kgo.Opt{
-		kgo.SeedBrokers(cfg.Brokers...), kgo.TransactionalID(uuid.NewString()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	}
-	if cfg.Dialer != nil {
-		opts = append(opts, kgo.Dialer(cfg.Dialer))
-	}
-	client, err := kgo.NewClient(opts...)
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
+	client := Client(t, b, kgo.TransactionalID(uuid.NewString()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(t, client.BeginTransaction())
 	return &Transaction{t, client}
 }
 
-// Produce writes records inside the transaction; they are in the log on return, and not committed.
+// Produce writes records in the transaction. On return they are in the log, uncommitted.
 func (x *Transaction) Produce(records ...events.Record) {
 	x.t.Helper()
 	for _, r := range records {
@@ -44,13 +35,13 @@ func (x *Transaction) Produce(records ...events.Record) {
 	}
 }
 
-// Commit ends the transaction, and Abort takes it back.
+// Commit commits the transaction.
 func (x *Transaction) Commit() {
 	x.t.Helper()
 	require.NoError(x.t, x.client.EndTransaction(x.t.Context(), kgo.TryCommit))
 }
 
-// Abort ends the transaction; what it wrote is never seen by who reads committed.
+// Abort aborts the transaction.
 func (x *Transaction) Abort() {
 	x.t.Helper()
 	require.NoError(x.t, x.client.EndTransaction(x.t.Context(), kgo.TryAbort))

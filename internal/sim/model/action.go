@@ -2,18 +2,18 @@ package model
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // Action is one thing that may happen next.
 type Action struct {
 	kind actionKind
-	// node is the share of which node and partition it is, or the partition.
+	// node is the index of the share (a node's part of a partition) that acts, or of the partition.
 	node int16
-	// i and j number what of it.
+	// i and j select the thing that the action affects, such as an append or an input.
 	i, j int16
-	// Progress says that it happens in the end, if nothing else does: the rest is faults, and what people do.
+	// Progress says that the action happens in the end, if nothing else does. All others are faults, and actions of
+	// people.
 	Progress bool
 }
 
@@ -55,21 +55,21 @@ const (
 // left says whether a budget is not used up.
 func (w *World) left(b Budget) bool { return int(w.s.used[b]) < w.sp.cfg.Budgets[b] }
 
-// Enabled returns what may happen next, always in the same order: in the first place what is under way, the oldest
-// first, then faults and people.
+// Enabled returns the actions that may happen next, always in the same order: first those under way, the oldest first,
+// then faults and people.
 func (w *World) Enabled() []Action {
 	var list []Action
 	if w.violation != "" {
 		return nil
 	}
 	for n := range w.s.nodes {
-		list = w.progress(list, n)
+		list = w.replica(n).progress(list)
 	}
 	for i := range w.s.works {
 		list = w.reports(list, i)
 	}
 	for n := range w.s.nodes {
-		list = w.faults(list, n)
+		list = w.replica(n).faults(list)
 	}
 	for p := range w.sp.cfg.Full {
 		list = w.partFaults(list, int(p))
@@ -85,16 +85,15 @@ func (w *World) Enabled() []Action {
 	return list
 }
 
-// progress lists what a share has under way.
-func (w *World) progress(list []Action, n int) []Action {
-	x, p := &w.s.nodes[n], w.part(n)
+// progress lists the actions that a share has under way.
+func (x replica) progress(list []Action) []Action {
 	do := func(kind actionKind, i int) {
-		list = append(list, Action{kind: kind, node: int16(n), i: int16(i), Progress: true})
+		list = append(list, Action{kind: kind, node: int16(x.n), i: int16(i), Progress: true})
 	}
-	if x.told != w.assigned(n) {
+	if x.believes != x.assigned() {
 		do(actLearn, 0)
 	}
-	if x.tail >= 0 && (x.load || w.readMatters(n)) && w.mayRead(n) {
+	if x.tail >= 0 && (x.load || x.readMatters()) && x.mayRead() {
 		do(actRead, 0)
 	}
 	for i := range x.flights {
@@ -112,7 +111,7 @@ func (w *World) progress(list []Action, n int) []Action {
 		}
 	}
 	for i, at := range x.reads {
-		if at >= 0 && at < int64(len(w.s.parts[p].inputs[i])) {
+		if at >= 0 && at < int64(len(x.part.inputs[i])) {
 			do(actReadInput, i)
 		}
 	}
@@ -138,88 +137,17 @@ func (w *World) progress(list []Action, n int) []Action {
 	if x.catalog {
 		do(actCatalog, 0)
 	}
-	if w.tickMatters(n) {
+	if x.tickMatters() {
 		do(actTick, 0)
 	}
 	return list
 }
 
-func (w *World) assigned(n int) bool {
-	return int(w.s.parts[w.part(n)].group) == n/int(w.sp.cfg.Full)
-}
-
-// tickMatters says whether the passing of a moment would move the owner.
-func (w *World) tickMatters(n int) bool {
-	x := &w.s.nodes[n]
-	if !x.told || (w.sp.cfg.UnknownByTick && len(x.flights) > 0) {
-		return false
-	}
-	r := w.sp.tell(x.slot, &event{kind: evTick, clock: w.s.clock})
-	return len(r.outs) > 0 || w.sp.slots[r.slot].still != w.sp.slots[x.slot].still
-}
-
-// readMatters says whether reading its log would move the owner: to see its own facts does not. (What was not read
-// then is read with what comes after it.)
-func (w *World) readMatters(n int) bool {
-	id := w.s.nodes[n].slot
-	return w.reading(n, func(r *result) bool {
-		return len(r.outs) > 0 || w.sp.slots[r.slot].still != w.sp.slots[id].still
-	})
-}
-
-// mayRead says whether reading does not have a node claim that was replaced and has used up its budget.
-func (w *World) mayRead(n int) bool {
-	return w.assigned(n) || w.left(StaleClaims) || !w.reading(n, func(r *result) bool {
-		return slices.ContainsFunc(r.outs, func(o output) bool { return o.kind == outClaim })
-	})
-}
-
-// readEvents are what a share is told when it reads its log to the end.
-func (w *World) readEvents(n int) (list []event) {
-	x, l := &w.s.nodes[n], w.log(w.part(n))
-	if x.load {
-		list = append(list, event{kind: evLoaded, clock: w.s.clock, to: l.end()})
-	}
-	if x.tail < l.end() {
-		list = append(list, event{kind: evTail, clock: w.s.clock, from: x.tail, to: l.end(), records: l.records[x.tail:]})
-	}
-	return list
-}
-
-// reading says whether something holds for a result of reading the log to its end.
-func (w *World) reading(n int, is func(r *result) bool) bool {
-	id := w.s.nodes[n].slot
-	for _, e := range w.readEvents(n) {
-		r := w.sp.tell(id, &e)
-		if is(r) {
-			return true
-		}
-		id = r.slot
-	}
-	return false
-}
-
-// reports lists what the agent that has an attempt may report.
-func (w *World) reports(list []Action, i int) []Action {
-	x := &w.s.works[i]
-	if x.reports > 0 && !w.left(Repeats) {
-		return list
-	}
-	list = append(list, Action{kind: actReport, i: int16(i), j: int16(Completed), Progress: x.reports == 0})
-	if w.left(Failures) {
-		for _, o := range w.sp.cfg.Outcomes {
-			list = append(list, Action{kind: actReport, i: int16(i), j: int16(o)})
-		}
-	}
-	return list
-}
-
-// faults lists what may go wrong for a share.
-func (w *World) faults(list []Action, n int) []Action {
-	x := &w.s.nodes[n]
+// faults lists the faults that may happen to a share.
+func (x replica) faults(list []Action) []Action {
 	do := func(b Budget, kind actionKind, i int) {
-		if w.left(b) {
-			list = append(list, Action{kind: kind, node: int16(n), i: int16(i)})
+		if x.w.left(b) {
+			list = append(list, Action{kind: kind, node: int16(x.n), i: int16(i)})
 		}
 	}
 	first := true
@@ -240,11 +168,11 @@ func (w *World) faults(list []Action, n int) []Action {
 			first = false
 			do(LostAppends, actLose, i)
 		}
-		if !w.sp.cfg.UnknownByTick {
+		if !x.sp.cfg.UnknownByTick {
 			do(Unknowns, actUnknown, i)
 		}
 	}
-	if w.sp.cfg.UnknownByTick && len(x.flights) > 0 {
+	if x.sp.cfg.UnknownByTick && len(x.flights) > 0 {
 		do(Unknowns, actUnknownTick, 0)
 	}
 	for i := range x.sends {
@@ -253,7 +181,7 @@ func (w *World) faults(list []Action, n int) []Action {
 			do(Refusals, actRefuse, i)
 		}
 	}
-	if w.part(n) == 0 && w.awake(n) {
+	if x.p == 0 && x.w.awake(x.n) {
 		do(Crashes, actCrash, 0)
 		do(OlderStores, actOlder, 0)
 		do(LostStores, actEmpty, 0)
@@ -261,10 +189,25 @@ func (w *World) faults(list []Action, n int) []Action {
 	return list
 }
 
-// awake says whether the node of the share has anything to lose.
+// reports lists the results that the agent of an attempt may report.
+func (w *World) reports(list []Action, i int) []Action {
+	x := &w.s.works[i]
+	if x.reports > 0 && !w.left(Repeats) {
+		return list
+	}
+	list = append(list, Action{kind: actReport, i: int16(i), j: int16(Completed), Progress: x.reports == 0})
+	if w.left(Failures) {
+		for _, o := range w.sp.cfg.Outcomes {
+			list = append(list, Action{kind: actReport, i: int16(i), j: int16(o)})
+		}
+	}
+	return list
+}
+
+// awake says whether the node of the share would lose anything in a crash.
 func (w *World) awake(n int) bool {
 	for p := range int(w.sp.cfg.Full) {
-		if w.s.nodes[n+p].told || w.s.nodes[n+p].tail >= 0 {
+		if w.s.nodes[n+p].believes || w.s.nodes[n+p].tail >= 0 {
 			return true
 		}
 	}
@@ -293,20 +236,20 @@ func (w *World) partFaults(list []Action, p int) []Action {
 	return list
 }
 
-// Name returns the action as a sentence: who does what, and then, behind a colon, of what.
+// Name returns the action as a sentence: who does what, and then, after a colon, to what.
 func (w *World) Name(a Action) string {
 	n := int(a.node)
 	who := ""
 	if a.kind < actReport || (a.kind >= actLandCopy && a.kind <= actUnknownTick) || a.kind == actSlow || a.kind == actRefuse {
-		who = w.label(n)
+		who = w.replica(n).label()
 	}
 	switch a.kind {
 	case actLearn:
-		return fmt.Sprintf("%s learns: assigned=%t", who, w.assigned(n))
+		return fmt.Sprintf("%s learns: assigned=%t", who, w.replica(n).assigned())
 	case actRead:
-		return fmt.Sprintf("%s reads its log up to %d", who, w.log(w.part(n)).end())
+		return fmt.Sprintf("%s reads its log up to %d", who, w.replica(n).log().end())
 	case actReadInput:
-		return fmt.Sprintf("%s reads %s up to %d", who, topics[a.i], len(w.s.parts[w.part(n)].inputs[a.i]))
+		return fmt.Sprintf("%s reads %s up to %d", who, topics[a.i], len(w.replica(n).part.inputs[a.i]))
 	case actReplay:
 		return who + " reads its facts again"
 	case actFetch:
@@ -323,57 +266,48 @@ func (w *World) Name(a Action) string {
 	case actUnknownTick:
 		return who + " has no answer for too long"
 	case actReport:
-		wk := w.sp.effects[w.s.works[a.i].effect].work
-		return fmt.Sprintf("the agent reports %s: %s", attemptName(wk.Task, wk.Step, wk.Operation, wk.Attempt), outcomeNames[a.j])
+		return fmt.Sprintf("the agent reports %s: %s", w.sp.effects[w.s.works[a.i].effect].name, outcomeNames[a.j])
 	case actClient:
 		return w.sp.cfg.Clients[a.i].name()
 	case actPass:
 		return "the clock passes the next step"
 	case actSend, actSendAck, actSlow, actRefuse:
-		return w.nameSend(a, who)
+		return fmt.Sprintf(sendNames[a.kind], who, w.sp.effects[w.s.nodes[n].sends[a.i].effect].name)
 	case actLate, actLateEffect, actReassign, actCrash, actOlder, actEmpty:
 		return w.nameFault(a)
 	}
 	return w.nameFlight(a, who)
 }
 
-func (w *World) nameSend(a Action, who string) string {
-	e := w.sp.effects[w.s.nodes[a.node].sends[a.i].effect].name
-	switch a.kind {
-	case actSend:
-		return fmt.Sprintf("%s sends and has the ack: %s", who, e)
-	case actSendAck:
-		return fmt.Sprintf("%s has the ack of the effect: %s", who, e)
-	case actSlow:
-		return fmt.Sprintf("%s sends: %s", who, e)
-	}
-	return fmt.Sprintf("the broker refuses for good, from %s: %s", who, e)
+// sendNames are the actions on an effect: who, and the effect.
+var sendNames = map[actionKind]string{
+	actSend:    "%s sends and has the ack: %s",
+	actSendAck: "%s has the ack of the effect: %s",
+	actSlow:    "%s sends: %s",
+	actRefuse:  "the broker refuses for good, from %s: %s",
+}
+
+// flightNames are the actions on an append or a claim: whose it is, which of the two, and its facts.
+var flightNames = map[actionKind]string{
+	actLand:     "%s's %s lands: %s",
+	actAck:      "%s has the ack of its %s: %s",
+	actLandCopy: "%s's %s lands, a copy is on its way: %s",
+	actLandPart: "%s's %s lands in part: %s",
+	actReorder:  "%s's %s lands BEFORE an older one: %s",
+	actLose:     "%s's %s is lost: %s",
+	actUnknown:  "%s's %s has an unknown outcome: %s",
 }
 
 func (w *World) nameFlight(a Action, who string) string {
 	f := &w.s.nodes[a.node].flights[a.i]
-	text, what := w.sp.describeAll(f.records[len(f.offsets):]), "append"
+	records, what := f.records[len(f.offsets):], "append"
 	if f.landed() {
-		text = w.sp.describeAll(f.records)
+		records = f.records
 	}
 	if f.claim {
 		what = "claim"
 	}
-	switch a.kind {
-	case actAck:
-		return fmt.Sprintf("%s has the ack of its %s: %s", who, what, text)
-	case actLandCopy:
-		return fmt.Sprintf("%s's %s lands, a copy is on its way: %s", who, what, text)
-	case actLandPart:
-		return fmt.Sprintf("%s's %s lands in part: %s", who, what, text)
-	case actReorder:
-		return fmt.Sprintf("%s's %s lands BEFORE an older one: %s", who, what, text)
-	case actLose:
-		return fmt.Sprintf("%s's %s is lost: %s", who, what, text)
-	case actUnknown:
-		return fmt.Sprintf("%s's %s has an unknown outcome: %s", who, what, text)
-	}
-	return fmt.Sprintf("%s's %s lands: %s", who, what, text)
+	return fmt.Sprintf(flightNames[a.kind], who, what, w.sp.describeAll(records))
 }
 
 func (w *World) nameFault(a Action) string {
@@ -393,8 +327,8 @@ func (w *World) nameFault(a Action) string {
 	return name + map[actionKind]string{actCrash: " crashes, keeps its store", actOlder: " crashes, finds an older store", actEmpty: " crashes, loses its store"}[a.kind]
 }
 
-// Do has the enabled action happen that has this name, or the first one whose name begins with it, so that a script
-// need not tell of what it is where there is but one.
+// Do performs the enabled action of this name, or the first one whose name begins with it, so that a script can use the
+// shortest unambiguous beginning.
 func (w *World) Do(name string) error {
 	var names []string
 	for _, exact := range []bool{true, false} {
@@ -409,5 +343,5 @@ func (w *World) Do(name string) error {
 			}
 		}
 	}
-	return fmt.Errorf("%q cannot happen now; what can:\n  %s", name, strings.Join(names, "\n  "))
+	return fmt.Errorf("%q cannot happen now; these actions can:\n  %s", name, strings.Join(names, "\n  "))
 }

@@ -16,36 +16,41 @@ type print [16]byte
 // leftOut are the fields that the identity of an owner does not need, each with its reason. None of them makes a
 // difference to what an owner does next; a search that took two different owners for one would be worthless.
 //
-//	Owner.now            every call brings the world's time, which is never earlier and is part of the world
-//	Owner.gen            answers carry it, and the model hands over answers of the current generation alone
-//	Owner.stats          for metrics
-//	Owner.judging        set before each decision, and read when that decision panics, which the model takes for a fault
-//	Owner.cfg, sched     the same in a whole search
-//	pipeline.seq         batches are told apart by their order; seq of batches and of touched tasks is taken relative to it
-//	outbox.nextID        effects are told apart by their records
-//	clockwork.question   the model answers the latest question alone, and so do definitions.question
-//	load.sentAt, batch.sentAt, tail.lagSince: compared with bounds that no time of the model reaches (or, where
+//	core.now             every call brings the world's time, which is never earlier and is part of the world
+//	core.gen             answers carry it, and the model hands over answers of the current generation alone
+//	core.stats           for metrics
+//	core.judging         set before each decision, and read when that decision panics, which the model takes for a fault
+//	core.cfg, sched      the same in a whole search
+//	core.seq             batches differ by their order; seq of batches and of touched tasks is taken relative to it
+//	core of each part    written once, as the owner's
+//	outbox.nextID        effects differ by their records
+//	effect.of            its entry, which lists it
+//	question.number      the model answers the latest question alone
+//	epoch.sentAt, batch.sentAt, logReading.lagSince: compared with bounds that no time of the model reaches (or, where
 //	                     Config.UnknownByTick is set, that every time does)
-//	tail.next            compared with nothing but the lag
+//	logReading.next      compared with nothing but the lag
+//	epoch.last           the store's anchor
 //	State.Void           for metrics
 //	State.load, lax      the same in a whole search
-//	deliveries           a reading is told from an earlier one only where definitions are asked for (Config.Catalog)
+//	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog)
 //	Store.last           the anchor, which is nothing to an owner
 //	queue.turn           no part of it here, but of the slot's identity
 //	queue.order, taken, rooms: what a round works with, written before it is read
-//	flushing.at, credit, last: when the store may be written, which Config.FlushEvery does not count out here; and the anchor
-//	tail.quietSince, tickedAt, counted: read only where Config.TailAbove is set
+//	writer.at, credit    read only where Config.FlushEvery is positive, which it never is here
+//	logReading.quietSince, tickedAt, counted: read only where Config.PauseLogAbove is set
 //	cache.idle           read only when more tasks are in memory than Config.Tasks, which is set aside unless it is small
-//	Owner.endedAt        read only where more submissions wait than Config.Beside, which no world of the model has
-//	Owner.position       read only where RuleResume is off
+//	dispatch.endedAt     read only where more submissions wait than Config.Beside, which no world of the model has
+//	inbox.position       read only where RuleResume is off
 var leftOut = map[string]bool{
-	"Owner.now": true, "Owner.gen": true, "Owner.stats": true, "Owner.judging": true, "Owner.endedAt": true, "Owner.cfg": true, "Owner.sched": true,
-	"Owner.store": true, "pipeline.seq": true, "outbox.nextID": true, "effect.id": true, "clockwork.question": true,
-	"definitions.question": true, "loading.sentAt": true, "batch.sentAt": true, "tail.lagSince": true, "tail.next": true, "State.Void": true,
+	"core.now": true, "core.gen": true, "core.stats": true, "core.judging": true, "core.cfg": true, "core.sched": true,
+	"core.store": true, "core.seq": true,
+	"epoch.core": true, "inbox.core": true, "planner.core": true, "timers.core": true, "outbox.core": true, "dispatch.core": true, "writer.core": true,
+	"dispatch.endedAt": true, "outbox.nextID": true, "effect.id": true, "effect.of": true, "question.number": true,
+	"epoch.sentAt": true, "epoch.last": true, "batch.sentAt": true, "logReading.lagSince": true, "logReading.next": true, "State.Void": true,
 	"State.load": true, "State.lax": true, "batch.seq": true, "Store.last": true,
 	"queue.turn": true, "queue.order": true, "queue.taken": true, "queue.rooms": true,
-	"flushing.at": true, "flushing.credit": true, "flushing.last": true,
-	"tail.quietSince": true, "tail.tickedAt": true, "tail.counted": true,
+	"writer.at": true, "writer.credit": true,
+	"logReading.quietSince": true, "logReading.tickedAt": true, "logReading.counted": true,
 }
 
 // fieldPlan says how a field is written.
@@ -60,7 +65,7 @@ const (
 	bySet
 )
 
-// plans knows how structs of each type are written.
+// plans holds how structs of each type are written.
 type plans struct {
 	// skip are further fields that a configuration leaves out.
 	skip   map[string]bool
@@ -92,12 +97,16 @@ func (p *plans) of(t reflect.Type) []fieldPlan {
 type canon struct {
 	buf []byte
 	*plans
-	// base is what sequence numbers of batches are relative to, and done the last committed one.
+	// base is the number that sequence numbers of batches are relative to, and done is the last committed one.
 	base, done uint64
 }
 
 func (c *canon) sum() print {
-	h := sha256.Sum256(c.buf)
+	return printOf(c.buf)
+}
+
+func printOf(b []byte) print {
+	h := sha256.Sum256(b)
 	return print(h[:16])
 }
 
@@ -187,7 +196,7 @@ func (c *canon) structure(v reflect.Value) {
 	}
 }
 
-// ready writes the attempts of a list in their order: where it keeps them is nothing to anybody.
+// ready writes the attempts of a list in their order; where the list keeps them makes no difference.
 func (c *canon) ready(v reflect.Value) {
 	field := func(name string) reflect.Value { return open(v.FieldByName(name)) }
 	places, order := field("places"), field("order")
@@ -200,28 +209,25 @@ func (c *canon) ready(v reflect.Value) {
 
 // dict writes a map in the order of its keys.
 func (c *canon) dict(v reflect.Value) {
-	entries := make([][]byte, 0, v.Len())
-	for i := v.MapRange(); i.Next(); {
-		e := canon{plans: c.plans, base: c.base, done: c.done}
-		e.value(i.Key())
-		e.value(i.Value())
-		entries = append(entries, e.buf)
-	}
-	c.sorted(entries)
+	c.sorted(v, func(e *canon, key, value reflect.Value) {
+		e.value(key)
+		e.value(value)
+	})
 }
 
 // set writes the values of a map without their keys.
 func (c *canon) set(v reflect.Value) {
+	c.sorted(v, func(e *canon, _, value reflect.Value) { e.value(value) })
+}
+
+// sorted writes the entries of a map in the order of their bytes.
+func (c *canon) sorted(v reflect.Value, entry func(e *canon, key, value reflect.Value)) {
 	entries := make([][]byte, 0, v.Len())
 	for i := v.MapRange(); i.Next(); {
 		e := canon{plans: c.plans, base: c.base, done: c.done}
-		e.value(i.Value())
+		entry(&e, i.Key(), i.Value())
 		entries = append(entries, e.buf)
 	}
-	c.sorted(entries)
-}
-
-func (c *canon) sorted(entries [][]byte) {
 	slices.SortFunc(entries, bytes.Compare)
 	c.uint(uint64(len(entries)))
 	for _, e := range entries {
@@ -242,6 +248,6 @@ func (c *canon) touched(m map[string]uint64) {
 
 // owner writes an owner.
 func (c *canon) owner(o *supervisor.Owner) {
-	c.base, c.done = read[uint64](o, "pipe", "seq"), read[uint64](o, "cache", "committed")
+	c.base, c.done = read[uint64](o, "core", "seq"), read[uint64](o, "core", "cache", "committed")
 	c.structure(reflect.ValueOf(o).Elem())
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// Begin is the time at which every world starts, and Step what one passing of the clock adds: more than every time
-// that something of the model waits for.
+// Begin is the time at which every world starts, and Step is how far the clock moves at once: more than the longest
+// wait in the model.
 const (
 	Begin events.Instant = 1_800_000_000_000
 	Step                 = 20 * time.Second
 )
 
-// Budget names something that may happen only so often in a world, so that the search ends.
+// Budget names something that may happen only a limited number of times in a world, so that the search ends.
 type Budget int
 
-// The budgets. What is not given may not happen at all.
+// The budgets. A fault without one does not happen.
 const (
 	// Reassigns: the group gives a partition to the other node.
 	Reassigns Budget = 0
-	// StaleClaims: a node claims that the group has replaced, and that has not learned it.
+	// StaleClaims: a node claims although the group has replaced it, because it has not learned that yet.
 	StaleClaims Budget = 1
 	// Crashes: a node loses its memory and keeps its store.
 	Crashes Budget = 2
@@ -29,9 +29,9 @@ const (
 	OlderStores Budget = 3
 	// LostStores: a node crashes and finds no store.
 	LostStores Budget = 4
-	// LostAppends: an append never reaches the log, and nobody says so.
+	// LostAppends: an append never reaches the log, and its owner gets no error.
 	LostAppends Budget = 5
-	// Doubles: a copy of an append is on its way.
+	// Doubles: a second copy of an append is in flight.
 	Doubles Budget = 6
 	// Reorders: an append lands before an older one.
 	Reorders Budget = 7
@@ -43,7 +43,7 @@ const (
 	LateAppends Budget = 10
 	// LateEffects: an effect lands whose sender has ended its epoch.
 	LateEffects Budget = 11
-	// SlowAcks: an effect lands, and its sender does not know yet.
+	// SlowAcks: an effect lands, and its sender gets the acknowledgement later.
 	SlowAcks Budget = 12
 	// Refusals: the broker refuses an effect for good.
 	Refusals Budget = 13
@@ -57,7 +57,7 @@ const (
 	budgets = 17
 )
 
-// Kind says what a client puts into an input.
+// Kind is the kind of input that a client sends.
 type Kind int
 
 // The kinds of inputs.
@@ -71,11 +71,11 @@ const (
 	Retry  Kind = 3
 	// Garbage cannot be read.
 	Garbage Kind = 4
-	// Marker is the end of somebody's transaction.
+	// Marker is a transaction marker.
 	Marker Kind = 5
 )
 
-// Client is an input that clients put into a topic.
+// Client is an input that clients send.
 type Client struct {
 	Kind Kind
 	Task string
@@ -83,7 +83,7 @@ type Client struct {
 	Workflow string
 	// Partition to which it is sent, not always the home of the task.
 	Partition int32
-	// Times is how often at most; AtStart, that it is there once when the world begins.
+	// Times is how often it is sent at most; AtStart says that it is in the topic once when the world begins.
 	Times   int
 	AtStart bool
 }
@@ -91,19 +91,20 @@ type Client struct {
 // Outcome is what an agent reports.
 type Outcome int
 
-// The outcomes. The first is always possible; the others cost a budget and must be chosen.
+// The outcomes. The first is always possible; the others cost a budget and must be listed.
 const (
 	Completed     Outcome = 0
 	Failed        Outcome = 1
 	FailedNone    Outcome = 2
 	FailedForGood Outcome = 3
+	FailedInDoubt Outcome = 4
 )
 
 // Config bounds a world.
 type Config struct {
 	Name string
-	// Partitions of the namespace; the nodes own the first Full of them, 1 if not given. The others only take what is
-	// sent home to them.
+	// Partitions of the namespace; the nodes own the first Full of them, 1 if not given. The others only receive
+	// forwarded inputs.
 	Partitions, Full int32
 	Nodes            int
 	Budgets          map[Budget]int
@@ -115,21 +116,21 @@ type Config struct {
 	PassEvery int
 	// Off switches rules of the owner off.
 	Off supervisor.Rule
-	// UnknownByTick has the owner find out by itself that an append has no answer, and not by an error.
+	// UnknownByTick makes the owner find out by a timeout that an append has no answer, instead of by an error.
 	UnknownByTick bool
-	// ClaimAcks has claims be acknowledged. An owner passes over the answer, unless RuleReadBack is off.
+	// ClaimAcks acknowledges claims. An owner ignores the answer, unless RuleReadBack is off.
 	ClaimAcks bool
 	// Catalog leaves the stamp of the definition out of submissions, so that the owner asks for definitions.
 	Catalog bool
-	// Replays has an owner that takes over wait for the facts that it reads again; else it has them at once.
+	// Replays makes an owner that takes over wait for the facts that it reads again; otherwise it gets them at once.
 	Replays bool
-	// Coarse joins what no other order of events would make a difference to: a node that learns that it is assigned reads
-	// its log at once (it could as well learn it later), and one that owns its partition reads its inputs at once where
-	// one of them alone has something new.
+	// Coarse joins actions whose separate order makes no difference: a node that learns that it is assigned reads its
+	// log at once (it could just as well learn it later), and a node that owns its partition reads an input at once if
+	// only that one has something new.
 	Coarse bool
-	// LateStore has an owner write its store only when nothing is on its way; else with each batch.
+	// LateStore makes an owner write its store only when nothing is in flight; otherwise it does with each batch.
 	LateStore bool
-	// Alerts has alerts be sent like other effects; else they arrive at once.
+	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
 
@@ -159,34 +160,36 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// rememberFor is how long a task is remembered, and a request held.
+const rememberFor = 5 * time.Second
+
 // settings are adopted before the world begins.
 func settings() events.Settings {
 	s := events.DefaultSettings()
-	wait := events.Duration(5 * time.Second)
-	s.Grace, s.HeldFor, s.RememberFor = events.Duration(time.Second), wait, wait
+	s.Grace, s.HeldFor, s.RememberFor = events.Duration(time.Second), events.Duration(rememberFor), events.Duration(rememberFor)
 	return s
 }
 
-// owner returns what the owner of a partition is told.
+// owner returns the configuration of a partition's owner.
 func (c *Config) owner(node int, part int32) supervisor.Config {
 	const never = time.Duration(1 << 60)
 	o := supervisor.Config{
 		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: settings(),
 		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
 		UnknownAfter: never, LagMax: never,
-		// Below a millisecond is at once: who may go on does.
+		// Less than a millisecond means at once: an owner that may continue does so.
 		RetryPause: 1, DeposedPause: 1,
 	}
 	if c.LateStore {
 		o.FlushEvery = -1
 	}
 	if c.UnknownByTick {
-		o.UnknownAfter = -1 // every tick finds that the answer has not come for too long
+		o.UnknownAfter = -1 // every tick finds that the answer is overdue
 	}
 	return o
 }
 
 func nodeName(i int) string { return string(rune('A' + i)) }
 
-// at returns the time after so many passings of the clock.
+// at returns the time after the clock has moved n times.
 func at(clock uint8) events.Instant { return Begin.Add(time.Duration(clock) * Step) }

@@ -15,7 +15,7 @@ const (
 	Large Bound = 3
 )
 
-// Bounded is a configuration and the least bound that it belongs to.
+// Bounded is a configuration and the smallest bound that includes it.
 type Bounded struct {
 	Config
 	Bound Bound
@@ -23,17 +23,17 @@ type Bounded struct {
 
 type faults = map[Budget]int
 
-// submit is a task that is there when the world begins.
+// submit is a task that is submitted when the world begins.
 func submit(task string, workflow string) Client {
 	return Client{Kind: Submit, Task: task, Workflow: workflow, AtStart: true}
 }
 
-// later is an input that comes some time, once.
+// later is an input that comes once, at any time.
 func later(kind Kind, task, workflow string) Client {
 	return Client{Kind: kind, Task: task, Workflow: workflow, Times: 1}
 }
 
-// TaskOf returns the task with that number whose home of two is the partition.
+// TaskOf returns the n-th task whose home, of two partitions, is the given one.
 func TaskOf(home int32, n int) string {
 	for i := 0; ; i++ {
 		id := "T" + string(rune('1'+i))
@@ -45,7 +45,7 @@ func TaskOf(home int32, n int) string {
 	}
 }
 
-// Configurations are what is searched: what is said of each in Name, with the budgets it has.
+// Configurations are the configurations that are searched. Name describes each, together with its budgets.
 func Configurations() []Bounded {
 	var all []Bounded
 	add := func(b Bound, c Config) {
@@ -65,7 +65,7 @@ var (
 	none = []Client{submit("T1", "none")}
 )
 
-// ownership is about claim, fence, append, crash, hand-over, and batches of several facts.
+// ownership covers claim, fence, append, crash, hand-over, and batches of several facts.
 func ownership(add func(Bound, Config)) {
 	add(Small, Config{Name: "a crash", Clients: one, Budgets: faults{Crashes: 1, LateAppends: 1, LateEffects: 1}})
 	add(Small, Config{Name: "an unknown outcome", Clients: one, Budgets: faults{Unknowns: 1, LateAppends: 1, LateEffects: 1}})
@@ -97,10 +97,10 @@ func ownership(add func(Bound, Config)) {
 	add(CI, Config{Name: "batches, reordered", Clients: []Client{submit("T1", "none"), submit("T2", "none")}, BatchFacts: 3, InFlight: 2, Budgets: faults{Reorders: 1}})
 }
 
-// effects is about what is settled, InputsPassed, and forwards.
+// effects covers the watermark, InputsPassed, and forwards.
 func effects(add func(Bound, Config)) {
-	add(CI, Config{Name: "settled, slow acks", Clients: one, Budgets: faults{SlowAcks: 1, Crashes: 1, LateEffects: 1}})
-	add(Large, Config{Name: "settled, an unknown outcome", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Unknowns: 1}})
+	add(CI, Config{Name: "watermark, slow acks", Clients: one, Budgets: faults{SlowAcks: 1, Crashes: 1, LateEffects: 1}})
+	add(Large, Config{Name: "watermark, an unknown outcome", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Unknowns: 1}})
 	add(Small, Config{Name: "duplicates passed", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Conflict, "T1", "none")}, PassEvery: 1, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "garbage, markers", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Refusals: 1, Passes: 1}})
 	add(Large, Config{Name: "garbage, markers, more", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
@@ -111,7 +111,7 @@ func effects(add func(Bound, Config)) {
 	add(CI, Config{Name: "a forward, passing time, more", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 2, SlowAcks: 1, LateEffects: 1, Passes: 1}})
 }
 
-// timing is about timers, sweeps and held requests.
+// timing covers timers, sweeps and held requests.
 func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a timer", Clients: one, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
@@ -140,9 +140,11 @@ func timing(add func(Bound, Config)) {
 	add(Large, Config{Name: "held cancels, more", Clients: []Client{later(Submit, "T1", "none"), {Kind: Cancel, Task: "T1", Times: 2}}, Budgets: faults{Passes: 2}})
 }
 
-// others is about undoing, definitions that are asked for, a small cache, facts read again late, and two partitions.
+// others covers undo, reading definitions on demand, a small cache, facts read again late, and two partitions.
 func others(add func(Bound, Config)) {
 	add(Small, Config{Name: "an undo", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1}})
+	add(Small, Config{Name: "an undo, in doubt", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(CI, Config{Name: "an undo, in doubt, a crash", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedInDoubt}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "an undo, a cancel, a crash", Clients: []Client{submit("T1", "saga"), later(Cancel, "T1", "saga")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"go/token"
 	"reflect"
 	"unsafe"
 
@@ -22,17 +23,17 @@ var shared = map[reflect.Type]bool{
 	reflect.TypeFor[[]byte]():              true,
 }
 
-// copies knows how values of each type are copied.
+// copies holds how values of each type are copied.
 type copies struct{ flat map[reflect.Type]bool }
 
-// copyOf returns a deep copy of what p points to. Functions and interfaces are taken over as they are: whoever copies
-// an owner or a state binds them anew.
+// copyOf returns a deep copy of what p points to. Functions and interfaces are copied unchanged: bind binds those of an
+// owner or a state to the copy. Only the interfaces by which the parts of an owner know each other are followed.
 func copyOf[T any](known *copies, p *T) *T {
 	c := copier{copies: known, seen: make(map[unsafe.Pointer]reflect.Value, 32)}
 	return c.value(reflect.ValueOf(p)).Interface().(*T)
 }
 
-// copier keeps that two pointers to one value become two pointers to one copy: a batch and an effect are reached in
+// copier makes two pointers to one value become two pointers to one copy, because batches and effects are reachable in
 // several ways.
 type copier struct {
 	*copies
@@ -77,6 +78,13 @@ func (c *copier) value(v reflect.Value) reflect.Value {
 		for i := range v.Len() {
 			c.into(to.Index(i), v.Index(i))
 		}
+		return to
+	case reflect.Interface:
+		if v.IsNil() {
+			return v
+		}
+		to := reflect.New(t).Elem()
+		to.Set(c.value(v.Elem()))
 		return to
 	case reflect.Struct, reflect.Array:
 		to := reflect.New(t).Elem()
@@ -134,7 +142,7 @@ func field(p any, names ...string) reflect.Value {
 // read returns a field's value as its type.
 func read[F any](p any, names ...string) F { return field(p, names...).Interface().(F) }
 
-// isFlat says whether a plain assignment copies a value of the type: nothing in it would be shared that changes.
+// isFlat says whether a plain assignment copies a value of the type, because it shares nothing that changes.
 func (c *copies) isFlat(t reflect.Type) bool {
 	if known, ok := c.flat[t]; ok {
 		return known
@@ -151,9 +159,16 @@ func (c *copies) isFlat(t reflect.Type) bool {
 	case reflect.Array:
 		is = is || c.isFlat(t.Elem())
 	case reflect.Pointer, reflect.Map, reflect.Slice:
+	case reflect.Interface:
+		is = !partInterface(t)
 	default:
 		is = true
 	}
 	c.flat[t] = is
 	return is
+}
+
+// partInterface says whether an interface is one by which a part of an owner knows another.
+func partInterface(t reflect.Type) bool {
+	return t.PkgPath() == reflect.TypeFor[supervisor.Owner]().PkgPath() && !token.IsExported(t.Name())
 }

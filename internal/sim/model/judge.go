@@ -5,21 +5,23 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// judge is a partition whose log is about to take one more accepted fact. It shares with the owners only the fold.
+// judge is a partition to whose log one more accepted fact is about to be added. It shares only the fold with the
+// owners.
 type judge struct {
+	sim.Judge
 	w    *World
-	id   int32
 	part *part
-	// log is what lies before the fact.
+	// log is the log before the fact.
 	log *logNode
 }
 
-// before checks an accepted fact against the state that it changes (reading/traces.md tells what each check is for).
+// before checks an accepted fact against the state that it changes (docs/protocol.md, "What breaks without each rule").
 func (j *judge) before(f *events.Fact, source string) {
-	p := &j.log.state.Partition
+	p := &j.State.Partition
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
 		if j.log.find(j.w.sp, func(g *events.Fact) bool {
 			b, ok := g.Body.(*events.PartitionClaimed)
@@ -34,19 +36,19 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.w.fail("INV11: an accepted fact was written by %s, the current claimant is %s", node, p.Owner)
 	}
 	if f.Time < p.Time {
-		j.w.fail("%s has a time before that of the fact in front of it", f.Body.Name())
+		j.w.fail("%s has an earlier time than the fact before it", f.Body.Name())
 	}
-	j.passes(f)
-	j.settles(f.Settled)
+	j.Passes(f)
+	j.watermark(f.Watermark)
 	switch b := f.Body.(type) {
 	case *events.Timeout:
-		j.timesOut(f, b)
+		j.TimesOut(f, b)
 	case *events.DeadlinePassed:
 		if f.Time < b.Deadline {
 			j.w.fail("the deadline of %s passed early", f.Task)
 		}
 	case *events.TasksSwept:
-		j.sweeps(b)
+		j.Sweeps(b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
@@ -62,116 +64,66 @@ func (j *judge) before(f *events.Fact, source string) {
 		if b.Failed != nil {
 			j.failed(f, b.Failed)
 		}
-		j.arrives(j.w.sp.debt(events.FactID(&events.Fact{Epoch: b.Of.Epoch, Sequence: b.Of.Sequence}, j.id), b.Kind))
+		j.arrives(j.w.sp.debt(events.FactID(&events.Fact{Epoch: b.Of.Epoch, Sequence: b.Of.Sequence}, j.ID), b.Kind))
 	case *events.TaskParked:
 		if strings.HasPrefix(b.Reason, "internal") {
 			j.w.fail("a task is parked as internal: %s", b.Reason)
 		}
-	case *events.UndoStarted:
+	case *events.CompensationStarted:
 		j.undoes(f, b)
 	}
 }
 
-// passes checks that no resume point moves over an input that nobody judged (INV12), and that no input is judged
-// twice.
-func (j *judge) passes(f *events.Fact) {
-	if in, p, offset, ok := f.Cause.Input(); ok {
-		switch {
-		case p != j.id:
-			j.w.fail("a fact of partition %d has the cause %s", j.id, f.Cause)
-		case j.log.find(j.w.sp, func(g *events.Fact) bool { return g.Cause == f.Cause }) != nil:
-			j.w.fail("INV7: an input was folded twice: %s", f.Cause)
-		case offset < j.log.state.Partition.Inputs[in].Next:
-			j.w.fail("INV12: %s judges %s, which was passed", f.Body.Name(), f.Cause)
-		}
-		j.silent(in, offset)
-		return
-	}
-	if b, ok := f.Body.(*events.InputsPassed); ok {
-		for _, in := range topics {
-			j.silent(in, b.Inputs[in].Next)
-		}
-	}
-}
-
-// silent checks that everything below the offset that makes no fact needs none.
-func (j *judge) silent(in events.Input, to int64) {
+// Input implements sim.Witness.
+func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 	list := j.part.inputs[topicOf(in)]
-	if to > int64(len(list)) {
-		j.w.fail("INV12: the resume point of %s is %d, the topic ends at %d", in, to, len(list))
-		return
+	if offset < 0 || offset >= int64(len(list)) {
+		return sim.Input{}, false
 	}
-	for o := j.log.state.Partition.Inputs[in].Next; o < to; o++ {
-		if why := j.needsFact(&j.w.sp.inputs[list[o].input]); why != "" {
-			j.w.fail("INV12: the resume point skipped %s %d, which nobody judged: %s", in, o, why)
-		}
-	}
+	return j.w.sp.inputs[list[offset].input].Input, true
 }
 
-// needsFact says why an input cannot be passed without a fact, "" if it can.
-func (j *judge) needsFact(x *input) string {
-	switch {
-	case x.kind == Marker:
-		return ""
-	case x.kind == Garbage:
-		return "it cannot be read"
-	case events.Home(x.task, j.w.sp.cfg.Partitions) != j.id:
-		if j.w.sp.cfg.Off&supervisor.RuleForward != 0 {
-			return "" // what is lost by it shows when the world is at rest
-		}
-		return "it is misplaced"
-	}
-	t, _ := j.log.state.Task(x.task)
-	switch {
-	case x.in == events.Submissions:
-		if t == nil || t.Content != x.content {
-			return "it is no duplicate"
-		}
-	case x.report != nil:
-		if r := x.report; t != nil && r.Run == t.Run && t.Running(r.Step, r.Operation, r.Attempt) {
-			return "its attempt is running"
-		}
-	case x.request != nil:
-		held := j.log.find(j.w.sp, func(f *events.Fact) bool {
-			h, ok := f.Body.(*events.RequestHeld)
-			return ok && f.Task == x.task && h.Request.ID == x.request.ID
-		})
-		switch {
-		case held != nil: // a repeat of one that was held, and then consumed or expired
-		case t != nil && t.HasRequest(x.request.ID):
-		case t != nil && x.request.Kind == events.RequestCancel && (t.State == events.Undoing || t.State == events.Undone || t.ParkedFrom == events.Undoing):
-		default:
-			return "the request was not judged"
+// DurableBefore implements sim.Witness.
+func (j *judge) DurableBefore(in events.Input, offset int64, before events.Instant) bool {
+	return at(j.part.inputs[topicOf(in)][offset].clock) < before
+}
+
+// Folded implements sim.Witness.
+func (j *judge) Folded(c events.Cause) bool {
+	return j.log.find(j.w.sp, func(f *events.Fact) bool { return f.Cause == c }) != nil
+}
+
+// WasHeld implements sim.Witness.
+func (j *judge) WasHeld(task, request string) bool {
+	return j.log.find(j.w.sp, func(f *events.Fact) bool {
+		h, ok := f.Body.(*events.RequestHeld)
+		return ok && f.Task == task && h.Request.ID == request
+	}) != nil
+}
+
+// Unsent implements sim.Witness.
+func (j *judge) Unsent(task string) string {
+	for _, d := range j.log.owed {
+		if d.fact.Task == task && !slices.Contains(j.part.arrived, d.id) {
+			return j.w.sp.debts[d.id]
 		}
 	}
 	return ""
 }
 
-// settles checks that the settled position passes no effect that nobody sent.
-func (j *judge) settles(to events.Position) {
+// watermark checks that the watermark passes no unsent effect.
+func (j *judge) watermark(to events.Position) {
 	for _, d := range j.log.owed {
 		if !to.Before(d.at) {
-			if !slices.Contains(j.part.arrived, d.id) && j.stillOwed(d.fact) {
-				j.w.fail("settled passed an effect that nobody sent: %s", j.w.sp.debts[d.id])
+			if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
+				j.w.fail("the watermark passed an effect that nobody sent: %s", j.w.sp.debts[d.id])
 			}
 			j.part.arrived = slices.DeleteFunc(j.part.arrived, func(id int32) bool { return id == d.id })
 		}
 	}
 }
 
-// stillOwed says whether the effect must be sent whatever came after: work only for an attempt that runs.
-func (j *judge) stillOwed(f *events.Fact) bool {
-	t, _ := j.log.state.Task(f.Task)
-	switch b := f.Body.(type) {
-	case *events.StepStarted:
-		return t != nil && t.Running(b.Step, events.Do, b.Attempt)
-	case *events.UndoStarted:
-		return t != nil && t.Running(b.Step, events.Undo, b.Attempt)
-	}
-	return true
-}
-
-// arrives notes that an effect landed, while anybody asks for it.
+// arrives notes that an effect landed, as long as that matters.
 func (j *judge) arrives(id int32) {
 	owed := slices.ContainsFunc(j.log.owed, func(d debt) bool { return d.id == id })
 	if owed && !slices.Contains(j.part.arrived, id) {
@@ -179,79 +131,20 @@ func (j *judge) arrives(id int32) {
 	}
 }
 
-// pending calls yield for each input that is not judged and was durable before the instant.
-func (j *judge) pending(in events.Input, before events.Instant, yield func(x *input, offset int64)) {
-	list := j.part.inputs[topicOf(in)]
-	for o := j.log.state.Partition.Inputs[in].Next; o < int64(len(list)); o++ {
-		if at(list[o].clock) < before {
-			yield(&j.w.sp.inputs[list[o].input], o)
-		}
-	}
-}
-
-func (j *judge) timesOut(f *events.Fact, b *events.Timeout) {
-	if f.Time < b.CompleteBy {
-		j.w.fail("a Timeout was decided although the timer was not due")
-	}
-	j.pending(events.Reports, b.CompleteBy, func(x *input, offset int64) {
-		if r := x.report; r != nil && x.task == f.Task && r.Step == b.Step && r.Operation == b.Operation && r.Attempt == b.Attempt {
-			j.w.fail("a Timeout beat a report that was durable before the timer fell due: reports %d", offset)
-		}
-	})
-}
-
-// sweeps checks that nothing durable before the horizon is judged after its task was forgotten, and that no effect of
-// the task lies behind the settled position (reading/traces.md, B1 to B7).
-func (j *judge) sweeps(b *events.TasksSwept) {
-	for _, id := range b.Tasks {
-		t, _ := j.log.state.Task(id)
-		if t == nil || !t.State.Ended() || t.EndedAt >= b.EndedBefore {
-			j.w.fail("INV9: %s was swept and is not to be forgotten yet", id)
-			return
-		}
-		for _, in := range topics {
-			j.pending(in, t.EndedAt.Add(settings().RememberFor.Std()), func(x *input, offset int64) {
-				if x.task == id && x.report == nil {
-					j.w.fail("%s %d of %s was durable before the horizon and is judged after the sweep", in, offset, id)
-				}
-			})
-		}
-		for _, d := range j.log.owed {
-			if d.fact.Task == id && !slices.Contains(j.part.arrived, d.id) {
-				j.w.fail("%s was swept while an effect of it is not settled: %s", id, j.w.sp.debts[d.id])
-			}
-		}
-	}
-}
-
 func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {
 	if b.Reason == events.RejectInternal {
 		j.w.fail("an input is rejected as internal: %s", b.Detail)
 	}
-	if b.Reason == events.RejectWorkflow {
+	if b.Reason == events.RejectUnknownWorkflow {
 		j.w.fail("a submission of a workflow that was applied before it is rejected as unknown")
 	}
 	if b.Held == "" {
 		return
 	}
-	for _, h := range j.log.state.HeldFor(f.Task) {
-		if h.Request.ID != b.Held {
-			continue
-		}
-		if f.Time < h.ExpiresAt {
-			j.w.fail("a held request expired early")
-		}
-		if j.consumed(f.Task, b.Held) {
-			j.w.fail("a held request expires although its task was accepted behind it")
-		}
-		j.pending(events.Submissions, h.ExpiresAt, func(x *input, offset int64) {
-			if x.kind == Submit && x.task == f.Task {
-				j.w.fail("a held cancel expired although its submission %d was durable before it", offset)
-			}
-		})
-		return
+	if j.consumed(f.Task, b.Held) {
+		j.w.fail("a held request expires although its task was accepted after it")
 	}
-	j.w.fail("a request of %s expired that is not held", f.Task)
+	j.Expires(f, b)
 }
 
 // consumed says whether the task was accepted since the request was held for it.
@@ -271,8 +164,8 @@ func (j *judge) consumed(task, request string) (yes bool) {
 	return yes
 }
 
-// failed checks that no attempt is judged to have had no effect that may have been sent in two epochs, by a report or since
-// the broker refused a copy of it: the other copy may yet have one.
+// failed checks that no attempt that may have been sent in two epochs is judged to have had no effect, whether by a
+// report or because the broker refused one copy: the other copy may still have an effect.
 func (j *judge) failed(f *events.Fact, b *events.StepFailed) {
 	if b.Effect != events.EffectNone || b.Attempt == 0 {
 		return
@@ -286,20 +179,51 @@ func (j *judge) failed(f *events.Fact, b *events.StepFailed) {
 	}
 }
 
-// undoes checks the order of undos (DESIGN 5).
-func (j *judge) undoes(f *events.Fact, b *events.UndoStarted) {
-	t, _ := j.log.state.Task(f.Task)
+// undoes checks the order of undos (docs/protocol.md, "Undo").
+func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
+	t, _ := j.State.Task(f.Task)
 	if t == nil {
 		return
 	}
 	for _, s := range t.Steps {
-		if s.State == events.StepRunning {
+		if s.State == events.StepStateRunning {
 			j.w.fail("step %s of %s is undone while %s runs", b.Step, f.Task, s.Path)
 		}
 	}
-	if f.Time < t.QuietAt {
-		j.w.fail("step %s of %s is undone before a timed-out attempt is quiet", b.Step, f.Task)
+	if f.Time < j.quietAt(f.Task) {
+		j.w.fail("step %s of %s is undone while an attempt in doubt may still act", b.Step, f.Task)
 	}
+}
+
+// quietAt returns the time until which a request of the task's attempts in doubt may still land.
+func (j *judge) quietAt(task string) (quiet events.Instant) {
+	completeBy := map[string]events.Instant{}
+	until := func(step string) {
+		quiet = max(quiet, completeBy[step].Add(settings().Grace.Std()))
+	}
+	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
+		if f.Task != task {
+			return true
+		}
+		switch b := f.Body.(type) {
+		case *events.StepStarted:
+			completeBy[b.Step] = b.CompleteBy
+		case *events.StepFailed:
+			if b.Attempt > 0 && b.Effect == events.EffectInDoubt {
+				until(b.Step)
+			}
+		case *events.EffectFailed:
+			if x := b.Failed; x != nil && x.Effect == events.EffectInDoubt {
+				until(x.Step)
+			}
+		case *events.Timeout:
+			if b.Operation == events.Do {
+				until(b.Step)
+			}
+		}
+		return true
+	})
+	return quiet
 }
 
 // leaves checks INV8: the fact of an effect that leaves is durable and accepted. by is the epoch in which it is sent.
@@ -312,32 +236,30 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 		if e.kind == events.EffectForward {
 			return f.Cause == e.origin && f.Body.Name() == events.NameInputForwarded
 		}
-		return events.FactID(f, j.id) == e.fact
+		return events.FactID(f, j.ID) == e.fact
 	})
 	switch {
 	case f == nil:
 		j.w.fail("INV8: phantom: an effect was sent whose fact the log does not hold: %s", e.name)
-	case e.unowed: // that a dead letter was refused: owed by nobody
-	case !slices.Contains(effectsOf(f), e.kind):
+	case e.unowed: // the alert about a refused dead letter, which no fact owes
+	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
-	case e.work != nil && f.Epoch != by && by == j.log.state.Partition.Epoch:
+	case e.work != nil && f.Epoch != by && by == j.State.Partition.Epoch:
 		j.again(e)
 	}
 }
 
-// again checks that work is not sent again whose report was durable before the epoch, and is still to be judged: a copy
+// again checks that no work is sent again whose report was durable before the epoch and is not judged yet: the copy
 // could act after the report was judged.
 func (j *judge) again(e *effect) {
-	list := j.part.inputs[topicOf(events.Reports)]
-	for o := j.log.state.Partition.Inputs[events.Reports].Next; o < int64(j.part.before); o++ {
-		r := j.w.sp.inputs[list[o].input].report
-		if r != nil && r.Task == e.work.Task && r.Step == e.work.Step && r.Operation == e.work.Operation && r.Attempt == e.work.Attempt {
+	for o, x := range j.Pending(events.Reports) {
+		if o < int64(j.part.before) && x.Outcome(e.work.Task, e.work.Step, e.work.Operation, e.work.Attempt) {
 			j.w.fail("work is sent again although its report was durable before the epoch and is not judged: %s", e.name)
 		}
 	}
 }
 
-// debtOf returns what the effect pays.
+// debtOf returns the debt that the effect settles.
 func (j *judge) debtOf(id int32) int32 {
 	e := &j.w.sp.effects[id]
 	fact := e.fact
@@ -346,7 +268,7 @@ func (j *judge) debtOf(id int32) int32 {
 		if f == nil {
 			return -1
 		}
-		fact = events.FactID(f, j.id)
+		fact = events.FactID(f, j.ID)
 	}
 	return j.w.sp.debt(fact, e.kind)
 }

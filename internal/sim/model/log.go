@@ -6,22 +6,23 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// logNode is a log that ends with a certain record, and its judge: the fold of it all.
+// logNode is a log that ends with a given record, and its judge, the fold of the whole log.
 type logNode struct {
-	records []int32
-	fates   []events.Fate
-	state   *events.State
-	sum     events.Hash
+	records  []int32
+	verdicts []events.Fate
+	state    *events.State
+	sum      events.Hash
 	// sums is the state hash after each record.
 	sums []events.Hash
-	// owed are the effects behind the folded settled position.
+	// owed are the effects above the folded watermark.
 	owed []debt
 	// cancelled are the tasks whose cancel was held when they were accepted: none of their steps starts.
 	cancelled []string
-	// fault is what the fold itself found.
+	// fault is the violation that the fold itself found.
 	fault string
 }
 
@@ -37,7 +38,7 @@ func (l *logNode) end() int64 { return int64(len(l.records)) }
 // last returns the fact of the last record, nil if it is void.
 func (l *logNode) last(s *space) *events.Fact {
 	n := len(l.records) - 1
-	if l.fates[n] != events.FateAccepted {
+	if l.verdicts[n] != events.FateAccepted {
 		return nil
 	}
 	return s.bodies[l.records[n]]
@@ -46,13 +47,13 @@ func (l *logNode) last(s *space) *events.Fact {
 // accepted calls yield for each accepted fact until it returns false.
 func (l *logNode) accepted(s *space, yield func(f *events.Fact) bool) {
 	for i, r := range l.records {
-		if l.fates[i] == events.FateAccepted && !yield(s.bodies[r]) {
+		if l.verdicts[i] == events.FateAccepted && !yield(s.bodies[r]) {
 			return
 		}
 	}
 }
 
-// find returns the accepted fact for which is holds.
+// find returns the accepted fact for which is returns true.
 func (l *logNode) find(s *space, is func(f *events.Fact) bool) (found *events.Fact) {
 	l.accepted(s, func(f *events.Fact) bool {
 		if is(f) {
@@ -68,7 +69,7 @@ func (s *space) lax() events.Lax {
 }
 
 // root is the log with which a partition begins: somebody owned it before, who adopted the settings and the
-// definitions, so that a search begins with what it is about.
+// definitions, so that a search need not repeat that.
 func (s *space) root(part int32) int32 {
 	l := &logNode{state: events.NewState(part, nil)}
 	l.state.SetLax(s.lax())
@@ -89,7 +90,7 @@ func (s *space) root(part int32) int32 {
 	for _, c := range s.cfg.Clients {
 		if !slices.Contains(names, c.Workflow) && !s.cfg.Catalog {
 			names = append(names, c.Workflow)
-			v := compiled()[c.Workflow].version
+			v, _ := definitions().Current(c.Workflow)
 			add(&events.Fact{Cause: events.CauseDefinition(v.Offset), Body: &events.DefinitionAdopted{Workflow: v.Workflow, Hash: v.Hash, Version: v.Version, Body: v.Body}})
 		}
 	}
@@ -113,12 +114,12 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 	} else {
 		l.sum = d.Sum
 	}
-	l.fates, l.sums = add(from.fates, fate), add(from.sums, l.sum)
+	l.verdicts, l.sums = add(from.verdicts, fate), add(from.sums, l.sum)
 	if fate == events.FateAccepted {
-		for _, kind := range effectsOf(f) {
+		for _, kind := range sim.EffectsOf(f) {
 			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), kind), f})
 		}
-		l.owed = slices.DeleteFunc(slices.Clone(l.owed), func(d debt) bool { return !f.Settled.Before(d.at) })
+		l.owed = slices.DeleteFunc(slices.Clone(l.owed), func(d debt) bool { return !f.Watermark.Before(d.at) })
 		if _, ok := f.Body.(*events.Submitted); ok {
 			l.cancelled = slices.DeleteFunc(slices.Clone(l.cancelled), func(t string) bool { return t == f.Task })
 			for _, h := range from.state.HeldFor(f.Task) {
@@ -134,56 +135,20 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 	return id
 }
 
-// add appends to a copy: what it is appended to stays as it is.
+// add appends to a copy, so that the original stays unchanged.
 func add[T any](list []T, v T) []T {
 	return append(list[:len(list):len(list)], v)
 }
 
-// effectsOf is what a fact owes, told apart from the owner.
-func effectsOf(f *events.Fact) []string {
-	switch b := f.Body.(type) {
-	case *events.StepStarted, *events.UndoStarted:
-		return []string{events.EffectWork}
-	case *events.InputRejected:
-		return []string{events.EffectDeadLetter}
-	case *events.InputForwarded:
-		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskUndone, *events.DeadlinePassed:
-		return []string{events.EffectAlert}
-	case *events.StepFailed:
-		if b.Error.Class == events.ClassPermanent {
-			return []string{events.EffectAlert}
-		}
-	case *events.EffectFailed:
-		switch b.Kind {
-		case events.EffectForward:
-			return []string{events.EffectDeadLetter, events.EffectAlert}
-		case events.EffectWork:
-			return []string{events.EffectAlert}
-		}
-	}
-	return nil
-}
-
-// describe is a fact in a few words: Submitted(T1)[A1/0]. The epoch is named by its claim.
+// describe returns a fact in a few words: Submitted(T1)[A1/0]. The epoch is named by its claim.
 func (s *space) describe(rec int32) string {
 	f := s.bodies[rec]
 	var what string
 	switch b := f.Body.(type) {
 	case *events.PartitionClaimed:
 		return fmt.Sprintf("Claim{%s, prev %s}", claimName(b.ID), claimName(b.Prev))
-	case *events.StepStarted:
-		what = attemptName(f.Task, b.Step, events.Do, b.Attempt)
-	case *events.StepCompleted:
-		what = attemptName(f.Task, b.Step, events.Do, b.Attempt)
-	case *events.StepFailed:
-		what = attemptName(f.Task, b.Step, events.Do, b.Attempt)
-	case *events.Timeout:
-		what = attemptName(f.Task, b.Step, b.Operation, b.Attempt)
-	case *events.UndoStarted:
-		what = attemptName(f.Task, b.Step, events.Undo, b.Attempt)
-	case *events.Compensated:
-		what = attemptName(f.Task, b.Step, events.Undo, b.Attempt)
+	case *events.StepStarted, *events.StepCompleted, *events.StepFailed, *events.Timeout, *events.CompensationStarted, *events.Compensated:
+		what = sim.AttemptOf(f.Task, f.Body).String()
 	case *events.InputsPassed:
 		var parts []string
 		for _, in := range topics {
@@ -203,8 +168,8 @@ func (s *space) describe(rec int32) string {
 		what = f.Task
 	}
 	text := fmt.Sprintf("%s(%s)[%s/%d", f.Body.Name(), what, claimName(f.Epoch.ID), f.Sequence)
-	if !f.Settled.IsZero() {
-		text += fmt.Sprintf(" settled<=%s/%d", claimName(f.Settled.Epoch.ID), f.Settled.Sequence)
+	if !f.Watermark.IsZero() {
+		text += fmt.Sprintf(" watermark<=%s/%d", claimName(f.Watermark.Epoch.ID), f.Watermark.Sequence)
 	}
 	if _, _, _, ok := f.Cause.Input(); ok {
 		text += " cause=" + string(f.Cause)
@@ -212,7 +177,7 @@ func (s *space) describe(rec int32) string {
 	return text + "]"
 }
 
-// describeAll is the facts of an append.
+// describeAll describes the facts of an append.
 func (s *space) describeAll(records []int32) string {
 	var parts []string
 	for _, r := range records {

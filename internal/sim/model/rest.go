@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// Quiet says whether nothing is under way: what could still happen is a fault, or what people do.
+// Quiet says whether nothing is under way: only faults and actions of people could still happen.
 func (w *World) Quiet() bool {
 	return !slices.ContainsFunc(w.Enabled(), func(a Action) bool { return a.Progress })
 }
@@ -28,53 +29,53 @@ func (w *World) Rest() string {
 	return ""
 }
 
-// settledAfter is how long a partition is idle before its log must say that the effects are settled.
-const settledAfter = time.Second
+// watermarkAfter is how long a partition is idle before its log must record the watermark.
+const watermarkAfter = time.Second
 
 func (w *World) partRest(p int32) string {
 	j := w.judge(p)
 	x := w.s.nodes[int(j.part.group)*int(w.sp.cfg.Full)+int(p)]
 	owner := w.sp.slots[x.slot]
-	if !owner.owner.Owning() {
+	if !owner.owner.Status().Owning {
 		return fmt.Sprintf("orphan partition %d: the assigned node is not the owner although nothing is left to do", p)
 	}
 	for i, in := range topics {
-		if next, end := j.log.state.Partition.Inputs[in].Next, len(j.part.inputs[i]); next != int64(end) {
+		if next, end := j.State.Partition.Inputs[in].Next, len(j.part.inputs[i]); next != int64(end) {
 			return fmt.Sprintf("INV12: the folded resume point of %s is %d of %d although nothing is left to do", in, next, end)
 		}
 	}
 	if owner.store.Next() != j.log.end() {
 		return fmt.Sprintf("partition %d is committed up to %d of %d", p, owner.store.Next(), j.log.end())
 	}
-	refused := field(owner.owner, "box", "refused").Len() > 0 // a dead letter that waits to be tried again
+	refused := field(owner.owner, "outbox", "refused").Len() > 0 // a dead letter that waits for a retry
 	for _, d := range j.log.owed {
 		if refused && strings.HasSuffix(w.sp.debts[d.id], " "+events.EffectDeadLetter) {
 			continue
 		}
-		if !slices.Contains(j.part.arrived, d.id) && j.stillOwed(d.fact) {
+		if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
 			return "lost effect: nobody sent it, and nothing is left to do: " + w.sp.debts[d.id]
 		}
 	}
 	now := at(w.s.clock)
-	if idle := now.Sub(read[events.Instant](owner.owner, "box", "quietSince")); idle >= settledAfter && len(j.log.owed) > 0 && !refused {
-		return "the partition is idle, and its log does not say that the effects are settled: " + w.sp.debts[j.log.owed[0].id]
+	if idle := now.Sub(read[events.Instant](owner.owner, "outbox", "quietSince")); idle >= watermarkAfter && len(j.log.owed) > 0 && !refused {
+		return "the partition is idle, and its log does not record the watermark: " + w.sp.debts[j.log.owed[0].id]
 	}
-	for _, h := range j.log.state.Held() {
+	for _, h := range j.State.Held() {
 		if h.ExpiresAt <= now {
 			return fmt.Sprintf("a request of %s is held beyond its expiry", h.Request.Task)
 		}
 	}
 	owes := ""
-	j.log.state.Loaded(func(t *events.Task) bool {
+	j.State.Loaded(func(t *events.Task) bool {
 		owes = w.taskRest(t, now)
 		return owes == ""
 	})
 	return owes
 }
 
-// taskRest says what nobody will move (INV10). An attempt whose agent has it is the agent's.
+// taskRest says what in a task will never move (INV10). An attempt that an agent has is left to the agent.
 func (w *World) taskRest(t *events.Task, now events.Instant) string {
-	if t.State.Ended() || t.State == events.Parked {
+	if t.State.Ended() || t.State == events.TaskStateError {
 		return ""
 	}
 	waits := false
@@ -85,11 +86,11 @@ func (w *World) taskRest(t *events.Task, now events.Instant) string {
 		waits = waits || m.Kind != events.TimerCompleteBy
 	}
 	for _, s := range t.Steps {
-		undo := s.Undo != nil && s.Undo.State == events.StepRunning
-		if s.State != events.StepRunning && !undo {
+		undo := s.Undo != nil && s.Undo.State == events.StepStateRunning
+		if s.State != events.StepStateRunning && !undo {
 			continue
 		}
-		return fmt.Sprintf("input skipped or effect lost: %s of %s runs, and no report of it is to come", s.Path, t.ID)
+		return fmt.Sprintf("input skipped or effect lost: %s of %s runs, and no report of it will come", s.Path, t.ID)
 	}
 	if !waits {
 		return fmt.Sprintf("stuck task: %s is %s and nothing moves it", t.ID, t.State)
@@ -98,18 +99,18 @@ func (w *World) taskRest(t *events.Task, now events.Instant) string {
 }
 
 // lostForwards says which misplaced input is neither at home nor a dead letter. It matters only where inputs may be
-// passed without a fact: the judge asks for the fact otherwise.
+// passed without a fact; otherwise the judge requires the fact.
 func (w *World) lostForwards() string {
 	for p := range w.sp.cfg.Full {
 		for i, in := range topics {
 			for o, l := range w.s.parts[p].inputs[i] {
 				x := &w.sp.inputs[l.input]
-				home := events.Home(x.task, w.sp.cfg.Partitions)
+				home := events.Home(x.Task, w.sp.cfg.Partitions)
 				cause := events.CauseInput(in, p, int64(o))
-				if x.task == "" || home == p || slices.ContainsFunc(w.s.parts[home].inputs[i], func(l landed) bool { return w.sp.inputs[l.input].origin == cause }) {
+				if x.Task == "" || home == p || slices.ContainsFunc(w.s.parts[home].inputs[i], func(l landed) bool { return w.sp.inputs[l.input].origin == cause }) {
 					continue
 				}
-				return fmt.Sprintf("INV12: an acknowledged input ends in nothing: the misplaced %s %d", in, o)
+				return fmt.Sprintf("INV12: an acknowledged input has no outcome: the misplaced %s %d", in, o)
 			}
 		}
 	}

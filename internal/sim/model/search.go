@@ -1,7 +1,6 @@
 package model
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -11,12 +10,13 @@ import (
 // Search tries everything that may happen in the worlds of a configuration, the shortest paths first.
 type Search struct {
 	Config Config
-	// Breaks, where given, is a part of the violation that is looked for; others are passed over, and the search goes on
-	// behind them.
+	// Breaks, if set, is a substring of the violation to look for. Other violations are ignored, and the search goes
+	// on.
 	Breaks string
-	// MaxStates ends a search that would not be exhaustive: it is an error to reach it. None if zero.
+	// MaxStates bounds the worlds of a search; reaching it is an error, because the search is then not exhaustive. Zero
+	// means no bound.
 	MaxStates int
-	// MaxDepth ends a search at paths of that length. None if zero.
+	// MaxDepth bounds the length of paths. Zero means no bound.
 	MaxDepth int
 }
 
@@ -26,41 +26,43 @@ type Report struct {
 	// States counts the different worlds, Transitions the actions that led to one, Quiet the worlds in which nothing is
 	// under way, and Depth the actions on the longest of the shortest paths.
 	States, Transitions, Quiet, Depth int
-	// Told counts the events that a real owner was told: all others were the same again.
-	Told int
+	// Ran counts the events that a real owner processed; all others were answered from memory.
+	Ran  int
 	Took time.Duration
-	// Violation is the first that was found, by one of the shortest paths, which Path tells; Steps is its length.
+	// Violation is the first violation found. Path is one of the shortest paths to it, and Steps is the length of that
+	// path.
 	Violation string
 	Steps     int
 	Path      []string
 	// Exhausted says that every world was found.
 	Exhausted bool
-	// Idle are the budgets of the configuration that no world has used up: such a fault was not searched as often as it says.
+	// Idle are the budgets of the configuration that no world has used up: the fault did not occur as often as the
+	// budget allows.
 	Idle []Budget
-	// Livelocks counts the worlds from which what is under way cannot come to rest.
+	// Livelocks counts the worlds from which the actions under way never lead to rest.
 	Livelocks int
 }
 
 // String returns a line for people, and the path to the violation.
 func (r *Report) String() string {
-	text := fmt.Sprintf("%-28s %9d states %10d transitions %3d deep %7d at rest, %6d events told, %s",
-		r.Name, r.States, r.Transitions, r.Depth, r.Quiet, r.Told, r.Took.Round(time.Millisecond))
+	text := fmt.Sprintf("%-28s %9d states %10d transitions %3d deep %7d at rest, %6d events run, %s",
+		r.Name, r.States, r.Transitions, r.Depth, r.Quiet, r.Ran, r.Took.Round(time.Millisecond))
 	if r.Violation != "" {
 		text += fmt.Sprintf("\nbreaks after %d steps: %s\n%s", r.Steps, r.Violation, strings.Join(r.Path, "\n"))
 	}
 	return text
 }
 
-// graph is the worlds that were found, by number in the order of their finding.
+// graph holds the worlds that were found, numbered in the order in which they were found.
 type graph struct {
 	prints []print
-	// parent and by are the world and the action, by its place in Enabled, that led to each first.
+	// parent and by are the world and the action (its index in Enabled) that first led to each world.
 	parent []uint32
 	by     []uint16
 	depth  []uint16
-	// slots finds a world by its print.
+	// slots finds a world by its fingerprint.
 	slots []uint32
-	// edges are where the progress of each world leads; first is where the edges of each begin.
+	// edges are the worlds that progress leads to from each world; first is the index of the first edge of each.
 	edges []uint32
 	first []uint32
 	quiet []bool
@@ -133,7 +135,7 @@ func (s Search) Run() *Report {
 			r.Idle = append(r.Idle, b)
 		}
 	}
-	r.States, r.Told, r.Took = len(g.prints), root.sp.ran, time.Since(began)
+	r.States, r.Ran, r.Took = len(g.prints), root.sp.ran, time.Since(began)
 	r.Depth = int(g.depth[len(g.depth)-1])
 	if r.Exhausted {
 		s.rest(g, r)
@@ -142,12 +144,7 @@ func (s Search) Run() *Report {
 	return r
 }
 
-func printOf(b []byte) print {
-	h := sha256.Sum256(b)
-	return print(h[:16])
-}
-
-// expand finds what the world with that number leads to.
+// expand finds the worlds that the world with the given number leads to.
 func (s Search) expand(sp *space, g *graph, n uint32, b []byte, next [][]byte, r *Report) [][]byte {
 	w := &World{sp: sp, s: decode(b)}
 	g.first = append(g.first, uint32(len(g.edges)))
@@ -183,7 +180,7 @@ func (s Search) expand(sp *space, g *graph, n uint32, b []byte, next [][]byte, r
 
 func (s Search) wanted(violation string) bool { return strings.Contains(violation, s.Breaks) }
 
-// found tells the way to a violation, by going it again from the beginning.
+// found replays the path to a violation from the beginning, and keeps its description.
 func (s Search) found(g *graph, n uint32, last int, violation string, r *Report) {
 	r.Violation = violation
 	var way []int
@@ -202,7 +199,7 @@ func (s Search) found(g *graph, n uint32, last int, violation string, r *Report)
 	r.Path = w.Path()
 }
 
-// rest finds the worlds from which no sequence of what is under way leads to a quiet one.
+// rest finds the worlds from which no sequence of actions under way leads to a quiet one.
 func (s Search) rest(g *graph, r *Report) {
 	n := len(g.prints)
 	good := append([]bool(nil), g.quiet...)
@@ -221,7 +218,7 @@ func (s Search) rest(g *graph, r *Report) {
 			}
 		}
 	}
-	const livelock = "livelock: from here nothing that is under way leads to rest"
+	const livelock = "livelock: from here no action under way leads to rest"
 	for i := range good {
 		if good[i] {
 			continue

@@ -15,12 +15,12 @@ import (
 
 var (
 	boundFlag = flag.String("model.bound", "small", "how much is searched: small (seconds), ci (minutes), large (an hour and more)")
-	onlyFlag  = flag.String("model.only", "", "a regular expression: only configurations of such a name, whatever their bound")
-	capFlag   = flag.Int("model.cap", 0, "end each search after so many states; it then proves nothing")
+	onlyFlag  = flag.String("model.only", "", "a regular expression: search only configurations whose name matches, whatever their bound")
+	capFlag   = flag.Int("model.cap", 0, "stop each search after this number of states; a stopped search proves nothing")
 )
 
-// TestModelHolds searches every configuration of the bound to its end: no property breaks, whatever is quiet is at rest,
-// and from every world rest can be reached.
+// TestModelHolds searches every configuration within the bound completely. No property is violated, every world in
+// which nothing can happen any more is at rest, and every world can reach one that is at rest.
 func TestModelHolds(t *testing.T) {
 	bound, known := map[string]model.Bound{"small": model.Small, "ci": model.CI, "large": model.Large}[*boundFlag]
 	require.True(t, known, "-model.bound is small, ci or large")

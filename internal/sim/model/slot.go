@@ -13,27 +13,27 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// slot is a node's share of a partition as it is between two events: the owner and its store. Slots are never changed;
-// an event makes another one of a copy.
+// slot is a node's share of a partition between two events: the owner and its store. Slots are immutable; an event
+// makes a new one from a copy.
 type slot struct {
 	node  int
 	part  int32
 	owner *supervisor.Owner
 	sched *process
 	store *sim.Store
-	// older is the store as it was before the last commit, kept where a crash may find it.
+	// older is the store as it was before the last commit, kept if a crash may bring it back.
 	older *sim.Store
-	// claims counts the claims of the slot, over all its crashes: it makes their identifiers fresh.
+	// claims counts the claims of the slot, over all its crashes, so that their identifiers are unique.
 	claims int
-	// print is its identity, and still the identity but for whose turn it is among the agents, which moves on with every
-	// look at them.
+	// print is its identity. The field still holds its identity without the turn among the agents, which moves on every
+	// time they are looked at.
 	print, still print
 }
 
 // view is the store as the owner sees it.
 type view struct{ *sim.Store }
 
-// event is something that an owner is told. Which fields count, its kind says.
+// event is an input of an owner. Its kind says which fields count.
 type event struct {
 	kind    eventKind
 	clock   uint8
@@ -75,7 +75,7 @@ var (
 // output is an action of an owner in the terms of the model.
 type output struct {
 	kind outputKind
-	// from and to are offsets; in loads and readings.
+	// from and to are offsets, in loads and reads.
 	from, to int64
 	in       events.Input
 	records  []int32
@@ -101,7 +101,7 @@ const (
 	outStop
 )
 
-// result is what an event makes of a slot.
+// result is the outcome of an event for a slot.
 type result struct {
 	slot int32
 	outs []output
@@ -125,11 +125,11 @@ func (e *event) key(buf []byte, slot int32) []byte {
 	return c.buf
 }
 
-// tell returns what the event makes of the slot: by memory where the same was asked before, since an owner is a
-// function of what it is told, and otherwise by running the real owner on a copy.
-func (s *space) tell(id int32, e *event) *result {
+// deliver returns the result of the event for the slot. Since an owner is a function of its inputs, a known result is
+// returned from memory; otherwise the real owner runs on a copy.
+func (s *space) deliver(id int32, e *event) *result {
 	s.key = e.key(s.key, id)
-	if r, ok := s.told[string(s.key)]; ok {
+	if r, ok := s.results[string(s.key)]; ok {
 		return r
 	}
 	k := string(s.key)
@@ -138,7 +138,7 @@ func (s *space) tell(id int32, e *event) *result {
 	r := &result{}
 	n.carryOut(s, e, r)
 	r.slot = s.internSlot(n)
-	s.told[k] = r
+	s.results[k] = r
 	return r
 }
 
@@ -153,20 +153,20 @@ func (x *slot) copy(s *space) *slot {
 	return &c
 }
 
-// bind points what a copied owner calls to the copy.
+// bind makes a copied owner call the copy and not the original.
 func (x *slot) bind(s *space) {
 	v := &view{x.store}
 	o := x.owner
-	field(o, "store").Set(reflect.ValueOf(v))
-	field(o, "sched").Set(reflect.ValueOf(x.sched))
-	cfg := field(o, "cfg").Addr().Interface().(*supervisor.Config)
+	field(o, "core", "store").Set(reflect.ValueOf(v))
+	field(o, "core", "sched").Set(reflect.ValueOf(x.sched))
+	cfg := field(o, "core", "cfg").Addr().Interface().(*supervisor.Config)
 	cfg.Entropy = x.entropy
-	if st := read[*events.State](o, "state"); st != nil {
+	if st := read[*events.State](o, "core", "state"); st != nil {
 		field(st, "load").Set(reflect.ValueOf(events.Loader(func(id string) (encoding, keys []byte, err error) { return v.Store.Load(id) })))
 	}
 }
 
-// entropy gives the next claim of the slot its identifier: the same on every path that comes to it.
+// entropy returns the identifier of the slot's next claim, which is the same on every path to it.
 func (x *slot) entropy() (b [16]byte) {
 	b[12], b[13], b[14], b[15] = 'c', byte(x.part), byte('A'+x.node), byte(x.claims+1)
 	return b
@@ -189,11 +189,13 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 	}()
 	x.call(s, e)
 	for {
-		list := x.owner.Actions()
+		x.owner.Decide()
+		list := x.owner.TakeActions()
 		if len(list) == 0 {
-			// Every call of an owner begins by letting go of tasks that the store holds. An answer to no question does only
-			// that: so two owners are not taken for different ones because one of them has not yet been called again.
-			x.owner.Sent(at(e.clock), x.owner.Generation(), ^uint64(0), nil)
+			// Every call of an owner begins by evicting tasks that the store holds. An answer to no question does only
+			// that. It makes sure that two owners do not count as different just because one of them has not been
+			// called again yet.
+			x.owner.Sent(at(e.clock), x.owner.Status().Generation, ^uint64(0), nil)
 			return
 		}
 		for _, a := range list {
@@ -202,7 +204,7 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 	}
 }
 
-// call tells the real owner.
+// call passes the event to the real owner.
 func (x *slot) call(s *space, e *event) {
 	now, o := at(e.clock), x.owner
 	switch e.kind {
@@ -219,59 +221,56 @@ func (x *slot) call(s *space, e *event) {
 	case evRevoke:
 		o.Revoke(now)
 	case evLoaded:
-		o.Loaded(now, o.Generation(), e.to, nil)
+		o.Loaded(now, o.Status().Generation, e.to, nil)
 	case evTail:
-		o.Tail(now, o.Generation(), s.take(e.records, e.from), e.to)
+		o.LogRecords(now, o.Status().Generation, s.recordsAt(e.records, e.from), e.to)
 	case evClaimed:
-		o.Claimed(now, o.Generation(), e.to, failure(e.fail))
+		o.Claimed(now, o.Status().Generation, e.to, e.err(errUnknown))
 	case evAppended:
 		seq, n, ok := x.flying(s, e.rec)
 		if !ok {
 			return
 		}
 		if e.fail {
-			o.Appended(now, o.Generation(), seq, nil, errUnknown)
+			o.Appended(now, o.Status().Generation, seq, nil, errUnknown)
 			return
 		}
 		at := make([]int64, n)
 		for i := range at {
 			at[i] = int64(e.records[i])
 		}
-		o.Appended(now, o.Generation(), seq, at, nil)
+		o.Appended(now, o.Status().Generation, seq, at, nil)
 	case evInput:
-		o.Input(now, o.Generation(), e.in, s.inputRecords(x.part, e.in, e.records, e.from), e.to)
+		o.Input(now, o.Status().Generation, e.in, s.inputRecords(x.part, e.in, e.records, e.from), e.to)
 	case evReplayed:
-		o.Replayed(now, o.Generation(), s.take(e.records, e.from), true)
+		o.Replayed(now, o.Status().Generation, s.recordsAt(e.records, e.from), true)
 	case evFetched:
 		list := s.inputRecords(x.part, e.in, e.records, e.from)
-		o.Fetched(now, o.Generation(), events.CauseInput(e.in, x.part, e.from), list[0], nil)
+		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], nil)
 	case evSent:
-		refused := error(nil)
-		if e.fail {
-			refused = errRefused
-		}
 		if id, ok := x.waiting(s, e.rec); ok {
-			o.Sent(now, o.Generation(), id, refused)
+			o.Sent(now, o.Status().Generation, id, e.err(errRefused))
 		}
 	case evEnds:
-		o.Ends(now, o.Generation(), read[uint64](o, "times", "question"), map[events.Input]int64{events.Submissions: e.from, events.Reports: e.to}, nil)
+		o.Ends(now, o.Status().Generation, read[uint64](o, "timers", "ends", "number"), map[events.Input]int64{events.Submissions: e.from, events.Reports: e.to}, nil)
 	case evDefinitions:
-		o.Definitions(now, o.Generation(), read[uint64](o, "defs", "question"), definitions{}, nil)
+		o.Definitions(now, o.Status().Generation, read[uint64](o, "inbox", "catalog", "question", "number"), definitions(), nil)
 	case evTick:
 		o.Tick(now)
 	}
 }
 
-func failure(yes bool) error {
-	if yes {
-		return errUnknown
+// err returns the error if the event is a failure.
+func (e *event) err(failure error) error {
+	if e.fail {
+		return failure
 	}
 	return nil
 }
 
-// start makes a new owner on the store that the slot has.
+// start makes a new owner on the slot's store.
 func (x *slot) start(s *space) {
-	x.sched = &process{known: map[string]bool{}}
+	x.sched = &process{sim.NewProcess()}
 	cfg := s.cfg.owner(x.node, x.part)
 	cfg.Entropy = x.entropy
 	o, err := supervisor.NewOwner(cfg, x.sched, &view{x.store})
@@ -281,9 +280,9 @@ func (x *slot) start(s *space) {
 	x.owner = o
 }
 
-// flying finds the batch in flight that begins with the record: its number and its length.
+// flying finds the batch in flight that begins with the record, and returns its number and its length.
 func (x *slot) flying(s *space, rec int32) (seq uint64, n int, ok bool) {
-	list := field(x.owner, "pipe", "flying")
+	list := field(x.owner, "core", "flying")
 	id := s.records[rec].Header(events.HeaderID)
 	for i := range list.Len() {
 		b := list.Index(i).Interface()
@@ -295,9 +294,9 @@ func (x *slot) flying(s *space, rec int32) (seq uint64, n int, ok bool) {
 	return 0, 0, false
 }
 
-// leaves returns the state hash that a batch in flight was decided to leave; none where the store is written later.
+// leaves returns the state hash that a batch in flight should lead to, if the store is written with each batch.
 func (x *slot) leaves(seq uint64) (sum []events.Hash) {
-	list := field(x.owner, "pipe", "flying")
+	list := field(x.owner, "core", "flying")
 	for i := range list.Len() {
 		if b := list.Index(i).Interface(); read[uint64](b, "seq") == seq {
 			if d := read[*events.Delta](b, "delta"); d != nil {
@@ -308,11 +307,11 @@ func (x *slot) leaves(seq uint64) (sum []events.Hash) {
 	return sum
 }
 
-// waiting finds the effect that was sent and has no answer.
+// waiting finds an effect that was sent and has no answer.
 func (x *slot) waiting(s *space, effect int32) (uint64, bool) {
 	want := &s.effects[effect]
 	var ids []uint64
-	for i := field(x.owner, "box", "waiting").MapRange(); i.Next(); {
+	for i := field(x.owner, "outbox", "waiting").MapRange(); i.Next(); {
 		e := i.Value().Interface()
 		if read[string](e, "kind") == want.kind && read[string](e, "topic") == want.topic && sameRecord(read[events.Record](e, "record"), want.record) {
 			ids = append(ids, i.Key().Uint())
@@ -324,7 +323,7 @@ func (x *slot) waiting(s *space, effect int32) (uint64, bool) {
 	return slices.Min(ids), true
 }
 
-// do notes an action, and carries out a commit, which has to be done before the next call.
+// do notes an action. It executes a commit at once, which must happen before the next call.
 func (x *slot) do(s *space, a supervisor.Action, r *result) {
 	out := output{}
 	switch a := a.(type) {
@@ -339,7 +338,7 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		out.kind, out.records = outAppend, s.internRecords(a.Records, x.leaves(a.Batch)...)
 	case supervisor.Commit:
 		next := x.store.Clone()
-		if s.cfg.Off != 0 { // the anchor is no rule of the protocol, and must not hide what one is for
+		if s.cfg.Off != 0 { // the anchor is not a rule of the protocol, and must not hide the effect of a rule
 			a.Last.Offset = a.Delta.Next - 1
 		}
 		if err := next.Apply(a.Delta, a.Last); err != nil {
@@ -349,7 +348,7 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 			x.older = x.store
 		}
 		x.store = next
-		field(x.owner, "store").Interface().(*view).Store = next
+		field(x.owner, "core", "store").Interface().(*view).Store = next
 		out.kind, out.delta = outCommit, a.Delta
 	case supervisor.ReadInputs:
 		out.kind, out.from, out.to = outReadInputs, a.From[events.Submissions], a.From[events.Reports]

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -12,9 +13,9 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// space holds what the worlds of one configuration are made of, each thing once: owners with their stores, logs,
-// records, inputs and effects. A world names them by number, so it is small, and two worlds are equal when their
-// numbers are. One goroutine owns it.
+// space holds the parts of the worlds of one configuration, each part once: owners with their stores, logs, records,
+// inputs and effects. A world names them by number, so it is small, and two worlds are equal when their numbers are.
+// One goroutine owns it.
 type space struct {
 	cfg    Config
 	plans  plans
@@ -23,15 +24,15 @@ type space struct {
 	slots   []*slot
 	slotIDs map[print]int32
 	stores  map[*sim.Store]print
-	told    map[string]*result
-	// ran counts the events that were told to a real owner, and not answered from memory.
+	results map[string]*result
+	// ran counts the events that a real owner processed and that were not answered from memory.
 	ran      int
 	key, buf []byte
 
 	records   []events.Record
 	recordIDs map[print]int32
 	bodies    []*events.Fact
-	// expected is, for the last fact of an append, the state hash that its owner decided it to leave.
+	// expected is, for the last fact of an append, the state hash that its owner expects after it.
 	expected map[int32]events.Hash
 
 	inputs   []input
@@ -46,15 +47,11 @@ type space struct {
 	logIDs map[[2]int32]int32
 }
 
-// input is a record that lies in an input topic, with what the world knows of it.
+// input is a record in an input topic, with what the world knows about it.
 type input struct {
-	in      events.Input
-	record  events.Record
-	kind    Kind
-	report  *events.Report
-	request *events.Request
-	task    string
-	content string
+	sim.Input
+	in     events.Input
+	record events.Record
 	// origin is where a forwarded copy was found.
 	origin events.Cause
 	name   string
@@ -65,8 +62,8 @@ type effect struct {
 	kind, topic string
 	record      events.Record
 	part        int32
-	// fact is the ce_id of the fact that it is the effect of; a forward names the input instead, and alerts that are
-	// no effect of a fact are unowed.
+	// fact is the ce_id of the fact that has this effect. A forward names the input instead, and alerts that are not
+	// the effect of a fact are unowed.
 	fact   string
 	origin events.Cause
 	unowed bool
@@ -76,12 +73,12 @@ type effect struct {
 
 func newSpace(cfg Config) *space {
 	s := &space{
-		cfg: cfg, plans: plans{map[string]bool{}, map[reflect.Type][]fieldPlan{}}, copies: copies{map[reflect.Type]bool{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, told: map[string]*result{},
+		cfg: cfg, plans: plans{map[string]bool{}, map[reflect.Type][]fieldPlan{}}, copies: copies{map[reflect.Type]bool{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, results: map[string]*result{},
 		recordIDs: map[print]int32{}, inputIDs: map[print]int32{}, effectIDs: map[print]int32{}, debtIDs: map[string]int32{},
 		logIDs: map[[2]int32]int32{}, expected: map[int32]events.Hash{},
 	}
 	if !cfg.Catalog {
-		for _, f := range []string{"definitions.deliveries", "definitions.seen", "definitions.askedAt", "inputItem.delivery"} {
+		for _, f := range []string{"catalogReading.deliveries", "catalogReading.seen", "catalogReading.askedAt", "input.delivery"} {
 			s.plans.skip[f] = true
 		}
 	}
@@ -89,7 +86,7 @@ func newSpace(cfg Config) *space {
 		s.plans.skip["cache.idle"] = true
 	}
 	if cfg.Off&supervisor.RuleResume == 0 {
-		s.plans.skip["Owner.position"] = true
+		s.plans.skip["inbox.position"] = true
 	}
 	return s
 }
@@ -104,12 +101,12 @@ func (s *space) internSlot(x *slot) int32 {
 		c.buf = append(c.buf, p[:]...)
 	}
 	if x.owner != nil {
-		c.value(reflect.ValueOf(x.sched.known))
+		c.value(field(x.sched, "Process", "known"))
 		c.owner(x.owner)
 	}
 	x.still = c.sum()
 	if x.owner != nil {
-		c.text(read[string](x.owner, "queue", "turn"))
+		c.text(read[string](x.owner, "dispatch", "queue", "turn"))
 	}
 	x.print, s.buf = c.sum(), c.buf
 	if id, ok := s.slotIDs[x.print]; ok {
@@ -150,23 +147,17 @@ func recordPrint(r *events.Record, extra ...string) print {
 }
 
 func sameRecord(a, b events.Record) bool {
-	if !bytes.Equal(a.Value, b.Value) || !bytes.Equal(a.Key, b.Key) || len(a.Headers) != len(b.Headers) {
-		return false
-	}
-	for i := range a.Headers {
-		if a.Headers[i].Key != b.Headers[i].Key || !bytes.Equal(a.Headers[i].Value, b.Headers[i].Value) {
-			return false
-		}
-	}
-	return true
+	return bytes.Equal(a.Value, b.Value) && bytes.Equal(a.Key, b.Key) && slices.EqualFunc(a.Headers, b.Headers, func(a, b events.Header) bool {
+		return a.Key == b.Key && bytes.Equal(a.Value, b.Value)
+	})
 }
 
-// internRecords numbers records that an owner appends to its log; leaves is the state hash that they leave.
+// internRecords numbers records that an owner appends to its log; leaves is the state hash after them.
 func (s *space) internRecords(list []events.Record, leaves ...events.Hash) []int32 {
 	ids := make([]int32, len(list))
 	for i := range list {
 		p := recordPrint(&list[i])
-		if len(leaves) > 0 && i == len(list)-1 { // the same fact decided on another state is another one for the judge
+		if len(leaves) > 0 && i == len(list)-1 { // the judge must tell apart the same fact decided on two different states
 			p = recordPrint(&list[i], fmt.Sprint(leaves[0]))
 		}
 		id, ok := s.recordIDs[p]
@@ -187,8 +178,8 @@ func (s *space) internRecords(list []events.Record, leaves ...events.Hash) []int
 	return ids
 }
 
-// take returns records of a log as they are read from the offset on.
-func (s *space) take(ids []int32, from int64) []events.Record {
+// recordsAt returns the records of a log from the offset on.
+func (s *space) recordsAt(ids []int32, from int64) []events.Record {
 	list := make([]events.Record, len(ids))
 	for i, id := range ids {
 		list[i] = s.records[id]
@@ -197,7 +188,7 @@ func (s *space) take(ids []int32, from int64) []events.Record {
 	return list
 }
 
-// inputRecords returns records of an input likewise.
+// inputRecords does the same for an input.
 func (s *space) inputRecords(part int32, in events.Input, ids []int32, from int64) []events.Record {
 	list := make([]events.Record, len(ids))
 	for i, id := range ids {
@@ -226,7 +217,7 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	e := effect{kind: a.Kind, topic: a.Topic, record: a.Record, part: part, unowed: a.ID == 0}
 	switch a.Kind {
 	case events.EffectForward:
-		e.origin = originOf(&a.Record, events.Input(a.Topic))
+		e.origin = sim.OriginOf(&a.Record, events.Input(a.Topic))
 		e.name = "the forward of " + string(e.origin)
 	case events.EffectDeadLetter:
 		e.fact = a.Record.Header(supervisor.DeadFact)
@@ -238,7 +229,7 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 			panic(fmt.Sprintf("model: an owner sends work that cannot be read: %v", err))
 		}
 		e.work = &w
-		e.name = attemptName(w.Task, w.Step, w.Operation, w.Attempt)
+		e.name = sim.Attempt{Task: w.Task, Step: w.Step, Op: w.Operation, N: w.Attempt}.String()
 	default:
 		e.fact = a.Record.Header(events.HeaderID)
 		var body supervisor.Alert
@@ -253,25 +244,7 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	return id
 }
 
-func attemptName(task, step string, op events.Operation, attempt int) string {
-	name := fmt.Sprintf("%s.%s attempt %d", task, step, attempt)
-	if op == events.Undo {
-		return "the undo of " + name
-	}
-	return name
-}
-
-// originOf returns where a forwarded record says that it was found.
-func originOf(r *events.Record, in events.Input) events.Cause {
-	var part int32
-	var offset int64
-	if n, _ := fmt.Sscanf(r.Header(events.HeaderForwardedFrom), "%d/%d", &part, &offset); n != 2 {
-		return ""
-	}
-	return events.CauseInput(in, part, offset)
-}
-
-// debt numbers an effect that a fact owes, whoever sends it.
+// debt numbers an effect that a fact owes, regardless of who sends it.
 func (s *space) debt(fact, kind string) int32 {
 	k := fact + " " + kind
 	if id, ok := s.debtIDs[k]; ok {

@@ -7,53 +7,54 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// state is everything of a world that makes a difference: what lies in the topics, what is on its way, who was told
-// what, and what may still go wrong. Its bytes are its identity.
+// state is everything in a world that makes a difference: the contents of the topics, the messages in flight, the
+// beliefs of each node, and the budgets left. Its bytes are its identity.
 type state struct {
 	clock uint8
 	used  [budgets]uint8
-	// times counts how often each of the clients acted.
+	// times holds how often each client has acted.
 	times []uint8
 	parts []part
 	nodes []share
 	works []work
 }
 
-// part is the topics of one partition.
+// part holds the topics of one partition.
 type part struct {
 	// group is the node that should own it.
 	group uint8
 	log   int32
 	// inputs are submissions and reports.
 	inputs [2][]landed
-	// before is the number of reports that were there when the current claim landed.
+	// before is the number of reports in the topic when the current claim landed.
 	before int32
-	// arrived are the effects that have landed and that the folded settled position has not passed.
+	// arrived are the effects that have landed and that the folded watermark has not passed.
 	arrived []int32
 	// late are appends of ended epochs that may still land, and lateEffects effects likewise.
 	late        []flight
 	lateEffects []int32
 }
 
-// landed is an input and when it came.
+// landed is an input and the time at which it landed.
 type landed struct {
 	input int32
 	clock uint8
 }
 
-// share is what a node has to do with one partition beside its owner and store.
+// share is a node's state for one partition besides the owner and the store.
 type share struct {
 	slot int32
-	// told says what the node was last told by the group.
-	told bool
-	// load says that the end of the log is still to be told, and tail is up to where the log was read; -1 is not at all.
+	// believes says that the node believes that it should own the partition: that is the last thing it heard from the
+	// group.
+	believes bool
+	// load says that the owner still waits for the end of the log. tail is how far the log was read, -1 for not at all.
 	load bool
 	tail int64
-	// flights are the claim and the appends on their way in this generation, the oldest first.
+	// flights are the claim and the appends in flight in this generation, the oldest first.
 	flights []flight
-	// reads are up to where the inputs were read; -1 is not at all.
+	// reads are the offsets up to which the inputs were read; -1 means not at all.
 	reads [2]int64
-	// replay are the facts to be read again, while to is positive.
+	// replay is the range of facts to read again, while to is positive.
 	replayFrom, replayTo int64
 	fetches              []fetch
 	ends                 question
@@ -62,10 +63,10 @@ type share struct {
 	sends   []send
 }
 
-// flight is an append on its way.
+// flight is an append in flight.
 type flight struct {
 	records []int32
-	// offsets are those of the records that have landed.
+	// offsets are the offsets of the records that have landed.
 	offsets []int64
 	claim   bool
 	lost    bool
@@ -78,9 +79,9 @@ type fetch struct {
 	offset int64
 }
 
-// question is one for the ends of the inputs.
+// question is a request for the ends of the inputs.
 type question struct {
-	// stage is 0 for none, 1 when asked, 2 when answered with the ends.
+	// stage is 0 for none, 1 if asked, 2 if answered with the ends.
 	stage uint8
 	ends  [2]int64
 }
@@ -90,7 +91,7 @@ type send struct {
 	landed bool
 }
 
-// work is an attempt that an agent has got.
+// work is an attempt that an agent has received.
 type work struct {
 	debt    int32
 	effect  int32
@@ -106,13 +107,13 @@ func topicOf(in events.Input) int {
 	return 0
 }
 
-// codec writes a state, or reads one: one list of fields for both.
+// codec writes or reads a state, with one list of fields for both.
 type codec struct {
 	buf     []byte
 	reading bool
 }
 
-// encode appends the state's bytes. It brings what has no order into one.
+// encode appends the state's bytes. It sorts collections without an order.
 func (s *state) encode(buf []byte) []byte {
 	s.order()
 	c := codec{buf: buf}
@@ -172,7 +173,7 @@ func (c *codec) part(p *part) {
 
 func (c *codec) share(n *share) {
 	num(c, &n.slot)
-	c.flag(&n.told)
+	c.flag(&n.believes)
 	c.flag(&n.load)
 	num(c, &n.tail)
 	list(c, &n.flights, (*codec).flight)

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// Step has an enabled action happen.
+// Step performs an enabled action.
 func (w *World) Step(a Action) {
 	if w.noting {
 		w.path = append(w.path, w.Name(a))
@@ -22,46 +22,49 @@ var cost = map[actionKind]Budget{
 	actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
 }
 
+// crashes are the events of a node that crashes.
+var crashes = map[actionKind]eventKind{actCrash: evCrash, actOlder: evCrashOlder, actEmpty: evCrashEmpty}
+
 func (w *World) do(a Action) {
 	if b, ok := cost[a.kind]; ok {
 		w.s.used[b]++
 	}
-	n, i := int(a.node), int(a.i)
+	x, i := w.replica(int(a.node)), int(a.i)
 	switch a.kind {
 	case actLearn:
-		w.learn(n)
+		x.learn()
 	case actRead:
-		w.read(n)
+		x.read()
 	case actLand, actLandCopy, actLandPart, actReorder, actLose:
-		w.flight(a)
+		x.flight(a)
 	case actAck:
-		w.ack(n, i)
+		x.ack(i)
 	case actUnknown:
-		w.unknown(n, i)
+		x.unknown(i)
 	case actReadInput:
-		w.readInput(n, i)
+		x.readInput(i)
 	case actReplay:
-		w.replay(n)
+		x.replay()
 	case actFetch:
-		w.fetch(n, i)
+		x.fetch(i)
 	case actSend:
-		w.sendLands(n, i)
-		w.sendAcked(n, i)
+		x.sendLands(i)
+		x.sendAnswered(i, event{})
 	case actSlow:
-		w.sendLands(n, i)
+		x.sendLands(i)
 	case actSendAck:
-		w.sendAcked(n, i)
+		x.sendAnswered(i, event{})
 	case actRefuse:
-		w.sendRefused(n, i)
+		x.sendAnswered(i, event{fail: true})
 	case actTick, actUnknownTick:
-		w.tell(n, &event{kind: evTick})
+		x.deliver(&event{kind: evTick})
 	case actAnswer:
-		w.answer(n)
+		x.answer()
 	case actSee:
-		w.see(n)
+		x.see()
 	case actCatalog:
-		w.s.nodes[n].catalog = false
-		w.tell(n, &event{kind: evDefinitions})
+		x.catalog = false
+		x.deliver(&event{kind: evDefinitions})
 	case actReport:
 		w.reported(i, Outcome(a.j))
 	case actClient:
@@ -74,7 +77,7 @@ func (w *World) do(a Action) {
 	w.prune()
 }
 
-// prune forgets what can make no difference any more: late appends and effects whose budget is used up.
+// prune drops what can no longer make a difference: late appends and effects whose budget is used up.
 func (w *World) prune() {
 	for i := range w.s.parts {
 		if p := &w.s.parts[i]; !w.left(LateAppends) {
@@ -86,7 +89,7 @@ func (w *World) prune() {
 	}
 }
 
-// world does what happens to a whole node or partition.
+// world performs an action on a whole node or partition.
 func (w *World) world(a Action) {
 	n, i := int(a.node), int(a.i)
 	p := &w.s.parts[n%len(w.s.parts)]
@@ -101,169 +104,9 @@ func (w *World) world(a Action) {
 		w.arrive(int32(n), e)
 	case actReassign:
 		p.group = uint8(i)
-	case actCrash:
-		w.crash(n, evCrash)
-	case actOlder:
-		w.crash(n, evCrashOlder)
-	case actEmpty:
-		w.crash(n, evCrashEmpty)
+	case actCrash, actOlder, actEmpty:
+		w.crash(n, crashes[a.kind])
 	}
-}
-
-func (w *World) learn(n int) {
-	x := &w.s.nodes[n]
-	x.told = w.assigned(n)
-	e := event{kind: evRevoke}
-	if x.told {
-		e.kind = evAssign
-	}
-	w.tell(n, &e)
-	if x = &w.s.nodes[n]; w.sp.cfg.Coarse && x.load && w.mayRead(n) {
-		w.read(n)
-	}
-}
-
-func (w *World) read(n int) {
-	x := &w.s.nodes[n]
-	if !w.assigned(n) {
-		if w.reading(n, func(r *result) bool {
-			return slices.ContainsFunc(r.outs, func(o output) bool { return o.kind == outClaim })
-		}) {
-			w.s.used[StaleClaims]++
-		}
-	}
-	began := x.reads
-	for _, e := range w.readEvents(n) {
-		if e.kind == evLoaded {
-			x.load = false
-		} else {
-			x.tail = e.to
-		}
-		w.tell(n, &e)
-	}
-	if !w.sp.cfg.Coarse || x.reads == began {
-		return
-	}
-	var some []int
-	for i, at := range x.reads {
-		if at >= 0 && at < int64(len(w.s.parts[w.part(n)].inputs[i])) {
-			some = append(some, i)
-		}
-	}
-	if len(some) == 1 && x.replayTo == 0 {
-		w.readInput(n, some[0])
-	}
-}
-
-func (w *World) flight(a Action) {
-	n, p := int(a.node), w.part(int(a.node))
-	f := &w.s.nodes[n].flights[a.i]
-	if a.kind == actLose {
-		f.lost = true
-		return
-	}
-	records := f.records[len(f.offsets):]
-	if a.kind == actLandPart {
-		records = records[:1]
-	}
-	if a.kind == actLandCopy {
-		w.s.parts[p].late = append(w.s.parts[p].late, flight{records: records})
-	}
-	f.offsets = append(f.offsets, w.land(p, records)...)
-	if f.claim && !w.sp.cfg.ClaimAcks && f.landed() {
-		w.s.nodes[n].flights = nil
-	}
-}
-
-func (w *World) ack(n, i int) {
-	x := &w.s.nodes[n]
-	f := x.flights[i]
-	x.flights = slices.Delete(x.flights, i, i+1)
-	if f.claim {
-		w.tell(n, &event{kind: evClaimed, to: f.offsets[0]})
-		return
-	}
-	e := event{kind: evAppended, rec: f.records[0]}
-	for _, o := range f.offsets {
-		e.records = append(e.records, int32(o))
-	}
-	w.tell(n, &e)
-}
-
-// unknown has an owner learn that nobody knows what became of an append.
-func (w *World) unknown(n, i int) {
-	x := &w.s.nodes[n]
-	f := x.flights[i]
-	if !f.lost { // what is lost is found out in the end, and costs nothing more
-		w.s.used[Unknowns]++
-	}
-	if f.claim {
-		w.tell(n, &event{kind: evClaimed, fail: true})
-		return
-	}
-	w.tell(n, &event{kind: evAppended, rec: f.records[0], fail: true})
-	x = &w.s.nodes[n]
-	for k := range x.flights { // the epoch goes on while an older append is without an answer
-		if x.flights[k].records[0] == f.records[0] {
-			rest := x.flights[k]
-			x.flights = slices.Delete(x.flights, k, k+1)
-			if !rest.landed() && !rest.lost {
-				p := &w.s.parts[w.part(n)]
-				p.late = append(p.late, flight{records: rest.records[len(rest.offsets):]})
-			}
-			return
-		}
-	}
-}
-
-func (w *World) readInput(n, i int) {
-	x, list := &w.s.nodes[n], w.s.parts[w.part(n)].inputs[i]
-	e := event{kind: evInput, in: topics[i], from: x.reads[i], to: int64(len(list))}
-	for _, l := range list[x.reads[i]:] {
-		e.records = append(e.records, l.input)
-	}
-	x.reads[i] = e.to
-	w.tell(n, &e)
-}
-
-func (w *World) fetch(n, i int) {
-	x := &w.s.nodes[n]
-	f := x.fetches[i]
-	x.fetches = slices.Delete(x.fetches, i, i+1)
-	id := w.s.parts[w.part(n)].inputs[f.in][f.offset].input
-	w.tell(n, &event{kind: evFetched, in: topics[f.in], from: f.offset, records: []int32{id}})
-}
-
-func (w *World) sendLands(n, i int) {
-	x := &w.s.nodes[n]
-	x.sends[i].landed = true
-	w.arrive(w.part(n), x.sends[i].effect)
-}
-
-func (w *World) sendAcked(n, i int) {
-	x := &w.s.nodes[n]
-	e := x.sends[i].effect
-	x.sends = slices.Delete(x.sends, i, i+1)
-	w.tell(n, &event{kind: evSent, rec: e})
-}
-
-func (w *World) sendRefused(n, i int) {
-	x := &w.s.nodes[n]
-	e := x.sends[i].effect
-	x.sends = slices.Delete(x.sends, i, i+1)
-	w.tell(n, &event{kind: evSent, rec: e, fail: true})
-}
-
-func (w *World) answer(n int) {
-	x, p := &w.s.nodes[n], &w.s.parts[w.part(n)]
-	x.ends = question{stage: 2, ends: [2]int64{int64(len(p.inputs[0])), int64(len(p.inputs[1]))}}
-}
-
-func (w *World) see(n int) {
-	x := &w.s.nodes[n]
-	ends := x.ends.ends
-	x.ends = question{}
-	w.tell(n, &event{kind: evEnds, from: ends[0], to: ends[1]})
 }
 
 func (w *World) reported(i int, o Outcome) {
@@ -280,12 +123,12 @@ func (w *World) reported(i int, o Outcome) {
 func (w *World) crash(n int, kind eventKind) {
 	for p := range int(w.sp.cfg.Full) {
 		x := &w.s.nodes[n+p]
-		w.release(n + p)
-		x.told = false
+		w.replica(n + p).release()
+		x.believes = false
 		e := kind
 		if e == evCrashOlder && w.sp.slots[x.slot].older == nil {
 			e = evCrash
 		}
-		w.tell(n+p, &event{kind: e})
+		w.replica(n + p).deliver(&event{kind: e})
 	}
 }

@@ -2,10 +2,10 @@ package model
 
 import "github.com/sagalog/sagalog/supervisor"
 
-// claimTraces are about who owns a partition: a, b, j, k and m.
+// claimTraces are about which node owns a partition.
 var claimTraces = []trace{
 	{
-		name: "a1 a claim lands a second time behind that of another",
+		name: "a claim lands a second time behind that of another",
 		rule: supervisor.RuleClaimPrev, breaks: "INV11: the claim A1 becomes current a second time",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, Doubles: 1, LateAppends: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -35,7 +35,7 @@ var claimTraces = []trace{
 			=> at 7: Submitted(T1)[A1/0.. VOID`,
 	},
 	{
-		name: "b1 the answer to a claim, with a fact in front of it",
+		name: "the answer to a claim, with a fact in front of it",
 		rule: supervisor.RuleReadBack, breaks: "INV2: a store differs from the fold at its offset: B at 6",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}, ClaimAcks: true},
 		script: `
@@ -64,7 +64,7 @@ var claimTraces = []trace{
 		never: []string{"Submitted(T1)[B1"},
 	},
 	{
-		name: "b1 the answer to a claim that is void",
+		name: "the answer to a claim that is void",
 		rule: supervisor.RuleReadBack, breaks: "INV2: a store differs from the fold at its offset",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}, ClaimAcks: true},
 		script: `
@@ -86,7 +86,7 @@ var claimTraces = []trace{
 			on: => B sends Claim{B2, prev A1}`,
 	},
 	{
-		name:   "b2 nothing is decided behind one's own claim on its way",
+		name:   "nothing is decided behind one's own claim on its way",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -112,7 +112,7 @@ var claimTraces = []trace{
 		never: []string{"B decides Submitted"},
 	},
 	{
-		name:   "j1 the identifier of a claim is fresh",
+		name:   "the identifier of a claim is fresh",
 		config: Config{Budgets: budget{Unknowns: 1, LateAppends: 2}, Clients: []Client{submits("T1")}},
 		script: `
 			A reads its log
@@ -133,7 +133,7 @@ var claimTraces = []trace{
 		never: []string{"Submitted(T1)[A1/0 .. accepted"},
 	},
 	{
-		name:   "j2 two claims of the same ordinal",
+		name:   "two claims of the same ordinal",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -153,7 +153,7 @@ var claimTraces = []trace{
 		never: []string{"B decides Submitted(T1)[A1"},
 	},
 	{
-		name:   "j2 two claims of the same ordinal, and a hole",
+		name:   "two claims of the same ordinal, and a hole",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, LateAppends: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -176,7 +176,7 @@ var claimTraces = []trace{
 		comes: []string{"B decides Submitted(T1)[B2/0", "B sends and has the ack: T1.s attempt 1"},
 	},
 	{
-		name: "k1 an owner that is deposed behind its last fact",
+		name: "an owner that is deposed behind its last fact",
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: B at 7",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, Passes: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -230,7 +230,7 @@ var claimTraces = []trace{
 		comes: []string{"B decides StepCompleted(T1.s attempt 2)[B2/"},
 	},
 	{
-		name:   "k3 a refused node tries again by itself",
+		name:   "a refused node tries again by itself",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, LateAppends: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -249,7 +249,7 @@ var claimTraces = []trace{
 		comes: []string{"B owns epoch B2"},
 	},
 	{
-		name:   "k3 a deposed node tries again by itself",
+		name:   "a deposed node tries again by itself",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -274,9 +274,9 @@ var claimTraces = []trace{
 		comes: []string{"B owns epoch B2", "B sends and has the ack: T1.s attempt 1"},
 	},
 	{
-		// What A knows of its own claim is of a log that is gone: no protocol on one log can mend that, and the check of the
-		// last known record against the log, when a state is opened, stops it. What the identity of an epoch can do, it does.
-		name:   "m2 the broker loses a claim, and another takes its place",
+		// A knows its claim from a log that is gone. No protocol on one log survives that. What stops the node is the
+		// check of its last known record against the log when it opens its state. The ID of the epoch helps too.
+		name:   "the broker loses a claim, and another takes its place",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, LateAppends: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -295,12 +295,12 @@ var claimTraces = []trace{
 			A's append lands: Submitted(T1)[A1/0
 			=> at 4: Submitted(T1)[A1/0 .. VOID
 			A learns: assigned=false`,
-		by: map[string]func(w *World) error{"the broker loses its last record": loseLast}, unmended: true,
+		by: map[string]func(w *World) error{"the broker loses its last record": loseLast}, stale: true,
 		comes: []string{"StepStarted(T1.s attempt 1)[B2/1] .. accepted"},
 	},
 }
 
-// loseLast takes the last record of the log away.
+// loseLast removes the last record of the log.
 func loseLast(w *World) error {
 	p := &w.s.parts[0]
 	records := w.sp.logs[p.log].records

@@ -2,11 +2,11 @@ package model
 
 import "github.com/sagalog/sagalog/supervisor"
 
-// effectTraces are about effects over the end of an epoch, and rejections: f and l.
+// effectTraces are about effects that outlive their epoch, and about rejections.
 var effectTraces = []trace{
 	{
-		name: "f1 a running attempt is sent after a take-over",
-		rule: supervisor.RuleSettled, breaks: "lost effect: nobody sent it",
+		name: "a running attempt is sent after a take-over",
+		rule: supervisor.RuleWatermark, breaks: "lost effect: nobody sent it",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, LateAppends: 2}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -31,8 +31,8 @@ var effectTraces = []trace{
 		never: []string{"A is about to send"},
 	},
 	{
-		name: "f2 what was acknowledged and not sent is not settled",
-		rule: supervisor.RuleSettled, breaks: "settled passed an effect that nobody sent",
+		name: "a fact whose effect was not sent stops the watermark",
+		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1"), soon(Submit, "T5")}},
 		script: `
 			the group gives the partition to B
@@ -47,7 +47,7 @@ var effectTraces = []trace{
 			=> A is about to send T1.s attempt 1
 			a client submits T5
 			A reads submissions
-			=> A decides Submitted(T5)[A1/2 settled<=A1/0
+			=> A decides Submitted(T5)[A1/2 watermark<=A1/0
 			A's append lands: Submitted(T5)
 			A learns: assigned=false
 			B learns
@@ -59,8 +59,8 @@ var effectTraces = []trace{
 		never: []string{"A sends and has the ack"},
 	},
 	{
-		name: "l1 the dead letter of what cannot be read outlives a crash",
-		rule: supervisor.RuleSettled, breaks: "settled passed an effect that nobody sent",
+		name: "the dead letter of what cannot be read outlives a crash",
+		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
 			A reads its log
@@ -82,7 +82,7 @@ var effectTraces = []trace{
 		comes: []string{"A sends and has the ack: the dead letter of submissions 0", "A sends and has the ack: T1.s attempt 1"},
 	},
 	{
-		name:   "l4 a report that the state ahead of the log has no use for is judged again",
+		name:   "a report that the state ahead of the log has no use for is judged again",
 		config: Config{Budgets: budget{Unknowns: 1, Passes: 1}, Clients: []Client{submits("T1")}, InFlight: 4},
 		script: `
 			A reads its log
@@ -115,7 +115,7 @@ var effectTraces = []trace{
 		never: []string{"dead letter"},
 	},
 	{
-		name: "l4 a dead letter because of the state ahead of the log waits for the log",
+		name: "a dead letter because of the state ahead of the log waits for the log",
 		rule: supervisor.RuleDurable, breaks: "INV8: phantom",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{submits("T1"), {Kind: Conflict, Task: "T1", AtStart: true}}},
 		script: `
@@ -133,7 +133,7 @@ var effectTraces = []trace{
 		comes: []string{"A decides Submitted(T1)[A2/0", "A decides InputRejected(conflict T1)[A2/", "A sends and has the ack: the dead letter of submissions 1"},
 	},
 	{
-		name:   "l5 a report that a deposed owner has no use for makes no dead letter",
+		name:   "a report that a deposed owner has no use for makes no dead letter",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}},
 		script: staleOwnerPassesAReport + `
 			not: B sends
@@ -146,7 +146,7 @@ var effectTraces = []trace{
 		never: []string{"dead letter", "B is about to send"},
 	},
 	{
-		name: "l5 a dead letter of a deposed owner never leaves",
+		name: "a dead letter of a deposed owner never leaves",
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: B at 5",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, Failures: 1}, Outcomes: []Outcome{Failed}, Clients: []Client{
 			{Kind: Submit, Task: "T1", Workflow: "wait", AtStart: true}, {Kind: Retry, Task: "T1", Workflow: "wait", Times: 1},
@@ -187,5 +187,30 @@ var effectTraces = []trace{
 			not: B sends`,
 		comes: []string{"T1.s attempt 2"},
 		never: []string{"dead letter"},
+	},
+	{
+		name:   "a dead letter is never given up",
+		config: Config{Budgets: budget{Refusals: 1, Passes: 1}, Clients: []Client{garbage(), submits("T1")}},
+		script: `
+			A reads its log
+			A's claim lands
+			A reads its log
+			A reads submissions
+			=> A decides InputRejected(unreadable)[A1/0
+			A's append lands: InputRejected
+			A has the ack of its append
+			=> A is about to send the dead letter of submissions 0
+			the broker refuses for good, from A: the dead letter of submissions 0
+			without EffectFailed
+			not: A sends and has the ack: the dead letter
+			A's append lands: Submitted(T1)
+			A has the ack of its append: Submitted(T1)
+			* the fold has no watermark of A
+			the clock passes the next step
+			A ticks
+			=> A is about to send the dead letter of submissions 0`,
+		by:    map[string]func(w *World) error{"the fold has no watermark of A": noWatermark},
+		comes: []string{"A sends and has the ack: the dead letter of submissions 0", "watermark<=A1/"},
+		never: []string{"EffectFailed"},
 	},
 }

@@ -2,10 +2,10 @@ package model
 
 import "github.com/sagalog/sagalog/supervisor"
 
-// epochTraces are about sequence, contiguity and appends without an answer: c, d, e and g.
+// epochTraces are about sequence, contiguity and appends without an answer.
 var epochTraces = []trace{
 	{
-		name: "c1 a fact lands before an older one",
+		name: "a fact lands before an older one",
 		rule: supervisor.RuleSequence, breaks: "INV2: StepStarted(T1.s attempt 1)[A1/1] at 4 cannot be folded",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -26,7 +26,7 @@ var epochTraces = []trace{
 		comes: []string{"StepStarted(T1.s attempt 1)[A2/1] .. accepted"},
 	},
 	{
-		name: "d1 an acknowledgement behind another's claim",
+		name: "an acknowledgement behind another's claim",
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: A at 6",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2}, Clients: []Client{submits("T1")}},
 		script: `
@@ -54,7 +54,7 @@ var epochTraces = []trace{
 		never: []string{"A sends and has the ack: T1.s attempt 1"},
 	},
 	{
-		name: "d1 acknowledgements behind another's claim, the second right behind the first",
+		name: "acknowledgements behind another's claim, the second right behind the first",
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: A at 7",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2, Passes: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -96,7 +96,7 @@ var epochTraces = []trace{
 		never: []string{"about to send T1.s attempt 2"},
 	},
 	{
-		name: "d2 a gap without a newer claim, behind a younger fact",
+		name: "a gap without a newer claim, behind a younger fact",
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: A at 6",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1"), submits("T5")}},
 		script: `
@@ -119,7 +119,7 @@ var epochTraces = []trace{
 		comes: []string{"A owns epoch A2"},
 	},
 	{
-		name: "d2 a gap without a newer claim, at the first fact",
+		name: "a gap without a newer claim, at the first fact",
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: A at 5",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -136,7 +136,7 @@ var epochTraces = []trace{
 		comes: []string{"A owns epoch A2"},
 	},
 	{
-		name:   "d3 an answer waits for that of the append before it",
+		name:   "an answer waits for that of the append before it",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			A reads its log
@@ -152,7 +152,7 @@ var epochTraces = []trace{
 		comes: []string{"A owns epoch A2"},
 	},
 	{
-		name: "e1 no effect of a fact that is in flight",
+		name: "no effect of a fact that is in flight",
 		rule: supervisor.RuleDurable, breaks: "INV8: phantom",
 		config: Config{Clients: []Client{submits("T1")}},
 		script: `
@@ -166,7 +166,7 @@ var epochTraces = []trace{
 		comes: []string{"A sends and has the ack: T1.s attempt 1"},
 	},
 	{
-		name: "e1 no effect of a fact that the log can never hold",
+		name: "no effect of a fact that the log can never hold",
 		rule: supervisor.RuleDurable, breaks: "INV8: phantom",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2, Passes: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -203,7 +203,7 @@ var epochTraces = []trace{
 		never: []string{"about to send T1.s attempt 2"},
 	},
 	{
-		name: "g1 silence is no success",
+		name: "silence is no success",
 		rule: supervisor.RuleUnknown, breaks: "INV3: A commits up to 6, the log ends at 5",
 		config: Config{Budgets: budget{Unknowns: 1, LostAppends: 1}, Clients: []Client{submits("T1")}, UnknownByTick: true},
 		script: `
@@ -223,7 +223,7 @@ var epochTraces = []trace{
 		comes: []string{"A decides StepStarted(T1.s attempt 1)[A2/"},
 	},
 	{
-		name:   "g2 silence is no failure within the epoch",
+		name:   "silence is no failure within the epoch",
 		config: Config{Budgets: budget{Unknowns: 1, LateAppends: 2}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
 			A reads its log

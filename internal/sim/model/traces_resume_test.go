@@ -2,10 +2,10 @@ package model
 
 import "github.com/sagalog/sagalog/supervisor"
 
-// resumeTraces are about where a new owner begins, and what it plans: h and i.
+// resumeTraces are about the position at which a new owner resumes, and about the follow-ups that it plans.
 var resumeTraces = []trace{
 	{
-		name:   "h1 what was read and decided is not passed by that",
+		name:   "what was read and decided is not passed by that",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
@@ -24,7 +24,7 @@ var resumeTraces = []trace{
 		comes: []string{"B decides Submitted(T1)[B1/0"},
 	},
 	{
-		name:   "h2 what a deposed owner passed is not passed for the owner",
+		name:   "what a deposed owner passed is not passed for the owner",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2, Unknowns: 1}, Clients: []Client{submits("T1"), soon(Submit, "T5")}},
 		script: staleOwnerPassesAReport + `
 			a client submits T5
@@ -43,7 +43,7 @@ var resumeTraces = []trace{
 		comes: []string{"StepCompleted(T1.s attempt 1)"},
 	},
 	{
-		name:   "h2s an input whose content identifies nothing is folded once",
+		name:   "an input whose content identifies nothing is folded once",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{{Kind: Garbage, Times: 1}}},
 		script: `
 			the group gives the partition to B
@@ -68,7 +68,7 @@ var resumeTraces = []trace{
 		comes: []string{"B sends and has the ack: the dead letter of submissions 0"},
 	},
 	{
-		name: "h3 what a deposed owner passed is not passed for itself",
+		name: "what a deposed owner passed is not passed for itself",
 		rule: supervisor.RuleResume, breaks: "INV12: the resume point skipped reports 0, which nobody judged: its attempt is running",
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}},
 		script: staleOwnerPassesAReport + `
@@ -84,7 +84,7 @@ var resumeTraces = []trace{
 		comes: []string{"StepCompleted(T1.s attempt 1)[B2/ .. accepted"},
 	},
 	{
-		name: "h4 the reading position ends with the epoch",
+		name: "the reading position ends with the epoch",
 		rule: supervisor.RuleResume, breaks: "INV12: the resume point skipped submissions 0",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{submits("T1")}},
 		script: `
@@ -102,7 +102,7 @@ var resumeTraces = []trace{
 		comes: []string{"Submitted(T1)[A2/0 .. accepted"},
 	},
 	{
-		name:   "h5 no input overtakes another of its topic",
+		name:   "no input overtakes another of its topic",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{submits("T1"), garbage()}, Catalog: true},
 		script: `
 			A reads its log
@@ -124,7 +124,7 @@ var resumeTraces = []trace{
 			=> A decides InputRejected(unreadable)[A2/`,
 	},
 	{
-		name:   "i1 what follows is planned from the state",
+		name:   "what follows is planned from the state",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			A reads its log
@@ -144,8 +144,8 @@ var resumeTraces = []trace{
 	},
 }
 
-// staleOwnerPassesAReport leaves B believing in its epoch B1, while A owns A1, started an attempt and sent it, and the
-// report of it lies there, which B has passed: in B's state the attempt does not run.
+// staleOwnerPassesAReport leaves B believing in its epoch B1 while A owns A1 and has started and sent an attempt. The
+// attempt's report is in the topic, and B has passed it, because in B's state the attempt is not running.
 const staleOwnerPassesAReport = `
 	the group gives the partition to B
 	B learns

@@ -1,6 +1,6 @@
 package model
 
-// ends is a task that ends as soon as it is accepted: its step has a condition that does not hold.
+// ends is a task that ends as soon as it is accepted: its only step has a condition that is false.
 func ends(times int) Client {
 	return Client{Kind: Submit, Task: "T1", Workflow: "none", AtStart: true, Times: 1 + times}
 }
@@ -17,10 +17,10 @@ const oneEnded = `
 	=> A commits up to
 `
 
-// sweepTraces are about forgetting tasks and passing inputs: Bm and Fm.
+// sweepTraces are about forgetting tasks and passing inputs.
 var sweepTraces = []trace{
 	{
-		name:   "Bm1 what was judged a duplicate is passed before the sweep",
+		name:   "what was judged a duplicate is passed before the sweep",
 		config: Config{Budgets: budget{Passes: 1, Unknowns: 1}, Clients: []Client{ends(1)}},
 		script: oneEnded + `
 			a client submits T1
@@ -42,7 +42,7 @@ var sweepTraces = []trace{
 		never: []string{"Submitted(T1)[A2/"},
 	},
 	{
-		name:   "Bm2 what was judged a duplicate is passed even if the sweep is lost",
+		name:   "what was judged a duplicate is passed even if the sweep is lost",
 		config: Config{Budgets: budget{Passes: 1, Unknowns: 1, Splits: 1}, Clients: []Client{ends(1)}},
 		script: oneEnded + `
 			a client submits T1
@@ -64,7 +64,7 @@ var sweepTraces = []trace{
 		never: []string{"Submitted(T1)[A2/"},
 	},
 	{
-		name:   "Bm3 to have caught up counts in its epoch only, for a sweep",
+		name:   "to have caught up counts in its epoch only, for a sweep",
 		config: Config{Budgets: budget{Passes: 1, Unknowns: 1}, Clients: []Client{ends(1)}, InFlight: 1},
 		script: oneEnded + `
 			a client submits T1
@@ -89,7 +89,7 @@ var sweepTraces = []trace{
 		never: []string{"Submitted(T1)[A2/"},
 	},
 	{
-		name:   "Bm4 an input that nobody judged is not passed",
+		name:   "an input that nobody judged is not passed",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{ends(1), soon(Submit, "T5")}},
 		script: oneEnded + `
 			a client submits T1
@@ -107,7 +107,7 @@ var sweepTraces = []trace{
 		never: []string{"InputsPassed(submissions<3)"},
 	},
 	{
-		name:   "Bm5 an answer to a question from before the horizon is none, for a sweep",
+		name:   "an answer to a question from before the horizon does not count, for a sweep",
 		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{ends(1), submits("T5")}},
 		script: `
 			A reads its log
@@ -144,7 +144,7 @@ var sweepTraces = []trace{
 		never: []string{"Submitted(T1)[A2/"},
 	},
 	{
-		name:   "Fm1 each topic is passed by itself",
+		name:   "each topic is passed by itself",
 		config: Config{Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
 		script: `
 			A reads its log
@@ -163,7 +163,7 @@ var sweepTraces = []trace{
 		comes: []string{"StepCompleted(T1.s attempt 1)"},
 	},
 	{
-		name:   "Fm2 a report that nobody judged is not passed",
+		name:   "a report that nobody judged is not passed",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
 		script: `
 			A reads its log
@@ -189,7 +189,7 @@ var sweepTraces = []trace{
 		comes: []string{"A decides StepCompleted(T1.s attempt 1)[A2/"},
 	},
 	{
-		name:   "Fm3 a duplicate is passed, though it makes no fact",
+		name:   "a duplicate is passed, though it makes no fact",
 		config: Config{Clients: []Client{ends(1)}},
 		script: oneEnded + `
 			a client submits T1
@@ -197,5 +197,119 @@ var sweepTraces = []trace{
 			without Submitted
 			without InputRejected`,
 		comes: []string{"InputsPassed(submissions<2) .. accepted"},
+	},
+	{
+		name:   "a sweep waits for what was durable before the horizon",
+		config: Config{Budgets: budget{Passes: 1}, Clients: []Client{ends(1)}},
+		script: oneEnded + `
+			a client submits T1
+			the clock passes the next step
+			A ticks
+			=> A asks for the end offsets
+			without TasksSwept
+			A reads submissions
+			without TasksSwept
+			=> A decides InputsPassed(submissions<2)[A1/3
+			A's append lands: InputsPassed
+			A has the ack of its append
+			without TasksSwept`,
+		comes: []string{"TasksSwept(T1)[A1/ .. accepted"},
+	},
+	{
+		name:   "a sweep waits for what an owner before had judged",
+		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{ends(1)}},
+		script: oneEnded + `
+			a client submits T1
+			A reads submissions
+			=> A decides InputsPassed(submissions<2)[A1/3
+			A crashes, keeps its store
+			A learns
+			A reads its log
+			A's claim lands
+			A reads its log
+			=> A owns epoch A2
+			the clock passes the next step
+			A ticks
+			=> A asks for the end offsets
+			without TasksSwept
+			A reads submissions
+			without Submitted
+			without TasksSwept`,
+		comes: []string{"TasksSwept(T1)[A2/ .. accepted"},
+		never: []string{"Submitted(T1)[A2/"},
+	},
+	{
+		// Replies are not effects yet, so the alert of a cancelled task stands in for one.
+		name:   "a sweep waits for the effects of its tasks",
+		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}, Alerts: true},
+		script: `
+			A reads its log
+			A's claim lands
+			A reads its log
+			an operator cancels T1
+			A reads reports
+			A's append lands: RequestHeld
+			A has the ack of its append
+			a client submits T1
+			A reads submissions
+			=> A decides Submitted(T1) .. TaskUndone(T1)
+			A's append lands: Submitted
+			A has the ack of its append
+			=> A is about to send the alert undone of T1
+			the clock passes the next step
+			A ticks
+			=> A asks for the end offsets
+			the broker answers A's question
+			A sees the answer
+			without TasksSwept
+			A crashes, keeps its store
+			A learns
+			A reads its log
+			A's claim lands
+			A reads its log
+			=> A is about to send the alert undone of T1
+			without TasksSwept`,
+		comes: []string{"A sends and has the ack: the alert undone of T1"},
+	},
+	{
+		name:   "a cancel from before the horizon does not meet the next task of the ID",
+		config: Config{Budgets: budget{Passes: 3}, Clients: []Client{ends(2), soon(Cancel, "T1")}},
+		script: oneEnded + `
+			a client submits T1
+			an operator cancels T1
+			the clock passes the next step
+			A ticks
+			=> A asks for the end offsets
+			without TasksSwept
+			A reads submissions
+			without TasksSwept
+			the broker answers A's question
+			A sees the answer
+			without TasksSwept
+			A reads reports
+			without RequestHeld
+			=> A decides InputRejected(refused T1)
+			A's append lands: InputsPassed
+			A's append lands: InputRejected
+			A has the ack of its append: InputsPassed
+			A has the ack of its append: InputRejected
+			without TasksSwept
+			A sends and has the ack: the dead letter of reports 0
+			the clock passes the next step
+			A ticks
+			A's append lands: InputsPassed
+			A has the ack of its append: InputsPassed
+			the broker answers A's question
+			A sees the answer
+			the clock passes the next step
+			A ticks
+			=> A decides TasksSwept(T1)
+			A's append lands: TasksSwept
+			=> accepted
+			A has the ack of its append: TasksSwept
+			a client submits T1
+			A reads submissions
+			=> A decides Submitted(T1)[A1/ .. TaskProcessed(T1)`,
+		never: []string{"RequestHeld", "CancelRequested"},
 	},
 }

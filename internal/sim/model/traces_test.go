@@ -4,20 +4,23 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// trace is one shortest counterexample of reading/traces.md, told on the world that runs the real owner and fold. What
-// the environment does comes in the order of the trace; what the owners decide follows by itself. Where the broken rule
-// did the wrong thing, the script says what must happen instead.
+// trace is a scenario of docs/protocol.md, "What breaks without each rule": the shortest path to the fault that a rule
+// prevents, played with the real owner and fold. The script lists the actions of the environment in order; the owners
+// decide for themselves. Where an owner without the rule would do the wrong thing, the script states what must happen
+// instead.
 type trace struct {
-	// name begins with that of the trace.
 	name   string
 	config Config
 	// script has a line for each action, in the words of World.Do, and lines that look at the latest action:
@@ -30,36 +33,30 @@ type trace struct {
 	//	* name       calls one of the test's own functions, of by
 	script string
 	by     map[string]func(w *World) error
-	// unmended says that a node keeps a state of a log that is gone, so that it must not own the partition again.
-	unmended bool
-	// comes is what the way to rest must contain, and never what no line of the whole way may contain.
+	// stale says that a node keeps a state folded from a log that is gone, so it must not own the partition again.
+	stale bool
+	// comes lists texts that the path to rest must contain, and never lists texts that no line of the whole path may
+	// contain.
 	comes, never []string
-	// rule is switched off in a second run, where the product has a switch for what the trace leaves out; breaks is the
-	// beginning of what is then found.
+	// rule is switched off in a second run, if the product has a switch for it. breaks is the beginning of the
+	// violation that this run must find.
 	rule   supervisor.Rule
 	breaks string
 }
 
-// What cannot be told, or not as it stands there, since the product is built in another way:
+// Some scenarios simplify what a broker or a later version could do:
 //
-//   - m1, a broker that acknowledges what it does not store: an owner that finds its facts acknowledged at contiguous
-//     offsets has nothing else to ask. No protocol on one log can mend that (DESIGN 4).
-//   - Cm5 and Am5 delete inputs. Nothing of ours does that by itself yet. What is told is why it would be wrong: the next
-//     owner asks for the bytes again, of effects that the log does not know as settled.
-//   - h1, h2 and h3 resume from offsets of the group. No owner is ever told these; told is what it must resume from.
-//   - g2, h2s have signals, which are no inputs yet. What cannot be read is as good: nothing in it identifies it.
-//   - l4, l5 reject a report because of the state. Such a report is passed without a fact; what is rejected because of
-//     the state is a conflict, or a request, and each has a scenario beside that of the report.
-//   - d2 has a timer in flight together with the start of its step. A timer fires from the store, so its step is durable
-//     by then; the second fact in flight is another one.
-//   - Am3 goes round since the partitions do not agree on whose an input is. They compute it alike, so the forward is put
-//     back by hand.
-//   - Em3 extends an attempt by progress, which is no input yet; a result ends it. B3 has a reply, which is no effect yet;
-//     an alert is one.
-//   - Bm5, Dm5 and E1 need a question that was asked before anything was due. Only an owner that has to send work again
-//     asks so early.
+//   - A broker that acknowledges what it does not store is left out: no protocol on one log survives that.
+//   - Nothing of ours deletes inputs yet. Two scenarios show why the log decides what may be deleted: the next owner asks
+//     again for the inputs of all effects above the watermark.
+//   - No owner is given an offset of a consumer group. The scenarios show what it resumes from.
+//   - An input that cannot be read stands for any input that nothing identifies.
+//   - A report is never rejected because of the task's state: it is passed without a fact. A conflict or a request is
+//     rejected, and each has its scenario.
+//   - All partitions agree where an input belongs, so a misplaced forward is put back by hand.
+//   - An alert stands for any effect that has no deadline.
 
-// TestEachTraceIsHarmless tells every trace with the rule, and where the product has a switch for it, without.
+// TestEachTraceIsHarmless plays each trace with the rule on, and again with it off if the product has a switch for it.
 func TestEachTraceIsHarmless(t *testing.T) {
 	t.Parallel()
 	for _, c := range traces() {
@@ -73,67 +70,68 @@ func TestEachTraceIsHarmless(t *testing.T) {
 	}
 }
 
-func TestNoTraceIsLeftOut(t *testing.T) {
+// TestTheProtocolNamesEachTrace shows that docs/protocol.md cites each scenario. (internal/archtest shows that it cites
+// no scenario that does not exist.)
+func TestTheProtocolNamesEachTrace(t *testing.T) {
 	t.Parallel()
-	names, told := map[string]bool{}, map[string]bool{}
+	b, err := os.ReadFile("../../../docs/protocol.md")
+	require.NoError(t, err)
+	protocol := strings.Join(strings.Fields(string(b)), " ")
+	names := map[string]bool{}
 	for _, c := range traces() {
-		require.False(t, names[c.name], "two are named %s", c.name)
-		name, _, _ := strings.Cut(c.name, " ")
-		names[c.name], told[name] = true, true
+		require.False(t, names[c.name], "two scenarios have the name %s", c.name)
+		names[c.name] = true
+		assert.Contains(t, protocol, strconv.Quote(c.name))
 	}
-	for _, name := range strings.Fields(`
-		a1 b1 b2 c1 d1 d2 d3 e1 f1 f2 g1 g2 h1 h2 h2s h3 h4 h5 i1 j1 j2 k1 k3 l1 l4 l5 m2
-		Cm1 Cm2 Cm3 Cm4 Cm5 Am1 Am2 Am3 Am4 Am5 Bm1 Bm2 Bm3 Bm4 Bm5 Dm1 Dm2 Dm3 Dm4 Dm5 Em1 Em2 Em3 Fm1 Fm2 Fm3
-		A2 A5 A7 B1 B2 B3 B7 D1 E1`) {
-		require.True(t, told[name], "no scenario tells %s", name)
-	}
+	require.Equal(t, 70, len(names))
 }
 
 func traces() []trace {
-	return slices.Concat(claimTraces, epochTraces, resumeTraces, effectTraces, settledTraces, forwardTraces, sweepTraces, heldTraces, timerTraces, writtenTraces)
+	return slices.Concat(claimTraces, epochTraces, resumeTraces, effectTraces, watermarkTraces, forwardTraces, sweepTraces, heldTraces, timerTraces)
 }
 
-// holds tells the trace with all rules on.
+// holds plays the trace with all rules on.
 func (c *trace) holds(t *testing.T) {
 	t.Helper()
 	w := New(c.config)
-	told := func() string { return strings.Join(w.Path(), "\n") }
+	path := func() string { return strings.Join(w.Path(), "\n") }
 	for _, line := range lines(c.script) {
 		if strings.HasPrefix(line, "off: ") {
 			continue
 		}
-		require.NoError(t, c.line(w, strings.TrimPrefix(line, "on: ")), "%s\n%s", line, told())
-		require.Empty(t, w.Violation(), told())
+		require.NoError(t, c.line(w, strings.TrimPrefix(line, "on: ")), "%s\n%s", line, path())
+		require.Empty(t, w.Violation(), path())
 	}
 	script, end := len(w.Path()), &World{sp: w.sp, s: decode(w.s.encode(nil)), path: slices.Clone(w.Path())}
-	require.NoError(t, toRest(w), told())
-	require.Empty(t, w.Violation(), told())
-	require.Empty(t, w.Rest(), told())
+	require.NoError(t, toRest(w), path())
+	require.Empty(t, w.Violation(), path())
+	require.Empty(t, w.Rest(), path())
 	for _, text := range c.comes {
-		require.True(t, contains(w.Path()[script:], text), "%q did not happen\n%s", text, told())
+		require.True(t, contains(w.Path()[script:], text), "%q did not happen\n%s", text, path())
 	}
 	for _, text := range c.never {
-		require.False(t, contains(w.Path(), text), "%q happened\n%s", text, told())
+		require.False(t, contains(w.Path(), text), "%q happened\n%s", text, path())
 	}
-	if !c.unmended && !c.config.UnknownByTick { // by ticks a claim, too, may stay without an answer as often as chance has it
+	if !c.stale && !c.config.UnknownByTick { // with ticks, a claim may also randomly stay without an answer any number of times
 		c.wander(t, end)
 	}
 }
 
-// orders is how many ways are tried from where a script ends, and length how far each goes before it comes to rest.
+// orders is how many random paths are tried after the end of a script, and length how many actions each of them takes
+// before it is brought to rest.
 const (
 	orders = 6
 	length = 60
 )
 
-// more are the faults of which some come on top.
+// more are the faults from which wander draws the extra ones.
 var more = []Budget{
 	Reassigns, StaleClaims, Crashes, LostAppends, Doubles, Reorders, Splits, Unknowns, LateAppends, LateEffects, SlowAcks, Passes, Failures,
 	Repeats,
 }
 
-// wander goes on from where the script ended in any order, and with four more faults: what a script leaves behind
-// is where a second fault hurts.
+// wander continues after the end of the script, in random order and with four more faults. A second fault does most
+// harm in the situation that a script leaves behind.
 func (c *trace) wander(t *testing.T, from *World) {
 	t.Helper()
 	begin := from.s.encode(nil)
@@ -154,15 +152,15 @@ func (c *trace) wander(t *testing.T, from *World) {
 			w.Step(list[r.IntN(len(list))])
 		}
 		require.Greater(t, len(w.Path()), len(from.Path()), "nothing happened")
-		err, told := toRest(w), func() string { return strings.Join(w.Path(), "\n") }
-		require.Empty(t, w.Violation(), told())
-		require.NoError(t, err, told())
-		require.Empty(t, w.Rest(), told())
+		err, path := toRest(w), func() string { return strings.Join(w.Path(), "\n") }
+		require.Empty(t, w.Violation(), path())
+		require.NoError(t, err, path())
+		require.Empty(t, w.Rest(), path())
 	}
 }
 
-// breaksWithout tells it with the rule switched off. What the rule would have prevented happens, so that later lines may
-// not be possible any more.
+// breaksWithout plays the trace with the rule switched off. The fault that the rule prevents then happens, so later
+// lines of the script may be impossible.
 func (c *trace) breaksWithout(t *testing.T) {
 	t.Helper()
 	cfg := c.config
@@ -184,7 +182,7 @@ func (c *trace) breaksWithout(t *testing.T) {
 			broken = w.Rest()
 		}
 	}
-	require.NotEmpty(t, broken, "nothing breaks without the rule\n%s", strings.Join(w.Path(), "\n"))
+	require.NotEmpty(t, broken, "no property is violated without the rule\n%s", strings.Join(w.Path(), "\n"))
 	require.True(t, strings.HasPrefix(broken, c.breaks), "%s\n%s", broken, strings.Join(w.Path(), "\n"))
 }
 
@@ -197,7 +195,7 @@ func lines(script string) (list []string) {
 	return list
 }
 
-// looks says whether a line only looks at what happened.
+// looks says whether a line only checks what happened.
 func looks(line string) bool {
 	for _, p := range []string{"=> ", "without ", "not: ", "has: "} {
 		if strings.HasPrefix(line, p) {
@@ -207,17 +205,17 @@ func looks(line string) bool {
 	return false
 }
 
-// line does what a line of a script says.
+// line executes a line of a script.
 func (c *trace) line(w *World, line string) error {
 	word, text, _ := strings.Cut(line, " ")
 	switch word {
 	case "=>":
 		if !contains(latest(w), text) {
-			return fmt.Errorf("%q did not come of it", text)
+			return fmt.Errorf("the latest action did not cause %q", text)
 		}
 	case "without":
 		if contains(latest(w), text) {
-			return fmt.Errorf("%q came of it", text)
+			return fmt.Errorf("the latest action caused %q", text)
 		}
 	case "has:":
 		if !contains(w.Path(), text) {
@@ -241,7 +239,7 @@ func (c *trace) line(w *World, line string) error {
 	return nil
 }
 
-// latest is what the latest action brought about.
+// latest returns the lines that the latest action added to the path.
 func latest(w *World) []string {
 	path := w.Path()
 	for i := len(path) - 1; i >= 0; i-- {
@@ -252,7 +250,8 @@ func latest(w *World) []string {
 	return nil
 }
 
-// contains says whether a line has all parts of the text that stand between "..", in their order.
+// contains says whether a line contains all parts of the text, which are separated by "..", in
+// order.
 func contains(list []string, text string) bool {
 	for _, line := range list {
 		rest, found := line, true
@@ -267,10 +266,10 @@ func contains(list []string, text string) bool {
 	return false
 }
 
-// maxRest bounds the actions that a world needs to come to rest.
+// maxRest bounds the number of actions in which a world must come to rest.
 const maxRest = 300
 
-// toRest has everything happen that is under way.
+// toRest completes everything that is under way.
 func toRest(w *World) error {
 	for range maxRest {
 		i := -1
@@ -289,14 +288,14 @@ func toRest(w *World) error {
 	return fmt.Errorf("the world does not come to rest")
 }
 
-// budget is what may go wrong in a trace.
+// budget bounds the faults that may happen in a trace.
 type budget = map[Budget]int
 
 // submits is a client that submits a task before the world begins.
 func submits(task string) Client { return Client{Kind: Submit, Task: task, AtStart: true} }
 
-// soon is an input that comes while a trace is told.
+// soon is an input that arrives in the middle of a trace.
 func soon(kind Kind, task string) Client { return Client{Kind: kind, Task: task, Times: 1} }
 
-// garbage cannot be read, and is there before the world begins.
+// garbage is an unreadable input that exists before the world begins.
 func garbage() Client { return Client{Kind: Garbage, AtStart: true} }

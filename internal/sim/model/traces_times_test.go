@@ -2,10 +2,10 @@ package model
 
 import "github.com/sagalog/sagalog/supervisor"
 
-// heldTraces are about requests for tasks that are not there yet: Dm.
+// heldTraces are about requests for tasks that do not exist yet.
 var heldTraces = []trace{
 	{
-		name:   "Dm1 a cancel for an unknown task makes a fact",
+		name:   "a cancel for an unknown task makes a fact",
 		config: Config{Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
 			A reads its log
@@ -22,7 +22,7 @@ var heldTraces = []trace{
 		never: []string{"StepStarted(T1"},
 	},
 	{
-		name:   "Dm2 the cancel of an accepted task is planned from the state",
+		name:   "the cancel of an accepted task is planned from the state",
 		config: Config{Budgets: budget{Splits: 1, Crashes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
 			A reads its log
@@ -48,7 +48,7 @@ var heldTraces = []trace{
 		never: []string{"StepStarted(T1"},
 	},
 	{
-		name:   "Dm3 no step of a cancelled task starts",
+		name:   "no step of a cancelled task starts",
 		config: Config{Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
 			A reads its log
@@ -69,7 +69,7 @@ var heldTraces = []trace{
 		never: []string{"StepStarted(T1"},
 	},
 	{
-		name:   "Dm4 a held cancel is not in memory only",
+		name:   "a held cancel is not in memory only",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
 			A reads its log
@@ -93,7 +93,7 @@ var heldTraces = []trace{
 		never: []string{"StepStarted(T1"},
 	},
 	{
-		name:   "Dm5 an answer to a question from before the expiry is none",
+		name:   "an answer to a question from before the expiry does not count",
 		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{submits("T5"), soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
 			A reads its log
@@ -124,6 +124,30 @@ var heldTraces = []trace{
 		comes: []string{"CancelRequested(T1)[A2/ .. accepted"},
 		never: []string{"expired", "StepStarted(T1"},
 	},
+	{
+		name:   "an expiry waits for the submissions from before it",
+		config: Config{Budgets: budget{Passes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
+		script: `
+			A reads its log
+			A's claim lands
+			A reads its log
+			a client submits T1
+			an operator cancels T1
+			A reads reports
+			=> A decides RequestHeld(T1)[A1/0
+			A's append lands: RequestHeld
+			A has the ack of its append
+			the clock passes the next step
+			A ticks
+			=> A asks for the end offsets
+			without expired
+			the broker answers A's question
+			A sees the answer
+			without expired
+			A reads submissions
+			=> A decides Submitted(T1)[A1/1 .. CancelRequested(T1)`,
+		never: []string{"expired", "StepStarted(T1"},
+	},
 }
 
 // sent leaves A owning A1, with attempt 1 of T1 sent.
@@ -139,10 +163,10 @@ const sent = `
 	A sends and has the ack: T1.s attempt 1
 `
 
-// timerTraces are about timers and reports: Em.
+// timerTraces are about timers and reports.
 var timerTraces = []trace{
 	{
-		name: "Em1 a timer that is due waits for the reports",
+		name: "a timer that is due waits for the reports",
 		rule: supervisor.RuleTimers, breaks: "a Timeout beat a report that was durable before the timer fell due",
 		config: Config{Budgets: budget{Passes: 1}, Clients: []Client{submits("T1")}},
 		script: sent + `
@@ -159,7 +183,7 @@ var timerTraces = []trace{
 		never: []string{"Timeout("},
 	},
 	{
-		name:   "Em2 to have caught up counts in its epoch only, for a timer",
+		name:   "to have caught up counts in its epoch only, for a timer",
 		config: Config{Budgets: budget{Passes: 1, Unknowns: 1}, Clients: []Client{submits("T1")}},
 		script: sent + `
 			the agent reports T1.s attempt 1: completed
@@ -183,8 +207,9 @@ var timerTraces = []trace{
 		never: []string{"Timeout("},
 	},
 	{
-		// Progress that extends an attempt is no fact yet; a result that ends it is as good.
-		name:   "Em3 a timer must still be due when it may fire",
+		// A report of progress that extends an attempt is not a fact yet, so a result that ends the attempt stands in
+		// for it.
+		name:   "a timer must still be due when it may fire",
 		config: Config{Budgets: budget{Passes: 1}, Clients: []Client{submits("T1")}},
 		script: sent + `
 			the clock passes the next step
@@ -199,6 +224,24 @@ var timerTraces = []trace{
 			A sees the answer
 			without Timeout`,
 		comes: []string{"TaskProcessed(T1) .. accepted"},
+		never: []string{"Timeout("},
+	},
+	{
+		name:   "an answer to a question from before a timer fell due does not count",
+		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{submits("T1")}},
+		script: sent + `
+			A crashes, keeps its store
+			A learns
+			A reads its log
+			A's claim lands
+			A reads its log
+			=> A asks for the end offsets
+			the broker answers A's question
+			the agent reports T1.s attempt 1: completed
+			the clock passes the next step
+			A sees the answer
+			without Timeout`,
+		comes: []string{"StepCompleted(T1.s attempt 1)[A2/ .. accepted"},
 		never: []string{"Timeout("},
 	},
 }

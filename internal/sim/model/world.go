@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
 )
 
 // World is one world of the model, moved by one action at a time. It is not safe for concurrent use.
@@ -14,9 +15,9 @@ type World struct {
 	sp        *space
 	s         *state
 	violation string
-	// breaks is a part of the violations that count; all others are passed over.
+	// breaks is a substring of the violations that count; all others are ignored.
 	breaks string
-	// noting says that what an action brings about is to be told.
+	// noting says that the consequences of each action are added to the path.
 	noting bool
 	notes  []string
 	path   []string
@@ -45,24 +46,21 @@ func New(cfg Config) *World {
 		}
 	}
 	for p := range cfg.Full {
-		w.learn(int(p))
+		w.replica(int(p)).learn()
 	}
 	return w
 }
 
-// reset forgets what a node knows of a partition but its slot.
+// reset forgets everything that a node knows about a partition except its slot.
 func (n *share) reset() {
-	*n = share{slot: n.slot, told: n.told, tail: -1, reads: [2]int64{-1, -1}}
+	*n = share{slot: n.slot, believes: n.believes, tail: -1, reads: [2]int64{-1, -1}}
 }
 
-// Violation is the first property that is broken, empty if none is.
+// Violation returns the first broken property, empty if nothing is broken.
 func (w *World) Violation() string { return w.violation }
 
-// Path is the actions that were done, with what they brought about, as readable lines.
+// Path returns the performed actions, with their consequences, as readable lines.
 func (w *World) Path() []string { return w.path }
-
-// Fingerprint identifies the world: two worlds of one New that have the same go on alike.
-func (w *World) Fingerprint() string { return string(w.s.encode(nil)) }
 
 func (w *World) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
@@ -78,141 +76,15 @@ func (w *World) note(format string, args ...any) {
 	}
 }
 
-func (w *World) part(n int) int32 { return int32(n) % w.sp.cfg.Full }
-
 func (w *World) judge(p int32) *judge {
 	part := &w.s.parts[p]
-	return &judge{w: w, id: p, part: part, log: w.sp.logs[part.log]}
+	j := &judge{w: w, part: part, log: w.sp.logs[part.log]}
+	j.Judge = sim.Judge{Witness: j, State: j.log.state, ID: p, Partitions: w.sp.cfg.Partitions, RememberFor: rememberFor, Off: w.sp.cfg.Off, Fail: w.fail}
+	return j
 }
 
-// label names a node, with the partition where there are several.
-func (w *World) label(n int) string {
-	name := nodeName(n / int(w.sp.cfg.Full))
-	if w.sp.cfg.Full > 1 {
-		name += fmt.Sprintf("/%d", w.part(n))
-	}
-	return name
-}
-
-// tell has the owner of a share meet an event, and does what it says.
-func (w *World) tell(n int, e *event) {
-	e.clock = w.s.clock
-	r := w.sp.tell(w.s.nodes[n].slot, e)
-	w.s.nodes[n].slot = r.slot
-	for i := range r.outs {
-		w.carry(n, &r.outs[i])
-	}
-	w.follow(n)
-}
-
-// follow has what takes no time in this configuration happen at once.
-func (w *World) follow(n int) {
-	x := &w.s.nodes[n]
-	if w.violation != "" {
-		return
-	}
-	if !w.sp.cfg.Replays && x.replayTo > 0 {
-		w.replay(n)
-	}
-	for i := range x.sends {
-		if !w.sp.cfg.Alerts && w.sp.effects[x.sends[i].effect].kind == events.EffectAlert {
-			w.sendLands(n, i)
-			w.sendAcked(n, i)
-			return // which came back here for the others
-		}
-	}
-}
-
-func (w *World) replay(n int) {
-	x := &w.s.nodes[n]
-	e := event{kind: evReplayed, from: x.replayFrom, records: w.log(w.part(n)).records[x.replayFrom:x.replayTo]}
-	x.replayFrom, x.replayTo = 0, 0
-	w.tell(n, &e)
-}
-
-func (w *World) log(p int32) *logNode { return w.sp.logs[w.s.parts[p].log] }
-
-// carry does what an owner says.
-func (w *World) carry(n int, out *output) {
-	x := &w.s.nodes[n]
-	switch out.kind {
-	case outRelease:
-		w.release(n)
-	case outLoad:
-		x.load, x.tail = true, out.from
-	case outClaim:
-		x.flights = []flight{{records: out.records, claim: true}}
-		w.note("%s sends %s", w.label(n), w.sp.describeAll(out.records))
-		if w.sp.slots[x.slot].claims > claimsMax {
-			w.fail("livelock: %s claims again and again", w.label(n))
-		}
-	case outAppend:
-		x.flights = append(x.flights, flight{records: out.records})
-		w.note("%s decides %s (%d in flight)", w.label(n), w.sp.describeAll(out.records), len(x.flights))
-	case outCommit:
-		w.committed(n, out)
-	case outReadInputs:
-		x.reads = [2]int64{out.from, out.to}
-		w.note("%s owns epoch %s and reads submissions from %d, reports from %d", w.label(n), claimName(w.sp.slots[x.slot].owner.Epoch().ID), out.from, out.to)
-	case outReadFacts:
-		if x.replayFrom, x.replayTo = out.from, out.to; out.to == 0 {
-			w.fail("%s reads nothing again", w.label(n))
-		}
-	case outFetch:
-		x.fetches = append(x.fetches, fetch{uint8(topicOf(out.in)), out.from})
-	case outSend:
-		w.judge(w.part(n)).leaves(out.effect, w.sp.slots[x.slot].owner.Epoch())
-		x.sends = append(x.sends, send{effect: out.effect})
-		w.note("%s is about to send %s", w.label(n), w.sp.effects[out.effect].name)
-	case outAskEnds:
-		x.ends = question{stage: 1}
-		w.note("%s asks for the end offsets", w.label(n))
-	case outAskCatalog:
-		x.catalog = true
-	case outStop:
-		w.fail("%s stops: %s", w.label(n), out.err)
-	}
-}
-
-// claimsMax is more claims of one node than the budgets of a world give reason for.
+// claimsMax is more claims of one node than the budgets of a world can cause.
 const claimsMax = 10
-
-// release ends a generation: nobody waits for its answers any more, and what is on its way may land all the same.
-func (w *World) release(n int) {
-	x, p := &w.s.nodes[n], &w.s.parts[w.part(n)]
-	for _, f := range x.flights {
-		if !f.landed() && !f.lost {
-			p.late = append(p.late, flight{records: f.records[len(f.offsets):]})
-		}
-	}
-	for _, s := range x.sends {
-		if !s.landed {
-			p.lateEffects = append(p.lateEffects, s.effect)
-		}
-	}
-	x.reset()
-}
-
-// committed checks a commit against the judge's fold at the same offset (INV2, INV3), and that every live task has
-// something that moves it (INV10).
-func (w *World) committed(n int, out *output) {
-	d, l := out.delta, w.log(w.part(n))
-	switch {
-	case out.err != "":
-		w.fail("INV3: %s: %s", w.label(n), out.err)
-	case d.Next > l.end():
-		w.fail("INV3: %s commits up to %d, the log ends at %d", w.label(n), d.Next, l.end())
-	case d.Sum != l.sums[d.Next-1]:
-		w.fail("INV2: a store differs from the fold at its offset: %s at %d", w.label(n), d.Next)
-	}
-	for _, t := range d.Tasks {
-		k := t.Keys
-		if t.Encoding != nil && !k.State.Ended() && k.State != events.Parked && k.Due == 0 && len(k.Ready) == 0 && !k.Unplanned {
-			w.fail("INV10: %s commits task %s, %s, with nothing that moves it", w.label(n), t.ID, k.State)
-		}
-	}
-	w.note("%s commits up to %d", w.label(n), d.Next)
-}
 
 // land appends facts to a log and judges each.
 func (w *World) land(p int32, records []int32) (offsets []int64) {
@@ -224,16 +96,16 @@ func (w *World) land(p int32, records []int32) (offsets []int64) {
 		if l.fault != "" {
 			w.fail("%s", l.fault)
 		}
-		fate := "VOID"
+		verdict := "VOID"
 		if f := l.last(w.sp); f != nil {
-			fate = "accepted"
+			verdict = "accepted"
 			source := w.sp.records[r].Header(events.HeaderSource)
 			j.before(f, source)
 			if want, ok := w.sp.expected[r]; ok && want != l.sum {
-				w.fail("stale or hole: %s was decided on another state than the one in which it is accepted", w.sp.describe(r))
+				w.fail("stale or hole: %s was decided on a different state than the one in which it is accepted", w.sp.describe(r))
 			}
 		}
-		w.note("at %d: %s: %s", j.log.end(), w.sp.describe(r), fate)
+		w.note("at %d: %s: %s", j.log.end(), w.sp.describe(r), verdict)
 		w.s.parts[p].log = next
 		if int64(w.s.parts[p].before) <= l.state.Partition.Inputs[events.Reports].Next {
 			w.s.parts[p].before = 0 // all of them are judged
@@ -250,13 +122,14 @@ func (w *World) put(p int32, id int32) {
 	w.note("%s/%d has at %d: %s", x.in, p, len(*list)-1, x.name)
 }
 
-// client has a client act.
+// client makes a client act.
 func (w *World) client(i int) {
 	c := &w.sp.cfg.Clients[i]
 	w.s.times[i]++
-	x := input{in: events.Submissions, kind: c.Kind, task: c.Task, name: c.name()}
+	x := input{in: events.Submissions, Input: sim.Input{Task: c.Task}, name: c.name()}
 	switch c.Kind {
 	case Submit, Conflict:
+		x.Kind = sim.InputSubmission
 		body := map[string]any{"id": c.Task, "workflow": c.Workflow, "input": map[string]any{"go": false}}
 		if c.Kind == Conflict {
 			body["labels"] = map[string]any{"other": "content"}
@@ -267,9 +140,10 @@ func (w *World) client(i int) {
 		if err != nil {
 			panic(err)
 		}
-		x.content, _ = sub.ContentHash()
+		x.Content, _ = sub.ContentHash()
 		if !w.sp.cfg.Catalog {
-			x.record.Headers = []events.Header{{Key: events.HeaderDefinition, Value: []byte(compiled()[c.Workflow].version.Hash)}}
+			v, _ := definitions().Current(c.Workflow)
+			x.record.Headers = []events.Header{{Key: events.HeaderDefinition, Value: []byte(v.Hash)}}
 		}
 	case Cancel, Retry:
 		x.in = events.Reports
@@ -281,11 +155,12 @@ func (w *World) client(i int) {
 		if err != nil {
 			panic(err)
 		}
-		x.record, x.request = r, &q
+		x.record, x.Kind, x.Request = r, sim.InputRequest, q
 	case Garbage:
+		x.Kind = sim.InputGarbage
 		x.record.Value = []byte("{")
 	case Marker:
-		x.record.Control = true
+		x.Kind, x.record.Control = sim.InputMarker, true
 	}
 	w.put(c.Partition, w.sp.internInput(x))
 }
@@ -299,7 +174,7 @@ func (c *Client) name() string {
 	return what
 }
 
-// arrive brings an effect to whom it is for.
+// arrive delivers an effect to its destination.
 func (w *World) arrive(p int32, id int32) {
 	e, j := &w.sp.effects[id], w.judge(p)
 	debt := int32(-1)
@@ -330,7 +205,7 @@ func (w *World) forwarded(e *effect) input {
 	return x
 }
 
-// report has an agent report a result of an attempt.
+// report makes an agent report the result of an attempt.
 func (w *World) report(i int, o Outcome) {
 	x := &w.s.works[i]
 	x.reports++
@@ -344,15 +219,16 @@ func (w *World) report(i int, o Outcome) {
 	case FailedNone:
 		p.Effect = events.EffectNone
 	case FailedForGood:
+		p.Error.Class, p.Effect = events.ClassPermanent, events.EffectDoneUnknown
+	case FailedInDoubt:
 		p.Error.Class = events.ClassPermanent
 	}
 	r, err := events.EncodeReport(p, events.Subject{ID: fmt.Sprintf("%s-%s-%s-%d-%d", p.Task, p.Step, p.Operation, p.Attempt, o), Source: "/agents", Time: Begin})
 	if err != nil {
 		panic(err)
 	}
-	name := attemptName(p.Task, p.Step, p.Operation, p.Attempt)
-	in := input{in: events.Reports, record: r, report: &p, task: p.Task, kind: Submit, name: fmt.Sprintf("the report of %s: %s", name, outcomeNames[o])}
+	in := input{in: events.Reports, record: r, Input: sim.Input{Kind: sim.InputReport, Task: p.Task, Report: p}, name: fmt.Sprintf("the report of %s: %s", w.sp.effects[x.effect].name, outcomeNames[o])}
 	w.put(wk.Home, w.sp.internInput(in))
 }
 
-var outcomeNames = [...]string{"completed", "failed", "failed without effect", "failed for good"}
+var outcomeNames = [...]string{"completed", "failed", "failed without effect", "failed for good", "failed in doubt"}

@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/internal/sim/model"
 )
 
-// TestATaskRunsToItsEnd is a world without faults, told action by action.
+// TestATaskRunsToItsEnd plays a world without faults, action by action.
 func TestATaskRunsToItsEnd(t *testing.T) {
 	t.Parallel()
 	w := model.New(model.Config{Clients: []model.Client{{Kind: model.Submit, Task: "T1", AtStart: true}}})

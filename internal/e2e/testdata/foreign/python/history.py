@@ -1,16 +1,16 @@
-"""Reads <ns>.events as events/FORMAT.md says under "Reading the log": which facts count, and what became of an input."""
+"""Reads <ns>.events as events/FORMAT.md says under "Reading the log": which facts count, and the outcome of an input."""
 
 import json
 import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-PATIENCE = 90  # seconds, for any one thing to come about; the engine takes milliseconds
+PATIENCE = 90  # seconds for each wait; the engine takes milliseconds
 ENDS = ("TaskProcessed", "TaskUndone", "TaskParked")
 
 
 def text(headers, key):
-    """The last header of this key; absent ones are the empty text."""
+    """The last header of this key, or the empty text if there is none."""
     found = [value for name, value in headers or [] if name == key]
     return (found[-1] or b"").decode() if found else ""
 
@@ -50,25 +50,25 @@ class History:
         self.consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING)
                               for topic in (self.events, self.submissions, self.dead) for p in range(count)])
         self.partitions = [Partition() for _ in range(count)]
-        self.judged = [0] * count  # the offset of the first submission that was not judged
+        self.judged = [0] * count  # by partition: the offset of the first submission that is not judged yet
         self.void = 0
         self.tasks = {}    # task ID: the kinds of its facts
-        self.caused = {}   # cause: the facts of which it is the cause, as (kind, body)
-        self.homes = {}    # "<partition>/<offset>" where an input was found: where its copy lies
+        self.caused = {}   # cause: the facts that it caused, as (kind, body)
+        self.homes = {}    # "<partition>/<offset>" where an input was found: the place of its copy
         self.letters = {}  # "<partition>/<offset>" of a rejected input: its dead letter
 
     def close(self):
         self.consumer.close()
 
     def until(self, what, holds):
-        """Reads on until holds() is neither None nor False, and returns that."""
+        """Reads until holds() is neither None nor False, and returns that value."""
         deadline = time.monotonic() + PATIENCE
         while True:
             found = holds()
             if found is not None and found is not False:
                 return found
             if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {PATIENCE} s in vain: {what}")
+                raise TimeoutError(f"timed out after {PATIENCE} s: {what}")
             message = self.consumer.poll(0.2)
             if message is None:
                 continue
@@ -79,7 +79,7 @@ class History:
     def read(self, message):
         headers, place = message.headers(), f"{message.partition()}/{message.offset()}"
         if message.topic() == self.submissions:
-            found = text(headers, "forwarded-from")
+            found = text(headers, "sagalog-forwarded-from")
             if found:
                 self.homes[found] = place
             return
@@ -107,9 +107,9 @@ class History:
         self.judged[p] = max(self.judged[p], passed)
 
     def outcome(self, partition, offset):
-        """What became of a submission: the name of its fact, or "duplicate"; with where it was judged and the body.
+        """The outcome of a submission: the name of its fact, or "duplicate", the place where it was judged, and the body.
 
-        One that was sent home is followed there."""
+        If it was sent home, this is the outcome of the copy."""
         self.until(f"submission {partition}/{offset} is judged", lambda: self.judged[partition] > offset)
         for kind, body in self.caused.get(f"s/{partition}/{offset}", []):
             if kind == "InputForwarded":

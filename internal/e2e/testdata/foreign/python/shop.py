@@ -1,11 +1,11 @@
-"""A shop that books drone deliveries with Sagalog. It knows what events/FORMAT.md says, and librdkafka.
+"""A shop that books drone deliveries with Sagalog. It relies only on events/FORMAT.md and on librdkafka.
 
     shop.py submit BROKERS NAMESPACE PREFIX          every way to write a submission, repeats, and conflicts
     shop.py transact BROKERS NAMESPACE PREFIX        an order and its submission in one transaction
     shop.py open BROKERS NAMESPACE PREFIX TIMEOUT    leaves a transaction open until "commit" or "abort" on standard input,
                                                      and another submission behind it, or none if "alone" follows
 
-PREFIX begins the IDs of its tasks. Each line of its output is a JSON object that says what happened."""
+PREFIX begins the IDs of its tasks. Each line of its output is a JSON object about something that it did."""
 
 import json
 import sys
@@ -15,10 +15,10 @@ from confluent_kafka import KafkaException, Producer
 
 from history import PATIENCE, History, text
 
-# Any such text is a task ID: with slashes, spaces, quotes, percent signs, letters of any script and beyond 16 bits.
+# A task ID may have slashes, spaces, quotes, percent signs, letters of any script, and characters beyond 16 bits.
 IDS = ["order-1", "2026/07 order 1", "Grüße an/Zoë", "注文 №7/東京", "заказ \"8\" 100%", "🚁/٣"]
-ORDERS = "orders"  # the shop's own topic, which the engine knows nothing of
-PLENTY = 16  # so many more that some lie in a wrong partition, whatever a partitioner makes of their keys
+ORDERS = "orders"  # the shop's own topic, which the engine does not know
+PLENTY = 16  # enough that some are in a wrong partition, whatever the partitioner does with their keys
 
 
 def say(**what):
@@ -51,7 +51,7 @@ FORMS = {"plain": plain, "binary": binary, "structured": structured}
 
 
 class Sender:
-    """A producer that waits for the acknowledgement of each record and returns where it lies."""
+    """A producer that waits for the acknowledgement of each record and returns its place."""
 
     def __init__(self, brokers, **config):
         self.producer = Producer({"bootstrap.servers": brokers, "linger.ms": 0, **config})
@@ -70,7 +70,7 @@ class Sender:
 
 
 def submit(brokers, namespace, prefix):
-    sender = Sender(brokers)  # with librdkafka's own partitioner, which is not the engine's
+    sender = Sender(brokers)  # with librdkafka's default partitioner, which differs from the engine's
     history = History(brokers, namespace)
 
     def hand_in(act, task, body, form):
@@ -130,12 +130,12 @@ def transact(brokers, namespace, prefix):
         books.producer.abort_transaction(PATIENCE)
         say(act="aborted", task=dropped, partition=partition, offset=offset)
 
-        # Behind the marker, from a producer without transactions: nothing is held back any more.
+        # This comes after the marker, from a producer without transactions. Nothing is held back any more.
         behind = f"{prefix}behind-{n}"
         value, headers = plain(behind, content(2))
         outcome, _, _ = history.outcome(*other.send(history.submissions, behind, value, headers, partition=partition))
         say(act="behind", task=behind, outcome=outcome, facts=history.end(behind))
-    # The same submission again, committed this time, is the first one that counts; and once more in a transaction.
+    # The aborted submission again, now committed, is the first one that counts. Then it is repeated in a transaction.
     again = f"{prefix}dropped-0"
     for _ in range(2):
         outcome, _, _ = history.outcome(*commit(books, history, again))

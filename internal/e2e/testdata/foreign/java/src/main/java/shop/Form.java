@@ -10,7 +10,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 enum Form {
     PLAIN, BINARY, STRUCTURED;
 
-    /** Writes a submission of a task; its partition is null where the partitioner chooses. */
+    /** Writes a submission of a task. Its partition is null if the partitioner chooses. */
     ProducerRecord<String, byte[]> record(String topic, Integer partition, String task, ObjectNode content) {
         ObjectNode value = content;
         if (this == STRUCTURED) {
@@ -38,7 +38,7 @@ enum Form {
         return name().toLowerCase(java.util.Locale.ROOT);
     }
 
-    /** The content of a delivery; another number is other content. */
+    /** The content of a delivery. Different numbers give different content. */
     static ObjectNode content(int number) {
         ObjectNode content = History.JSON.createObjectNode().put("workflow", "drone-delivery");
         content.putObject("labels").put("shop", "java");

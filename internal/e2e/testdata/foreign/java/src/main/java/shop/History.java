@@ -21,17 +21,17 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Reads {@code <ns>.events} as events/FORMAT.md says under "Reading the log": which facts count, and what became of an
- * input. Beside them it reads the inputs that were sent home, and the dead letters of submissions.
+ * Reads {@code <ns>.events} as events/FORMAT.md says under "Reading the log": which facts count, and the outcome of an
+ * input. It also reads the inputs that were sent home, and the dead letters of submissions.
  */
 final class History implements AutoCloseable {
-    /** Bounds the wait for any one thing; the engine takes milliseconds. */
+    /** Bounds each wait. The engine takes milliseconds. */
     static final Duration PATIENCE = Duration.ofSeconds(90);
 
     private static final Set<String> ENDS = Set.of("TaskProcessed", "TaskUndone", "TaskParked");
     static final ObjectMapper JSON = new ObjectMapper();
 
-    /** What became of a submission: the name of its fact, or "duplicate", and where it was judged. */
+    /** The outcome of a submission: the name of its fact, or "duplicate", and the place where it was judged. */
     record Outcome(String kind, String at) {}
 
     private record Fact(String kind, JsonNode body) {}
@@ -41,13 +41,13 @@ final class History implements AutoCloseable {
     private final String dead;
     private final KafkaConsumer<String, byte[]> consumer;
     private final Map<Integer, Epochs> epochs = new HashMap<>();
-    /** The offset of the first submission of a partition that was not judged. */
+    /** For each partition, the offset of its first submission that is not judged yet. */
     private final Map<Integer, Long> judged = new HashMap<>();
     /** The kinds of the facts of each task. */
     final Map<String, List<String>> tasks = new HashMap<>();
     /** Facts by their cause. */
     private final Map<String, List<Fact>> caused = new HashMap<>();
-    /** From "partition/offset" where an input was found to where its copy lies. */
+    /** The place of the copy that was sent home, by the "partition/offset" where the input was found. */
     private final Map<String, String> homes = new HashMap<>();
     /** Dead letters by "partition/offset" of the rejected input. */
     private final Map<String, ConsumerRecord<String, byte[]>> letters = new HashMap<>();
@@ -76,7 +76,7 @@ final class History implements AutoCloseable {
         consumer.close();
     }
 
-    /** Says what became of the submission at this place; one that was sent home is followed there. */
+    /** Returns the outcome of the submission at this place. If it was sent home, this is the outcome of the copy. */
     Outcome outcome(int partition, long offset) {
         until("submission " + partition + "/" + offset + " is judged",
             () -> judged.getOrDefault(partition, 0L) > offset ? true : null);
@@ -104,7 +104,7 @@ final class History implements AutoCloseable {
         });
     }
 
-    /** Reads on until there is something. */
+    /** Reads until the supplier returns something. */
     private <T> T until(String what, Supplier<T> find) {
         Instant deadline = Instant.now().plus(PATIENCE);
         for (T found = find.get(); ; found = find.get()) {
@@ -112,7 +112,7 @@ final class History implements AutoCloseable {
                 return found;
             }
             if (Instant.now().isAfter(deadline)) {
-                throw new IllegalStateException("waited " + PATIENCE + " in vain: " + what);
+                throw new IllegalStateException("timed out after " + PATIENCE + ": " + what);
             }
             consumer.poll(Duration.ofMillis(200)).forEach(this::read);
         }
@@ -120,7 +120,7 @@ final class History implements AutoCloseable {
 
     private void read(ConsumerRecord<String, byte[]> record) {
         if (record.topic().equals(submissions)) {
-            String found = text(record, "forwarded-from");
+            String found = text(record, "sagalog-forwarded-from");
             if (!found.isEmpty()) {
                 homes.put(found, record.partition() + "/" + record.offset());
             }
@@ -153,7 +153,7 @@ final class History implements AutoCloseable {
         judged.merge(record.partition(), passed, Math::max);
     }
 
-    /** Returns the last header of this key; an absent one is the empty text. */
+    /** Returns the last header of this key; if there is none, the empty text. */
     static String text(ConsumerRecord<String, byte[]> record, String key) {
         Header header = record.headers().lastHeader(key);
         return header == null || header.value() == null ? "" : new String(header.value(), StandardCharsets.UTF_8);
@@ -163,7 +163,7 @@ final class History implements AutoCloseable {
         try {
             return JSON.readTree(record.value());
         } catch (IOException e) {
-            throw new IllegalStateException(record.topic() + " holds no JSON at " + record.offset(), e);
+            throw new IllegalStateException(record.topic() + " has no JSON at offset " + record.offset(), e);
         }
     }
 

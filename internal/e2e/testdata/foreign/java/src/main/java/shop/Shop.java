@@ -19,24 +19,24 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A shop that books drone deliveries with Sagalog. It knows what events/FORMAT.md says, and Kafka's own Java client.
+ * A shop that books drone deliveries with Sagalog. It relies only on events/FORMAT.md and on Kafka's own Java client.
  *
  * <pre>
  * shop.Shop submit BROKERS NAMESPACE PREFIX          every way to write a submission, repeats, and conflicts
  * shop.Shop transact BROKERS NAMESPACE PREFIX        an order and its submission in one transaction
  * shop.Shop open BROKERS NAMESPACE PREFIX TIMEOUT    leaves a transaction open until "commit" or "abort" on standard input,
- *                                                    and another submission behind it, or none if "alone" follows
+ *                                                    and writes another submission after it, unless "alone" follows
  * </pre>
  *
- * PREFIX begins the IDs of its tasks. Each line of its output is a JSON object that says what happened.
+ * PREFIX begins the IDs of its tasks. Each line of its output is a JSON object about something that it did.
  */
 public final class Shop {
-    /** Any such text is a task ID: with slashes, spaces, quotes, percent signs, letters of any script and beyond 16 bits. */
+    /** A task ID may have slashes, spaces, quotes, percent signs, letters of any script, and characters beyond 16 bits. */
     private static final List<String> IDS =
         List.of("order-1", "2026/07 order 1", "Grüße an/Zoë", "注文 №7/東京", "заказ \"8\" 100%", "🚁/٣");
-    /** So many more, for all partitions. */
+    /** More IDs, for all partitions. */
     private static final int PLENTY = 16;
-    /** The shop's own topic, which the engine knows nothing of. */
+    /** The shop's own topic, which the engine does not know. */
     private static final String ORDERS = "orders";
 
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -129,12 +129,12 @@ public final class Shop {
                 say("act", "committed", "task", kept, "outcome", history.outcome(at.partition(), at.offset()).kind(), "facts", history.end(kept));
                 at = writeAndAbort(books, prefix + "dropped-" + n);
 
-                // Behind the marker, from a producer without transactions: nothing is held back any more.
+                // This comes after the marker, from a producer without transactions. Nothing is held back any more.
                 String behind = prefix + "behind-" + n;
                 at = send(other, Form.PLAIN.record(submissions, at.partition(), behind, Form.content(2)));
                 say("act", "behind", "task", behind, "outcome", history.outcome(at.partition(), at.offset()).kind(), "facts", history.end(behind));
             }
-            // The same submission again, committed this time, is the first one that counts; and once more in a transaction.
+            // The aborted submission again, now committed, is the first one that counts. Then it is repeated in a transaction.
             for (int n = 0; n < 2; n++) {
                 String again = prefix + "dropped-0";
                 RecordMetadata at = write(books, again);
@@ -147,7 +147,7 @@ public final class Shop {
         }
     }
 
-    /** Writes an order and its submission inside a transaction that begins here, and returns where the submission lies. */
+    /** Writes an order and its submission inside a transaction that begins here, and returns the place of the submission. */
     private RecordMetadata write(KafkaProducer<String, byte[]> books, String task) throws Exception {
         books.beginTransaction();
         send(books, new ProducerRecord<>(ORDERS, task, Form.bytes(History.JSON.createObjectNode().put("order", task).put("state", "placed"))));

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Handle registers fn as the work of the named agent. The input is decoded with encoding/json into In; an input that does not
+// decode is a permanent failure without effect. The context ends at the complete-by time, and a result that fn returns later is
+// never reported. A panic is a failure of class internal.
+//
+// Mistakes in the registration are collected in the registry (Registry.Err).
+func Handle[In, Out any](r *Registry, name string, fn func(context.Context, In) (Out, error), options ...Option) {
+	HandleRaw(r, name, func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
+		var in In
+		if err := decodeInput(w.Input, &in); err != nil {
+			return nil, err
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		b, err := events.Marshal(out)
+		if err != nil {
+			return nil, &Failure{Class: events.ClassPermanent, Effect: events.EffectInDoubt, Code: "output_encoding", Err: err}
+		}
+		return b, nil
+	}, options...)
+}
+
+// Undo is the argument of an undo function. It holds the step's input (or the input that the undo mapping produced) and the
+// output of the do.
+type Undo[In, Out any] struct {
+	Input In
+	// Output is nil if the outcome of the do is unknown: the do may have happened, may not have, or may still happen.
+	Output *Out
+}
+
+// WithUndo registers the function that reverses the effects of the do. It must succeed even if there is nothing to reverse,
+// since the outcome of the do may be unknown.
+func WithUndo[In, Out any](fn func(context.Context, Undo[In, Out]) error) Option {
+	return WithRawUndo(func(ctx context.Context, w *events.Work, _ int) (json.RawMessage, error) {
+		var u Undo[In, Out]
+		if err := decodeInput(w.Input, &u.Input); err != nil {
+			return nil, err
+		}
+		if len(w.Output) > 0 && string(w.Output) != "null" {
+			u.Output = new(Out)
+			if err := json.Unmarshal(w.Output, u.Output); err != nil {
+				return nil, refusal("output_mismatch", fmt.Errorf("read the output of the do: %w", err))
+			}
+		}
+		return nil, fn(ctx, u)
+	})
+}
+
+// RawFunc makes one try of an attempt with the unmodified work request, and returns the output as JSON. It need not read more
+// than outputLimit bytes of output, because a longer output is refused. It must not change or keep the work request.
+type RawFunc func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error)
+
+// HandleRaw is Handle for code that works on JSON, such as httpagent.
+func HandleRaw(r *Registry, name string, fn RawFunc, options ...Option) { r.add(name, fn, options) }
+
+// WithRawUndo is WithUndo for code that works on JSON.
+func WithRawUndo(fn RawFunc) Option {
+	return func(a *agent) error {
+		a.operations[events.Undo] = fn
+		return nil
+	}
+}
+
+func decodeInput(raw json.RawMessage, into any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return refusal("input_mismatch", fmt.Errorf("read input: %w", err))
+	}
+	return nil
+}

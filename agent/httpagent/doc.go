@@ -1,0 +1,83 @@
+// Package httpagent binds agents to HTTP services by YAML files, without code:
+//
+//	bindings, err := httpagent.Load(os.DirFS("agents"), os.LookupEnv)
+//	for _, b := range bindings { b.Register(reg) }
+//
+// # A binding
+//
+//	agent: package
+//	http:
+//	  base: "${ env.PACKAGE_URL }"          # sees env only
+//	  concurrency: 64
+//	  limit: adaptive                       # default; fixed: always as many at once as concurrency, however slow they are
+//	  timeout: 2s                           # of one try; default: the complete-by time
+//	  breaker: {failures: 0.5, window: 10s, calls: 10, open: 2s}
+//	  retry: {tries: 3, backoff: 50ms, max: 1s}   # default: one call an attempt
+//	  headers: {Authorization: "Bearer ${ env.PACKAGE_TOKEN }", X-Region: "${ env.REGION }"}
+//	  public: [REGION]                      # variables whose values are not secret
+//	  direct: true                          # no proxy, balancer or mesh answers for the service; default: false
+//	do:   {method: PUT, path: "/api/packages/${ input.id }", body: "${ input.package }"}
+//	undo: {method: DELETE, path: "/api/packages/${ input.id }", gone: undone}
+//
+// Expressions see input, task.id, task.run, task.workflow, task.version, step, attempt and env. Expressions in undo also see
+// output, which is null if the outcome is unknown. Each environment variable that an expression names must be set. In a
+// path, every special character of a value is percent-encoded. A request is refused (permanent, effect none) if a value is
+// empty or a segment is "." or "..". A body that is a string is sent as text, and any other body as JSON. A Content-Type
+// among the headers overrides this, and with a JSON type a string is sent as JSON.
+//
+// # A request
+//
+// Each request carries Idempotency-Key, Sagalog-Task, Sagalog-Run, Sagalog-Step, Sagalog-Attempt, traceparent, Accept and
+// User-Agent. In the Sagalog headers, control characters, spaces, percent signs and bytes outside ASCII are percent-encoded.
+//
+// # Attempts and calls
+//
+// An attempt of a workflow's retry is one call, unless the binding has retry: each attempt then makes up to that many calls
+// within its complete-by time, all with the same Idempotency-Key. With attempts: 4 and tries: 3 a service that is down gets up
+// to 12 calls. The engine's attempts are in the log and survive a crash of the agent; tries are not, and do not.
+//
+// # An answer
+//
+//	2xx                      completed
+//	425 429                  retryable, no effect; Retry-After in both forms
+//	500 501                  retryable, over, may have had an effect; Retry-After too
+//	408 other 5xx            retryable, in doubt; if the binding is direct, as 500; Retry-After too
+//	other 4xx                permanent, no effect
+//	3xx                      permanent, in doubt (redirects are not followed)
+//	no connection            retryable, no effect
+//	timeout, broken answer   retryable, in doubt
+//
+// In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504, while the
+// service goes on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says
+// nothing about the first request, and the attempt is in doubt even if the answer is a 4xx.
+//
+// An undo that is answered 404 or 410 has succeeded if the do may never have happened (it did not report completion), or if an
+// earlier call of the undo may have removed the thing. Otherwise the first undo of a do that reported completion has failed for
+// good, because it looked in the wrong place, unless undo has gone: undone. Any 2xx is the success of an undo, whatever its body
+// holds.
+//
+// If a Retry-After ends before the complete-by time, and the binding has retry, the agent waits for it. Otherwise the report
+// carries it, and the engine waits. The output is the body: JSON unchanged (recognized by its content type, or without one if it
+// is an object or array), other text as a string, decoded by the charset of the content type, an empty body as null, and
+// bytes that are not text as {"base64": "..."}.
+//
+// A message names method, host and path (not the query, the user or the password), and quotes up to 200 bytes of a
+// refusal's explanation: a text, or one of the members detail, message, error_description, error, reason and title. The body of
+// a refusal becomes the error's detail, and is cut to 2 KiB if it is over 16 KiB.
+//
+// A request that is not answered in time is given up by a reset of its connection, so that it cannot reach a busy service
+// later.
+//
+// # Invariants
+//
+//   - A failure is reported without effect only if no connection was made, or if exactly one was used and the service refused the
+//     request on it.
+//   - A value never leaves its segment of the path.
+//   - Values of environment variables (of six bytes and more) appear in no message, detail or output, also not escaped, in a URL
+//     or in base64. This does not apply to variables that only base names (a password in it is secret), or that public lists.
+//
+// # What it refuses to do
+//
+// It does not follow redirects. It does not start if a binding has a mistake: it reports each mistake with its line and
+// column.
+package httpagent

@@ -1,0 +1,121 @@
+package httpagent
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// noValue marks the place of an expression in a path that evaluated to nothing. It cannot come from a value, because
+// escapeValue would encode it.
+const noValue = "\x00"
+
+// escapeValue turns any value into one path segment, or a part of one: everything but letters, digits and -_~. is encoded,
+// slashes too. A segment of only dots is encoded too: a server that decodes a path before it cleans it would otherwise find
+// "a/../../b" in one segment.
+func escapeValue(v string) string {
+	if v == "" {
+		return noValue
+	}
+	dots := false
+	if strings.Contains(v, ".") {
+		for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == '/' || r == '\\' }) {
+			dots = dots || s == "." || s == ".."
+		}
+	}
+	return encodeUnless(v, func(c byte) bool { return unreserved(c) && (c != '.' || !dots) })
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-_~.", c) >= 0
+}
+
+func percent(b *strings.Builder, c byte) {
+	const hex = "0123456789ABCDEF"
+	b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+}
+
+// resolvePath appends an evaluated path, perhaps with a query, to the base.
+//
+// It refuses an empty value in the path, because DELETE /items/ is another request than DELETE /items/7; and a segment that is
+// "." or "..", even if it is encoded, because the standard lets every proxy resolve it and thereby leave the base.
+func resolvePath(base *url.URL, evaluated string) (*url.URL, error) {
+	raw, query, _ := strings.Cut(evaluated, "?")
+	if strings.Contains(raw, noValue) {
+		return nil, errors.New("a value in the path is empty")
+	}
+	raw = encodeLiterals(raw)
+	for segment := range strings.SplitSeq(raw, "/") {
+		plain, err := url.PathUnescape(segment)
+		if err != nil {
+			return nil, errors.New("the path has a percent sign that encodes nothing")
+		}
+		if plain == "." || plain == ".." {
+			return nil, errors.New(`a segment of the path is "." or "..", which would leave the path that the binding gives`)
+		}
+	}
+	whole := strings.TrimSuffix(base.EscapedPath(), "/") + raw
+	plain, err := url.PathUnescape(whole)
+	if err != nil {
+		return nil, errors.New("the path has a percent sign that encodes nothing")
+	}
+	u := *base
+	u.Path, u.RawPath = plain, whole
+	u.RawQuery = encodeLiterals(strings.ReplaceAll(query, noValue, ""))
+	if u.EscapedPath() != whole {
+		// net/url would encode it in its own way, in which %2F is a slash again.
+		return nil, errors.New("the path has characters that are not allowed in a URL")
+	}
+	return &u, nil
+}
+
+// encodeLiterals encodes the invalid URL characters in the author's own text. Values are encoded already.
+func encodeLiterals(s string) string {
+	return encodeUnless(s, func(c byte) bool { return unreserved(c) || strings.IndexByte("/%!$&'()*+,;=:@?", c) >= 0 })
+}
+
+// asciiOnly percent-encodes the bytes that are unsafe in a header. It also encodes the percent sign, so that the result can be
+// decoded.
+func asciiOnly(s string) string {
+	return encodeUnless(s, func(c byte) bool { return c > ' ' && c < 0x7f && c != '%' })
+}
+
+// encodeUnless percent-encodes the bytes that may not stay as they are.
+func encodeUnless(s string, may func(byte) bool) string {
+	first := 0
+	for first < len(s) && may(s[first]) {
+		first++
+	}
+	if first == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.WriteString(s[:first])
+	for i := first; i < len(s); i++ {
+		if may(s[i]) {
+			b.WriteByte(s[i])
+		} else {
+			percent(&b, s[i])
+		}
+	}
+	return b.String()
+}
+
+func headerName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !(unreserved(c) || strings.IndexByte("!#$%&'*+^`|", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func headerValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,135 @@
+package httpagent
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// secretMin is the length from which the value of a variable is redacted. Shorter values ("1", "eu") occur in any text, and no
+// password is that short.
+const secretMin = 6
+
+// secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil one
+// replaces nothing.
+type secrets struct {
+	replacer *strings.Replacer
+}
+
+// newSecrets returns the secrets of a binding by name.
+func newSecrets(values map[string]string) *secrets {
+	var pairs [][2]string
+	for name, v := range values {
+		if len(v) < secretMin {
+			continue
+		}
+		for _, form := range forms(v) {
+			pairs = append(pairs, [2]string{form, "${ env." + name + " }"})
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	// The longest form comes first: one value may begin with another.
+	slices.SortFunc(pairs, func(a, b [2]string) int {
+		return cmp.Or(len(b[0])-len(a[0]), strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
+	})
+	var list []string
+	for _, p := range pairs {
+		list = append(list, p[0], p[1])
+	}
+	return &secrets{strings.NewReplacer(list...)}
+}
+
+// forms returns a value as it is, and escaped or encoded.
+func forms(v string) []string {
+	quoted := string(mustMarshal(v))
+	out := []string{v, quoted[1 : len(quoted)-1], url.QueryEscape(v), url.PathEscape(v), encodeUnless(v, unreserved)}
+	if b, err := json.Marshal(v); err == nil { // with the escapes of HTML
+		out = append(out, string(b[1:len(b)-1]))
+	}
+	// In base64, the characters of a value depend on its distance from the beginning: a password follows a user and a colon.
+	// The first and the last of its characters also hold bits of the neighbours, so they are left out.
+	for before := range 3 {
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			s := e.EncodeToString(append(make([]byte, before, before+len(v)), v...))
+			s = s[(before*8+5)/6:]
+			if (before+len(v))%3 != 0 {
+				s = s[:len(s)-1]
+			}
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (s *secrets) text(t string) string {
+	if s == nil {
+		return t
+	}
+	return s.replacer.Replace(t)
+}
+
+// json redacts the strings of a JSON value as a reader sees them, without their escapes, and its numbers.
+func (s *secrets) json(raw json.RawMessage) json.RawMessage {
+	if s == nil || len(raw) == 0 || bytes.IndexByte(raw, '\\') < 0 && s.text(string(raw)) == string(raw) {
+		return raw
+	}
+	var out []byte
+	for at := 0; at < len(raw); {
+		end := tokenEnd(raw, at)
+		out = append(out, s.token(raw[at:end])...)
+		at = end
+	}
+	return out
+}
+
+// token redacts a string or a number. A number that holds a secret becomes a string.
+func (s *secrets) token(token []byte) []byte {
+	var plain string
+	if token[0] != '"' {
+		if plain = s.text(string(token)); plain == string(token) {
+			return token
+		}
+		return mustMarshal(plain)
+	}
+	if json.Unmarshal(token, &plain) != nil {
+		return token
+	}
+	redacted := s.text(plain)
+	if redacted == plain {
+		return token
+	}
+	out, err := events.Marshal(redacted)
+	if err != nil {
+		return token
+	}
+	return out
+}
+
+// tokenEnd returns the end of the string, number or word, or of the single character, that begins at an offset.
+func tokenEnd(raw []byte, at int) int {
+	if raw[at] != '"' {
+		end := at
+		for end < len(raw) && bytes.IndexByte([]byte("{}[]:,\" \t\r\n"), raw[end]) < 0 {
+			end++
+		}
+		return max(end, at+1)
+	}
+	for end := at + 1; end < len(raw); end++ {
+		switch raw[end] {
+		case '\\':
+			end++
+		case '"':
+			return end + 1
+		}
+	}
+	return len(raw)
+}

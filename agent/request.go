@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sagalog/sagalog/agent/internal/offsets"
+	"github.com/sagalog/sagalog/events"
+)
+
+// request is a work request that a consumer holds.
+type request struct {
+	work        events.Work
+	traceparent string
+	by          time.Time
+	// places are the partition and offset of the request. There are several if it was sent more than once. Guarded by the
+	// pool's mu.
+	places []offsets.Place
+	first  [1]offsets.Place
+	// after is the number of the last ownership question that was asked before the request was read (in its last place).
+	// Guarded by the pool's mu.
+	after int64
+	// attempt and report are the contexts of the function and of the report.
+	attempt, report deadline
+	// progress is the state of the report: unsent, sent or answered. The goroutine that changes it from sent to answered
+	// releases the request.
+	progress atomic.Int32
+	// tries counts the calls of the function.
+	tries atomic.Int32
+}
+
+// The progress of a report.
+const (
+	unsent int32 = iota
+	sent
+	answered
+)
+
+// attemptID identifies an attempt: two requests with the same one are duplicates.
+type attemptID struct {
+	task      string
+	run       int
+	step      string
+	operation events.Operation
+	attempt   int
+}
+
+func (q *request) id() attemptID {
+	return attemptID{q.work.Task, q.work.Run, q.work.Step, q.work.Operation, q.work.Attempt}
+}
+
+// stepID identifies a step in one run of its task. In a run, a step is never done again after its undo.
+type stepID struct {
+	task string
+	run  int
+	step string
+}
+
+func (q *request) step() stepID { return stepID{q.work.Task, q.work.Run, q.work.Step} }

@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// workLoop is one worker.
+func (c *consumer) workLoop(stop, work context.Context) {
+	self := make(worker, 1)
+	c.pool.arrived()
+	for q := c.pool.next(self); q != nil; q = c.pool.next(self) {
+		place := c.exec.limit.enter(stop, q.by)
+		if c.mayStart(stop, q) {
+			c.attempt(work, q)
+		}
+		c.exec.limit.leave(place)
+	}
+}
+
+// mayStart reports whether a waiting request may run. A request that has expired, whose undo has come, or that now
+// belongs to another instance, leaves the pool. If its ownership is unknown, because it waited for long or was
+// delivered again, it waits for the next answer.
+func (c *consumer) mayStart(stop context.Context, q *request) bool {
+	now := time.Now()
+	switch s := c.standing(q, now); {
+	case !now.Before(q.by):
+		c.metrics.drop(q.work.Operation, dropExpired)
+		c.pool.finish(q)
+	case c.pool.undone(q):
+		c.metrics.drop(q.work.Operation, dropUndone)
+		c.pool.finish(q)
+	case stop.Err() != nil:
+		c.pool.abandon(q)
+	case s == lost:
+		c.metrics.drop(q.work.Operation, dropRevoked)
+		c.pool.abandon(q)
+	case s == unknown:
+		c.pool.postpone(q)
+	default:
+		return true
+	}
+	return false
+}
+
+func (c *consumer) standing(q *request, now time.Time) standing {
+	places, after := c.pool.where(q)
+	c.pool.offsets.Retain(c.source.Partitions)
+	if !c.pool.offsets.Owns(places) {
+		return lost
+	}
+	return c.ownership.check(places, after, now)
+}
+
+// attempt makes one attempt and reports it.
+func (c *consumer) attempt(work context.Context, q *request) {
+	c.count(+1)
+	q.attempt = deadline{parent: work, by: q.by, request: q}
+	began := time.Now()
+	t := c.exec.execute(&q.attempt, &q.work)
+	now := time.Now()
+	q.attempt.end()
+	switch {
+	case !now.Before(q.by):
+		// Neither a report nor a recovery follows: the engine's timer decides.
+		c.metrics.attempt(q.work.Operation, resultLate, now.Sub(began))
+		c.pool.finish(q)
+	case t.failure != nil && work.Err() != nil:
+		// The stop cut it off, so the outcome of the attempt is unknown.
+		c.metrics.attempt(q.work.Operation, resultAbandoned, now.Sub(began))
+		c.pool.abandon(q)
+	default:
+		c.metrics.attempt(q.work.Operation, t.result(), now.Sub(began))
+		c.report(report{request: q, try: c.withProvenEffect(work, q, t), began: began, ended: now})
+	}
+	c.count(-1)
+}
+
+func (c *consumer) count(by int64) {
+	c.running.Add(by)
+	c.metrics.running.Add(float64(by))
+}
+
+// report sends a report. The sink's answer ends the request, or expire does when the complete-by time passes before that.
+func (c *consumer) report(r report) {
+	q := r.request
+	q.report = deadline{parent: context.Background(), by: q.by}
+	q.progress.Store(sent)
+	c.reports.send(r, func(err error) { c.reported(q, err) })
+}
+
+// reported ends a request whose report was answered. If the report was not delivered, the request still counts as finished: its
+// complete-by time passes, and the engine makes a new attempt. Running the work again here would be a recovery, and recovery is
+// the engine's task.
+func (c *consumer) reported(q *request, err error) {
+	if !q.progress.CompareAndSwap(sent, answered) {
+		return
+	}
+	q.report.end()
+	if err != nil {
+		c.metrics.unreported(q.work.Operation)
+		c.often.Warn("a report was not delivered", "task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt, "error", err)
+	}
+	c.pool.finish(q)
+}
+
+// An attempt that is reported without effect must never run again: the engine does not undo it, so the effect of a second run
+// would stay. But its request is delivered again after a crash if an earlier request of the partition holds back the low-water
+// mark. So the report waits for a commit that covers the request, by the low-water mark or by the runs in its metadata. Without
+// such a commit the effect is reported as unknown, which is always safe. It is also unknown if another instance may have the
+// same request: the run there may have an effect and end second, and then its report is ignored.
+
+// withProvenEffect returns the try with an effect that is safe to report: effect none becomes unknown if it cannot be proved.
+func (c *consumer) withProvenEffect(work context.Context, q *request, t try) try {
+	if t.failure == nil || t.failure.Effect != events.EffectNone {
+		return t
+	}
+	if places, _ := c.pool.where(q); c.pool.offsets.Exclusive(places) {
+		if c.neverAgain(work, q) {
+			return t
+		}
+		c.often.Warn("an attempt had no effect, which cannot be recorded; the effect is reported as unknown",
+			"task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt)
+	}
+	f := *t.failure
+	f.Effect = events.EffectInDoubt
+	t.failure = &f
+	return t
+}
+
+// neverAgain makes sure that the attempt never runs again, and reports whether it could. A duplicate that arrives meanwhile
+// must be covered too. One that arrives later is dropped.
+func (c *consumer) neverAgain(work context.Context, q *request) bool {
+	t := time.NewTimer(time.Until(q.by) - reportMargin(time.Until(q.by)))
+	defer t.Stop()
+	for {
+		places, _ := c.pool.where(q)
+		select {
+		case covered := <-c.committer.finishDurably(places, q.by):
+			if !covered || !c.pool.offsets.Exclusive(places) {
+				return false
+			}
+		case <-t.C:
+			return false
+		case <-work.Done():
+			return false
+		}
+		if c.pool.noteNoEffect(q, places) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const events = "../.."
+
+// The committed files equal the generator's output for the current types.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	t.Parallel()
+	files, err := generate(events)
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(events, name))
+		require.NoError(t, err)
+		require.True(t, string(want) == string(got), "%s is not current: run go generate ./events", name)
+	}
+}
+
+// An unknown type or tag is an error: the generator never leaves a member out.
+func TestUnknownTypesAndTagsAreRefused(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"A int `json:\"a\"`":        "",
+		"A int":                     "events.Work.A has no tag",
+		"A int `json:\"-\"`":        "events.Work.A has no tag",
+		"A int `json:\"a,string\"`": "events.Work.A has no tag",
+		"A float64 `json:\"a\"`":    "a float64 cannot be encoded",
+		"A any `json:\"a\"`":        "a any cannot be encoded",
+	} {
+		dir := t.TempDir()
+		text := "package events\ntype Work struct {\n" + field + "\n}\n"
+		for _, name := range []string{"Report", "Submission", "Task", "PartitionState", "HeldRequest", "Definition"} {
+			text += "type " + name + " struct {\nID string `json:\"id\"`\n}\n"
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(text), 0o600))
+		_, err := generate(dir)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want, field)
+		}
+	}
+}
+
+// The members of an embedded struct appear among the members of the outer struct, in the order of the fields.
+func TestMembersHaveTheOrderOfTheFields(t *testing.T) {
+	t.Parallel()
+	p, err := load(events)
+	require.NoError(t, err)
+	var names []string
+	for _, m := range (&writer{pkg: p}).members("StepCompleted") {
+		names = append(names, m.name)
+	}
+	require.Equal(t, []string{"step", "attempt", "output", "instance", "ready_at", "started_at", "accepted_at", "finished_at"}, names)
+	require.Len(t, p.bodies(), 27)
+}

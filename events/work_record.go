@@ -1,0 +1,134 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
+)
+
+// Subject holds the attributes of our CloudEvents besides their data.
+type Subject struct {
+	// ID is the ce_id: unique for the record's meaning, the same when it is sent again.
+	ID          string
+	Source      string
+	Time        Instant
+	Traceparent string
+}
+
+// EncodeWork returns the record of a work request. Topic and Partition are left to the caller.
+func EncodeWork(work Work, s Subject) (Record, error) {
+	const home = 12
+	w := newRecordWriter(work.size()+attributeBytes(s, work.Task)+len(work.Ticket)+home, attributeCount(s, work.Task)+2)
+	if work.write(&w.Writer); w.Odd {
+		if err := w.Marshalled(0, work); err != nil {
+			return Record{}, err
+		}
+	}
+	value := len(w.B)
+	w.Literal(s.ID)
+	w.attributes(s, bytesWork, work.Task)
+	w.B = strconv.AppendInt(w.B, int64(work.Home), 10)
+	w.mark(HeaderHome)
+	w.header(HeaderTicket, work.Ticket)
+	return w.record(work.Task, value), nil
+}
+
+// DecodeWork reads a work request. It returns an error for a request that no agent can work on: bad JSON, or no task, step or
+// attempt. The request shares no bytes with the record, which may be part of a larger fetch.
+func DecodeWork(r *Record) (Work, Envelope, error) {
+	e, data, err := openAs(r, TypeWork)
+	if err != nil {
+		return Work{}, e, err
+	}
+	var w Work
+	text := jsontext.NewReader(data)
+	if w.read(&text); !text.Done() {
+		w = Work{}
+		if err := json.Unmarshal(data, &w); err != nil {
+			return Work{}, e, fmt.Errorf("read %s: %w", TypeWork, err)
+		}
+	}
+	if w.Task == "" || w.Step == "" || w.Attempt < 1 || (w.Operation != Do && w.Operation != Undo) {
+		return Work{}, e, fmt.Errorf("work request without task, step, operation or attempt")
+	}
+	return w, e, nil
+}
+
+// EncodeReport returns the record of a result. It goes to partition Work.Home of <ns>.reports.
+func EncodeReport(p Report, s Subject) (Record, error) {
+	w := newRecordWriter(p.size()+attributeBytes(s, p.Task)+len(p.Ticket), attributeCount(s, p.Task)+1)
+	if p.write(&w.Writer); w.Odd {
+		if err := w.Marshalled(0, p); err != nil {
+			return Record{}, err
+		}
+	}
+	value := len(w.B)
+	w.Literal(s.ID)
+	w.attributes(s, bytesReport, p.Task)
+	w.header(HeaderTicket, p.Ticket)
+	return w.record(p.Task, value), nil
+}
+
+// DecodeReport reads the data of a report, as Open returns it; its error comes from encoding/json. Output and the detail of the
+// error are slices of data.
+func DecodeReport(data []byte) (Report, error) {
+	var p Report
+	r := jsontext.NewReader(data)
+	r.Raws = jsontext.ShareRaws
+	if p.read(&r); r.Done() {
+		return p, nil
+	}
+	p = Report{}
+	err := json.Unmarshal(data, &p)
+	return p, err
+}
+
+// EncodeRequest returns the record of an operator's request, for the home partition of its task in <ns>.reports.
+func EncodeRequest(q Request, s Subject) (Record, error) {
+	t := TypeCancel
+	if q.Kind == RequestRetry {
+		t = TypeRetry
+	}
+	return encode(q, q.Task, t, q.Task, s)
+}
+
+// EncodePresence returns the record of a heartbeat in <ns>.presence.
+func EncodePresence(p Presence, s Subject) (Record, error) {
+	return encode(p, p.Kind+"/"+p.Instance, TypePresence, p.Instance, s)
+}
+
+// DecodePresence reads a heartbeat.
+func DecodePresence(r *Record) (Presence, error) {
+	var p Presence
+	if _, err := decode(r, TypePresence, &p); err != nil {
+		return Presence{}, err
+	}
+	return p, nil
+}
+
+func decode(r *Record, kind string, v any) (Envelope, error) {
+	e, data, err := openAs(r, kind)
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return e, fmt.Errorf("read %s: %w", kind, err)
+	}
+	return e, nil
+}
+
+// openAs opens a record with the given ce_type, or without one.
+func openAs(r *Record, kind string) (Envelope, []byte, error) {
+	e, data, err := Open(r)
+	if err == nil && e.Type != "" && e.Type != kind {
+		err = fmt.Errorf("ce_type is %q, not %q", e.Type, kind)
+	}
+	return e, data, err
+}
+
+// EncodeAlert returns the record of an alert about a task, or about the partition if task is empty.
+func EncodeAlert(alert any, task string, s Subject) (Record, error) {
+	return encode(alert, task, TypeAlert, task, s)
+}

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// check makes every check of a draft that is possible before the log: it can be read, its workflow and version exist, its
+// input fits the schema, and its ID was not used with other content. missing may be nil.
+func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkflows) error {
+	sub, err := parseSubmission(d.data)
+	if err != nil {
+		return err
+	}
+	if d.id != "" && sub.ID != "" && sub.ID != d.id {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The submission names another task than the path.",
+			ProblemPlace{Pointer: "/id", Message: "differs from the ID in the path"})
+	}
+	d.submission, d.id = sub, cmp.Or(d.id, sub.ID)
+	isNew := d.id == ""
+	if isNew {
+		d.id = newID()
+	}
+	sub.ID = d.id
+	d.partition = events.Home(d.id, s.partitions)
+	if err := s.checkDefinition(ctx, d, missing); err != nil || isNew {
+		return err // an ID that was just made cannot be in use
+	}
+	return s.checkConflict(ctx, d)
+}
+
+// checkAll checks a draft and fills in its content hash.
+func (s *submissions) checkAll(ctx context.Context, d *draft) error {
+	if err := s.check(ctx, d, nil); err != nil {
+		return err
+	}
+	return s.hash(ctx, d)
+}
+
+// missingWorkflows remembers, for one bulk submission, which workflows do not exist: finding that out takes a look at the
+// end of definitions, and a file that names a workflow wrongly does so on each line.
+type missingWorkflows map[workflowKey]missingWorkflow
+
+type workflowKey struct {
+	name    string
+	version int
+}
+
+type missingWorkflow struct {
+	problem error
+	until   time.Time
+}
+
+const (
+	// missingFor is short, because the workflow may be applied while lines still arrive.
+	missingFor = time.Second
+	missingMax = 1000
+)
+
+func (m missingWorkflows) find(k workflowKey) error {
+	if f, ok := m[k]; ok && time.Now().Before(f.until) {
+		return f.problem
+	}
+	return nil
+}
+
+// stale says whether the submission may mean a version that is not known here yet. For a bulk submission with a faulty
+// input on each line it says so at most once in missingFor.
+func (m missingWorkflows) stale(sub *events.Submission) bool {
+	if sub.Version != 0 {
+		return false // a version never changes
+	}
+	looked := workflowKey{sub.Workflow, -1}
+	if m == nil {
+		return true
+	}
+	if time.Now().Before(m[looked].until) {
+		return false
+	}
+	m[looked] = missingWorkflow{until: time.Now().Add(missingFor)}
+	return true
+}
+
+func (m missingWorkflows) add(k workflowKey, problem error) error {
+	if m == nil || asProblem(problem).Status != http.StatusNotFound {
+		return problem
+	}
+	if len(m) >= missingMax {
+		clear(m)
+	}
+	m[k] = missingWorkflow{problem, time.Now().Add(missingFor)}
+	return problem
+}
+
+func parseSubmission(data []byte) (*events.Submission, error) {
+	sub, err := events.ParseSubmission(data)
+	if err == nil {
+		return sub, nil
+	}
+	if p := syntaxProblem(data); p != nil {
+		return nil, p
+	}
+	return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The submission cannot be used.", places(err)...)
+}
+
+func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing missingWorkflows) error {
+	sub := d.submission
+	key := workflowKey{sub.Workflow, sub.Version}
+	if p := missing.find(key); p != nil {
+		return p
+	}
+	w, known, err := s.definitions.Definition(ctx, sub.Workflow, sub.Version)
+	if err != nil {
+		return s.log.internal(ctx, "look up a workflow", err)
+	}
+	if !known {
+		return missing.add(key, s.workflows.unknown(ctx, sub.Workflow, sub.Version, "/"))
+	}
+	faults, err := s.definitions.CheckInput(ctx, w.Hash, sub.Input)
+	if err == nil && len(faults) > 0 && missing.stale(sub) {
+		w, faults, err = s.checkAgain(ctx, w, sub, faults)
+	}
+	if err != nil {
+		return s.log.internal(ctx, "validate an input", err)
+	}
+	d.definition = w.Hash
+	if len(faults) > 0 {
+		return problem(http.StatusUnprocessableEntity, codeInvalid,
+			fmt.Sprintf("The input does not fit the schema of workflow %s, version %d.", w.Name, w.Version), faultPlaces(faults, "/input")...)
+	}
+	return nil
+}
+
+// checkAgain validates an invalid input again if another node has applied a new version since.
+func (s *submissions) checkAgain(ctx context.Context, old Definition, sub *events.Submission, faults []Fault) (Definition, []Fault, error) {
+	s.workflows.refresh(ctx)
+	w, known, err := s.definitions.Definition(ctx, sub.Workflow, sub.Version)
+	if err != nil || !known || w.Hash == old.Hash {
+		return old, faults, err
+	}
+	faults, err = s.definitions.CheckInput(ctx, w.Hash, sub.Input)
+	return w, faults, err
+}
+
+// checkConflict refuses a draft whose ID has other content in the projection, which spares the client a dead letter. If
+// the task's partition is elsewhere, only the log decides: a submission does not wait for another node.
+func (s *submissions) checkConflict(ctx context.Context, d *draft) error {
+	if !s.router.Route(d.partition).Here {
+		return nil
+	}
+	t, err := s.tasks.Task(ctx, d.id)
+	if err != nil {
+		return s.log.internal(ctx, "look up a task", err)
+	}
+	if t == nil {
+		return nil
+	}
+	if err := s.hash(ctx, d); err != nil {
+		return err
+	}
+	if t.Content != d.content {
+		return conflictProblem()
+	}
+	d.known = true
+	return nil
+}
+
+// hash fills in the content hash of a checked draft.
+func (s *submissions) hash(ctx context.Context, d *draft) error {
+	if d.content != "" {
+		return nil
+	}
+	var err error
+	if d.content, err = d.submission.ContentHash(); err != nil {
+		return s.log.internal(ctx, "hash a submission", err)
+	}
+	return nil
+}
+
+func conflictProblem() *Problem {
+	return problem(http.StatusConflict, codeConflict,
+		"A task with this ID was submitted with other content, and the first submission of an ID stands. Choose another ID.",
+		ProblemPlace{Pointer: "/id", Message: "is taken by a submission with other content"})
+}

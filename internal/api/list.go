@@ -1,0 +1,346 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/proxy"
+)
+
+const (
+	// listWithin is how long all nodes together may take for a list.
+	listWithin = proxy.AnswerWithin
+	// listTries is more than one, because a partition may move after its owner was looked up and before the
+	// owner is asked.
+	listTries = 2
+	// listBytes bounds the documents of one page, except the last one: a thousand tasks with inputs of half a megabyte
+	// would otherwise be in memory here, and again where the lists of several nodes are merged.
+	listBytes = 16 << 20
+)
+
+// lists answers lists of tasks: from this node's store for another node, from the stores of all nodes for a client.
+type lists struct {
+	list      Lists
+	documents documents
+	proxy     *proxy.Proxy
+	router    proxy.Router
+	now       func() time.Time
+	log       logger
+}
+
+// ListQuery filters the list of tasks.
+type ListQuery struct {
+	State    string   `query:"state" doc:"pending, processing, processed, undoing, undone or error"`
+	Workflow string   `query:"workflow" doc:"The name of a workflow"`
+	Label    []string `query:"label,explode" doc:"key:value; several must all be there"`
+	Since    string   `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
+	Until    string   `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Limit    int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Tasks a page"`
+	Cursor   string   `query:"cursor" doc:"next of the page before"`
+}
+
+// TaskList is one page of tasks.
+type TaskList struct {
+	Tasks []TaskDocument `json:"tasks" nullable:"false" doc:"The newest first"`
+	Next  string         `json:"next,omitempty" doc:"The cursor of the next page; absent on the last"`
+}
+
+// ListAnswer is a page of tasks.
+type ListAnswer struct{ Body TaskList }
+
+func (s *lists) register(api huma.API) {
+	list := needsOwner(api, huma.Operation{
+		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
+		Description: "A page may be shorter than its limit and still have a next. While the owner of a partition cannot be asked the answer is 503, " +
+			"which names the partitions: a list never lacks tasks without saying so.",
+	})
+	huma.Register(api, list, s.read)
+}
+
+func (s *lists) read(ctx context.Context, in *ListQuery) (*ListAnswer, error) {
+	q, err := s.query(in)
+	if err != nil {
+		return nil, err
+	}
+	asked, ok := s.proxy.Asked(exchangeOf(ctx).r)
+	if !ok {
+		return nil, parameterProblem(proxy.HeaderPartitions, "is not a list of partitions")
+	}
+	out := &ListAnswer{}
+	if asked != nil {
+		out.Body, err = s.readFor(ctx, q, asked)
+	} else {
+		out.Body, err = s.readAll(ctx, q)
+	}
+	if err != nil {
+		return nil, s.log.internal(ctx, "list tasks", err)
+	}
+	return out, nil
+}
+
+// readFor answers the list request of another node, either for all partitions that it asks about or not at all.
+func (s *lists) readFor(ctx context.Context, q Query, asked []int32) (TaskList, error) {
+	moved := func() error {
+		if away := s.proxy.Away(asked); len(away) > 0 {
+			return takeoverProblem(away...).with(proxy.HeaderMoved, "1")
+		}
+		return nil
+	}
+	if err := moved(); err != nil {
+		return TaskList{}, err
+	}
+	q.Partitions = asked
+	list, err := s.readHere(ctx, q)
+	// The second look comes last: a partition that has left by then may have been half gone when it was read.
+	if err := moved(); err != nil {
+		return TaskList{}, err
+	}
+	return list, err
+}
+
+// readAll merges the lists of all nodes. If a node does not answer, the list is an error: its tasks must not be
+// silently missing.
+func (s *lists) readAll(ctx context.Context, q Query) (TaskList, error) {
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	var missing []int32
+	for range listTries {
+		var list TaskList
+		var err error
+		if list, missing, err = s.readEach(ctx, q); err != nil || len(missing) == 0 {
+			return list, err
+		}
+	}
+	slices.Sort(missing)
+	if p := stoppedProblem(s.router, missing...); p != nil {
+		p.Detail += " A list without its tasks would be wrong; tasks of other partitions are read by their IDs (GET /v1/tasks/{id})."
+		return TaskList{}, p
+	}
+	return TaskList{}, takeoverProblem(missing...)
+}
+
+// readEach asks each node for the page of its partitions. missing are the partitions for which no node answered.
+func (s *lists) readEach(ctx context.Context, q Query) (list TaskList, missing []int32, err error) {
+	at := s.proxy.Locate()
+	if len(at.Nowhere) > 0 {
+		return list, at.Nowhere, nil
+	}
+	var pages []TaskList
+	var here TaskList
+	var away []int32
+	var errHere error
+	var wait sync.WaitGroup
+	if len(at.Here) > 0 {
+		wait.Go(func() {
+			q := q
+			if len(at.There) > 0 {
+				q.Partitions = at.Here
+			}
+			here, errHere = s.readHere(ctx, q)
+			away = s.proxy.Away(at.Here) // the last look, as in readFor
+		})
+	}
+	s.proxy.AskEach(ctx, at.There, proxy.Question{Path: tasksPath, Query: q.values()}, func(partitions []int32, answer []byte, e error) error {
+		var page TaskList
+		var unread error
+		if e == nil {
+			unread = json.Unmarshal(answer, &page)
+		}
+		if refused := refusal(e); refused != nil { // the request itself is wrong
+			err = refused
+		} else if e != nil || unread != nil {
+			missing = append(missing, partitions...)
+		}
+		pages = append(pages, page)
+		return unread
+	})
+	wait.Wait()
+	if missing = append(missing, away...); err == nil && len(away) == 0 {
+		err = errHere
+	}
+	if err != nil || len(missing) > 0 {
+		return TaskList{}, missing, err
+	}
+	if len(at.Here) > 0 {
+		pages = append(pages, here)
+	}
+	list, err = s.merge(pages, q.Limit)
+	return list, nil, err
+}
+
+// refusal returns the problem with which another node refused the question, or nil for other
+// errors.
+func refusal(err error) *Problem {
+	refused, ok := errors.AsType[*proxy.RefusedError](err)
+	if !ok {
+		return nil
+	}
+	p := new(Problem)
+	if json.Unmarshal(refused.Body, p) != nil || p.Status != refused.Status {
+		return nil
+	}
+	p.Instance = ""
+	return p
+}
+
+// readHere lists from this node's store.
+func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
+	page, err := s.list.List(ctx, q)
+	if errors.Is(err, ErrBadCursor) {
+		return TaskList{}, parameterProblem("cursor", "is not a cursor of this list")
+	}
+	if err != nil {
+		return TaskList{}, fmt.Errorf("read the list of tasks: %w", err)
+	}
+	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next}
+	size := 0
+	for _, t := range page.Tasks {
+		if size > listBytes {
+			list.Next = s.list.Cursor(t.ID, t.SubmittedAt)
+			break
+		}
+		d, err := s.documents.of(ctx, t)
+		if err != nil {
+			return TaskList{}, err
+		}
+		size += d.size()
+		list.Tasks = append(list.Tasks, d)
+	}
+	return list, nil
+}
+
+var taskStates = []string{
+	string(events.TaskStatePending), string(events.TaskStateProcessing), string(events.TaskStateProcessed),
+	string(events.TaskStateUndoing), string(events.TaskStateUndone), string(events.TaskStateError),
+}
+
+func (s *lists) query(in *ListQuery) (Query, error) {
+	q := Query{State: events.TaskState(in.State), Workflow: in.Workflow, Limit: in.Limit, Cursor: in.Cursor}
+	var faults []ProblemPlace
+	fault := func(parameter, format string, args ...any) {
+		faults = append(faults, ProblemPlace{Parameter: parameter, Message: fmt.Sprintf(format, args...)})
+	}
+	if in.State != "" && !slices.Contains(taskStates, in.State) {
+		fault("state", "is not a state; %s", events.Suggest(in.State, taskStates))
+	}
+	for _, l := range in.Label {
+		k, v, ok := strings.Cut(l, ":")
+		if !ok || k == "" {
+			fault("label", "is not key:value")
+			continue
+		}
+		if q.Labels == nil {
+			q.Labels = map[string]string{}
+		}
+		q.Labels[k] = v
+	}
+	var err error
+	if q.Since, err = s.instant(in.Since); err != nil {
+		fault("since", "%s", err)
+	}
+	if q.Until, err = s.instant(in.Until); err != nil {
+		fault("until", "%s", err)
+	}
+	if len(faults) > 0 {
+		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request has parameters that cannot be used.", faults...)
+	}
+	return q, nil
+}
+
+// instant reads an instant, or a duration before now.
+func (s *lists) instant(text string) (events.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if i, err := events.ParseInstant(text); err == nil {
+		return i, nil
+	}
+	if d, err := events.ParseDuration(text); err == nil && d >= 0 {
+		return events.At(s.now().Add(-d.Std())), nil
+	}
+	return 0, errors.New("is neither an instant such as 2026-11-21T14:00:00Z nor a duration such as 24h")
+}
+
+// values returns the query as parameters for another node, with instants for durations.
+func (q *Query) values() url.Values {
+	v := url.Values{"limit": {strconv.Itoa(q.Limit)}}
+	set := func(name, value string) {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	set("state", string(q.State))
+	set("workflow", q.Workflow)
+	set("cursor", q.Cursor)
+	for k, value := range q.Labels {
+		v.Add("label", k+":"+value)
+	}
+	if q.Since != 0 {
+		v.Set("since", q.Since.String())
+	}
+	if q.Until != 0 {
+		v.Set("until", q.Until.String())
+	}
+	return v
+}
+
+// merge makes one page of several. Each page holds all tasks that match, from the cursor up to its next; so the merged
+// page is complete up to the smallest next, and the following page begins there. One cursor serves all nodes, because
+// it is a position in the order of all tasks, which no write changes.
+func (s *lists) merge(pages []TaskList, limit int) (TaskList, error) {
+	if len(pages) == 1 {
+		return pages[0], nil
+	}
+	type placed struct {
+		place, cursor string
+		task          TaskDocument
+	}
+	var all []placed
+	var end placed // the first next
+	for _, p := range pages {
+		for _, t := range p.Tasks {
+			cursor := s.list.Cursor(t.ID, t.SubmittedAt)
+			place, err := s.list.Place(cursor)
+			if err != nil {
+				return TaskList{}, fmt.Errorf("merge lists: %w", err)
+			}
+			all = append(all, placed{place, cursor, t})
+		}
+		if p.Next == "" {
+			continue
+		}
+		place, err := s.list.Place(p.Next)
+		if err != nil {
+			return TaskList{}, fmt.Errorf("merge lists: %w", err)
+		}
+		if end.cursor == "" || place < end.place {
+			end = placed{place: place, cursor: p.Next}
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return strings.Compare(a.place, b.place) })
+	list := TaskList{Tasks: make([]TaskDocument, 0, min(limit, len(all))), Next: end.cursor}
+	size := 0
+	for _, t := range all {
+		if end.cursor != "" && t.place >= end.place {
+			break
+		}
+		if len(list.Tasks) == limit || size > listBytes {
+			list.Next = t.cursor
+			break
+		}
+		size += t.task.size()
+		list.Tasks = append(list.Tasks, t.task)
+	}
+	return list, nil
+}

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// PortBusyError is returned by Listen when something else listens on the address.
+type PortBusyError struct{ Addr string }
+
+func (e *PortBusyError) Error() string {
+	return fmt.Sprintf("%s is in use: stop the process that listens there, or choose another address with --http (port 0 takes a free one)", e.Addr)
+}
+
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &PortBusyError{Addr: addr}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API (--http %s): %w", addr, err)
+	}
+	return l, nil
+}
+
+// loggingListener logs that connections cannot be accepted, for example because the process may open no more files.
+// net/http waits and tries again, which is right, but logs it only for debugging.
+type loggingListener struct {
+	net.Listener
+	log *slog.Logger
+	// logged is when it was last logged, in nanoseconds since 1970.
+	logged atomic.Int64
+}
+
+// acceptErrorEvery is how often it is logged.
+const acceptErrorEvery = 10 * time.Second
+
+// Accept implements net.Listener.
+func (l *loggingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		if now := time.Now().UnixNano(); now-l.logged.Load() > int64(acceptErrorEvery) {
+			l.logged.Store(now)
+			l.log.Error("the API cannot accept connections", "error", err)
+		}
+	}
+	return c, err
+}

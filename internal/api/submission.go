@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/proxy"
+)
+
+// submissions takes new tasks: it checks them and appends them to the log.
+type submissions struct {
+	definitions Definitions
+	workflows   *workflows
+	tasks       Tasks
+	router      proxy.Router
+	producer    *producer
+	// topic and source are in each record.
+	topic      string
+	source     []byte
+	partitions int32
+	// limit is the longest submission, in bytes.
+	limit int
+	now   func() time.Time
+	// lines counts the answers to lines of bulk submissions.
+	lines *prometheus.CounterVec
+	log   logger
+}
+
+// Receipt is the answer to a submission or request that the log holds.
+type Receipt struct {
+	ID        string `json:"id" doc:"The task's ID"`
+	Partition int32  `json:"partition" doc:"The task's home partition"`
+	Offset    *int64 `json:"offset,omitempty" doc:"Its offset in the input topic; absent if it was known before"`
+	Token     string `json:"token" doc:"GET /v1/tasks/{id}?token= answers no older than this"`
+	// Request is the ID by which a cancel or retry is deduplicated.
+	Request string `json:"request,omitempty" doc:"The ID of the request, for a cancel or retry"`
+}
+
+// ReceiptAnswer is a receipt with its status.
+type ReceiptAnswer struct {
+	Status   int
+	Location string `header:"Location"`
+	Body     Receipt
+}
+
+// draft is a submission that is not yet in the log. check fills it in.
+type draft struct {
+	// data is the object as the client wrote it.
+	data []byte
+	// id is the ID of the path, empty for none; check replaces it with the task's.
+	id         string
+	submission *events.Submission
+	// content is the hash of the submission, empty until it is needed.
+	content    string
+	definition string
+	partition  int32
+	// known says that the projection holds the same submission already.
+	known bool
+}
+
+var submissionExample = map[string]any{
+	"workflow": "drone-delivery", "input": map[string]any{"ownerId": "o-7"}, "labels": map[string]any{"region": "north"}, "deadline": "10m",
+}
+
+func (s *submissions) register(api huma.API) {
+	put := operation(api, huma.Operation{
+		OperationID: "put-task", Method: http.MethodPut, Path: "/v1/tasks/{id}", Summary: "Submit a task", Tags: []string{"tasks"},
+		DefaultStatus: http.StatusAccepted,
+		Description: "202 once the log holds it, 200 if the same submission was known already, 409 if another one has the ID. " +
+			"The log decides: a conflict that this node does not know of is answered 202 and becomes a dead letter; a read with the token reports it.",
+	})
+	huma.Register(api, put, func(ctx context.Context, in *TaskPath) (*ReceiptAnswer, error) {
+		if err := checkID(in.ID); err != nil {
+			return nil, err
+		}
+		return s.submit(ctx, exchangeOf(ctx), in.ID)
+	})
+	post := operation(api, huma.Operation{
+		OperationID: "post-task", Method: http.MethodPost, Path: "/v1/tasks", Summary: "Submit a task, or many", Tags: []string{"tasks"},
+		DefaultStatus: http.StatusAccepted,
+		Description: "As JSON like PUT; without id a UUIDv7 is generated. As application/x-ndjson, one submission on each line: the answer is " +
+			"200 and NDJSON too, one line for each in their order, {\"line\",\"id\",\"status\",\"partition\",\"offset\"} or a problem with line and id.",
+	})
+	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
+		return s.submit(ctx, exchangeOf(ctx), "")
+	})
+	submission := described{reflect.TypeFor[events.Submission](), submissionExample}
+	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submission, contentJSON)
+	describeBody(api, "/v1/tasks", http.MethodPost, submission, contentJSON, contentNDJSON)
+	for _, op := range []*huma.Operation{api.OpenAPI().Paths["/v1/tasks/{id}"].Put, api.OpenAPI().Paths["/v1/tasks"].Post} {
+		known := *op.Responses["202"]
+		known.Description = "It was known already; for NDJSON, the answers to the lines"
+		op.Responses["200"] = &known
+	}
+}
+
+// receipt returns the receipt of an input of a task. The token has no offset if the input was known already.
+func receipt(task string, t token) Receipt {
+	r := Receipt{ID: task, Partition: t.partition, Token: t.String()}
+	if t.offset >= 0 {
+		r.Offset = &t.offset
+	}
+	return r
+}
+
+func submitted(task string, t token) *ReceiptAnswer {
+	a := &ReceiptAnswer{Status: http.StatusAccepted, Location: taskPath(task), Body: receipt(task, t)}
+	if t.offset < 0 {
+		a.Status = http.StatusOK
+	}
+	return a
+}
+
+// submit answers one submission. urlID is the ID of the path, empty for POST.
+func (s *submissions) submit(ctx context.Context, x exchange, urlID string) (*ReceiptAnswer, error) {
+	if err := x.acceptsJSON(); err != nil {
+		return nil, err
+	}
+	data, err := x.readBody(s.limit, "a submission")
+	if err != nil {
+		return nil, err
+	}
+	d := draft{data: data, id: urlID}
+	if err := s.checkAll(ctx, &d); err != nil {
+		return nil, err
+	}
+	t := token{events.Submissions, d.partition, -1, d.content}
+	if !d.known {
+		if t.offset, err = s.producer.produce(ctx, s.record(&d, s.header(x.r.Header.Get("traceparent")))); err != nil {
+			return nil, err
+		}
+	}
+	return submitted(d.id, t), nil
+}

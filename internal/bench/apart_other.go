@@ -1,7 +1,0 @@
-//go:build !unix
-
-package bench
-
-import "os/exec"
-
-func apart(*exec.Cmd) {}

@@ -1,0 +1,12 @@
+package bench
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownProcessGroup puts a child in a separate process group: a terminal sends Ctrl-C to the whole group, and the children are needed
+// until the tasks under way have ended. The kernel kills the child when the thread that started it ends.
+func ownProcessGroup(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

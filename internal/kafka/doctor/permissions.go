@@ -1,0 +1,305 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Short names for Kafka's operations.
+const (
+	opRead            = kmsg.ACLOperationRead
+	opWrite           = kmsg.ACLOperationWrite
+	opCreate          = kmsg.ACLOperationCreate
+	opDescribe        = kmsg.ACLOperationDescribe
+	opDescribeConfigs = kmsg.ACLOperationDescribeConfigs
+)
+
+// operations holds the operations on each topic or group.
+type operations map[string][]kmsg.ACLOperation
+
+func (o operations) add(name string, ops ...kmsg.ACLOperation) {
+	for _, op := range ops {
+		if !slices.Contains(o[name], op) {
+			o[name] = append(o[name], op)
+		}
+	}
+}
+
+// onTopics returns the operations that the roles perform on topics. work are the work topics that owners write to.
+func (n *Need) onTopics(work []string) operations {
+	t, o := n.Topics, operations{}
+	if n.node() {
+		for _, s := range t.Base(1) {
+			o.add(s.Name, opDescribeConfigs)
+		}
+		o.add(t.Definitions(), opRead, opWrite) // any node may create the namespace and apply workflows
+		o.add(t.Events(), opRead)
+		o.add(t.Presence(), opRead, opWrite)
+	}
+	if n.Owner {
+		o.add(t.Submissions(), opRead, opWrite) // it forwards submissions that came to the wrong partition
+		o.add(t.Reports(), opRead, opWrite)
+		o.add(t.Events(), opWrite)
+		o.add(t.DeadSubmissions(), opWrite)
+		o.add(t.DeadReports(), opWrite)
+		o.add(t.Alerts(), opWrite)
+		for _, topic := range work {
+			o.add(topic, opWrite)
+		}
+	}
+	if n.API {
+		o.add(t.Submissions(), opRead, opWrite)
+		o.add(t.Reports(), opRead, opWrite)
+		o.add(t.DeadSubmissions(), opRead)
+		o.add(t.DeadReports(), opRead)
+	}
+	for _, agent := range n.Agents {
+		o.add(t.Work(agent), opRead)
+		o.add(t.Submissions(), opDescribe)
+		o.add(t.Reports(), opWrite)
+		o.add(t.Presence(), opWrite)
+	}
+	return o
+}
+
+func (n *Need) groups() []string {
+	var list []string
+	if n.Owner {
+		list = append(list, n.Topics.Namespace+".owners")
+	}
+	for _, agent := range n.Agents {
+		list = append(list, n.Topics.Namespace+".agents."+agent)
+	}
+	return list
+}
+
+// permissions examines our permissions. It returns false if the rest cannot be examined without more permissions.
+func (e *examination) permissions(ctx context.Context, there kadm.TopicDetails) bool {
+	topics := e.lackingOnTopics(there)
+	groups := operations{}
+	for _, group := range e.need.groups() {
+		denied, known := e.groupDenied(ctx, group)
+		if !known {
+			break // the next one would take as long
+		}
+		if denied {
+			groups.add(group, opRead)
+		}
+	}
+	absent := slices.DeleteFunc(e.specs(), func(s kafka.TopicSpec) bool { return present(there, s.Name) })
+	var byHand []kafka.TopicSpec
+	for _, s := range e.creationDenied(ctx, absent) {
+		topics.add(s.Name, opCreate)
+		if !hidden(there, s.Name) {
+			byHand = append(byHand, s)
+		}
+	}
+	e.tellLacking(topics, groups, byHand)
+	if len(topics)+len(groups) == 0 {
+		e.add(Finding{Check: CheckPermissions, Status: StatusOK, What: principal(e.c.Config()) + " may do what the roles need"})
+	}
+	return len(topics) == 0
+}
+
+// hidden reports whether we may not even know that a topic exists.
+func hidden(there kadm.TopicDetails, topic string) bool {
+	return errors.Is(there[topic].Err, kerr.TopicAuthorizationFailed)
+}
+
+func (e *examination) lackingOnTopics(there kadm.TopicDetails) operations {
+	var work []string
+	for name := range there {
+		if strings.HasPrefix(name, e.need.Topics.Work("")) {
+			work = append(work, name)
+		}
+	}
+	lacking := operations{}
+	for topic, ops := range e.need.onTopics(work) {
+		t := there[topic]
+		for _, op := range ops {
+			// A broker that lists no operation at all does not support the question, because DESCRIBE itself is an operation.
+			if hidden(there, topic) || t.Err == nil && len(t.AuthorizedOperations) > 0 && !slices.Contains(t.AuthorizedOperations, op) {
+				lacking.add(topic, op)
+			}
+		}
+	}
+	return lacking
+}
+
+// groupWait bounds the questions about one group. In a cluster that never had a group, the first one takes a second.
+const groupWait = 4 * time.Second
+
+// groupDenied reports whether we may not join a group. known is false if no broker answers for it.
+func (e *examination) groupDenied(ctx context.Context, group string) (denied, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, groupWait)
+	defer cancel()
+	describe := kmsg.NewPtrDescribeGroupsRequest()
+	describe.Groups, describe.IncludeAuthorizedOperations = []string{group}, true
+	resp, err := describe.RequestWith(ctx, e.c)
+	if err == nil && len(resp.Groups) == 1 {
+		g := resp.Groups[0]
+		err = kerr.ErrorForCode(g.ErrorCode)
+		if ops := kadm.DecodeACLOperations(g.AuthorizedOperations); err == nil && len(ops) > 0 {
+			return !slices.Contains(ops, opRead), true
+		}
+	}
+	if errors.Is(err, kerr.GroupAuthorizationFailed) {
+		return true, true
+	}
+	// For a group without history, brokers list no operations. A heartbeat of an unknown member is always refused, and the error
+	// reveals whether we are authorized.
+	beat := kmsg.NewPtrHeartbeatRequest()
+	beat.Group, beat.MemberID, beat.Generation = group, "sagalog-preflight", -1
+	answer, err := beat.RequestWith(ctx, e.c)
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if errors.Is(err, kerr.CoordinatorNotAvailable) || timedOut(err) {
+		e.uncoordinated(group)
+		return false, false
+	}
+	return errors.Is(err, kerr.GroupAuthorizationFailed), true
+}
+
+// uncoordinated reports that no broker answers for a group. The client repeats its question until the time is over, so one more question
+// shows whether there is no coordinator or the brokers are only slow.
+func (e *examination) uncoordinated(group string) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
+	defer cancel()
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
+	resp, err := req.RequestWith(ctx, e.c)
+	if err == nil && len(resp.Coordinators) == 1 {
+		err = kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
+	}
+	e.add(Finding{
+		Check: CheckGroups, Status: StatusFail, What: "no broker coordinates the group " + group, passing: true,
+		later: !errors.Is(err, kerr.CoordinatorNotAvailable), // the member waits for brokers that are slow
+		Remedy: "check that the topic __consumer_offsets can be created and has leaders: offsets.topic.replication.factor of the brokers " +
+			"must not be above their number",
+	})
+}
+
+// creationDenied asks which topics we may not create, and creates none. Other refusals become findings.
+func (e *examination) creationDenied(ctx context.Context, absent []kafka.TopicSpec) (denied []kafka.TopicSpec) {
+	if len(absent) == 0 {
+		return nil
+	}
+	rf, err := e.c.ReplicationFactor(ctx)
+	for _, s := range absent {
+		if err != nil {
+			break
+		}
+		answer := e.c.CheckCreate(ctx, s, rf)
+		refused, ok := errors.AsType[*kafka.CreateError](answer)
+		switch {
+		case !ok:
+			err = answer
+		case errors.Is(refused, kerr.TopicAuthorizationFailed), errors.Is(refused, kerr.ClusterAuthorizationFailed):
+			denied = append(denied, s)
+		default:
+			e.add(Finding{Check: CheckTopics, Status: StatusFail, What: refused.What(), Remedy: refused.Remedy()})
+		}
+	}
+	if err != nil {
+		e.add(Finding{Check: CheckTopics, Status: StatusFail, What: "the brokers do not say whether topics can be created: " + err.Error(), passing: true,
+			Remedy: "look at the brokers' logs: the cluster may have no controller at present"})
+	}
+	return denied
+}
+
+// tellLacking adds one finding for topics, one for dead-letter topics and one for groups: each takes one command to fix.
+func (e *examination) tellLacking(topics, groups operations, byHand []kafka.TopicSpec) {
+	mine, dead := operations{}, operations{}
+	for topic, ops := range topics {
+		if strings.HasPrefix(topic, kafka.DeadPrefix) {
+			dead[topic] = ops
+		} else {
+			mine[topic] = ops
+		}
+	}
+	ns := e.need.Topics.Namespace + "."
+	for _, r := range []struct {
+		kind, prefix string
+		lacking      operations
+	}{{"topic", ns, mine}, {"topic", kafka.DeadPrefix + ns, dead}, {"group", ns, groups}} {
+		if len(r.lacking) == 0 {
+			continue
+		}
+		f := Finding{Check: CheckPermissions, Status: StatusFail,
+			What:   principal(e.c.Config()) + " lacks permissions: " + r.lacking.list(r.kind),
+			Remedy: allow(e.c.Config(), r.kind, r.prefix, r.lacking.all())}
+		var commands []string
+		for _, s := range byHand {
+			if strings.HasPrefix(s.Name, r.prefix) && r.kind == "topic" {
+				commands = append(commands, "\n    "+e.c.CreateCommand(s, e.replicas()))
+			}
+		}
+		if len(commands) > 0 {
+			f.Remedy += "\n  or, instead of CREATE, create the topics by:" + strings.Join(commands, "")
+		}
+		e.add(f)
+	}
+}
+
+// replicas is the replication factor for a command that somebody else runs.
+func (e *examination) replicas() int16 {
+	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
+	defer cancel()
+	rf, err := e.c.ReplicationFactor(ctx)
+	if err != nil {
+		return kafka.SafeReplication
+	}
+	return rf
+}
+
+func (o operations) all() []kmsg.ACLOperation {
+	var list []kmsg.ACLOperation
+	for _, ops := range o {
+		list = append(list, ops...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// list is "READ on the topics a, b; WRITE on the topic c".
+func (o operations) list(kind string) string {
+	var parts []string
+	for _, op := range o.all() {
+		var on []string
+		for _, name := range slices.Sorted(maps.Keys(o)) {
+			if slices.Contains(o[name], op) {
+				on = append(on, name)
+			}
+		}
+		if len(on) > 1 {
+			parts = append(parts, fmt.Sprintf("%s on the %ss %s", op, kind, strings.Join(on, ", ")))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s on the %s %s", op, kind, on[0]))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// allow is the command with which an administrator grants operations on everything in a namespace.
+func allow(cfg *kafka.ClusterConfig, kind, prefix string, ops []kmsg.ACLOperation) string {
+	s := cfg.Script("kafka-acls.sh") + " --add --allow-principal '" + principal(cfg) + "'"
+	for _, op := range ops {
+		name := op.String()
+		if op == opDescribeConfigs {
+			name = "DescribeConfigs" // the script accepts no underscore
+		}
+		s += " --operation " + name
+	}
+	return s + " --" + kind + " " + prefix + " --resource-pattern-type prefixed"
+}

@@ -1,0 +1,21 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+// IsPassing reports whether the same question may be answered later: a leader moves, or no broker answers at the moment.
+func IsPassing(err error) bool {
+	if err == nil || errors.Is(err, ErrUnknownTopic) {
+		return false
+	}
+	if _, ok := errors.AsType[*TimeoutError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok { // not net.Error, which the errors of a disk are too
+		return true
+	}
+	return retriable(err) && !unknown(err) || errors.Is(err, context.DeadlineExceeded)
+}

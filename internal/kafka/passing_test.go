@@ -1,0 +1,29 @@
+package kafka_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func TestAMovingLeaderOrAMissingBrokerPasses(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		kerr.NotLeaderForPartition, kerr.OffsetNotAvailable, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &kafka.TimeoutError{Act: "x"},
+	} {
+		require.True(t, kafka.IsPassing(fmt.Errorf("list offsets: %w", errors.Join(err))), err)
+	}
+	for _, err := range []error{
+		nil, kerr.TopicAuthorizationFailed, kafka.ErrUnknownTopic, kerr.UnknownTopicOrPartition, errors.New("the state store is damaged"),
+		&fs.PathError{Op: "write", Path: "x", Err: syscall.EIO},
+	} {
+		require.False(t, kafka.IsPassing(err), err)
+	}
+}

@@ -1,0 +1,7 @@
+// Package work connects agents to Kafka: it is the transport.Broker of agent.Dial, and of the agents that a node runs.
+//
+// Over returns it for a connected cluster. Open creates the work topics that are missing, with as many partitions as the namespace has,
+// and joins a consumer group for each agent.
+//
+// It refuses to look into requests and reports.
+package work

@@ -1,0 +1,185 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+)
+
+const (
+	// silentAfter is how old a node's heartbeat may be before the node counts as gone: three missed ones and some delay.
+	silentAfter = 2 * time.Second
+	// agentSilentAfter is the same for an instance of an agent, whose heartbeats come once a second.
+	agentSilentAfter = 2500 * time.Millisecond
+	// ownHeartbeatWithin is how recently this node must have read back its own heartbeat for the silence of others to
+	// mean anything: a node that was paused or cut off has heard from no one.
+	ownHeartbeatWithin = 2 * heartbeatEvery
+	// listedFor is how long a silent instance is still shown to people.
+	listedFor = time.Minute
+	// reachWithin is how long this node's heartbeats may fail to come back before it counts as cut off from the brokers: a
+	// leader that moves takes less, and a load balancer should not wait much longer.
+	reachWithin = 5 * time.Second
+)
+
+// ownedTopic is the key under which a node publishes the partitions that it owns.
+const ownedTopic = "events"
+
+// liveness knows which agents and nodes are alive, by their heartbeats.
+type liveness struct {
+	cluster *kafka.Cluster
+	topic   string
+	log     *slog.Logger
+	// self is this node's name, started when it began to listen.
+	self    string
+	started time.Time
+
+	// mu guards the fields below.
+	mu sync.Mutex
+	// seen holds the latest heartbeats by kind and instance.
+	seen map[string]seenHeartbeat
+	// since is when this node's heartbeats began to come back without a gap: before it, silence meant nothing.
+	since time.Time
+}
+
+type seenHeartbeat struct {
+	events.Presence
+	// at is when it was read here: clocks of other machines do not matter.
+	at time.Time
+}
+
+// Run reads until ctx ends.
+func (l *liveness) Run(ctx context.Context) error {
+	return readAgain(ctx, l.log.With("topic", l.topic), l.read)
+}
+
+func (l *liveness) read(ctx context.Context) error {
+	end, err := l.cluster.EndOffset(ctx, l.topic, 0)
+	if err != nil {
+		return err
+	}
+	r, err := kafka.NewReader(l.cluster, kafka.ReaderConfig{})
+	if err != nil {
+		return err
+	}
+	r.Add(l.topic, 0, end, -1) // older heartbeats do not say who is alive now
+	return readAll(ctx, r, func(f *kafka.Fetch) {
+		for i := range f.Records {
+			l.record(&f.Records[i])
+		}
+	})
+}
+
+func (l *liveness) record(r *events.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = map[string]seenHeartbeat{}
+	}
+	if len(r.Value) == 0 { // a tombstone says goodbye: the sender owns nothing more, and was heard just now
+		if b, ok := l.seen[string(r.Key)]; ok {
+			l.seen[string(r.Key)] = seenHeartbeat{Presence: events.Presence{Kind: b.Kind, Instance: b.Instance}, at: time.Now()}
+		}
+		return
+	}
+	b, err := events.DecodePresence(r)
+	if err != nil || b.Instance == "" {
+		return // anyone may write here; an unreadable record means nothing
+	}
+	key := b.Kind + "/" + b.Instance
+	if key == l.selfKey() && time.Since(l.seen[key].at) > ownHeartbeatWithin {
+		l.since = time.Now()
+	}
+	l.seen[key] = seenHeartbeat{Presence: b, at: time.Now()}
+	for k, old := range l.seen {
+		if time.Since(old.at) > listedFor {
+			delete(l.seen, k)
+		}
+	}
+}
+
+func (l *liveness) selfKey() string { return events.PresenceNode + "/" + l.self }
+
+// agents returns the instances of agents that were seen lately.
+func (l *liveness) agents() []events.Presence {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []events.Presence
+	for _, b := range l.seen {
+		if b.Kind == events.PresenceAgent {
+			list = append(list, b.Presence)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Instance < list[j].Instance })
+	return list
+}
+
+// unreached returns an error if the brokers do not answer.
+func (l *liveness) unreached() error {
+	l.mu.Lock()
+	last := l.seen[l.selfKey()].at
+	l.mu.Unlock()
+	if last.Before(l.started) {
+		last = l.started
+	}
+	if since := time.Since(last); since > reachWithin {
+		return fmt.Errorf("the brokers have not answered for %s: this node decides nothing until they do", since.Round(time.Second))
+	}
+	return nil
+}
+
+// ownerOf returns the latest heartbeat of the node that claims to own the partition; false if no live node does.
+func (l *liveness) ownerOf(partition int32) (events.Presence, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found seenHeartbeat
+	for _, b := range l.seen {
+		if b.Kind == events.PresenceNode && time.Since(b.at) <= silentAfter && b.at.After(found.at) && slices.Contains(b.Partitions[ownedTopic], partition) {
+			found = b
+		}
+	}
+	return found.Presence, !found.at.IsZero()
+}
+
+// silence says whether a node sent nothing for silentAfter, nor since the given instant, while this node received its own
+// heartbeats all the time: a node that was paused or cut off has heard from no one, and when the leader of the topic comes
+// back, the first node to reach it hears itself before the others. heard says that a heartbeat came after the given
+// instant.
+func (l *liveness) silence(key string, since time.Time) (silent, heard bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isSilent(key, since, silentAfter), l.seen[key].at.After(since)
+}
+
+// isSilent is called with mu held.
+func (l *liveness) isSilent(key string, since time.Time, after time.Duration) bool {
+	if time.Since(l.seen[l.selfKey()].at) > ownHeartbeatWithin {
+		return false
+	}
+	for _, later := range []time.Time{l.since, l.seen[key].at} {
+		if since.Before(later) {
+			since = later
+		}
+	}
+	return time.Since(since) > after
+}
+
+// silentAgents returns the last heartbeats of the instances of agents that are silent now.
+func (l *liveness) silentAgents() []events.Presence {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var silent []events.Presence
+	for _, key := range slices.Sorted(maps.Keys(l.seen)) {
+		if b := l.seen[key]; b.Kind == events.PresenceAgent && l.isSilent(key, b.at, agentSilentAfter) {
+			silent = append(silent, b.Presence)
+		}
+	}
+	return silent
+}

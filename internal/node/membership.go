@@ -1,0 +1,201 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"golang.org/x/sync/errgroup"
+)
+
+// lagEvery is how often the figures for lag tools are updated: as often as the common tools look.
+const lagEvery = 5 * time.Second
+
+// leaveWithin bounds the request to leave the group. If it fails, the others notice this node's silence.
+const leaveWithin = 2 * time.Second
+
+// membership is this node's membership in the group that says which partitions it should try to own. The group decides
+// nothing: the log does (docs/protocol.md, "The owner").
+type membership struct {
+	ns       *namespace
+	store    *stateStore
+	owners   *owners
+	liveness *liveness
+	replica  *replica // nil for a node that follows nothing
+	// group is nil before Run.
+	group *kafka.Group
+	wake  chan struct{}
+
+	// mu guards the fields below.
+	mu sync.Mutex
+	// changes were made by the group and not yet applied, the oldest first.
+	changes []change
+	// assigned holds the partitions that the group assigned and did not take back.
+	assigned map[int32]bool
+}
+
+// change is a set of partitions that the group assigned, or took back.
+type change struct {
+	partitions []int32
+	assigned   bool
+}
+
+func (m *membership) groupName() string { return m.ns.name + ".owners" }
+
+// changed records a change. The rebalance waits for it, so it only queues the change.
+func (m *membership) changed(of kafka.Partitions, assigned bool) {
+	// The topic may have been given more partitions than the namespace has. They are of no use, and the audit reports them.
+	partitions := slices.DeleteFunc(slices.Clone(of[m.ns.topics.Events()]), func(p int32) bool { return p >= m.ns.partitions })
+	m.mu.Lock()
+	m.changes = append(m.changes, change{partitions, assigned})
+	for _, p := range partitions {
+		if assigned {
+			m.assigned[p] = true
+		} else {
+			delete(m.assigned, p)
+		}
+	}
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// isAssigned says whether the group wants this node to own a partition.
+func (m *membership) isAssigned(p int32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.assigned[p]
+}
+
+// Run stays in the group until ctx ends. The caller stops the shells and then calls leave, so that this node decides
+// nothing more when another one begins.
+func (m *membership) Run(ctx context.Context) error {
+	var err error
+	m.group, err = kafka.NewGroup(m.ns.cluster, kafka.GroupConfig{
+		Group: m.groupName(), Topics: []string{m.ns.topics.Events()}, InstanceID: m.liveness.self, MembershipOnly: true,
+		OnAssigned: func(ps kafka.Partitions) { m.changed(ps, true) },
+		OnRevoked:  func(ps kafka.Partitions) { m.changed(ps, false) },
+	})
+	if err != nil {
+		return fmt.Errorf("join group %s: %w", m.groupName(), err)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return m.watch(ctx) })
+	g.Go(func() error { return m.applyChanges(ctx) })
+	g.Go(func() error { return m.evict(ctx) })
+	g.Go(func() error { return m.publishLag(ctx) })
+	return g.Wait()
+}
+
+// publishLag commits the resume points of the owned partitions, for lag tools only: nothing resumes from them
+// (docs/protocol.md, "Where to resume").
+func (m *membership) publishLag(ctx context.Context) error {
+	return every(ctx, lagEvery, func() {
+		offsets := kafka.Offsets{m.ns.topics.Events(): {}}
+		for _, in := range events.Inputs {
+			offsets[m.ns.topics.Input(in)] = map[int32]int64{}
+		}
+		for _, p := range m.owners.owned() {
+			info, err := m.store.PartitionInfo(p)
+			if err != nil {
+				continue // the owner meets the error, and logs it
+			}
+			offsets[m.ns.topics.Events()][p] = info.Next
+			for _, in := range events.Inputs {
+				offsets[m.ns.topics.Input(in)][p] = info.Inputs[in].Next
+			}
+		}
+		if err := m.group.Commit(ctx, offsets); err != nil && ctx.Err() == nil {
+			m.ns.log.Debug("the lag that tools show is out of date", "error", err) // refused while the group changes
+		}
+	})
+}
+
+// watch ends when the membership is lost for good.
+func (m *membership) watch(ctx context.Context) error {
+	err := m.group.Watch(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, kafka.ErrFenced):
+		return fmt.Errorf("another process runs as node %q and has replaced this one: give each node a different name (--node): %w", m.liveness.self, err)
+	}
+	return err
+}
+
+// applyChanges applies the changes of the group in order.
+func (m *membership) applyChanges(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.wake:
+		}
+		m.mu.Lock()
+		changes := m.changes
+		m.changes = nil
+		m.mu.Unlock()
+		for _, c := range changes {
+			apply := m.giveUp
+			if c.assigned {
+				apply = m.takeUp
+			}
+			if err := apply(ctx, c.partitions); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (m *membership) takeUp(_ context.Context, partitions []int32) error {
+	for _, p := range partitions {
+		if m.replica != nil {
+			m.replica.drop(p)
+		}
+		m.owners.shells[p].Assign()
+	}
+	m.ns.log.Info("partitions are assigned", "partitions", partitions)
+	return nil
+}
+
+func (m *membership) giveUp(ctx context.Context, partitions []int32) error {
+	var quiet []<-chan struct{}
+	for _, p := range partitions {
+		quiet = append(quiet, m.owners.shells[p].Revoke())
+	}
+	for i, p := range partitions {
+		select {
+		case <-quiet[i]:
+		case <-ctx.Done():
+			return nil
+		}
+		if m.replica != nil {
+			if err := m.replica.follow(p); err != nil {
+				return err
+			}
+		}
+	}
+	m.ns.log.Info("partitions are given up", "partitions", partitions)
+	return nil
+}
+
+// leave gives the partitions to the others at once.
+func (m *membership) leave() {
+	if m.group == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	if err := m.group.Leave(ctx); err != nil {
+		m.ns.log.Warn("the group did not acknowledge that this node is leaving; the others will notice its silence", "error", err)
+		return
+	}
+	m.ns.log.Info("this node has given up its partitions and left the group")
+}

@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// owners are the shells of all partitions; none on a node without the role owner. Each waits until its partition is
+// assigned.
+type owners struct {
+	shells []*supervisor.Shell
+	// effects sends what the owners send, and nothing else: if it shared a buffer with submissions, these would wait while effects cannot
+	// be sent. It is nil for a node that owns nothing, like inputs.
+	effects *kafka.Producer
+	inputs  *inputs
+	// leaving says that this node gives its partitions up.
+	leaving atomic.Bool
+}
+
+// flushEvery is how often a busy partition writes its state: below what a person notices, and long enough that a task is
+// written a few times and not once for each of its facts.
+const flushEvery = 50 * time.Millisecond
+
+// pauseLogAbove is the number of facts a second above which an owner does not read its own log. Below it, reading costs
+// little and shows a newer owner at once.
+const pauseLogAbove = 500
+
+// openOwners makes the shells.
+func (n *Node) openOwners(ctx context.Context) error {
+	if !n.cfg.Roles.Owner {
+		return nil
+	}
+	id, err := uuid.Parse(n.ns.record.ID)
+	if err != nil {
+		return fmt.Errorf("the ID of namespace %s: %w", n.ns.name, err)
+	}
+	ids := map[string]projector.TopicID{n.ns.topics.Events(): n.store.topic}
+	for _, in := range events.Inputs {
+		name := n.ns.topics.Input(in)
+		if ids[name], err = n.ns.cluster.TopicID(ctx, name); err != nil {
+			return err
+		}
+	}
+	if n.owners.effects, err = kafka.NewProducer(n.ns.cluster); err != nil {
+		return err
+	}
+	n.owners.inputs = newInputs(n.ns.cluster)
+	sched := scheduler.New()
+	for p := range n.ns.partitions {
+		store := newPartitionStore(n.store, p)
+		store.record = n.store.recordAt(context.WithoutCancel(ctx), p)
+		owner, err := supervisor.NewOwner(supervisor.Config{
+			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id, Settings: n.cfg.Settings,
+			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove,
+		}, sched, store)
+		if err != nil {
+			return err
+		}
+		shell, err := supervisor.NewShell(owner, supervisor.ShellConfig{
+			Log: mortalLog(&partitionLog{
+				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids,
+			}),
+			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now,
+		})
+		if err != nil {
+			return err
+		}
+		n.owners.shells = append(n.owners.shells, shell)
+	}
+	return nil
+}
+
+func entropy() (b [16]byte) {
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return b
+}
+
+// status returns the status of a partition's owner, the zero Status on a node that owns nothing.
+func (o *owners) status(p int32) (status supervisor.Status) {
+	if int(p) < len(o.shells) {
+		status, _ = o.shells[p].Status()
+	}
+	return status
+}
+
+// owns says whether this node decides for a partition.
+func (o *owners) owns(p int32) bool { return !o.leaving.Load() && o.status(p).Owning }
+
+// takesOver says that the partition's shell is folding it, about to own it.
+func (o *owners) takesOver(p int32) bool {
+	switch o.status(p).Phase {
+	case "loading", "claiming", "resuming":
+		return true
+	}
+	return false
+}
+
+// owned returns the partitions that this node owns.
+func (o *owners) owned() []int32 {
+	var list []int32
+	for p := range o.shells {
+		if o.owns(int32(p)) {
+			list = append(list, int32(p))
+		}
+	}
+	return list
+}
+
+// setCapacity passes on how much work the agents take.
+func (o *owners) setCapacity(c capacity) {
+	for p, shell := range o.shells {
+		shell.SetTargets(c.targets)
+		shell.SetWindows(c.windows(int32(p), int32(len(o.shells))))
+	}
+}

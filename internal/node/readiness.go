@@ -1,0 +1,121 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/proxy"
+)
+
+// ownersWithin bounds how long a node that starts is unready for a partition that no node owns. A partition that stopped
+// with an error must not keep every restarted node out of service.
+const ownersWithin = 30 * time.Second
+
+// readiness knows whether this node is ready, and which partitions can be read from its store.
+type readiness struct {
+	alone      bool
+	ns         *namespace
+	store      *stateStore
+	owners     *owners
+	liveness   *liveness
+	membership *membership // nil for a node that is alone, or owns nothing
+	replica    *replica    // nil for a node that follows nothing
+	// everOwned says that every partition had an owner once.
+	everOwned atomic.Bool
+}
+
+// Ready returns nil if every partition assigned here is owned and every followed one has caught up, otherwise an error
+// that says what is missing. A node is not ready before every partition has had an owner somewhere once, or ownersWithin
+// is over.
+func (r *readiness) Ready() error {
+	var missing []error
+	if err := r.liveness.unreached(); err != nil {
+		missing = append(missing, err)
+	}
+	everywhere := true
+	for p := range r.ns.partitions {
+		if err := r.ready(p); err != nil {
+			missing = append(missing, err)
+		}
+		if !r.everOwned.Load() && !r.owners.owns(p) {
+			_, elsewhere := r.liveness.ownerOf(p)
+			everywhere = everywhere && elsewhere
+		}
+	}
+	switch {
+	case r.everOwned.Load():
+	case everywhere, time.Since(r.liveness.started) > ownersWithin:
+		r.everOwned.Store(true)
+	default:
+		missing = append(missing, errors.New("some partition has no owner yet"))
+	}
+	if found := r.ns.problems.Load(); found != nil {
+		missing = append(missing, found)
+	}
+	return errors.Join(missing...)
+}
+
+func (r *readiness) assigned(p int32) bool {
+	return r.alone || r.membership != nil && r.membership.isAssigned(p)
+}
+
+func (r *readiness) ready(p int32) error {
+	if r.assigned(p) {
+		status, err := r.owners.shells[p].Status()
+		if err != nil {
+			return err
+		}
+		if !status.Owning {
+			return fmt.Errorf("partition %d is %s", p, status.Phase)
+		}
+		return nil
+	}
+	switch {
+	case r.replica == nil:
+	case !r.replica.follows[p].Load():
+		return fmt.Errorf("partition %d is not followed: its log cannot be folded here", p)
+	case !r.here(p):
+		return fmt.Errorf("partition %d is still catching up with its log", p)
+	}
+	return nil
+}
+
+// stopped says why this node, to which a partition is assigned, has stopped working on it; "" otherwise.
+func (r *readiness) stopped(p int32) string {
+	if r.membership == nil || !r.membership.isAssigned(p) {
+		return ""
+	}
+	_, err := r.owners.shells[p].Status()
+	if err == nil {
+		return ""
+	}
+	return strings.TrimPrefix(err.Error(), fmt.Sprintf("partition %d: ", p)) // the caller names the partition
+}
+
+// here says whether a partition can be read from this node's store: it is owned here, or followed and caught up.
+func (r *readiness) here(p int32) bool {
+	if r.alone || r.owners.owns(p) {
+		return true
+	}
+	if r.replica == nil || !r.replica.follows[p].Load() && !r.owners.takesOver(p) {
+		return false
+	}
+	info, err := r.store.PartitionInfo(p)
+	return err == nil && info.Next >= r.replica.goals[p]
+}
+
+// Route implements proxy.Router. A node's heartbeat is believed for as long as the node is heard. A node that claims to
+// own a partition that the log gave to another refuses requests about it, and the other's heartbeat is soon the newer.
+func (r *readiness) Route(partition int32) proxy.Route {
+	if r.here(partition) {
+		return proxy.Route{Here: true}
+	}
+	owner, ok := r.liveness.ownerOf(partition)
+	if !ok || owner.Node == r.liveness.self { // our own heartbeat may be older than our state
+		return proxy.Route{Stopped: r.stopped(partition)}
+	}
+	return proxy.Route{Node: owner.Node, Addr: owner.HTTP}
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
+	"golang.org/x/sync/errgroup"
+)
+
+// ReadNamespace returns the first record of a namespace that exists.
+func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (scheduler.Namespace, error) {
+	topic := kafka.Topics{Namespace: namespace}.Definitions()
+	r, err := c.ReadAt(ctx, topic, 0, 0)
+	if err != nil {
+		return scheduler.Namespace{}, fmt.Errorf("read the first record of %s: %w", topic, err)
+	}
+	catalog := scheduler.NewCatalog()
+	if err := catalog.Apply(&r); err != nil {
+		return scheduler.Namespace{}, err
+	}
+	ns, ok := catalog.Namespace()
+	if !ok {
+		return ns, fmt.Errorf("%s does not begin with the namespace's first record", topic)
+	}
+	return ns, nil
+}
+
+// FoldRange is a partition of events from its beginning to To.
+type FoldRange struct {
+	Topic     string
+	Partition int32
+	To        int64
+}
+
+// FoldAll folds partitions from their beginning into an empty store, as many at once as there are processors, and calls
+// done with the index in ranges and the state hash of each, from one goroutine at a time.
+func FoldAll(ctx context.Context, c *kafka.Cluster, store *projector.Store, ranges []FoldRange, done func(i int, sum events.Hash)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	var mu sync.Mutex
+	for i, r := range ranges {
+		g.Go(func() error {
+			sum, err := Fold(ctx, c, store, r)
+			if err != nil {
+				return fmt.Errorf("fold partition %d: %w", r.Partition, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done(i, sum)
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// Fold folds a partition from its beginning into an empty store, by the one fold, and returns the state hash.
+func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldRange) (events.Hash, error) {
+	state := events.NewState(r.Partition, store.Partition(r.Partition).Loader())
+	err := projector.Fold(ctx, projector.Folding{
+		State: state, Evict: true,
+		Read: func(yield func(events.Record) error) error {
+			if r.To == 0 {
+				return nil
+			}
+			return c.LendRange(ctx, r.Topic, r.Partition, 0, r.To, yield) // the folder keeps only the last record, until the next
+		},
+		Commit: func(d *events.Delta, a projector.Anchor) error {
+			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})
+		},
+	})
+	if err != nil {
+		return events.Hash{}, err
+	}
+	info, err := store.PartitionInfo(r.Partition)
+	return info.StateHash, err
+}

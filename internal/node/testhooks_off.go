@@ -1,0 +1,16 @@
+//go:build !sagalog_testhooks
+
+package node
+
+import (
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// With the build tag sagalog_testhooks, tests can kill the process at a point of the crash table (testhooks_kill.go) and
+// delay appends (testhooks_delay.go). Without it these return their arguments.
+
+func delayed(p supervisor.Producer) supervisor.Producer           { return p }
+func mortalLog(l supervisor.Log) supervisor.Log                   { return l }
+func mortalCommitter(c supervisor.Committer) supervisor.Committer { return c }
+func mortalAppender(a api.Appender) api.Appender                  { return a }

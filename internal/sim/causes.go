@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// reported checks that a fact agrees with its input.
+func (q *inputs) reported(f *events.Fact) {
+	in, _, o, ok := f.Cause.Input()
+	if !ok || in != events.Reports || o >= q.reports.end() {
+		return
+	}
+	m, wrong := q.reports.meta[o], ""
+	switch b := f.Body.(type) {
+	case *events.StepCompleted:
+		wrong = q.says(m, events.Do, b.Step, b.Attempt)
+		if m.Report.Result != events.ResultCompleted || len(b.Output) > q.w.cfg.Settings.PayloadBytes {
+			wrong = "it completes nothing, or its output is above the limit"
+		}
+	case *events.Compensated:
+		wrong = q.says(m, events.Undo, b.Step, b.Attempt)
+		if m.Report.Result != events.ResultCompleted {
+			wrong = "it completes nothing"
+		}
+	case *events.StepFailed:
+		wrong = q.says(m, events.Do, b.Step, b.Attempt)
+		began := q.p.startedAt[f.Task+"\x00"+b.Step]
+		switch {
+		case m.Report.Result == events.ResultCompleted && len(m.Report.Output) <= q.w.cfg.Settings.PayloadBytes:
+			wrong = "it did not fail"
+		case len(b.Error.Detail) > q.w.cfg.Settings.PayloadBytes:
+			wrong = "its detail is above the limit"
+		case b.Effect == events.EffectNone && (m.Report.Effect != events.EffectNone || began == nil || began.Epoch != f.Epoch):
+			wrong = "it is believed to have had no effect: it does not say so, or another copy may say otherwise"
+		}
+	case *events.CompensationFailed:
+		if wrong = q.says(m, events.Undo, b.Step, b.Attempt); m.Report.Result == events.ResultCompleted {
+			wrong = "it did not fail"
+		}
+	case *events.TaskReopened:
+		g, request := q.p.sagas.byTask[f.Task], m.Request
+		switch {
+		case m.Kind != InputRequest || request.Kind != events.RequestRetry:
+			wrong = "it is not a retry"
+		case request.Step != "" && !slices.Equal(b.Steps, []string{request.Step}):
+			wrong = "it is about another step"
+		case request.Attempt != 0 && g != nil && slices.ContainsFunc(b.Steps, func(id string) bool { return g.steps[id].attempt != request.Attempt }):
+			wrong = "it is about another attempt"
+		}
+	case *events.RequestHeld:
+		if len(q.p.state.Held()) >= q.w.cfg.Settings.HeldRequests {
+			wrong = "no more requests are held"
+		}
+	}
+	if wrong != "" {
+		q.w.fail("%s of task %q does not follow from %s: %s", f.Body.Name(), f.Task, f.Cause, wrong)
+	}
+}
+
+func (q *inputs) says(m *meta, op events.Operation, step string, attempt int) string {
+	if !m.Outcome(m.Task, step, op, attempt) {
+		return "it is of another attempt"
+	}
+	return ""
+}
+
+// tooLate says whether a forwarded input is older than the time for which tasks are remembered, as far as the clocks
+// allow to tell.
+func (q *inputs) tooLate(r *events.Record) bool {
+	at, err := events.ParseInstant(r.Header(events.HeaderForwardedAt))
+	const skew = 6 * time.Second // the clocks of two nodes, and some time for delivery
+	return err == nil && q.w.opt.Faults.Jump == 0 && q.w.now.Sub(at) > q.w.cfg.Settings.RememberFor.Std()+skew
+}
+
+// pinned checks that a submission got the version that it asked for: the one of its stamp, the one with its number, or
+// one that was current when the submission was durable or later.
+func (q *inputs) pinned(f *events.Fact, b *events.Submitted) {
+	in, _, o, ok := f.Cause.Input()
+	if !ok || o >= q.of(in).end() {
+		return
+	}
+	m := q.of(in).meta[o]
+	if len(q.of(in).records[o].Value) == q.w.cfg.Settings.SubmissionBytes {
+		q.w.saw(sawAtLimit)
+	}
+	if q.tooLate(&q.of(in).records[o]) || m.tooLarge || m.unfit || !m.known && q.w.catalogEnd == m.catalog {
+		q.w.fail("INV12: the submission %s is accepted but must not be", f.Cause)
+	}
+	if b.Version > 1 {
+		q.w.saw(sawNewVersion)
+	}
+	if b.Workflow == "one" && b.Version == 1 && q.w.catalogEnd == len(applications) {
+		q.w.saw(sawOldVersion)
+	}
+	_, applied := catalog(m.catalog).ByHash(m.workflow, m.stamp)
+	switch {
+	case b.Hash == m.stamp:
+		return
+	case applied:
+		q.w.fail("task %q is pinned to %s, its stamp is %s", f.Task, b.Hash, m.stamp)
+		return
+	case m.version != 0:
+		if b.Version != m.version {
+			q.w.fail("task %q is pinned to version %d, it asks for %d", f.Task, b.Version, m.version)
+		}
+		return
+	}
+	for n := m.catalog; n <= q.w.catalogEnd; n++ {
+		if v, ok := catalog(n).Current(m.workflow); ok && v.Hash == b.Hash {
+			return
+		}
+	}
+	q.w.fail("task %q is pinned to version %d of %q, which was not current when it was submitted or later", f.Task, b.Version, b.Workflow)
+}

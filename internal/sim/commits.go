@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// committed checks a commit, and its rows, against the reader's fold at the same offset (INV2, INV3).
+func (p *partition) committed(s *slot, a supervisor.Commit) {
+	w, d := p.w, a.Delta
+	if d.Next > p.log.end() {
+		w.fail("INV3: %s/%d commits up to %d, the log ends at %d", s.node.name, p.id, d.Next, p.log.end())
+		return
+	}
+	if d.Sum != p.sums[d.Next-1] {
+		w.fail("INV2: %s/%d commits a state at %d that is not the fold of the log", s.node.name, p.id, d.Next)
+		return
+	}
+	if last, r := a.Last, &p.log.records[d.Next-1]; events.HashRecord(&last) != events.HashRecord(r) {
+		w.fail("INV3: %s/%d commits an anchor at %d that is not the record there", s.node.name, p.id, d.Next)
+	}
+	if err := s.store.Apply(d, a.Last); err != nil {
+		w.fail("INV3: %s/%d: %v", s.node.name, p.id, err)
+		return
+	}
+	w.note("%s/%d commits up to %d", s.node.name, p.id, d.Next)
+	for i := range d.Tasks {
+		p.keeps(s, &d.Tasks[i])
+	}
+	if w.aside.IntN(4) == 0 {
+		p.readsItsWrites(s)
+	}
+	if w.aside.IntN(8) == 0 {
+		if sum := s.store.full(); sum != d.Sum {
+			w.fail("INV3: what %s/%d committed up to %d adds up to %s, its sum is %s", s.node.name, p.id, d.Next, sum, d.Sum)
+		}
+	}
+}
+
+// keeps checks that a committed row holds everything that moves its task: nothing follows from its state (INV5), ready
+// steps are in the queue, and waiting ones are among the timers (INV10).
+func (p *partition) keeps(s *slot, row *events.TaskRow) {
+	k := row.Keys
+	if row.Encoding == nil || k.Unplanned || p.w.clients.toxic[row.ID] != "" {
+		return // if planning panics, the store has no timers of the task: a running attempt moves it, and then the panic parks it
+	}
+	t, err := events.DecodeTask(row.Encoding)
+	if err != nil {
+		p.w.fail("INV3: %s/%d commits a task that cannot be read: %v", s.node.name, p.id, err)
+		return
+	}
+	if k.State != t.State || k.EndedAt != t.EndedAt {
+		p.w.fail("INV3: %s/%d commits task %q, %s, with the keys of a task that is %s", s.node.name, p.id, t.ID, t.State, k.State)
+	}
+	if t.State.Ended() {
+		return
+	}
+	plan, err := programs.Plan(t)
+	if err != nil || !plan.Quiet() {
+		p.w.fail("INV5: %s/%d commits task %q, %s, from which facts still follow: %+v %v", s.node.name, p.id, t.ID, t.State, plan, err)
+		return
+	}
+	for _, r := range plan.Ready {
+		queued := slices.ContainsFunc(k.Ready, func(x events.ReadyKey) bool {
+			return x.Path == r.Path && x.Operation == r.Operation && x.Agent == r.Agent && x.Since == r.Since && x.Priority == r.Priority
+		})
+		if !queued && (k.Due == 0 || k.Due > r.NotBefore) {
+			p.w.fail("INV10: %s/%d commits task %q, and nothing starts its step %q", s.node.name, p.id, t.ID, r.Path)
+		}
+	}
+	wakes := func(at events.Instant, what string) {
+		if k.Due == 0 || k.Due > at {
+			p.w.fail("INV10: %s/%d commits task %q, and nothing looks at %s", s.node.name, p.id, t.ID, what)
+		}
+	}
+	if t.Deadline != 0 && !t.DeadlinePassed && t.State != events.TaskStateUndoing && t.ParkedFrom != events.TaskStateUndoing {
+		wakes(t.Deadline, "its deadline")
+	}
+	for _, x := range t.Steps {
+		if x.State == events.StepStateRunning {
+			wakes(x.CompleteBy, "its step "+x.Path)
+		}
+		if x.Undo != nil && x.Undo.State == events.StepStateRunning {
+			wakes(x.Undo.CompleteBy, "the undo of its step "+x.Path)
+		}
+	}
+}
+
+// readsItsWrites checks that a store that has passed a submission can answer a read of it, as the API's token promises.
+func (p *partition) readsItsWrites(s *slot) {
+	for _, in := range bothInputs {
+		t, from := p.inputs.of(in), s.answered[in]
+		to := s.store.passed()[in].Next
+		s.answered[in] = max(from, to)
+		for o := from; o < min(to, t.end()); o++ {
+			m := t.meta[o]
+			if m.Kind != InputSubmission || events.Home(m.Task, p.w.opt.Partitions) != p.id {
+				continue
+			}
+			if f := p.inputs.facts[events.CauseInput(in, p.id, o)]; f != nil && f.Body.Name() != events.NameSubmitted {
+				continue
+			}
+			g := p.sagas.byTask[m.Task] // the latest submission of this ID, if an earlier task was swept
+			if _, known := s.store.Keys(m.Task); !known && g != nil && g.accepted < s.store.Next() {
+				p.w.fail("%s/%d has passed the submission of %q at %d and does not know the task", s.node.name, p.id, m.Task, o)
+			}
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// execute executes the owner's actions, in order, until there are none, as the shell does.
+func (s *slot) execute() {
+	w := s.node.w
+	s.noteTime()
+	for w.violation == "" {
+		s.owner.Decide()
+		actions := s.owner.TakeActions()
+		if len(actions) == 0 {
+			return
+		}
+		for _, a := range actions {
+			s.do(a)
+		}
+	}
+}
+
+func (s *slot) do(a supervisor.Action) {
+	w := s.node.w
+	switch a := a.(type) {
+	case supervisor.Load:
+		s.load(a)
+	case supervisor.PauseLog:
+		w.note("%s/%d pauses reading its log", s.node.name, s.part.id)
+		w.saw(sawLogPaused)
+		s.tail.over = true
+	case supervisor.ResumeLog:
+		w.note("%s/%d reads its log again from %d", s.node.name, s.part.id, a.From)
+		w.saw(sawLogResumed)
+		s.readLog(a.Generation, a.From)
+	case supervisor.Claim:
+		s.claim(a)
+	case supervisor.Append:
+		s.appendBatch(a)
+	case supervisor.Commit:
+		s.part.committed(s, a)
+	case supervisor.ReadInputs:
+		s.readInputs(a)
+	case supervisor.ReadFacts:
+		s.readFacts(a)
+	case supervisor.FetchInput:
+		s.fetchInput(a)
+	case supervisor.Send:
+		s.send(a)
+	case supervisor.AskEnds:
+		s.askEnds(a)
+	case supervisor.AskCatalog:
+		s.askCatalog(a)
+	case supervisor.Release:
+		w.note("%s/%d releases generation %d", s.node.name, s.part.id, a.Generation)
+		s.release()
+	case supervisor.Stop:
+		w.fail("%s stops partition %d: %v", s.node.name, s.part.id, a.Err)
+	default:
+		w.fail("an unknown action %T", a)
+	}
+}
+
+// release stops the reads and the producer.
+func (s *slot) release() {
+	if s.tail != nil {
+		s.tail.over = true
+	}
+	for _, r := range s.inputs {
+		r.over = true
+	}
+	if s.producer != nil {
+		s.producer.closed = true
+	}
+	s.tail, s.inputs, s.producer, s.acked = nil, nil, nil, 0
+}
+
+func (s *slot) load(a supervisor.Load) {
+	w := s.node.w
+	w.note("%s/%d loads from %d, generation %d", s.node.name, s.part.id, a.From, a.Generation)
+	s.release()
+	s.readLog(a.Generation, a.From)
+	tell := s.line()
+	w.after(w.lag(), func() {
+		end, err := s.part.log.end(), w.fault(w.faults.AskFails/4)
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Loaded(now, a.Generation, end, err) })
+	})
+}
+
+func (s *slot) readLog(gen uint64, from int64) {
+	w := s.node.w
+	s.tail = w.startReading(&reading{slot: s, topic: &s.part.log, gen: gen, next: from,
+		give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
+			o.LogRecords(now, gen, records, next)
+		}})
+}
+
+func (w *World) fault(p float64) error {
+	if w.chance(p) {
+		return errBroker
+	}
+	return nil
+}
+
+func (s *slot) claim(a supervisor.Claim) {
+	w := s.node.w
+	if s.producer != nil {
+		s.producer.closed = true
+	}
+	p := &producer{slot: s, gen: a.Generation, time: s.time}
+	s.producer = p
+	w.note("%s/%d claims: %s", s.node.name, s.part.id, a.Record.Value)
+	tell := s.line()
+	w.produce(p, []events.Record{a.Record}, func(offsets []int64, err error) {
+		at := int64(-1)
+		if len(offsets) > 0 {
+			at = offsets[0]
+		}
+		tell(0, func(o *supervisor.Owner, now events.Instant) { o.Claimed(now, a.Generation, at, err) })
+	})
+}
+
+func (s *slot) appendBatch(a supervisor.Append) {
+	w := s.node.w
+	p := s.producer
+	if p == nil || p.gen != a.Generation {
+		w.fail("%s/%d appends without a producer of generation %d", s.node.name, s.part.id, a.Generation)
+		return
+	}
+	if s.clock.Suspect() {
+		w.fail("%s/%d decides while it suspects its clock", s.node.name, s.part.id)
+	}
+	if w.opt.Trace {
+		for i := range a.Records {
+			w.note("%s/%d decides %s", s.node.name, s.part.id, describe(&a.Records[i]))
+		}
+	}
+	tell := s.line()
+	w.produce(p, a.Records, func(offsets []int64, err error) {
+		tell(0, func(o *supervisor.Owner, now events.Instant) {
+			w.note("%s/%d has the answer to batch %d: %v %v", s.node.name, s.part.id, a.Batch, offsets, err)
+			if o.Status().Generation == a.Generation && err == nil && len(offsets) > 0 {
+				s.acked = max(s.acked, offsets[len(offsets)-1]+1)
+			}
+			o.Appended(now, a.Generation, a.Batch, offsets, err)
+		})
+	})
+}
+
+// describe returns a fact in one line.
+func describe(r *events.Record) string {
+	v := string(r.Value)
+	if len(v) > 160 {
+		v = v[:160] + "..."
+	}
+	name := strings.TrimPrefix(r.Header(events.HeaderType), events.TypePrefix)
+	return name + " " + r.Header(events.HeaderID) + " task=" + string(r.Key) + " cause=" + r.Header(events.HeaderCausationID) + " watermark=" + r.Header(events.HeaderWatermark) + " " + v
+}
+
+func (s *slot) readInputs(a supervisor.ReadInputs) {
+	w := s.node.w
+	for _, r := range s.inputs {
+		r.over = true
+	}
+	s.inputs = map[events.Input]*reading{}
+	for _, in := range bothInputs {
+		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, gen: a.Generation, next: a.From[in],
+			give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
+				o.Input(now, a.Generation, in, records, next)
+			}})
+	}
+}
+
+func (s *slot) readFacts(a supervisor.ReadFacts) {
+	w := s.node.w
+	s.acked = a.To
+	records := append([]events.Record(nil), s.part.log.records[a.From:a.To]...)
+	cut := 0
+	if len(records) > 0 {
+		cut = w.rng.IntN(len(records))
+	}
+	d := w.lag()
+	s.tell(d, func(o *supervisor.Owner, now events.Instant) { o.Replayed(now, a.Generation, records[:cut], false) })
+	s.tell(d, func(o *supervisor.Owner, now events.Instant) { o.Replayed(now, a.Generation, records[cut:], true) })
+}
+
+func (s *slot) fetchInput(a supervisor.FetchInput) {
+	w := s.node.w
+	in, p, offset, ok := a.Cause.Input()
+	if !ok || p != s.part.id || offset >= s.part.inputs.of(in).end() {
+		w.fail("%s/%d fetches %q, which is not an input of its partition", s.node.name, s.part.id, a.Cause)
+		return
+	}
+	r := s.part.inputs.of(in).records[offset]
+	s.tell(w.lag()+w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Fetched(now, a.Generation, a.Cause, r, nil) })
+}
+
+func (s *slot) askEnds(a supervisor.AskEnds) {
+	w := s.node.w
+	tell := s.line()
+	w.after(w.lag(), func() {
+		ends := map[events.Input]int64{}
+		for _, in := range bothInputs {
+			ends[in] = s.part.inputs.of(in).end()
+		}
+		err := w.fault(w.faults.AskFails)
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Ends(now, a.Generation, a.Question, ends, err) })
+	})
+}
+
+func (s *slot) askCatalog(a supervisor.AskCatalog) {
+	w := s.node.w
+	tell := s.line()
+	w.after(w.lag(), func() {
+		c, err := catalog(w.catalogEnd), w.fault(w.faults.AskFails)
+		tell(1+w.lag(), func(o *supervisor.Owner, now events.Instant) {
+			if err != nil {
+				o.Definitions(now, a.Generation, a.Question, nil, err)
+				return
+			}
+			o.Definitions(now, a.Generation, a.Question, c, nil)
+		})
+	})
+}
+
+// send produces an effect. Effects of a generation that crashed or was released may still land.
+func (s *slot) send(a supervisor.Send) {
+	w := s.node.w
+	key := s.part.effects.leaves(s, a)
+	if w.violation != "" {
+		return
+	}
+	if a.Kind != "" && w.chance(w.faults.Refuse) && a.ID != 0 {
+		w.note("the broker refuses %s", key)
+		if a.Kind == events.EffectDeadLetter {
+			w.saw(sawDeadRefused)
+		}
+		s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, errRefused) })
+		return
+	}
+	if s.part.effects.arrived[key] && a.ID != 0 {
+		if w.saw(sawEffectResent); a.Kind == events.EffectForward {
+			w.saw(sawForwardResent)
+		}
+	}
+	life, p, tell := s.node.life, s.producer, s.line()
+	twice := w.bit(w.faults.EffectTwice)
+	if twice > 0 {
+		w.saw(sawEffectTwice)
+	}
+	for range 1 + twice {
+		w.after(w.lag(), func() {
+			if gone := s.node.life != life || p == nil || p.closed; gone {
+				if w.rng.IntN(2) == 0 {
+					return
+				}
+				w.saw(sawLeftBehind)
+			}
+			s.part.effects.arrives(key)
+			w.note("%s lands in %s", key, a.Topic)
+			w.arrive(s.part.id, a)
+			tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, nil) })
+		})
+	}
+}
+
+// arrive delivers an effect to its destination.
+func (w *World) arrive(from int32, a supervisor.Send) {
+	r := a.Record
+	switch {
+	case strings.HasPrefix(a.Topic, "work."):
+		w.agents.receive(r)
+	case strings.HasPrefix(a.Topic, "dlq."):
+		w.parts[from].inputs.dead = append(w.parts[from].inputs.dead, deadLetter{events.Input(strings.TrimPrefix(a.Topic, "dlq.")), r})
+	case a.Topic == "alerts":
+	default:
+		in, p := events.Input(a.Topic), w.parts[r.Partition]
+		p.inputs.put(in, r, w.parts[from].inputs.forwarded(&r, in))
+	}
+}

@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// Judge holds the checks that the simulator and internal/sim/model share: what an accepted fact may say about the inputs of
+// its partition. It looks at the fact before it is folded.
+type Judge struct {
+	Witness
+	// State is the fold of the log before the fact.
+	State *events.State
+	// ID is the partition, one of Partitions.
+	ID, Partitions int32
+	RememberFor    time.Duration
+	// Off are the rules of the owner that are switched off.
+	Off  supervisor.Rule
+	Fail func(format string, args ...any)
+}
+
+// Witness is what a world knows about a partition besides the state.
+type Witness interface {
+	// Input returns an input of the partition, and false for an offset beyond the end of the topic.
+	Input(in events.Input, offset int64) (Input, bool)
+	// DurableBefore says whether an input was durable before a time that the clock of the deciding owner showed.
+	DurableBefore(in events.Input, offset int64, at events.Instant) bool
+	// Folded says whether an accepted fact has this cause.
+	Folded(events.Cause) bool
+	// WasHeld says whether a request was ever held.
+	WasHeld(task, request string) bool
+	// Unsent names an effect of the task that was never acknowledged, or "".
+	Unsent(task string) string
+}
+
+// Input is what a world knows about an input that it wrote.
+type Input struct {
+	Kind    InputKind
+	Task    string
+	Content string
+	Report  events.Report
+	Request events.Request
+	// Early says that a report landed before its attempt began. No agent was asked then, so the report may be passed, even if
+	// the attempt runs by the time a fact passes it.
+	Early bool
+}
+
+// InputKind is the kind of an input.
+type InputKind int
+
+// The kinds of inputs.
+const (
+	InputMarker     InputKind = 0
+	InputSubmission InputKind = 1
+	InputReport     InputKind = 2
+	InputRequest    InputKind = 3
+	InputGarbage    InputKind = 4
+)
+
+// Outcome says whether the input is a report of the attempt, in the first run of its task.
+func (x *Input) Outcome(task, step string, op events.Operation, attempt int) bool {
+	r := &x.Report
+	return x.Kind == InputReport && x.Task == task && r.Step == step && r.Operation == op && r.Attempt == attempt && r.Run <= 1
+}
+
+// bothInputs are the inputs in a fixed order.
+var bothInputs = [...]events.Input{events.Reports, events.Submissions}
+
+// Pending yields the inputs of a topic that no fact has judged or passed, with their offsets.
+func (j *Judge) Pending(in events.Input) iter.Seq2[int64, Input] {
+	return func(yield func(int64, Input) bool) {
+		for o := j.State.Partition.Inputs[in].Next; ; o++ {
+			if x, ok := j.Input(in, o); !ok || !yield(o, x) {
+				return
+			}
+		}
+	}
+}
+
+// Silent yields the inputs of a topic that the fact passes without judging them.
+func (j *Judge) Silent(f *events.Fact, in events.Input) iter.Seq2[int64, Input] {
+	return func(yield func(int64, Input) bool) {
+		to := passedTo(f, in)
+		for o, x := range j.Pending(in) {
+			if o >= to || !yield(o, x) {
+				return
+			}
+		}
+	}
+}
+
+// passedTo is the offset up to which a fact passes a topic, 0 if it passes nothing of it.
+func passedTo(f *events.Fact, in events.Input) int64 {
+	if of, _, offset, ok := f.Cause.Input(); ok {
+		if of == in {
+			return offset
+		}
+	} else if b, ok := f.Body.(*events.InputsPassed); ok {
+		return b.Inputs[in].Next
+	}
+	return 0
+}
+
+// Passes checks that no resume point passes an unjudged input (INV12), and that no input is judged twice.
+func (j *Judge) Passes(f *events.Fact) {
+	if in, p, offset, ok := f.Cause.Input(); ok {
+		switch {
+		case p != j.ID:
+			j.Fail("a fact of partition %d has the cause %s", j.ID, f.Cause)
+		case j.Folded(f.Cause):
+			j.Fail("INV7: an input was folded twice: %s, now by %s", f.Cause, f.Body.Name())
+		case offset < j.State.Partition.Inputs[in].Next:
+			j.Fail("INV12: %s judges %s, which was passed", f.Body.Name(), f.Cause)
+		}
+	}
+	for _, in := range bothInputs {
+		to := passedTo(f, in)
+		if _, ok := j.Input(in, to-1); to > 0 && !ok {
+			j.Fail("INV12: the resume point of %s is %d, beyond the end of the topic", in, to)
+			return
+		}
+		for o, x := range j.Silent(f, in) {
+			if why := j.needsFact(&x); why != "" {
+				j.Fail("INV12: the resume point skipped %s %d, which nobody judged: %s (partition %d)", in, o, why, j.ID)
+			}
+		}
+	}
+}
+
+// needsFact says why an input cannot be passed without a fact, "" if it can.
+func (j *Judge) needsFact(x *Input) string {
+	switch {
+	case x.Kind == InputMarker:
+		return ""
+	case x.Kind == InputGarbage:
+		return "it cannot be read"
+	case events.Home(x.Task, j.Partitions) != j.ID:
+		if j.Off&supervisor.RuleForward != 0 {
+			return "" // if anything is lost by that, it shows when the world is at rest
+		}
+		return "it is misplaced"
+	}
+	t, _ := j.State.Task(x.Task)
+	switch x.Kind {
+	case InputSubmission:
+		if t == nil || t.Content != x.Content {
+			return "it is not a duplicate"
+		}
+	case InputReport:
+		if r := &x.Report; t != nil && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
+			return "its attempt is running"
+		}
+	case InputRequest:
+		switch id := x.Request.ID; {
+		case j.WasHeld(x.Task, id): // it repeats a request that was held, and then consumed or expired
+		case t != nil && t.HasRequest(id):
+		case t != nil && slices.ContainsFunc(t.Held, func(r events.Request) bool { return r.ID == id }): // judged when it is planned
+		case t != nil && x.Request.Kind == events.RequestCancel && (t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing):
+		default:
+			return "the request was not judged"
+		}
+	}
+	return ""
+}
+
+// TimesOut checks that no report of the attempt was durable before the attempt fell due.
+func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
+	if f.Time < b.CompleteBy {
+		j.Fail("attempt %d of step %q of task %q times out early", b.Attempt, b.Step, f.Task)
+	}
+	for o, x := range j.Pending(events.Reports) {
+		if x.Outcome(f.Task, b.Step, b.Operation, b.Attempt) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
+			j.Fail("a Timeout beat a report that was durable before the timer fell due: reports %d of task %q, step %q", o, f.Task, b.Step)
+		}
+	}
+}
+
+// Sweeps checks that nothing durable before the horizon is judged after its task was forgotten, and that no effect of the
+// task lies above the watermark (docs/protocol.md, "Sweeps and held requests").
+func (j *Judge) Sweeps(b *events.TasksSwept) {
+	for _, id := range b.Tasks {
+		t, _ := j.State.Task(id)
+		if t == nil || !t.State.Ended() || t.EndedAt >= b.EndedBefore {
+			j.Fail("INV9: task %q is swept too early", id)
+			return
+		}
+		horizon := t.EndedAt.Add(j.RememberFor)
+		for _, in := range bothInputs {
+			for o, x := range j.Pending(in) {
+				if x.Task == id && (x.Kind == InputSubmission || x.Kind == InputRequest) && j.DurableBefore(in, o, horizon) {
+					j.Fail("%s %d of %q was durable before the horizon and is judged after the sweep", in, o, id)
+				}
+			}
+		}
+		if effect := j.Unsent(id); effect != "" {
+			j.Fail("%q was swept while an effect of it is not acknowledged: %s", id, effect)
+		}
+	}
+}
+
+// Expires checks that a held request waited long enough for its task.
+func (j *Judge) Expires(f *events.Fact, b *events.InputRejected) {
+	i := slices.IndexFunc(j.State.HeldFor(f.Task), func(h *events.HeldRequest) bool { return h.Request.ID == b.Held })
+	if i < 0 {
+		j.Fail("a request of %q expires that is not held", f.Task)
+		return
+	}
+	expiry := j.State.HeldFor(f.Task)[i].ExpiresAt
+	if f.Time < expiry {
+		j.Fail("a held request of %q expires early", f.Task)
+	}
+	for o, x := range j.Pending(events.Submissions) {
+		if x.Kind == InputSubmission && x.Task == f.Task && j.DurableBefore(events.Submissions, o, expiry) {
+			j.Fail("a held cancel expired although its submission was durable before: submissions %d of %q", o, f.Task)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// hashOf returns the hash of one entity by FORMAT.md, independently of the engine's code.
+func hashOf(kind events.Kind, id string, encoding []byte) events.Hash {
+	text := append([]byte(string(kind)+"\x00"+id+"\x00"), encoding...)
+	sum := sha256.Sum256(text)
+	return events.Hash{Hi: binary.BigEndian.Uint64(sum[:8]), Lo: binary.BigEndian.Uint64(sum[8:16])}
+}
+
+// sumsUp adds up the hashes of all entities, and compares the sum with the one that the fold maintains by additions and
+// subtractions.
+func (p *partition) sumsUp(kept events.Hash) {
+	if sum, err := wholeSum(p.state); err != nil || sum != kept {
+		p.w.fail("INV2: the state of partition %d at %d adds up to %s, the kept sum is %s: %v", p.id, p.state.Next, sum, kept, err)
+	}
+}
+
+func wholeSum(s *events.State) (sum events.Hash, err error) {
+	add := func(kind events.Kind, id string, v any) {
+		b, e := events.Marshal(v)
+		if e != nil {
+			err = e
+		}
+		sum = sum.Add(hashOf(kind, id, b))
+	}
+	add(events.KindPartition, "", &s.Partition)
+	s.Loaded(func(t *events.Task) bool {
+		add(events.KindTask, t.ID, t)
+		return true
+	})
+	for _, h := range s.Held() {
+		add(events.KindHeld, h.Request.Task+"\x00"+h.Request.ID, h)
+	}
+	for _, w := range compiled() {
+		if d := s.Definition(w.Version.Hash); d != nil {
+			add(events.KindDefinition, d.Hash, d)
+		}
+	}
+	return sum, err
+}
+
+// replays folds the log from nothing, once in memory and once with a store, flushed, forgotten and read again at random
+// records, and checks that the state is the same (INV2: the replay property).
+func (p *partition) replays() {
+	fresh := events.NewState(p.id, nil)
+	fresh.SetLax(p.w.lax())
+	store := NewStore()
+	through := events.NewState(p.id, store.Load)
+	through.SetLax(p.w.lax())
+	often := 1 + p.w.aside.IntN(4)
+	for i := range p.log.records {
+		r := &p.log.records[i]
+		if !p.fold(fresh, r) || !p.fold(through, r) {
+			return
+		}
+		if p.w.aside.IntN(often) > 0 {
+			continue
+		}
+		d, err := through.Flush(nil)
+		if err == nil {
+			err = store.Apply(d, *r)
+		}
+		if err != nil || store.Sum() != p.sums[i] || store.full() != p.sums[i] {
+			p.w.fail("INV2: partition %d, flushed at random records, differs at offset %d: %v", p.id, i, err)
+			return
+		}
+		for _, t := range d.Tasks {
+			through.Evict(t.ID)
+		}
+		if p.w.aside.IntN(5) > 0 {
+			continue
+		}
+		snap, err := store.Snapshot()
+		if err == nil {
+			through, err = events.OpenState(p.id, snap, store.Load)
+		}
+		if err != nil {
+			p.w.fail("INV2: partition %d cannot be opened at offset %d: %v", p.id, i, err)
+			return
+		}
+		through.SetLax(p.w.lax())
+	}
+	if len(p.sums) == 0 {
+		return
+	}
+	last := p.sums[len(p.sums)-1]
+	if h, err := wholeSum(fresh); err != nil || h != last {
+		p.w.fail("INV2: partition %d, folded from nothing, differs: %v", p.id, err)
+	}
+	if h, err := through.Hash(); err != nil || h != last {
+		p.w.fail("INV2: partition %d, restarted at random records, differs: %v", p.id, err)
+	}
+}
+
+func (p *partition) fold(s *events.State, r *events.Record) bool {
+	f, err := events.DecodeFact(r)
+	if err == nil {
+		_, err = s.Apply(f, r.Offset)
+	}
+	if err != nil {
+		p.w.fail("INV2: partition %d cannot be folded again at offset %d: %v", p.id, r.Offset, err)
+	}
+	return err == nil
+}

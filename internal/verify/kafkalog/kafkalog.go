@@ -1,0 +1,108 @@
+package kafkalog
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// Log gives package verify access to a cluster.
+type Log struct{ Cluster *kafka.Cluster }
+
+// Topics returns the names of a namespace's topics.
+func Topics(namespace string) verify.Topics {
+	t := kafka.Topics{Namespace: namespace}
+	return verify.Topics{
+		Definitions: t.Definitions(), Events: t.Events(), Submissions: t.Submissions(), Reports: t.Reports(),
+		DeadSubmissions: t.DeadSubmissions(), DeadReports: t.DeadReports(), Work: t.Work,
+	}
+}
+
+// Bounds implements verify.Log.
+func (l Log) Bounds(ctx context.Context, topic string) ([]verify.Bounds, error) {
+	n, err := l.Cluster.Partitions(ctx, topic)
+	if errors.Is(err, kafka.ErrUnknownTopic) {
+		return nil, nil
+	}
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	of := kafka.Partitions{}
+	for p := range n {
+		of[topic] = append(of[topic], p)
+	}
+	starts, err := l.Cluster.StartOffsets(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := l.Cluster.EndOffsets(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]verify.Bounds, n)
+	for p := range n {
+		list[p] = verify.Bounds{Start: starts[topic][p], End: ends[topic][p]}
+	}
+	return list, nil
+}
+
+// Read implements verify.Log.
+func (l Log) Read(ctx context.Context, s verify.Span, yield func(events.Record) error) error {
+	if s.From >= s.To {
+		return nil
+	}
+	if !s.Committed {
+		return l.Cluster.ReadRange(ctx, s.Topic, s.Partition, s.From, s.To, yield)
+	}
+	r, err := kafka.NewReader(l.Cluster, kafka.ReaderConfig{ReadCommitted: true, MaxWait: 500 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.Add(s.Topic, s.Partition, s.From, -1)
+	for at := s.From; at < s.To; {
+		fetches, err := r.Poll(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range fetches {
+			for _, rec := range f.Records {
+				if rec.Offset >= s.To {
+					return nil
+				}
+				if err := yield(rec); err != nil {
+					return err
+				}
+			}
+			at = max(at, f.Next)
+			if f.Err == nil {
+				continue
+			}
+			if at, err = passTooLarge(f, at, yield); err != nil {
+				return err
+			}
+			r.Add(s.Topic, s.Partition, at, -1)
+		}
+	}
+	return nil
+}
+
+// passTooLarge replaces each record of a batch that unpacks to too much by one without bytes, as the owner does.
+func passTooLarge(f kafka.Fetch, at int64, yield func(events.Record) error) (int64, error) {
+	var large *kafka.TooLargeError
+	if !errors.As(f.Err, &large) {
+		return at, f.Err
+	}
+	for offset := max(large.Offset, at); offset < large.Next; offset++ {
+		r := events.Record{Topic: large.Topic, Partition: large.Partition, Offset: offset, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}}
+		if err := yield(r); err != nil {
+			return at, err
+		}
+	}
+	return large.Next, nil
+}

@@ -1,0 +1,203 @@
+package supervisor
+
+import (
+	"github.com/sagalog/sagalog/events"
+)
+
+// core is what the parts of an owner share: the configuration, the time, the state of the partition, the facts that
+// were decided and are not durable yet, the actions that the shell has not taken yet, and the way to each other.
+type core struct {
+	cfg   Config
+	sched Scheduler
+	store Store
+	// source is the ce_source of all that the owner writes.
+	source string
+	// gen is the current generation, which marks every request: see epoch.
+	gen uint64
+	now events.Instant
+	// read is the latest reading of the clock; behind is the fraction of a millisecond that now has yet to advance: see
+	// advance.
+	read, behind events.Instant
+	state        *events.State
+	cache        *cache
+	out          []Action
+
+	// seq numbers the batches, over all generations.
+	seq uint64
+	// batch is the batch under construction. flying holds the appends whose answer has not been processed, the
+	// oldest first.
+	batch  *batch
+	flying []*batch
+	// unwritten says that acknowledged facts are not in the store.
+	unwritten bool
+	// judging is the input or task that is being decided about, in case deciding panics.
+	judging judging
+	stats   Stats
+
+	epoch    *epoch
+	inbox    *inbox
+	planner  *planner
+	timers   *timers
+	outbox   *outbox
+	dispatch *dispatch
+	writer   *writer
+}
+
+// batch is the facts of one append.
+type batch struct {
+	seq     uint64
+	facts   []*events.Fact
+	records []events.Record
+	bytes   int
+	// yielding counts the inputs in the batch that yield to the results of attempts: see dispatch.most.
+	yielding int
+	// delta is the change to write to the store: the changes of these facts and of all facts since the last delta. It
+	// is nil while the write may wait.
+	delta *events.Delta
+	// sentAt is the first tick after the batch was sent. The time at which deciding began would not do: deciding alone
+	// may take longer than the broker has for its answer.
+	sentAt events.Instant
+	// answered, offsets and err are the broker's answer, once it has arrived.
+	answered bool
+	offsets  []int64
+	err      error
+}
+
+// judging is the input and the task that are being decided about.
+type judging struct {
+	cause events.Cause
+	task  string
+}
+
+func (c *core) say(a Action) { c.out = append(c.out, a) }
+
+// enter begins every call that changes the owner. While the shell has not taken all actions, nothing is evicted: one of
+// them may be the commit of a task, and the store would return an older version of it.
+func (c *core) enter(now events.Instant) {
+	c.advance(now)
+	if len(c.out) == 0 {
+		c.evict()
+	}
+}
+
+// advance moves the time. If the clock is behind the time of the log, because an earlier owner's clock was ahead, time
+// goes on from the log's time at half speed: if it stood still, no timer of the partition would fire until the clock
+// had caught up, which could take years. (Clock does the same if the clock of one process is set back.)
+func (c *core) advance(now events.Instant) {
+	passed := max(now-c.read, 0)
+	c.read = max(c.read, now)
+	if now >= c.now {
+		c.now, c.behind = now, 0
+		return
+	}
+	c.behind += passed
+	c.now += c.behind / 2
+	c.behind %= 2
+}
+
+// stamp is the time that the next fact would carry. A timer is due once a fact carries a later time, even if that fact
+// was decided by a clock that was ahead of this one.
+func (c *core) stamp() events.Instant { return max(c.now, c.state.Partition.Time) }
+
+// record records one fact: it folds it ahead of the log's answer and adds it to the batch. input is the record that an
+// effect of the fact needs, nil if none does.
+func (c *core) record(f *events.Fact, input *events.Record) error {
+	b, p := c.batch, &c.state.Partition
+	f.Epoch, f.Sequence = p.Epoch, p.NextSequence
+	f.Time = c.stamp()
+	if w := c.outbox.watermark(); p.Watermark.Before(w) {
+		f.Watermark = w
+	}
+	if _, err := c.state.Apply(f, c.state.Next); err != nil {
+		return err
+	}
+	t := c.taskOf(f)
+	if f.Traceparent == "" && t != nil {
+		f.Traceparent = t.Traceparent
+	}
+	c.foldRecorded(t, f)
+	r, err := events.EncodeFact(f, c.cfg.Partition, c.source)
+	if err != nil {
+		return err
+	}
+	if input != nil {
+		c.outbox.keep(f.Position(), input)
+	}
+	b.facts = append(b.facts, f)
+	b.records = append(b.records, r)
+	b.bytes += r.Size()
+	c.stats.Facts++
+	return nil
+}
+
+// foldRecorded folds a fact into the parts that follow the log as it is recorded or loaded. t is the task of the fact
+// as it is now, nil if the fact has none or if the task is gone. The timers are not among the parts that fold: they
+// follow from the state of each task, and the store finds those that are due.
+func (c *core) foldRecorded(t *events.Task, f *events.Fact) {
+	c.epoch.fold(f)
+	c.inbox.fold(f)
+	c.dispatch.fold(t, f)
+}
+
+// taskOf returns the task of a fact, nil if it has none. An error of the store is left to the caller that needs the
+// task.
+func (c *core) taskOf(f *events.Fact) *events.Task {
+	if f.Task == "" {
+		return nil
+	}
+	t, err := c.look(f.Task)
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// look returns a task, nil if it is not known, and remembers that it is in memory.
+func (c *core) look(id string) (*events.Task, error) {
+	t, err := c.state.Task(id)
+	if t != nil {
+		c.cache.note(id)
+	}
+	return t, err
+}
+
+// full says whether the batch takes no more.
+func (c *core) full() bool {
+	return len(c.batch.facts) >= c.cfg.BatchFacts || c.batch.bytes >= c.cfg.BatchBytes
+}
+
+// lastCause is the cause of facts that follow from the state of the partition.
+func (c *core) lastCause() events.Cause {
+	p := c.state.Partition
+	if p.NextSequence == 0 {
+		return events.CauseFact(events.Position{Epoch: p.Epoch})
+	}
+	return events.CauseFact(events.Position{Epoch: p.Epoch, Sequence: p.NextSequence - 1})
+}
+
+// evict keeps the tasks in memory within their bounds.
+func (c *core) evict() {
+	if c.state == nil {
+		return
+	}
+	for _, id := range c.cache.ended {
+		c.drop(id)
+	}
+	clear(c.cache.ended)
+	c.cache.ended = c.cache.ended[:0]
+	for c.state.InMemory() > c.cfg.Tasks || c.cache.bytes > c.cfg.TaskBytes {
+		id, ok := c.cache.pop()
+		if !ok {
+			break
+		}
+		c.drop(id)
+	}
+	c.cache.tidy(c.cfg.Tasks)
+}
+
+func (c *core) drop(id string) {
+	if c.cache.evictable(id) {
+		c.state.Evict(id)
+		c.cache.forget(id)
+	}
+}

@@ -1,0 +1,179 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// dispatch decides how many attempts run, which start next, and where their requests go.
+type dispatch struct {
+	*core
+	queue queue
+	// running counts the running attempts of each agent in this partition.
+	running map[string]int
+	// windows holds how many attempts of each agent may run at once in this partition.
+	windows map[string]int
+	routing routing
+	// nodeHash is the hash of the node's name.
+	nodeHash uint32
+	// endedAt is when an attempt of this partition last ended.
+	endedAt events.Instant
+}
+
+func (d *dispatch) reset() {
+	d.queue, d.running = queue{limit: d.cfg.Queue}, map[string]int{}
+	d.routing.forget()
+}
+
+// fold counts the attempts that run.
+func (d *dispatch) fold(t *events.Task, f *events.Fact) {
+	switch x := changeOf(t, f); x.what {
+	case began:
+		d.running[x.agent]++
+	case ended:
+		d.running[x.agent]--
+		if d.batch != nil { // replayed attempts ended long ago
+			d.endedAt = d.now
+		}
+		d.routing.ended(x.attempt)
+	case unchanged:
+	}
+}
+
+// open counts the running attempts of the partition, and starts from the queue in the store.
+func (d *dispatch) open() error {
+	d.running = map[string]int{}
+	err := d.store.Live(func(id string) error {
+		t, err := d.look(id)
+		if err != nil || t == nil {
+			return err
+		}
+		t.RunningBy(d.running, 1)
+		d.evict() // all tasks of a backlog with deadlines are live, and may not fit in memory
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.queue.open(d.store)
+}
+
+// room returns the free places of an agent's window in this partition.
+func (d *dispatch) room(agent string) int {
+	window, ok := d.windows[agent]
+	if !ok {
+		window = d.cfg.Window
+	}
+	return max(window, 1) - d.running[agent]
+}
+
+// admit starts attempts from the queues as the windows allow.
+func (d *dispatch) admit() error {
+	q := &d.queue
+	if q.rooms == nil {
+		q.rooms = map[string]int{}
+	}
+	for _, a := range q.round() {
+		// Refill once only: until the batches in flight are committed, the store returns the same rows again.
+		complete := len(d.flying) == 0 && len(d.batch.facts) == 0 && !d.unwritten
+		if err := q.refill(d.store, a, complete); err != nil {
+			return err
+		}
+		for a.ready.len() > 0 && !d.full() {
+			room := d.room(a.name)
+			if room <= 0 {
+				break
+			}
+			ready := q.take(a, min(room, d.cfg.BatchFacts-len(d.batch.facts)))
+			clear(q.rooms)
+			q.rooms[a.name] = room
+			for _, r := range d.sched.Admit(ready, q.rooms, d.stamp()) {
+				if err := blaming(r.Task, func() error { return d.planner.start(r) }); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// route chooses the partition of a work request. An attempt that already has its outcome is not counted, because
+// nothing would ever take it off the count.
+func (d *dispatch) route(t *events.Task, w *events.Work) int32 {
+	if len(d.routing.agents) == 0 || !t.Running(w.Step, w.Operation, w.Attempt) {
+		return d.cfg.Partition
+	}
+	key := attempt{w.Task, w.Step, w.Operation, w.Attempt}
+	return d.routing.partition(w.Agent, key, place{d.cfg.Partition, d.cfg.Partitions, d.nodeHash})
+}
+
+// lingers lists how long a partition waits for more inputs before it decides, by the number of its running attempts. An
+// attempt only waits for others that run at the same time: the more there are, the longer the wait, and the more it
+// saves. A task that runs alone is not delayed. Each linger is a multiple of the shorter ones, so that the beats of
+// partitions coincide.
+var lingers = []struct {
+	running int
+	beat    time.Duration
+}{{64, 8 * time.Millisecond}, {24, 4 * time.Millisecond}, {8, 2 * time.Millisecond}, {4, time.Millisecond}}
+
+// linger returns the length of the beats that suits the number of running attempts. A request to a broker costs about
+// the same whatever it carries, and so does everything that follows from it, including at the agents: eight partitions
+// that each decide about every report separately spend more on requests than on the work.
+func (d *dispatch) linger() time.Duration {
+	n := 0
+	for _, running := range d.running {
+		n += running
+	}
+	for _, l := range lingers {
+		if n >= l.running {
+			return l.beat
+		}
+	}
+	return 0
+}
+
+const (
+	// workingFor is how long the end of an attempt counts as a sign of work.
+	workingFor = 100 * time.Millisecond
+	// besideUnit is the length of beat at which a batch takes Config.Beside submissions; shorter beats take
+	// proportionally fewer.
+	besideUnit = 64 * time.Millisecond
+	// besideFacts is how many facts of the tasks under way allow one more submission. An accepted submission brings at
+	// least three facts, so new tasks always make up for those that end.
+	besideFacts = 2
+)
+
+// working says whether attempts have ended lately. If so, agents are working, and the next steps wait for the owner.
+func (d *dispatch) working() bool { return d.endedAt != 0 && d.now.Sub(d.endedAt) <= workingFor }
+
+// beside returns how many yielding inputs a batch takes while work is under way, whatever else it holds. A step needs
+// two batches of its owner, so each task waits for everything else in them: a burst of submissions that fills the
+// batches slows down the very tasks that must end to make room. Yet submissions must reach the queues, because their
+// priority counts only there.
+func (d *dispatch) beside() int {
+	beat := d.linger()
+	if beat == 0 {
+		return d.cfg.Beside
+	}
+	return max(1, int(time.Duration(d.cfg.Beside)*beat/besideUnit))
+}
+
+// most returns how many inputs of a kind may make facts in the batch that is decided now.
+func (d *dispatch) most(k *inputKind) int {
+	if !k.yields || !d.working() {
+		return d.cfg.BatchFacts
+	}
+	return d.beside() + (len(d.batch.facts)-d.batch.yielding)/besideFacts
+}
+
+// yielding returns how many yielding inputs are waiting. Those that are held back do not count.
+func (d *dispatch) yielding() int {
+	if d.working() {
+		return d.beside()
+	}
+	return maxInputs
+}
+
+// maxInputs is more than an input queue can hold.
+const maxInputs = 1 << 30

@@ -1,0 +1,281 @@
+package supervisor
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// phase is the state of an owner in the diagram of doc.go. It exists in memory only.
+type phase int
+
+const (
+	phaseIdle phase = iota
+	phaseOpening
+	phaseLoading
+	phaseClaiming
+	phaseResuming
+	phaseOwning
+	phaseStopped
+)
+
+// String returns the phase as people see it.
+func (p phase) String() string {
+	return [...]string{"idle", "loading", "loading", "claiming", "resuming", "owning", "stopped"}[p]
+}
+
+// epoch is the right to decide: the claim, the appends that prove it, and reading the partition's own log, which shows
+// when it ends. A generation begins with each load; answers to requests of an older generation are ignored.
+type epoch struct {
+	*core
+	phase phase
+	// end is the end of the log as asked for at the start, negative until the answer arrives.
+	end int64
+	// claim is the identifier of the claim in flight, sent at sentAt.
+	claim   string
+	sentAt  events.Instant
+	retryAt events.Instant
+	// again says that an epoch of this assignment has ended. If another node's claim is folded after that, it was the
+	// claim that ended the epoch.
+	again bool
+	// folded counts records since the last commit; last is the last record that is folded or acknowledged, the store's
+	// anchor.
+	folded int
+	last   events.Record
+	// confirmed is the offset after the last fact that is known to be durable, contiguous and ours.
+	confirmed int64
+	log       logReading
+}
+
+// commitEvery is the number of records after which a long fold is committed, so that a crash does not start it over.
+const commitEvery = 5000
+
+// reset begins a generation in a phase.
+func (e *epoch) reset(p phase) {
+	if e.gen > 0 {
+		e.say(Release{e.gen})
+	}
+	e.gen++
+	e.state, e.batch, e.flying, e.unwritten = nil, nil, nil, false
+	*e.cache = cache{}
+	*e = epoch{core: e.core, phase: p, end: -1}
+}
+
+// accepts begins the handling of an answer. It returns false if the answer belongs to an earlier generation.
+func (e *epoch) accepts(now events.Instant, gen uint64) bool {
+	if gen != e.gen || e.phase == phaseIdle || e.phase == phaseStopped {
+		return false
+	}
+	e.enter(now)
+	return true
+}
+
+// open reads the committed state from the store and begins to read the log behind it.
+func (e *epoch) open() error {
+	snap, err := e.store.Snapshot()
+	if err == nil {
+		e.state, err = events.OpenState(e.cfg.Partition, snap, e.loadTask)
+	}
+	if err != nil {
+		return err
+	}
+	e.phase = phaseLoading
+	e.state.SetLax(events.Lax{AnyClaim: e.cfg.Off.off(RuleClaimPrev), AnySequence: e.cfg.Off.off(RuleSequence)})
+	e.log.next = e.state.Next
+	e.say(Load{e.gen, e.state.Next})
+	return nil
+}
+
+// loadTask finds a task in the store.
+func (e *epoch) loadTask(id string) (encoding, keys []byte, err error) {
+	if encoding, keys, err = e.store.Load(id); err != nil {
+		err = storeError{err}
+	}
+	return encoding, keys, err
+}
+
+// load folds a record of the log before the owner decides. It returns true when the record is the owner's own claim,
+// and valid.
+func (e *epoch) load(r *events.Record) (won bool, err error) {
+	if r.Offset < e.state.Next {
+		return false, nil
+	}
+	f, err := events.DecodeFact(r)
+	if err != nil {
+		return false, errors.Join(ErrFold, err)
+	}
+	fate, err := e.state.Apply(f, r.Offset)
+	if err != nil {
+		return false, errors.Join(ErrFold, err)
+	}
+	e.last = *r
+	if e.folded++; e.folded >= commitEvery {
+		if err := e.commitFolded(); err != nil {
+			return false, err
+		}
+	}
+	if fate != events.FateAccepted {
+		if c, ok := f.Body.(*events.PartitionClaimed); ok && c.ID == e.claim {
+			// The claim was refused, because somebody else's came first. Try again as long as the partition is
+			// assigned.
+			e.claim = ""
+			//mutant:refused-claim-is-retried
+			e.retryAt = e.now.Add(e.pause())
+			e.phase = phaseLoading
+		}
+		return false, nil
+	}
+	e.foldRecorded(e.taskOf(f), f)
+	e.planner.fold(f) // facts of the log are durable; the outbox folds those above its watermark later: see replay
+	return e.phase == phaseResuming, nil
+}
+
+// fold learns of claims.
+func (e *epoch) fold(f *events.Fact) {
+	b, ok := f.Body.(*events.PartitionClaimed)
+	switch {
+	case !ok:
+	case b.ID == e.claim:
+		e.phase = phaseResuming
+	case e.again && b.Owner != e.cfg.Node:
+		e.retryAt = e.now.Add(e.cfg.DeposedPause + e.pause())
+	}
+}
+
+// commitFolded commits the facts folded before the owner decides.
+func (e *epoch) commitFolded() error {
+	d, err := e.state.Flush(nil)
+	if err != nil {
+		return err
+	}
+	e.folded = 0
+	e.say(Commit{Delta: d, Last: e.last})
+	for _, row := range d.Tasks {
+		e.cache.leave(row.ID)
+	}
+	return nil
+}
+
+// claimWhenLoaded claims the partition when the log is folded to its end.
+func (e *epoch) claimWhenLoaded() error {
+	if e.phase != phaseLoading || e.end < 0 || e.state.Next < e.end || e.now < e.retryAt {
+		return nil
+	}
+	e.claim, e.sentAt = e.freshID(), e.now
+	r, err := events.EncodeFact(e.claimFact(), e.cfg.Partition, e.source)
+	if err != nil {
+		return err
+	}
+	e.phase = phaseClaiming
+	e.say(Claim{e.gen, r})
+	return nil
+}
+
+// claimFact returns the claim in flight, whose predecessor is the epoch that is folded now.
+func (e *epoch) claimFact() *events.Fact {
+	return &events.Fact{Time: e.stamp(), Body: &events.PartitionClaimed{
+		ID: e.claim, Prev: e.state.Partition.Epoch.ID, Owner: e.cfg.Node, Reader: events.FormatVersion,
+	}}
+}
+
+// ownUnread begins the epoch on the broker's answer alone, without reading the claim back, which RuleReadBack forbids.
+func (e *epoch) ownUnread(offset int64) bool {
+	f := e.claimFact()
+	r, err := events.EncodeFact(f, e.cfg.Partition, e.source)
+	if err == nil {
+		_, err = e.state.Apply(f, offset)
+	}
+	if err != nil {
+		return false
+	}
+	e.last, e.last.Offset = r, offset
+	return true
+}
+
+// own begins the epoch whose claim was read back, and takes over what earlier epochs left unfinished.
+func (e *epoch) own() error {
+	e.stats.Epochs++
+	e.phase = phaseResuming
+	e.now = e.stamp() // see advance
+	e.confirmed = e.state.Next
+	e.log.counted, e.log.tickedAt, e.log.quietSince = e.state.Next, e.now, e.now
+	if err := e.commitFolded(); err != nil {
+		return err
+	}
+	e.planner.unplanned = true
+	e.inbox.takeOver()
+	e.outbox.takeOver()
+	return nil
+}
+
+// adopt records the settings of this owner if they differ from the log's, and the hash of the state every
+// Settings.HashEvery facts.
+func (e *epoch) adopt() error {
+	p := &e.state.Partition
+	if p.Settings != e.cfg.Settings {
+		if err := e.record(&events.Fact{Body: &events.SettingsAdopted{Settings: e.cfg.Settings}, Cause: e.lastCause()}, nil); err != nil {
+			return err
+		}
+	}
+	if n := e.cfg.Settings.HashEvery; n > 0 && p.SinceHash >= n {
+		h, err := e.state.Hash()
+		if err != nil {
+			return err
+		}
+		return e.record(&events.Fact{Body: &events.StateHash{Hash: h}, Cause: e.lastCause()}, nil)
+	}
+	return nil
+}
+
+// tick claims when it is time, and gives up an append or a claim that has been without an answer for too long: its
+// outcome is unknown.
+func (e *epoch) tick() error {
+	switch e.phase {
+	case phaseLoading:
+		return e.claimWhenLoaded()
+	case phaseClaiming:
+		if e.now.Sub(e.sentAt) > e.cfg.UnknownAfter {
+			return errEpochOver
+		}
+	case phaseResuming, phaseOwning:
+		for _, b := range e.flying {
+			if b.sentAt == 0 {
+				b.sentAt = e.now
+			}
+		}
+		if len(e.flying) == 0 || e.now.Sub(e.flying[0].sentAt) <= e.cfg.UnknownAfter {
+			return nil
+		}
+		if !e.cfg.Off.off(RuleUnknown) {
+			return errEpochOver
+		}
+		b := e.flying[0] // with the rule switched off, this counts as success
+		b.answered = true
+		for i := range b.facts {
+			b.offsets = append(b.offsets, e.confirmed+int64(i))
+		}
+		return e.acknowledge(b)
+	}
+	return nil
+}
+
+// pause returns a random time up to RetryPause, so that two candidates do not keep colliding.
+func (e *epoch) pause() time.Duration {
+	b := e.cfg.Entropy()
+	return e.cfg.RetryPause * time.Duration(int(b[0])+1) / 256
+}
+
+func (e *epoch) freshID() string {
+	b := e.cfg.Entropy()
+	//mutant:claim-id-is-fresh
+	return hex.EncodeToString(b[:])
+}
+
+// sourceOf names the partition and, last, the node that writes, so that each fact names its owner.
+func sourceOf(c *Config) string {
+	return fmt.Sprintf("/%s/events/%d/%s", c.Namespace, c.Partition, url.PathEscape(c.Node))
+}

@@ -1,0 +1,180 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// judge judges each input's share of the batch, in the order of its topic.
+func (i *inbox) judge(shares []share) (err error) {
+	defer guard(&err, i.blamed)
+	for _, s := range shares {
+		if err := i.judgeQueue(i.queue(s.input), s.quarters); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blamed names the input that is being judged as the cause of an error.
+func (i *inbox) blamed(err error) error {
+	return &poisoned{cause: i.judging.cause, judged: i.judging.task, err: err}
+}
+
+// judgeQueue judges the inputs of a topic until the given number of quarters of the batch are full.
+func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
+	if q.verify != "" {
+		return nil
+	}
+	b, kind := i.batch, &inputKinds[q.kind]
+	most := i.dispatch.most(kind)
+	for len(q.items) > 0 && b.yielding < most && 4*len(b.facts) < quarters*i.cfg.BatchFacts && 4*b.bytes < quarters*i.cfg.BatchBytes {
+		item := &q.items[0]
+		before := len(b.facts)
+		if !item.record.Control {
+			switch err := i.judgeOne(kind, item); {
+			case errors.Is(err, errUndefined): // no later input may overtake it
+				//mutant:judged-in-topic-order
+				return nil
+			case err != nil:
+				i.judging.cause = events.CauseInput(item.in, i.cfg.Partition, item.record.Offset)
+				return i.blamed(err)
+			}
+			if len(b.facts) > before {
+				q.silent = 0
+				if kind.yields {
+					b.yielding++
+				}
+			} else {
+				q.silent++
+				i.stats.Passed++
+			}
+		}
+		q.passed()
+		if err := i.timers.moveHorizon(); err != nil {
+			return err
+		}
+	}
+	if q.silent >= i.cfg.PassEvery {
+		return i.pass()
+	}
+	return nil
+}
+
+// passed moves the judged position past the first input.
+func (q *inputQueue) passed() {
+	item := &q.items[0]
+	q.judged = item.record.Offset + 1
+	q.last = item.record
+	q.items[0] = input{}
+	q.items = q.items[1:]
+	if len(q.items) == 0 {
+		q.items = nil
+		q.judged = max(q.judged, q.fetched)
+	}
+}
+
+// judgeOne decides about one input.
+func (i *inbox) judgeOne(kind *inputKind, item *input) error {
+	r := &item.record
+	cause := events.CauseInput(item.in, i.cfg.Partition, r.Offset)
+	if p, bad := i.poison[cause]; bad {
+		return i.rejectPoison(kind, item, p)
+	}
+	i.judging = judging{cause: cause}
+	if r.Value == nil && slices.ContainsFunc(r.Headers, func(h events.Header) bool { return h.Key == HeaderUnpacked }) {
+		return i.reject(item, "", events.RejectTooLarge, "its batch unpacks to more than the engine reads; the bytes are still at these coordinates")
+	}
+	if kind.limit != nil && len(r.Value) > kind.limit(i.cfg.Settings) {
+		return i.reject(item, "", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), kind.limit(i.cfg.Settings)))
+	}
+	var err error
+	if item.env, item.data, err = events.Open(r); err != nil {
+		return i.reject(item, "", events.RejectUnreadable, err.Error())
+	}
+	judge := kind.others
+	if j, ok := kind.judgements[item.env.Type]; ok {
+		judge = j
+	}
+	if judge == nil {
+		return i.reject(item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", item.env.Type))
+	}
+	return judge(i, item)
+}
+
+// rejectPoison judges an input that made deciding panic, without looking at it. A report parks its task: its content is
+// not lost, because the fact's cause names the record. Any other input becomes a dead letter.
+func (i *inbox) rejectPoison(kind *inputKind, item *input, p *poisoned) error {
+	if kind.parks && p.judged != "" {
+		t, err := i.state.Task(p.judged)
+		if err != nil {
+			return err
+		}
+		if t != nil && !t.State.Ended() && t.State != events.TaskStateError {
+			reason := events.Clip(parkedInternal+p.Error(), maxDetail)
+			return i.record(i.caused(item, t.ID, &events.TaskParked{Reason: reason}), nil)
+		}
+	}
+	return i.reject(item, "", events.RejectInternal, p.Error())
+}
+
+// reject records that an input is unusable. The effect of the fact is a dead letter.
+func (i *inbox) reject(item *input, task, reason, detail string) error {
+	return i.record(i.caused(item, task, &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}), &item.record)
+}
+
+// maxDetail bounds the reason of a rejection in a fact; a schema can be violated in a thousand places.
+const maxDetail = 4 << 10
+
+// caused returns a fact that an input causes.
+func (i *inbox) caused(item *input, task string, body events.Body) *events.Fact {
+	r := &item.record
+	return &events.Fact{
+		Task: task, Body: body, Cause: events.CauseInput(item.in, i.cfg.Partition, r.Offset), CauseHash: events.HashInput(r),
+		CauseID: events.Clip(r.Header(events.HeaderID), events.MaxTaskID),
+	}
+}
+
+// misplaced forwards an input of another partition, and rejects one that was forwarded so long ago that a task it
+// duplicates may have been forgotten. It returns true if it did either.
+func (i *inbox) misplaced(item *input, id string) (bool, error) {
+	if done, err := i.elsewhere(item, id); done || err != nil {
+		return done, err
+	}
+	at := item.record.Header(events.HeaderForwardedAt)
+	if at == "" {
+		return false, nil
+	}
+	// The age is judged by the clock and not by the time of this log, which may be ahead of the other
+	// partition's time.
+	if t, err := events.ParseInstant(at); err == nil && i.core.read.Sub(t) <= i.cfg.Settings.RememberFor.Std() {
+		return false, nil
+	}
+	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")
+}
+
+// elsewhere sends an input of another partition home, once. It returns true if the input was one.
+func (i *inbox) elsewhere(item *input, id string) (bool, error) {
+	home := events.Home(id, i.cfg.Partitions)
+	if home == i.cfg.Partition {
+		return false, nil
+	}
+	r := &item.record
+	if from := r.Header(events.HeaderForwardedFrom); from != "" {
+		return true, i.reject(item, "", events.RejectMisplaced, fmt.Sprintf("forwarded from %s and still not in its home partition %d", from, home))
+	}
+	if i.cfg.Off.off(RuleForward) { // forwarded from memory, which the rule forbids
+		f := i.caused(item, "", &events.InputForwarded{To: home})
+		f.Time = i.now
+		i.say(Send{Generation: i.gen, Kind: events.EffectForward, Topic: string(item.in), Record: forward(f, r, home)})
+		return true, nil
+	}
+	return true, i.record(i.caused(item, "", &events.InputForwarded{To: home}), r)
+}
+
+// HeaderUnpacked marks a record that stands in for one whose batch is too large for a reader when decompressed:
+// it has the coordinates but no bytes.
+const HeaderUnpacked = "sagalog-unpacked-too-large"

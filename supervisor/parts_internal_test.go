@@ -1,0 +1,111 @@
+package supervisor
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+// foldedBy names, for each kind of fact, the parts of an owner that fold it; the state folds every kind. If a row is empty,
+// no part does. changeOf and workOf stand for the dispatch: it folds changes of attempts (changeOf), among them their
+// beginnings (workOf).
+var foldedBy = map[events.Name]string{
+	events.NameNamespaceCreated:    "",
+	events.NamePartitionClaimed:    "epoch",
+	events.NameVersionBarrier:      "",
+	events.NameSettingsAdopted:     "",
+	events.NameDefinitionAdopted:   "",
+	events.NameSubmitted:           "",
+	events.NameStepStarted:         "outbox workOf",
+	events.NameStepCompleted:       "changeOf",
+	events.NameStepFailed:          "changeOf outbox",
+	events.NameTimeout:             "changeOf",
+	events.NameStepSkipped:         "",
+	events.NameCompensationStarted: "outbox workOf",
+	events.NameCompensated:         "changeOf",
+	events.NameCompensationFailed:  "changeOf",
+	events.NameCancelRequested:     "",
+	events.NameRequestHeld:         "",
+	events.NameDeadlinePassed:      "outbox",
+	events.NameTaskProcessed:       "",
+	events.NameTaskUndone:          "outbox",
+	events.NameTaskParked:          "outbox planner",
+	events.NameTaskReopened:        "",
+	events.NameTasksSwept:          "",
+	events.NameInputRejected:       "outbox",
+	events.NameInputForwarded:      "outbox",
+	events.NameInputsPassed:        "inbox",
+	events.NameEffectFailed:        "changeOf outbox",
+	events.NameStateHash:           "",
+}
+
+// Each kind of fact needs a row, and each row must agree with the code of the parts.
+func TestEachPartTakesTheKindsOfFactsOfItsRow(t *testing.T) {
+	t.Parallel()
+	taken := foldsOf(t)
+	for _, name := range events.Names() {
+		row, ok := foldedBy[name]
+		require.True(t, ok, "which parts of an owner take %s? Say so here", name)
+		require.Equal(t, row, strings.Join(slices.Sorted(maps.Keys(taken[string(name)])), " "), name)
+	}
+	require.Len(t, foldedBy, len(events.Names()))
+}
+
+// foldsOf returns, for each kind of fact, the parts whose method fold names it, and which of the functions changeOf and
+// workOf do.
+func foldsOf(t *testing.T) map[string]map[string]bool {
+	paths, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	taken, parts := map[string]map[string]bool{}, map[string]bool{}
+	collect := func(n ast.Node) bool {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok {
+			return true
+		}
+		part := f.Name.Name
+		if part == "fold" {
+			part = f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
+		} else if part != "changeOf" && part != "workOf" {
+			return false
+		}
+		parts[part] = true
+		ast.Inspect(f.Body, func(n ast.Node) bool {
+			star, ok := n.(*ast.StarExpr)
+			if !ok {
+				return true
+			}
+			if kind, ok := star.X.(*ast.SelectorExpr); ok {
+				if taken[kind.Sel.Name] == nil {
+					taken[kind.Sel.Name] = map[string]bool{}
+				}
+				taken[kind.Sel.Name][part] = true
+			}
+			return true
+		})
+		return false
+	}
+	for _, path := range paths {
+		if !strings.HasSuffix(path, "_test.go") {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			require.NoError(t, err)
+			ast.Inspect(file, collect)
+		}
+	}
+	require.Equal(t, []string{"changeOf", "dispatch", "epoch", "inbox", "outbox", "planner", "workOf"}, slices.Sorted(maps.Keys(parts)))
+	return taken
+}
+
+// The items of a fan-out step share the step's definition.
+func TestAnItemOfAStepHasTheDefinitionOfTheStep(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "pack", definitionOf("pack[17]"))
+	require.Equal(t, "pack", definitionOf("pack"))
+}

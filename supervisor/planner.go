@@ -1,0 +1,305 @@
+package supervisor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// planner decides what follows from the state of a task.
+type planner struct {
+	*core
+	// poison holds the tasks for which deciding panicked, with the reason. They are parked without being planned.
+	poison map[string]string
+	// unplanned says that the store may hold live tasks that nobody planned in this epoch.
+	unplanned bool
+}
+
+const (
+	// planRounds bounds the rounds of planning after one fact: each round ends a step or the task, so a workflow of the
+	// largest size needs no more.
+	planRounds = 2100
+	// unplannedBatch bounds the tasks planned at once after a take-over, so that inputs do not wait for all of them.
+	unplannedBatch = 200
+	// parkedInternal is the prefix of the reason of a task that was parked because deciding panicked.
+	parkedInternal = "internal: "
+)
+
+// inFlight is how many appends may be without an answer: only one while tasks of a take-over are unplanned, because the
+// previous batch must be in the store.
+func (p *planner) inFlight() int {
+	if p.unplanned {
+		return 1
+	}
+	return p.cfg.InFlight
+}
+
+// fold forgets the poison of a task whose parking is durable, so that the next request of an operator is tried. The
+// plan itself follows from the state of a task and not from the fact that changed it.
+func (p *planner) fold(f *events.Fact) {
+	if b, ok := f.Body.(*events.TaskParked); ok && strings.HasPrefix(b.Reason, parkedInternal) {
+		delete(p.poison, f.Task)
+	}
+}
+
+// plan records what follows from the task's state until nothing follows (INV5), and queues the attempts that may start.
+// It depends on the state and not on the input that changed it, so that a new owner plans the same. docs/protocol.md,
+// "Follow-ups are planned from the state".
+func (p *planner) plan(id string) error {
+	p.judging.task = id
+	for range planRounds {
+		t, err := p.state.Task(id)
+		if err != nil || t == nil || t.State.Ended() {
+			return err
+		}
+		if why, bad := p.poison[id]; bad {
+			return p.park(t, parkedInternal+why)
+		}
+		if parkedAsPoison(t) {
+			// Nothing follows, and asking may panic again. Each new epoch sends the running work again, and the report
+			// of that work would end the epoch, in an endless loop.
+			return nil
+		}
+		if err := p.prepare(t); err != nil {
+			return p.park(t, err.Error())
+		}
+		plan, err := p.sched.Plan(t)
+		if err != nil {
+			return err
+		}
+		if plan.Quiet() {
+			p.dispatch.queue.push(plan.Ready, p.stamp())
+			return nil
+		}
+		if err := p.recordPlan(t, plan); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("planning task %q does not end", id)
+}
+
+// recordAndPlan records a fact about a task and what follows from it.
+func (p *planner) recordAndPlan(f *events.Fact) error {
+	if err := p.record(f, nil); err != nil {
+		return err
+	}
+	return p.plan(f.Task)
+}
+
+func parkedAsPoison(t *events.Task) bool {
+	return t.State == events.TaskStateError && strings.HasPrefix(t.Reason, parkedInternal)
+}
+
+// prepare makes the task's definition known to the scheduler, from the partition's own state.
+func (p *planner) prepare(t *events.Task) error {
+	d := p.state.Definition(t.Definition)
+	if d == nil {
+		return fmt.Errorf("definition %s is not known in this partition", t.Definition)
+	}
+	return p.sched.Prepare(d.Hash, d.Body)
+}
+
+// policy returns the failure policy of the task's definition. A process that has just started must first prepare the
+// definition, and a timer or a report may be the first to need it. A task that was parked because deciding panicked has
+// no policy, because asking for it may panic again.
+func (p *planner) policy(t *events.Task, path string, op events.Operation) events.Policy {
+	if parkedAsPoison(t) {
+		return events.Policy{Then: events.ActionPark}
+	}
+	if err := p.prepare(t); err != nil {
+		return events.Policy{Then: events.ActionPark} // plan parks the task and says why
+	}
+	return p.sched.Policy(t, definitionOf(path), op)
+}
+
+// verdict judges the failure of an attempt by the policy of its step, now.
+func (p *planner) verdict(f Failure) events.Verdict {
+	f.Policy, f.Now = p.policy(f.Task, f.Path, f.Operation), p.stamp()
+	return JudgeFailure(f)
+}
+
+func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
+	for _, body := range plan.Facts {
+		if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.cfg.Settings.PayloadBytes {
+			body = &events.TaskParked{Reason: fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.cfg.Settings.PayloadBytes)}
+		}
+		if err := p.record(&events.Fact{Task: t.ID, Body: body, Cause: events.CauseFact(t.Last)}, nil); err != nil {
+			return err
+		}
+	}
+	for _, x := range plan.Broken {
+		if t.State.Ended() || t.State == events.TaskStateUndoing {
+			return nil // an earlier one of these failures made the task undo
+		}
+		if err := p.record(p.notStarted(t, x.Path, x.Operation, x.Error), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notStarted is the failure of an attempt before any work was sent.
+func (p *planner) notStarted(t *events.Task, path string, op events.Operation, e events.Error) *events.Fact {
+	e.Message = events.Clip(e.Message, maxDetail)
+	failure := Failure{Task: t, Path: path, Operation: op, Error: e, Effect: events.EffectNone}
+	body := failureOf(failure, 0, p.verdict(failure))
+	return &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: body}
+}
+
+// quietAt returns the time until which a request of the step's running do may still land, zero if the attempt is not in doubt.
+func (p *planner) quietAt(s *events.Step, e events.Effect) events.Instant {
+	if e != events.EffectInDoubt {
+		return 0
+	}
+	//mutant:undo-waits-for-doubt
+	return s.CompleteBy.Add(p.cfg.Settings.Grace.Std())
+}
+
+// park parks a task that cannot be planned, unless it is parked.
+func (p *planner) park(t *events.Task, reason string) error {
+	if t.State == events.TaskStateError || t.State.Ended() {
+		return nil
+	}
+	return p.record(&events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: &events.TaskParked{Reason: events.Clip(reason, maxDetail)}}, nil)
+}
+
+// start begins an attempt that was admitted, if it is still due.
+func (p *planner) start(r events.Ready) error {
+	t, err := p.state.Task(r.Task)
+	if err != nil || t == nil || t.State.Ended() {
+		return err
+	}
+	p.judging = judging{task: r.Task}
+	p.cache.note(r.Task)
+	if why, bad := p.poison[r.Task]; bad {
+		return p.park(t, parkedInternal+why)
+	}
+	if err := p.prepare(t); err != nil {
+		return p.park(t, err.Error())
+	}
+	if due, err := p.stillReady(t, r); err != nil || !due {
+		return err
+	}
+	if t.Facts >= p.cfg.Settings.TaskFacts && r.Operation == events.Do { // undoing is bounded by the number of steps
+		return p.park(t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
+	}
+	body, fault := p.startOf(t, r)
+	if fault != nil {
+		return p.recordAndPlan(p.notStarted(t, r.Path, r.Operation, *fault))
+	}
+	f := &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: body}
+	if r.NotBefore != 0 {
+		f.Cause = events.CauseTimer(t.ID, t.Run, r.Path, attemptAfter(t, r.Path, r.Operation), events.TimerRetry)
+	}
+	return p.record(f, nil)
+}
+
+func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
+	plan, err := p.sched.Plan(t)
+	if err != nil {
+		return false, err
+	}
+	for _, x := range plan.Ready {
+		if plan.Quiet() && x.Path == r.Path && x.Operation == r.Operation && x.NotBefore <= p.stamp() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
+// acceptance was lost with the epoch is parked when it is accepted again. A parked task whose reopening was lost is
+// parked when it is reopened: if its poison were forgotten here, the same request would make it panic again and again.
+func (p *planner) parkPoisoned() error {
+	if len(p.poison) == 0 {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.poison)) {
+		t, err := p.state.Task(id)
+		switch {
+		case err != nil || t == nil:
+		case t.State.Ended():
+			delete(p.poison, id)
+			continue
+		case t.State == events.TaskStateError:
+			continue
+		}
+		if err == nil {
+			err = p.planNew(id)
+		}
+		if err != nil {
+			return err // parking calls nothing that could fail
+		}
+	}
+	return nil
+}
+
+// planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups. If
+// planning records no fact, only rows change, and the store must have them before it is asked for more tasks; the inbox
+// then records the resume points, so that there is a batch to commit.
+func (p *planner) planUnplanned() error {
+	//mutant:plan-from-state
+	if !p.unplanned || len(p.flying) > 0 {
+		return nil
+	}
+	ids, err := p.store.Unplanned(unplannedBatch)
+	if err != nil {
+		return err
+	}
+	p.unplanned = len(ids) > 0
+	for _, id := range ids {
+		if err := p.planNew(id); err != nil {
+			return blame(id, err)
+		}
+	}
+	if len(ids) > 0 && len(p.batch.facts) == 0 {
+		return p.inbox.pass()
+	}
+	return nil
+}
+
+// planNew plans a task that this epoch has not planned yet.
+func (p *planner) planNew(id string) (err error) {
+	defer guard(&err, func(err error) error { return err })
+	t, err := p.look(id)
+	if err != nil || t == nil {
+		return err
+	}
+	p.state.Touch(id)
+	return p.plan(id)
+}
+
+// agenda tells the store when the owner must look at a task next, and which of its steps wait in the queue. These
+// attempts join the queue now, because a row for a ready step no longer says when its retry was due.
+func (p *planner) agenda(t *events.Task) (due events.Instant, ready []events.ReadyKey) {
+	now := p.stamp()
+	for _, m := range t.Timers() {
+		waits := m.Kind == events.TimerRetry || m.Kind == events.TimerQuiet
+		if waits && m.Due <= now {
+			continue // it is due, so the step is in the queue already
+		}
+		if due == 0 || m.Due < due {
+			due = m.Due
+		}
+	}
+	plan, err := p.planGuarded(t)
+	if err != nil {
+		return due, nil
+	}
+	p.dispatch.queue.push(plan.Ready, now)
+	for _, r := range plan.Ready {
+		if r.NotBefore <= now {
+			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
+		}
+	}
+	return due, ready
+}
+
+// planGuarded asks for a plan. A panic sets nothing aside here, because the task was already planned when it changed.
+func (p *planner) planGuarded(t *events.Task) (plan events.Plan, err error) {
+	defer guard(&err, func(err error) error { return err })
+	return p.sched.Plan(t)
+}

@@ -1,0 +1,112 @@
+package supervisor
+
+import "github.com/sagalog/sagalog/events"
+
+// takeOver asks for the facts whose effects must be sent again: those above the watermark as folded from the log, not
+// as known in memory.
+func (x *outbox) takeOver() {
+	x.last = x.state.Partition.Watermark
+	from := x.state.Next
+	if runs := x.state.Runs(); len(runs) > 0 && !x.cfg.Off.off(RuleWatermark) {
+		from = runs[0].Offset
+	}
+	x.say(ReadFacts{x.gen, from, x.state.Next})
+}
+
+// replay takes the records that takeOver asked for.
+func (x *outbox) replay(records []events.Record) error {
+	for i := range records {
+		r := &records[i]
+		if !x.state.Accepted(r.Offset) {
+			continue
+		}
+		f, err := events.DecodeFact(r)
+		if err != nil {
+			return err
+		}
+		if !x.state.Partition.Watermark.Before(f.Position()) {
+			continue
+		}
+		var t *events.Task
+		if f.Task != "" {
+			if t, err = x.look(f.Task); err != nil {
+				return err // leaving it out would let the watermark pass it
+			}
+		}
+		//mutant:new-owner-resends
+		if owed(t, f) {
+			x.stats.Resent++
+			x.fold(t, f)
+			continue
+		}
+		// It owes no effect, but the log does not say so yet: if its task were swept and the ID used again, the next
+		// owner would find this attempt running.
+		x.owing = append(x.owing, marked{f.Position(), f.Task})
+		if len(x.entries) == 0 {
+			x.lastDone = f.Position() // a fact must record the watermark once the partition is idle
+		}
+		x.last = f.Position()
+	}
+	return nil
+}
+
+// owed says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run.
+func owed(t *events.Task, f *events.Fact) bool {
+	x := changeOf(t, f)
+	return x.what != began || x.running(t)
+}
+
+// keepWork holds back the work that must be sent again. Its report may be in the topic unread. If the work were sent
+// now, a copy could act after that report made the owner decide that the step had no effect and needs no undo.
+func (x *outbox) keepWork() {
+	fresh := x.fresh[:0]
+	for _, e := range x.entries {
+		for _, y := range e.effects {
+			if y.kind == events.EffectWork {
+				x.kept = append(x.kept, y)
+			} else {
+				fresh = append(fresh, y)
+			}
+		}
+	}
+	x.fresh = fresh
+}
+
+// sendKept sends work of running attempts again, once every report below an end offset asked for in this epoch has been
+// judged. judged is the time at which that end was asked for, zero until then. docs/protocol.md, "Work is sent again
+// after the reports are judged".
+func (x *outbox) sendKept(judged events.Instant) error {
+	//mutant:resent-work-waits-for-reports
+	if len(x.kept) == 0 || judged == 0 {
+		return nil
+	}
+	for _, y := range x.kept {
+		t, err := x.look(y.of.fact.Task)
+		if err != nil {
+			return err
+		}
+		if owed(t, y.of.fact) {
+			x.fresh = append(x.fresh, y)
+		} else {
+			y.done = true
+		}
+	}
+	x.kept = nil
+	x.trim()
+	x.send()
+	return nil
+}
+
+// fetched adds the bytes of an input to the effects that need them.
+func (x *outbox) fetched(cause events.Cause, r *events.Record) {
+	for _, e := range x.entries {
+		for _, y := range e.effects {
+			if y.wants == cause {
+				y.wants = ""
+				x.complete(e.fact, y, r)
+				x.fresh = append(x.fresh, y)
+			}
+		}
+	}
+	x.send()
+}

@@ -1,0 +1,141 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/pause"
+)
+
+// execute carries out an action, or starts it.
+func (s *Shell) execute(a Action) error {
+	switch a := a.(type) {
+	case Load:
+		s.begin(a.Generation)
+		s.load(a)
+	case PauseLog:
+		if s.gen != nil && s.gen.id == a.Generation {
+			s.gen.stopLog()
+		}
+	case ResumeLog:
+		s.readLog(a.Generation, a.From)
+	case Claim:
+		s.claim(a)
+	case Append:
+		s.append(a)
+	case Commit:
+		if err := s.cfg.Committer.Commit(a.Delta, a.Last); err != nil {
+			return fmt.Errorf("commit partition %d: %w", a.Delta.Partition, err)
+		}
+	case ReadInputs:
+		for in, from := range a.From {
+			s.readInput(a.Generation, in, from)
+		}
+	case ReadFacts:
+		s.readFacts(a)
+	case FetchInput:
+		s.fetchInput(a)
+	case Send:
+		s.sends = append(s.sends, a)
+	case AskEnds:
+		s.askEnds(a)
+	case AskCatalog:
+		s.askCatalog(a)
+	case Release:
+		s.release()
+	case Stop:
+		s.mu.Lock()
+		s.err = a.Err
+		s.mu.Unlock()
+		s.cfg.Logger.Error("the partition stopped", "partition", s.owner.core.cfg.Partition, "error", a.Err)
+	}
+	return nil
+}
+
+func (s *Shell) claim(a Claim) {
+	if s.gen == nil || s.gen.id != a.Generation {
+		return
+	}
+	if s.gen.producer != nil { // the claim was refused: another try needs a new producer
+		s.gen.producer.Close()
+	}
+	p, err := s.cfg.Log.NewProducer()
+	if err != nil {
+		s.post(func(now events.Instant) { s.owner.Claimed(now, a.Generation, 0, err) })
+		return
+	}
+	s.gen.producer = p
+	p.Append([]events.Record{a.Record}, func(offsets []int64, err error) {
+		s.post(func(now events.Instant) {
+			at := int64(-1)
+			if len(offsets) > 0 {
+				at = offsets[0]
+			}
+			s.owner.Claimed(now, a.Generation, at, err)
+		})
+	})
+}
+
+func (s *Shell) append(a Append) {
+	if s.gen == nil || s.gen.id != a.Generation || s.gen.producer == nil {
+		return
+	}
+	s.gen.producer.Append(a.Records, func(offsets []int64, err error) {
+		s.post(func(now events.Instant) { s.owner.Appended(now, a.Generation, a.Batch, offsets, err) })
+	})
+}
+
+func (s *Shell) readFacts(a ReadFacts) {
+	s.spawn(func(ctx context.Context) {
+		var records []events.Record
+		err := retry(ctx, func() error {
+			records = records[:0]
+			return s.cfg.Log.ReadRange(ctx, a.From, a.To, func(r events.Record) error {
+				records = append(records, r)
+				return nil
+			})
+		})
+		switch {
+		case err == nil:
+			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, records, true) })
+		case errors.Is(err, ErrPosition): // deleted: the effects of those facts are unknown
+			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, err) })
+		}
+	})
+}
+
+func (s *Shell) fetchInput(a FetchInput) {
+	in, _, offset, ok := a.Cause.Input()
+	if !ok {
+		return
+	}
+	s.spawn(func(ctx context.Context) {
+		var r events.Record
+		err := retry(ctx, func() (err error) {
+			r, err = s.cfg.Log.ReadInput(ctx, in, offset)
+			return err
+		})
+		if err == nil || errors.Is(err, ErrPosition) {
+			s.post(func(now events.Instant) { s.owner.Fetched(now, a.Generation, a.Cause, r, err) })
+		}
+	})
+}
+
+func (s *Shell) askEnds(a AskEnds) {
+	s.spawn(func(ctx context.Context) {
+		ends, err := s.cfg.Log.Ends(ctx)
+		s.post(func(now events.Instant) { s.owner.Ends(now, a.Generation, a.Question, ends, err) })
+	})
+}
+
+func (s *Shell) askCatalog(a AskCatalog) {
+	s.spawn(func(ctx context.Context) {
+		c, err := s.cfg.Log.Catalog(ctx)
+		if err != nil {
+			pause.For(ctx, retryPause)
+		}
+		s.post(func(now events.Instant) { s.owner.Definitions(now, a.Generation, a.Question, c, err) })
+	})
+}

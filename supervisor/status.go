@@ -1,0 +1,49 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Stats counts what an owner has done since it was created.
+type Stats struct {
+	Facts, Void, Passed, Epochs, Resent uint64
+	Timeouts                            uint64
+}
+
+// Status is what an owner reports about itself.
+type Status struct {
+	Phase string
+	// Assigned says that the owner is a candidate or owns the partition. Owning says that it decides in an epoch
+	// that it claimed.
+	Assigned, Owning bool
+	// Epoch is the current epoch of the partition as far as it is folded.
+	Epoch      events.Epoch
+	Generation uint64
+	// Time is the owner's time, which never goes back.
+	Time events.Instant
+	// Linger is the length of the beats at which the owner should decide; zero means at once.
+	Linger                     time.Duration
+	InMemory, InFlight, Unsent int
+	Stats                      Stats
+}
+
+// Status returns what the owner reports about itself.
+func (o *Owner) Status() Status {
+	e := o.epoch
+	s := Status{
+		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Generation: o.gen, Time: o.now,
+		InFlight: len(o.flying), Unsent: len(o.outbox.entries), Stats: o.stats,
+	}
+	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
+		s.Linger = o.dispatch.linger()
+	}
+	if o.state != nil {
+		s.Epoch, s.InMemory = o.state.Partition.Epoch, o.state.InMemory()
+	}
+	return s
+}
+
+// Backlog returns the inputs that were read and not judged, for the shell's flow control.
+func (o *Owner) Backlog(in events.Input) int { return o.inbox.backlog(in) }

@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Every step is the work of an agent, done or undone in attempts. The functions of this file hold everything about an
+// attempt that depends on that: how it starts, what it sends, what ends it.
+
+// attempt is one attempt of an operation of a step.
+type attempt struct {
+	task, path string
+	op         events.Operation
+	number     int
+}
+
+// running says whether this is the running attempt of its step.
+func (a attempt) running(t *events.Task) bool {
+	return t != nil && t.Running(a.path, a.op, a.number)
+}
+
+// definitionOf returns the name of the step in its workflow's definition: pack[17] is the 17th of pack.
+func definitionOf(path string) string {
+	name, _, _ := strings.Cut(path, "[")
+	return name
+}
+
+// startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready.
+func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error) {
+	s, err := p.sched.Start(t, definitionOf(r.Path), r.Operation)
+	if err != nil {
+		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}
+	}
+	if n := len(s.Input); n > p.cfg.Settings.PayloadBytes {
+		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.cfg.Settings.PayloadBytes)}
+	}
+	completeBy, number := p.stamp().Add(s.CompleteBy.Std()), attemptAfter(t, r.Path, r.Operation)
+	if r.Operation == events.Undo {
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, Input: s.Input, Output: s.Output}, nil
+	}
+	return &events.StepStarted{
+		Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore,
+		Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
+	}, nil
+}
+
+// attemptAfter returns the number of the next attempt.
+func attemptAfter(t *events.Task, path string, op events.Operation) int {
+	switch s := t.Step(path); {
+	case s == nil || op == events.Undo && s.Undo == nil:
+		return 1
+	case op == events.Undo:
+		return s.Undo.Attempt + 1
+	default:
+		return s.Attempt + 1
+	}
+}
+
+// workOf returns the work request that a fact has as its effect; false if it has none.
+func workOf(f *events.Fact) (events.Work, bool) {
+	switch b := f.Body.(type) {
+	case *events.StepStarted:
+		return events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input}, true
+	case *events.CompensationStarted:
+		return events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}, true
+	}
+	return events.Work{}, false
+}
+
+// change is what a fact means for an attempt.
+type change struct {
+	attempt
+	what changed
+	// agent is the agent whose window the attempt counts against.
+	agent string
+}
+
+// changed says how a fact changed an attempt.
+type changed int
+
+const (
+	unchanged changed = iota
+	began
+	ended
+)
+
+// changeOf says what a fact means for an attempt. t is the task as it is after the fact.
+func changeOf(t *events.Task, f *events.Fact) change {
+	if w, ok := workOf(f); ok {
+		return change{attempt{f.Task, w.Step, w.Operation, w.Attempt}, began, w.Agent}
+	}
+	x := change{attempt: attempt{task: f.Task, op: events.Do}, what: ended}
+	switch b := f.Body.(type) {
+	case *events.StepCompleted:
+		x.path, x.number = b.Step, b.Attempt
+	case *events.StepFailed:
+		x.path, x.number = b.Step, b.Attempt
+	case *events.Timeout:
+		x.path, x.op, x.number = b.Step, b.Operation, b.Attempt
+	case *events.Compensated:
+		x.path, x.op, x.number = b.Step, events.Undo, b.Attempt
+	case *events.CompensationFailed:
+		x.path, x.op, x.number = b.Step, events.Undo, b.Attempt
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			x.path, x.number = b.Failed.Step, b.Failed.Attempt
+		} else if b.CompensationFailed != nil {
+			x.path, x.op, x.number = b.CompensationFailed.Step, events.Undo, b.CompensationFailed.Attempt
+		}
+	}
+	if x.number == 0 || t == nil { // not about an attempt, or about one that did not begin, or the task is gone
+		return change{}
+	}
+	switch s := t.Step(x.path); {
+	case s == nil || x.op == events.Undo && s.Undo == nil:
+		return change{} // another task has the ID now
+	case x.op == events.Undo:
+		x.agent = s.Undo.Agent
+	default:
+		x.agent = s.Agent
+	}
+	return x
+}
+
+// failureOf returns the fact that an attempt failed before an agent reported anything; number zero means that no
+// attempt began.
+func failureOf(f Failure, number int, v events.Verdict) events.Body {
+	if f.Operation == events.Undo {
+		return &events.CompensationFailed{Step: f.Path, Attempt: number, Error: f.Error, Verdict: v}
+	}
+	return &events.StepFailed{Step: f.Path, Attempt: number, Error: f.Error, Effect: f.Effect, Verdict: v}
+}

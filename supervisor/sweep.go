@@ -1,0 +1,67 @@
+package supervisor
+
+import "github.com/sagalog/sagalog/events"
+
+func (t *timers) sweepDue() (bool, error) {
+	if t.now.Sub(t.sweptAt) < sweepEvery {
+		return false, nil
+	}
+	ended, err := t.store.Ended(t.now.Add(-t.cfg.Settings.RememberFor.Std()), 1)
+	return err == nil && len(ended) > 0, nil
+}
+
+// sweep forgets tasks that ended longer ago than Settings.RememberFor. All inputs below end offsets that were asked for
+// after that time must have been judged and passed in this epoch, and the tasks may have no effect above the folded
+// watermark. docs/protocol.md, "Sweeps and held requests".
+func (t *timers) sweep(at events.Instant) error {
+	//mutant:sweep-waits-for-ends
+	before := at.Add(-t.cfg.Settings.RememberFor.Std())
+	if before <= 0 || t.now.Sub(t.sweptAt) < sweepEvery {
+		return nil
+	}
+	swept, more, err := t.sweepable(before)
+	if err != nil {
+		return err
+	}
+	if !more {
+		t.sweptAt = t.now
+	}
+	if len(swept) == 0 {
+		return nil
+	}
+	//mutant:passed-before-sweep
+	if t.inbox.unpassed() {
+		if err := t.inbox.pass(); err != nil {
+			return err
+		}
+	}
+	return t.record(&events.Fact{
+		Body:  &events.TasksSwept{Tasks: swept, EndedBefore: before},
+		Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon),
+	}, nil)
+}
+
+// sweepable returns some tasks that may be forgotten now, and whether there are more. Those do not wait for the next
+// interval, so that a partition that ends a thousand tasks a second can also forget a thousand a second.
+func (t *timers) sweepable(before events.Instant) (swept []string, more bool, err error) {
+	ids, err := t.store.Ended(before, sweepBatch)
+	if err != nil || len(ids) == 0 {
+		return nil, false, err
+	}
+	busy, inFlight := t.outbox.busy(), false
+	for _, id := range ids {
+		task, err := t.look(id)
+		if err != nil {
+			return nil, false, err
+		}
+		if task == nil { // swept already, by a batch in flight
+			inFlight = true
+			continue
+		}
+		//mutant:sweep-waits-for-effects
+		if task.State.Ended() && task.EndedAt < before && !busy[id] {
+			swept = append(swept, id)
+		}
+	}
+	return swept, len(swept) == sweepBatch || (inFlight && len(ids) == sweepBatch), nil
+}

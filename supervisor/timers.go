@@ -1,0 +1,289 @@
+package supervisor
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// timers decides about everything that falls due. A timer due at T fires only when, in this epoch, everything below an
+// end offset of its inputs asked for after T has been judged, and the timer is still due then; otherwise a take-over
+// would time out large amounts of work that was answered long ago. docs/protocol.md, "A timer waits for the
+// reports".
+type timers struct {
+	*core
+	ends question
+	// askedAt is when the ends were last asked for.
+	askedAt events.Instant
+	// goals holds, for each input, the end offset that is not reached yet. A newer answer does not replace it: under a
+	// steady load the goal would move as fast as the owner gets closer, and no timer would ever fire.
+	goals map[events.Input]goal
+	// horizon holds, for each input, the latest time for which everything durable before it has been judged.
+	horizon map[events.Input]events.Instant
+	// moved says that retries of some tasks fell due and the changed rows of these tasks are not written yet.
+	moved bool
+	// expiredAt is the time up to which held requests have expired.
+	expiredAt events.Instant
+	// sweptAt is when sweeping was last tried.
+	sweptAt events.Instant
+}
+
+// goal is an end offset that was asked for at a time.
+type goal struct {
+	end     int64
+	askedAt events.Instant
+}
+
+// timerKind says what a kind of timer waits for and decides.
+type timerKind struct {
+	kind events.TimerKind
+	// reads are the inputs that must be judged up to an end asked for after the timer fell due.
+	reads []events.Input
+	// decide returns the fact for a due timer of a task, or nil if it is no longer due. If it is not set, the planner
+	// continues the task.
+	decide func(t *timers, task *events.Task, m events.Timer) events.Body
+}
+
+// timerKinds are the timers of tasks. The store knows when they are due.
+var timerKinds = []timerKind{
+	{kind: events.TimerCompleteBy, reads: outcomeInputs, decide: (*timers).expireAttempt},
+	{kind: events.TimerDeadline, reads: outcomeInputs, decide: (*timers).passDeadline},
+	{kind: events.TimerRetry, reads: outcomeInputs},
+	{kind: events.TimerQuiet, reads: outcomeInputs},
+}
+
+// partitionTimer is a timer of the partition.
+type partitionTimer struct {
+	kind  events.TimerKind
+	reads []events.Input
+	// due says whether something is due now; fire decides about what is due at the instant.
+	due  func(t *timers) (bool, error)
+	fire func(t *timers, at events.Instant) error
+}
+
+// partitionTimers are the timers of the partition itself. Forgetting anything waits for every input.
+var partitionTimers = []partitionTimer{
+	//mutant:held-expiry-waits-for-submissions
+	{events.TimerExpiry, everyInput, (*timers).heldDue, (*timers).expireHeld},
+	//mutant:sweep-waits-for-submissions
+	{events.TimerHorizon, everyInput, (*timers).sweepDue, (*timers).sweep},
+}
+
+// Bounds of one look at the timers; the rest comes with the next batch.
+const (
+	dueBatch   = 500
+	sweepBatch = 200
+	sweepEvery = 10 * time.Second
+)
+
+func (t *timers) reset() {
+	//mutant:judged-in-this-epoch
+	*t = timers{core: t.core}
+}
+
+// ask asks for the ends of the inputs if something is due or waits for them.
+func (t *timers) ask() error {
+	if t.ends.asked || len(t.goals) == len(everyInput) {
+		return nil
+	}
+	if len(t.outbox.kept) == 0 {
+		if due, err := t.somethingDue(); err != nil || !due {
+			return err
+		}
+	}
+	t.ends.ask()
+	t.askedAt = t.now
+	t.say(AskEnds{t.gen, t.ends.number})
+	return nil
+}
+
+func (t *timers) somethingDue() (bool, error) {
+	ids, err := t.store.Due(t.now, 1)
+	if err != nil || len(ids) > 0 {
+		return err == nil, err
+	}
+	for i := range partitionTimers {
+		if due, err := partitionTimers[i].due(t); err != nil || due {
+			return due, err
+		}
+	}
+	return false, nil
+}
+
+// learnEnds takes the answer to AskEnds.
+func (t *timers) learnEnds(ends map[events.Input]int64) {
+	for in, end := range ends {
+		if _, unreached := t.goals[in]; !unreached {
+			if t.goals == nil {
+				t.goals = map[events.Input]goal{}
+			}
+			//mutant:end-asked-after-due
+			t.goals[in] = goal{end, t.askedAt}
+		}
+	}
+}
+
+// moveHorizon moves the horizon when everything below the ends that were asked for has been judged.
+func (t *timers) moveHorizon() error {
+	for in, g := range t.goals {
+		if !t.inbox.judgedBelow(in, g.end) {
+			continue
+		}
+		if t.horizon == nil {
+			t.horizon = map[events.Input]events.Instant{}
+		}
+		t.horizon[in] = max(t.horizon[in], g.askedAt)
+		delete(t.goals, in)
+	}
+	return t.outbox.sendKept(t.judgedUntil(outcomeInputs))
+}
+
+// judgedUntil returns the latest time for which everything durable in the inputs before it has been judged; zero if
+// that is not known yet.
+func (t *timers) judgedUntil(reads []events.Input) events.Instant {
+	at := t.now
+	for _, in := range reads {
+		at = min(at, t.horizon[in])
+	}
+	return at
+}
+
+// reached returns the time up to which timers that wait for the inputs may fire.
+func (t *timers) reached(reads []events.Input) events.Instant {
+	if t.cfg.Off.off(RuleTimers) {
+		reads = slices.DeleteFunc(slices.Clone(reads), func(in events.Input) bool { return slices.Contains(outcomeInputs, in) })
+	}
+	return t.judgedUntil(reads)
+}
+
+// fire decides the timers that are due.
+func (t *timers) fire() (err error) {
+	defer guard(&err, func(err error) error { return blame(t.judging.task, err) })
+	at := t.reached(outcomeInputs)
+	if at == 0 {
+		return nil
+	}
+	ids, err := t.store.Due(at, dueBatch)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if t.full() {
+			return nil
+		}
+		if err := t.fireTask(id); err != nil {
+			return blame(id, err)
+		}
+	}
+	for i := range partitionTimers {
+		row := &partitionTimers[i]
+		if err := row.fire(t, t.reached(row.reads)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *timers) fireTask(id string) error {
+	t.judging = judging{task: id}
+	task, err := t.look(id)
+	if err != nil || task == nil {
+		return err
+	}
+	list := task.Timers()
+	sort.Slice(list, func(i, j int) bool { return list[i].Due < list[j].Due })
+	moved := false
+	for _, m := range list {
+		row := &timerKinds[slices.IndexFunc(timerKinds, func(k timerKind) bool { return k.kind == m.Kind })]
+		if m.Due > t.reached(row.reads) {
+			break
+		}
+		if row.decide != nil {
+			body := row.decide(t, task, m)
+			if body == nil {
+				continue
+			}
+			cause := events.CauseTimer(task.ID, task.Run, m.Path, m.Attempt, m.Kind)
+			if err := t.record(&events.Fact{Task: task.ID, Body: body, Cause: cause}, nil); err != nil {
+				return err
+			}
+		}
+		moved = true
+	}
+	if !moved {
+		return nil
+	}
+	t.moved = true
+	t.state.Touch(id) // a retry that is due goes from the timers to the queue
+	return t.planner.plan(id)
+}
+
+// expireAttempt times out an attempt that is still running at its complete-by time. Every running attempt has such a
+// timer (INV10).
+func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
+	if !task.Running(m.Path, m.Operation, m.Attempt) {
+		return nil
+	}
+	v := t.planner.verdict(Failure{
+		Task: task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
+		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
+	})
+	t.stats.Timeouts++
+	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}
+	if m.Operation == events.Do { // only the do of a step must have come to rest before an undo starts
+		body.QuietAt = t.planner.quietAt(task.Step(m.Path), events.EffectInDoubt)
+	}
+	return body
+}
+
+func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {
+	if task.DeadlinePassed || task.State.Ended() {
+		return nil
+	}
+	action := events.DeadlineUndo
+	if task.Irrevocable() || task.State == events.TaskStateError {
+		action = events.DeadlineAlert
+	}
+	return &events.DeadlinePassed{Deadline: task.Deadline, Action: action}
+}
+
+func (t *timers) heldDue() (bool, error) {
+	for _, h := range t.state.Held() {
+		if h.ExpiresAt <= t.now {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// expireHeld rejects held requests whose task never came.
+func (t *timers) expireHeld(at events.Instant) error {
+	if at == t.expiredAt { // nothing new can have fallen due, and many requests are held if somebody cancels unknown tasks
+		return nil
+	}
+	held := t.state.Held()
+	sort.Slice(held, func(i, j int) bool {
+		a, b := held[i], held[j]
+		return cmp.Or(cmp.Compare(a.ExpiresAt, b.ExpiresAt), cmp.Compare(a.Request.Task, b.Request.Task), cmp.Compare(a.Request.ID, b.Request.ID)) < 0
+	})
+	for _, h := range held {
+		if h.ExpiresAt > at || t.full() {
+			break
+		}
+		f := &events.Fact{
+			Task:  h.Request.Task,
+			Body:  &events.InputRejected{Reason: events.RejectExpired, Detail: "no task with this ID was submitted while the request was held", Held: h.Request.ID, HeldAt: h.Cause},
+			Cause: events.CauseTimer(h.Request.Task, 1, "", 0, events.TimerExpiry),
+		}
+		if err := t.record(f, nil); err != nil {
+			return err
+		}
+	}
+	if !t.full() {
+		t.expiredAt = at
+	}
+	return nil
+}
