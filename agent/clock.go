@@ -12,7 +12,7 @@ const (
 	clockTolerance = time.Second
 	// clockKept is the shortest time for which an observed difference counts. A clock that was corrected is believed
 	// after at most twice this time.
-	clockKept = time.Minute
+	clockKept = 30 * time.Second
 	// clockDoubted is the difference at which the log's time is assumed to be wrong, rather than this machine's: a log
 	// keeps the time of an owner whose clock once was ahead, by days perhaps, until it is corrected.
 	clockDoubted = time.Hour
@@ -33,9 +33,18 @@ type clock struct {
 }
 
 // difference is the largest one that was seen since a time, and in the period before.
+//
+// It shrinks by half a second in each second: an owner whose clock is behind its log goes on at half speed until the log
+// has been caught up with. If the difference stayed as it was seen, all requests of that owner would soon seem late.
 type difference struct {
-	since        time.Time
+	since, at    time.Time // at is the time that seen and before refer to
 	seen, before time.Duration
+}
+
+// shrink brings the difference up to now.
+func (d *difference) shrink(now time.Time) {
+	lost := max(now.Sub(d.at), 0) / 2
+	d.seen, d.before, d.at = d.seen-lost, d.before-lost, now
 }
 
 // completeBy returns the complete-by time of a request that was read now, by this machine's clock, and how far this clock is
@@ -66,9 +75,10 @@ func (c *clock) observe(home int32, ahead time.Duration, now time.Time) time.Dur
 		if c.homes == nil {
 			c.homes = map[int32]*difference{}
 		}
-		d = &difference{since: now}
+		d = &difference{since: now, at: now}
 		c.homes[home] = d
 	}
+	d.shrink(now)
 	switch age := now.Sub(d.since); {
 	case age >= 2*clockKept:
 		d.since, d.seen, d.before = now, ahead, 0

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,5 +87,22 @@ func TestALogOfALaterYearExpiresNoRequests(t *testing.T) {
 		sendDecided(t, h, "corrected", 0)
 		synctest.Wait()
 		require.Equal(t, map[string]time.Duration{"ahead": 5 * time.Second, "corrected": 5 * time.Second}, r.got)
+	})
+}
+
+// An owner whose clock is behind its log decides at half speed until the clock has caught up.
+func TestRequestsOfAnOwnerThatGoesAtHalfSpeedAreNotLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{got: map[string]time.Duration{}}
+		h := agenttest.Start(t, handle(r.do))
+		for i := range 50 {
+			sendDecided(t, h, fmt.Sprint(i), 10*time.Minute-time.Duration(i)*time.Second)
+			wait(2 * time.Second)
+		}
+		require.Len(t, r.got, 50)
+		for id, got := range r.got {
+			require.Equal(t, 5*time.Second, got, id)
+		}
 	})
 }
