@@ -34,8 +34,9 @@ type clock struct {
 
 // difference is the largest one that was seen since a time, and in the period before.
 //
-// It shrinks by half a second in each second: an owner whose clock is behind its log goes on at half speed until the log
-// has been caught up with. If the difference stayed as it was seen, all requests of that owner would soon seem late.
+// It shrinks by three quarters of a second in each second. An owner whose clock is behind its log goes on at half speed until
+// its clock has caught up, so the difference shrinks by half a second. While a partition has no owner it shrinks by a
+// whole second. If an old difference counted in full, all requests of that owner would soon seem late.
 type difference struct {
 	since, at    time.Time // at is the time that seen and before refer to
 	seen, before time.Duration
@@ -43,7 +44,7 @@ type difference struct {
 
 // shrink brings the difference up to now.
 func (d *difference) shrink(now time.Time) {
-	lost := max(now.Sub(d.at), 0) / 2
+	lost := max(now.Sub(d.at), 0) * 3 / 4
 	d.seen, d.before, d.at = d.seen-lost, d.before-lost, now
 }
 
