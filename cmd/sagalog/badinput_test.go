@@ -55,7 +55,7 @@ func (c clean) mistaken(t *testing.T, m mistake) {
 	require.Contains(t, found[0].Remedy, m.remedy)
 	require.Equal(t, before, c.things(t, m), "doctor changes nothing")
 
-	serve := place{dir: c.dir}.run(t, append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)
+	serve := place{dir: c.dir}.run(t, append([]string{"serve", "--http", "127.0.0.1:0", "--start-within", "2s"}, args...)...)
 	require.Equal(t, 1, serve.code(), serve.err.String())
 	require.Contains(t, serve.err.String(), m.says)
 	require.Contains(t, serve.err.String(), m.remedy)

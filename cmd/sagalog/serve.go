@@ -19,6 +19,7 @@ import (
 type serveConfig struct {
 	member
 	engineFlags
+	startWithin time.Duration
 }
 
 // engineFlags are the flags that serve and dev share.
@@ -112,6 +113,7 @@ Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on 
 func (c *serveConfig) flags(f *pflag.FlagSet) {
 	c.member.flags(f)
 	c.engineFlags.flags(f)
+	f.DurationVar(&c.startWithin, "start-within", time.Minute, "how long a start waits for brokers that do not answer yet")
 }
 
 func (c *serveConfig) validate() error {
@@ -120,6 +122,9 @@ func (c *serveConfig) validate() error {
 	}
 	if err := c.engineFlags.validate(); err != nil {
 		return err
+	}
+	if c.startWithin <= 0 {
+		return usage("--start-within %s is not positive", c.startWithin)
 	}
 	if c.roles.agentOnly() {
 		switch {

@@ -197,7 +197,7 @@ func (s *serving) connect(ctx context.Context) (err error) {
 
 func (s *serving) preflight(ctx context.Context) error {
 	need := s.local.need(s.cluster, s.bindings.names())
-	need.Warn = s.warn
+	need.Warn, need.Patience = s.warn, s.cfg.startWithin
 	return doctor.Preflight(ctx, s.cluster, need)
 }
 

@@ -95,7 +95,7 @@ func (c *cluster) node(name string, roles ...string) *member {
 	m := &member{c: c, name: name, roles: roles, program: program("sagalog")}
 	m.engine = &engine{t: c.t, work: work, data: filepath.Join(work, "data"), env: c.fleet.env()}
 	m.args = []string{"serve", "--brokers", c.brokers, "--namespace", topics.Namespace, "--node", name,
-		"--roles", strings.Join(roles, ","), "--http", freePort(c.t)}
+		"--roles", strings.Join(roles, ","), "--http", freePort(c.t), "--start-within", patience.String()}
 	if m.has("agent") {
 		m.args = append(m.args, "--agents", filepath.Join(c.files, "agents"))
 	}

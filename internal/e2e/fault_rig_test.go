@@ -57,7 +57,7 @@ func (r *rig) node(name string, args ...string) *engine {
 	require.NoError(r.t, os.MkdirAll(work, 0o700))
 	e := &engine{t: r.t, work: work, data: filepath.Join(work, "data"), env: r.fleet.env()}
 	e.args = append([]string{"serve", "--brokers", r.addr, "--namespace", topics.Namespace, "--node", name, "--partitions", "4",
-		"--http", freePort(r.t), "--agents", filepath.Join(r.files, "agents"), "--workflows", r.files}, args...)
+		"--http", freePort(r.t), "--start-within", patience.String(), "--agents", filepath.Join(r.files, "agents"), "--workflows", r.files}, args...)
 	r.nodes = append(r.nodes, e)
 	return e
 }

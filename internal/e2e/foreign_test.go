@@ -44,7 +44,7 @@ func realMarket(t *testing.T, k *kafkatest.Real) *market {
 	m.engine = newEngineWith(t, work, m.fleet)
 	files := filepath.Join(work, "files")
 	m.args = []string{"serve", "--brokers", k.Bootstrap(), "--namespace", topics.Namespace, "--node", "n1", "--http", freePort(t),
-		"--workflows", files, "--agents", filepath.Join(files, "agents")}
+		"--workflows", files, "--agents", filepath.Join(files, "agents"), "--start-within", patience.String()}
 	m.start()
 	return m.open(k.Connect(t, "", ""))
 }

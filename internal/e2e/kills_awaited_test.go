@@ -7,8 +7,12 @@ import (
 // outageEvery is the number of take-overs between two outages of a broker.
 const outageEvery = 5
 
-// warmWithin is the maximum age of the last fact of a partition under load.
-const warmWithin = 700 * time.Millisecond
+// warmWithin is the maximum age of the last fact of a partition under load. A busy machine may not get there, and then the
+// measured take-over is less exact.
+const (
+	warmWithin = 700 * time.Millisecond
+	warmTries  = 10 * time.Second
+)
 
 // awaited kills owners on a Kafka of three brokers, and waits for each takeover.
 type awaited struct {
@@ -38,10 +42,15 @@ func (w *awaited) takeover() {
 // warm waits until facts are written in every partition, so that the last fact of an epoch shows when its owner died.
 func (w *awaited) warm() {
 	w.t.Helper()
+	begun := time.Now()
 	eventually(w.t, recoverWithin, "facts are written in every partition", func() bool {
 		_ = w.look()
+		oldest := time.Now().Add(-warmWithin)
+		if !full && time.Since(begun) > warmTries {
+			oldest = begun
+		}
 		for _, p := range w.log.parts {
-			if at, err := time.Parse(time.RFC3339, p.at); err != nil || time.Since(at) > warmWithin || p.seq == 0 {
+			if at, err := time.Parse(time.RFC3339, p.at); err != nil || at.Before(oldest) || p.seq == 0 {
 				return false
 			}
 		}

@@ -28,8 +28,8 @@ const (
 	pointWithin = 8 * time.Second
 	// recoverWithin bounds a recovery. It says nothing about the engine's speed: a group member's session is 10 s, and the
 	// machine is small and shared.
-	recoverWithin = patience / 2
-	// startWithin bounds a start. During a start, a node still ends if the broker does not answer.
+	recoverWithin = patience
+	// startWithin bounds a start. During a start, a node may still end if the broker does not answer.
 	startWithin = 20 * time.Second
 	// hangs is high, so that a Timeout is decided about every second.
 	hangs = "package=0.06"

@@ -12,7 +12,7 @@
 //   - Each finding that is not ok says what an operator can do, most often by a command.
 //   - No finding holds a secret.
 //   - Only Preflight changes anything, and it only creates topics.
-//   - Problems that may pass without help, such as a broker that is starting, are given a few seconds.
+//   - Problems that may pass without help, such as a broker that is starting, are given time: Need.Patience.
 //
 // # What it refuses to do
 //

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Need struct {
 	Known func(exists bool) []Finding
 	// Warn is called by Preflight with findings that do not stop the start, except those that a node reports after Inspect. May be nil.
 	Warn func(Finding)
+	// Patience is how long Preflight waits for problems that may pass without help; 0 is 7 s.
+	Patience time.Duration
 }
 
 // node says that the process has roles besides agents.
@@ -45,10 +48,10 @@ func (n *Need) node() bool { return n.Owner || n.API || n.Projector }
 
 // The time limits of Preflight.
 const (
-	// preflightWait bounds what leads to a refusal, because a person waits for it.
+	// preflightWait bounds one examination, because a person waits for it.
 	preflightWait = 10 * time.Second
-	// patience is for brokers that are started together with the process: they need a few seconds.
-	patience = 7 * time.Second
+	// defaultPatience is for brokers that are started together with the process: they need a few seconds.
+	defaultPatience = 7 * time.Second
 	// lookAgain is short, because most of what it waits for passes in a moment.
 	lookAgain = 500 * time.Millisecond
 	// createWait bounds the creation of topics, which takes some seconds on busy brokers.
@@ -56,16 +59,18 @@ const (
 )
 
 // Preflight examines whether a process can do its work, so that its work does not fail later in a loop. It creates the topics of a
-// new namespace, because permissions on a topic can only be asked for when it exists. It waits a few seconds for faults that may
+// new namespace, because permissions on a topic can only be asked for when it exists. It waits need.Patience for faults that may
 // pass without help. It returns a *PreflightError.
 func Preflight(ctx context.Context, c *kafka.Cluster, need Need) error {
 	began := time.Now()
+	patience := cmp.Or(need.Patience, defaultPatience)
+	wait := max(patience, preflightWait)
 	var before []Finding
 	for {
 		e := examination{c: c, need: need}
-		e.within(ctx, time.Until(began.Add(preflightWait)))
+		e.within(ctx, time.Until(began.Add(wait)))
 		fails := e.fails()
-		if before != nil && len(fails) > 0 && time.Since(began) > preflightWait {
+		if before != nil && len(fails) > 0 && time.Since(began) > wait {
 			fails = before // the last examination was cut short, and reports only that
 		}
 		switch {
@@ -84,7 +89,7 @@ func Preflight(ctx context.Context, c *kafka.Cluster, need Need) error {
 			return &PreflightError{Findings: fails}
 		}
 		if before == nil {
-			c.Config().Logger.Warn("the cluster is not ready; trying again for a few seconds", "reason", fails[0].What)
+			c.Config().Logger.Warn("the cluster is not ready; trying again", "for", patience, "reason", fails[0].What)
 		}
 		before = fails
 		pause.For(ctx, lookAgain)
