@@ -32,7 +32,7 @@ type result struct {
 	out, err string
 }
 
-// deps validates like a scheduler: "bad" is a fault.
+// deps validates like a scheduler: "bad" is a fault, and "unfit" one that only the engine finds.
 var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (*scheduler.Source, []scheduler.Fault) {
 	if strings.Contains(string(data), "bad") {
 		return nil, []scheduler.Fault{
@@ -41,7 +41,7 @@ var deps = cli.Deps{Version: "1.2.3", Load: func(file string, data []byte) (*sch
 		}
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(string(data), "workflow: "), "\n")
-	return &scheduler.Source{Workflow: name, Body: data}, nil
+	return &scheduler.Source{Workflow: name, Body: bytes.ReplaceAll(data, []byte("unfit"), []byte("bad"))}, nil
 }}
 
 func runContext(ctx context.Context, stdin string, args ...string) result {
@@ -179,7 +179,7 @@ func TestSubmittingATask(t *testing.T) {
 	require.Equal(t, 3, r.code)
 	require.Contains(t, r.err, `did you mean "order"?`)
 	r = e.run("task", "submit", "-w", "order", "--input", `{"item":5}`)
-	require.Equal(t, 1, r.code)
+	require.Equal(t, 2, r.code)
 	require.Contains(t, r.err, "/input/item: must be a text")
 }
 
@@ -280,7 +280,7 @@ func TestCancellingAndRetryingATask(t *testing.T) {
 	r = e.run("task", "retry", "p", "--step", "ship")
 	require.Equal(t, 0, r.code, r.err)
 	require.Contains(t, r.out, "processing")
-	require.Equal(t, 1, e.run("task", "retry", "p", "--step", "shop").code)
+	require.Equal(t, 2, e.run("task", "retry", "p", "--step", "shop").code)
 }
 
 func TestWatchingATask(t *testing.T) {
@@ -390,7 +390,7 @@ func TestDeadLettersAndTheExample(t *testing.T) {
 	b, _ := e.Broken("drone")
 	require.Equal(t, api.Breakage{Service: "drone", Mode: "hang", For: 5 * time.Second}, b)
 	require.Equal(t, 0, e.run("demo", "fix").code)
-	require.Equal(t, 1, e.run("demo", "break", "dron").code)
+	require.Equal(t, 2, e.run("demo", "break", "dron").code)
 	none := setup(t, func(c *api.Config) { c.Demo = nil })
 	require.Contains(t, none.run("demo", "fix").err, "runs no example")
 	require.Contains(t, run("version").out, "sagalog 1.2.3")

@@ -82,7 +82,7 @@ func (s *session) redrive(ids []string) error {
 	for _, id := range ids {
 		_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPost, path: deadPath(id) + "/redrive"})
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", id, err))
+			failed = append(failed, fmt.Errorf("%s: %w", id, ofData(err)))
 			continue
 		}
 		docs = append(docs, doc)

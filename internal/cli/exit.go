@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+
+	"github.com/sagalog/sagalog/internal/api"
 )
 
 // The exit codes.
@@ -43,6 +46,14 @@ func Unanswered(err error) error {
 	return &codeError{code: ExitUsage, err: err, called: true}
 }
 
+// ofData gives the exit code 1 to a problem of data that no flag holds, such as a definition's file.
+func ofData(err error) error {
+	if Code(err) != ExitUsage {
+		return err
+	}
+	return &codeError{code: ExitError, err: err}
+}
+
 func exit(code int, format string, args ...any) error {
 	return &codeError{code: code, err: fmt.Errorf(format, args...)}
 }
@@ -56,11 +67,22 @@ func Code(err error) int {
 		return c.code
 	}
 	if p, ok := errors.AsType[*Problem](err); ok {
-		switch p.Status {
-		case 404:
-			return ExitNotFound
-		case 409:
-			return ExitConflict
+		return p.exitCode()
+	}
+	return ExitError
+}
+
+// exitCode takes a request that the API could not use as a wrong call: its parameters and its body came from the command
+// line. An input that the log rejected later (code rejected) was a correct call.
+func (p *Problem) exitCode() int {
+	switch p.Status {
+	case http.StatusNotFound:
+		return ExitNotFound
+	case http.StatusConflict:
+		return ExitConflict
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		if code := (*api.Problem)(p).Code(); code == "invalid" || code == "unreadable" {
+			return ExitUsage
 		}
 	}
 	return ExitError

@@ -144,7 +144,7 @@ func (s *session) apply(d Deps, files []string) error {
 		})
 		if err != nil {
 			// The definitions applied before this one stay applied, so list them.
-			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Workflow, err))
+			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Workflow, ofData(err)))
 		}
 		docs = append(docs, doc)
 	}
