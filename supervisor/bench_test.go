@@ -204,9 +204,9 @@ type candidate struct {
 	// answer and do not land.
 	sent           []supervisor.Send
 	refuse, silent func(supervisor.Send) bool
-	tail   int64
-	read   map[events.Input]int64
-	gen    uint64
+	tail           int64
+	read           map[events.Input]int64
+	gen            uint64
 	// stopped is the error of Stop.
 	stopped error
 	appends int

@@ -237,9 +237,18 @@ func (x *outbox) send() {
 			x.waiting = map[uint64]*effect{}
 		}
 		x.waiting[y.id] = y
-		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record})
+		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record, Within: x.within(y)})
 	}
 	x.fresh = x.fresh[:0]
+}
+
+// within is how long an effect is worth sending, or zero if it always is.
+func (x *outbox) within(y *effect) time.Duration {
+	w, ok := workOf(y.of.fact)
+	if !ok {
+		return 0
+	}
+	return max(w.CompleteBy.Sub(x.now), 1)
 }
 
 // answered takes the answer to Send. refused says that the broker refused the record for good. It returns false if
