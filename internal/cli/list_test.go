@@ -32,3 +32,24 @@ func TestListingTasksOfSeveralStates(t *testing.T) {
 		require.Equal(t, want, strings.Join(ids, " "), args)
 	}
 }
+
+// Each second cell begins at the same column of the terminal: the first one and its spaces are 8 columns wide.
+func TestTablesAlignWideCharacters(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for _, id := range []string{"order-", "注文", "ｱ\u3099bｶ\u3099", "🚀", "é", "e\u0301", "❤\ufe0f", "👨\u200d👩"} {
+		e.submit(t, id)
+	}
+	r := e.run("task", "list")
+	require.Equal(t, 0, r.code, r.err)
+	for id, spaces := range map[string]int{"order-": 2, "注文": 4, "ｱ\u3099bｶ\u3099": 5, "🚀": 6, "é": 7, "e\u0301": 7, "❤\ufe0f": 6, "👨\u200d👩": 4, "ID": 6} {
+		found := false
+		for line := range strings.Lines(r.out) {
+			if rest, ok := strings.CutPrefix(line, id); ok {
+				found = true
+				require.Equal(t, spaces, len(rest)-len(strings.TrimLeft(rest, " ")), "%q in\n%s", id, r.out)
+			}
+		}
+		require.True(t, found, id)
+	}
+}
