@@ -216,7 +216,7 @@ func (s *workflows) unknown(ctx context.Context, name string, version int, point
 }
 
 func workflowProblem(text, pointer, member string) error {
-	p := problem(http.StatusNotFound, codeWorkflow, strings.ToUpper(text[:1])+text[1:]+".")
+	p := problem(http.StatusNotFound, codeWorkflow, strings.ToUpper(text[:1])+text[1:])
 	if pointer != "" {
 		p.Errors = []ProblemPlace{{Pointer: pointer + member, Message: text}}
 	}
