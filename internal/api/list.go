@@ -41,13 +41,13 @@ type lists struct {
 
 // ListQuery filters the list of tasks.
 type ListQuery struct {
-	State    []string `query:"state,explode" doc:"pending, processing, processed, undoing, undone or error, also called parked; several, repeated or with commas between them, mean any of these"`
-	Workflow string   `query:"workflow" doc:"The name of a workflow"`
-	Label    []string `query:"label,explode" doc:"key:value; several must all be there"`
-	Since    string   `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
-	Until    string   `query:"until" doc:"Submitted before this instant, or this long ago"`
-	Limit    int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Tasks a page"`
-	Cursor   string   `query:"cursor" doc:"next of the page before"`
+	State    []string  `query:"state,explode" doc:"pending, processing, processed, undoing, undone or error, also called parked; several, repeated or with commas between them, mean any of these"`
+	Workflow string    `query:"workflow" doc:"The name of a workflow"`
+	Label    []string  `query:"label,explode" doc:"key:value; several must all be there"`
+	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
+	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Limit    pageLimit `query:"limit" default:"100" doc:"Tasks a page"`
+	Cursor   string    `query:"cursor" doc:"next of the page before"`
 }
 
 // TaskList is one page of tasks.
@@ -226,7 +226,7 @@ var taskStates = []string{
 }
 
 func (s *lists) query(in *ListQuery) (Query, error) {
-	q := Query{Workflow: in.Workflow, Limit: in.Limit, Cursor: in.Cursor}
+	q := Query{Workflow: in.Workflow, Limit: int(in.Limit), Cursor: in.Cursor}
 	var faults []ProblemPlace
 	fault := func(parameter, format string, args ...any) {
 		faults = append(faults, ProblemPlace{Parameter: parameter, Message: fmt.Sprintf(format, args...)})

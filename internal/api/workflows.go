@@ -102,7 +102,7 @@ func (s *workflows) register(api huma.API) {
 		Description: "The body is YAML or JSON. Content that was applied before becomes current again under its version. " +
 			"422 lists every fault with line and column.",
 	}), s.put)
-	describeBody(api, path, http.MethodPut, described{}, "application/yaml", contentJSON)
+	describeBody(api, path, http.MethodPut, described{bytes: s.limit}, "application/yaml", contentJSON)
 }
 
 func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
