@@ -144,7 +144,7 @@ func BenchmarkList(b *testing.B) {
 		require.NoError(b, s.Commit(projector.Batch{Deltas: []*events.Delta{d}}))
 	}
 	for b.Loop() {
-		tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"region": "north"}, State: events.TaskStateProcessed, Limit: 50})
+		tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"region": "north"}, States: []events.TaskState{events.TaskStateProcessed}, Limit: 50})
 		if err != nil || len(tasks) != 50 {
 			b.Fatal(len(tasks), err)
 		}

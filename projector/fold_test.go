@@ -192,7 +192,7 @@ func checkSomeLog(t *testing.T, s *projector.Store, records []events.Record) {
 			require.Equal(t, id, string(records[o].Key))
 		}
 	}
-	tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"n": "1"}, State: events.TaskStatePending})
+	tasks, _, err := s.List(projector.Filter{Labels: map[string]string{"n": "1"}, States: []events.TaskState{events.TaskStatePending}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"task/25", "task/5"}, ids(tasks))
 }

@@ -49,7 +49,7 @@ func FuzzStoredRow(f *testing.F) {
 // readAll calls every read that the engine uses. The results do not matter here, because the changed row may be valid.
 func readAll(s *Store) {
 	s.List(Filter{})
-	s.List(Filter{State: events.TaskStatePending, Limit: 1})
+	s.List(Filter{States: []events.TaskState{events.TaskStatePending}, Limit: 1})
 	s.List(Filter{Workflow: "ship", Labels: map[string]string{"k": "v"}})
 	s.CheckIndexes()
 	s.States()

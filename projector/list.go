@@ -13,7 +13,8 @@ import (
 
 // Filter selects the tasks that List returns: those that match every member that is set.
 type Filter struct {
-	State    events.TaskState
+	// States are the states of which a task has one.
+	States   []events.TaskState
 	Workflow string
 	// Labels are the labels that a task must have, with their values.
 	Labels map[string]string
@@ -122,36 +123,50 @@ type join struct {
 	steps int
 }
 
-type list struct {
+// list is the union of several ranges of rows, since a task matches a filter in any of several states.
+type list []*listRange
+
+type listRange struct {
 	iter   *pebble.Iterator
 	prefix []byte
+	// ended says that there are no rows at or after some target; later targets are greater.
+	ended bool
 }
 
-func (f *Filter) prefixes() [][]byte {
-	var all [][]byte
+// lists returns the lists to intersect; each is the union of the rows under its prefixes.
+func (f *Filter) lists() [][][]byte {
+	var all [][][]byte
 	for key, value := range f.Labels {
-		all = append(all, labelPrefix(nil, key, value))
+		all = append(all, [][]byte{labelPrefix(nil, key, value)})
 	}
 	if f.Workflow != "" {
-		all = append(all, listPrefix(nil, listWorkflow, f.Workflow))
+		all = append(all, [][]byte{listPrefix(nil, listWorkflow, f.Workflow)})
 	}
-	if f.State != "" {
-		all = append(all, listPrefix(nil, listState, string(f.State)))
+	var states [][]byte
+	for _, state := range f.States {
+		states = append(states, listPrefix(nil, listState, string(state)))
+	}
+	if len(states) > 0 {
+		all = append(all, states)
 	}
 	if len(all) == 0 {
-		all = append(all, []byte{spaceList, listAll})
+		all = append(all, [][]byte{{spaceList, listAll}})
 	}
 	return all
 }
 
 func openJoin(r reader, f Filter) (*join, error) {
 	j := &join{}
-	for _, prefix := range f.prefixes() {
-		it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
-		if err != nil {
-			return nil, errors.Join(readError(err), j.close())
+	for _, prefixes := range f.lists() {
+		var l list
+		for _, prefix := range prefixes {
+			it, err := r.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+			if err != nil {
+				return nil, errors.Join(readError(err), l.close(), j.close())
+			}
+			l = append(l, &listRange{iter: it, prefix: prefix})
 		}
-		j.lists = append(j.lists, list{it, prefix})
+		j.lists = append(j.lists, l)
 	}
 	return j, nil
 }
@@ -159,7 +174,15 @@ func openJoin(r reader, f Filter) (*join, error) {
 func (j *join) close() error {
 	var err error
 	for _, l := range j.lists {
-		err = errors.Join(err, l.iter.Close())
+		err = errors.Join(err, l.close())
+	}
+	return err
+}
+
+func (l list) close() error {
+	var err error
+	for _, r := range l {
+		err = errors.Join(err, r.iter.Close())
 	}
 	return err
 }
@@ -169,7 +192,7 @@ func (j *join) close() error {
 func (j *join) seek(at []byte) (suffix []byte, fits bool, err error) {
 	target := bytes.Clone(at)
 	for agreed, i := 0, 0; agreed < len(j.lists); i = (i + 1) % len(j.lists) {
-		if j.steps++; j.steps > maxListSteps && len(target) >= intSize {
+		if j.steps += len(j.lists[i]); j.steps > maxListSteps && len(target) >= intSize {
 			return target, false, nil
 		}
 		found, err := j.lists[i].seek(target)
@@ -186,7 +209,23 @@ func (j *join) seek(at []byte) (suffix []byte, fits bool, err error) {
 }
 
 // seek moves the list forward to the first suffix at or after target, or returns nil at its end.
-func (l *list) seek(target []byte) (suffix []byte, err error) {
+func (l list) seek(target []byte) (suffix []byte, err error) {
+	for _, r := range l {
+		found, err := r.seek(target)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && (suffix == nil || bytes.Compare(found, suffix) < 0) {
+			suffix = found
+		}
+	}
+	return suffix, nil
+}
+
+func (l *listRange) seek(target []byte) (suffix []byte, err error) {
+	if l.ended {
+		return nil, nil
+	}
 	it := l.iter
 	ok := it.Valid() && bytes.Compare(it.Key()[len(l.prefix):], target) >= 0
 	if !ok && it.Valid() { // usually it is the next row
@@ -196,6 +235,7 @@ func (l *list) seek(target []byte) (suffix []byte, err error) {
 		ok = it.SeekGE(append(bytes.Clone(l.prefix), target...))
 	}
 	if !ok {
+		l.ended = true
 		return nil, it.Error()
 	}
 	return it.Key()[len(l.prefix):], nil

@@ -72,7 +72,7 @@ func TestListIsStableUnderWrites(t *testing.T) {
 		default:
 		}
 		var got []string
-		f := projector.Filter{Workflow: "ship", State: events.TaskStatePending, Limit: 7}
+		f := projector.Filter{Workflow: "ship", States: []events.TaskState{events.TaskStatePending}, Limit: 7}
 		for {
 			page, next, err := s.List(f)
 			assert.NoError(t, err)
@@ -212,7 +212,7 @@ func TestListIsBoundedBySteps(t *testing.T) {
 		}
 		commit(t, s, d)
 	}
-	f := projector.Filter{Workflow: "other", State: events.TaskStateError}
+	f := projector.Filter{Workflow: "other", States: []events.TaskState{events.TaskStateError}}
 	page, next, err := s.List(f)
 	require.NoError(t, err)
 	require.Empty(t, page)

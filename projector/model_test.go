@@ -362,7 +362,7 @@ func (m *model) compareLists(t *rapid.T, s *projector.Store) {
 		Until: events.Instant(rapid.IntRange(-1, 5).Draw(t, "until")),
 	}
 	if rapid.Bool().Draw(t, "by state") {
-		f.State = rapid.SampledFrom(states).Draw(t, "state")
+		f.States = rapid.SliceOfN(rapid.SampledFrom(states), 1, 3).Draw(t, "states")
 	}
 	if rapid.Bool().Draw(t, "by workflow") {
 		f.Workflow = rapid.SampledFrom(workflows).Draw(t, "workflow")
@@ -394,7 +394,7 @@ func (m *model) list(t *rapid.T, f projector.Filter) []string {
 	for n, p := range m.partitions {
 		for _, x := range p.tasks {
 			k := x.task
-			fits := (f.State == "" || k.State == f.State) && (f.Workflow == "" || k.Workflow == f.Workflow) &&
+			fits := (len(f.States) == 0 || slices.Contains(f.States, k.State)) && (f.Workflow == "" || k.Workflow == f.Workflow) &&
 				(f.Since == 0 || k.SubmittedAt >= f.Since) && (f.Until == 0 || k.SubmittedAt < f.Until)
 			for key, value := range f.Labels {
 				v, ok := k.Labels[key]

@@ -24,7 +24,9 @@ brings each task to a defined end: all of it is done, all of it is undone, or it
 Nothing accepted is lost.
 
 Start with:  sagalog dev`,
+		Version: cli.VersionLine(version()),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand())
 	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version()})...)
 	return cli.Execute(ctx, root, args)

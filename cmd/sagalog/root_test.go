@@ -41,3 +41,13 @@ func TestARefReadsNothingOutsideItsFolder(t *testing.T) {
 	require.NotEmpty(t, faults)
 	require.NotContains(t, faults[0].Message, "open-sesame")
 }
+
+func TestTheFlagPrintsWhatTheCommandVersionPrints(t *testing.T) {
+	t.Parallel()
+	command := place{}.run(t, "version")
+	require.Zero(t, command.code(), command.err.String())
+	require.Contains(t, command.out.String(), "sagalog ")
+	flag := place{}.run(t, "--version")
+	require.Zero(t, flag.code(), flag.err.String())
+	require.Equal(t, command.out.String(), flag.out.String())
+}

@@ -56,8 +56,8 @@ type DeadLetterPath struct {
 
 // DeadLetterQuery pages through the dead letters.
 type DeadLetterQuery struct {
-	Cursor string `query:"cursor" doc:"next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Dead letters a page"`
+	Cursor string    `query:"cursor" doc:"next of the page before"`
+	Limit  pageLimit `query:"limit" default:"100" doc:"Dead letters a page"`
 }
 
 // DeadLetterAnswer is a dead letter.
@@ -70,6 +70,8 @@ type DeadLettersAnswer struct {
 		Next        string               `json:"next,omitempty"`
 	}
 }
+
+const redrivePath = "/v1/dead-letters/{id}/redrive"
 
 func (s *deadLetters) register(api huma.API) {
 	const path = "/v1/dead-letters"
@@ -87,7 +89,7 @@ func (s *deadLetters) register(api huma.API) {
 		return &DeadLetterAnswer{Body: deadDocument(ref, r)}, nil
 	})
 	huma.Register(api, operation(api, huma.Operation{
-		OperationID: "redrive-dead-letter", Method: http.MethodPost, Path: path + "/{id}/redrive", Summary: "Send a rejected input again", Tags: tags,
+		OperationID: "redrive-dead-letter", Method: http.MethodPost, Path: redrivePath, Summary: "Send a rejected input again", Tags: tags,
 		DefaultStatus: http.StatusAccepted,
 		Description: "The original bytes go to the input topic again, as a new record. A submission is checked first like any other: " +
 			"one that would be rejected again is answered with the problem instead.",

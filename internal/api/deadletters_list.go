@@ -31,12 +31,13 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 	if !ok {
 		return nil, parameterProblem("cursor", "is not a cursor of this list")
 	}
+	limit := int(in.Limit)
 	// Small chunks: most partitions have only a few records on a page.
-	chunk := int64(in.Limit/max(1, len(tails)) + 4)
+	chunk := int64(limit/max(1, len(tails)) + 4)
 	out := &DeadLettersAnswer{}
 	out.Body.DeadLetters = []DeadLetterDocument{}
 	size := 0
-	for len(out.Body.DeadLetters) < in.Limit && size < deadPageBytes {
+	for len(out.Body.DeadLetters) < limit && size < deadPageBytes {
 		newest, err := s.newestTail(ctx, tails, chunk)
 		if err != nil {
 			return nil, s.log.internal(ctx, "read dead letters", err)

@@ -51,7 +51,7 @@ func (s *demo) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "fix-service", Method: http.MethodDelete, Path: demoPath, Summary: "Fix a service of the example", Tags: tags,
 	}), s.fixService)
-	describeBody(api, demoPath, http.MethodPut, described{reflect.TypeFor[BreakageDocument](), map[string]any{"service": "drone", "mode": "fail", "for": "20s"}}, contentJSON)
+	describeBody(api, demoPath, http.MethodPut, described{reflect.TypeFor[BreakageDocument](), map[string]any{"service": "drone", "mode": "fail", "for": "20s"}, requestBytes}, contentJSON)
 }
 
 func (s *demo) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, error) {

@@ -39,6 +39,7 @@
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: bulkBytes bounds how much of it
 //     is in memory.
 //   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
+//   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).
 //   - No answer repeats what a client sent, so no secret in an input ends up in a log of answers.
 //
 // # What it refuses to do

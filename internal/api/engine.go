@@ -54,7 +54,8 @@ type Inputs interface {
 
 // Query says which tasks to list. Zero members do not filter.
 type Query struct {
-	State    events.TaskState
+	// States are the states of which a task has one.
+	States   []events.TaskState
 	Workflow string
 	// Labels must all be there.
 	Labels map[string]string

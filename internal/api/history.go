@@ -26,10 +26,10 @@ type histories struct {
 // HistoryQuery pages through the history of a task.
 type HistoryQuery struct {
 	TaskPath
-	Cursor      string `query:"cursor" doc:"next of the page before, or the id of an event"`
-	Limit       int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Events a page"`
-	Accept      string `header:"Accept" doc:"text/event-stream follows the task live"`
-	LastEventID string `header:"Last-Event-ID" doc:"For a stream: continue after this event"`
+	Cursor      string    `query:"cursor" doc:"next of the page before, or the id of an event"`
+	Limit       pageLimit `query:"limit" default:"100" doc:"Events a page"`
+	Accept      string    `header:"Accept" doc:"text/event-stream follows the task live"`
+	LastEventID string    `header:"Last-Event-ID" doc:"For a stream: continue after this event"`
 }
 
 // HistoryEvent is a fact of a task.
@@ -108,7 +108,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 		return nil, err
 	}
 	// One more than the page holds shows whether there is a next page.
-	facts, err := s.history.History(ctx, in.ID, from, in.Limit+1)
+	facts, err := s.history.History(ctx, in.ID, from, int(in.Limit)+1)
 	if err != nil {
 		return nil, s.log.internal(ctx, "read a history", err)
 	}
@@ -119,7 +119,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 	}
 	page := HistoryPage{Events: make([]HistoryEvent, 0, len(facts))}
 	for i, f := range facts {
-		if i == in.Limit {
+		if i == int(in.Limit) {
 			last := facts[i-1].Record
 			page.Next = cursorOf(last.Partition, last.Offset)
 			break

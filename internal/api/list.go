@@ -41,13 +41,13 @@ type lists struct {
 
 // ListQuery filters the list of tasks.
 type ListQuery struct {
-	State    string   `query:"state" doc:"pending, processing, processed, undoing, undone or error"`
-	Workflow string   `query:"workflow" doc:"The name of a workflow"`
-	Label    []string `query:"label,explode" doc:"key:value; several must all be there"`
-	Since    string   `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
-	Until    string   `query:"until" doc:"Submitted before this instant, or this long ago"`
-	Limit    int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Tasks a page"`
-	Cursor   string   `query:"cursor" doc:"next of the page before"`
+	State    []string  `query:"state,explode" doc:"pending, processing, processed, undoing, undone or error, also called parked; several, repeated or with commas between them, mean any of these"`
+	Workflow string    `query:"workflow" doc:"The name of a workflow"`
+	Label    []string  `query:"label,explode" doc:"key:value; several must all be there"`
+	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
+	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Limit    pageLimit `query:"limit" default:"100" doc:"Tasks a page"`
+	Cursor   string    `query:"cursor" doc:"next of the page before"`
 }
 
 // TaskList is one page of tasks.
@@ -226,13 +226,14 @@ var taskStates = []string{
 }
 
 func (s *lists) query(in *ListQuery) (Query, error) {
-	q := Query{State: events.TaskState(in.State), Workflow: in.Workflow, Limit: in.Limit, Cursor: in.Cursor}
+	q := Query{Workflow: in.Workflow, Limit: int(in.Limit), Cursor: in.Cursor}
 	var faults []ProblemPlace
 	fault := func(parameter, format string, args ...any) {
 		faults = append(faults, ProblemPlace{Parameter: parameter, Message: fmt.Sprintf(format, args...)})
 	}
-	if in.State != "" && !slices.Contains(taskStates, in.State) {
-		fault("state", "is not a state; %s", events.Suggest(in.State, taskStates))
+	var ok bool
+	if q.States, ok = parseStates(in.State); !ok {
+		fault("state", "is not a state; the states are %s; %s means %s", strings.Join(taskStates, ", "), stateParked, events.TaskStateError)
 	}
 	for _, l := range in.Label {
 		k, v, ok := strings.Cut(l, ":")
@@ -258,6 +259,28 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	return q, nil
 }
 
+// stateParked is the word by which people and all texts of ours name the state error.
+const stateParked = "parked"
+
+func parseStates(given []string) ([]events.TaskState, bool) {
+	var states []events.TaskState
+	for _, list := range given {
+		for state := range strings.SplitSeq(list, ",") {
+			if state == stateParked {
+				state = string(events.TaskStateError)
+			}
+			switch {
+			case state == "" && list == "": // an empty parameter does not filter
+			case !slices.Contains(taskStates, state):
+				return nil, false
+			case !slices.Contains(states, events.TaskState(state)):
+				states = append(states, events.TaskState(state))
+			}
+		}
+	}
+	return states, true
+}
+
 // instant reads an instant, or a duration before now.
 func (s *lists) instant(text string) (events.Instant, error) {
 	if text == "" {
@@ -280,7 +303,11 @@ func (q *Query) values() url.Values {
 			v.Set(name, value)
 		}
 	}
-	set("state", string(q.State))
+	states := make([]string, len(q.States))
+	for i, state := range q.States {
+		states[i] = string(state)
+	}
+	set("state", strings.Join(states, ",")) // a node of an older version refuses this; of a repeated one it would take the first
 	set("workflow", q.Workflow)
 	set("cursor", q.Cursor)
 	for k, value := range q.Labels {

@@ -49,7 +49,7 @@ func TestAListHoldsTheTasksOfAllNodes(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"", "limit=1000", "limit=7", "limit=1", "state=processed&limit=3", "state=pending", "workflow=order&limit=9", "workflow=nope",
+		"", "limit=1000", "limit=7", "limit=1", "state=processed&limit=3", "state=pending", "state=processed&state=pending&limit=6", "state=processed,pending", "state=undone,processed", "state=&limit=9", "workflow=order&limit=9", "workflow=nope",
 		"label=" + url.QueryEscape("a&b:ü %") + "&label=" + url.QueryEscape("k,l:1:,") + "&limit=4", "since=2026-11-21T14:00:20Z&until=2026-11-21T14:00:31.500Z&limit=4",
 	} {
 		var walks [][]string
@@ -71,7 +71,7 @@ func TestAListHoldsTheTasksOfAllNodes(t *testing.T) {
 	whole := n.members[0].do("GET", "/v1/tasks?limit=1000", "").body
 	require.Contains(t, whole, `"big":12345678901234567890`, "numbers keep their digits")
 	require.Equal(t, whole, n.members[1].do("GET", "/v1/tasks?limit=1000", "").body)
-	for _, bad := range []string{"cursor=zz", "state=x", "limit=0", "limit=1001", "label=x", "since=x", "nope=1"} {
+	for _, bad := range []string{"cursor=zz", "state=x", "state=pending&state=x", "state=pending,", "limit=0", "limit=1001", "label=x", "since=x", "nope=1"} {
 		require.Equal(t, 422, n.members[0].do("GET", "/v1/tasks?"+bad, "").status, bad)
 	}
 }
@@ -302,4 +302,27 @@ func TestAStoppedPartitionIsNamedWithItsReason(t *testing.T) {
 	require.Equal(t, 200, a.do("GET", "/v1/tasks/"+other, "").status)
 	a.share.Direct(1, proxy.Route{})
 	a.do("GET", "/v1/tasks", "").takingOver(t, 1)
+}
+
+func TestAListOfSeveralStates(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	for _, id := range []string{"pending", "done", "parked"} {
+		n.members[0].do("PUT", "/v1/tasks/"+id, `{"workflow":"order","input":{"item":"x"}}`)
+	}
+	n.engine.Finish("done")
+	n.engine.Park("parked", "no lamp")
+	for _, m := range n.members {
+		for query, want := range map[string][]string{
+			"state=error": {"parked"}, "state=parked": {"parked"}, "state=parked&state=error": {"parked"},
+			"state=processed&state=parked": {"parked", "done"}, "state=pending,processed": {"done", "pending"},
+		} {
+			ids, next := m.list(query)
+			require.Equal(t, want, ids, "%s: %s", m.name, query)
+			require.Empty(t, next)
+		}
+		r := m.do("GET", "/v1/tasks?state=pending&state=stuck", "")
+		require.Equal(t, 422, r.status)
+		require.Contains(t, r.body, "is not a state; the states are pending, processing, processed, undoing, undone, error; parked means error")
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,9 @@ type reply struct {
 	body   string
 }
 
+// twoStops matches a sentence that ends twice. Every test of a problem looks for it.
+var twoStops = regexp.MustCompile(`[^.][.?!]\.(\s|"|$)`)
+
 func (w *world) do(method, path, body string, headers ...string) reply {
 	w.t.Helper()
 	r, err := http.NewRequest(method, w.url+path, strings.NewReader(body))
@@ -56,6 +60,9 @@ func (w *world) do(method, path, body string, headers ...string) reply {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(w.t, err)
+	if resp.StatusCode >= 400 {
+		require.NotRegexp(w.t, twoStops, string(b))
+	}
 	return reply{resp.StatusCode, resp.Header, string(b)}
 }
 

@@ -68,8 +68,9 @@ const (
 	codeStopped      = "stopped"
 )
 
+// problem makes the detail end like a sentence, whatever text of others it ends with.
 func problem(status int, code, detail string, places ...ProblemPlace) *Problem {
-	return &Problem{Type: problemType + code, Title: http.StatusText(status), Status: status, Detail: detail, Errors: places}
+	return &Problem{Type: problemType + code, Title: http.StatusText(status), Status: status, Detail: events.Sentence(detail), Errors: places}
 }
 
 // Code returns the last part of the type.

@@ -113,7 +113,7 @@ func stoppedProblem(router proxy.Router, partitions ...int32) *Problem {
 	var stopped []int32
 	for _, p := range partitions {
 		if why := router.Route(p).Stopped; why != "" {
-			texts = append(texts, fmt.Sprintf("Partition %d is stopped: %s.", p, strings.TrimSuffix(why, ".")))
+			texts = append(texts, events.Sentence(fmt.Sprintf("Partition %d is stopped: %s", p, why)))
 			stopped = append(stopped, p)
 		}
 	}

@@ -20,7 +20,6 @@ const (
 	// requestBytes is far more than a step and a reason need.
 	requestBytes   = 16 << 10
 	maxReason      = 1024
-	maxRequestID   = 255
 	catchUpTimeout = 5 * time.Second
 )
 
@@ -61,7 +60,7 @@ func (s *requests) register(api huma.API) {
 		{events.RequestCancel, "Cancel a task", "The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it."},
 		{events.RequestRetry, "Retry a parked task", "The named step, or each one that failed, starts again."},
 	} {
-		path := "/v1/tasks/{id}/" + o.kind
+		path := requestPath(o.kind)
 		op := operation(api, huma.Operation{
 			OperationID: o.kind + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
 			DefaultStatus: http.StatusAccepted,
@@ -71,10 +70,12 @@ func (s *requests) register(api huma.API) {
 			return s.request(ctx, o.kind, in)
 		})
 		example := map[string]any{"step": "drone", "reason": "the drone service is back"}
-		describeBody(api, path, http.MethodPost, described{reflect.TypeFor[RequestBody](), example}, contentJSON)
+		describeBody(api, path, http.MethodPost, described{reflect.TypeFor[RequestBody](), example, requestBytes}, contentJSON)
 		api.OpenAPI().Paths[path].Post.RequestBody.Required = false
 	}
 }
+
+func requestPath(kind string) string { return "/v1/tasks/{id}/" + kind }
 
 func (s *requests) request(ctx context.Context, kind string, in *RequestInput) (*RequestAnswer, error) {
 	if err := checkID(in.ID); err != nil {
@@ -129,8 +130,8 @@ func checkKey(key string) error {
 	if key == "" {
 		return nil
 	}
-	if len(key) > maxRequestID || events.CheckTaskID(key) != nil {
-		return parameterProblem("Idempotency-Key", fmt.Sprintf("must have 1 to %d bytes of UTF-8 without control characters", maxRequestID))
+	if events.CheckTaskID(key) != nil {
+		return parameterProblem("Idempotency-Key", fmt.Sprintf("must have 1 to %d bytes of UTF-8 without control characters", events.MaxTaskID))
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ func (s *Server) routes() (http.Handler, error) {
 	for _, p := range s.parts() {
 		p.register(api)
 	}
+	documentLimits(api.OpenAPI())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{}))
 	if err := serveDocument(mux, api.OpenAPI()); err != nil {
 		return nil, err
@@ -188,12 +189,17 @@ func exchangeOf(ctx context.Context) exchange { return ctx.Value(exchangeKey{}).
 type described struct {
 	as      reflect.Type
 	example any
+	// bytes is the limit of the body, or of each line of NDJSON.
+	bytes int
 }
 
 // describeBody documents a body that the handler reads itself. It is called after Register, because otherwise
 // huma would read the body.
 func describeBody(api huma.API, path, method string, d described, contents ...string) {
-	b := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{}}
+	b := &huma.RequestBody{
+		Required: true, Content: map[string]*huma.MediaType{}, Extensions: map[string]any{bodyLimit: d.bytes},
+		Description: fmt.Sprintf("At most %d bytes; for NDJSON each line. A larger one is answered 413", d.bytes),
+	}
 	for _, c := range contents {
 		schema := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 		if d.as != nil {

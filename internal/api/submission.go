@@ -89,13 +89,11 @@ func (s *submissions) register(api huma.API) {
 	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
 		return s.submit(ctx, exchangeOf(ctx), "")
 	})
-	submission := described{reflect.TypeFor[events.Submission](), submissionExample}
+	submission := described{reflect.TypeFor[events.Submission](), submissionExample, s.limit}
 	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submission, contentJSON)
 	describeBody(api, "/v1/tasks", http.MethodPost, submission, contentJSON, contentNDJSON)
 	for _, op := range []*huma.Operation{api.OpenAPI().Paths["/v1/tasks/{id}"].Put, api.OpenAPI().Paths["/v1/tasks"].Post} {
-		known := *op.Responses["202"]
-		known.Description = "It was known already; for NDJSON, the answers to the lines"
-		op.Responses["200"] = &known
+		alsoOK(op, "It was known already; for NDJSON, the answers to the lines")
 	}
 }
 

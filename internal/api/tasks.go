@@ -182,7 +182,8 @@ func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error 
 	if r.Reason == events.RejectConflict || r.Reason == events.RejectRefused {
 		status = http.StatusConflict
 	}
-	p := problem(status, codeRejected, "It was rejected: "+strings.ReplaceAll(r.Reason, "_", " ")+detail(r.Detail)+". The dead letters hold it.")
+	why := events.Sentence("It was rejected: " + strings.ReplaceAll(r.Reason, "_", " ") + detail(r.Detail))
+	p := problem(status, codeRejected, why+" The dead letters hold it.")
 	p.Reason = r.Reason
 	return p
 }

@@ -102,7 +102,7 @@ func (s *workflows) register(api huma.API) {
 		Description: "The body is YAML or JSON. Content that was applied before becomes current again under its version. " +
 			"422 lists every fault with line and column.",
 	}), s.put)
-	describeBody(api, path, http.MethodPut, described{}, "application/yaml", contentJSON)
+	describeBody(api, path, http.MethodPut, described{bytes: s.limit}, "application/yaml", contentJSON)
 }
 
 func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
@@ -216,7 +216,7 @@ func (s *workflows) unknown(ctx context.Context, name string, version int, point
 }
 
 func workflowProblem(text, pointer, member string) error {
-	p := problem(http.StatusNotFound, codeWorkflow, strings.ToUpper(text[:1])+text[1:]+".")
+	p := problem(http.StatusNotFound, codeWorkflow, strings.ToUpper(text[:1])+text[1:])
 	if pointer != "" {
 		p.Errors = []ProblemPlace{{Pointer: pointer + member, Message: text}}
 	}

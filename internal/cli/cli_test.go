@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ import (
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// twoStops matches a sentence that ends twice. Every test of the command line looks for it.
+var twoStops = regexp.MustCompile(`[^.][.?!]\.(\s|$)`)
 
 type result struct {
 	code     int
@@ -52,6 +56,9 @@ func runContext(ctx context.Context, stdin string, args ...string) result {
 	root.SetOut(&out)
 	root.SetErr(&err)
 	code := cli.Execute(ctx, root, args)
+	if twoStops.MatchString(err.String()) {
+		panic("a message ends with two full stops: " + err.String())
+	}
 	return result{code, out.String(), err.String()}
 }
 

@@ -79,6 +79,11 @@ func printerOf(cmd *cobra.Command) (*printer, error) {
 	return p, nil
 }
 
+// VersionLine is what `version` and --version print about a program of that version.
+func VersionLine(version string) string {
+	return fmt.Sprintf("sagalog %s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func versionCommand(d Deps) *cobra.Command {
 	return output(&cobra.Command{
 		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
@@ -88,7 +93,7 @@ func versionCommand(d Deps) *cobra.Command {
 				return err
 			}
 			if p.format == formatTable {
-				_, err = fmt.Fprintf(p.out, "sagalog %s (%s, %s/%s)\n", d.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				_, err = fmt.Fprintln(p.out, VersionLine(d.Version))
 				return err
 			}
 			doc, err := json.Marshal(map[string]string{"version": d.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})

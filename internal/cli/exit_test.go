@@ -18,6 +18,7 @@ func TestAWrongCallThatTheAPINoticesExits2(t *testing.T) {
 	e.Park("p", "why")
 	for args, says := range map[string]string{
 		"task list --limit 5000":                              "limit: expected number <= 1000",
+		"task list --state stuck":                             "state: is not a state; the states are pending, processing,",
 		"task list --since yesterday":                         "since: is neither an instant",
 		"task list --cursor x":                                "cursor: is not a cursor",
 		"dlq list --limit 0":                                  "limit: expected number >= 1",

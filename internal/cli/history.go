@@ -165,7 +165,7 @@ func (s *session) showEvent(doc json.RawMessage) error {
 	for i := range r {
 		r[i] = Printable(r[i])
 	}
-	_, err = fmt.Fprintf(s.out, "%s  %-16s %-12s %-3s %s  %s\n", r[0], r[1], r[2], r[3], r[4], r[6])
+	_, err = fmt.Fprintf(s.out, "%s  %-16s %s %-3s %s  %s\n", r[0], r[1], padded(r[2], 12), r[3], r[4], r[6])
 	return err
 }
 

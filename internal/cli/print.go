@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/spf13/cobra"
@@ -93,28 +92,36 @@ func (p *printer) line(doc json.RawMessage) error {
 	return err
 }
 
-// table aligns all rows and then trims each line. Trimming earlier would drop empty last cells, which end a column.
+// columnGap is the space between two columns of a table.
+const columnGap = 2
+
+// table aligns all rows by the cells of a terminal, which text/tabwriter cannot do: it counts characters, and some are two
+// cells wide.
 func table(out io.Writer, head row, rows []row) error {
-	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	all := rows
 	if head != nil {
-		fmt.Fprintln(w, strings.Join(head, "\t"))
+		all = append([]row{head}, rows...)
 	}
-	for _, r := range rows {
+	var widths []int
+	for _, r := range all {
 		for i, cell := range r {
 			r[i] = Printable(cell)
-		}
-		fmt.Fprintln(w, strings.Join(r, "\t"))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
-			return err
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(r[i]))
 		}
 	}
-	return nil
+	var b strings.Builder
+	for _, r := range all {
+		var line strings.Builder
+		for i, cell := range r {
+			line.WriteString(padded(cell, widths[i]+columnGap))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 // Printable escapes control characters in text from others (IDs, labels, reasons, errors), so that they cannot control the

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error"}
+var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked"}
 
 func taskCommand() *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
@@ -195,11 +195,11 @@ func labelText(labels map[string]string) string {
 func listCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
-		Example: "  sagalog task list --state error\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
+		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
 	f := c.Flags()
-	f.String("state", "", strings.Join(taskStates, ", "))
+	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+" (the same as error); of several, any")
 	f.String("workflow", "", "name of a workflow")
 	f.StringArray("label", nil, "key:value; a task must have all that are given")
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
@@ -213,10 +213,14 @@ func listCommand() *cobra.Command {
 
 func (s *session) listTasks() error {
 	q := url.Values{}
-	for _, name := range []string{"state", "workflow", "since", "until", "limit", "cursor"} {
+	for _, name := range []string{"workflow", "since", "until", "limit", "cursor"} {
 		if v := s.flag(name); v != "" {
 			q.Set(name, v)
 		}
+	}
+	var err error
+	if q["state"], err = s.cmd.Flags().GetStringSlice("state"); err != nil {
+		return err
 	}
 	labels, err := s.cmd.Flags().GetStringArray("label")
 	if err != nil {

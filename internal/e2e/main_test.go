@@ -65,13 +65,19 @@ var bin string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Short tests mostly wait, so they can run in parallel. Long ones measure time, so they cannot.
-	parallel := "4"
+	// Short tests mostly wait, so more than one may run on each core. Long ones measure time, so they cannot.
 	if full {
-		parallel = "1"
+		_ = flag.Set("test.parallel", "1")
+	} else if !given("test.parallel") {
+		_ = flag.Set("test.parallel", "4")
 	}
-	_ = flag.Set("test.parallel", parallel)
 	os.Exit(run(m))
+}
+
+// given says whether a flag is on the command line.
+func given(name string) (found bool) {
+	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }
 
 func run(m *testing.M) int {

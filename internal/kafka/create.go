@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -22,7 +23,7 @@ type CreateError struct {
 	Err     error
 }
 
-func (e *CreateError) Error() string { return e.What() + ". Remedy: " + e.Remedy() }
+func (e *CreateError) Error() string { return events.Sentence(e.What()) + " Remedy: " + e.Remedy() }
 
 func (e *CreateError) Unwrap() error { return e.Err }
 

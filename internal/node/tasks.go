@@ -33,7 +33,7 @@ func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	list, next, err := t.store.List(projector.Filter{
-		State: q.State, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
+		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
 		Partitions: q.Partitions,
 	})
 	if errors.Is(err, projector.ErrCursor) {

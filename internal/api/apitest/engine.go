@@ -172,7 +172,7 @@ func fits(t *events.Task, q api.Query) bool {
 			return false
 		}
 	}
-	return (q.State == "" || t.State == q.State) && (q.Workflow == "" || t.Workflow == q.Workflow) &&
+	return (len(q.States) == 0 || slices.Contains(q.States, t.State)) && (q.Workflow == "" || t.Workflow == q.Workflow) &&
 		(q.Since == 0 || t.SubmittedAt >= q.Since) && (q.Until == 0 || t.SubmittedAt < q.Until)
 }
 

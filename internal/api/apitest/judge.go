@@ -118,7 +118,7 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 }
 
 func (e *Engine) reject(in events.Input, cause events.Cause, r *events.Record, reason string) {
-	e.rejected[cause] = &events.InputRejected{Reason: reason, Detail: "because"}
+	e.rejected[cause] = &events.InputRejected{Reason: reason, Detail: "because."}
 	e.bury(in, r, reason)
 }
 

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // Status is the severity of a finding.
@@ -51,7 +53,7 @@ func (f Finding) String() string {
 	if f.Remedy == "" {
 		return f.What
 	}
-	return f.What + ". Remedy: " + f.Remedy
+	return events.Sentence(f.What) + " Remedy: " + f.Remedy
 }
 
 // PreflightError is returned by Preflight, with everything that prevents the process from working.
@@ -75,7 +77,7 @@ type TopicProblem struct {
 	Remedy string
 }
 
-func (p TopicProblem) String() string { return p.what() + ". Remedy: " + p.Remedy }
+func (p TopicProblem) String() string { return events.Sentence(p.what()) + " Remedy: " + p.Remedy }
 
 func (p TopicProblem) what() string {
 	return fmt.Sprintf("topic %s: %s is %s, must be %s", p.Topic, p.Setting, p.Value, p.Want)

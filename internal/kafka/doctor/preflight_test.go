@@ -354,3 +354,14 @@ func said(findings []doctor.Finding) string {
 func failing(findings []doctor.Finding) []doctor.Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f doctor.Finding) bool { return f.Status != doctor.StatusFail })
 }
+
+// What brokers say ends with a full stop.
+func TestAFindingEndsEachSentenceOnce(t *testing.T) {
+	t.Parallel()
+	what := "read the topic: " + kerr.UnknownTopicOrPartition.Error()
+	require.True(t, strings.HasSuffix(what, "."))
+	require.Equal(t, what+" Remedy: create it", doctor.Finding{What: what, Remedy: "create it"}.String())
+	create := &kafka.CreateError{Topic: "t", Reason: kerr.PolicyViolation.Error(), Err: kerr.PolicyViolation}
+	require.NotContains(t, create.Error(), "..")
+	require.Contains(t, create.Error(), ". Remedy: ")
+}

@@ -1,0 +1,265 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/stretchr/testify/require"
+)
+
+// bounded is a schema of the OpenAPI document, as far as it limits something.
+type bounded struct {
+	Ref                  string              `json:"$ref"`
+	Minimum              *int                `json:"minimum"`
+	Maximum              *int                `json:"maximum"`
+	MaxLength            *int                `json:"maxLength"`
+	Pattern              string              `json:"pattern"`
+	MaxProperties        *int                `json:"maxProperties"`
+	Properties           map[string]*bounded `json:"properties"`
+	AdditionalProperties json.RawMessage     `json:"additionalProperties"`
+	PropertyNames        *bounded            `json:"propertyNames"`
+}
+
+type parameter struct {
+	Name   string  `json:"name"`
+	Schema bounded `json:"schema"`
+}
+
+type describedCall struct {
+	OperationID string                     `json:"operationId"`
+	Parameters  []parameter                `json:"parameters"`
+	Responses   map[string]json.RawMessage `json:"responses"`
+	RequestBody *struct {
+		Bytes   int `json:"x-max-bytes"`
+		Content map[string]struct {
+			Schema bounded `json:"schema"`
+		} `json:"content"`
+	} `json:"requestBody"`
+}
+
+type description struct {
+	Paths      map[string]map[string]describedCall `json:"paths"`
+	Components struct {
+		Schemas map[string]bounded `json:"schemas"`
+	} `json:"components"`
+}
+
+func (w *world) description() (d description) {
+	w.t.Helper()
+	require.NoError(w.t, json.Unmarshal([]byte(w.do("GET", "/openapi.json", "").body), &d))
+	return d
+}
+
+// trial is a value at a documented limit, or beyond it.
+type trial struct {
+	limit  string
+	beyond bool
+	value  string
+}
+
+// trials returns values at and beyond each limit of a schema, as text.
+func (b *bounded) trials() []trial {
+	var list []trial
+	number := func(name string, at *int, step int) {
+		if at != nil {
+			list = append(list, trial{name, false, fmt.Sprint(*at)}, trial{name, true, fmt.Sprint(*at + step)})
+		}
+	}
+	number("minimum", b.Minimum, -1)
+	number("maximum", b.Maximum, 1)
+	if b.MaxLength != nil {
+		long := strings.Repeat("x", *b.MaxLength)
+		list = append(list, trial{"maxLength", false, long}, trial{"maxLength", true, long + "x"})
+	}
+	if b.Pattern != "" {
+		list = append(list, trial{"pattern", false, "é \u2028%"}, trial{"pattern", true, "a\u0085b"})
+	}
+	return list
+}
+
+// limited sends the value of a trial to the place of a limit.
+type limited func(w *world, value string) reply
+
+func submission(member, value string) limited {
+	return func(w *world, v string) reply {
+		return w.do("POST", "/v1/tasks", `{"workflow":"order","input":{"item":"lamp"},"`+member+`":`+strings.ReplaceAll(value, "$", v)+`}`)
+	}
+}
+
+func inPath(method, format, body string) limited {
+	return func(w *world, v string) reply { return w.do(method, fmt.Sprintf(format, url.PathEscape(v)), body) }
+}
+
+// ofTask submits the task first, so that the request fails only if its parameter is refused.
+func ofTask(method, format string) limited {
+	return func(w *world, v string) reply {
+		w.do("PUT", "/v1/tasks/"+url.PathEscape(v), good)
+		return inPath(method, format, "")(w, v)
+	}
+}
+
+func key(kind string) limited {
+	return func(w *world, v string) reply {
+		return w.do("POST", "/v1/tasks/known/"+kind, "", "Idempotency-Key", v)
+	}
+}
+
+func inMember(kind, name string) limited {
+	return func(w *world, v string) reply {
+		if name == "step" && len(v) <= 1024 { // a step must exist, too; that it does not is another fault
+			v = "reserve"
+		}
+		return w.do("POST", "/v1/tasks/known/"+kind, `{"`+name+`":"`+v+`"}`)
+	}
+}
+
+// places has a request for each limited place of the document. A limit that is added needs one.
+var places = map[string]limited{
+	"get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
+	"task-history id": ofTask("GET", "/v1/tasks/%s/history"), "task-history limit": inPath("GET", "/v1/tasks/known/history?limit=%s", ""),
+	"cancel-task id": ofTask("POST", "/v1/tasks/%s/cancel"), "cancel-task Idempotency-Key": key("cancel"),
+	"retry-task id": ofTask("POST", "/v1/tasks/%s/retry"), "retry-task Idempotency-Key": key("retry"),
+	"cancel-task /step": inMember("cancel", "step"), "cancel-task /reason": inMember("cancel", "reason"),
+	"retry-task /step": inMember("retry", "step"), "retry-task /reason": inMember("retry", "reason"),
+	"list-tasks limit": inPath("GET", "/v1/tasks?limit=%s", ""), "list-dead-letters limit": inPath("GET", "/v1/dead-letters?limit=%s", ""),
+	"get-workflow version": inPath("GET", "/v1/workflows/order?version=%s", ""),
+	"put-task /id": func(w *world, v string) reply {
+		return w.do("PUT", "/v1/tasks/"+url.PathEscape(v), `{"workflow":"order","input":{"item":"lamp"},"id":`+quoted(v)+`}`)
+	},
+	"put-task /version": func(w *world, v string) reply {
+		return w.do("PUT", "/v1/tasks/v"+v, `{"workflow":"order","input":{"item":"lamp"},"version":`+v+`}`)
+	},
+	"put-task /priority": func(w *world, v string) reply {
+		return w.do("PUT", "/v1/tasks/p"+v, `{"workflow":"order","input":{"item":"lamp"},"priority":`+v+`}`)
+	},
+	"put-task /labels": nil, // the same code reads both bodies
+	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
+	"post-task /priority":     submission("priority", "$"),
+	"post-task /labels value": submission("labels", `{"k":"$"}`), "post-task /labels name": submission("labels", `{"$":"v"}`),
+}
+
+func quoted(v string) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func TestTheServerHasTheLimitsOfItsDocument(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/known", good)
+	d := w.description()
+	tried := map[string]bool{}
+	try := func(place string, b *bounded) {
+		for _, x := range b.trials() {
+			send := places[place]
+			require.NotNil(t, send, "%s: a limit without a request in this test", place)
+			tried[place+" "+x.limit] = true
+			if r := send(w, x.value); x.beyond {
+				require.GreaterOrEqual(t, r.status, 400, "%s %s: %q is beyond it", place, x.limit, x.value)
+				require.Less(t, r.status, 500, "%s %s: %s", place, x.limit, r.body)
+			} else {
+				require.Less(t, r.status, 400, "%s %s: %q is at the limit: %s", place, x.limit, x.value, r.body)
+			}
+		}
+	}
+	for _, item := range d.Paths {
+		for _, op := range item {
+			for _, p := range op.Parameters {
+				try(op.OperationID+" "+p.Name, &p.Schema)
+			}
+			if op.RequestBody == nil {
+				continue
+			}
+			schema := op.RequestBody.Content["application/json"].Schema
+			for name, m := range d.Components.Schemas[strings.TrimPrefix(schema.Ref, "#/components/schemas/")].Properties {
+				try(op.OperationID+" /"+name, m)
+			}
+		}
+	}
+	labels := d.Components.Schemas["Submission"].Properties["labels"]
+	value := new(bounded)
+	require.NoError(t, json.Unmarshal(labels.AdditionalProperties, value))
+	try("post-task /labels value", value)
+	require.NotNil(t, labels.PropertyNames.MaxLength)
+	long := strings.Repeat("k", *labels.PropertyNames.MaxLength)
+	named := places["post-task /labels name"]
+	require.Equal(t, 202, named(w, long).status)
+	require.Equal(t, 422, named(w, long+"k").status)
+	require.False(t, regexp.MustCompile(labels.PropertyNames.Pattern).MatchString("a:b"))
+	require.Equal(t, 422, named(w, "a:b").status)
+	for n, status := range map[int]int{*labels.MaxProperties: 202, *labels.MaxProperties + 1: 422} {
+		many := map[string]string{}
+		for i := range n {
+			many[fmt.Sprint(i)] = "v"
+		}
+		b, err := json.Marshal(many)
+		require.NoError(t, err)
+		require.Equal(t, status, submission("labels", string(b))(w, "").status)
+	}
+	for _, must := range []string{"put-task id maxLength", "put-task id pattern", "cancel-task Idempotency-Key maxLength", "list-tasks limit maximum", "retry-task /reason maxLength", "post-task /priority minimum"} {
+		require.True(t, tried[must], "%s is not documented", must)
+	}
+}
+
+// The pattern and the check of IDs agree about each character.
+func TestTheDocumentedPatternIsThatOfIDs(t *testing.T) {
+	t.Parallel()
+	d := setup(t).description()
+	parameters := d.Paths["/v1/tasks/{id}"]["put"].Parameters
+	id := slices.IndexFunc(parameters, func(p parameter) bool { return p.Name == "id" })
+	pattern := regexp.MustCompile(parameters[id].Schema.Pattern)
+	for r := range rune(0x300) {
+		text := "a" + string(r)
+		require.Equal(t, events.CheckTaskID(text) == nil, pattern.MatchString(text), "%U", r)
+	}
+}
+
+func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *api.Config) { c.SubmissionBytes, c.DefinitionBytes = 3000, 4000 })
+	w.do("PUT", "/v1/tasks/known", good)
+	bodies := map[string]string{
+		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
+		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
+	}
+	for at, item := range w.description().Paths {
+		for method, op := range item {
+			if op.RequestBody == nil {
+				continue
+			}
+			body, ok := bodies[op.OperationID]
+			require.True(t, ok, op.OperationID)
+			limit := op.RequestBody.Bytes
+			require.Positive(t, limit, op.OperationID)
+			target := strings.NewReplacer("{id}", "known", "{name}", "w").Replace(at)
+			r := w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit-len(body)), "Content-Type", "application/json")
+			require.Less(t, r.status, 400, "%s: %s", op.OperationID, r.body)
+			r = w.do(strings.ToUpper(method), target, body+strings.Repeat(" ", limit+1-len(body)), "Content-Type", "application/json")
+			require.Equal(t, 413, r.status, op.OperationID)
+		}
+	}
+}
+
+func TestARepeatedRequestIsAnsweredAsDocumented(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	d := w.description()
+	for _, kind := range []string{"cancel", "retry"} {
+		require.Contains(t, d.Paths["/v1/tasks/{id}/"+kind]["post"].Responses, "200")
+		w.do("PUT", "/v1/tasks/"+kind, good)
+		w.engine.Park(kind, "why")
+		require.Equal(t, 202, w.do("POST", "/v1/tasks/"+kind+"/"+kind, "", "Idempotency-Key", "k").status)
+		require.Equal(t, 200, w.do("POST", "/v1/tasks/"+kind+"/"+kind, "", "Idempotency-Key", "k").status)
+	}
+	require.Contains(t, d.Paths["/v1/dead-letters/{id}/redrive"]["post"].Responses, "200")
+}

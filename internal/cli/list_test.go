@@ -1,0 +1,55 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/stretchr/testify/require"
+)
+
+func TestListingTasksOfSeveralStates(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for _, id := range []string{"waits", "done", "stuck"} {
+		e.submit(t, id)
+	}
+	e.Finish("done")
+	e.Park("stuck", "no lamp")
+	for args, want := range map[string]string{
+		"--state parked": "stuck", "--state error": "stuck", "--state parked --state processed": "stuck done",
+		"--state pending,processed": "done waits", "": "stuck done waits",
+	} {
+		r := e.run(append([]string{"task", "list", "-o", "jsonl"}, strings.Fields(args)...)...)
+		require.Equal(t, 0, r.code, r.err)
+		var ids []string
+		for line := range strings.Lines(r.out) {
+			var task api.TaskDocument
+			require.NoError(t, json.Unmarshal([]byte(line), &task))
+			ids = append(ids, task.ID)
+		}
+		require.Equal(t, want, strings.Join(ids, " "), args)
+	}
+}
+
+// Each second cell begins at the same column of the terminal: the first one and its spaces are 8 columns wide.
+func TestTablesAlignWideCharacters(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	for _, id := range []string{"order-", "注文", "ｱ\u3099bｶ\u3099", "🚀", "é", "e\u0301", "❤\ufe0f", "👨\u200d👩"} {
+		e.submit(t, id)
+	}
+	r := e.run("task", "list")
+	require.Equal(t, 0, r.code, r.err)
+	for id, spaces := range map[string]int{"order-": 2, "注文": 4, "ｱ\u3099bｶ\u3099": 5, "🚀": 6, "é": 7, "e\u0301": 7, "❤\ufe0f": 6, "👨\u200d👩": 4, "ID": 6} {
+		found := false
+		for line := range strings.Lines(r.out) {
+			if rest, ok := strings.CutPrefix(line, id); ok {
+				found = true
+				require.Equal(t, spaces, len(rest)-len(strings.TrimLeft(rest, " ")), "%q in\n%s", id, r.out)
+			}
+		}
+		require.True(t, found, id)
+	}
+}
