@@ -76,7 +76,7 @@ type Send struct {
 	Within time.Duration
 }
 
-// AskEnds asks for the end offsets (read committed) of the inputs and passes them to Ends. The request must be sent
+// AskEnds asks for the high watermarks of the inputs and passes them to Ends. The request must be sent
 // after this action was returned.
 type AskEnds struct {
 	Generation uint64

@@ -30,7 +30,8 @@ type Log interface {
 	ReadInput(ctx context.Context, in events.Input, offset int64) (events.Record, error)
 	// End returns the end of events.
 	End(ctx context.Context) (int64, error)
-	// Ends returns the ends of the inputs, read committed. The request is sent after the call.
+	// Ends returns the high watermarks of the inputs. The request is sent after the call. Records of open transactions are below
+	// them, and so is what was written behind such records and cannot be read yet: a timer waits for all of that.
 	Ends(ctx context.Context) (map[events.Input]int64, error)
 	// Catalog returns the definitions up to an end offset that is asked for after the call.
 	Catalog(ctx context.Context) (Catalog, error)

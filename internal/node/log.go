@@ -175,7 +175,7 @@ func (l *partitionLog) Ends(ctx context.Context) (map[events.Input]int64, error)
 	for _, in := range events.Inputs {
 		of[l.topics.Input(in)] = []int32{l.partition}
 	}
-	ends, err := l.cluster.EndOffsets(ctx, of)
+	ends, err := l.cluster.HighWatermarks(ctx, of)
 	if err != nil {
 		return nil, err
 	}

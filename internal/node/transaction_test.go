@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,4 +67,34 @@ func (w *world) found(id string) *events.Task {
 	w.watch.mu.Lock()
 	defer w.watch.mu.Unlock()
 	return w.watch.task(id)
+}
+
+// Reports behind an open transaction came in time. That they cannot be read yet is no reason to time out their attempts.
+func TestReportsBehindAnOpenTransactionAreInTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit("t-before")
+		w.watch.ended("t-before")
+
+		x := kafkatest.BeginTransaction(t, w.broker)
+		x.Produce(events.Record{Topic: w.topics.Reports(), Value: []byte("never committed")})
+		w.submit("t-1")
+		<-time.After(30 * time.Second) // the step's complete-by time is after 5 s
+		require.Equal(t, []string{"Submitted", "StepStarted reserve 1"}, w.told("t-1"))
+		x.Abort()
+		w.watch.ended("t-1")
+		require.NoError(t, n.stop())
+		w.watch.verify()
+		require.NotContains(t, fmt.Sprint(w.told("t-1")), "Timeout")
+	})
+}
+
+// told returns what the log says about a task.
+func (w *world) told(id string) []string {
+	w.watch.mu.Lock()
+	defer w.watch.mu.Unlock()
+	return w.watch.story(id)
 }
