@@ -83,18 +83,11 @@ func TestReportsBehindAnOpenTransactionAreInTime(t *testing.T) {
 		x.Produce(events.Record{Topic: w.topics.Reports(), Value: []byte("never committed")})
 		w.submit("t-1")
 		<-time.After(30 * time.Second) // the step's complete-by time is after 5 s
-		require.Equal(t, []string{"Submitted", "StepStarted reserve 1"}, w.told("t-1"))
+		require.Equal(t, []string{"Submitted", "StepStarted reserve 1"}, w.watch.story("t-1"))
 		x.Abort()
 		w.watch.ended("t-1")
 		require.NoError(t, n.stop())
 		w.watch.verify()
-		require.NotContains(t, fmt.Sprint(w.told("t-1")), "Timeout")
+		require.NotContains(t, fmt.Sprint(w.watch.story("t-1")), "Timeout")
 	})
-}
-
-// told returns what the log says about a task.
-func (w *world) told(id string) []string {
-	w.watch.mu.Lock()
-	defer w.watch.mu.Unlock()
-	return w.watch.story(id)
 }
