@@ -1,6 +1,10 @@
 package supervisor
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // Action is something that the shell does for the owner. Actions are carried out in order. Generation counts the
 // owner's epochs, including attempts to begin one: an answer to an older generation is dropped.
@@ -68,6 +72,8 @@ type Send struct {
 	// Topic is relative to the namespace: "work.<agent>", "alerts", an input, or "dlq." and an input.
 	Topic  string
 	Record events.Record
+	// Within ends the tries, if it is not zero: nobody needs the work of an attempt after its complete-by time.
+	Within time.Duration
 }
 
 // AskEnds asks for the end offsets (read committed) of the inputs and passes them to Ends. The request must be sent

@@ -200,12 +200,13 @@ type candidate struct {
 	todo []supervisor.Action
 	// hold names what is held back: types of actions, such as "Append", or the reads "LogRecords" and "Input".
 	hold map[string]bool
-	// sent are the effects that were carried out. refuse says which ones the broker refuses.
-	sent   []supervisor.Send
-	refuse func(supervisor.Send) bool
-	tail   int64
-	read   map[events.Input]int64
-	gen    uint64
+	// sent are the effects that were carried out. refuse says which ones the broker refuses, and silent which ones get no
+	// answer and do not land.
+	sent           []supervisor.Send
+	refuse, silent func(supervisor.Send) bool
+	tail           int64
+	read           map[events.Input]int64
+	gen            uint64
 	// stopped is the error of Stop.
 	stopped error
 	appends int
@@ -327,6 +328,9 @@ func (c *candidate) do(a supervisor.Action) {
 	case supervisor.Send:
 		if c.refuse != nil && c.refuse(a) {
 			c.o.Sent(b.now, a.Generation, a.ID, errors.New("refused"))
+			return
+		}
+		if c.silent != nil && c.silent(a) {
 			return
 		}
 		c.sent = append(c.sent, a)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -25,6 +26,11 @@ type outbox struct {
 	last events.Position
 	// lastDone is the position of the latest fact with an effect that the watermark has passed.
 	lastDone events.Position
+	// settled counts the entries whose effects are all done but that an older one keeps from the front.
+	settled int
+	// alerts are the alerts without an answer, oldest first. Those that have one are removed when there are alertRoom.
+	alerts    []*effect
+	alertRoom int
 	// owing are the facts with effects above the folded watermark; sweeps need them.
 	owing []marked
 	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
@@ -72,6 +78,8 @@ const (
 	// deadLetterPause is how long a refused dead letter waits before the next try. It is never given up; an operator
 	// has to repair the topic.
 	deadLetterPause = 5 * time.Second
+	// settledKept is how many settled entries are kept before the list is rewritten without them.
+	settledKept = 64
 	// watermarkAfter is how long a partition is idle before a separate fact records the watermark. When tasks only
 	// trickle in, recording it at once would cost a fact for each effect.
 	watermarkAfter = time.Second
@@ -99,6 +107,8 @@ func (x *outbox) fold(t *events.Task, f *events.Fact) {
 	case *events.EffectFailed:
 		x.giveUp(b)
 		list = x.failedEffects(t, f, b)
+	case *events.Timeout:
+		x.leave(f)
 	case *events.TaskParked:
 		list = x.alert(t, f, AlertParked, b.Step, b.Reason)
 	case *events.TaskUndone:
@@ -143,10 +153,12 @@ func (x *outbox) watermarkOverdue() bool {
 	return x.state.Partition.Watermark.Before(x.lastDone) && !x.watermark().Before(x.lastDone) && x.now.Sub(x.quietSince) >= watermarkAfter
 }
 
-// bounded says whether the effects above the watermark are within their bound. Beyond it the owner records only that
-// the broker refused effects, since only that moves the watermark. The bound does not apply while work is kept back:
-// the kept work holds the watermark, and it waits for reports to be judged.
-func (x *outbox) bounded() bool { return len(x.entries) < x.cfg.Unacknowledged || len(x.kept) > 0 }
+// bounded says whether the facts with unanswered effects are within their bound. Beyond it the owner records only that
+// the broker refused effects, and what is due, since only that ends effects. The bound does not apply while work is kept
+// back: the kept work waits for reports to be judged.
+func (x *outbox) bounded() bool {
+	return len(x.entries)-x.settled < x.cfg.Unacknowledged || len(x.kept) > 0
+}
 
 func (x *outbox) enqueue(f *events.Fact, list []*effect) {
 	if len(list) == 0 {
@@ -157,15 +169,66 @@ func (x *outbox) enqueue(f *events.Fact, list []*effect) {
 	for _, y := range list {
 		x.nextID++
 		y.id, y.of = x.nextID, e
+		if y.kind == events.EffectAlert {
+			x.alerts = append(x.alerts, y)
+		}
 	}
 	x.fresh = append(x.fresh, list...)
 	x.entries = append(x.entries, e)
 	x.owing = append(x.owing, marked{e.at, f.Task})
+	x.boundAlerts()
+}
+
+// boundAlerts gives up the oldest alerts when half of the bound waits for an answer: nothing may stand because nobody takes
+// alerts.
+func (x *outbox) boundAlerts() {
+	bound := x.cfg.Unacknowledged / 2
+	if len(x.alerts) <= min(x.alertRoom, bound) {
+		return
+	}
+	x.alerts = slices.DeleteFunc(x.alerts, func(y *effect) bool { return y.done || y.failed != "" })
+	x.alertRoom = 2*len(x.alerts) + settledKept
+	for ; len(x.alerts) > bound; x.alerts = x.alerts[1:] {
+		x.alerts[0].failed = "the topic has not taken it, and newer alerts wait"
+		x.failed = true
+	}
+}
+
+// leave drops the work of an attempt that timed out: nobody needs it, and a topic that takes nothing must not hold the
+// watermark and the room of other effects for it. It may still arrive, and an agent drops it then.
+func (x *outbox) leave(timeout *events.Fact) {
+	over := timeout.Body.(*events.Timeout)
+	for _, e := range x.entries {
+		w, ok := workOf(e.fact)
+		if !ok || e.fact.Task != timeout.Task || w.Step != over.Step || w.Operation != over.Operation || w.Attempt != over.Attempt {
+			continue
+		}
+		for _, y := range e.effects {
+			if y.kind == events.EffectWork {
+				delete(x.waiting, y.id)
+				x.settle(y)
+			}
+		}
+	}
+	x.trim()
+}
+
+// settle notes that an effect needs nothing more.
+func (x *outbox) settle(y *effect) {
+	if y.done {
+		return
+	}
+	if y.done = true; y.of.done() {
+		x.settled++
+	}
 }
 
 // send sends the effects that were not sent yet and have their bytes.
 func (x *outbox) send() {
 	for _, y := range x.fresh {
+		if y.done {
+			continue
+		}
 		if y.wants != "" {
 			x.say(FetchInput{x.gen, y.wants})
 			continue
@@ -174,9 +237,18 @@ func (x *outbox) send() {
 			x.waiting = map[uint64]*effect{}
 		}
 		x.waiting[y.id] = y
-		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record})
+		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record, Within: x.within(y)})
 	}
 	x.fresh = x.fresh[:0]
+}
+
+// within is how long an effect is worth sending, or zero if it always is.
+func (x *outbox) within(y *effect) time.Duration {
+	w, ok := workOf(y.of.fact)
+	if !ok {
+		return 0
+	}
+	return max(w.CompleteBy.Sub(x.now), 1)
 }
 
 // answered takes the answer to Send. refused says that the broker refused the record for good. It returns false if
@@ -189,7 +261,7 @@ func (x *outbox) answered(id uint64, refused error) bool {
 	delete(x.waiting, id)
 	switch {
 	case refused == nil:
-		y.done = true
+		x.settle(y)
 	//mutant:dead-letter-is-never-given-up
 	case y.kind == events.EffectDeadLetter:
 		y.retryAt = x.now.Add(deadLetterPause)
@@ -231,12 +303,18 @@ func (x *outbox) retryRefused() {
 	x.send()
 }
 
-// trim drops the facts at the front whose effects are all acknowledged.
+// trim drops facts whose effects are all acknowledged: those at the front, and the others when they are many. Behind a front
+// that waits for long they would fill the memory.
 func (x *outbox) trim() {
 	for len(x.entries) > 0 && x.entries[0].done() {
 		x.lastDone = x.entries[0].at
 		x.entries[0] = nil
 		x.entries = x.entries[1:]
+		x.settled--
+	}
+	if len(x.entries) > 0 && x.settled > settledKept && x.settled > len(x.entries)/2 {
+		x.entries = slices.DeleteFunc(x.entries, (*entry).done)
+		x.settled = 0
 	}
 }
 
@@ -255,7 +333,7 @@ func (x *outbox) giveUp(failed *events.EffectFailed) {
 		if e.at == failed.Of {
 			for _, y := range e.effects {
 				if y.failed != "" && y.kind == failed.Kind {
-					y.done = true
+					x.settle(y)
 				}
 			}
 			e.failing = false

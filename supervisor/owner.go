@@ -49,7 +49,7 @@ func (o *Owner) Decide() {
 		n := len(o.flying)
 		return n == 0 || n < o.planner.inFlight() && o.inbox.backlogs() >= o.cfg.BatchFacts/4
 	}
-	for o.epoch.phase == phaseOwning && !o.suspended && !o.epoch.lagging() && room() && (o.outbox.bounded() || o.outbox.failed) {
+	for o.epoch.phase == phaseOwning && !o.suspended && !o.epoch.lagging() && room() {
 		o.batch = &batch{seq: o.seq + 1}
 		if !o.conclude(o.fill()) || len(o.batch.facts) == 0 || !o.conclude(o.writer.join()) {
 			break
@@ -71,7 +71,10 @@ func (o *Owner) Decide() {
 // back the very starts that work it off. The rest of the batch goes to the inputs.
 func (o *Owner) fill() error {
 	if !o.outbox.bounded() {
-		return o.outbox.recordFailed()
+		if err := o.outbox.recordFailed(); err != nil {
+			return err
+		}
+		return o.timers.fire()
 	}
 	for _, step := range [...]func() error{
 		o.epoch.adopt,

@@ -27,7 +27,7 @@ var foldedBy = map[events.Name]string{
 	events.NameStepStarted:         "outbox workOf",
 	events.NameStepCompleted:       "changeOf",
 	events.NameStepFailed:          "changeOf outbox",
-	events.NameTimeout:             "changeOf",
+	events.NameTimeout:             "changeOf outbox",
 	events.NameStepSkipped:         "",
 	events.NameCompensationStarted: "outbox workOf",
 	events.NameCompensated:         "changeOf",

@@ -88,7 +88,7 @@ func (x *outbox) sendKept(judged events.Instant) error {
 		if owed(t, y.of.fact) {
 			x.fresh = append(x.fresh, y)
 		} else {
-			y.done = true
+			x.settle(y)
 		}
 	}
 	x.kept = nil

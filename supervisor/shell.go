@@ -47,6 +47,8 @@ type Log interface {
 type Outgoing struct {
 	Topic  string
 	Record events.Record
+	// Within ends the tries after this time, if it is not zero. done is not called then.
+	Within time.Duration
 }
 
 // Producer appends to the partition for one epoch.

@@ -27,7 +27,7 @@ func (s *Shell) send(all []Send) {
 	}
 	list := make([]Outgoing, len(all))
 	for i := range all {
-		list[i] = Outgoing{Topic: all[i].Topic, Record: all[i].Record}
+		list[i] = Outgoing{Topic: all[i].Topic, Record: all[i].Record, Within: all[i].Within}
 	}
 	s.cfg.Log.Send(s.gen.ctx, list, func(i int, refused error) {
 		a := &all[i]

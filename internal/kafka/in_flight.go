@@ -60,6 +60,8 @@ func (s *sending) free() {
 type answer struct {
 	topic     string
 	partition int32
+	// shared says that the record counts against the share of its destination.
+	shared bool
 
 	i    int
 	one  func(partition int32, offset int64, err error)

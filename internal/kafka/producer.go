@@ -54,8 +54,9 @@ type Producer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	// room has a unit for each unanswered record.
-	room *semaphore.Weighted
-	open func() (*kgo.Client, error)
+	room   *semaphore.Weighted
+	shares shares
+	open   func() (*kgo.Client, error)
 	// settled is the client's callback for each record. It is a field, because creating a method value for each record would allocate.
 	settled       func(*kgo.Record, error)
 	cancellations cancellations
@@ -92,7 +93,8 @@ func NewProducer(c *Cluster) (*Producer, error) {
 	return p, nil
 }
 
-// ErrBufferFull is what TryProduce passes to done while ProducerMaxBuffered records wait. The record was not sent.
+// ErrBufferFull is what TryProduce passes to done while ProducerMaxBuffered records wait, or an eighth of that for the same partition of
+// the same topic. The record was not sent.
 var ErrBufferFull = errors.New("too many records wait to be produced")
 
 // Produce sends one record and calls done exactly once: with the broker's final answer, or with ctx's error if ctx ends first. In that
@@ -104,7 +106,7 @@ func (p *Producer) Produce(ctx context.Context, r events.Record, done func(parti
 
 // TryProduce is Produce for callers that must not block: a full buffer is an error.
 func (p *Producer) TryProduce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	p.send(ctx, &r, answer{one: done}, p.tryReserve())
+	p.send(ctx, &r, answer{one: done, shared: true}, p.tryReserve(&r))
 }
 
 // ProduceBatch is Produce for each of records, in order. done is called exactly once for each record, with its index, from any
@@ -118,7 +120,7 @@ func (p *Producer) ProduceBatch(ctx context.Context, records []events.Record, do
 // TryProduceBatch is ProduceBatch for callers that must not block: records that find the buffer full get ErrBufferFull.
 func (p *Producer) TryProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
 	for i := range records {
-		p.send(ctx, &records[i], answer{i: i, each: done}, p.tryReserve())
+		p.send(ctx, &records[i], answer{i: i, each: done, shared: true}, p.tryReserve(&records[i]))
 	}
 }
 
@@ -130,8 +132,13 @@ func (p *Producer) reserve(ctx context.Context) error {
 	return nil
 }
 
-func (p *Producer) tryReserve() error {
+func (p *Producer) tryReserve(r *events.Record) error {
+	to := destination{r.Topic, r.Partition}
+	if !p.shares.take(to) {
+		return ErrBufferFull
+	}
 	if !p.room.TryAcquire(1) {
+		p.shares.give(to)
 		return ErrBufferFull
 	}
 	return nil
@@ -165,6 +172,9 @@ func (p *Producer) hand(s *sending) {
 func (p *Producer) settle(r *kgo.Record, err error) {
 	s := r.Context.(*sending)
 	p.room.Release(1)
+	if s.to.shared {
+		p.shares.give(destination{s.to.topic, s.to.partition})
+	}
 	p.linger.unanswered.Add(-1)
 	if errors.Is(err, kerr.UnknownTopicID) {
 		p.replace(s.client)

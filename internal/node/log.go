@@ -213,12 +213,17 @@ func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, don
 		records[i] = list[i].Record
 		records[i].Topic = l.name(list[i].Topic)
 	}
+	began := time.Now()
 	l.effects.TryProduceBatch(ctx, records, func(i int, _ int32, _ int64, err error) {
 		if err == nil {
 			done(i, nil)
 			return
 		}
-		l.sendAgain(ctx, records[i], sending{refused: kafka.IsPermanent(err), done: func(err error) { done(i, err) }})
+		again := sending{refused: kafka.IsPermanent(err), done: func(err error) { done(i, err) }}
+		if within := list[i].Within; within > 0 {
+			again.until = began.Add(within)
+		}
+		l.sendAgain(ctx, records[i], again)
 	})
 }
 
@@ -228,12 +233,14 @@ type sending struct {
 	// refused says that the broker refused the record once. Brokers refuse whole batches, so another record of the batch
 	// may have been the cause.
 	refused bool
+	// until ends the tries, if it is not zero.
+	until time.Time
 }
 
-// sendAgain tries a record again after a pause, until it is sent, refused twice, or ctx ends.
+// sendAgain tries a record again after a pause, until it is sent, refused twice, too old, or ctx ends.
 func (l *partitionLog) sendAgain(ctx context.Context, r events.Record, s sending) {
 	time.AfterFunc(sendPause, func() {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || !s.until.IsZero() && time.Now().After(s.until) {
 			return
 		}
 		l.effects.TryProduce(ctx, r, func(_ int32, _ int64, err error) {

@@ -40,6 +40,8 @@ const (
 	sawForwardResent
 	sawWorkResent
 	sawEffectTwice
+	sawMute
+	sawAlertGivenUp
 	sawLeftBehind
 	sawWorkRefused
 	sawUndoRefused
@@ -150,6 +152,8 @@ var named = [situations]struct {
 	sawForwardResent:  {name: "a forward that had landed is sent again", rare: true},
 	sawWorkResent:     {name: "work is sent again after a take-over", rare: true},
 	sawEffectTwice:    {name: "an effect lands twice"},
+	sawMute:           {name: "a topic answers no effect for a while"},
+	sawAlertGivenUp:   {name: "an alert is given up because nobody takes alerts", rare: true},
 	sawLeftBehind:     {name: "an effect of a generation that is over lands"},
 	sawWorkRefused:    {name: "the broker refuses work"},
 	sawUndoRefused:    {name: "the broker refuses the work of an undo", rare: true},

@@ -252,7 +252,7 @@ func (s *slot) send(a supervisor.Send) {
 		w.saw(sawEffectTwice)
 	}
 	for range 1 + twice {
-		w.after(w.lag(), func() {
+		w.after(w.lag()+w.muted(a.Topic), func() {
 			if gone := s.node.life != life || p == nil || p.closed; gone {
 				if w.rng.IntN(2) == 0 {
 					return
@@ -265,6 +265,18 @@ func (s *slot) send(a supervisor.Send) {
 			tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, nil) })
 		})
 	}
+}
+
+// muted returns how long a topic takes no effect, in milliseconds. Its records land when it takes some again.
+func (w *World) muted(topic string) int {
+	if w.healed {
+		return 0
+	}
+	if w.chance(w.faults.Mute) {
+		w.mute[topic] = max(w.mute[topic], w.now+events.Instant(w.rng.IntN(60_000)))
+		w.saw(sawMute)
+	}
+	return int(max(w.mute[topic]-w.now, 0))
 }
 
 // arrive delivers an effect to its destination.

@@ -61,8 +61,9 @@ type Faults struct {
 	Lost, Silent, Error, Split, Apart, Double, Reorder, VeryLate float64 `json:",omitzero"`
 	// AnswerTwice is for an answer, Slow for anything in flight.
 	AnswerTwice, Slow float64 `json:",omitzero"`
-	// An effect is refused for good, or lands twice. AskFails: a question fails.
-	Refuse, EffectTwice, AskFails float64 `json:",omitzero"`
+	// An effect is refused for good, or lands twice. Mute: its topic answers nothing for up to a minute. AskFails: a question
+	// fails.
+	Refuse, EffectTwice, Mute, AskFails float64 `json:",omitzero"`
 	// The outcome of an attempt: it has no report, a failure, a report around its complete-by time or long after
 	// it, a repeated report, a slow one, or reports that contradict one another or name attempts that never
 	// existed.

@@ -32,7 +32,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"effects leave after their facts are durable", supervisor.RuleDurable, with(func(*sim.Faults) {}), "INV8"},
 		{"effects above the watermark are sent again", supervisor.RuleWatermark, with(func(*sim.Faults) {}), "the watermark passes"},
 		{"an unknown outcome ends the epoch", supervisor.RuleUnknown, with(func(f *sim.Faults) { f.Lost, f.Silent = 0.05, 0.05 }), "INV"},
-		{"inputs are resumed from the fold", supervisor.RuleResume, with(func(f *sim.Faults) { f.Error = 0.05 }), "INV12"},
+		{"inputs are resumed from the fold", supervisor.RuleResume, with(func(f *sim.Faults) { f.Error = 0.2 }), "INV12"},
 		{"a timer waits for the reports", supervisor.RuleTimers, with(func(f *sim.Faults) { f.AgentLate, f.Slow = 0.4, 0.3 }), "a Timeout beat a report"},
 		{"a misplaced input is forwarded by a fact", supervisor.RuleForward, with(func(f *sim.Faults) { f.Misplaced, f.Slow, f.Crash, f.Pause = 0.6, 0.5, 20, 0 }), "has no outcome"},
 	} {

@@ -120,7 +120,11 @@ func (w *World) seeEffectFailed(b *events.EffectFailed) {
 	case events.EffectForward:
 		w.saw(sawForwardRefused)
 	case events.EffectAlert:
-		w.saw(sawAlertRefused)
+		if b.Error == errRefused.Error() {
+			w.saw(sawAlertRefused)
+		} else {
+			w.saw(sawAlertGivenUp)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func drawFaults(r *rand.Rand) *Faults {
 	return &Faults{
 		Lost: p(0.1), Silent: p(0.1), Error: p(0.1), Split: p(0.1), Apart: p(0.1), Double: p(0.1), Reorder: p(0.3), VeryLate: p(0.05),
 		AnswerTwice: p(0.3), Slow: p(0.2),
-		Refuse: p(0.2), EffectTwice: p(0.3), AskFails: p(0.3),
+		Refuse: p(0.2), EffectTwice: p(0.3), Mute: p(0.05), AskFails: p(0.3),
 		AgentSilent: p(0.3), AgentFails: p(0.5), AgentLate: p(0.3), AgentTwice: p(0.4), AgentSlow: p(0.3), Odd: p(0.3),
 		Misplaced: p(0.3), Duplicate: 0.1 + p(0.4), Conflict: p(0.2), Garbage: p(0.5), Cancel: p(0.5), Retry: p(0.5), Oversize: p(0.4), Panic: p(0.2),
 		Crash: p(8), Pause: p(8), Reassign: p(8), Jump: p(4), Flood: p(0.3), AgentDown: p(2), AgentRestart: p(3),
@@ -51,6 +51,8 @@ var themes = []Faults{
 	// Work that is sent again while its report is on its way.
 	{Crash: 8, Reassign: 6, AgentFails: 0.5, AgentSlow: 0.5, Slow: 0.3, EffectTwice: 0.3, Refuse: 0.2},
 	{AgentLate: 0.6, AgentSilent: 0.3, Slow: 0.4, AgentTwice: 0.3, Duplicate: 0.1},
+	// Topics that answer nothing, and enough alerts to fill the room that they have.
+	{Mute: 0.1, AgentFails: 0.9, AgentSilent: 0.3, Retry: 0.5, Cancel: 0.3, Crash: 2},
 	// Panics, in processes that forget them.
 	{Panic: 0.6, Crash: 3, AgentTwice: 0.5, Retry: 0.5, Duplicate: 0.1},
 }

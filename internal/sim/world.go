@@ -34,6 +34,8 @@ type World struct {
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
+	// mute says until when a topic takes no effect.
+	mute map[string]events.Instant
 
 	violation string
 	trace     []string
@@ -108,6 +110,7 @@ func newWorld(seed uint64, opt Options) *World {
 	opt.resolve(dice)
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
 	w.report.Kinds = map[events.Name]int{}
+	w.mute = map[string]events.Instant{}
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}

@@ -18,36 +18,17 @@ func (p *partition) moveWatermark(s events.Position) {
 		return
 	}
 	p.watermark = s
-	keep := p.late[:0]
-	for _, at := range p.late {
-		if s.Before(at) {
-			keep = append(keep, at) // a request below the watermark of the same epoch was sent; for later owners see claimed
-		}
-	}
-	p.late = keep
 }
 
 // acknowledged says whether the effects of a fact are acknowledged.
 func (p *partition) acknowledged(at events.Position) bool { return !p.watermark.Before(at) }
 
-// notSent notes an attempt that timed out. A new owner does not send the request of such an attempt, so there may be
-// none if the epoch changed before it was acknowledged.
+// notSent notes an attempt that timed out. Nobody needs its request any more, so there may be none if it was not
+// acknowledged by then.
 func (p *partition) notSent(at events.Position) {
-	switch {
-	case p.acknowledged(at):
-	case at.Epoch != p.owners.current().epoch:
-		p.excuse(at)
-	default:
-		p.late = append(p.late, at)
-	}
-}
-
-// claimed is called when a new epoch begins.
-func (p *partition) claimed() {
-	for _, at := range p.late {
+	if !p.acknowledged(at) {
 		p.excuse(at)
 	}
-	p.late = p.late[:0]
 }
 
 // The bits of tenure.work. A digest never has the first bit set, which says that the request was found, and always has

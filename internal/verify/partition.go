@@ -50,8 +50,6 @@ type partition struct {
 	accepted  int
 	next      int64
 	watermark events.Position
-	// late are attempts that timed out before they were acknowledged; see notSent.
-	late []events.Position
 }
 
 // partition reads one partition of events, and the topics that belong to it.
@@ -135,11 +133,7 @@ func (p *partition) record(r *events.Record) error {
 	if p.cfg.Fact != nil {
 		p.cfg.Fact(f, r, accepted)
 	}
-	if _, claim := f.Body.(*events.PartitionClaimed); claim && accepted {
-		p.claimed()
-		return nil
-	}
-	if !accepted {
+	if _, claim := f.Body.(*events.PartitionClaimed); claim || !accepted {
 		return nil
 	}
 	p.count.Facts++
