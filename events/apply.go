@@ -74,6 +74,11 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 		p.Watermark = f.Watermark
 		s.runs.dropBefore(f.Watermark)
 	}
+	if _, ok := f.Body.(*InputRejected); ok {
+		if in, partition, at, ok := f.Cause.Input(); ok && partition == p.Partition {
+			s.rejected = append(s.rejected, Rejection{Input: in, Offset: at, Fact: offset, At: p.Time})
+		}
+	}
 	if f.Task != "" {
 		if s.history == nil {
 			s.history = make([]History, 0, s.lastHistory)

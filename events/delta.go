@@ -15,6 +15,14 @@ type History struct {
 	Offset int64
 }
 
+// Rejection says that the record at Fact rejects the input at Offset of the same partition, and when.
+type Rejection struct {
+	Input  Input
+	Offset int64
+	Fact   int64
+	At     Instant
+}
+
 // Agenda supplies Flush with the owner's plan for a task, which is not part of its state. Without an Agenda, a live task counts
 // as unplanned.
 type Agenda func(t *Task) (due Instant, ready []ReadyKey)
@@ -45,6 +53,10 @@ type Delta struct {
 	Tasks   []TaskRow
 	Parts   []PartRow
 	History []History
+	// Rejected holds the rejections in the order of their facts, and Time is the partition's time after the delta. Neither
+	// is part of the state.
+	Rejected []Rejection
+	Time     Instant
 }
 
 // Snapshot holds what State needs to continue, apart from the tasks: the encoded parts, the offset and the runs.
@@ -72,6 +84,7 @@ func (s *State) Flush(agenda Agenda) (*Delta, error) {
 	d.Sum = s.sum
 	d.Runs = append([]Run(nil), s.runs...)
 	d.History, s.history, s.lastHistory = s.history, nil, len(s.history)
+	d.Rejected, s.rejected, d.Time = s.rejected, nil, s.Partition.Time
 	return d, nil
 }
 

@@ -73,6 +73,7 @@ type State struct {
 	history     []History
 	// lastHistory is how many entries history had at the last Flush, as a guess at the next number.
 	lastHistory int
+	rejected    []Rejection
 
 	// refused is the first error of Apply, after which a fact may be half folded.
 	refused error

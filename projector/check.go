@@ -87,6 +87,10 @@ func (c *checker) row(key, value []byte) error {
 		if err != nil {
 			c.fault("history row %x of partition %d: %s", key, c.partition, err)
 		}
+	case rowRejection:
+		if fact, _, ok := readRejection(value); !ok || fact >= c.stored.Next {
+			c.fault("the rejection row %x of partition %d does not name a fact below offset %d", key, c.partition, c.stored.Next)
+		}
 	case rowTask:
 		return c.task(string(key[rowPrefix:]), value)
 	default:

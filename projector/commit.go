@@ -84,6 +84,10 @@ type change struct {
 	entity []byte
 	// added are the first of the new rows in each index that is consumed from its front.
 	added fronts
+	// rejections are what the partition knows of these rows after the commit.
+	rejections rejectionRows
+	// freshRejection is the instant of the first rejection in this batch, or zero.
+	freshRejection events.Instant
 }
 
 func find(changes []change, partition int32) *change {
@@ -115,6 +119,7 @@ func (s *Store) begin(b Batch) ([]change, error) {
 		c := &changes[i]
 		c.p.commit.Lock()
 		c.meta = c.p.view.Load().meta.clone()
+		c.rejections = c.p.rejections
 	}
 	return changes, nil
 }
@@ -135,6 +140,7 @@ func (s *Store) apply(w *writer, changes []change) error {
 			v.entity = c.p.view.Load().entity
 		}
 		c.p.endLookups()
+		c.p.rejections = c.rejections
 		c.p.view.Store(v)
 		c.p.broadcast()
 	}

@@ -26,6 +26,7 @@
 //	p <u32> b <text kind> <id>                       part: held request, definition, the partition itself
 //	p <u32> t <id>                                   task: uvarint length, canonical encoding, Keys in binary
 //	p <u32> h <id>                                   history: the offsets of the task's facts, see eachOffset
+//	p <u32> r <text input> <i64 offset>              rejected input of the last hour: offset of the fact, instant
 //	p <u32> q <text agent> <~i64 priority> <i64 since> <text id> <text path> <text operation>   the queue
 //	p <u32> d <i64 due> <id>                         tasks that the owner must look at, by due time
 //	p <u32> u <id>                                   tasks that no owner has planned
@@ -36,7 +37,7 @@
 //	l l <text key> <text value> <suffix>             and by label
 //	                                                 suffix = <~i64 submitted> <id> <u32 partition>
 //
-// All rows but s, a, b, t and h have empty values. The q, d, u, e and l rows of a task are a function of its Keys, which are
+// All rows but s, a, b, t, h and r have empty values. The q, d, u, e and l rows of a task are a function of its Keys, which are
 // stored in its row (see keySet.add). So a commit writes the difference of two sets, and CheckIndexes needs nothing else.
 // Each of these rows is written once and deleted once, so that Pebble drops both entries when they meet in a compaction (see
 // writer.difference).
@@ -47,7 +48,8 @@
 //
 // # Invariants
 //
-//   - INV2: the stored rows are a function of the folded records, however these were divided into batches.
+//   - INV2: the stored rows are a function of the folded records, however these were divided into batches. (Only when the r
+//     rows leave depends on the commits: each deletes a bounded number of those that are older than an hour of the log.)
 //   - INV3: state, indexes and offset change in one Pebble batch.
 //   - An offset never moves back, except by Reset.
 //   - A partition has a meta row if and only if something was committed for it since its last Reset.

@@ -48,6 +48,7 @@ func FuzzStoredRow(f *testing.F) {
 
 // readAll calls every read that the engine uses. The results do not matter here, because the changed row may be valid.
 func readAll(s *Store) {
+	s.Rejection(3, events.Submissions, 1)
 	s.List(Filter{})
 	s.List(Filter{States: []events.TaskState{events.TaskStatePending}, Limit: 1})
 	s.List(Filter{Workflow: "ship", Labels: map[string]string{"k": "v"}})
@@ -98,7 +99,7 @@ func storeOfOneTask(f *testing.F) *vfs.MemFS {
 	require.NoError(f, err)
 	held, err := events.Marshal(events.HeldRequest{Request: events.Request{ID: "q", Task: "u"}, ExpiresAt: 7})
 	require.NoError(f, err)
-	d := &events.Delta{Partition: 3, Next: 4, History: []events.History{{Task: "t", Offset: 2}}, Tasks: []events.TaskRow{
+	d := &events.Delta{Partition: 3, Next: 4, Rejected: []events.Rejection{{Input: events.Submissions, Offset: 1, Fact: 3, At: 5}}, History: []events.History{{Task: "t", Offset: 2}}, Tasks: []events.TaskRow{
 		row("e", events.TaskStateProcessed, events.Keys{}),
 		row("t", events.TaskStateProcessing, events.Keys{Due: 8, Ready: []events.ReadyKey{{Agent: "alpha", Path: "a", Operation: events.Do, Since: 5, Priority: 2}}}),
 		row("u", events.TaskStatePending, events.Keys{Unplanned: true}),

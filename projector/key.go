@@ -27,6 +27,7 @@ const (
 	rowEnded     byte = 'e'
 	rowHistory   byte = 'h'
 	rowReady     byte = 'q'
+	rowRejection byte = 'r'
 	rowTask      byte = 't'
 	rowUnplanned byte = 'u'
 )

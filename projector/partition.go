@@ -18,6 +18,8 @@ type Partition struct {
 
 	// commit is held while rows of the partition change.
 	commit sync.Mutex
+	// rejections is guarded by commit.
+	rejections rejectionRows
 	// view is what the last commit left; never nil.
 	view atomic.Pointer[view]
 	// changed is closed and removed by each commit; nil while nobody waits.

@@ -70,6 +70,7 @@ func (s *Store) ResetAll() error {
 // forget is called with the partition's commit lock held.
 func (p *Partition) forget() {
 	p.lowerBounds.clear()
+	p.rejections = rejectionRows{}
 	p.endLookups()
 	p.view.Store(emptyView())
 	p.broadcast()

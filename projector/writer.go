@@ -51,6 +51,9 @@ func (w *writer) delta(c *change, d *events.Delta) error {
 	if err := w.dropHistories(d, isForgotten); err != nil {
 		return err
 	}
+	if err := w.rejections(c, d); err != nil {
+		return err
+	}
 	w.moves = w.moves[:0]
 	for i := range d.Tasks {
 		row := &d.Tasks[i]

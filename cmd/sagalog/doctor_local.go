@@ -228,9 +228,12 @@ func (l *localCheck) parent(dir string) {
 	l.add(checkData, doctor.StatusOK, "the data directory "+dir+" does not exist yet: the first start makes it", "")
 }
 
+// probePrefix begins the name of the file by which doctor finds out whether it can write.
+const probePrefix = ".sagalog-doctor-"
+
 // writable checks that files can be made in a directory. It leaves nothing behind.
 func writable(dir string) error {
-	f, err := os.CreateTemp(dir, ".sagalog-doctor-")
+	f, err := os.CreateTemp(dir, probePrefix)
 	if err != nil {
 		return err
 	}

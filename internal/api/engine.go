@@ -92,7 +92,7 @@ type LoggedFact struct {
 // Rejections finds out why an input was rejected.
 type Rejections interface {
 	// Rejection returns the fact that rejected the input at these coordinates, nil if it was not rejected or that is not
-	// known. Call it only after WaitPassed returned nil for the input.
+	// known, as an hour later. Call it only after WaitPassed returned nil for the input.
 	Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error)
 }
 

@@ -30,12 +30,13 @@ var refusedBuiltins = map[string]string{
 type function func(args []any) (any, error)
 
 // budgeted returns our versions of the functions that create texts and lists, by name. Those of expr allocate before anything
-// is counted, or expose the random order of maps.
+// is counted, or expose the random order of maps. Ours also check that an integer fits.
 func budgeted() map[string]function {
 	own := map[string]function{
 		"keys": sortedKeys, "values": sortedValues, "toPairs": sortedPairs,
 		"toJSON": toJSON, "fromJSON": fromJSON, "string": toString,
 		"repeat": repeat, "replace": replace, "join": join, "flatten": flatten,
+		"sum": sum, "abs": absolute, "int": integer,
 	}
 	for _, name := range []string{
 		"upper", "lower", "trim", "split", "splitAfter", "toBase64", "fromBase64", "fromPairs", "concat", "reverse", "sort", "uniq",
@@ -119,7 +120,7 @@ func tick(args ...any) (any, error) {
 	return args[1], args[0].(*Scope).spend(1 + len(text)/16)
 }
 
-// add implements + if it may join texts. Its arguments are scope, left, right. Without a budget, ten doublings in a row
+// add implements +. Its arguments are scope, left, right. Without a budget, ten doublings in a row
 // would turn a byte into a kilobyte, and forty into a terabyte.
 func add(args ...any) (any, error) {
 	a, okA := args[1].(string)
@@ -130,7 +131,7 @@ func add(args ...any) (any, error) {
 		}
 		return a + b, args[0].(*Scope).spend(1 + (len(a)+len(b))/16)
 	}
-	return runtime.Add(args[1], args[2]), nil
+	return addChecked(args[1], args[2])
 }
 
 // lookUp implements a path. Its arguments are scope and path.

@@ -18,6 +18,9 @@
 //   - Numbers keep their value. A plain path such as `${ input.amount }` yields the bytes as written, so
 //     12345678901234567890 and 1.10 survive. Elsewhere an integer that fits becomes int, any other number becomes float64 if
 //     that has the same value, and otherwise stays a json.Number, on which arithmetic is an error.
+//     Arithmetic on integers (+, -, *, sum, abs, int) whose result does not fit into 64 bits is an error that names the operation.
+//     A decimal is binary floating point, as is the result of / and of an integer with a decimal: 0.1 + 0.2 is not 0.3. Money
+//     should be an integer of the smallest unit.
 //   - An evaluation ends: every loop, every text and list that it creates, and every value that an operator or a function
 //     traverses draws on the budget of its scope, which all evaluations of one decision share, so that a definition cannot exhaust the process that evaluates it. A pattern
 //     (matches) is bounded in its length and its repetitions. A panic inside becomes an error.

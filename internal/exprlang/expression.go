@@ -143,6 +143,7 @@ var internals = sync.OnceValue(func() conf.FunctionsTable {
 	for name, f := range map[string]func(...any) (any, error){
 		hiddenCall: callFunction, hiddenTick: tick, hiddenAdd: add, hiddenPath: lookUp,
 		hiddenWeigh: weighed, hiddenLook: looked, hiddenMeasure: measured, hiddenMatch: matches,
+		hiddenSubtract: subtract, hiddenMultiply: multiply,
 	} {
 		exprFunction(name, f)(config)
 	}

@@ -1,7 +1,6 @@
 package exprlang
 
 import (
-	"reflect"
 	"slices"
 	"unicode/utf8"
 
@@ -11,14 +10,16 @@ import (
 
 // The names of our functions in rewritten trees.
 const (
-	hiddenCall    = "§call"
-	hiddenTick    = "§tick"
-	hiddenAdd     = "§add"
-	hiddenPath    = "§path"
-	hiddenWeigh   = "§weigh"
-	hiddenLook    = "§look"
-	hiddenMeasure = "§measure"
-	hiddenMatch   = "§match"
+	hiddenCall     = "§call"
+	hiddenTick     = "§tick"
+	hiddenAdd      = "§add"
+	hiddenPath     = "§path"
+	hiddenWeigh    = "§weigh"
+	hiddenLook     = "§look"
+	hiddenMeasure  = "§measure"
+	hiddenMatch    = "§match"
+	hiddenSubtract = "§subtract"
+	hiddenMultiply = "§multiply"
 )
 
 var exprFunction = func(name string, f func(...any) (any, error)) expr.Option { return expr.Function(name, f) }
@@ -51,8 +52,8 @@ func (w *rewriter) Visit(node *ast.Node) {
 		}
 	case *ast.BinaryNode:
 		switch {
-		case n.Operator == "+" && mayBeText(n.Left) && mayBeText(n.Right):
-			ast.Patch(node, call(hiddenAdd, n.Left, n.Right))
+		case slices.Contains([]string{"+", "-", "*"}, n.Operator):
+			arithmetic(node, n.Operator, n.Left, n.Right)
 		case n.Operator == "..":
 			nature := *n.Nature()
 			ast.Patch(node, weighedNode(hiddenWeigh, n))
@@ -64,6 +65,10 @@ func (w *rewriter) Visit(node *ast.Node) {
 		default:
 			w.weigh(n)
 		}
+	case *ast.UnaryNode:
+		if n.Operator == "-" && !literal(n.Node) {
+			arithmetic(node, n.Operator, n.Node)
+		}
 	case *ast.PredicateNode:
 		nature := *n.Node.Nature()
 		body := call(hiddenTick, n.Node)
@@ -71,6 +76,7 @@ func (w *rewriter) Visit(node *ast.Node) {
 		body.SetNature(nature)
 		n.Node = body
 	case *ast.BuiltinNode:
+		sumUp(n)
 		weighArguments(n)
 		if f := bound()[n.Name]; f != nil {
 			nature := *n.Nature()
@@ -102,11 +108,6 @@ func (w *rewriter) member(node *ast.Node, n *ast.MemberNode) {
 	case *ast.IntegerNode:
 		ast.Patch(node, lookup(p.extend(hop{index: key.Value, element: true, optional: n.Optional})))
 	}
-}
-
-func mayBeText(n ast.Node) bool {
-	k := n.Type().Kind()
-	return k == reflect.String || k == reflect.Interface
 }
 
 func call(name string, args ...ast.Node) *ast.CallNode {

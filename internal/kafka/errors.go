@@ -23,8 +23,8 @@ var (
 	ErrNoRecord = errors.New("no record at that offset")
 	// ErrUnknownTopic is returned when the cluster has no such topic or partition.
 	ErrUnknownTopic = errors.New("unknown topic or partition")
-	// ErrFenced is returned by a Group whose instance name was taken over by another process. The Group does not join again: the two
-	// processes would push each other out forever.
+	// ErrFenced is returned by a Group whose instance name has joined again elsewhere, as the coordinator says: another process, or a
+	// join of this one whose answer was lost. The Group does not join again: two processes would push each other out forever.
 	ErrFenced = errors.New("another process has joined under the same instance name")
 	// ErrRecreated is returned by a Group if one of its topics was deleted and created again. Its client sticks to the old topic
 	// and reads nothing more.

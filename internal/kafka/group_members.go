@@ -37,8 +37,7 @@ type groupHook struct{ g *Group }
 func (h groupHook) OnGroupManageError(err error) { _ = h.g.lose(err) }
 
 // lose records the first error that ends the membership for good, and returns the recorded one. Pass it only errors of the client's
-// own session: in these, a fenced name was really taken by another process, and not by our own later session. The client keeps trying
-// to join, so the caller closes the group.
+// own session, which has no later session of ours beside it. The client keeps trying to join, so the caller closes the group.
 func (g *Group) lose(err error) error { return g.end(lostForGood(err)) }
 
 func (g *Group) end(err error) error {

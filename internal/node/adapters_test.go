@@ -67,24 +67,27 @@ func (w *world) letter(n *process, partition int32, offset int64) events.Record 
 	}
 }
 
+// A client that waits for its token under load looks when many other inputs have been judged.
 func TestARejectionIsFoundBehindManyFacts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())
 		w.apply(n, single("w", 1))
 		w.hire(nil)
-		bad := w.produce(w.topics.Submissions(), 0, events.Record{Key: []byte("bad"), Value: []byte("{")})[0]
-		var list []events.Record
-		tasks := ids("t", 400)
-		for _, id := range tasks {
-			list = append(list, events.Record{Key: []byte(id), Value: []byte(`{"workflow":"w"}`)})
+		list := make([]events.Record, 20_500)
+		for i := range list {
+			list[i] = events.Record{Key: []byte("bad"), Value: []byte("{")}
 		}
-		good := w.produce(w.topics.Submissions(), 0, list...)
-		w.watch.ended(tasks...)
-		why, err := n.Refusals().Rejection(t.Context(), events.Submissions, 0, bad)
-		require.NoError(t, err)
-		require.NotNil(t, why)
-		why, err = n.Refusals().Rejection(t.Context(), events.Submissions, 0, good[0])
+		bad := w.produce(w.topics.Submissions(), 0, list...)
+		good := w.produce(w.topics.Submissions(), 0, events.Record{Key: []byte("t"), Value: []byte(`{"workflow":"w"}`)})
+		require.NoError(t, n.Inputs().WaitPassed(t.Context(), events.Submissions, 0, good[0]))
+		for _, at := range []int64{bad[0], bad[len(bad)-1]} {
+			why, err := n.Refusals().Rejection(t.Context(), events.Submissions, 0, at)
+			require.NoError(t, err)
+			require.NotNil(t, why, at)
+			require.Equal(t, events.RejectUnreadable, why.Reason)
+		}
+		why, err := n.Refusals().Rejection(t.Context(), events.Submissions, 0, good[0])
 		require.NoError(t, err)
 		require.Nil(t, why)
 	})

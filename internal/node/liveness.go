@@ -47,6 +47,8 @@ type liveness struct {
 	seen map[string]seenHeartbeat
 	// since is when this node's heartbeats began to come back without a gap: before it, silence meant nothing.
 	since time.Time
+	// namesakeAt is when a heartbeat of another process with this node's name was read.
+	namesakeAt time.Time
 }
 
 type seenHeartbeat struct {
@@ -94,6 +96,9 @@ func (l *liveness) record(r *events.Record) {
 		return // anyone may write here; an unreadable record means nothing
 	}
 	key := b.Kind + "/" + b.Instance
+	if key == l.selfKey() && b.StartedAt != events.At(l.started) {
+		l.namesakeAt = time.Now()
+	}
 	if key == l.selfKey() && time.Since(l.seen[key].at) > ownHeartbeatWithin {
 		l.since = time.Now()
 	}
@@ -106,6 +111,13 @@ func (l *liveness) record(r *events.Record) {
 }
 
 func (l *liveness) selfKey() string { return events.PresenceNode + "/" + l.self }
+
+// hasNamesake says whether another process with this node's name is alive.
+func (l *liveness) hasNamesake() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.namesakeAt) <= silentAfter
+}
 
 // agents returns the instances of agents that were seen lately.
 func (l *liveness) agents() []events.Presence {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/pause"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -19,6 +20,13 @@ const lagEvery = 5 * time.Second
 // leaveWithin bounds the request to leave the group. If it fails, the others notice this node's silence.
 const leaveWithin = 2 * time.Second
 
+// rejoinPause is how long a node that the group fenced waits before it joins again. It doubles up to rejoinPauseMax. It is not
+// shorter than silentAfter: a living process with this node's name is heard meanwhile, and one that died is not.
+const (
+	rejoinPause    = silentAfter
+	rejoinPauseMax = 5 * rejoinPause
+)
+
 // membership is this node's membership in the group that says which partitions it should try to own. The group decides
 // nothing: the log does (docs/protocol.md, "The owner").
 type membership struct {
@@ -27,7 +35,7 @@ type membership struct {
 	owners   *owners
 	liveness *liveness
 	replica  *replica // nil for a node that follows nothing
-	// group is nil before Run.
+	// group is nil before Run and between two sessions. Owned by stay.
 	group *kafka.Group
 	wake  chan struct{}
 
@@ -77,6 +85,41 @@ func (m *membership) isAssigned(p int32) bool {
 // Run stays in the group until ctx ends. The caller stops the shells and then calls leave, so that this node decides
 // nothing more when another one begins.
 func (m *membership) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return m.applyChanges(ctx) })
+	g.Go(func() error { return m.stay(ctx) })
+	return g.Wait()
+}
+
+// stay joins again after the group has fenced this node, unless another process with its name is alive. The group's word is
+// not enough: it also fences a member whose own join was carried out after the member had stopped waiting for the answer.
+func (m *membership) stay(ctx context.Context) error {
+	wait := rejoinPause
+	for {
+		begun := time.Now()
+		fenced := m.session(ctx)
+		if !errors.Is(fenced, kafka.ErrFenced) {
+			return fenced
+		}
+		m.group.Close()
+		m.group = nil
+		if time.Since(begun) > rejoinPauseMax {
+			wait = rejoinPause
+		}
+		m.ns.log.Warn("the group says that another process has joined under this node's name; joining again unless its heartbeats are heard",
+			"pause", wait, "error", fenced)
+		if !pause.For(ctx, wait) {
+			return nil
+		}
+		if m.liveness.hasNamesake() {
+			return fmt.Errorf("another process runs as node %q and has replaced this one: give each node a different name (--node): %w", m.liveness.self, fenced)
+		}
+		wait = min(2*wait, rejoinPauseMax)
+	}
+}
+
+// session joins the group and returns when the membership is lost for good, or ctx ends.
+func (m *membership) session(ctx context.Context) error {
 	var err error
 	m.group, err = kafka.NewGroup(m.ns.cluster, kafka.GroupConfig{
 		Group: m.groupName(), Topics: []string{m.ns.topics.Events()}, InstanceID: m.liveness.self, MembershipOnly: true,
@@ -88,7 +131,6 @@ func (m *membership) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.watch(ctx) })
-	g.Go(func() error { return m.applyChanges(ctx) })
 	g.Go(func() error { return m.evict(ctx) })
 	g.Go(func() error { return m.publishLag(ctx) })
 	return g.Wait()
@@ -121,11 +163,8 @@ func (m *membership) publishLag(ctx context.Context) error {
 // watch ends when the membership is lost for good.
 func (m *membership) watch(ctx context.Context) error {
 	err := m.group.Watch(ctx)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil
-	case errors.Is(err, kafka.ErrFenced):
-		return fmt.Errorf("another process runs as node %q and has replaced this one: give each node a different name (--node): %w", m.liveness.self, err)
 	}
 	return err
 }

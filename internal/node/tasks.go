@@ -139,41 +139,20 @@ func ownerOf(r *events.Record) string {
 // rejections finds out why an input was rejected.
 type rejections struct{ tasks *tasks }
 
-// rejectionLook bounds how far back it looks for a rejection: a token is used soon after it was issued.
-const rejectionLook = 20_000
-
-// Rejection implements api.Rejections. The facts that an input caused come after the end of the log at the time of the
-// judgement. That offset is not recorded, so the log is searched backwards from its end, in strides.
+// Rejection implements api.Rejections. The projection knows the fact for an hour.
 func (j *rejections) Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error) {
 	t := j.tasks
-	cause := string(events.CauseInput(in, partition, offset))
-	info, err := t.store.PartitionInfo(partition)
-	if err != nil {
+	at, found, err := t.store.Rejection(partition, in, offset)
+	if err != nil || !found {
 		return nil, err
 	}
-	const stride = 500
-	for to := info.Next; to > 0 && to > info.Next-rejectionLook; to -= stride {
-		from := max(to-stride, 0)
-		var found *events.InputRejected
-		var passed bool
-		err := t.ns.cluster.ReadRange(ctx, t.ns.topics.Events(), partition, from, to, func(r events.Record) error {
-			c := events.Cause(r.Header(events.HeaderCausationID))
-			if string(c) == cause {
-				if f, err := events.DecodeFact(&r); err == nil {
-					found, _ = f.Body.(*events.InputRejected)
-				}
-			}
-			if i, p, o, ok := c.Input(); ok && i == in && p == partition && o < offset {
-				passed = true
-			}
-			return nil
-		})
-		if err != nil || found != nil {
-			return found, noAnswer(err)
+	var why *events.InputRejected
+	err = t.ns.cluster.ReadRange(ctx, t.ns.topics.Events(), partition, at, at+1, func(r events.Record) error {
+		f, err := events.DecodeFact(&r)
+		if err == nil {
+			why, _ = f.Body.(*events.InputRejected)
 		}
-		if passed { // here are facts of earlier inputs, so the rejection is not before them
-			return nil, nil
-		}
-	}
-	return nil, nil
+		return err
+	})
+	return why, noAnswer(err)
 }
