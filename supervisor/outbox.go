@@ -157,7 +157,23 @@ func (x *outbox) watermarkOverdue() bool {
 // the broker refused effects, and what is due, since only that ends effects. The bound does not apply while work is kept
 // back: the kept work waits for reports to be judged.
 func (x *outbox) bounded() bool {
-	return len(x.entries)-x.settled < x.cfg.Unacknowledged || len(x.kept) > 0
+	return x.unsent() < x.cfg.Unacknowledged || len(x.kept) > 0
+}
+
+func (x *outbox) unsent() int { return len(x.entries) - x.settled }
+
+// oldest returns the effect that holds the watermark.
+func (x *outbox) oldest() Unanswered {
+	if len(x.entries) == 0 {
+		return Unanswered{}
+	}
+	e := x.entries[0]
+	for _, y := range e.effects {
+		if !y.done {
+			return Unanswered{y.topic, e.fact.Time}
+		}
+	}
+	return Unanswered{}
 }
 
 func (x *outbox) enqueue(f *events.Fact, list []*effect) {

@@ -98,6 +98,8 @@ type Shell struct {
 	// revoked are closed when all actions so far are carried out.
 	revoked []chan struct{}
 	linger  linger
+	// warned is when warnUnanswered last said something.
+	warned events.Instant
 
 	wg sync.WaitGroup
 
@@ -202,7 +204,9 @@ func (s *Shell) Run(ctx context.Context) error {
 			}
 			s.revoked = nil
 		case <-ticks.C:
-			s.owner.Tick(s.now())
+			now := s.now()
+			s.owner.Tick(now)
+			s.warnUnanswered(now)
 			if err := s.executeAll(); err != nil {
 				return err
 			}
@@ -227,6 +231,20 @@ func (s *Shell) now() events.Instant {
 		}
 	}
 	return now
+}
+
+// unansweredAfter is how old an effect without an answer is when the log says so, and how often it does.
+const unansweredAfter = time.Minute
+
+// warnUnanswered says that a topic takes nothing.
+func (s *Shell) warnUnanswered(now events.Instant) {
+	o := s.status.Oldest
+	if o.Since == 0 || now.Sub(o.Since) < unansweredAfter || now.Sub(s.warned) < unansweredAfter {
+		return
+	}
+	s.warned = now
+	s.cfg.Logger.Warn("the brokers do not take what this partition sends; look at the leader and the replicas of that topic",
+		"partition", s.owner.core.cfg.Partition, "topic", o.Topic, "for", now.Sub(o.Since), "waiting", s.status.Unsent)
 }
 
 func (s *Shell) publish() {

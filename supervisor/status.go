@@ -26,7 +26,17 @@ type Status struct {
 	// Linger is the length of the beats at which the owner should decide; zero means at once.
 	Linger                     time.Duration
 	InMemory, InFlight, Unsent int
-	Stats                      Stats
+	// Oldest is the oldest effect without an answer.
+	Oldest Unanswered
+	Stats  Stats
+}
+
+// Unanswered is an effect that no broker has acknowledged yet. Its zero value is none.
+type Unanswered struct {
+	// Topic is relative to the namespace, and empty while the effect's input is being fetched.
+	Topic string
+	// Since is when its fact was decided.
+	Since events.Instant
 }
 
 // Status returns what the owner reports about itself.
@@ -34,7 +44,7 @@ func (o *Owner) Status() Status {
 	e := o.epoch
 	s := Status{
 		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Generation: o.gen, Time: o.now,
-		InFlight: len(o.flying), Unsent: len(o.outbox.entries), Stats: o.stats,
+		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Oldest: o.outbox.oldest(), Stats: o.stats,
 	}
 	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
 		s.Linger = o.dispatch.linger()

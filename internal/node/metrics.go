@@ -12,6 +12,7 @@ type ownerMetrics struct {
 
 	owning, inMemory, inFlight, unsent           *prometheus.Desc
 	facts, void, passed, epochs, resent, timeout *prometheus.Desc
+	oldest                                       *prometheus.Desc
 }
 
 func newOwnerMetrics(o *owners) *ownerMetrics {
@@ -30,11 +31,16 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 		epochs:   desc("epochs_total", "Claims of this node that were accepted."),
 		resent:   desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
 		timeout:  desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
+		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
+			"Age of the oldest effect that no broker has acknowledged, and the topic that does not take it.", []string{"partition", "topic"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
-func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(m, ch)
+	ch <- m.oldest // which there is only while a topic takes nothing
+}
 
 // Collect implements prometheus.Collector.
 func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
@@ -62,5 +68,8 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		count(m.epochs, stats.Epochs)
 		count(m.resent, stats.Resent)
 		count(m.timeout, stats.Timeouts)
+		if o := status.Oldest; o.Since != 0 {
+			ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, status.Time.Sub(o.Since).Seconds(), label, o.Topic)
+		}
 	}
 }
