@@ -248,8 +248,12 @@ func (s *Shell) warnUnanswered(now events.Instant) {
 }
 
 func (s *Shell) publish() {
+	status := s.owner.Status()
+	if status.Owning && !s.status.Owning {
+		s.cfg.Logger.Info("this node owns the partition", "partition", s.owner.core.cfg.Partition, "epoch", status.Epoch)
+	}
 	s.mu.Lock()
-	s.status = s.owner.Status()
+	s.status = status
 	s.mu.Unlock()
 }
 

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"sync"
 
 	"github.com/sagalog/sagalog/events"
@@ -27,6 +28,9 @@ func (s *Shell) send(all []Send) {
 	}
 	list := make([]Outgoing, len(all))
 	for i := range all {
+		if all[i].Kind == events.EffectAlert {
+			s.logAlert(&all[i].Record)
+		}
 		list[i] = Outgoing{Topic: all[i].Topic, Record: all[i].Record, Within: all[i].Within}
 	}
 	s.cfg.Log.Send(s.gen.ctx, list, func(i int, refused error) {
@@ -38,6 +42,15 @@ func (s *Shell) send(all []Send) {
 			s.post(s.hear)
 		}
 	})
+}
+
+// logAlert shows an alert to those who read the log only.
+func (s *Shell) logAlert(r *events.Record) {
+	var a Alert
+	if err := json.Unmarshal(r.Value, &a); err != nil {
+		return // we have encoded it ourselves
+	}
+	s.cfg.Logger.Info("an alert is sent", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "reason", a.Reason)
 }
 
 // hear passes the outcomes of effects to the owner.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"runtime"
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/api"
@@ -50,4 +51,19 @@ func TestTheFlagPrintsWhatTheCommandVersionPrints(t *testing.T) {
 	flag := place{}.run(t, "--version")
 	require.Zero(t, flag.code(), flag.err.String())
 	require.Equal(t, command.out.String(), flag.out.String())
+}
+
+func TestTheMetricsNameTheProgram(t *testing.T) {
+	t.Parallel()
+	families, err := newProcess(true).metrics.Gather()
+	require.NoError(t, err)
+	labels := map[string]string{}
+	for _, f := range families {
+		if f.GetName() == "sagalog_build_info" {
+			for _, l := range f.GetMetric()[0].GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+		}
+	}
+	require.Equal(t, map[string]string{"version": version(), "go": runtime.Version()}, labels)
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -33,6 +34,10 @@ type process struct {
 func newProcess(quiet bool) process {
 	p := process{log: newLogger(quiet), metrics: prometheus.NewRegistry()}
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sagalog_build_info", Help: "1; the labels say which program this is.",
+		ConstLabels: prometheus.Labels{"version": version(), "go": runtime.Version()},
+	}, func() float64 { return 1 }))
 	return p
 }
 
