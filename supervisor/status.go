@@ -31,7 +31,7 @@ type Status struct {
 	Stats  Stats
 }
 
-// Unanswered is an effect that no broker has acknowledged yet. Its zero value is none.
+// Unanswered is an effect that no broker has acknowledged yet. The zero value means that there is no such effect.
 type Unanswered struct {
 	// Topic is relative to the namespace, and empty while the effect's input is being fetched.
 	Topic string
