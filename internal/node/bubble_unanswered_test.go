@@ -56,7 +56,7 @@ func TestFaultATopicThatTakesNothingIsNamed(t *testing.T) {
 	})
 }
 
-// oldestEffect returns the metric's value in seconds, or 0 if there is none.
+// oldestEffect returns the metric's value in seconds, or 0 without it.
 func oldestEffect(t *testing.T, from prometheus.Gatherer) float64 {
 	t.Helper()
 	list, err := from.Gather()
