@@ -90,7 +90,7 @@ func TestAllRecordsOfAContextLearnThatItEnded(t *testing.T) {
 	p, err := kafka.NewProducer(cluster)
 	require.NoError(t, err)
 	defer p.Close()
-	const rounds, each = 50, 100
+	const rounds, each = 20, 100 // all of them fit into the share of a destination
 	for range rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		answers := make(chan int, 2*each)
