@@ -3,8 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/api"
