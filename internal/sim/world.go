@@ -34,6 +34,8 @@ type World struct {
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
+	// begunAhead says that some node's clock was ahead of the world's from the beginning.
+	begunAhead bool
 	// mute says until when a topic takes no effect.
 	mute map[string]events.Instant
 
