@@ -39,7 +39,7 @@ type Config struct {
 	// oldest tasks of a backlog, which start first, have left memory already. With a lower bound, tasks that wait a few
 	// seconds for a timer or an operator are read from the store for each of their steps.
 	Tasks, TaskBytes int
-	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound nothing is decided.
+	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
 	Unacknowledged int
 	// Window is how many attempts of an agent run at once in this partition if the agent publishes no capacity.
 	Window int

@@ -351,7 +351,7 @@ func TestSweepingKeepsUp(t *testing.T) {
 	require.Zero(t, a.store.Len(), "80 s after the end and 20 s after the horizon")
 }
 
-// At the bound the owner decides nothing, with one exception: it records effects that the broker refuses permanently.
+// At the bound the owner decides only what is due, and records the effects that the broker refuses permanently.
 // Without that it would stay at the bound.
 func TestTheBoundOnEffectsCausesNoDeadlock(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ type effectCounts struct {
 	Records int `json:"records"`
 	// Repeats are records that were sent again, after a crash of their owner.
 	Repeats int `json:"repeats"`
-	// Unsent are facts without their record, such as an attempt that had its outcome before a new owner sent it.
+	// Unsent are facts without their record, such as an attempt that timed out before its request was acknowledged.
 	Unsent int `json:"unsent"`
 }
 
