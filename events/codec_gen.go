@@ -2590,6 +2590,9 @@ func (v *Work) write(w *jsontext.Writer) {
 	w.Text(`,"operation":`, string(v.Operation))
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	w.Text(`,"idempotency_key":`, v.IdempotencyKey)
+	if v.Undoes != "" {
+		w.Text(`,"undoes":`, v.Undoes)
+	}
 	w.Literal(`,"complete_by":`)
 	v.CompleteBy.write(w)
 	if v.CompleteWithin != 0 {
@@ -2637,23 +2640,26 @@ func (v *Work) read(r *jsontext.Reader) (seen uint64) {
 		case "idempotency_key":
 			r.Once(&seen, 1<<8)
 			r.Text(&v.IdempotencyKey)
-		case "complete_by":
+		case "undoes":
 			r.Once(&seen, 1<<9)
+			r.Text(&v.Undoes)
+		case "complete_by":
+			r.Once(&seen, 1<<10)
 			v.CompleteBy.read(r)
 		case "complete_within":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.CompleteWithin.read(r)
 		case "input":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			r.Raw(&v.Output)
 		case "home":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.Home = r.Int32()
 		case "ticket":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			r.Text(&v.Ticket)
 		default:
 			r.Doubt()
@@ -2674,6 +2680,9 @@ func (v *Work) size() int {
 	n += 2 + len(v.Operation)
 	n += 5
 	n += 2 + len(v.IdempotencyKey)
+	if v.Undoes != "" {
+		n += 10 + 2 + len(v.Undoes)
+	}
 	n += 26
 	if v.CompleteWithin != 0 {
 		n += 19 + 26

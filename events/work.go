@@ -31,8 +31,10 @@ type Work struct {
 	Operation Operation `json:"operation"`
 	Attempt   int       `json:"attempt"`
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run: see Key.
-	IdempotencyKey string  `json:"idempotency_key"`
-	CompleteBy     Instant `json:"complete_by"`
+	IdempotencyKey string `json:"idempotency_key"`
+	// Undoes is the idempotency key of the do that an undo takes back. A service that has had the undo refuses calls with it.
+	Undoes     string  `json:"undoes,omitempty"`
+	CompleteBy Instant `json:"complete_by"`
 	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's goes by it.
 	CompleteWithin Duration `json:"complete_within,omitzero"`
 	// Input is the step's resolved input. For an undo without a mapping it is the input of the do.

@@ -49,6 +49,9 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	}
 	w.Task, w.Ticket, w.Run, w.Workflow, w.Version = t.ID, t.Incarnation, t.Run, t.Workflow, t.Version
 	w.IdempotencyKey = w.Key(x.cfg.NamespaceID, w.Operation)
+	if w.Operation == events.Undo {
+		w.Undoes = w.Key(x.cfg.NamespaceID, events.Do)
+	}
 	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(f.Time))
 	w.Home = x.cfg.Partition
 	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent})

@@ -148,7 +148,10 @@ func (a *agents) work(work events.Work, trace string) {
 	if w.now > work.CompleteBy.Add(3e9) {
 		return
 	}
-	key := w.doKey(&work)
+	key := work.IdempotencyKey
+	if work.Operation == events.Undo {
+		key = work.Undoes
+	}
 	l := a.ledger[key]
 	if l == nil {
 		l = &effectLedger{}
