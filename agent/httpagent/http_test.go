@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/agent"
@@ -167,25 +166,6 @@ func TestUndoSeesTheOutput(t *testing.T) {
 	require.Equal(t, events.ResultCompleted, h.Undo("package", map[string]any{"id": "7"}, map[string]any{"id": "a&b"}).Result)
 	require.Equal(t, events.ResultCompleted, h.Undo("package", map[string]any{"id": "7"}, nil).Result)
 	require.Equal(t, []string{"DELETE /api/packages/7?was=a%26b ", "DELETE /api/packages/7?was= "}, got)
-}
-
-// A service that refuses a do after its undo must know which do that is. The ID of the task does not say it, since another task may
-// take the ID.
-func TestAnUndoNamesTheKeyOfItsDo(t *testing.T) {
-	t.Parallel()
-	var got http.Header
-	h := bind(t, packageBinding, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		got = r.Header.Clone()
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	w := h.Work("package", events.Undo, map[string]any{"id": "7"})
-	h.Send(w)
-	_, ok := h.Await(w)
-	require.True(t, ok)
-	require.Equal(t, w.Key(uuid.Nil, events.Do), got.Get("Sagalog-Undoes"))
-	require.NotEqual(t, got.Get("Idempotency-Key"), got.Get("Sagalog-Undoes"))
-	h.Do("package", map[string]any{"id": "7"})
-	require.NotContains(t, got, "Sagalog-Undoes")
 }
 
 func TestBodiesAreJSONTextOrEmpty(t *testing.T) {
