@@ -17,12 +17,12 @@ type ReadyRow struct {
 	Task string
 }
 
-// Ready returns up to limit steps of an agent's queue, in order: higher priority first, then the older task.
-func (p *Partition) Ready(agent string, limit int) ([]ReadyRow, error) {
-	prefix := readyPrefix(nil, p.number, agent)
+// Ready returns up to limit steps that wait for an operation of an agent, in order: higher priority first, then the older task.
+func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]ReadyRow, error) {
+	prefix := readyPrefix(nil, p.number, agent, op)
 	var rows []ReadyRow
 	err := p.scan(scan{prefix: prefix, until: prefixEnd(prefix), limit: limit}, func(rest []byte) error {
-		row, ok := readReady(rest, agent)
+		row, ok := readReady(rest, agent, op)
 		if !ok {
 			return fmt.Errorf("%w: row %x of the queue of agent %q", ErrDamaged, rest, agent)
 		}

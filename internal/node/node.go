@@ -198,6 +198,10 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
+	if n.cfg.Roles.Owner {
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, log: n.cfg.Logger, said: map[operation]bool{}}
+		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
+	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
 	if n.api != nil {
