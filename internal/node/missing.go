@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// missingAfter is how long steps wait for an agent before people are alerted: an agent that is deployed anew is back sooner.
+	// missingAfter is how long steps wait for an agent before people are alerted: an agent that is only restarted is back sooner.
 	missingAfter = 30 * time.Second
 	// missingEvery is how often a node looks whether its steps wait for an agent.
 	missingEvery = time.Second

@@ -121,7 +121,7 @@ func (a *agents) restart() {
 	}
 }
 
-func (a *agents) any() string { return []string{"alpha", "beta", "gamma"}[a.w.rng.IntN(3)] }
+func (a *agents) any() string { return everyAgent[a.w.rng.IntN(len(everyAgent))] }
 
 func (a *agents) draw(work *events.Work) outcome {
 	k := fmt.Sprintf("%s\x00%s\x00%s\x00%d", work.Task, work.Step, work.Operation, work.Attempt)
