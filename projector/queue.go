@@ -32,6 +32,23 @@ func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]Ready
 	return rows, err
 }
 
+// Queued returns what the queues hold of a task; nothing for an unknown one.
+func (p *Partition) Queued(id string) ([]events.ReadyKey, error) {
+	value, err := p.finder.get(p.store.db, taskKey(nil, p.number, id))
+	if value == nil || err != nil {
+		return nil, err
+	}
+	_, encoded, err := splitTaskRow(value)
+	if err != nil {
+		return nil, err
+	}
+	k, err := decodeKeys(encoded)
+	if err != nil {
+		return nil, err
+	}
+	return k.Ready, nil
+}
+
 // Agents returns the number of steps in each agent's queue, without empty queues. The caller must not change the map.
 func (p *Partition) Agents() map[string]int64 { return p.view.Load().ready() }
 

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,6 +164,21 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 		}
 	}
 	return false
+}
+
+// missing returns the operations that steps at any living node wait for, each with the longest wait.
+func (l *liveness) missing() (list []events.Missing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.seen {
+		if b.Kind == events.PresenceNode && time.Since(b.at) <= silentAfter {
+			list = append(list, b.Missing...)
+		}
+	}
+	slices.SortFunc(list, func(a, b events.Missing) int {
+		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)), cmp.Compare(a.Since, b.Since))
+	})
+	return slices.CompactFunc(list, func(a, b events.Missing) bool { return a.Agent == b.Agent && a.Operation == b.Operation })
 }
 
 // ownerOf returns the latest heartbeat of the node that claims to own the partition; false if no live node does.

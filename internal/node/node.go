@@ -168,7 +168,7 @@ func (n *Node) openAPI(context.Context) (err error) {
 		SubmissionBytes: n.cfg.Settings.SubmissionBytes,
 		Tasks:           n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Definitions: n.defs,
-		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Demo: n.cfg.Demo,
+		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
 		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}

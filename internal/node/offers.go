@@ -117,3 +117,18 @@ func (o offers) to(partition, partitions int32) map[string]supervisor.Offer {
 	}
 	return list
 }
+
+// offersView shows the API what the agents offer.
+type offersView struct {
+	liveness   *liveness
+	partitions int32
+}
+
+// Offered implements api.Offers.
+func (v offersView) Offered(agent string, op events.Operation) bool {
+	o := v.liveness.offers(v.partitions)[agent]
+	return op == events.Undo && o.Undo || op == events.Do && o.Do
+}
+
+// Missing implements api.Offers.
+func (v offersView) Missing() []events.Missing { return v.liveness.missing() }

@@ -69,7 +69,7 @@ func (n *node) boot() {
 		s.boot()
 		s.offered(map[string]supervisor.Offer{}) // it knows of nobody until it hears the first heartbeats
 	}
-	n.w.offers.tellNode(n)
+	n.w.offers.publishTo(n)
 	n.ticks(n.life)
 }
 

@@ -14,8 +14,8 @@ type offers struct {
 	w *World
 	// gone counts the absences of each operation of each agent.
 	gone map[string]map[events.Operation]int
-	// told counts the changes, so that a late message does not replace a newer one.
-	told int
+	// changes counts them, so that a late message does not replace a newer one.
+	changes int
 }
 
 func newOffers(w *World) *offers {
@@ -34,13 +34,13 @@ func (o *offers) leave() {
 	for _, op := range ops {
 		o.gone[agent][op]++
 	}
-	o.tell()
+	o.publish()
 	o.w.after(500+o.w.rng.IntN(60_000), func() {
 		for _, op := range ops {
 			o.gone[agent][op] = max(0, o.gone[agent][op]-1)
 		}
 		o.w.note("%v of agent %s is offered again", ops, agent)
-		o.tell()
+		o.publish()
 	})
 }
 
@@ -49,19 +49,19 @@ func (o *offers) heal() {
 	for _, ops := range o.gone {
 		clear(ops)
 	}
-	o.tell()
+	o.publish()
 }
 
-// tell passes what is offered now to all nodes, each after some time.
-func (o *offers) tell() {
-	o.told++
+// publish passes what is offered now to all nodes, each after some time.
+func (o *offers) publish() {
+	o.changes++
 	for _, n := range o.w.nodes {
-		o.tellNode(n)
+		o.publishTo(n)
 	}
 }
 
-func (o *offers) tellNode(n *node) {
-	now, life, nth := o.now(), n.life, o.told
+func (o *offers) publishTo(n *node) {
+	now, life, nth := o.now(), n.life, o.changes
 	o.w.after(1+o.w.lag(), func() {
 		n.receive(life, func() {
 			if nth < n.heard {
