@@ -23,7 +23,7 @@ type Attempt struct {
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run. Pass it to the remote
-	// service, so that it can drop duplicates.
+	// service, so that it can drop duplicates. A task that takes an ID again after it was forgotten has other keys.
 	IdempotencyKey string
 	// Traceparent is the W3C trace context of the request; never empty.
 	Traceparent string

@@ -225,11 +225,12 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 	} else if known != nil {
 		return fmt.Errorf("%w: task %q was accepted already", ErrImpossible, f.Task)
 	}
+	at := Position{s.Partition.Epoch, f.Sequence}
 	t := &Task{
-		ID: f.Task, Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
+		ID: f.Task, Incarnation: at.String(), Run: 1, Workflow: b.Workflow, Version: b.Version, Definition: b.Hash, State: TaskStatePending,
 		Priority: b.Priority, Labels: b.Labels, Input: b.Input, Content: b.Content,
 		SubmittedAt: f.Time, UpdatedAt: f.Time, Deadline: b.Deadline, Facts: 1, Traceparent: f.Traceparent,
-		Last: Position{s.Partition.Epoch, f.Sequence},
+		Last: at,
 	}
 	for _, h := range s.HeldFor(f.Task) {
 		// The request is kept in the task, so that Plan derives the facts from the state and not from memory: see

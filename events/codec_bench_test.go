@@ -108,7 +108,7 @@ func BenchmarkIdempotencyKey(b *testing.B) {
 	id := uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11")
 	b.ReportAllocs()
 	for b.Loop() {
-		events.IdempotencyKey(id, benchWork.Task, 1, benchWork.Step, events.Do)
+		benchWork.Key(id, events.Do)
 	}
 }
 

@@ -1924,6 +1924,7 @@ func (v *Submitted) size() int {
 
 func (v *Task) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
+	w.Text(`,"incarnation":`, v.Incarnation)
 	w.Int(`,"run":`, int64(v.Run))
 	w.Text(`,"workflow":`, v.Workflow)
 	w.Int(`,"version":`, int64(v.Version))
@@ -2047,26 +2048,29 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "id":
 			r.Once(&seen, 1<<0)
 			r.Text(&v.ID)
-		case "run":
+		case "incarnation":
 			r.Once(&seen, 1<<1)
+			r.Text(&v.Incarnation)
+		case "run":
+			r.Once(&seen, 1<<2)
 			v.Run = r.Int()
 		case "workflow":
-			r.Once(&seen, 1<<2)
+			r.Once(&seen, 1<<3)
 			r.Text(&v.Workflow)
 		case "version":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			v.Version = r.Int()
 		case "definition":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			r.Text(&v.Definition)
 		case "state":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.State = TaskState(word(r))
 		case "priority":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Priority = r.Int()
 		case "labels":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Labels = map[string]string{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -2077,58 +2081,58 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "input":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Raw(&v.Output)
 		case "content":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Text(&v.Content)
 		case "submitted_at":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.SubmittedAt.read(r)
 		case "updated_at":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.UpdatedAt.read(r)
 		case "ended_at":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.EndedAt.read(r)
 		case "deadline":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.Deadline.read(r)
 		case "failure_count":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			v.FailureCount = r.Int()
 		case "reason":
-			r.Once(&seen, 1<<16)
+			r.Once(&seen, 1<<17)
 			r.Text(&v.Reason)
 		case "facts":
-			r.Once(&seen, 1<<17)
+			r.Once(&seen, 1<<18)
 			v.Facts = r.Int()
 		case "park_due":
-			r.Once(&seen, 1<<18)
+			r.Once(&seen, 1<<19)
 			r.Text(&v.ParkDue)
 		case "park_reason":
-			r.Once(&seen, 1<<19)
+			r.Once(&seen, 1<<20)
 			r.Text(&v.ParkReason)
 		case "parked_from":
-			r.Once(&seen, 1<<20)
+			r.Once(&seen, 1<<21)
 			v.ParkedFrom = TaskState(word(r))
 		case "pivot_passed":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2137,7 +2141,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Requests = make([]string, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item string
@@ -2145,7 +2149,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "steps":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2154,10 +2158,10 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			v.Last.read(r)
 		default:
 			r.Doubt()

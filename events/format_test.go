@@ -191,7 +191,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 
 	w, _, err := events.DecodeWork(&events.Record{Value: []byte(only(t, "json", "work"))})
 	require.NoError(t, err)
-	require.Equal(t, w.IdempotencyKey, events.IdempotencyKey(uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"), w.Task, w.Run, w.Step, w.Operation))
+	require.Equal(t, w.IdempotencyKey, w.Key(uuid.MustParse("6f1f2c0e-5a0b-5c8e-9d3e-2a6c7f6f5a11"), w.Operation))
 	require.Equal(t, w.Home, events.Home(w.Task, 8))
 
 	s := only(t, "json", "SettingsAdopted")

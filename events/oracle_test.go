@@ -359,10 +359,10 @@ func TestIdempotencyKeyIsTheUUIDOfItsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		space := uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "namespace"))
 		f := filler{t: t}
-		task, step, run := f.text(), f.text(), rapid.IntRange(0, 1<<40).Draw(t, "run")
-		b, err := events.Marshal([]any{task, run, step, events.Undo})
+		w := events.Work{Task: f.text(), Ticket: f.text(), Step: f.text(), Run: rapid.IntRange(0, 1<<40).Draw(t, "run")}
+		b, err := events.Marshal([]any{w.Task, w.Ticket, w.Run, w.Step, events.Undo})
 		require.NoError(t, err)
-		require.Equal(t, uuid.NewSHA1(space, b).String(), events.IdempotencyKey(space, task, run, step, events.Undo))
+		require.Equal(t, uuid.NewSHA1(space, b).String(), w.Key(space, events.Undo))
 	})
 }
 

@@ -38,17 +38,19 @@ const (
 // Task is the state of one task: an entity of its partition. Its JSON is the canonical encoding of the entity, so
 // the order of the fields is part of the format, and a field that is absent does not change the hash.
 type Task struct {
-	ID         string            `json:"id"`
-	Run        int               `json:"run"`
-	Workflow   string            `json:"workflow"`
-	Version    int               `json:"version"`
-	Definition string            `json:"definition"`
-	State      TaskState         `json:"state"`
-	Priority   int               `json:"priority,omitzero"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	Input      json.RawMessage   `json:"input,omitempty"`
-	Output     json.RawMessage   `json:"output,omitempty"`
-	Content    string            `json:"content"`
+	ID string `json:"id"`
+	// Incarnation is the position of the task's Submitted. It tells this task from one that had the ID before and was forgotten.
+	Incarnation string            `json:"incarnation"`
+	Run         int               `json:"run"`
+	Workflow    string            `json:"workflow"`
+	Version     int               `json:"version"`
+	Definition  string            `json:"definition"`
+	State       TaskState         `json:"state"`
+	Priority    int               `json:"priority,omitzero"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Input       json.RawMessage   `json:"input,omitempty"`
+	Output      json.RawMessage   `json:"output,omitempty"`
+	Content     string            `json:"content"`
 
 	SubmittedAt Instant `json:"submitted_at"`
 	UpdatedAt   Instant `json:"updated_at"`

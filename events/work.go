@@ -30,7 +30,7 @@ type Work struct {
 	Agent     string    `json:"agent"`
 	Operation Operation `json:"operation"`
 	Attempt   int       `json:"attempt"`
-	// IdempotencyKey is the same in all attempts of this operation of this step in this run.
+	// IdempotencyKey is the same in all attempts of this operation of this step in this run: see Key.
 	IdempotencyKey string  `json:"idempotency_key"`
 	CompleteBy     Instant `json:"complete_by"`
 	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's goes by it.
@@ -41,7 +41,7 @@ type Work struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	// Home is the partition of <ns>.reports to which the report goes.
 	Home int32 `json:"home"`
-	// Ticket is opaque; the report echoes it.
+	// Ticket is the incarnation of the task. The report echoes it.
 	Ticket string `json:"ticket"`
 }
 
@@ -136,13 +136,15 @@ const (
 	RequestRetry  = "retry"
 )
 
-// IdempotencyKey returns the identifier that the remote service sees. It is the same in all attempts of an operation of a step
-// in one run, and changes with a rerun.
-func IdempotencyKey(namespace uuid.UUID, task string, run int, step string, op Operation) string {
+// Key returns the idempotency key of an operation of the step that the work is for: the identifier that the remote service sees. It
+// is the same in all attempts of the operation in one run, and changes with a rerun. It also changes when the ID of the task was
+// forgotten and taken again: a service may remember keys for longer than the engine remembers tasks.
+func (w *Work) Key(namespace uuid.UUID, op Operation) string {
 	var room [512]byte
-	b := jsontext.AppendQuoted(append(append(room[:0], namespace[:]...), '['), task)
-	b = strconv.AppendInt(append(b, ','), int64(run), 10)
-	b = jsontext.AppendQuoted(append(b, ','), step)
+	b := jsontext.AppendQuoted(append(append(room[:0], namespace[:]...), '['), w.Task)
+	b = jsontext.AppendQuoted(append(b, ','), w.Ticket)
+	b = strconv.AppendInt(append(b, ','), int64(w.Run), 10)
+	b = jsontext.AppendQuoted(append(b, ','), w.Step)
 	b = append(jsontext.AppendQuoted(append(b, ','), string(op)), ']')
 	sum := sha1.Sum(b) // RFC 9562 5.5, as uuid.NewSHA1 does it
 	id := uuid.UUID(sum[:16])

@@ -13,17 +13,22 @@ import (
 // else differs.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
+	key := func(task, ticket string, run int, step string, op events.Operation) string {
+		return (&events.Work{Task: task, Ticket: ticket, Run: run, Step: step}).Key(exampleNamespace, op)
+	}
 	for want, got := range map[string]string{
-		"a50a09f7-7d14-50b5-a54b-080aecd02df4": events.IdempotencyKey(exampleNamespace, "delivery-42", 1, "package", events.Do),
-		"39309e14-d671-53de-82ab-f6065e0399aa": events.IdempotencyKey(exampleNamespace, "delivery-42", 1, "package", events.Undo),
-		"2561dd2d-91ca-5cfc-ba2f-185aace94e8e": events.IdempotencyKey(exampleNamespace, "delivery-42", 2, "package", events.Do),
-		"6be9960f-2314-5797-a369-a904152fb0d9": events.IdempotencyKey(exampleNamespace, "delivery-42", 1, "package[17]", events.Do),
-		"28a79130-5f52-5f2f-9b9b-c95ad8508201": events.IdempotencyKey(exampleNamespace, "Zürich/<3> \"✓\"", 1, "package", events.Do),
+		"c931e2e9-9c06-5cd3-b040-7a75214ccdcd": key("delivery-42", "2-9f0c/3", 1, "package", events.Do),
+		"1ebe6b21-4585-578b-a9de-fa4036972bff": key("delivery-42", "2-9f0c/3", 1, "package", events.Undo),
+		"f4b519e5-eff6-56f3-b423-5dffff640d4b": key("delivery-42", "2-9f0c/3", 2, "package", events.Do),
+		"89ebbd5f-cb8b-5c33-a75c-d6478ec94303": key("delivery-42", "2-9f0c/3", 1, "package[17]", events.Do),
+		"ad16f7c9-b43b-53d7-903c-f35ee64eac20": key("Zürich/<3> \"✓\"", "2-9f0c/3", 1, "package", events.Do),
 	} {
 		require.Equal(t, want, got)
 	}
 	// No two of them have the same text: the parts are encoded as JSON, not joined.
-	require.NotEqual(t, events.IdempotencyKey(exampleNamespace, "a", 1, "b", events.Do), events.IdempotencyKey(exampleNamespace, "a,1", 1, "b", events.Do))
+	require.NotEqual(t, key("a", "2-9f0c/3", 1, "b", events.Do), key("a,1", "2-9f0c/3", 1, "b", events.Do))
+	// The ID was forgotten and taken again.
+	require.NotEqual(t, key("a", "2-9f0c/3", 1, "b", events.Do), key("a", "3-11ab/0", 1, "b", events.Do))
 }
 
 func TestWorkRoundTrip(t *testing.T) {

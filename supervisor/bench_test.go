@@ -26,6 +26,9 @@ type bench struct {
 	inputs   map[events.Input][]events.Record
 	versions versions
 	entropy  byte
+	// folded is the fold of the first records of the log.
+	folded  *events.State
+	applied int
 	// partition is the owned one of the given number of partitions.
 	partition, partitions int32
 }
@@ -94,10 +97,31 @@ func (b *bench) submit(id, workflow, rest string) int64 {
 	return b.put(events.Submissions, events.Record{Key: []byte(id), Value: fmt.Appendf(nil, `{"id":%q,"workflow":%q%s}`, id, workflow, rest)})
 }
 
+// report puts a report into the inputs. Without a ticket it gets that of the task that the log holds now.
 func (b *bench) report(p events.Report) int64 {
+	if p.Ticket == "" {
+		p.Ticket = b.ticket(p.Task)
+	}
 	r, err := events.EncodeReport(p, events.Subject{ID: "r", Source: "/agents", Time: b.now})
 	require.NoError(b.t, err)
 	return b.put(events.Reports, r)
+}
+
+// ticket returns the incarnation of a task, and a ticket that no task has if the task does not exist.
+func (b *bench) ticket(task string) string {
+	if b.folded == nil || b.applied > len(b.log) {
+		b.folded, b.applied = events.NewState(b.partition, nil), 0
+	}
+	for ; b.applied < len(b.log); b.applied++ {
+		f, err := events.DecodeFact(&b.log[b.applied])
+		require.NoError(b.t, err)
+		_, err = b.folded.Apply(f, int64(b.applied))
+		require.NoError(b.t, err)
+	}
+	if t, err := b.folded.Task(task); err == nil && t != nil {
+		return t.Incarnation
+	}
+	return "none"
 }
 
 // done reports the success of an attempt of a do.

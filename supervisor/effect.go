@@ -51,10 +51,10 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	if !ok {
 		return nil
 	}
-	w.Task, w.Run, w.Workflow, w.Version = t.ID, t.Run, t.Workflow, t.Version
-	w.IdempotencyKey = events.IdempotencyKey(x.cfg.NamespaceID, t.ID, t.Run, w.Step, w.Operation)
+	w.Task, w.Ticket, w.Run, w.Workflow, w.Version = t.ID, t.Incarnation, t.Run, t.Workflow, t.Version
+	w.IdempotencyKey = w.Key(x.cfg.NamespaceID, w.Operation)
 	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(f.Time))
-	w.Home, w.Ticket = x.cfg.Partition, f.Position().String()
+	w.Home = x.cfg.Partition
 	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
 	if err != nil {
 		return nil

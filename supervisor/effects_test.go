@@ -341,7 +341,8 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 	require.Equal(t, events.Undo, last.Operation)
 	require.JSONEq(t, `{"a":1}`, string(last.Input))
 	require.JSONEq(t, `{"v":1}`, string(last.Output))
-	require.Equal(t, events.IdempotencyKey(uuid.Nil, "t1", 1, "first", events.Undo), last.IdempotencyKey)
+	require.Equal(t, b.task("t1").Incarnation, last.Ticket)
+	require.Equal(t, last.Key(uuid.Nil, events.Undo), last.IdempotencyKey)
 }
 
 // A copy that is forwarded home carries the time of the forward and not a time that a client wrote. If that were an old

@@ -14,8 +14,8 @@ func (i *inbox) judgeReport(item *input) error {
 		return i.reject(item, "", events.RejectUnreadable, err.Error())
 	}
 	id, err := events.TaskID(item.record.Key, item.env.Subject, p.Task)
-	if err != nil || p.Step == "" || p.Attempt < 1 || (p.Operation != events.Do && p.Operation != events.Undo) || (p.Result != events.ResultCompleted && p.Result != events.ResultFailed) {
-		return i.reject(item, "", events.RejectInvalid, "a report must name task, step, operation, attempt and result")
+	if err != nil || p.Step == "" || p.Attempt < 1 || p.Ticket == "" || (p.Operation != events.Do && p.Operation != events.Undo) || (p.Result != events.ResultCompleted && p.Result != events.ResultFailed) {
+		return i.reject(item, "", events.RejectInvalid, "a report must name task, step, operation, attempt, ticket and result")
 	}
 	p.Task = id
 	if done, err := i.elsewhere(item, id); done || err != nil {
@@ -24,6 +24,9 @@ func (i *inbox) judgeReport(item *input) error {
 	t, err := i.look(id)
 	if err != nil || t == nil {
 		return err
+	}
+	if p.Ticket != t.Incarnation {
+		return nil // of a task that had the ID before: the attempts of both have the same numbers
 	}
 	//mutant:result-counts-once
 	if (p.Run != 0 && p.Run != t.Run) || !t.Running(p.Step, p.Operation, p.Attempt) {

@@ -79,11 +79,13 @@ func (h *Harness) Work(name string, op events.Operation, input any) events.Work 
 	h.t.Helper()
 	h.sent++
 	task := fmt.Sprintf("task-%d", h.sent)
-	return events.Work{
+	w := events.Work{
 		Task: task, Run: 1, Workflow: "test", Version: 1, Step: "step", Agent: name, Operation: op, Attempt: 1,
-		IdempotencyKey: events.IdempotencyKey(uuid.Nil, task, 1, "step", op), CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)),
-		Input: h.encode(input), Home: int32(h.sent % 4), Ticket: fmt.Sprintf("ticket-%d", h.sent),
+		CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)), Input: h.encode(input), Home: int32(h.sent % 4),
+		Ticket: fmt.Sprintf("ticket-%d", h.sent),
 	}
+	w.IdempotencyKey = w.Key(uuid.Nil, op)
+	return w
 }
 
 // Do makes one attempt and returns its report. It fails the test if no report comes by the complete-by time.

@@ -92,7 +92,7 @@ func newComparison(book *logBook, entries []*entry, alerts []alert, verified *ve
 	}
 	for _, s := range book.stories {
 		for _, d := range s.doings {
-			c.byKey[events.IdempotencyKey(c.book.namespace, s.id, 1, d.step, d.op)] = known{s, d}
+			c.byKey[s.key(c.book.namespace, d.step, d.op)] = known{s, d}
 		}
 	}
 	return c
@@ -228,7 +228,7 @@ func (c *comparison) attempt(s *story, d *doing, a *attempt) {
 			What: fmt.Sprintf("%s, attempt %d: ", d.op, a.number) + fmt.Sprintf(format, args...)})
 	}
 	var calls []*entry
-	for _, e := range c.calls[events.IdempotencyKey(c.book.namespace, s.id, 1, d.step, d.op)] {
+	for _, e := range c.calls[s.key(c.book.namespace, d.step, d.op)] {
 		if e.Attempt == a.number && e.task == s.id {
 			calls = append(calls, e)
 		}
@@ -267,7 +267,7 @@ func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(
 			undo = max(undo, e.number)
 		}
 	}
-	for _, e := range c.calls[events.IdempotencyKey(c.book.namespace, s.id, 1, d.step, events.Do)] {
+	for _, e := range c.calls[s.key(c.book.namespace, d.step, events.Do)] {
 		if e.service == d.agent && e.Applied && undo > 0 && e.number > undo {
 			wrong(e.number, "the do took effect after its undo in line %d", undo)
 		}
@@ -279,7 +279,7 @@ func (c *comparison) effect(s *story, d *doing) {
 	if !s.ended() {
 		return
 	}
-	key := events.IdempotencyKey(c.book.namespace, s.id, 1, d.step, events.Do)
+	key := s.key(c.book.namespace, d.step, events.Do)
 	var last *entry
 	there := false
 	for _, e := range c.calls[key] {

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -37,14 +39,22 @@ type doing struct {
 
 // story is one task in the log.
 type story struct {
-	id        string
-	partition int32
-	submitted int
+	id string
+	// incarnation is the position of its Submitted.
+	incarnation string
+	partition   int32
+	submitted   int
 	// end is the fact that ended or parked the task.
 	end         events.Name
 	doings      map[operation]*doing
 	completions int
 	pulse       pulse
+}
+
+// key is the idempotency key of an operation of a step.
+func (s *story) key(namespace uuid.UUID, step string, op events.Operation) string {
+	w := events.Work{Task: s.id, Ticket: s.incarnation, Run: 1, Step: step}
+	return w.Key(namespace, op)
 }
 
 // ended says whether nothing more may follow.
@@ -56,6 +66,7 @@ func (s *story) fold(f *events.Fact, c *logCounts) {
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		s.submitted++
+		s.incarnation = f.Position().String()
 	case *events.StepStarted:
 		d := s.started(operation{b.Step, events.Do}, b.Attempt, b.Agent, c)
 		d.pivot, d.undoable = b.Pivot, b.Undoable

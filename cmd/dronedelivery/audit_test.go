@@ -26,7 +26,9 @@ type scribe struct {
 	time    events.Instant
 	records []events.Record
 	ledgers map[string][]dronedelivery.Line
-	alerts  []alert
+	// incarnations are the positions at which the tasks were submitted.
+	incarnations map[string]string
+	alerts       []alert
 	// node is the current owner, which writes.
 	node string
 	// verified is the result that package verify is assumed to have returned.
@@ -34,7 +36,7 @@ type scribe struct {
 }
 
 func newScribe(t *testing.T) *scribe {
-	return &scribe{t: t, node: "n", time: 1_000_000, ledgers: map[string][]dronedelivery.Line{}}
+	return &scribe{t: t, node: "n", time: 1_000_000, ledgers: map[string][]dronedelivery.Line{}, incarnations: map[string]string{}}
 }
 
 func (s *scribe) claim(id, prev string) {
@@ -45,7 +47,11 @@ func (s *scribe) claim(id, prev string) {
 }
 
 func (s *scribe) fact(task string, body events.Body) {
-	s.add(&events.Fact{Epoch: s.epoch, Sequence: s.seq, Task: task, Body: body})
+	f := &events.Fact{Epoch: s.epoch, Sequence: s.seq, Task: task, Body: body}
+	if _, ok := body.(*events.Submitted); ok && s.incarnations[task] == "" {
+		s.incarnations[task] = f.Position().String()
+	}
+	s.add(f)
 	s.seq++
 }
 
@@ -64,8 +70,9 @@ func (s *scribe) call(task, step, method string, attempt, status int, change ...
 	if method == http.MethodDelete {
 		op = events.Undo
 	}
+	w := events.Work{Task: task, Ticket: s.incarnations[task], Run: 1, Step: step}
 	l := dronedelivery.Line{
-		Method: method, Path: "/api/" + step + "s/" + url.PathEscape(task), IdempotencyKey: events.IdempotencyKey(uuid.Nil, task, 1, step, op),
+		Method: method, Path: "/api/" + step + "s/" + url.PathEscape(task), IdempotencyKey: w.Key(uuid.Nil, op),
 		Attempt: attempt, Status: status, Applied: status == 201 || status == 204, Task: url.PathEscape(task), Run: 1, Tombstone: status == 204,
 	}
 	for _, c := range change {

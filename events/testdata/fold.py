@@ -114,7 +114,7 @@ class Held(Entity):
 
 
 class Task(Entity):
-    order = """id! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
+    order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
         ended_at deadline failure_count reason facts! park_due park_reason parked_from pivot_passed deadline_passed quiet_at
         completions held requests steps traceparent last"""
 
@@ -233,9 +233,10 @@ class State:
         elif kind == "DefinitionAdopted":
             self.definitions[json.loads(body["hash"])] = Definition(body)
         elif kind == "Submitted":
-            t = Task(id=quote(subject), run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
+            at = quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"])))
+            t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
                      facts="1", held=[], requests=[], steps=[], traceparent=quote(h.get("ce_traceparent", "")),
-                     last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
+                     last=at)
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
                 t["held"].append(self.held.pop(key)["request"])

@@ -113,6 +113,7 @@ func (c *ClusterConfig) Script(name string) string {
 type Cluster struct {
 	cfg    ClusterConfig
 	base   []kgo.Opt
+	dialer *dialer
 	client *kgo.Client
 	admin  *kadm.Client
 	// unpack is the bounded decompressor of all readers.
@@ -128,7 +129,8 @@ func Connect(cfg ClusterConfig) (*Cluster, error) {
 		cfg.ClientID = "sagalog"
 	}
 	cfg.Logger = orDiscard(cfg.Logger)
-	c := &Cluster{cfg: cfg, base: baseOpts(cfg)}
+	c := &Cluster{cfg: cfg, dialer: newDialer(&cfg)}
+	c.base = baseOpts(cfg, c.dialer)
 	client, err := c.open(kgo.MaxDecompressBatchBytes(maxDecompress))
 	if err != nil {
 		return nil, err
@@ -141,9 +143,10 @@ func Connect(cfg ClusterConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func baseOpts(cfg ClusterConfig) []kgo.Opt {
+func baseOpts(cfg ClusterConfig, d *dialer) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(cfg.Brokers...),
+		kgo.Dialer(d.dial),
 		kgo.ClientID(cfg.ClientID),
 		kgo.WithLogger(newClientLog(cfg.Logger)),
 		kgo.RequestTimeoutOverhead(requestOverhead),
@@ -156,12 +159,6 @@ func baseOpts(cfg ClusterConfig) []kgo.Opt {
 	}
 	for _, h := range cfg.Hooks {
 		opts = append(opts, kgo.WithHooks(h))
-	}
-	switch {
-	case cfg.Dialer != nil:
-		opts = append(opts, kgo.Dialer(cfg.Dialer))
-	case cfg.TLS != nil:
-		opts = append(opts, kgo.DialTLSConfig(cfg.TLS))
 	}
 	if m, _ := cfg.SASL.Authenticator(); m != nil {
 		opts = append(opts, kgo.SASL(m))
@@ -209,7 +206,10 @@ func (c *Cluster) Brokers() []string { return c.cfg.Brokers }
 func (c *Cluster) Embedded() bool { return c.cfg.Embedded }
 
 // Close ends the shared client. Producers, readers and groups opened from the cluster must be closed separately.
-func (c *Cluster) Close() { c.client.Close() }
+func (c *Cluster) Close() {
+	c.client.Close()
+	c.dialer.close()
+}
 
 // closeClient ends the client's context before it closes the client, so that it does not wait for a broker.
 func closeClient(client *kgo.Client, cancel context.CancelFunc) {

@@ -8,10 +8,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// agents is every remote service behind every agent. A service applies a do once for its idempotency key, and
-// refuses one after its undo.
+// agents is every remote service behind every agent. A service applies a do once for its idempotency key, refuses one after its
+// undo, and never forgets a key.
 type agents struct {
-	w      *World
+	w *World
+	// ledger holds what each do changed, by its idempotency key.
 	ledger map[string]*effectLedger
 	// outcomes remembers the outcome of each attempt: a redelivered request has the same outcome.
 	outcomes map[string]outcome
@@ -19,11 +20,14 @@ type agents struct {
 	down map[string]events.Instant
 	// recent is the latest work of each agent, which a restarted instance gets again.
 	recent map[string][]delivery
+	// reported holds the reports for each task ID. They come once more when the ID is taken again.
+	reported map[string][]delivery
 }
 
 type delivery struct {
-	work  events.Work
-	trace string
+	work   events.Work
+	report events.Report
+	trace  string
 }
 
 // effectLedger records what one step of one task changed at its service.
@@ -47,22 +51,18 @@ const (
 func newAgents(w *World) *agents {
 	return &agents{
 		w: w, ledger: map[string]*effectLedger{}, outcomes: map[string]outcome{},
-		down: map[string]events.Instant{}, recent: map[string][]delivery{},
+		down: map[string]events.Instant{}, recent: map[string][]delivery{}, reported: map[string][]delivery{},
 	}
 }
 
-func ledgerKey(task, step string) string { return task + "\x00" + step }
+// doKey is the idempotency key of the do of a step, under which the service knows its effect.
+func (w *World) doKey(work *events.Work) string { return work.Key(w.cfg.NamespaceID, events.Do) }
 
-// forget drops the calls of a task ID that is accepted again after it was swept.
-func (a *agents) forget(task string) {
-	for k := range a.ledger {
-		if strings.HasPrefix(k, task+"\x00") {
-			delete(a.ledger, k)
-		}
-	}
-	for k := range a.outcomes {
-		if strings.HasPrefix(k, task+"\x00") {
-			delete(a.outcomes, k)
+// remind repeats, while an attempt runs, the reports of an attempt with the same numbers of the tasks that had its ID before.
+func (a *agents) remind(id Attempt, ticket string) {
+	for _, d := range a.reported[id.Task] {
+		if p := d.report; p.Ticket != ticket && p.Step == id.Step && p.Operation == id.Op && p.Attempt == id.N {
+			a.w.after(1+a.w.rng.IntN(100), func() { a.report(p, d.work.Home, d.trace) })
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (a *agents) receive(r events.Record) {
 		a.w.fail("an agent cannot read its work: %v", err)
 		return
 	}
-	d := delivery{work, r.Header(events.HeaderTraceparent)}
+	d := delivery{work: work, trace: r.Header(events.HeaderTraceparent)}
 	list := append(a.recent[work.Agent], d)
 	a.recent[work.Agent] = list[max(0, len(list)-8):]
 	for range 1 + a.w.bit(a.w.faults.EffectTwice/2) {
@@ -124,7 +124,7 @@ func (a *agents) restart() {
 func (a *agents) any() string { return everyAgent[a.w.rng.IntN(len(everyAgent))] }
 
 func (a *agents) draw(work *events.Work) outcome {
-	k := fmt.Sprintf("%s\x00%s\x00%s\x00%d", work.Task, work.Step, work.Operation, work.Attempt)
+	k := fmt.Sprintf("%s %d", work.IdempotencyKey, work.Attempt)
 	f, ok := a.outcomes[k]
 	if ok {
 		return f
@@ -148,10 +148,11 @@ func (a *agents) work(work events.Work, trace string) {
 	if w.now > work.CompleteBy.Add(3e9) {
 		return
 	}
-	l := a.ledger[ledgerKey(work.Task, work.Step)]
+	key := w.doKey(&work)
+	l := a.ledger[key]
 	if l == nil {
 		l = &effectLedger{}
-		a.ledger[ledgerKey(work.Task, work.Step)] = l
+		a.ledger[key] = l
 	}
 	f := a.draw(&work)
 	p := events.Report{
@@ -183,6 +184,7 @@ func (a *agents) work(work events.Work, trace string) {
 	if w.chance(w.faults.AgentSlow) {
 		d += w.rng.IntN(max(1, int(work.CompleteBy.Sub(w.now).Milliseconds()))%10_000 + 1)
 	}
+	a.reported[work.Task] = append(a.reported[work.Task], delivery{work, p, trace})
 	for range 1 + w.bit(w.faults.AgentTwice) {
 		w.after(max(1, d+w.lag()), func() { a.report(p, work.Home, trace) })
 	}
@@ -277,6 +279,9 @@ func (a *agents) report(p events.Report, home int32, trace string) {
 		return
 	}
 	m := &meta{Input: Input{Kind: InputReport, Task: p.Task, Report: p}}
+	if t, _ := w.parts[events.Home(p.Task, w.opt.Partitions)].state.Task(p.Task); t != nil && t.Running(p.Step, p.Operation, p.Attempt) && p.Ticket != t.Incarnation {
+		w.saw(sawOtherLife)
+	}
 	if w.chance(w.faults.Misplaced / 3) {
 		home = int32(w.rng.IntN(len(w.parts)))
 	}

@@ -61,8 +61,8 @@ func (q *inputs) reported(f *events.Fact) {
 }
 
 func (q *inputs) says(m *meta, op events.Operation, step string, attempt int) string {
-	if !m.Outcome(m.Task, step, op, attempt) {
-		return "it is of another attempt"
+	if !m.Outcome(Attempt{m.Task, step, op, attempt}, q.p.ticket(m.Task)) {
+		return "it is of another attempt, or of a task that had the ID before"
 	}
 	return ""
 }

@@ -107,6 +107,7 @@ const (
 	sawFlood
 	sawAgentDown
 	sawRedelivered
+	sawOtherLife
 	sawNewVersion
 	sawOldVersion
 	sawSwept
@@ -220,6 +221,7 @@ var named = [situations]struct {
 	sawFlood:          {name: "one partition is flooded", rare: true},
 	sawAgentDown:      {name: "an agent is down when work comes"},
 	sawRedelivered:    {name: "an agent gets its work again"},
+	sawOtherLife:      {name: "a report of a task that had the ID before, about an attempt that runs now"},
 	sawNewVersion:     {name: "a version is adopted that was applied while owners ran"},
 	sawOldVersion:     {name: "an older version is current again"},
 	sawSwept:          {name: "a task is swept"},

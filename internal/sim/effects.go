@@ -20,6 +20,14 @@ type effects struct {
 	attempts map[Attempt]span
 }
 
+// ticket returns the incarnation of a task, or "" if it does not exist.
+func (p *partition) ticket(task string) string {
+	if t, _ := p.state.Task(task); t != nil {
+		return t.Incarnation
+	}
+	return ""
+}
+
 // debt is one effect of an accepted fact.
 type debt struct {
 	at   events.Position
@@ -112,9 +120,10 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 	case *events.CompensationStarted:
 		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}
 	}
-	key := events.IdempotencyKey(e.w.cfg.NamespaceID, f.Task, 1, want.Step, want.Operation)
+	want.Ticket, want.Run = e.p.ticket(f.Task), 1
+	key := want.Key(e.w.cfg.NamespaceID, want.Operation)
 	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Operation != want.Operation || x.Attempt != want.Attempt || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(f.Time) ||
-		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Home != e.p.id || a.Topic != "work."+want.Agent {
+		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Ticket != want.Ticket || x.Home != e.p.id || a.Topic != "work."+want.Agent {
 		e.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, e.p.id), x, err)
 	}
 	e.resends(s, f, Attempt{want.Task, want.Step, want.Operation, want.Attempt})

@@ -46,7 +46,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.Timeout:
 		p.rules.TimesOut(f, b)
 		for _, x := range p.rules.Pending(events.Reports) {
-			if x.Outcome(f.Task, b.Step, b.Operation, b.Attempt) {
+			if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task)) {
 				w.saw(sawTimeoutRace)
 			}
 		}
@@ -100,8 +100,11 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.inputs.held[f.Task+"\x00"+b.Request.ID] = true
 	case *events.StepStarted:
 		p.startedAt[f.Task+"\x00"+b.Step] = f
+		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
+	case *events.CompensationStarted:
+		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
 	case *events.TaskUndone:
-		p.undone[f.Task] = true
+		p.mustBeGone(t)
 	case *events.TaskParked:
 		if strings.HasPrefix(b.Reason, "internal") && p.w.clients.toxic[f.Task] == "" {
 			p.w.fail("a task is parked as internal: %s", b.Reason)
@@ -128,10 +131,10 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted) {
 	}
 	p.inputs.content[f.Task][b.Content] = true
 	p.inputs.pinned(f, b)
-	delete(p.undone, f.Task)
-	p.w.agents.forget(f.Task)
 	if t, err := p.state.Task(f.Task); err != nil || t == nil {
 		p.w.fail("INV1: task %q is missing after it was accepted", f.Task)
+	} else if t.Incarnation != f.Position().String() {
+		p.w.fail("task %q, accepted at %s, has the incarnation %q", f.Task, f.Position(), t.Incarnation)
 	}
 	if events.Home(f.Task, p.w.opt.Partitions) != p.id {
 		p.w.fail("INV1: task %q is accepted in partition %d", f.Task, p.id)

@@ -61,10 +61,10 @@ const (
 	InputGarbage    InputKind = 4
 )
 
-// Outcome says whether the input is a report of the attempt, in the first run of its task.
-func (x *Input) Outcome(task, step string, op events.Operation, attempt int) bool {
+// Outcome says whether the input is a report of the attempt, in the first run of the task that has this ticket.
+func (x *Input) Outcome(a Attempt, ticket string) bool {
 	r := &x.Report
-	return x.Kind == InputReport && x.Task == task && r.Step == step && r.Operation == op && r.Attempt == attempt && r.Run <= 1
+	return x.Kind == InputReport && Attempt{x.Task, r.Step, r.Operation, r.Attempt} == a && r.Ticket == ticket && r.Run <= 1
 }
 
 // bothInputs are the inputs in a fixed order.
@@ -151,7 +151,7 @@ func (j *Judge) needsFact(x *Input) string {
 			return "it is not a duplicate"
 		}
 	case InputReport:
-		if r := &x.Report; t != nil && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
+		if r := &x.Report; t != nil && r.Ticket == t.Incarnation && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
 			return "its attempt is running"
 		}
 	case InputRequest:
@@ -172,8 +172,12 @@ func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
 	if f.Time < b.CompleteBy {
 		j.Fail("attempt %d of step %q of task %q times out early", b.Attempt, b.Step, f.Task)
 	}
+	t, _ := j.State.Task(f.Task)
+	if t == nil {
+		return // the fold refuses the fact
+	}
 	for o, x := range j.Pending(events.Reports) {
-		if x.Outcome(f.Task, b.Step, b.Operation, b.Attempt) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
+		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, t.Incarnation) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
 			j.Fail("a Timeout beat a report that was durable before the timer fell due: reports %d of task %q, step %q", o, f.Task, b.Step)
 		}
 	}

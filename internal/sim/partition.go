@@ -31,8 +31,8 @@ type partition struct {
 	time events.Instant
 	// startedAt is the latest start of each step.
 	startedAt map[string]*events.Fact
-	// undone are the tasks whose effects must all be gone.
-	undone map[string]bool
+	// undone names the dos whose effects must all be gone, by their idempotency keys.
+	undone map[string]string
 	digest uint64
 
 	rules   Judge
@@ -44,7 +44,7 @@ type partition struct {
 func newPartition(w *World, id int32) *partition {
 	p := &partition{
 		w: w, id: id, state: events.NewState(id, nil), facts: map[string]*events.Fact{}, claims: map[string]int64{},
-		undone: map[string]bool{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
+		undone: map[string]string{}, startedAt: map[string]*events.Fact{}, at: map[*events.Fact]int64{},
 	}
 	p.inputs = inputs{w: w, p: p, facts: map[events.Cause]*events.Fact{}, content: map[string]map[string]bool{}, held: map[string]bool{}}
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}

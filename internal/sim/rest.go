@@ -141,17 +141,21 @@ func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
 	return false
 }
 
-// undoneForGood checks that no effect of an undone task is left at the agents.
-func (p *partition) undoneForGood() {
-	for id := range p.undone {
-		t, _ := p.state.Task(id)
-		if t == nil {
-			continue
+// mustBeGone notes the effects of an undone task.
+func (p *partition) mustBeGone(t *events.Task) {
+	for _, s := range definitionOf(t.Definition).Steps {
+		if s.Undo != nil {
+			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.ID}
+			p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.ID, t.ID)
 		}
-		for _, s := range definitionOf(t.Definition).Steps {
-			if l := p.w.agents.ledger[ledgerKey(id, s.ID)]; s.Undo != nil && l != nil && l.applied {
-				p.w.fail("task %q is undone, but the effect of its step %q is still there", id, s.ID)
-			}
+	}
+}
+
+// undoneForGood checks that no effect of an undone task is left at the agents, though the task may be forgotten by now.
+func (p *partition) undoneForGood() {
+	for key, step := range p.undone {
+		if l := p.w.agents.ledger[key]; l != nil && l.applied {
+			p.w.fail("the task is undone, but an effect is still there: %s", step)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (p *partition) excuse(at events.Position) {
 
 // expectWork notes the work request that a start fact has as its effect.
 func (p *partition) expectWork(f *events.Fact, s *story) {
-	w := events.Work{Task: f.Task, Run: 1, Workflow: s.workflow, Home: p.number, Ticket: f.Position().String()}
+	w := events.Work{Task: f.Task, Ticket: s.incarnation, Run: 1, Workflow: s.workflow, Home: p.number}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, events.Do, b.Attempt, b.CompleteBy, b.Input
@@ -57,7 +57,7 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 	default:
 		return
 	}
-	w.IdempotencyKey = events.IdempotencyKey(p.id, w.Task, w.Run, w.Step, w.Operation)
+	w.IdempotencyKey = w.Key(p.id, w.Operation)
 	if t, ok := p.owners.find(f.Position()); ok {
 		t.work[f.Sequence] = digestWork(&w)
 	}

@@ -71,12 +71,11 @@ type Ledgers struct {
 	// strange are lines with an identifier that no attempt can have.
 	strange []Finding
 	total   int
-	lives   map[digest]int
 }
 
 // NewLedgers returns an empty set of ledgers.
 func NewLedgers() *Ledgers {
-	return &Ledgers{covers: map[string]map[int]bool{}, calls: map[uuid.UUID]*calls{}, lives: map[digest]int{}}
+	return &Ledgers{covers: map[string]map[int]bool{}, calls: map[uuid.UUID]*calls{}}
 }
 
 // Read takes the ledger of a service: a line for each call. A torn last line, of a call that was never answered, is
@@ -194,14 +193,6 @@ func (l *Ledgers) tells(st *step, at events.Instant) bool {
 	return true
 }
 
-// ledgerAgain notes that a task ID was accepted. Identifiers of a task whose ID was forgotten and taken again are the
-// same as those of its first life, so nobody can say which calls belong to which life.
-func (c *check) ledgerAgain(task string) {
-	if c.cfg.Ledgers != nil {
-		c.cfg.Ledgers.lives[digestOf(task)]++
-	}
-}
-
 // ledgerTask compares a task with the calls that were made for it.
 func (p *partition) ledgerTask(s *story, at Place) {
 	l := p.cfg.Ledgers
@@ -209,17 +200,13 @@ func (p *partition) ledgerTask(s *story, at Place) {
 		return
 	}
 	for _, st := range s.steps {
-		do, undo := l.of(p.id, s.id, st.id, events.Do), l.of(p.id, s.id, st.id, events.Undo)
-		if l.lives[digestOf(s.id)] > 1 {
-			continue
-		}
-		p.ledgerStep(ledgerStep{s, st, do, undo, at})
+		w := events.Work{Task: s.id, Ticket: s.incarnation, Run: 1, Step: st.id}
+		p.ledgerStep(ledgerStep{s, st, l.of(w.Key(p.id, events.Do)), l.of(w.Key(p.id, events.Undo)), at})
 	}
 }
 
-func (l *Ledgers) of(namespace uuid.UUID, task, step string, op events.Operation) *calls {
-	id := uuid.MustParse(events.IdempotencyKey(namespace, task, 1, step, op))
-	c := l.calls[id]
+func (l *Ledgers) of(key string) *calls {
+	c := l.calls[uuid.MustParse(key)]
 	if c != nil {
 		c.used = true
 	}

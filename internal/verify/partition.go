@@ -224,13 +224,12 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 	}
 	p.count.Tasks++
 	p.known[name] = accepted{content: contentOf(b.Content)}
-	p.ledgerAgain(f.Task)
 	def := p.defs[b.Hash]
 	if def == nil {
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
 		def = &definition{}
 	}
-	s := &story{id: f.Task, workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, number: p.accepted, deadline: b.Deadline}
+	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, number: p.accepted, deadline: b.Deadline}
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	p.live[f.Task] = s

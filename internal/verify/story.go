@@ -9,24 +9,26 @@ import (
 
 // story is a live task according to the log.
 type story struct {
-	id         string
-	workflow   string
-	def        *definition
-	accepted   int64 // offset of its Submitted
-	at         int64 // offset of its latest fact
-	time       events.Instant
-	number     int // how many facts the partition had accepted by then
-	deadline   events.Instant
-	expired    bool
-	back       bool // it turned back: undoing
-	parked     bool
-	parkDue    bool
-	quiet      events.Instant
-	completed  int
-	requests   []string
-	cancelHeld bool
-	steps      []*step
-	end        events.Name
+	id string
+	// incarnation is the position of its Submitted: the ticket of all its work.
+	incarnation string
+	workflow    string
+	def         *definition
+	accepted    int64 // offset of its Submitted
+	at          int64 // offset of its latest fact
+	time        events.Instant
+	number      int // how many facts the partition had accepted by then
+	deadline    events.Instant
+	expired     bool
+	back        bool // it turned back: undoing
+	parked      bool
+	parkDue     bool
+	quiet       events.Instant
+	completed   int
+	requests    []string
+	cancelHeld  bool
+	steps       []*step
+	end         events.Name
 }
 
 // work is the do or the undo of a step.

@@ -1,10 +1,12 @@
 package kafkatest
 
 import (
+	"context"
 	"math"
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -84,6 +86,31 @@ func (f *Fake) Close() error {
 // ClusterConfig returns how to reach the brokers.
 func (f *Fake) ClusterConfig() kafka.ClusterConfig {
 	return kafka.ClusterConfig{Brokers: f.cluster.ListenAddrs(), Dialer: f.network.DialContext, Embedded: true}
+}
+
+// CutOff returns how to reach the brokers while packets to one of them vanish, until heal is called: it neither accepts nor refuses
+// a connection. The others have noticed, and lead its partitions of the topics.
+func (f *Fake) CutOff(broker int32, topics ...string) (cfg kafka.ClusterConfig, heal func()) {
+	f.t.Helper()
+	for _, topic := range topics {
+		for _, p := range f.cluster.PartitionInfos(topic) {
+			if p.Leader == broker {
+				f.Move(topic, p.Partition, (broker+1)%int32(len(f.Brokers)))
+			}
+		}
+	}
+	cfg = f.ClusterConfig()
+	gone := cfg.Brokers[broker]
+	cfg.Embedded = false // it has several brokers
+	var healed atomic.Bool
+	cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != gone || healed.Load() {
+			return f.network.DialContext(ctx, network, addr)
+		}
+		<-ctx.Done()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: ctx.Err()}
+	}
+	return cfg, func() { healed.Store(true) }
 }
 
 // Move makes a broker the leader of a partition, under the next leader epoch.
