@@ -63,9 +63,9 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	s := &serving{cfg: c, process: newProcess(c.quiet), bindings: newBindings(), warned: map[string]bool{}}
 	s.local = &localCheck{serveConfig: &s.cfg, starting: true, now: time.Now}
 	defer func() { err = errors.Join(err, s.close()) }()
-	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.applyWorkflows, s.openAgents, s.writeEndpoints}
+	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
 	if c.roles.agentOnly() {
-		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.awaitNamespace, s.openAgents}
+		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -76,6 +76,12 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 		s.banner(os.Stdout)
 	}
 	return stopped(ctx, s.run(ctx))
+}
+
+// patient repeats a step while brokers do not answer.
+func (s *serving) patient(step func(context.Context) error) func(context.Context) error {
+	p := &kafka.Patience{Within: s.cfg.startWithin, Logger: s.log}
+	return func(ctx context.Context) error { return p.Try(ctx, step) }
 }
 
 // stopped returns nil if the error only says that the process was asked to stop.
@@ -210,7 +216,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics,
+		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, StartWithin: s.cfg.startWithin,
 	}
 	if s.cfg.roles.node.API {
 		cfg.HTTP = s.cfg.http

@@ -14,8 +14,12 @@ func IsPassing(err error) bool {
 	if _, ok := errors.AsType[*TimeoutError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok { // not net.Error, which the errors of a disk are too
-		return true
+	if op, ok := errors.AsType[*net.OpError](err); ok { // not net.Error, which the errors of a disk are too
+		switch op.Op {
+		case "dial", "read", "write": // and not a refused certificate ("remote error"), or an address that is taken ("listen")
+			return true
+		}
+		return false
 	}
 	return retriable(err) && !unknown(err) || errors.Is(err, context.DeadlineExceeded)
 }

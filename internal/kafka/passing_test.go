@@ -22,7 +22,8 @@ func TestAMovingLeaderOrAMissingBrokerPasses(t *testing.T) {
 	}
 	for _, err := range []error{
 		nil, kerr.TopicAuthorizationFailed, kafka.ErrUnknownTopic, kerr.UnknownTopicOrPartition, errors.New("the state store is damaged"),
-		&fs.PathError{Op: "write", Path: "x", Err: syscall.EIO},
+		&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, kerr.SaslAuthenticationFailed,
+		&net.OpError{Op: "listen", Err: syscall.EADDRINUSE}, &fs.PathError{Op: "write", Path: "x", Err: syscall.EIO},
 	} {
 		require.False(t, kafka.IsPassing(err), err)
 	}

@@ -96,10 +96,12 @@ func (s *namespace) readDefinitions(ctx context.Context) error {
 	if err := kafka.EnsureTopics(ctx, s.cluster, s.topics.Base(1)[0]); err != nil {
 		return fmt.Errorf("make the topics of namespace %s: %w", s.name, err)
 	}
-	s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log)
-	ctxRead, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = stop
-	s.reading.Go(func() { _ = s.catalog.Run(ctxRead) })
+	if s.catalog == nil { // otherwise an earlier try has begun to read
+		s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log)
+		ctxRead, stop := context.WithCancel(context.WithoutCancel(ctx))
+		s.stop = stop
+		s.reading.Go(func() { _ = s.catalog.Run(ctxRead) })
+	}
 	return s.catalog.upToNow(ctx)
 }
 

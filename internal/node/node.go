@@ -47,6 +47,8 @@ type Config struct {
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
+	// StartWithin is how long Open waits for brokers that do not answer. Zero tries once.
+	StartWithin time.Duration
 	// Now is the owners' clock; tests replace it.
 	Now     func() time.Time
 	Demo    api.Demo
@@ -104,19 +106,30 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, ns: newNamespace(&cfg), owners: &owners{}}
 	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now()}
 	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger}
-	for _, step := range []func(context.Context) error{n.connect, n.openStore, n.openOwners, n.openMembership, n.openAPI} {
-		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, n.Close())
-		}
+	if err := n.open(ctx); err != nil {
+		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-// connect reaches the brokers and opens the namespace.
-func (n *Node) connect(ctx context.Context) (err error) {
-	if err := n.cfg.Cluster.Ping(ctx); err != nil {
-		return fmt.Errorf("reach the brokers: %w", err)
+// open repeats what asks the brokers. A step that has failed leaves nothing open that it would open again.
+func (n *Node) open(ctx context.Context) error {
+	if err := n.openProducers(); err != nil {
+		return err
 	}
+	patience := kafka.Patience{Within: n.cfg.StartWithin, Logger: n.cfg.Logger}
+	if err := patience.TryBriefly(ctx, n.connect); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{n.openStore, n.openOwners, n.openMembership} {
+		if err := patience.Try(ctx, step); err != nil {
+			return err
+		}
+	}
+	return n.openAPI()
+}
+
+func (n *Node) openProducers() (err error) {
 	if n.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
 		return err
 	}
@@ -124,6 +137,14 @@ func (n *Node) connect(ctx context.Context) (err error) {
 		return err
 	}
 	n.ns.producer = n.producer
+	return nil
+}
+
+// connect reaches the brokers and opens the namespace.
+func (n *Node) connect(ctx context.Context) error {
+	if err := n.cfg.Cluster.Ping(ctx); err != nil {
+		return fmt.Errorf("reach the brokers: %w", err)
+	}
 	if err := n.ns.open(ctx); err != nil {
 		return err
 	}
@@ -157,7 +178,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	return n.cfg.Registry.Register(newOwnerMetrics(n.owners))
 }
 
-func (n *Node) openAPI(context.Context) (err error) {
+func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, producer: n.producer}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {

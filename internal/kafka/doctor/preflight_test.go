@@ -318,6 +318,24 @@ func TestANamespaceThatCannotBeReadIsRefused(t *testing.T) {
 	require.Contains(t, refused(t, doctor.Preflight(kafkatest.Within(t), b, need)), "namespace sagalog cannot be read: INVALID_RECORD")
 }
 
+// The leader of definitions has moved, and does not know the end of its log yet.
+func TestANamespaceThatCannotBeReadYetIsReadAgain(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Start(t)
+	need := everything()
+	kafkatest.Create(t, b, need.Topics.Base(3)...)
+	reads := 0
+	need.Made = func(context.Context) (int32, error) {
+		if reads++; reads == 1 {
+			return 0, kerr.OffsetNotAvailable
+		}
+		return 3, nil
+	}
+	need.Agents = nil // nothing is to be created, which would be examined again
+	require.NoError(t, doctor.Preflight(kafkatest.Within(t), b, need))
+	require.Equal(t, 2, reads)
+}
+
 // A cluster that cannot create __consumer_offsets has no groups, and no member would ever be assigned a partition.
 func TestAClusterWithoutGroupsIsReported(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,11 @@ func (e *examination) namespace(ctx context.Context, there kadm.TopicDetails) bo
 		var err error
 		if e.made, err = e.need.Made(ctx); err != nil {
 			f := Finding{Check: CheckNamespace, Status: StatusFail, What: fmt.Sprintf("namespace %s cannot be read: %s", ns, err),
-				Remedy: "choose the --namespace of an engine, or one that has no topics yet", passing: errors.Is(err, context.DeadlineExceeded)}
-			if errors.Is(err, events.ErrReaderTooOld) {
+				Remedy: "choose the --namespace of an engine, or one that has no topics yet", passing: kafka.IsPassing(err)}
+			switch {
+			case f.passing:
+				f.Remedy = "look at the brokers' logs: the leader of " + e.need.Topics.Definitions() + " does not answer"
+			case errors.Is(err, events.ErrReaderTooOld):
 				f.Remedy = "run the newer version of sagalog that created this namespace, or choose another --namespace"
 			}
 			e.add(f)

@@ -1,0 +1,83 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/stretchr/testify/require"
+)
+
+const waits = "the start waits for the brokers"
+
+// starting opens a node in a world that has a namespace, and ends it.
+func (w *world) starting(cfg node.Config) error {
+	w.t.Helper()
+	way := w.way()
+	defer way.cut()
+	c, err := kafka.Connect(reach{w.broker, way}.ClusterConfig())
+	require.NoError(w.t, err)
+	defer c.Close()
+	cfg.Cluster, cfg.Name, cfg.Dir, cfg.Logger = c, "late", w.t.TempDir(), w.logs.logger()
+	n, err := node.Open(w.t.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	return n.Close()
+}
+
+// A request of a start fails for a while, and each kind in another step of it.
+func TestAStartWaitsForBrokers(t *testing.T) {
+	for _, fault := range []kafkatest.Fault{
+		{Request: "Metadata", Topic: "sagalog.definitions", Code: "LEADER_NOT_AVAILABLE"},
+		{Request: "ListOffsets", Topic: "sagalog.definitions", Code: "OFFSET_NOT_AVAILABLE"},
+		{Request: "ListOffsets", Topic: "sagalog.events", Code: "OFFSET_NOT_AVAILABLE"},
+	} {
+		t.Run(fault.Request+" "+fault.Topic, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w, brokers := fencing(t)
+				require.NoError(t, w.node(t.TempDir()).stop())
+				faulty := brokers.Fault(fault)
+				heal := time.AfterFunc(40*time.Second, faulty.Remove)
+				defer heal.Stop()
+				begun := time.Now()
+				require.NoError(t, w.starting(node.Config{StartWithin: time.Minute}))
+				require.GreaterOrEqual(t, time.Since(begun), 40*time.Second)
+				require.Positive(t, faulty.Hits())
+				require.Len(t, w.logs.find(waits), 1)
+			})
+		})
+	}
+}
+
+func TestAStartThatWaitsInVainEndsWithTheReason(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, brokers := fencing(t)
+		require.NoError(t, w.node(t.TempDir()).stop())
+		brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: "sagalog.events", Code: "OFFSET_NOT_AVAILABLE"})
+		begun := time.Now()
+		err := w.starting(node.Config{StartWithin: time.Minute})
+		require.ErrorContains(t, err, "OFFSET_NOT_AVAILABLE")
+		require.ErrorContains(t, err, "within 1m0s")
+		require.Less(t, time.Since(begun), 2*time.Minute)
+	})
+}
+
+func TestAStartThatWaitingCannotHelpEndsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, brokers := fencing(t)
+		require.NoError(t, w.node(t.TempDir()).stop())
+		begun := time.Now()
+		err := w.starting(node.Config{StartWithin: time.Minute, Partitions: 5, PartitionsSet: true})
+		require.ErrorContains(t, err, "has 4 partitions")
+		denied := brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: "sagalog.events", Code: "TOPIC_AUTHORIZATION_FAILED"})
+		require.ErrorContains(t, w.starting(node.Config{StartWithin: time.Minute}), "TOPIC_AUTHORIZATION_FAILED")
+		denied.Remove()
+		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "retention.ms", "1000")
+		require.ErrorContains(t, w.starting(node.Config{StartWithin: time.Minute}), "retention.ms")
+		require.Less(t, time.Since(begun), 10*time.Second)
+		require.Empty(t, w.logs.find(waits))
+	})
+}
