@@ -172,8 +172,18 @@ type Presence struct {
 	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
-	StartedAt  Instant            `json:"started_at"`
-	SeenAt     Instant            `json:"seen_at"`
+	// Missing are the operations that steps in the node's partitions wait for though no living instance offers them.
+	Missing   []Missing `json:"missing,omitempty"`
+	StartedAt Instant   `json:"started_at"`
+	SeenAt    Instant   `json:"seen_at"`
+}
+
+// Missing is an operation of an agent that steps wait for though no living instance offers it.
+type Missing struct {
+	Agent     string    `json:"agent"`
+	Operation Operation `json:"operation"`
+	// Since is when the owner first found a step waiting for it.
+	Since Instant `json:"since"`
 }
 
 // The kinds of presence, and the values of health.

@@ -121,7 +121,7 @@ func (a *agents) restart() {
 	}
 }
 
-func (a *agents) any() string { return []string{"alpha", "beta", "gamma"}[a.w.rng.IntN(3)] }
+func (a *agents) any() string { return everyAgent[a.w.rng.IntN(len(everyAgent))] }
 
 func (a *agents) draw(work *events.Work) outcome {
 	k := fmt.Sprintf("%s %d", work.IdempotencyKey, work.Attempt)

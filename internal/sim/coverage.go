@@ -114,6 +114,7 @@ const (
 	sawStateHash
 	sawMarker
 	sawWindowFull
+	sawMissing
 
 	situations
 )
@@ -227,6 +228,7 @@ var named = [situations]struct {
 	sawStateHash:      {name: "a state hash is written and compared"},
 	sawMarker:         {name: "a transaction marker is passed"},
 	sawWindowFull:     {name: "an agent's window is full"},
+	sawMissing:        {name: "steps wait for an agent that nobody runs"},
 }
 
 // Coverage counts situations.
