@@ -54,6 +54,9 @@ type Config struct {
 	// negative value, for tests, only when nothing is in flight. It bounds how far reads of the store lag behind the
 	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
+	// Durable, if set, is called with each fact of this owner once it is durable, and with its task as it is now, nil if
+	// it has none or is gone. It keeps neither, and returns at once.
+	Durable func(t *events.Task, f *events.Fact)
 	// UnknownAfter is how long an append may be without an answer before its outcome counts as unknown.
 	UnknownAfter time.Duration
 	// PauseLogAbove is the number of facts per second above which an owner stops reading its own log; zero means never.

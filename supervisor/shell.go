@@ -76,6 +76,8 @@ type ShellConfig struct {
 	// delivery may come on top. Without a bound on bytes, a suspended or slow owner would hold gigabytes of large
 	// submissions.
 	Backlog, BacklogBytes int
+	// Alerted, if set, is called with the kind of each alert that is sent.
+	Alerted func(kind string)
 	// Now is the clock; tests replace it.
 	Now func() time.Time
 }

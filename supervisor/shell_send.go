@@ -50,6 +50,9 @@ func (s *Shell) logAlert(r *events.Record) {
 	if err := json.Unmarshal(r.Value, &a); err != nil {
 		return // we have encoded it ourselves
 	}
+	if s.cfg.Alerted != nil {
+		s.cfg.Alerted(a.Kind)
+	}
 	s.cfg.Logger.Info("an alert is sent", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "reason", a.Reason)
 }
 

@@ -18,6 +18,8 @@ type Status struct {
 	// Assigned says that the owner is a candidate or owns the partition. Owning says that it decides in an epoch
 	// that it claimed.
 	Assigned, Owning bool
+	// Suspended says that the owner decides nothing because its clock is suspect.
+	Suspended bool
 	// Epoch is the current epoch of the partition as far as it is folded.
 	Epoch      events.Epoch
 	Generation uint64
@@ -45,7 +47,7 @@ type Unanswered struct {
 func (o *Owner) Status() Status {
 	e := o.epoch
 	s := Status{
-		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Generation: o.gen, Time: o.now,
+		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Suspended: o.suspended, Generation: o.gen, Time: o.now,
 		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Oldest: o.outbox.oldest(), Stats: o.stats,
 	}
 	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {

@@ -217,6 +217,18 @@ func (l *liveness) isSilent(key string, since time.Time, after time.Duration) bo
 	return time.Since(since) > after
 }
 
+// livingAgents returns the last heartbeats of the instances of agents that are not silent.
+func (l *liveness) livingAgents() (list []events.Presence) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, b := range l.seen {
+		if b.Kind == events.PresenceAgent && !l.isSilent(key, b.at, agentSilentAfter) {
+			list = append(list, b.Presence)
+		}
+	}
+	return list
+}
+
 // silentAgents returns the last heartbeats of the instances of agents that are silent now.
 func (l *liveness) silentAgents() []events.Presence {
 	l.mu.Lock()

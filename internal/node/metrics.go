@@ -10,7 +10,8 @@ import (
 type ownerMetrics struct {
 	owners *owners
 
-	owning, inMemory, inFlight, unsent           *prometheus.Desc
+	owning, stopped, suspended                   *prometheus.Desc
+	inMemory, inFlight, unsent                   *prometheus.Desc
 	facts, void, passed, epochs, resent, timeout *prometheus.Desc
 	oldest                                       *prometheus.Desc
 }
@@ -20,17 +21,19 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
 	}
 	return &ownerMetrics{
-		owners:   o,
-		owning:   desc("owning", "1 while this node owns the partition."),
-		inMemory: desc("tasks_in_memory", "Tasks held in memory."),
-		inFlight: desc("appends_in_flight", "Appends without an answer."),
-		unsent:   desc("facts_above_watermark", "Facts whose effects are not all acknowledged."),
-		facts:    desc("facts_total", "Facts decided by this node."),
-		void:     desc("foreign_records_total", "Records of others found behind this node's facts; each ended an epoch."),
-		passed:   desc("inputs_passed_total", "Inputs judged without a fact, such as repeats."),
-		epochs:   desc("epochs_total", "Claims of this node that were accepted."),
-		resent:   desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
-		timeout:  desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
+		owners:    o,
+		owning:    desc("owning", "1 while this node owns the partition."),
+		stopped:   desc("stopped", "1 while the partition cannot run here and waits for an operator; /readyz and the log have the reason."),
+		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
+		inMemory:  desc("tasks_in_memory", "Tasks held in memory."),
+		inFlight:  desc("appends_in_flight", "Appends without an answer."),
+		unsent:    desc("facts_above_watermark", "Facts whose effects are not all acknowledged."),
+		facts:     desc("facts_total", "Facts decided by this node."),
+		void:      desc("foreign_records_total", "Records of others found behind this node's facts; each ended an epoch."),
+		passed:    desc("inputs_passed_total", "Inputs judged without a fact, such as repeats."),
+		epochs:    desc("epochs_total", "Claims of this node that were accepted."),
+		resent:    desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
+		timeout:   desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
 		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
 			"Age of the oldest effect that no broker has acknowledged, and the topic that does not take it.", []string{"partition", "topic"}, nil),
 	}
@@ -45,7 +48,7 @@ func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 	for p, s := range m.owners.shells {
-		status, _ := s.Status()
+		status, err := s.Status()
 		stats := status.Stats
 		label := strconv.Itoa(p)
 		gauge := func(d *prometheus.Desc, v float64) {
@@ -54,11 +57,10 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		count := func(d *prometheus.Desc, v uint64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), label)
 		}
-		owning := 0.0
-		if status.Owning {
-			owning = 1
-		}
-		gauge(m.owning, owning)
+		flag := map[bool]float64{true: 1}
+		gauge(m.owning, flag[status.Owning])
+		gauge(m.stopped, flag[err != nil])
+		gauge(m.suspended, flag[status.Suspended])
 		gauge(m.inMemory, float64(status.InMemory))
 		gauge(m.inFlight, float64(status.InFlight))
 		gauge(m.unsent, float64(status.Unsent))

@@ -34,6 +34,7 @@ type missingAgents struct {
 	producer *kafka.Producer
 	owners   *owners
 	liveness *liveness
+	metrics  *taskMetrics
 	log      *slog.Logger
 	// said holds what the log has a line about, and the alert if this node raises it.
 	said map[operation]bool
@@ -66,7 +67,9 @@ func (m *missingAgents) say(ctx context.Context, of operation, since events.Inst
 	if err == nil {
 		_, err = m.producer.ProduceSync(ctx, r)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err == nil {
+		m.metrics.alerted(supervisor.AlertMissing)
+	} else if ctx.Err() == nil {
 		delete(m.said, of) // the next look tries again
 		m.log.Warn("the alert about a missing agent was not written; it is tried again", "agent", of.agent, "error", err)
 	}

@@ -175,6 +175,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
 	}
+	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
+		return err
+	}
 	return n.cfg.Registry.Register(newOwnerMetrics(n.owners))
 }
 
@@ -220,7 +223,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {
-		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, log: n.cfg.Logger, said: map[operation]bool{}}
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]bool{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })

@@ -26,6 +26,7 @@ type owners struct {
 	// be sent. It is nil for a node that owns nothing, like inputs.
 	effects *kafka.Producer
 	inputs  *inputs
+	metrics *taskMetrics
 	// leaving says that this node gives its partitions up.
 	leaving atomic.Bool
 }
@@ -58,13 +59,18 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.inputs = newInputs(n.ns.cluster)
+	metrics, err := newTaskMetrics(n.cfg.Registry)
+	if err != nil {
+		return err
+	}
+	n.owners.metrics = metrics
 	sched := scheduler.New()
 	for p := range n.ns.partitions {
 		store := newPartitionStore(n.store, p)
 		store.record = n.store.recordAt(context.WithoutCancel(ctx), p)
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id, Settings: n.cfg.Settings,
-			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove,
+			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
 		}, sched, store)
 		if err != nil {
 			return err
@@ -74,6 +80,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids,
 			}),
 			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now,
+			Alerted: metrics.alerted,
 		})
 		if err != nil {
 			return err
