@@ -25,6 +25,9 @@ type Attempt struct {
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run. Pass it to the remote
 	// service, so that it can drop duplicates. A task that takes an ID again after it was forgotten has other keys.
 	IdempotencyKey string
+	// Undoes is, for an undo, the IdempotencyKey of the do that it takes back. Pass it on, so that the remote service can refuse
+	// that do if it comes after the undo.
+	Undoes string
 	// Traceparent is the W3C trace context of the request; never empty.
 	Traceparent string
 }
@@ -53,6 +56,6 @@ func attemptOf(q *request) Attempt {
 	return Attempt{
 		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
 		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), CompleteBy: w.CompleteBy.Time(),
-		IdempotencyKey: w.IdempotencyKey, Traceparent: q.traceparent,
+		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.traceparent,
 	}
 }

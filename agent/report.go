@@ -77,7 +77,8 @@ func (r *reporter) subject(q *request, at time.Time) events.Subject {
 // id is the task, followed by the other identifiers of the attempt and by the instance.
 func (r *reporter) id(w *events.Work) string {
 	b := append(make([]byte, 0, 256), w.Task...)
-	b = strconv.AppendInt(append(b, '['), int64(w.Run), 10)
+	b = strconv.AppendQuote(append(b, '['), w.Ticket)
+	b = strconv.AppendInt(append(b, ','), int64(w.Run), 10)
 	b = strconv.AppendQuote(append(b, ','), w.Step)
 	b = strconv.AppendQuote(append(b, ','), string(w.Operation))
 	b = strconv.AppendInt(append(b, ','), int64(w.Attempt), 10)

@@ -39,6 +39,7 @@ const (
 // attemptID identifies an attempt: two requests with the same one are duplicates.
 type attemptID struct {
 	task      string
+	ticket    string
 	run       int
 	step      string
 	operation events.Operation
@@ -46,14 +47,15 @@ type attemptID struct {
 }
 
 func (q *request) id() attemptID {
-	return attemptID{q.work.Task, q.work.Run, q.work.Step, q.work.Operation, q.work.Attempt}
+	return attemptID{q.work.Task, q.work.Ticket, q.work.Run, q.work.Step, q.work.Operation, q.work.Attempt}
 }
 
 // stepID identifies a step in one run of its task. In a run, a step is never done again after its undo.
 type stepID struct {
-	task string
-	run  int
-	step string
+	task   string
+	ticket string
+	run    int
+	step   string
 }
 
-func (q *request) step() stepID { return stepID{q.work.Task, q.work.Run, q.work.Step} }
+func (q *request) step() stepID { return stepID{q.work.Task, q.work.Ticket, q.work.Run, q.work.Step} }

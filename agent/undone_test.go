@@ -55,16 +55,20 @@ func TestADoWhoseUndoHasComeIsNotStarted(t *testing.T) {
 				synctest.Wait()
 				require.EqualValues(t, 1, undos.Load())
 				require.Zero(t, dos.Load(), "the do runs beside its undo, or after it")
-				// A later run of the task does the step.
+				// A later run of the task does the step, and so does a task that takes the ID again.
 				again := one
 				again.Run = 2
-				again.Input = h.Work("package", events.Do, parcel{ID: "other"}).Input
-				h.Send(again)
-				_, ok := h.Await(again)
-				require.True(t, ok)
-				require.EqualValues(t, 1, others.Load())
+				another := one
+				another.Ticket = "another"
+				for i, w := range []events.Work{again, another} {
+					w.Input = h.Work("package", events.Do, parcel{ID: "other"}).Input
+					h.Send(w)
+					_, ok := h.Await(w)
+					require.True(t, ok)
+					require.EqualValues(t, i+1, others.Load())
+				}
 				wait(time.Second)
-				require.EqualValues(t, 5, h.Sources["package"].Committed()[0], "the do is finished")
+				require.EqualValues(t, 6, h.Sources["package"].Committed()[0], "the do is finished")
 			})
 		})
 	}

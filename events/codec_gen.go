@@ -2522,6 +2522,9 @@ func (v *Verdict) write(w *jsontext.Writer) {
 		v.At.write(w)
 	}
 	w.Text(`,"reason":`, v.Reason)
+	if v.Uncounted {
+		w.Bool(`,"uncounted":`, v.Uncounted)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2537,6 +2540,9 @@ func (v *Verdict) read(r *jsontext.Reader) (seen uint64) {
 		case "reason":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Reason)
+		case "uncounted":
+			r.Once(&seen, 1<<3)
+			v.Uncounted = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -2552,6 +2558,9 @@ func (v *Verdict) size() int {
 		n += 6 + 26
 	}
 	n += 2 + len(v.Reason)
+	if v.Uncounted {
+		n += 13 + 5
+	}
 	return n
 }
 
@@ -2590,6 +2599,9 @@ func (v *Work) write(w *jsontext.Writer) {
 	w.Text(`,"operation":`, string(v.Operation))
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	w.Text(`,"idempotency_key":`, v.IdempotencyKey)
+	if v.Undoes != "" {
+		w.Text(`,"undoes":`, v.Undoes)
+	}
 	w.Literal(`,"complete_by":`)
 	v.CompleteBy.write(w)
 	if v.CompleteWithin != 0 {
@@ -2637,23 +2649,26 @@ func (v *Work) read(r *jsontext.Reader) (seen uint64) {
 		case "idempotency_key":
 			r.Once(&seen, 1<<8)
 			r.Text(&v.IdempotencyKey)
-		case "complete_by":
+		case "undoes":
 			r.Once(&seen, 1<<9)
+			r.Text(&v.Undoes)
+		case "complete_by":
+			r.Once(&seen, 1<<10)
 			v.CompleteBy.read(r)
 		case "complete_within":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.CompleteWithin.read(r)
 		case "input":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			r.Raw(&v.Output)
 		case "home":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.Home = r.Int32()
 		case "ticket":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			r.Text(&v.Ticket)
 		default:
 			r.Doubt()
@@ -2674,6 +2689,9 @@ func (v *Work) size() int {
 	n += 2 + len(v.Operation)
 	n += 5
 	n += 2 + len(v.IdempotencyKey)
+	if v.Undoes != "" {
+		n += 10 + 2 + len(v.Undoes)
+	}
 	n += 26
 	if v.CompleteWithin != 0 {
 		n += 19 + 26
@@ -2714,6 +2732,8 @@ func wordOf(b []byte) string {
 		return "limit"
 	case "dispatch":
 		return "dispatch"
+	case "unavailable":
+		return "unavailable"
 	case "none":
 		return "none"
 	case "done_unknown":

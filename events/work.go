@@ -31,8 +31,10 @@ type Work struct {
 	Operation Operation `json:"operation"`
 	Attempt   int       `json:"attempt"`
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run: see Key.
-	IdempotencyKey string  `json:"idempotency_key"`
-	CompleteBy     Instant `json:"complete_by"`
+	IdempotencyKey string `json:"idempotency_key"`
+	// Undoes is the idempotency key of the do that an undo takes back. A service that has had the undo refuses calls with it.
+	Undoes     string  `json:"undoes,omitempty"`
+	CompleteBy Instant `json:"complete_by"`
 	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's goes by it.
 	CompleteWithin Duration `json:"complete_within,omitzero"`
 	// Input is the step's resolved input. For an undo without a mapping it is the input of the do.
@@ -86,6 +88,8 @@ const (
 	ClassLimit Class = "limit"
 	// ClassDispatch: the broker refused the work request for good.
 	ClassDispatch Class = "dispatch"
+	// ClassUnavailable: the agent did not try, as its service is failing or it stops. With effect none, the attempt is not counted.
+	ClassUnavailable Class = "unavailable"
 )
 
 // Error is a failure as facts, state and the API show it. Message is one line; Detail is user data.
@@ -170,8 +174,18 @@ type Presence struct {
 	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
-	StartedAt  Instant            `json:"started_at"`
-	SeenAt     Instant            `json:"seen_at"`
+	// Missing are the operations that steps in the node's partitions wait for though no living instance offers them.
+	Missing   []Missing `json:"missing,omitempty"`
+	StartedAt Instant   `json:"started_at"`
+	SeenAt    Instant   `json:"seen_at"`
+}
+
+// Missing is an operation of an agent that steps wait for though no living instance offers it.
+type Missing struct {
+	Agent     string    `json:"agent"`
+	Operation Operation `json:"operation"`
+	// Since is when the owner first found a step waiting for it.
+	Since Instant `json:"since"`
 }
 
 // The kinds of presence, and the values of health.

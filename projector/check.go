@@ -188,7 +188,11 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 		if !ok {
 			return 0, "", false
 		}
-		row, ok := readReady(rest, agent)
+		op, rest, ok := cutText(rest)
+		if !ok {
+			return 0, "", false
+		}
+		row, ok := readReady(rest, agent, events.Operation(op))
 		return partition, row.Task, ok
 	}
 	return 0, "", false

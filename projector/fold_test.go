@@ -225,7 +225,7 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 	}
 	require.NoError(t, s.CheckIndexes())
 	require.Equal(t, map[string]int64{"package": 24}, s.Partition(partition).Agents())
-	rows, err := s.Partition(partition).Ready("package", 100)
+	rows, err := s.Partition(partition).Ready("package", events.Do, 100)
 	require.NoError(t, err)
 	require.Len(t, rows, 24)
 	_, anchor, _, err := s.Partition(partition).Snapshot()

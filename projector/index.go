@@ -135,38 +135,33 @@ func (s *keySet) timed(partition int32, row byte, at events.Instant, id string) 
 
 func (s *keySet) ready(partition int32, id string, r *events.ReadyKey) {
 	start := len(s.buf)
-	s.buf = readyPrefix(s.buf, partition, r.Agent)
+	s.buf = readyPrefix(s.buf, partition, r.Agent, r.Operation)
 	prefix := len(s.buf) - start
 	s.buf = appendReady(s.buf, id, r)
 	s.finish(prefix)
 }
 
-// appendReady appends what follows the agent in a key of the queue.
+// appendReady appends what follows the agent and the operation in a key of the queue.
 func appendReady(dst []byte, id string, r *events.ReadyKey) []byte {
 	dst = appendInverted(dst, int64(r.Priority))
 	dst = appendInt(dst, int64(r.Since))
 	dst = appendText(dst, id)
-	dst = appendText(dst, r.Path)
-	return appendText(dst, string(r.Operation))
+	return appendText(dst, r.Path)
 }
 
 // readReady reads what appendReady wrote.
-func readReady(rest []byte, agent string) (row ReadyRow, ok bool) {
+func readReady(rest []byte, agent string, operation events.Operation) (row ReadyRow, ok bool) {
 	if len(rest) < 2*intSize {
 		return row, false
 	}
-	row.Key.Agent = agent
+	row.Key.Agent, row.Key.Operation = agent, operation
 	row.Key.Priority = int(readInverted(rest))
 	row.Key.Since = events.Instant(readInt(rest[intSize:]))
 	rest = rest[2*intSize:]
 	if row.Task, rest, ok = cutText(rest); !ok {
 		return row, false
 	}
-	if row.Key.Path, rest, ok = cutText(rest); !ok {
-		return row, false
-	}
-	op, rest, ok := cutText(rest)
-	row.Key.Operation = events.Operation(op)
+	row.Key.Path, rest, ok = cutText(rest)
 	return row, ok && len(rest) == 0
 }
 

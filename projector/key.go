@@ -3,6 +3,8 @@ package projector
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // The spaces of keys. Values on disk are never renumbered: a change needs a new formatVersion.
@@ -139,8 +141,8 @@ func historyKey(dst []byte, partition int32, id string) []byte {
 	return append(appendRow(dst, partition, rowHistory), id...)
 }
 
-func readyPrefix(dst []byte, partition int32, agent string) []byte {
-	return appendText(appendRow(dst, partition, rowReady), agent)
+func readyPrefix(dst []byte, partition int32, agent string, op events.Operation) []byte {
+	return appendText(appendText(appendRow(dst, partition, rowReady), agent), string(op))
 }
 
 func resetKey(partition int32) []byte {

@@ -53,10 +53,10 @@ func TestReadyRowsSurviveTheirKeys(t *testing.T) {
 		}
 		id := rapid.String().Draw(t, "id")
 		encoded := appendReady(nil, id, &key)
-		row, ok := readReady(encoded, key.Agent)
+		row, ok := readReady(encoded, key.Agent, key.Operation)
 		require.True(t, ok)
 		require.Equal(t, ReadyRow{Key: key, Task: id}, row)
-		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], key.Agent)
+		_, ok = readReady(encoded[:rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")], key.Agent, key.Operation)
 		require.False(t, ok)
 	})
 }

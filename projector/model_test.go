@@ -257,14 +257,16 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 	limit := rapid.IntRange(1, 4).Draw(t, "limit")
 	waiting := map[string]int64{}
 	for _, agent := range agents {
-		want := p.ready(agent)
-		if len(want) > 0 {
-			waiting[agent] = int64(len(want))
-		}
-		for _, n := range []int{limit, projector.MaxRows} {
-			got, err := v.Ready(agent, n)
-			require.NoError(t, err)
-			require.Equal(t, want[:min(n, len(want))], append([]projector.ReadyRow{}, got...))
+		for _, op := range []events.Operation{events.Do, events.Undo} {
+			want := p.ready(agent, op)
+			if len(want) > 0 {
+				waiting[agent] += int64(len(want))
+			}
+			for _, n := range []int{limit, projector.MaxRows} {
+				got, err := v.Ready(agent, op, n)
+				require.NoError(t, err)
+				require.Equal(t, want[:min(n, len(want))], append([]projector.ReadyRow{}, got...))
+			}
 		}
 	}
 	require.Equal(t, waiting, mapOf(v.Agents()))
@@ -325,11 +327,11 @@ func (p *modelPartition) sorted(which func(*modelTask) bool) []string {
 	return list
 }
 
-func (p *modelPartition) ready(agent string) []projector.ReadyRow {
+func (p *modelPartition) ready(agent string, op events.Operation) []projector.ReadyRow {
 	list := []projector.ReadyRow{}
 	for id, x := range p.tasks {
 		for _, k := range x.row.Keys.Ready {
-			if k.Agent == agent {
+			if k.Agent == agent && k.Operation == op {
 				list = append(list, projector.ReadyRow{Key: k, Task: id})
 			}
 		}

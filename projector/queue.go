@@ -17,12 +17,12 @@ type ReadyRow struct {
 	Task string
 }
 
-// Ready returns up to limit steps of an agent's queue, in order: higher priority first, then the older task.
-func (p *Partition) Ready(agent string, limit int) ([]ReadyRow, error) {
-	prefix := readyPrefix(nil, p.number, agent)
+// Ready returns up to limit steps that wait for an operation of an agent, in order: higher priority first, then the older task.
+func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]ReadyRow, error) {
+	prefix := readyPrefix(nil, p.number, agent, op)
 	var rows []ReadyRow
 	err := p.scan(scan{prefix: prefix, until: prefixEnd(prefix), limit: limit}, func(rest []byte) error {
-		row, ok := readReady(rest, agent)
+		row, ok := readReady(rest, agent, op)
 		if !ok {
 			return fmt.Errorf("%w: row %x of the queue of agent %q", ErrDamaged, rest, agent)
 		}
@@ -30,6 +30,23 @@ func (p *Partition) Ready(agent string, limit int) ([]ReadyRow, error) {
 		return nil
 	})
 	return rows, err
+}
+
+// Queued returns what the queues hold of a task; nothing for an unknown one.
+func (p *Partition) Queued(id string) ([]events.ReadyKey, error) {
+	value, err := p.finder.get(p.store.db, taskKey(nil, p.number, id))
+	if value == nil || err != nil {
+		return nil, err
+	}
+	_, encoded, err := splitTaskRow(value)
+	if err != nil {
+		return nil, err
+	}
+	k, err := decodeKeys(encoded)
+	if err != nil {
+		return nil, err
+	}
+	return k.Ready, nil
 }
 
 // Agents returns the number of steps in each agent's queue, without empty queues. The caller must not change the map.

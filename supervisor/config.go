@@ -127,8 +127,8 @@ type Store interface {
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
 	Load(id string) (encoding, keys []byte, err error)
-	// Ready returns up to limit rows of an agent's queue, the first in order.
-	Ready(agent string, limit int) ([]events.Ready, error)
+	// Ready returns up to limit rows of the queue of an agent's operation, the first in order.
+	Ready(agent string, op events.Operation, limit int) ([]events.Ready, error)
 	// Queues returns the agents that have rows in the queue.
 	Queues() ([]string, error)
 	// Due returns up to limit tasks that are due at or before the instant, the first due first.

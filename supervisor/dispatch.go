@@ -12,8 +12,9 @@ type dispatch struct {
 	queue queue
 	// running counts the running attempts of each agent in this partition.
 	running map[string]int
-	// windows holds how many attempts of each agent may run at once in this partition.
-	windows map[string]int
+	// offers holds what the instances of each agent offer; an agent that is not in it has no instance. It is nil before
+	// the first heartbeats are known: then any agent may be sent work.
+	offers  map[string]Offer
 	routing routing
 	// nodeHash is the hash of the node's name.
 	nodeHash uint32
@@ -59,13 +60,32 @@ func (d *dispatch) open() error {
 	return d.queue.open(d.store)
 }
 
-// room returns the free places of an agent's window in this partition.
-func (d *dispatch) room(agent string) int {
-	window, ok := d.windows[agent]
-	if !ok {
-		window = d.cfg.Window
+// room returns how many attempts of an agent's operation may start now: none if no instance offers it.
+func (d *dispatch) room(agent string, op events.Operation) int {
+	window := d.cfg.Window
+	if d.offers != nil {
+		o := d.offers[agent]
+		if !o.has(op) {
+			return 0
+		}
+		window = o.Window
 	}
 	return max(window, 1) - d.running[agent]
+}
+
+// isMissing says whether no instance offers the operation of an agent.
+func (d *dispatch) isMissing(agent string, op events.Operation) bool {
+	return d.offers != nil && !d.offers[agent].has(op)
+}
+
+// missing returns the operations that attempts wait for though no instance offers them.
+func (d *dispatch) missing() (list []events.Missing) {
+	for _, l := range d.queue.lanes {
+		if l.missing != 0 {
+			list = append(list, events.Missing{Agent: l.agent, Operation: l.op, Since: l.missing})
+		}
+	}
+	return list
 }
 
 // admit starts attempts from the queues as the windows allow.
@@ -80,14 +100,20 @@ func (d *dispatch) admit() error {
 		if err := q.refill(d.store, a, complete); err != nil {
 			return err
 		}
+		switch wait := a.ready.len() > 0 && d.isMissing(a.agent, a.op); {
+		case !wait:
+			a.missing = 0
+		case a.missing == 0:
+			a.missing = d.stamp()
+		}
 		for a.ready.len() > 0 && !d.full() {
-			room := d.room(a.name)
+			room := d.room(a.agent, a.op)
 			if room <= 0 {
 				break
 			}
 			ready := q.take(a, min(room, d.cfg.BatchFacts-len(d.batch.facts)))
 			clear(q.rooms)
-			q.rooms[a.name] = room
+			q.rooms[a.agent] = room
 			for _, r := range d.sched.Admit(ready, q.rooms, d.stamp()) {
 				if err := blaming(r.Task, func() error { return d.planner.start(r) }); err != nil {
 					return err

@@ -14,7 +14,7 @@
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
 //	timers     what is due, what must be read first, what is decided then
 //	outbox     the effects of durable facts, the watermark, sending again
-//	dispatch   the queue of attempts that may start, windows, routing, beats
+//	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
 //
 // They share core: the configuration, the time, the state, the batch under construction and the appends in flight, the actions,
 // and references to each other. The writer limits how often the store is written, and the cache knows which tasks may leave

@@ -8,14 +8,17 @@ import (
 
 // Alert is the value of a record in <ns>.alerts, which an operator must see.
 type Alert struct {
-	Kind     string         `json:"kind"`
-	Task     string         `json:"task,omitempty"`
-	Workflow string         `json:"workflow,omitempty"`
-	Step     string         `json:"step,omitempty"`
-	Reason   string         `json:"reason,omitempty"`
-	Time     events.Instant `json:"time"`
-	// Of is the ce_id of the fact that raised it.
-	Of string `json:"of"`
+	Kind     string `json:"kind"`
+	Task     string `json:"task,omitempty"`
+	Workflow string `json:"workflow,omitempty"`
+	Step     string `json:"step,omitempty"`
+	// Agent and Operation are what is missing.
+	Agent     string           `json:"agent,omitempty"`
+	Operation events.Operation `json:"operation,omitempty"`
+	Reason    string           `json:"reason,omitempty"`
+	Time      events.Instant   `json:"time"`
+	// Of is the ce_id of the fact that raised it; empty for AlertMissing, which no fact raises.
+	Of string `json:"of,omitempty"`
 }
 
 // The kinds of alerts.
@@ -25,6 +28,7 @@ const (
 	AlertPermanent = "permanent_failure"
 	AlertDeadline  = "deadline_passed"
 	AlertEffect    = "effect_failed"
+	AlertMissing   = "agent_missing"
 )
 
 // The headers of a dead letter. The names are those of KIP-1191, which reserves their prefix.
@@ -49,6 +53,9 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	}
 	w.Task, w.Ticket, w.Run, w.Workflow, w.Version = t.ID, t.Incarnation, t.Run, t.Workflow, t.Version
 	w.IdempotencyKey = w.Key(x.cfg.NamespaceID, w.Operation)
+	if w.Operation == events.Undo {
+		w.Undoes = w.Key(x.cfg.NamespaceID, events.Do)
+	}
 	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(f.Time))
 	w.Home = x.cfg.Partition
 	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent})

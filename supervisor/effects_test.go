@@ -327,6 +327,7 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 	b.failed("t1", "second", 1, events.ClassPermanent, events.EffectNone)
 	a.run()
 	var last events.Work
+	dos := map[string]events.Work{}
 	for _, s := range a.sent {
 		if s.Kind == events.EffectWork {
 			w, env, err := events.DecodeWork(&s.Record)
@@ -335,7 +336,9 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 			require.Equal(t, "work."+w.Agent, s.Topic)
 			require.NotEmpty(t, w.Ticket)
 			require.NotZero(t, w.CompleteBy)
-			last = w
+			if last = w; w.Operation == events.Do {
+				dos[w.Step] = w
+			}
 		}
 	}
 	require.Equal(t, events.Undo, last.Operation)
@@ -343,6 +346,8 @@ func TestAWorkRequestCarriesWhatAnAgentNeeds(t *testing.T) {
 	require.JSONEq(t, `{"v":1}`, string(last.Output))
 	require.Equal(t, b.task("t1").Incarnation, last.Ticket)
 	require.Equal(t, last.Key(uuid.Nil, events.Undo), last.IdempotencyKey)
+	require.Equal(t, dos["first"].IdempotencyKey, last.Undoes)
+	require.Empty(t, dos["first"].Undoes)
 }
 
 // A copy that is forwarded home carries the time of the forward and not a time that a client wrote. If that were an old

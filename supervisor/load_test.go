@@ -199,7 +199,7 @@ steps:
   only: {agent: alpha}
 `)
 	a := b.candidate("A").own()
-	a.o.SetWindows(b.now, map[string]int{"alpha": n})
+	a.o.SetOffers(b.now, offers(n))
 	for i := range n {
 		b.submit(fmt.Sprintf("t%03d", i), "one", "")
 	}
@@ -208,7 +208,7 @@ steps:
 		b.failed(fmt.Sprintf("t%03d", i), "only", 1, events.ClassRetryable, events.EffectNone)
 	}
 	a.run()
-	a.o.SetWindows(b.now, map[string]int{"alpha": 1})
+	a.o.SetOffers(b.now, offers(1))
 	b.submit("last", "one", `,"priority":9`)
 	a.run()
 	require.Equal(t, events.StepStateRunning, b.task("last").Step("only").State)
@@ -230,7 +230,7 @@ steps:
   y: {agent: beta}
 `)
 	a := b.candidate("A").own()
-	a.o.SetWindows(b.now, map[string]int{"beta": 1})
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{"alpha": {Window: 64, Do: true}, "beta": {Window: 1, Do: true}})
 	b.submit("t0", "par", "")
 	a.run()
 	b.submit("t1", "par", "") // its step y waits for the slot that t0 holds

@@ -49,7 +49,7 @@ func latencies(t *testing.T, places int, share float64) (quick []time.Duration, 
 	const tasks = 2500
 	b := newBench(t, twoQuick)
 	c := b.candidate("A", func(c *candidate) { c.cfg.Settings.HashEvery = 100_000 }).own()
-	c.o.SetWindows(b.now, map[string]int{"alpha": places})
+	c.o.SetOffers(b.now, offers(places))
 	random := rand.New(rand.NewPCG(7, 7))
 	hit := map[string]bool{}
 	a := &crowd{places: places, running: map[string]events.Instant{}, took: func(id string) time.Duration {

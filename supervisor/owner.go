@@ -30,7 +30,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.planner = &planner{core: c, poison: map[string]string{}}
-	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32(), windows: map[string]int{}}
+	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
 	return &Owner{core: c}, nil
 }
 
@@ -130,18 +130,13 @@ func (o *Owner) Revoke(now events.Instant) {
 	o.end(phaseIdle)
 }
 
-// SetWindows sets how many attempts of each agent may run at once in this partition, according to its instances.
-func (o *Owner) SetWindows(now events.Instant, windows map[string]int) {
+// SetOffers sets what the living instances of each agent offer. Steps wait for an agent that is not in the map. Before
+// the first call no agent is known to be missing. The owner keeps the map.
+func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 	o.enter(now)
-	o.dispatch.windows = windows
+	o.dispatch.offers = offers
+	o.dispatch.routing.set(offers)
 	o.deciding = true
-}
-
-// SetTargets sets the instances of each agent that take work, in the order of their names. The home partition is used
-// for an agent that is missing or has an empty list.
-func (o *Owner) SetTargets(now events.Instant, targets map[string][]Target) {
-	o.enter(now)
-	o.dispatch.routing.set(targets)
 }
 
 // Suspend stops or resumes deciding. The shell calls it when it suspects its clock.

@@ -7,26 +7,31 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// queue holds the attempts that may start, by agent: the head of each agent's queue in memory, the rest in the store.
+// queue holds the attempts that may start, by agent and operation: the head of each lane in memory, the rest in the store.
 // An attempt is checked again before it starts, so a stale entry costs only its place.
 type queue struct {
-	// agents are in the order of their names. (Map order would not do: the same state and inputs must give the same
-	// facts, INV4.)
-	agents []*agentQueue
-	limit  int
+	// lanes are in the order of their agents, the undos of an agent before its dos: undos go first, since they free what
+	// others wait for. (Map order would not do: the same state and inputs must give the same facts, INV4.)
+	lanes []*lane
+	limit int
 	// turn is the agent that was served first last time. The next one comes first now, so that none starves when
 	// batches are full.
 	turn string
 
 	// order, taken and rooms are scratch space of round and admit, reused from batch to batch.
-	order []*agentQueue
+	order []*lane
 	taken []events.Ready
 	rooms map[string]int
 }
 
-type agentQueue struct {
-	name  string
+// lane holds the attempts that wait for one operation of an agent. Each operation has its own, because an instance may
+// offer one of them alone.
+type lane struct {
+	agent string
+	op    events.Operation
 	ready readyList
+	// missing is since when attempts wait though no instance offers the operation; zero if they do not.
+	missing events.Instant
 	// spilled says that the store holds rows that the list does not; none of them sorts before floor.
 	spilled bool
 	floor   events.Ready
@@ -34,24 +39,34 @@ type agentQueue struct {
 
 // open starts from the queue in the store.
 func (q *queue) open(s Store) error {
-	q.agents = nil
+	q.lanes = nil
 	agents, err := s.Queues()
 	for _, a := range agents {
-		q.agent(a).spilled = true
+		q.lane(a, events.Undo).spilled = true
+		q.lane(a, events.Do).spilled = true
 	}
 	return err
 }
 
-func (q *queue) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(q.agents, name, func(a *agentQueue, name string) int { return strings.Compare(a.name, name) })
+func (q *queue) lane(agent string, op events.Operation) *lane {
+	at, found := slices.BinarySearchFunc(q.lanes, agent, func(l *lane, agent string) int {
+		if l.agent == agent && l.op != op {
+			return undoFirst(l.op)
+		}
+		return strings.Compare(l.agent, agent)
+	})
+	if !found {
+		q.lanes = slices.Insert(q.lanes, at, &lane{agent: agent, op: op})
+	}
+	return q.lanes[at]
 }
 
-func (q *queue) agent(name string) *agentQueue {
-	at, found := q.find(name)
-	if !found {
-		q.agents = slices.Insert(q.agents, at, &agentQueue{name: name})
+// undoFirst compares an operation with the other one.
+func undoFirst(op events.Operation) int {
+	if op == events.Undo {
+		return -1
 	}
-	return q.agents[at]
+	return 1
 }
 
 // push queues attempts that may start now. Attempts that do not fit wait in the store, where a later flush writes their
@@ -63,7 +78,7 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 		if r.NotBefore > now {
 			continue
 		}
-		a := q.agent(r.Agent)
+		a := q.lane(r.Agent, r.Operation)
 		if a.spilled && !r.Before(a.floor) { // the store has earlier ones, which it must not overtake
 			continue
 		}
@@ -74,19 +89,19 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 }
 
 // spill keeps the first attempts in order and leaves the others to the store.
-func (a *agentQueue) spill(keep int) {
+func (a *lane) spill(keep int) {
 	a.ready.cut(keep)
 	a.spilled, a.floor = true, *a.ready.at(keep - 1)
 }
 
-// refill reads the head of an agent's queue from the store when memory holds none of it. Rows of started attempts stay
+// refill reads the head of a lane from the store when memory holds none of it. Rows of started attempts stay
 // in the store until a flush of their tasks is committed, and rows of attempts that push left to the store are missing
 // until then; complete is false while there is something to flush.
-func (q *queue) refill(s Store, a *agentQueue, complete bool) error {
+func (q *queue) refill(s Store, a *lane, complete bool) error {
 	if a.ready.len() > 0 || !a.spilled {
 		return nil
 	}
-	rows, err := s.Ready(a.name, q.limit)
+	rows, err := s.Ready(a.agent, a.op, q.limit)
 	if err != nil {
 		return err
 	}
@@ -100,24 +115,26 @@ func (q *queue) refill(s Store, a *agentQueue, complete bool) error {
 	return nil
 }
 
-// round returns the agents in the order of their names, starting after the agent that came first last time. The list is
-// valid until the next round, even if agents are added in between.
-func (q *queue) round() []*agentQueue {
-	if len(q.agents) == 0 {
+// round returns the lanes in the order of their agents, starting after the agent that came first last time. The list is
+// valid until the next round, even if lanes are added in between.
+func (q *queue) round() []*lane {
+	if len(q.lanes) == 0 {
 		return nil
 	}
-	at, found := q.find(q.turn)
-	if found {
-		at++
-	}
-	at %= len(q.agents)
-	q.turn = q.agents[at].name
-	q.order = append(append(q.order[:0], q.agents[at:]...), q.agents[:at]...)
+	at, _ := slices.BinarySearchFunc(q.lanes, q.turn, func(l *lane, turn string) int {
+		if l.agent <= turn {
+			return -1
+		}
+		return 1
+	})
+	at %= len(q.lanes)
+	q.turn = q.lanes[at].agent
+	q.order = append(append(q.order[:0], q.lanes[at:]...), q.lanes[:at]...)
 	return q.order
 }
 
-// take removes up to n attempts from the head of an agent's queue. They are valid until the next call.
-func (q *queue) take(a *agentQueue, n int) []events.Ready {
+// take removes up to n attempts from the head of a lane. They are valid until the next call.
+func (q *queue) take(a *lane, n int) []events.Ready {
 	q.taken = q.taken[:0]
 	for len(q.taken) < n && a.ready.len() > 0 {
 		q.taken = append(q.taken, a.ready.pop())

@@ -148,10 +148,10 @@ func BenchmarkQueueOlder(b *testing.B) {
 
 // The cost of a batch with a backlog for five agents whose windows are full.
 func BenchmarkAdmitFull(b *testing.B) {
-	d := &dispatch{core: &core{cfg: Config{}.withDefaults(), batch: &batch{}}, running: map[string]int{}, windows: map[string]int{}}
+	d := &dispatch{core: &core{cfg: Config{}.withDefaults(), batch: &batch{}}, running: map[string]int{}, offers: map[string]Offer{}}
 	d.queue.limit = d.cfg.Queue
 	for _, agent := range []string{"account", "delivery", "drone", "package", "transport"} {
-		d.windows[agent], d.running[agent] = 64, 64
+		d.offers[agent], d.running[agent] = Offer{Window: 64, Do: true}, 64
 		for i := range 5000 {
 			r := benchReady(i, 0)
 			r.Agent = agent
@@ -168,7 +168,7 @@ func BenchmarkAdmitFull(b *testing.B) {
 func TestOwnersOfANodeShareAPartition(t *testing.T) {
 	t.Parallel()
 	r := &routing{}
-	r.set(map[string][]Target{"stock": {{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64}}})
+	r.set(map[string]Offer{"stock": {Targets: []Target{{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64}}}})
 	used := map[int32]bool{}
 	for node := range uint32(30) {
 		first := r.partition("stock", attempt{}, place{0, 8, node})
@@ -183,11 +183,11 @@ func TestOwnersOfANodeShareAPartition(t *testing.T) {
 // Choosing among three instances, and then ending the attempt.
 func BenchmarkRoute(b *testing.B) {
 	var r routing
-	r.set(map[string][]Target{"stock": {
+	r.set(map[string]Offer{"stock": {Targets: []Target{
 		{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64},
 		{Instance: "b", Partitions: []int32{1, 4, 7}, Capacity: 64},
 		{Instance: "c", Partitions: []int32{2, 5}, Capacity: 64},
-	}})
+	}}})
 	keys := make([]attempt, 24)
 	for i := range keys {
 		keys[i] = attempt{fmt.Sprintf("task-%08d", i), "reserve", events.Do, 1}

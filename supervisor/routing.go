@@ -35,11 +35,11 @@ type target struct {
 	out int
 }
 
-func (r *routing) set(targets map[string][]Target) {
-	next := make(map[string][]*target, len(targets))
-	for agent, list := range targets {
+func (r *routing) set(offers map[string]Offer) {
+	next := make(map[string][]*target, len(offers))
+	for agent, offer := range offers {
 		old := r.agents[agent]
-		for _, t := range list {
+		for _, t := range offer.Targets {
 			x := &target{}
 			if i := slices.IndexFunc(old, func(o *target) bool { return o.Instance == t.Instance }); i >= 0 {
 				x = old[i] // keep the count of the attempts it has

@@ -15,6 +15,11 @@ func reads(name string, capacity int, partitions ...int32) supervisor.Target {
 	return supervisor.Target{Instance: name, Partitions: partitions, Capacity: capacity}
 }
 
+// offers is what the instances of alpha offer.
+func offers(window int, targets ...supervisor.Target) map[string]supervisor.Offer {
+	return map[string]supervisor.Offer{"alpha": {Window: window, Do: true, Undo: true, Targets: targets}}
+}
+
 func full(t supervisor.Target) supervisor.Target  { t.Full = true; return t }
 func probe(t supervisor.Target) supervisor.Target { t.Probe = true; return t }
 
@@ -44,7 +49,7 @@ func TestWorkGoesToInstancesThatCanTakeIt(t *testing.T) {
 			b := newBench(t, oneStep)
 			b.partitions = 4
 			a := b.candidate("A").own()
-			a.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": c.targets})
+			a.o.SetOffers(b.now, offers(64, c.targets...))
 			for _, id := range home(4, 8) {
 				b.submit(id, "one", "")
 			}
@@ -81,8 +86,7 @@ func TestASlowInstanceGetsWhatItCanDo(t *testing.T) {
 	b := newBench(t, oneStep)
 	b.partitions = 4
 	a := b.candidate("A").own()
-	a.o.SetWindows(b.now, map[string]int{"alpha": 8})
-	a.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": {reads("slow", 16, 0, 2), reads("quick", 16, 1, 3)}})
+	a.o.SetOffers(b.now, offers(8, reads("slow", 16, 0, 2), reads("quick", 16, 1, 3)))
 	for _, id := range home(4, 400) {
 		b.submit(id, "one", "")
 	}
@@ -110,7 +114,7 @@ func TestARepeatedRequestSaysTheSameWhereverItGoes(t *testing.T) {
 	b.submit(id, "one", "")
 	a.run()
 	c := b.candidate("C")
-	c.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": {reads("b", 8, 1)}})
+	c.o.SetOffers(b.now, offers(64, reads("b", 8, 1)))
 	c.own()
 	c.pass(100 * time.Millisecond)
 	first, again := a.sentTo("work.alpha"), c.sentTo("work.alpha")
@@ -138,24 +142,24 @@ func TestAReturningInstanceIsCountedFromZero(t *testing.T) {
 	b.partitions = 4
 	a := b.candidate("A").own()
 	ids := home(4, 24)
-	both := map[string][]supervisor.Target{"alpha": {reads("a", 16, 0, 2), reads("b", 16, 1, 3)}}
-	a.o.SetTargets(b.now, both)
+	both := offers(64, reads("a", 16, 0, 2), reads("b", 16, 1, 3))
+	a.o.SetOffers(b.now, both)
 	for _, id := range ids[:4] {
 		b.submit(id, "one", "")
 	}
 	a.run()
 	require.Equal(t, map[int32]int{0: 4}, spread(a, 0))
-	a.o.SetTargets(b.now, both) // no change: a has four
+	a.o.SetOffers(b.now, both) // no change: a has four
 	b.submit(ids[4], "one", "")
 	a.run()
 	require.Equal(t, map[int32]int{1: 1}, spread(a, 4))
-	a.o.SetTargets(b.now, map[string][]supervisor.Target{"alpha": {reads("b", 16, 0, 1, 2, 3)}})
+	a.o.SetOffers(b.now, offers(64, reads("b", 16, 0, 1, 2, 3)))
 	for _, id := range ids[5:9] {
 		b.submit(id, "one", "")
 	}
 	a.run()
 	require.Equal(t, map[int32]int{0: 4}, spread(a, 5))
-	a.o.SetTargets(b.now, both) // it returns under another name
+	a.o.SetOffers(b.now, both) // it returns under another name
 	for _, id := range ids[9:13] {
 		b.submit(id, "one", "")
 	}

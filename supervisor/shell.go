@@ -157,14 +157,9 @@ func (s *Shell) Revoke() <-chan struct{} {
 	return done
 }
 
-// SetWindows sets how many attempts of each agent may run at once in this partition.
-func (s *Shell) SetWindows(w map[string]int) {
-	s.post(func(now events.Instant) { s.owner.SetWindows(now, w) })
-}
-
-// SetTargets sets the instances of each agent that take work. The shell keeps the map.
-func (s *Shell) SetTargets(targets map[string][]Target) {
-	s.post(func(now events.Instant) { s.owner.SetTargets(now, targets) })
+// SetOffers passes on what the living instances of each agent offer: see Owner.SetOffers.
+func (s *Shell) SetOffers(offers map[string]Offer) {
+	s.post(func(now events.Instant) { s.owner.SetOffers(now, offers) })
 }
 
 // Status returns the owner's status as of the last step, and the error that stopped it.

@@ -28,7 +28,9 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// Oldest is the oldest effect without an answer.
 	Oldest Unanswered
-	Stats  Stats
+	// Missing are the operations that steps wait for though no living instance offers them.
+	Missing []events.Missing
+	Stats   Stats
 }
 
 // Unanswered is an effect that no broker has acknowledged yet. The zero value means that there is no such effect.
@@ -48,6 +50,9 @@ func (o *Owner) Status() Status {
 	}
 	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
 		s.Linger = o.dispatch.linger()
+	}
+	if s.Owning {
+		s.Missing = o.dispatch.missing()
 	}
 	if o.state != nil {
 		s.Epoch, s.InMemory = o.state.Partition.Epoch, o.state.InMemory()

@@ -84,7 +84,9 @@ func (h *Harness) Work(name string, op events.Operation, input any) events.Work 
 		CompleteBy: events.At(time.Now().Add(DefaultCompleteBy)), Input: h.encode(input), Home: int32(h.sent % 4),
 		Ticket: fmt.Sprintf("ticket-%d", h.sent),
 	}
-	w.IdempotencyKey = w.Key(uuid.Nil, op)
+	if w.IdempotencyKey = w.Key(uuid.Nil, op); op == events.Undo {
+		w.Undoes = w.Key(uuid.Nil, events.Do)
+	}
 	return w
 }
 
@@ -141,7 +143,7 @@ func (h *Harness) Await(w events.Work) (events.Report, bool) {
 	for {
 		records, more := h.Sink.Records()
 		for _, r := range slices.Backward(h.reports(records)) {
-			if r.Task == w.Task && r.Run == w.Run && r.Step == w.Step && r.Operation == w.Operation && r.Attempt == w.Attempt {
+			if r.Task == w.Task && r.Ticket == w.Ticket && r.Run == w.Run && r.Step == w.Step && r.Operation == w.Operation && r.Attempt == w.Attempt {
 				return r, true
 			}
 		}

@@ -251,7 +251,7 @@ func (p *parser) path(n *yaml.Node, vars []string) *exprlang.Text {
 
 // reserved are the headers that the agent sets itself, and the hop-by-hop headers.
 var reserved = []string{
-	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerTrace,
+	headerKey, headerTask, headerAttempt, headerRun, headerStep, headerUndoes, headerTrace,
 	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Trailer", "Te",
 }
 

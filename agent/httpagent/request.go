@@ -23,6 +23,7 @@ const (
 	headerKey     = "Idempotency-Key"
 	headerTask    = "Sagalog-Task"
 	headerRun     = "Sagalog-Run"
+	headerUndoes  = "Sagalog-Undoes"
 	headerStep    = "Sagalog-Step"
 	headerAttempt = "Sagalog-Attempt"
 	headerTrace   = "Traceparent"
@@ -188,6 +189,9 @@ func identify(ctx context.Context, h http.Header, w *events.Work) {
 	}
 	for i, name := range [...]string{headerKey, headerTask, headerRun, headerStep, headerAttempt, headerTrace} {
 		h[name] = values[i : i+1 : i+1]
+	}
+	if w.Undoes != "" {
+		h[headerUndoes] = []string{asciiOnly(w.Undoes)}
 	}
 }
 

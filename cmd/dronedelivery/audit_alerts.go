@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // effectCounts are the figures of one kind of effects in the summary.
@@ -33,7 +35,7 @@ type alert struct {
 func readAlerts(ctx context.Context, log verify.Log, namespace string) (all []alert, err error) {
 	topic := kafka.Topics{Namespace: namespace}.Alerts()
 	err = readTopic(ctx, log, topic, func(r *events.Record) {
-		if id := r.Header(events.HeaderID); id != "" {
+		if id := r.Header(events.HeaderID); id != "" && !strings.HasPrefix(id, supervisor.AlertMissing+"/") { // no fact raises that one
 			all = append(all, alert{place: fmt.Sprintf("%s/%d at offset %d", topic, r.Partition, r.Offset), of: id})
 		}
 	})

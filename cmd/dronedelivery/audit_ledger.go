@@ -109,8 +109,9 @@ type thing struct {
 	// keys are the identifiers of the PUTs that took effect.
 	keys map[string]bool
 	// by is the identifier in force, "" for none.
-	by        string
-	tombstone bool
+	by string
+	// undone are the identifiers that an undo named or took back.
+	undone map[string]bool
 }
 
 // world replays a ledger by the rules of package dronedelivery, to check that its lines are consistent.
@@ -120,7 +121,7 @@ func (w world) of(e *entry) *thing {
 	at := e.service + " " + e.Path
 	t := w[at]
 	if t == nil {
-		t = &thing{keys: map[string]bool{}}
+		t = &thing{keys: map[string]bool{}, undone: map[string]bool{}}
 		w[at] = t
 	}
 	return t
@@ -146,34 +147,35 @@ func (w world) fold(e *entry) string {
 }
 
 func (t *thing) do(e *entry, hung bool) string {
-	absent, known := t.by == "", t.keys[e.IdempotencyKey]
+	absent, known, undone := t.by == "", t.keys[e.IdempotencyKey], t.undone[e.IdempotencyKey]
 	if e.Applied {
 		t.keys[e.IdempotencyKey], t.by = true, e.IdempotencyKey
 	}
 	switch {
 	case e.Applied && known:
 		return "took effect twice"
-	case e.Applied && t.tombstone:
+	case e.Applied && undone:
 		return "took effect after its undo"
 	case e.Applied && !hung && (e.Status == http.StatusCreated) != absent:
 		return fmt.Sprintf("was answered with %d, which contradicts whether the resource existed", e.Status)
-	case !e.Applied && e.ok() && (!known || t.tombstone):
+	case !e.Applied && e.ok() && (!known || undone):
 		return "was answered as a repeat, but nothing came before it"
 	case !e.Applied && e.Status == http.StatusCreated:
 		return "was answered with 201 but made nothing"
-	case e.Status == http.StatusConflict && !t.tombstone:
+	case e.Status == http.StatusConflict && !undone:
 		return "was answered with 409, but no undo came before it"
 	}
 	return ""
 }
 
 func (t *thing) undo(e *entry, hung bool) string {
-	there := t.by != ""
-	if e.Applied {
-		t.by = ""
+	there := t.by != "" && (e.Undoes == "" || e.Undoes == t.by)
+	if e.Tombstone && e.Undoes != "" {
+		t.undone[e.Undoes] = true
 	}
-	if e.Tombstone {
-		t.tombstone = true
+	if e.Applied {
+		t.undone[t.by] = true
+		t.by = ""
 	}
 	switch {
 	case e.Tombstone != e.ok() && !hung: // a hung call may have been a refused one

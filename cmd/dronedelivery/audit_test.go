@@ -75,6 +75,9 @@ func (s *scribe) call(task, step, method string, attempt, status int, change ...
 		Method: method, Path: "/api/" + step + "s/" + url.PathEscape(task), IdempotencyKey: w.Key(uuid.Nil, op),
 		Attempt: attempt, Status: status, Applied: status == 201 || status == 204, Task: url.PathEscape(task), Run: 1, Tombstone: status == 204,
 	}
+	if op == events.Undo {
+		l.Undoes = w.Key(uuid.Nil, events.Do)
+	}
 	for _, c := range change {
 		c(&l)
 	}

@@ -15,7 +15,7 @@ func benchBacklog() *cobra.Command {
 		Short: "Let tasks wait, and measure the memory that a backlog of millions takes",
 		Long: `Submit tasks that nobody works on, as fast as the engine accepts them, and print the memory that they take while they wait: RSS and
 live heap over time, their rise per million tasks in the second half, and the RSS with ten million tasks at that rise. No agent
-runs, so a few tasks start (64 in each partition) and all others wait.
+runs, so no step starts and all tasks wait.
 
 ` + "`sagalog bench tasks --tasks 1000000 --duration 1h`" + ` shows the memory of finished tasks.`,
 		Example: `  sagalog bench backlog --tasks 100000

@@ -40,6 +40,7 @@ type Config struct {
 	Definitions Definitions
 	Appender    Appender
 	Cluster     Cluster
+	Offers      Offers
 	DeadLetters DeadLetters
 	// Demo is nil unless the example runs.
 	Demo Demo
@@ -104,6 +105,7 @@ func (c *Config) validate() error {
 	required(c.Definitions != nil, "Definitions")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
+	required(c.Offers != nil, "Offers")
 	required(c.DeadLetters != nil, "DeadLetters")
 	required(c.Registerer != nil, "Registerer")
 	required(c.Gatherer != nil, "Gatherer")

@@ -30,6 +30,8 @@ type TaskDocument struct {
 	Reason       string         `json:"reason,omitempty" doc:"Why it was undone or parked"`
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
+
+	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What the steps that could run wait for; only in the answer for a single task"`
 }
 
 // StepDocument is a step of a task.
@@ -65,7 +67,9 @@ type UndoDocument struct {
 // documents makes the documents of tasks.
 type documents struct {
 	definitions Definitions
+	tasks       Tasks
 	cluster     Cluster
+	offers      Offers
 	partitions  int32
 	log         logger
 }

@@ -28,6 +28,8 @@ type Tasks interface {
 	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
 	// Take it before you look at the task, or you miss a commit in between.
 	Changed(id string) <-chan struct{}
+	// Queued returns the attempts of a task that may start now, and are in the queue of their agent.
+	Queued(ctx context.Context, id string) ([]events.ReadyKey, error)
 }
 
 // Lists reads lists of tasks.
@@ -152,7 +154,9 @@ type Step struct {
 	Agent   string
 	Needs   []string
 	HasUndo bool
-	Pivot   bool
+	// UndoAgent is the agent of the undo; empty without an undo.
+	UndoAgent string
+	Pivot     bool
 }
 
 // Draft is a definition as it was written, YAML or JSON.
@@ -169,6 +173,7 @@ type Applied struct {
 	Hash    string
 	// Changed is false if that content was current already.
 	Changed bool
+	Steps   []Step
 	// Warnings are faults that do not stop it.
 	Warnings []Fault
 }
@@ -202,6 +207,14 @@ type Cluster interface {
 	Partitions(ctx context.Context) ([]Partition, error)
 	// Agents returns the instances of agents whose heartbeats were seen lately.
 	Agents(ctx context.Context) ([]events.Presence, error)
+}
+
+// Offers knows what the agents offer, by the heartbeats of their instances.
+type Offers interface {
+	// Offered says whether a living instance of the agent takes work and offers the operation.
+	Offered(agent string, op events.Operation) bool
+	// Missing returns the operations that steps of any partition wait for though nobody offers them.
+	Missing() []events.Missing
 }
 
 // Partition is the state of a partition of events.

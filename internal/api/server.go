@@ -89,8 +89,8 @@ func (s *Server) parts() []part {
 	c := &s.cfg
 	source := "/" + c.Namespace + "/api/" + c.Node
 	producer := &producer{appender: c.Appender, log: logger{repeats.Limited(c.Logger)}}
-	documents := documents{definitions: c.Definitions, cluster: c.Cluster, partitions: c.Partitions, log: s.log}
-	workflows := &workflows{workflows: c.Workflows, definitions: c.Definitions, limit: c.DefinitionBytes, log: s.log}
+	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, partitions: c.Partitions, log: s.log}
+	workflows := &workflows{workflows: c.Workflows, definitions: c.Definitions, offers: c.Offers, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionBytes, now: c.Now,

@@ -42,7 +42,8 @@ type AgentDocument struct {
 // AgentsAnswer lists agents.
 type AgentsAnswer struct {
 	Body struct {
-		Agents []AgentDocument `json:"agents" nullable:"false"`
+		Agents  []AgentDocument  `json:"agents" nullable:"false"`
+		Missing []events.Missing `json:"missing,omitempty" doc:"The operations that steps wait for though no living instance offers them"`
 	}
 }
 
@@ -145,7 +146,7 @@ func (s *status) listAgents(ctx context.Context, _ *struct{}) (*AgentsAnswer, er
 		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Instance, b.Instance))
 	})
 	out := &AgentsAnswer{}
-	out.Body.Agents = list
+	out.Body.Agents, out.Body.Missing = list, s.cfg.Offers.Missing()
 	return out, nil
 }
 

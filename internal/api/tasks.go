@@ -100,7 +100,8 @@ func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &TaskAnswer{Body: doc}, nil
+	doc.WaitingFor, err = s.documents.waiting(ctx, t)
+	return &TaskAnswer{Body: doc}, err
 }
 
 func taskNotFound() *Problem {

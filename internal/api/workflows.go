@@ -20,6 +20,7 @@ var historyReflected = reflect.TypeFor[HistoryPage]()
 type workflows struct {
 	workflows   Workflows
 	definitions Definitions
+	offers      Offers
 	// limit is the longest definition, in bytes.
 	limit int
 	log   logger
@@ -192,7 +193,26 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 	if len(a.Warnings) > 0 {
 		d.Warnings = faultPlaces(a.Warnings, "")
 	}
+	d.Warnings = append(d.Warnings, s.unoffered(ctx, &a)...)
 	return &AppliedAnswer{Body: d}, nil
+}
+
+// unoffered warns of the operations that no living instance offers. Steps would wait for them, without end if a name is wrong.
+func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []ProblemPlace) {
+	warn := func(pointer, step, agent string, op events.Operation) {
+		if !s.offers.Offered(agent, op) {
+			warnings = append(warnings, ProblemPlace{Pointer: pointer, Message: fmt.Sprintf(
+				"no living instance of agent %q offers the operation %s of step %q: the step waits until one starts; see sagalog agents list", agent, op, step)})
+		}
+	}
+	for _, st := range a.Steps {
+		at := "/steps/" + st.ID
+		warn(at+"/agent", st.ID, st.Agent, events.Do)
+		if st.HasUndo {
+			warn(at+"/undo", st.ID, st.UndoAgent, events.Undo)
+		}
+	}
+	return warnings
 }
 
 // unknown names the nearest workflow, or the versions that exist.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -12,12 +13,32 @@ func agentsCommand() *cobra.Command {
 	return group("agents", "Look at agents", output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List instances of agents with their load and health", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
+			if err := s.missingAgents(); err != nil {
+				return err
+			}
 			return s.whole("/v1/agents", "agents", row{"AGENT", "INSTANCE", "NODE", "OPERATIONS", "IN FLIGHT", "CAPACITY", "HEALTH", "LAST SEEN"},
 				rowOf(func(a api.AgentDocument) row {
 					return row{a.Agent, a.Instance, a.Node, strings.Join(a.Operations, ","), strconv.Itoa(a.InFlight), strconv.Itoa(a.Capacity), a.Health, instant(a.LastSeen)}
 				}))
 		}),
 	}))
+}
+
+// missingAgents says on standard error which agents steps wait for.
+func (s *session) missingAgents() error {
+	doc, err := s.get(s.cmd.Context(), "/v1/agents", nil)
+	if err != nil {
+		return err
+	}
+	var of struct{ Missing []events.Missing }
+	if err := decode(doc, &of); err != nil {
+		return err
+	}
+	for _, m := range of.Missing {
+		s.note("steps have waited for the operation %s of agent %s since %s: no living instance offers it",
+			m.Operation, Printable(m.Agent), instant(m.Since))
+	}
+	return nil
 }
 
 func partitionsCommand() *cobra.Command {

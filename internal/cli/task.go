@@ -166,7 +166,35 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 	for i := range t.Steps {
 		steps = append(steps, stepRow(&t.Steps[i]))
 	}
-	return table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps)
+	if err := table(w, row{"STEP", "AGENT", "STATE", "ATTEMPT", "FAILURES", "UNDO", "ERROR"}, steps); err != nil || len(t.WaitingFor) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	var waiting []row
+	for i := range t.WaitingFor {
+		waiting = append(waiting, waitingRow(&t.WaitingFor[i]))
+	}
+	return table(w, row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting)
+}
+
+func waitingRow(w *api.WaitingDocument) row {
+	r := row{w.Step, w.Kind, "-", "-"}
+	switch w.Kind {
+	case "agent":
+		r[1] = "an agent: " + w.For
+		if w.Until == 0 {
+			r[1] = "an agent: nobody offers " + w.For
+		}
+	case "capacity":
+		r[1] = "capacity: " + w.For
+	}
+	if w.Since != 0 {
+		r[2] = instant(w.Since)
+	}
+	if w.Until != 0 {
+		r[3] = instant(w.Until)
+	}
+	return r
 }
 
 func stepRow(st *api.StepDocument) row {

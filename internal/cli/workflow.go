@@ -117,6 +117,7 @@ func applyCommand(d Deps) *cobra.Command {
 func (s *session) apply(d Deps, files []string) error {
 	var defs []*scheduler.Source
 	bad := 0
+	said := map[string]bool{} // the engine finds the same
 	for _, file := range files {
 		def, faults, err := load(s.cmd, d, file)
 		if err != nil {
@@ -124,6 +125,7 @@ func (s *session) apply(d Deps, files []string) error {
 		}
 		for _, f := range faults {
 			s.note("%s", Printable(f.String()))
+			said[f.Message] = true
 			if !f.Warning {
 				bad++
 			}
@@ -146,9 +148,26 @@ func (s *session) apply(d Deps, files []string) error {
 			// The definitions applied before this one stay applied, so list them.
 			return errors.Join(s.listApplied(docs), fmt.Errorf("apply %s: %w", def.Workflow, ofData(err)))
 		}
+		if err := s.noteWarnings(doc, said); err != nil {
+			return err
+		}
 		docs = append(docs, doc)
 	}
 	return s.listApplied(docs)
+}
+
+// noteWarnings prints what the engine warns of and was not said before.
+func (s *session) noteWarnings(doc json.RawMessage, said map[string]bool) error {
+	var a api.AppliedDocument
+	if err := decode(doc, &a); err != nil {
+		return err
+	}
+	for _, w := range a.Warnings {
+		if !said[w.Message] {
+			s.note("warning: workflow %s: %s", Printable(a.Name), Printable(w.Message))
+		}
+	}
+	return nil
 }
 
 func (s *session) listApplied(docs []json.RawMessage) error {

@@ -15,6 +15,7 @@ import (
 // The headers that an agent sends with every call.
 const (
 	headerKey     = "Idempotency-Key"
+	headerUndoes  = "Sagalog-Undoes"
 	headerTask    = "Sagalog-Task"
 	headerAttempt = "Sagalog-Attempt"
 	headerRun     = "Sagalog-Run"
@@ -41,7 +42,9 @@ type call struct {
 	ids      []string
 	resource string
 
-	key, task    string
+	key, task string
+	// undoes is the key of the do that an undo takes back, "" for an undo by a person.
+	undoes       string
 	attempt, run int
 	body         []byte
 }
@@ -52,6 +55,7 @@ func readCall(k kind, w http.ResponseWriter, r *http.Request) (call, *problem) {
 		path:    r.URL.EscapedPath(),
 		key:     text(r.Header.Get(headerKey)),
 		task:    text(r.Header.Get(headerTask)),
+		undoes:  text(r.Header.Get(headerUndoes)),
 		attempt: number(r.Header.Get(headerAttempt), 0),
 		run:     number(r.Header.Get(headerRun), 1),
 	}

@@ -10,17 +10,18 @@
 //
 //	absent ----- PUT ------> in force ---- DELETE ----> undone
 //	   |                        ^                        |  |
-//	   |                        +---- PUT, greater run --+  +-- PUT: 409, no effect
+//	   |                        +---- PUT, other key ----+  +-- PUT, same key: 409, no effect
 //	   +------------------- DELETE (tombstone) --------> undone
 //
 // The rules:
 //
 //   - A PUT is idempotent by Idempotency-Key and resource: a repeated key gets the same body and changes nothing. A PUT without
 //     a key always replaces. Status 201 says that the thing is new, and 200 that it already existed.
-//   - A DELETE is an undo. It succeeds with 204 whether or not the thing ever existed, and leaves a tombstone for its
-//     Sagalog-Task: a do of that task that arrives later is refused with 409, unless its Sagalog-Run (1 if missing) is
-//     greater. It removes only a thing that its own task created in the same run or an earlier one. A DELETE without
-//     Sagalog-Task removes the thing in any case.
+//   - A DELETE is an undo. It succeeds with 204 whether or not the thing ever existed, and leaves a tombstone for the key in
+//     its Sagalog-Undoes: a do with that key that arrives later is refused with 409. It removes only what that do created. A
+//     DELETE without Sagalog-Undoes, by a person, removes the thing in any case.
+//   - Nothing depends on the ID of the task. When the engine has forgotten a task, the next one with its ID has other keys, and
+//     its calls are carried out.
 //   - A repeated key is answered from memory before any rule may refuse it: a 4xx means "no effect", which would be wrong for
 //     the first call.
 //   - Account checks and deliveries have no undo: DELETE is 405. Owners that begin with "suspended" get 403.
@@ -39,6 +40,7 @@
 //	status           the answer's; 0 for a call that was never answered (hang, or the service stopped meanwhile)
 //	applied          the call changed the world: a first PUT of its key, a DELETE that found something
 //	task, run        of the headers
+//	undoes           the key of the do that an undo takes back, if it names one
 //	fault            the injected fault that decided the answer, if any
 //	tombstone        the call was an accepted undo, whether or not there was something to undo
 //	answer           the body of an applied PUT, given again to the same key

@@ -50,6 +50,7 @@ func (b *bubble) do(ctx context.Context, c call) (status int, body string) {
 	req := httptest.NewRequestWithContext(ctx, c.method, c.path, strings.NewReader(c.body))
 	req.Header.Set("Idempotency-Key", c.key)
 	req.Header.Set("Sagalog-Task", c.task)
+	req.Header.Set("Sagalog-Undoes", c.undoes)
 	req.Header.Set("Sagalog-Attempt", fmt.Sprint(c.attempt))
 	b.fleet.Handler(c.service).ServeHTTP(rec, req)
 	return rec.Code, rec.Body.String()
@@ -159,7 +160,7 @@ func TestASlowServiceActsEvenIfItsCallerHasGone(t *testing.T) {
 		c := put("drone", "/api/drones/t2", "k2")
 		wg.Go(func() { late, _ = b.do(ctx, c) })
 		<-ctx.Done()
-		require.Equal(t, 204, b.ask(call{service: "drone", method: "DELETE", path: c.path, key: "u2", task: c.task}))
+		require.Equal(t, 204, b.ask(call{service: "drone", method: "DELETE", path: c.path, key: "u2", undoes: c.key, task: c.task}))
 		wg.Wait()
 		require.Equal(t, 409, late)
 		require.Equal(t, []bool{true, false, false}, applied(b.ledger("drone")))
@@ -230,7 +231,7 @@ func TestARepeatedKeyIsAnsweredBeforeAnythingRefusesIt(t *testing.T) {
 		require.Equal(t, 422, b.ask(put("drone", "/api/drones/t2", "k2")))
 
 		b.control("PUT", "/fault", `{"mode":"refuse","operation":"undo","status":403}`)
-		c.method, c.key = "DELETE", "u1"
+		c.method, c.key, c.undoes = "DELETE", "u1", "k1"
 		require.Equal(t, 403, b.ask(c))
 		b.control("DELETE", "/fault?mode=refuse", "")
 		require.Equal(t, 204, b.ask(c))

@@ -66,8 +66,8 @@ func (w *world) again() *world {
 // call is one request with the headers of an agent.
 type call struct {
 	service, method, path string
-	key, task             string
-	run, attempt          int
+	key, undoes, task     string
+	attempt               int
 	body                  string
 }
 
@@ -75,13 +75,10 @@ func (w *world) request(ctx context.Context, c call) (*http.Response, error) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, c.method, w.urls[c.service]+c.path, strings.NewReader(c.body))
 	require.NoError(w.t, err)
-	for name, value := range map[string]string{"Idempotency-Key": c.key, "Sagalog-Task": c.task} {
+	for name, value := range map[string]string{"Idempotency-Key": c.key, "Sagalog-Undoes": c.undoes, "Sagalog-Task": c.task} {
 		if value != "" {
 			req.Header.Set(name, value)
 		}
-	}
-	if c.run > 0 {
-		req.Header.Set("Sagalog-Run", strconv.Itoa(c.run))
 	}
 	if c.attempt > 0 {
 		req.Header.Set("Sagalog-Attempt", strconv.Itoa(c.attempt))
@@ -206,31 +203,28 @@ func applied(lines []dronedelivery.Line) []bool {
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	type step struct {
-		method, key, task string
-		run               int
-		status            int
-		applied           bool
+		method, key, undoes string
+		status              int
+		applied             bool
 	}
-	do := func(key string, run, status int) step {
-		return step{"PUT", key, "t1", run, status, status < 300}
-	}
-	undo := func(key string, run int, applied bool) step {
-		return step{"DELETE", key, "t1", run, 204, applied}
-	}
+	do := func(key string, status int) step { return step{"PUT", key, "", status, status == 200 || status == 201} }
+	undo := func(key, undoes string, applied bool) step { return step{"DELETE", key, undoes, 204, applied} }
+	get := func(status int) step { return step{"GET", "", "", status, false} }
+	byHand := step{"DELETE", "", "", 204, true}
 	tests := map[string][]step{
-		"takes back":                           {do("d1", 1, 201), undo("u1", 1, true), {"GET", "", "", 0, 404, false}},
-		"again changes nothing":                {do("d1", 1, 201), undo("u1", 1, true), undo("u1", 1, false)},
-		"before any do succeeds":               {undo("u1", 1, false)},
-		"then a late do is refused":            {undo("u1", 1, false), do("d1", 1, 409)},
-		"then the same do is refused":          {do("d1", 1, 201), undo("u1", 1, true), do("d1", 1, 409)},
-		"then another key is refused":          {do("d1", 1, 201), undo("u1", 1, true), do("d2", 1, 409)},
-		"a missing run is 1":                   {undo("u1", 0, false), do("d1", 1, 409), do("d2", 0, 409)},
-		"then a rerun may do":                  {do("d1", 1, 201), undo("u1", 1, true), do("d2", 2, 201), do("d1", 1, 409)},
-		"late leaves a rerun alone":            {do("d1", 1, 201), do("d2", 2, 200), undo("u1", 1, false), {"GET", "", "", 0, 200, false}},
-		"of a rerun takes back the first run":  {do("d1", 1, 201), undo("u2", 2, true), do("d1", 1, 409), do("d2", 2, 409), do("d3", 3, 201)},
-		"leaves another task's object alone":   {{"PUT", "x", "t2", 1, 201, true}, undo("u1", 1, false), {"GET", "", "", 0, 200, false}},
-		"does not stop another task":           {undo("u1", 1, false), {"PUT", "x", "t2", 1, 201, true}},
-		"by a person undoes whatever is there": {do("d1", 1, 201), {"DELETE", "", "", 0, 204, true}, do("d1", 1, 409), do("d2", 2, 201)},
+		"takes back":                            {do("d1", 201), undo("u1", "d1", true), get(404)},
+		"again changes nothing":                 {do("d1", 201), undo("u1", "d1", true), undo("u1", "d1", false)},
+		"before any do succeeds":                {undo("u1", "d1", false)},
+		"then a late do is refused":             {undo("u1", "d1", false), do("d1", 409)},
+		"then the same do is refused":           {do("d1", 201), undo("u1", "d1", true), do("d1", 409)},
+		"then a rerun may do":                   {do("d1", 201), undo("u1", "d1", true), do("d2", 201), do("d1", 409)},
+		"late leaves another do alone":          {do("d1", 201), do("d2", 200), undo("u1", "d1", false), get(200)},
+		"leaves another task's object alone":    {do("x", 201), undo("u1", "d1", false), get(200)},
+		"does not stop another task":            {undo("u1", "d1", false), do("x", 201)},
+		"by a person undoes whatever is there":  {do("d1", 201), byHand, do("d1", 409), do("d2", 201)},
+		"by a person stops no call of a person": {do("", 201), byHand, do("", 201)},
+		// The ID of the task was forgotten and taken again: task and run are the same, the keys are not.
+		"of a task does not stop the next one with its ID": {do("d1", 201), undo("u1", "d1", true), do("d2", 201), undo("u2", "d2", true), do("d2", 409)},
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +233,7 @@ func TestUndo(t *testing.T) {
 			// the ledger.
 			live, restarted := setup(t), setup(t)
 			for i, s := range steps {
-				c := call{service: "package", method: s.method, path: "/api/packages/t1", key: s.key, task: s.task, run: s.run}
+				c := call{service: "package", method: s.method, path: "/api/packages/t1", key: s.key, undoes: s.undoes, task: "t1"}
 				for _, w := range []*world{live, restarted} {
 					status, body := w.do(c)
 					require.Equal(t, s.status, status, "step %d: %s", i, body)

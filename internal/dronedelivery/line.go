@@ -21,6 +21,7 @@ type Line struct {
 	Applied        bool            `json:"applied"`
 	Task           string          `json:"task"`
 	Run            int             `json:"run"`
+	Undoes         string          `json:"undoes,omitempty"`
 	Fault          Mode            `json:"fault,omitempty"`
 	Tombstone      bool            `json:"tombstone,omitempty"`
 	Answer         json.RawMessage `json:"answer,omitempty"`

@@ -15,28 +15,28 @@ type memory struct {
 	deeds map[digest]int64
 	// inForce holds the last applied PUT of each resource, unless it was undone.
 	inForce map[digest]deed
-	// undone holds, for each resource and task, the greatest run for which an undo was accepted.
-	undone map[digest]int
+	// undone holds each resource and key that an accepted undo named.
+	undone map[digest]struct{}
 }
 
 // deed is a PUT that took effect.
 type deed struct {
-	at   int64
-	run  int
-	task digest
+	at int64
+	// id is the digest of resource and key; zero without a key.
+	id digest
 }
 
 // digest is a hash of names: 128 bits of SHA-256, so that in practice two names never have the same one.
 type digest [16]byte
 
 func newMemory() *memory {
-	return &memory{deeds: map[digest]int64{}, inForce: map[digest]deed{}, undone: map[digest]int{}}
+	return &memory{deeds: map[digest]int64{}, inForce: map[digest]deed{}, undone: map[digest]struct{}{}}
 }
 
-// tooLate says whether the call is a do that an accepted undo has overtaken.
-func (m *memory) tooLate(c call) bool {
-	run, ok := m.undone[tombstoneOf(c.resource, digestOf(c.task))]
-	return ok && c.run <= run
+// undoneKey says whether an accepted undo named the key.
+func (m *memory) undoneKey(resource, key string) bool {
+	_, ok := m.undone[deedOf(resource, key)]
+	return ok
 }
 
 // did returns the offset of an earlier PUT with the same resource and key. A call without a key is never a repetition.
@@ -44,7 +44,7 @@ func (m *memory) did(c call) (at int64, ok bool) {
 	if c.key == "" {
 		return 0, false
 	}
-	at, ok = m.deeds[digestOf(c.resource, c.key)]
+	at, ok = m.deeds[deedOf(c.resource, c.key)]
 	return at, ok
 }
 
@@ -54,39 +54,45 @@ func (m *memory) current(resource string) (deed, bool) {
 	return d, ok
 }
 
-// takesBack says whether an undo finds something that its task did in the same run or an earlier one. Anything else stays: a
-// delayed undo must not destroy the work of a rerun.
+// takesBack says whether an undo finds what it names, or a person's undo finds anything. A delayed undo must not destroy what
+// another task made, or another run, or a later task with the same ID.
 func (m *memory) takesBack(c call) bool {
 	d, ok := m.current(c.resource)
-	return ok && (c.task == "" || d.task == digestOf(c.task) && d.run <= c.run)
+	return ok && (c.undoes == "" || d.id == deedOf(c.resource, c.undoes))
 }
 
 // fold applies one line of the ledger, which begins at the given offset. Memory changes only through it, live and after a
 // restart.
 func (m *memory) fold(l Line, resource string, at int64) {
-	task := digestOf(l.Task)
 	switch {
 	case l.Method == http.MethodPut && l.Applied:
-		if l.IdempotencyKey != "" {
-			m.deeds[digestOf(resource, l.IdempotencyKey)] = at
+		id := deedOf(resource, l.IdempotencyKey)
+		if id != (digest{}) {
+			m.deeds[id] = at
 		}
-		m.inForce[digestOf(resource)] = deed{at: at, run: l.Run, task: task}
+		m.inForce[digestOf(resource)] = deed{at: at, id: id}
 	case l.Method == http.MethodDelete && l.Tombstone:
-		m.addTombstone(resource, task, l.Run)
+		m.bury(deedOf(resource, l.Undoes))
 		if d, ok := m.current(resource); ok && l.Applied {
-			// A DELETE without a task removed the work of another task, which must not come back either.
-			m.addTombstone(resource, d.task, d.run)
+			m.bury(d.id) // a person's DELETE names no key, and what it removed must not come back either
 			delete(m.inForce, digestOf(resource))
 		}
 	}
 }
 
-func (m *memory) addTombstone(resource string, task digest, run int) {
-	t := tombstoneOf(resource, task)
-	m.undone[t] = max(m.undone[t], run)
+func (m *memory) bury(id digest) {
+	if id != (digest{}) {
+		m.undone[id] = struct{}{}
+	}
 }
 
-func tombstoneOf(resource string, task digest) digest { return digestOf(resource, string(task[:])) }
+// deedOf names the call with a key, and is zero without one.
+func deedOf(resource, key string) digest {
+	if key == "" {
+		return digest{}
+	}
+	return digestOf(resource, key)
+}
 
 // digestOf hashes parts with their lengths, so that moving a letter from one part to the next changes it.
 func digestOf(parts ...string) digest {

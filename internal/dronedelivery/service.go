@@ -94,7 +94,7 @@ func (s *service) handle(c call, decide func() verdict, hang *active) verdict {
 	}
 	line := Line{
 		Time: stamp(time.Now()), Method: c.method, Path: c.path, IdempotencyKey: c.key, Attempt: c.attempt,
-		Status: v.status, Applied: v.applied, Task: c.task, Run: c.run, Fault: v.fault, Tombstone: v.tombstone,
+		Status: v.status, Applied: v.applied, Task: c.task, Run: c.run, Undoes: c.undoes, Fault: v.fault, Tombstone: v.tombstone,
 	}
 	if v.applied {
 		line.Answer = v.body
@@ -129,9 +129,8 @@ func (s *service) decide(c call, refuse *active, now time.Time) verdict {
 
 // decideDo checks for a repeated call before it checks for refusals: see the package documentation.
 func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
-	if s.memory.tooLate(c) {
-		return refused(refusal(http.StatusConflict,
-			"task %q has undone %s; a do of run %d after that has no effect", c.task, c.path, c.run))
+	if s.memory.undoneKey(c.resource, c.key) {
+		return refused(refusal(http.StatusConflict, "an undo of %s named the Idempotency-Key of this call, so it comes too late", c.path))
 	}
 	if at, ok := s.memory.did(c); ok {
 		return s.recall(at)
@@ -155,7 +154,7 @@ func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
 }
 
 func (s *service) decideUndo(c call, refuse *active) verdict {
-	if refuse != nil && !s.memory.tooLate(c) {
+	if refuse != nil && !s.memory.undoneKey(c.resource, c.undoes) {
 		return refused(refusal(refuse.Status, "a fault makes the %s service refuse", s.kind.name)).by(Refuse)
 	}
 	return verdict{status: http.StatusNoContent, applied: s.memory.takesBack(c), tombstone: true}

@@ -33,7 +33,8 @@ func TestNothingIsDecidedWhileTheClockIsSuspect(t *testing.T) {
 					c.Now = func() time.Time { return twoClocks(time.Since(start), time.Duration(ahead.Load())) }
 				})
 				w.apply(n, order)
-				w.submit("t-1") // no agent works on it, so its step times out
+				w.announce("stock")
+				w.submit("t-1") // nobody works on it, so its step times out
 				w.watch.await("it starts", func() bool { return started(w.watch) == 1 })
 				ahead.Store(int64(time.Hour))
 				<-time.After(time.Second)

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
@@ -67,6 +68,26 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	go func() { c.ended <- conn.Run(ctx) }()
 	w.t.Cleanup(c.leave)
 	return c
+}
+
+// announce sends the heartbeats of an instance of an agent that works on nothing, until the test ends.
+func (w *world) announce(name string) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			r := beatOf(w.t, instance("idle", map[string]int{name: 64}, nil))
+			r.Topic = w.topics.Presence()
+			_, _ = w.producer.ProduceSync(ctx, *r)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	w.t.Cleanup(func() { cancel(); <-ended })
 }
 
 func (c *crew) called(ctx context.Context) error {

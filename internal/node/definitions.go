@@ -152,11 +152,18 @@ func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) 
 	if !ok {
 		return nil, nil
 	}
-	var list []api.Step
-	for _, s := range p.Definition().Steps {
-		list = append(list, api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot})
+	return stepsOf(p.Definition()), nil
+}
+
+func stepsOf(d *scheduler.Definition) (list []api.Step) {
+	for _, s := range d.Steps {
+		x := api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
+		if s.Undo != nil {
+			x.UndoAgent = s.Undo.Agent
+		}
+		list = append(list, x)
 	}
-	return list, nil
+	return list
 }
 
 // Check implements api.Workflows.
@@ -188,6 +195,9 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 		return nil, api.Applied{Warnings: warnings}, faults
 	}
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.ns.catalog.Versions(src.Workflow)) + 1}
+	if whole, err := scheduler.Complete(src.Body); err == nil { // it has no fault: Parse looked for them
+		a.Steps = stepsOf(whole)
+	}
 	if v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
 		a.Version = v.Version
 	}

@@ -43,16 +43,26 @@ func (b *Heartbeats) Record(r *events.Record) { b.l.record(r) }
 
 // Windows returns the windows of each agent in each of the partitions.
 func (b *Heartbeats) Windows(partitions int32) (list []map[string]int) {
-	s := b.l.capacity(partitions)
+	all := b.l.offers(partitions)
 	for n := range partitions {
-		list = append(list, s.windows(n, partitions))
+		windows := map[string]int{}
+		for name, o := range all.to(n, partitions) {
+			windows[name] = o.Window
+		}
+		list = append(list, windows)
 	}
 	return list
 }
 
+// Offered says which operations of an agent can be sent to somebody.
+func (b *Heartbeats) Offered(agent string) (do, undo bool) {
+	o := b.l.offers(1)[agent]
+	return o.Do, o.Undo
+}
+
 // Targets returns the instances of each agent that can take work.
-func (b *Heartbeats) Targets(partitions int32) map[string][]supervisor.Target {
-	return b.l.capacity(partitions).targets
+func (b *Heartbeats) Targets(partitions int32, agent string) []supervisor.Target {
+	return b.l.offers(partitions)[agent].Targets
 }
 
 // Agents returns the instances seen lately.

@@ -29,7 +29,9 @@ func ready(t *testing.T, act func(ctx context.Context, a agent.Attempt) error) (
 	w := setup(t, 4)
 	n := w.node(t.TempDir())
 	w.apply(n, order)
-	return w, n, w.hire(act)
+	c := w.hire(act)
+	w.windowKnown(n, "stock")
+	return w, n, c
 }
 
 func TestATaskProducedToKafkaInAnyFormEnds(t *testing.T) {

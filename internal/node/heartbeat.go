@@ -19,7 +19,7 @@ const (
 )
 
 // heartbeat publishes that this node is alive, what it owns and where its API is. It watches the other heartbeats for
-// changes of the agents' capacity, and for silence of the brokers.
+// changes of what the agents offer, and for silence of the brokers.
 type heartbeat struct {
 	ns *namespace
 	// producer sends heartbeats alone: one that shared its buffer with effects would fall silent with them while a leader
@@ -39,7 +39,7 @@ func (h *heartbeat) Run(ctx context.Context) error {
 	var sent time.Time
 	var sentOwned []int32
 	reached := true
-	var passedOn capacity
+	var passedOn offers // nil, so that the owners know from the first round on which agents are missing
 	for {
 		if err := h.liveness.unreached(); (err == nil) != reached {
 			if reached = err == nil; reached {
@@ -55,9 +55,9 @@ func (h *heartbeat) Run(ctx context.Context) error {
 			}
 			sent, sentOwned = time.Now(), owned
 		}
-		if c := h.liveness.capacity(h.ns.partitions); !c.equal(passedOn) {
-			h.owners.setCapacity(c)
-			passedOn = c
+		if all := h.liveness.offers(h.ns.partitions); passedOn == nil || !all.equal(passedOn) {
+			h.owners.setOffers(all)
+			passedOn = all
 		}
 		select {
 		case <-ctx.Done():
@@ -71,7 +71,7 @@ func (h *heartbeat) record(owned []int32) (events.Record, error) {
 	name := h.liveness.self
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: name, Node: name, HTTP: h.http,
-		Partitions: map[string][]int32{ownedTopic: owned}, StartedAt: events.At(h.liveness.started), SeenAt: events.At(time.Now()),
+		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), StartedAt: events.At(h.liveness.started), SeenAt: events.At(time.Now()),
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + h.ns.name + "/nodes/" + name, Time: b.SeenAt})
 	r.Topic = h.ns.topics.Presence()

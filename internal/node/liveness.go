@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +106,7 @@ func (l *liveness) record(r *events.Record) {
 	}
 	l.seen[key] = seenHeartbeat{Presence: b, at: time.Now()}
 	for k, old := range l.seen {
-		if time.Since(old.at) > listedFor {
+		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // not right after a gap in what this node reads
 			delete(l.seen, k)
 		}
 	}
@@ -145,6 +147,38 @@ func (l *liveness) unreached() error {
 		return fmt.Errorf("the brokers have not answered for %s: this node decides nothing until they do", since.Round(time.Second))
 	}
 	return nil
+}
+
+// waitsLonger says whether a step of another living node waits longer for the operation than this node's.
+func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.seen {
+		if b.Kind != events.PresenceNode || b.Instance == l.self || time.Since(b.at) > silentAfter {
+			continue
+		}
+		for _, m := range b.Missing {
+			if m.Agent == of.agent && m.Operation == of.op && (m.Since < since || m.Since == since && b.Instance < l.self) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// missing returns the operations that steps at any living node wait for, each with the longest wait.
+func (l *liveness) missing() (list []events.Missing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.seen {
+		if b.Kind == events.PresenceNode && time.Since(b.at) <= silentAfter {
+			list = append(list, b.Missing...)
+		}
+	}
+	slices.SortFunc(list, func(a, b events.Missing) int {
+		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)), cmp.Compare(a.Since, b.Since))
+	})
+	return slices.CompactFunc(list, func(a, b events.Missing) bool { return a.Agent == b.Agent && a.Operation == b.Operation })
 }
 
 // ownerOf returns the latest heartbeat of the node that claims to own the partition; false if no live node does.

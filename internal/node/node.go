@@ -189,7 +189,7 @@ func (n *Node) openAPI() (err error) {
 		SubmissionBytes: n.cfg.Settings.SubmissionBytes,
 		Tasks:           n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Definitions: n.defs,
-		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Demo: n.cfg.Demo,
+		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
 		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
@@ -219,6 +219,10 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
+	if n.cfg.Roles.Owner {
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, log: n.cfg.Logger, said: map[operation]bool{}}
+		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
+	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })
 	if n.api != nil {

@@ -1,9 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -116,10 +119,39 @@ func (o *owners) owned() []int32 {
 	return list
 }
 
-// setCapacity passes on how much work the agents take.
-func (o *owners) setCapacity(c capacity) {
+// setOffers passes on what the agents offer.
+func (o *owners) setOffers(all offers) {
 	for p, shell := range o.shells {
-		shell.SetTargets(c.targets)
-		shell.SetWindows(c.windows(int32(p), int32(len(o.shells))))
+		shell.SetOffers(all.to(int32(p), int32(len(o.shells))))
 	}
+}
+
+// missing returns what steps of this node's partitions wait for though no instance offers it: for each operation, since
+// when the first of them waits.
+func (o *owners) missing() map[operation]events.Instant {
+	since := map[operation]events.Instant{}
+	for p := range o.shells {
+		for _, m := range o.status(int32(p)).Missing {
+			of := operation{m.Agent, m.Operation}
+			if first, ok := since[of]; !ok || m.Since < first {
+				since[of] = m.Since
+			}
+		}
+	}
+	return since
+}
+
+// maxPublished bounds what a heartbeat names.
+const maxPublished = 100
+
+// published returns what the node's heartbeat says to be missing.
+func (o *owners) published() []events.Missing {
+	var list []events.Missing
+	for of, since := range o.missing() {
+		list = append(list, events.Missing{Agent: of.agent, Operation: of.op, Since: since})
+	}
+	slices.SortFunc(list, func(a, b events.Missing) int {
+		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)))
+	})
+	return list[:min(len(list), maxPublished)]
 }

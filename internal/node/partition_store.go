@@ -51,8 +51,8 @@ func (s *partitionStore) Snapshot() (events.Snapshot, error) {
 func (s *partitionStore) Load(id string) ([]byte, []byte, error) { return s.load(id) }
 
 // Ready implements supervisor.Store.
-func (s *partitionStore) Ready(agent string, limit int) ([]events.Ready, error) {
-	rows, err := s.part.Ready(agent, limit)
+func (s *partitionStore) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {
+	rows, err := s.part.Ready(agent, op, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,11 @@ func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
 	return task, nil
 }
 
+// Queued implements api.Tasks.
+func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) {
+	return t.store.Partition(t.home(id)).Queued(id)
+}
+
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	list, next, err := t.store.List(projector.Filter{

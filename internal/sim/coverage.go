@@ -114,6 +114,8 @@ const (
 	sawStateHash
 	sawMarker
 	sawWindowFull
+	sawMissing
+	sawUncounted
 
 	situations
 )
@@ -227,6 +229,8 @@ var named = [situations]struct {
 	sawStateHash:      {name: "a state hash is written and compared"},
 	sawMarker:         {name: "a transaction marker is passed"},
 	sawWindowFull:     {name: "an agent's window is full"},
+	sawUncounted:      {name: "an attempt is not counted"},
+	sawMissing:        {name: "steps wait for an agent that nobody runs"},
 }
 
 // Coverage counts situations.

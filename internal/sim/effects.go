@@ -121,9 +121,12 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}
 	}
 	want.Ticket, want.Run = e.p.ticket(f.Task), 1
-	key := want.Key(e.w.cfg.NamespaceID, want.Operation)
+	key, undoes := want.Key(e.w.cfg.NamespaceID, want.Operation), ""
+	if want.Operation == events.Undo {
+		undoes = e.w.doKey(&want)
+	}
 	if err != nil || x.Task != want.Task || x.Step != want.Step || x.Operation != want.Operation || x.Attempt != want.Attempt || x.CompleteBy != want.CompleteBy || x.CompleteWithin.Std() != want.CompleteBy.Sub(f.Time) ||
-		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Ticket != want.Ticket || x.Home != e.p.id || a.Topic != "work."+want.Agent {
+		!bytes.Equal(x.Input, want.Input) || !bytes.Equal(x.Output, want.Output) || x.IdempotencyKey != key || x.Undoes != undoes || x.Ticket != want.Ticket || x.Home != e.p.id || a.Topic != "work."+want.Agent {
 		e.w.fail("INV8: the work request of %s asks for something else: %+v: %v", events.FactID(f, e.p.id), x, err)
 	}
 	e.resends(s, f, Attempt{want.Task, want.Step, want.Operation, want.Attempt})

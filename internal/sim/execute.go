@@ -130,6 +130,7 @@ func (s *slot) appendBatch(a supervisor.Append) {
 		w.fail("%s/%d appends without a producer of generation %d", s.node.name, s.part.id, a.Generation)
 		return
 	}
+	s.startsNothingMissing(a.Records)
 	if s.clock.Suspect() {
 		w.fail("%s/%d decides while it suspects its clock", s.node.name, s.part.id)
 	}

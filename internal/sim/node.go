@@ -20,6 +20,8 @@ type node struct {
 	paused bool
 	// inbox holds the messages that came while the node was paused.
 	inbox []func()
+	// heard is the latest change of the offers that it heard of.
+	heard int
 	sched *trapped
 	slots []*slot
 }
@@ -40,6 +42,9 @@ type slot struct {
 	// record or has the acknowledgement.
 	acked int64
 
+	// offers is what the owner heard last.
+	offers map[string]supervisor.Offer
+
 	producer *producer
 	tail     *reading
 	inputs   map[events.Input]*reading
@@ -57,12 +62,14 @@ func newNode(w *World, i int) *node {
 
 // boot starts the process with the stores that it has.
 func (n *node) boot() {
-	n.up, n.paused, n.inbox = true, false, nil
+	n.up, n.paused, n.inbox, n.heard = true, false, nil, 0
 	n.life++
 	n.sched = &trapped{NewProcess(), n.w}
 	for _, s := range n.slots {
 		s.boot()
+		s.offered(map[string]supervisor.Offer{}) // it knows of nobody until it hears the first heartbeats
 	}
+	n.w.offers.publishTo(n)
 	n.ticks(n.life)
 }
 

@@ -27,7 +27,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}{
 		{"a claim names its predecessor", supervisor.RuleClaimPrev, with(func(f *sim.Faults) { f.Double, f.Slow = 0.3, 0.3 }), "INV11"},
 		{"the claim is read back", supervisor.RuleReadBack, with(func(f *sim.Faults) { f.Slow = 0.3 }), "INV"},
-		{"the sequence is gapless", supervisor.RuleSequence, with(func(f *sim.Faults) { f.Lost, f.Reorder = 0.1, 0.5 }), "INV"},
+		{"the sequence is gapless", supervisor.RuleSequence, with(func(f *sim.Faults) { f.Lost, f.Reorder = 0.1, 0.5 }), "INV|has an earlier time"},
 		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, with(func(f *sim.Faults) { f.Apart, f.Double = 0.1, 0.1 }), "INV"},
 		{"effects leave after their facts are durable", supervisor.RuleDurable, with(func(*sim.Faults) {}), "INV8"},
 		{"effects above the watermark are sent again", supervisor.RuleWatermark, with(func(*sim.Faults) {}), "the watermark passes"},
@@ -43,7 +43,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			off.Off = c.rule
 			failed, _ := run(1, 100, off)
 			require.NotNil(t, failed, "no seed violates an invariant without the rule")
-			require.Contains(t, failed.Violation, c.breaks, failed.String())
+			require.Regexp(t, c.breaks, failed.Violation, failed.String())
 			t.Logf("without it, seed %d: %s", failed.Seed, failed.Violation)
 			kept := sim.Run(failed.Seed, opt)
 			require.False(t, kept.Failed(), kept.String())

@@ -145,11 +145,11 @@ func (s *Store) Load(id string) (encoding, keys []byte, err error) {
 }
 
 // Ready implements supervisor.Store.
-func (s *Store) Ready(agent string, limit int) ([]events.Ready, error) {
+func (s *Store) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {
 	var list []events.Ready
 	for id, t := range s.tasks {
 		for _, k := range t.keys.Ready {
-			if k.Agent == agent {
+			if k.Agent == agent && k.Operation == op {
 				list = append(list, events.Ready{Task: id, Path: k.Path, Operation: k.Operation, Agent: k.Agent, Priority: k.Priority, Since: k.Since})
 			}
 		}

@@ -31,7 +31,7 @@ func drawFaults(r *rand.Rand) *Faults {
 		Refuse: p(0.2), EffectTwice: p(0.3), Mute: p(0.05), AskFails: p(0.3),
 		AgentSilent: p(0.3), AgentFails: p(0.5), AgentLate: p(0.3), AgentTwice: p(0.4), AgentSlow: p(0.3), Odd: p(0.3),
 		Misplaced: p(0.3), Duplicate: 0.1 + p(0.4), Conflict: p(0.2), Garbage: p(0.5), Cancel: p(0.5), Retry: p(0.5), Oversize: p(0.4), Panic: p(0.2),
-		Crash: p(8), Pause: p(8), Reassign: p(8), Jump: p(4), Flood: p(0.3), AgentDown: p(2), AgentRestart: p(3),
+		Crash: p(8), Pause: p(8), Reassign: p(8), Jump: p(4), Flood: p(0.3), AgentDown: p(2), AgentRestart: p(3), AgentGone: p(3),
 	}
 }
 

@@ -30,6 +30,7 @@ type World struct {
 	// group holds, for each partition, the node that should own it.
 	group   []int
 	agents  *agents
+	offers  *offers
 	clients *clients
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
@@ -116,7 +117,7 @@ func newWorld(seed uint64, opt Options) *World {
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
-	w.agents, w.clients = newAgents(w), newClients(w)
+	w.agents, w.offers, w.clients = newAgents(w), newOffers(w), newClients(w)
 	for i := range w.opt.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i))
 	}
@@ -215,4 +216,5 @@ func (w *World) heal() {
 		}
 	}
 	w.agents.heal()
+	w.offers.heal()
 }

@@ -57,7 +57,9 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 	default:
 		return
 	}
-	w.IdempotencyKey = w.Key(p.id, w.Operation)
+	if w.IdempotencyKey = w.Key(p.id, w.Operation); w.Operation == events.Undo {
+		w.Undoes = w.Key(p.id, events.Do)
+	}
 	if t, ok := p.owners.find(f.Position()); ok {
 		t.work[f.Sequence] = digestWork(&w)
 	}
@@ -65,7 +67,7 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 
 func digestWork(w *events.Work) uint32 {
 	sum := crc32.NewIEEE()
-	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Operation, w.Attempt, w.IdempotencyKey, w.CompleteBy, w.Home, w.Ticket)
+	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Operation, w.Attempt, w.IdempotencyKey, w.Undoes, w.CompleteBy, w.Home, w.Ticket)
 	_, _ = sum.Write(w.Input)
 	_, _ = sum.Write([]byte{0})
 	_, _ = sum.Write(w.Output)

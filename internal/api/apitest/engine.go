@@ -30,6 +30,10 @@ type Engine struct {
 	Down error
 	// Stuck makes Produce never answer.
 	Stuck bool
+	// Waiting are the attempts that are queued, by task.
+	Waiting map[string][]events.ReadyKey
+	// Gone are the operations that nobody offers.
+	Gone []events.Missing
 	// NotReady is what Ready returns.
 	NotReady error
 

@@ -53,10 +53,15 @@ func TestWindowsFollowThePublishedCapacity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var b node.Heartbeats
+				b.Self("me")
+				b.Record(beatOf(t, nodeBeat("me")))
 				for _, p := range c.beats {
 					b.Record(beatOf(t, p))
 				}
-				<-time.After(c.silence)
+				for end := time.Now().Add(c.silence); time.Now().Before(end); {
+					<-time.After(min(time.Until(end), time.Second/2))
+					b.Record(beatOf(t, nodeBeat("me")))
+				}
 				var got []int
 				for _, w := range b.Windows(4) {
 					if n, ok := w["bank"]; ok {
@@ -66,6 +71,60 @@ func TestWindowsFollowThePublishedCapacity(t *testing.T) {
 				slices.Sort(got)
 				slices.Reverse(got)
 				require.Equal(t, c.want, got)
+			})
+		})
+	}
+}
+
+// An operation is offered while a living instance that takes work knows it. While this node cannot read heartbeats, the
+// last ones stand.
+func TestOperationsAreOfferedByLivingInstances(t *testing.T) {
+	both, doer, undoer := instance("a", bank(8), nil), instance("b", bank(8), nil), instance("c", bank(8), nil)
+	doer.Operations = map[string][]events.Operation{"bank": {events.Do}}
+	undoer.Operations = map[string][]events.Operation{"bank": {events.Undo}}
+	sick, leaving, unassigned := doer, instance("e", bank(0), nil), instance("f", bank(8), nil)
+	sick.Health = map[string]string{"bank": events.Unhealthy}
+	unassigned.Partitions = map[string][]int32{"bank": {}}
+	for name, c := range map[string]struct {
+		beats    []events.Presence
+		do, undo bool
+	}{
+		"nobody":                                {nil, false, false},
+		"one that lists no operations":          {[]events.Presence{both}, true, true},
+		"one that only does":                    {[]events.Presence{doer}, true, false},
+		"one that only undoes":                  {[]events.Presence{undoer}, false, true},
+		"one of each":                           {[]events.Presence{doer, undoer}, true, true},
+		"its breaker is open":                   {[]events.Presence{sick}, true, false},
+		"one that stops":                        {[]events.Presence{leaving}, false, false},
+		"one that reads no partition":           {[]events.Presence{unassigned}, false, false},
+		"another agent":                         {[]events.Presence{instance("a", map[string]int{"mail": 8}, nil)}, false, false},
+		"one that stops, and one that does not": {[]events.Presence{leaving, both}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var b node.Heartbeats
+				b.Self("me")
+				for _, p := range c.beats {
+					b.Record(beatOf(t, p))
+				}
+				check := func(do, undo bool) {
+					t.Helper()
+					gotDo, gotUndo := b.Offered("bank")
+					require.Equal(t, [2]bool{do, undo}, [2]bool{gotDo, gotUndo})
+				}
+				hear := func(seconds int) {
+					for range 2 * seconds {
+						b.Record(beatOf(t, nodeBeat("me")))
+						<-time.After(time.Second / 2)
+					}
+				}
+				check(c.do, c.undo)
+				<-time.After(10 * time.Minute)
+				check(c.do, c.undo)
+				hear(2)
+				check(c.do, c.undo) // they get as much time as at the start
+				hear(2)
+				check(false, false)
 			})
 		})
 	}
@@ -126,7 +185,7 @@ func TestTargetsAreInstancesThatTakeWork(t *testing.T) {
 				for _, p := range c.beats {
 					beats.Record(beatOf(t, p))
 				}
-				require.Equal(t, c.want, beats.Targets(4)["bank"])
+				require.Equal(t, c.want, beats.Targets(4, "bank"))
 			})
 		})
 	}

@@ -1,0 +1,21 @@
+package apitest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Queued implements api.Tasks.
+func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error) {
+	return e.Waiting[id], nil
+}
+
+// Offered implements api.Offers.
+func (e *Engine) Offered(agent string, op events.Operation) bool {
+	return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Agent == agent && m.Operation == op })
+}
+
+// Missing implements api.Offers.
+func (e *Engine) Missing() []events.Missing { return e.Gone }

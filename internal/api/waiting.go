@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// WaitingDocument says what a step waits for.
+type WaitingDocument struct {
+	Step  string         `json:"step"`
+	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no living instance of the agent offers the operation, or its service is failing; capacity: its instances are busy; retry and cool_down: the time after a failed attempt"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"agent: since when steps of any task have waited for it"`
+	Until events.Instant `json:"until,omitzero" format:"date-time"`
+}
+
+// The kinds of WaitingDocument.
+const (
+	waitsAgent    = "agent"
+	waitsCapacity = "capacity"
+	waitsRetry    = "retry"
+	waitsCoolDown = "cool_down"
+)
+
+// waiting says what the steps of a live task wait for. A step that runs waits for nothing.
+func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocument, error) {
+	if t.State.Ended() || t.State == events.TaskStateError {
+		return nil, nil
+	}
+	var list []WaitingDocument
+	for _, x := range t.Steps {
+		switch now := events.At(time.Now()); {
+		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
+			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
+		case x.Undo != nil || x.State != events.StepStateWaiting || x.RetryAt <= now:
+		case x.Tries == 0 && x.CoolDowns > 0:
+			list = append(list, WaitingDocument{Step: x.Path, Kind: waitsCoolDown, Until: x.RetryAt})
+		default:
+			list = append(list, againAt(x.Path, x.RetryAt, x.Error, events.Do, x.Agent))
+		}
+	}
+	queued, err := s.tasks.Queued(ctx, t.ID)
+	if err != nil {
+		return nil, s.log.internal(ctx, "read what a task waits for", err)
+	}
+	for _, k := range queued {
+		w := WaitingDocument{Step: k.Path, Kind: waitsCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
+		if !s.offers.Offered(k.Agent, k.Operation) {
+			w.Kind, w.Since = waitsAgent, s.missingSince(k.Agent, k.Operation)
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// againAt says why a step waits for its next attempt. One that the agent did not make says that its service fails.
+func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
+	w := WaitingDocument{Step: step, Kind: waitsRetry, Until: at}
+	if e != nil && e.Class == events.ClassUnavailable {
+		w.Kind, w.For = waitsAgent, fmt.Sprintf("%s of agent %s: its service is failing", op, agent)
+	}
+	return w
+}
+
+func (s documents) missingSince(agent string, op events.Operation) events.Instant {
+	for _, m := range s.offers.Missing() {
+		if m.Agent == agent && m.Operation == op {
+			return m.Since
+		}
+	}
+	return 0
+}

@@ -1,0 +1,105 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+// Agents are away for ten minutes under load. Their steps wait and use up no attempt, one alert says so, and when the
+// agents are back all tasks end.
+func TestAgentsThatAreAwayUseUpNoAttempts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 4)
+		w.kinds = []string{"stock"}
+		n := w.node(t.TempDir(), together)
+		other := w.node(t.TempDir(), together)
+		w.apply(n, `
+workflow: w
+steps:
+  only: {agent: stock, complete_by: 30s, retry: {attempts: 1, then: park}}
+`)
+		crew := w.hire(nil, agent.Concurrency(32))
+		w.windowKnown(n, "stock")
+		before := ids("b", 50)
+		w.urge(0, before...)
+		w.watch.ended(before...)
+		crew.leave()
+		<-time.After(3 * time.Second)
+		during := ids("d", 300)
+		for i, id := range during {
+			w.urge(0, id)
+			if i%3 == 0 {
+				<-time.After(6 * time.Second) // ten minutes in all
+			}
+		}
+		require.Equal(t, 50, started(w.watch), "nothing starts")
+		w.hire(nil, agent.Concurrency(32))
+		w.watch.ended(append(before, during...)...)
+		for _, s := range w.watch.log() {
+			switch b := s.fact.Body.(type) {
+			case *events.StepStarted:
+				require.Equal(t, 1, b.Attempt, s.fact.Task)
+			case *events.Timeout, *events.TaskParked, *events.TaskUndone:
+				require.Fail(t, "a task suffers from the absence", "%v", b)
+			}
+		}
+		alerts := w.read(w.topics.Alerts(), 0)
+		require.Len(t, alerts, 1, "one alert, though two nodes wait")
+		var a supervisor.Alert
+		require.NoError(t, json.Unmarshal(alerts[0].Value, &a))
+		require.Equal(t, [...]string{supervisor.AlertMissing, "stock", "do", ""}, [...]string{a.Kind, a.Agent, string(a.Operation), a.Task})
+		require.NoError(t, n.stop())
+		require.NoError(t, other.stop())
+		w.watch.verify()
+	})
+}
+
+// A service fails for ten minutes behind a circuit breaker. An attempt counts only if the service was called, and tasks that
+// came while it failed end well.
+func TestAnOpenBreakerUsesUpNoAttempts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const attempts = 3
+		w := setup(t, 2)
+		w.kinds = []string{"stock"}
+		n := w.node(t.TempDir())
+		w.apply(n, `
+workflow: w
+steps:
+  only: {agent: stock, complete_by: 2s, retry: {attempts: 3, backoff: 100ms, max: 5s, then: undo}}
+`)
+		var broken atomic.Bool
+		broken.Store(true)
+		crew := w.hire(func(context.Context, agent.Attempt) error {
+			if broken.Load() {
+				return errRefused
+			}
+			return nil
+		}, agent.Concurrency(8), agent.WithBreaker(agent.Breaker{Open: 20 * time.Second}))
+		w.windowKnown(n, "stock")
+		tasks := ids("t", 100)
+		w.urge(0, tasks...)
+		<-time.After(10 * time.Minute)
+		broken.Store(false)
+		w.watch.ended(tasks...)
+		undone := 0
+		for _, id := range tasks {
+			task := w.found(id)
+			if task.State == events.TaskStateUndone {
+				undone++
+				require.Len(t, crew.of(id, "only", events.Do), attempts, id)
+			}
+		}
+		require.Less(t, undone, 50, "each of them was called three times")
+		t.Logf("%d of %d tasks were undone", undone, len(tasks))
+		require.NoError(t, n.stop())
+		w.watch.verify()
+	})
+}

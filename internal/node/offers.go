@@ -1,0 +1,134 @@
+package node
+
+import (
+	"cmp"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// maxCapacity is more than any instance can work on at once, and small enough that no sum overflows.
+const maxCapacity = 100_000
+
+// offers is what the living instances of agents offer together, by agent. An agent that is not in it has no instance.
+type offers map[string]offer
+
+type offer struct {
+	supervisor.Offer
+	// total is how many attempts the healthy instances work on at once.
+	total int
+}
+
+// offers returns what the agents offer now, in a namespace with that number of partitions. An instance that falls silent
+// counts as gone only while this node reads its own heartbeats back: while no heartbeats can be read, the last ones stand.
+func (l *liveness) offers(partitions int32) offers {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := offers{}
+	mute := map[string]bool{} // agents with an instance that does not say which partitions it reads
+	for key, b := range l.seen {
+		if b.Kind != events.PresenceAgent || l.isSilent(key, b.at, agentSilentAfter) {
+			continue
+		}
+		for name := range b.Capacity {
+			t, says := targetOf(&b.Presence, name, partitions)
+			mute[name] = mute[name] || !says && t.Capacity > 0
+			if says && len(t.Partitions) == 0 {
+				continue // nothing can be sent to it
+			}
+			o := all[name]
+			o.total += t.Capacity
+			// An open breaker takes no capacity away for good: if all are open, one attempt for each partition tests
+			// whether the service is back.
+			if t.Capacity > 0 || b.Health[name] == events.Unhealthy {
+				o.Do, o.Undo = o.Do || operates(&b.Presence, name, events.Do), o.Undo || operates(&b.Presence, name, events.Undo)
+			}
+			if t.Capacity > 0 {
+				o.Targets = append(o.Targets, t)
+			}
+			all[name] = o
+		}
+	}
+	for name, o := range all {
+		if mute[name] {
+			o.Targets = nil
+		}
+		slices.SortFunc(o.Targets, func(a, b supervisor.Target) int { return cmp.Compare(a.Instance, b.Instance) })
+		all[name] = o
+	}
+	return all
+}
+
+// operates says whether an instance offers an operation of an agent. One that does not list its operations offers both.
+func operates(b *events.Presence, agent string, op events.Operation) bool {
+	list, says := b.Operations[agent]
+	return !says || slices.Contains(list, op)
+}
+
+// targetOf returns where an instance takes work as an agent, and how much. says tells whether the instance publishes which
+// partitions it reads. Anyone may write heartbeats: an unreasonable capacity takes no work from others, and partitions
+// that do not exist get nothing.
+func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.Target, says bool) {
+	t = supervisor.Target{Instance: b.Instance, Capacity: min(max(b.Capacity[name], 0), maxCapacity)}
+	read, says := b.Partitions[name]
+	for _, n := range read {
+		if n >= 0 && n < partitions {
+			t.Partitions = append(t.Partitions, n)
+		}
+	}
+	slices.Sort(t.Partitions)
+	t.Partitions = slices.Compact(t.Partitions)
+	t.Full = b.InFlight[name] >= t.Capacity
+	switch b.Health[name] {
+	case events.Unhealthy:
+		t.Capacity = 0 // its breaker is open: if all are, one attempt for each partition tests whether they are back
+	case events.Degraded:
+		t.Capacity, t.Probe, t.Full = min(t.Capacity, 1), true, false
+	}
+	return t, says
+}
+
+func (o offers) equal(other offers) bool {
+	return maps.EqualFunc(o, other, func(a, b offer) bool {
+		return a.total == b.total && a.Do == b.Do && a.Undo == b.Undo && slices.EqualFunc(a.Targets, b.Targets, func(x, y supervisor.Target) bool {
+			return slices.Equal(x.Partitions, y.Partitions) && x.Instance == y.Instance && x.Capacity == y.Capacity && x.Full == y.Full && x.Probe == y.Probe
+		})
+	})
+}
+
+// to returns what one of the partitions is offered. Its window is an equal part of the capacity, but at least one, so
+// that every partition makes progress. The remainder goes to some partitions, different ones for each agent. All nodes
+// compute the same, so the parts add up.
+func (o offers) to(partition, partitions int32) map[string]supervisor.Offer {
+	list := make(map[string]supervisor.Offer, len(o))
+	for name, x := range o {
+		h := fnv.New32a()
+		h.Write([]byte(name))
+		nth := (uint32(partition) + h.Sum32()%uint32(partitions)) % uint32(partitions)
+		n := x.total / int(partitions)
+		if int(nth) < x.total%int(partitions) {
+			n++
+		}
+		x.Window = max(n, 1)
+		list[name] = x.Offer
+	}
+	return list
+}
+
+// offersView shows the API what the agents offer.
+type offersView struct {
+	liveness   *liveness
+	partitions int32
+}
+
+// Offered implements api.Offers.
+func (v offersView) Offered(agent string, op events.Operation) bool {
+	o := v.liveness.offers(v.partitions)[agent]
+	return op == events.Undo && o.Undo || op == events.Do && o.Do
+}
+
+// Missing implements api.Offers.
+func (v offersView) Missing() []events.Missing { return v.liveness.missing() }

@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// everyAgent are the agents of the workflows.
+var everyAgent = []string{"alpha", "beta", "gamma"}
+
+// offers is what the instances of the agents offer now, and how it comes to the owners. A node hears of a change late, and one
+// that is down or paused not at all; each slot keeps what it heard last.
+type offers struct {
+	w *World
+	// gone counts the absences of each operation of each agent.
+	gone map[string]map[events.Operation]int
+	// changes counts them, so that a late message does not replace a newer one.
+	changes int
+}
+
+func newOffers(w *World) *offers {
+	o := &offers{w: w, gone: map[string]map[events.Operation]int{}}
+	for _, agent := range everyAgent {
+		o.gone[agent] = map[events.Operation]int{}
+	}
+	return o
+}
+
+// leave takes away the instances that offer an operation of an agent, or both operations, for a while.
+func (o *offers) leave() {
+	agent := o.w.agents.any()
+	ops := [][]events.Operation{{events.Do, events.Undo}, {events.Do, events.Undo}, {events.Do}, {events.Undo}}[o.w.rng.IntN(4)]
+	o.w.note("nobody offers %v of agent %s any more", ops, agent)
+	for _, op := range ops {
+		o.gone[agent][op]++
+	}
+	o.publish()
+	o.w.after(500+o.w.rng.IntN(60_000), func() {
+		for _, op := range ops {
+			o.gone[agent][op] = max(0, o.gone[agent][op]-1)
+		}
+		o.w.note("%v of agent %s is offered again", ops, agent)
+		o.publish()
+	})
+}
+
+// heal brings all instances back.
+func (o *offers) heal() {
+	for _, ops := range o.gone {
+		clear(ops)
+	}
+	o.publish()
+}
+
+// publish passes what is offered now to all nodes, each after some time.
+func (o *offers) publish() {
+	o.changes++
+	for _, n := range o.w.nodes {
+		o.publishTo(n)
+	}
+}
+
+func (o *offers) publishTo(n *node) {
+	now, life, nth := o.now(), n.life, o.changes
+	o.w.after(1+o.w.lag(), func() {
+		n.receive(life, func() {
+			if nth < n.heard {
+				return
+			}
+			n.heard = nth
+			for _, s := range n.slots {
+				s.offered(now)
+				s.execute()
+			}
+		})
+	})
+}
+
+func (o *offers) now() map[string]supervisor.Offer {
+	list := map[string]supervisor.Offer{}
+	for _, agent := range everyAgent {
+		x := supervisor.Offer{Window: o.w.cfg.Window, Do: o.gone[agent][events.Do] == 0, Undo: o.gone[agent][events.Undo] == 0}
+		if x.Do || x.Undo || o.w.rng.IntN(2) == 0 {
+			list[agent] = x
+		}
+	}
+	return list
+}
+
+// offered sets what the owner knows.
+func (s *slot) offered(now map[string]supervisor.Offer) {
+	s.offers = now
+	s.owner.SetOffers(s.now(), now)
+}
+
+// startsNothingMissing checks that an owner starts no attempt of an operation that it knows nobody offers, and that it forgives a
+// timeout only then.
+func (s *slot) startsNothingMissing(records []events.Record) {
+	w := s.node.w
+	for i := range records {
+		f, err := events.DecodeFact(&records[i])
+		if err != nil {
+			continue // the judge says so when it lands
+		}
+		var agent string
+		op, starts := events.Do, true
+		switch b := f.Body.(type) {
+		case *events.StepStarted:
+			agent = b.Agent
+		case *events.CompensationStarted:
+			agent, op = b.Agent, events.Undo
+		case *events.Timeout:
+			g := s.part.sagas.byTask[f.Task]
+			if !b.Verdict.Uncounted || g == nil || g.steps[b.Step] == nil {
+				continue // a deposed owner may know a task that is gone
+			}
+			agent, op, starts = g.steps[b.Step].def.Agent, b.Operation, false
+			if op == events.Undo {
+				agent = g.steps[b.Step].def.Undo.Agent
+			}
+		default:
+			continue
+		}
+		o := s.offers[agent]
+		offered := op == events.Do && o.Do || op == events.Undo && o.Undo
+		switch {
+		case starts && !offered:
+			w.fail("%s/%d starts %s of agent %s, which nobody offers", s.node.name, s.part.id, op, agent)
+		case !starts && offered:
+			w.fail("%s/%d forgives a timeout of %s of agent %s, which is there", s.node.name, s.part.id, op, agent)
+		}
+	}
+	if len(s.owner.Status().Missing) > 0 {
+		w.saw(sawMissing)
+	}
+}

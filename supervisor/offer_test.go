@@ -1,0 +1,89 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStepsWaitForAMissingAgent: a step whose agent has no instance waits, however long, and uses up no attempt.
+func TestStepsWaitForAMissingAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{"beta": {Window: 8, Do: true, Undo: true}})
+	b.submit("t0", "one", "")
+	a.run()
+	since := b.now
+	for range 60 {
+		a.pass(10 * time.Second)
+	}
+	require.Empty(t, a.sentTo("work.alpha"))
+	require.Nil(t, b.task("t0").Step("only"), "it has not begun")
+	require.Equal(t, []events.Missing{{Agent: "alpha", Operation: events.Do, Since: since}}, a.o.Status().Missing)
+	a.o.SetOffers(b.now, offers(8))
+	a.run()
+	require.Len(t, a.sentTo("work.alpha"), 1)
+	require.Equal(t, 1, b.task("t0").Step("only").Attempt)
+	require.Empty(t, a.o.Status().Missing)
+	b.done("t0", "only", 1)
+	a.run()
+	require.Equal(t, events.TaskStateProcessed, b.task("t0").State)
+}
+
+// TestAMissingAgentHoldsBackNoOther: the operations of an agent, and agents, wait independently of each other.
+func TestAMissingAgentHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: two
+defaults: {complete_by: 1h, retry: {attempts: 1, then: undo}}
+steps:
+  first: {agent: alpha, undo: {}}
+  second: {agent: beta, needs: [first]}
+`)
+	a := b.candidate("A", func(c *candidate) { c.cfg.Queue = 2 }).own()
+	beta := supervisor.Offer{Window: 64, Do: true}
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{"alpha": {Window: 64, Do: true}, "beta": beta})
+	undos := []string{"u0", "u1", "u2", "u3", "u4", "u5", "u6", "u7"}
+	for _, id := range undos {
+		b.submit(id, "two", "")
+	}
+	a.run()
+	for _, id := range undos {
+		b.done(id, "first", 1)
+	}
+	a.run()
+	for _, id := range undos { // more of them wait for an undo than the queue holds in memory
+		b.failed(id, "second", 1, events.ClassPermanent, events.EffectNone)
+	}
+	a.run()
+	a.pass(time.Minute)
+	require.Nil(t, b.task("u0").Step("first").Undo, "nobody offers the undo")
+	b.submit("d0", "two", "")
+	a.run()
+	require.Equal(t, events.StepStateRunning, b.task("d0").Step("first").State, "the do does not wait behind undos that cannot start")
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{"alpha": {Window: 64, Undo: true}, "beta": beta})
+	b.submit("d1", "two", "")
+	a.run()
+	for _, id := range undos {
+		require.Equal(t, events.StepStateRunning, b.task(id).Step("first").Undo.State)
+	}
+	require.Nil(t, b.task("d1").Step("first"))
+}
+
+// TestTheDeadlineCountsForAMissingAgent: a task does not wait for an agent longer than its deadline.
+func TestTheDeadlineCountsForAMissingAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{})
+	b.submit("t0", "one", `,"deadline":"1m"`)
+	a.run()
+	for range 9 {
+		a.pass(10 * time.Second)
+	}
+	require.Equal(t, events.TaskStateUndone, b.task("t0").State)
+}
