@@ -96,8 +96,8 @@ func (g *gate) waiter() <-chan struct{} {
 	return g.changed
 }
 
-// enter waits for a permit, which record must return. If the breaker cannot let it through before until, it returns a retryable
-// failure without effect.
+// enter waits for a permit, which record must return. If the breaker cannot let it through before until, it returns the failure
+// of an attempt that was not made.
 func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 	if g == nil {
 		return nil
@@ -113,7 +113,7 @@ func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 		}
 		if time.Now().Add(wait).After(until) {
 			return &Failure{
-				Class: events.ClassRetryable, Effect: events.EffectNone, Code: "breaker_open",
+				Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "breaker_open",
 				RetryAfter: wait.Truncate(time.Millisecond) + time.Millisecond, Err: errBreakerOpen,
 			}
 		}
@@ -125,7 +125,7 @@ func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 		}
 		t.Stop()
 		if cause, over := ended(ctx); over {
-			return &Failure{Class: events.ClassRetryable, Effect: events.EffectNone, Code: "breaker_open", Err: cause}
+			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "breaker_open", Err: cause}
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	by := w.CompleteBy.Time()
 	now := time.Now()
 	if !now.Before(by) || ctx.Err() != nil {
-		return try{failure: &Failure{Class: events.ClassInternal, Effect: events.EffectNone, Code: "not_tried", Err: context.Canceled}}
+		return try{failure: &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "not_tried", Err: context.Canceled}}
 	}
 	a := onceArgs{fn: fn, work: w, until: by.Add(-reportMargin(by.Sub(now)))}
 	last := x.once(ctx, a)
@@ -76,7 +76,7 @@ func (x *executor) execute(ctx context.Context, w *events.Work) try {
 
 // mayRetry reports whether another try may follow the given number of tries, of which the last one failed with f.
 func (x *executor) mayRetry(f *Failure, tries int, until time.Time) bool {
-	return f.Class == events.ClassRetryable && f.Code != "breaker_open" &&
+	return f.Class == events.ClassRetryable &&
 		time.Now().Add(x.retry.longest(tries, f.RetryAfter)).Before(until)
 }
 
@@ -106,6 +106,9 @@ func (x *executor) retryFrom(ctx context.Context, a onceArgs, first try) try {
 	// outcome of the last try.
 	if last.failure != nil {
 		last.failure.Effect = effect
+		if last.failure.Class == events.ClassUnavailable {
+			last.failure.Class = events.ClassRetryable // the attempt was made, by the tries before the one that the breaker refused
+		}
 	}
 	return last
 }

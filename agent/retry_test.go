@@ -118,7 +118,7 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 		}
 		r := h.Do("package", parcel{})
 		require.EqualValues(t, 4, calls.Load(), "the service is not called")
-		require.Equal(t, events.ClassRetryable, r.Error.Class)
+		require.Equal(t, events.ClassUnavailable, r.Error.Class)
 		require.Equal(t, events.EffectNone, r.Effect)
 		require.Positive(t, r.RetryAfter)
 		wait(2 * time.Second)

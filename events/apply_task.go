@@ -183,6 +183,7 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 	switch v.Action {
 	case ActionRetry:
 		s.State, s.RetryAt = StepStateWaiting, v.At
+		s.Tries -= v.notMade(s.Tries)
 	case ActionCoolDown:
 		s.State, s.RetryAt = StepStateWaiting, v.At
 		s.Tries = 0
@@ -194,6 +195,14 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 			t.ParkDue, t.ParkReason = s.Path, v.Reason
 		}
 	}
+}
+
+// notMade returns how many of the counted attempts the verdict takes back.
+func (v *Verdict) notMade(tries int) int {
+	if v.Uncounted && tries > 0 {
+		return 1
+	}
+	return 0
 }
 
 // beginUndoing does not change a task that is already undoing, even if it is parked because an undo failed: it still needs its
@@ -272,6 +281,7 @@ func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, v 
 	switch v.Action {
 	case ActionRetry:
 		u.State, u.RetryAt = StepStateWaiting, v.At
+		u.Tries -= v.notMade(u.Tries)
 	case ActionCoolDown:
 		u.State, u.RetryAt = StepStateWaiting, v.At
 		u.Tries = 0

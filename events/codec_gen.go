@@ -2522,6 +2522,9 @@ func (v *Verdict) write(w *jsontext.Writer) {
 		v.At.write(w)
 	}
 	w.Text(`,"reason":`, v.Reason)
+	if v.Uncounted {
+		w.Bool(`,"uncounted":`, v.Uncounted)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2537,6 +2540,9 @@ func (v *Verdict) read(r *jsontext.Reader) (seen uint64) {
 		case "reason":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Reason)
+		case "uncounted":
+			r.Once(&seen, 1<<3)
+			v.Uncounted = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -2552,6 +2558,9 @@ func (v *Verdict) size() int {
 		n += 6 + 26
 	}
 	n += 2 + len(v.Reason)
+	if v.Uncounted {
+		n += 13 + 5
+	}
 	return n
 }
 
@@ -2723,6 +2732,8 @@ func wordOf(b []byte) string {
 		return "limit"
 	case "dispatch":
 		return "dispatch"
+	case "unavailable":
+		return "unavailable"
 	case "none":
 		return "none"
 	case "done_unknown":

@@ -176,6 +176,8 @@ type Verdict struct {
 	// At is when the next attempt may start, for retry and cool_down.
 	At     Instant `json:"at,omitzero"`
 	Reason string  `json:"reason"`
+	// Uncounted says that the attempt does not count against its policy: it was not made.
+	Uncounted bool `json:"uncounted,omitzero"`
 }
 
 // StepFailed is a reported failure of an attempt, or (Attempt 0) a failure before any work was sent.

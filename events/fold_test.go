@@ -344,3 +344,22 @@ func TestATaskCountsItsRunningAttempts(t *testing.T) {
 	require.True(t, w.task("t").Running("b", events.Undo, 1))
 	require.False(t, w.task("t").Running("b", events.Do, 1))
 }
+
+// A verdict may take an attempt back from the count, but not from the numbers of the attempts.
+func TestAnAttemptThatWasNotMadeIsNotCounted(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.fail("t", "a", 1, events.Verdict{Action: events.ActionRetry, At: w.now, Uncounted: true})
+	w.start("t", "a", 2)
+	require.Equal(t, 1, w.task("t").Step("a").Tries)
+	require.Equal(t, 2, w.task("t").Step("a").Attempt)
+	w.fail("t", "a", 2, undo(""))
+	for n := 1; n <= 2; n++ {
+		w.write("t", &events.CompensationStarted{Step: "a", Attempt: n})
+		require.Equal(t, 1, w.task("t").Step("a").Undo.Tries)
+		w.write("t", &events.CompensationFailed{Step: "a", Attempt: n, Verdict: events.Verdict{Action: events.ActionRetry, At: w.now, Uncounted: true}})
+		require.Zero(t, w.task("t").Step("a").Undo.Tries)
+	}
+}

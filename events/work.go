@@ -88,6 +88,8 @@ const (
 	ClassLimit Class = "limit"
 	// ClassDispatch: the broker refused the work request for good.
 	ClassDispatch Class = "dispatch"
+	// ClassUnavailable: the agent did not try, as its service is failing or it stops. With effect none, the attempt is not counted.
+	ClassUnavailable Class = "unavailable"
 )
 
 // Error is a failure as facts, state and the API show it. Message is one line; Detail is user data.

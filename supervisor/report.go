@@ -57,6 +57,9 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	if (p.Effect == events.EffectNone || p.Effect == events.EffectDoneUnknown) && !i.sentTwice(s) {
 		effect = p.Effect
 	}
+	if p.Effect != events.EffectNone || p.Operation == events.Do && effect != events.EffectNone {
+		fault.Class = tried(fault.Class)
+	}
 	v := i.planner.verdict(Failure{
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
 	})
@@ -67,6 +70,14 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, effect),
 		RetryAfter: p.RetryAfter, Verdict: v, Outcome: times,
 	}
+}
+
+// tried is the class of an attempt that may have been made.
+func tried(c events.Class) events.Class {
+	if c == events.ClassUnavailable {
+		return events.ClassRetryable
+	}
+	return c
 }
 
 // sentTwice says whether the running attempt of a step may have been sent by an earlier owner and again by a later one:
@@ -81,7 +92,7 @@ func (i *inbox) faultOf(p *events.Report) events.Error {
 	}
 	e := *p.Error
 	switch e.Class {
-	case events.ClassRetryable, events.ClassPermanent, events.ClassInternal, events.ClassLimit:
+	case events.ClassRetryable, events.ClassPermanent, events.ClassInternal, events.ClassLimit, events.ClassUnavailable:
 	default:
 		e.Class = events.ClassRetryable
 	}

@@ -227,8 +227,13 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 	if !task.Running(m.Path, m.Operation, m.Attempt) {
 		return nil
 	}
+	agent := task.Step(m.Path).Agent
+	if m.Operation == events.Undo {
+		agent = task.Step(m.Path).Undo.Agent
+	}
 	v := t.planner.verdict(Failure{
-		Task: task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
+		Missing: t.dispatch.isMissing(agent, m.Operation),
+		Task:    task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
 		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
 	})
 	t.stats.Timeouts++

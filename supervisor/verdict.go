@@ -19,8 +19,10 @@ type Failure struct {
 	// Effect is what the attempt may have changed; it counts for the pivot.
 	Effect     events.Effect
 	RetryAfter time.Duration
-	Policy     events.Policy
-	Now        events.Instant
+	// Missing says that the attempt timed out and that no instance of its agent lives.
+	Missing bool
+	Policy  events.Policy
+	Now     events.Instant
 }
 
 // JudgeFailure judges a failure by the policy alone: another attempt after a backoff, a new round of attempts after a
@@ -32,9 +34,12 @@ func JudgeFailure(f Failure) events.Verdict {
 	if f.Task.State == events.TaskStateUndoing || f.Task.ParkedFrom == events.TaskStateUndoing {
 		return events.Verdict{Action: events.ActionUndo, Reason: "the task is being undone"}
 	}
-	var tries, coolDowns int
+	var tries, coolDowns, attempts int
 	if s := f.Task.Step(f.Path); s != nil {
-		tries, coolDowns = s.Tries, s.CoolDowns
+		tries, coolDowns, attempts = s.Tries, s.CoolDowns, s.Attempt
+	}
+	if f.uncounts(tries, attempts) {
+		return uncounted(f, attempts)
 	}
 	if permanent(f.Error.Class) {
 		return final(f, "no retry can help: "+f.Error.Message)
@@ -48,6 +53,22 @@ func JudgeFailure(f Failure) events.Verdict {
 		return events.Verdict{Action: events.ActionCoolDown, At: at, Reason: fmt.Sprintf("%d attempts failed; cool-down %d of %d: %s", tries, coolDowns+1, f.Policy.CoolDownTimes, f.Error.Message)}
 	}
 	return final(f, fmt.Sprintf("%d attempts failed: %s", tries, f.Error.Message))
+}
+
+// uncounts says that the attempt does not count against its policy: the agent did not try, or it left while it had the
+// attempt. The latter is forgiven once, because the attempt itself may be what ends the agent. A task that may not be
+// planned has no policy and gets no further attempt.
+func (f *Failure) uncounts(tries, attempts int) bool {
+	if f.Policy.Attempts == 0 {
+		return false
+	}
+	return f.Error.Class == events.ClassUnavailable || f.Missing && tries == attempts
+}
+
+// uncounted asks for another attempt, ever later up to the policy's longest pause: the deadline bounds the wait.
+func uncounted(f Failure, attempts int) events.Verdict {
+	at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, attempts), f.RetryAfter))
+	return events.Verdict{Action: events.ActionRetry, At: at, Uncounted: true, Reason: "not counted: " + f.Error.Message}
 }
 
 func permanent(c events.Class) bool {
@@ -86,9 +107,12 @@ func irrevocableAfter(f Failure) bool {
 }
 
 func judgeUndo(f Failure) events.Verdict {
-	tries := 0
+	tries, attempts := 0, 0
 	if s := f.Task.Step(f.Path); s != nil && s.Undo != nil {
-		tries = s.Undo.Tries
+		tries, attempts = s.Undo.Tries, s.Undo.Attempt
+	}
+	if f.uncounts(tries, attempts) {
+		return uncounted(f, attempts)
 	}
 	if !permanent(f.Error.Class) && tries < f.Policy.Attempts {
 		at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, tries), f.RetryAfter))

@@ -45,6 +45,8 @@ func TestVerdictsOfADo(t *testing.T) {
 		"an expression that fails":                      {&events.Task{ID: "t", State: events.TaskStateProcessing}, base, events.ClassExpression, events.EffectNone, events.ActionUndo},
 		"a limit":                                       {step(events.Step{Tries: 1}), park, events.ClassLimit, "", events.ActionPark},
 		"a refused work request":                        {step(events.Step{Tries: 1}), base, events.ClassDispatch, events.EffectNone, events.ActionRetry},
+		"an attempt that was not made":                  {step(events.Step{Tries: 3}), base, events.ClassUnavailable, events.EffectNone, events.ActionRetry},
+		"not made, with a task that may not be planned": {step(events.Step{Tries: 3}), events.Policy{Then: events.ActionPark}, events.ClassUnavailable, events.EffectNone, events.ActionPark},
 		"while undoing":                                 {&events.Task{ID: "t", State: events.TaskStateUndoing, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionUndo},
 		"while parked":                                  {&events.Task{ID: "t", State: events.TaskStateError, Steps: step(events.Step{Tries: 1}).Steps}, base, "", "", events.ActionRetry},
 		"while parked, the attempts used up":            {&events.Task{ID: "t", State: events.TaskStateError, Steps: step(events.Step{Tries: 3}).Steps}, base, "", "", events.ActionPark},
@@ -88,6 +90,22 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 	require.Equal(t, events.ActionPark, decide(2, events.ClassRetryable))
 	require.Equal(t, events.ActionPark, decide(1, events.ClassPermanent))
 	require.Equal(t, events.ActionRetry, decide(1, events.ClassTimeout))
+	require.Equal(t, events.ActionRetry, decide(2, events.ClassUnavailable))
+}
+
+// The timeout of an attempt whose agent left is forgiven once: the attempt itself may be what ends the agent.
+func TestATimeoutWhileTheAgentIsMissingIsForgivenOnce(t *testing.T) {
+	t.Parallel()
+	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 2, Then: events.ActionPark}
+	decide := func(tries, attempt int, missing bool) events.Verdict {
+		task := &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{{Path: "x", State: events.StepStateRunning, Tries: tries, Attempt: attempt}}}
+		return supervisor.JudgeFailure(supervisor.Failure{Task: task, Path: "x", Operation: events.Do, Missing: missing,
+			Error: events.Error{Class: events.ClassTimeout}, Effect: events.EffectInDoubt, Policy: p, Now: start})
+	}
+	require.True(t, decide(2, 2, true).Uncounted)
+	require.Equal(t, events.ActionRetry, decide(2, 2, true).Action)
+	require.False(t, decide(2, 2, false).Uncounted)
+	require.Equal(t, events.ActionPark, decide(2, 3, true).Action, "one was forgiven before")
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {

@@ -71,6 +71,11 @@ class Entity(dict):
     def add(self, name, n=1):
         self[name] = str(int(self.get(name, "0")) + n)
 
+    def uncount(self):
+        self.add("tries", -1)
+        if self["tries"] == "0":
+            self.clear_of("tries")
+
     def clear_of(self, *names):
         for n in names:
             self.pop(n, None)
@@ -297,6 +302,8 @@ class State:
         action = json.loads(verdict["action"])
         if action in ("retry", "cool_down"):
             s.update(state='"waiting"', retry_at=verdict.get("at", "0"))
+        if action == "retry" and "uncounted" in verdict and "tries" in s:
+            s.uncount()
         if action == "cool_down":
             s.clear_of("tries")
             s.add("cool_downs")
@@ -341,6 +348,8 @@ class State:
         action = json.loads(verdict["action"])
         if action in ("retry", "cool_down"):
             u.update(state='"waiting"', retry_at=verdict.get("at", "0"))
+            if action == "retry" and "uncounted" in verdict and "tries" in u:
+                u.uncount()
             if action == "cool_down":
                 u.clear_of("tries")
         else:

@@ -11,7 +11,7 @@ import (
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
 	Step  string         `json:"step"`
-	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no living instance of the agent offers the operation; capacity: its instances are busy; retry and cool_down: the time after a failed attempt"`
+	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no living instance of the agent offers the operation, or its service is failing; capacity: its instances are busy; retry and cool_down: the time after a failed attempt"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"agent: since when steps of any task have waited for it"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
@@ -34,12 +34,12 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	for _, x := range t.Steps {
 		switch now := events.At(time.Now()); {
 		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
-			list = append(list, WaitingDocument{Step: x.Path, Kind: waitsRetry, Until: x.Undo.RetryAt})
+			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
 		case x.Undo != nil || x.State != events.StepStateWaiting || x.RetryAt <= now:
 		case x.Tries == 0 && x.CoolDowns > 0:
 			list = append(list, WaitingDocument{Step: x.Path, Kind: waitsCoolDown, Until: x.RetryAt})
 		default:
-			list = append(list, WaitingDocument{Step: x.Path, Kind: waitsRetry, Until: x.RetryAt})
+			list = append(list, againAt(x.Path, x.RetryAt, x.Error, events.Do, x.Agent))
 		}
 	}
 	queued, err := s.tasks.Queued(ctx, t.ID)
@@ -54,6 +54,15 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		list = append(list, w)
 	}
 	return list, nil
+}
+
+// againAt says why a step waits for its next attempt. One that the agent did not make says that its service fails.
+func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
+	w := WaitingDocument{Step: step, Kind: waitsRetry, Until: at}
+	if e != nil && e.Class == events.ClassUnavailable {
+		w.Kind, w.For = waitsAgent, fmt.Sprintf("%s of agent %s: its service is failing", op, agent)
+	}
+	return w
 }
 
 func (s documents) missingSince(agent string, op events.Operation) events.Instant {

@@ -17,18 +17,20 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 		t.State = events.TaskStateProcessing
 		t.Steps = []*events.Step{
 			{Path: "charge", State: events.StepStateWaiting, Tries: 1, RetryAt: later},
+			{Path: "pack", Agent: "box", State: events.StepStateWaiting, RetryAt: later, Error: &events.Error{Class: events.ClassUnavailable}},
 			{Path: "ship", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later},
 		}
 	})
 	w.engine.Waiting = map[string][]events.ReadyKey{"x": {{Agent: "stock", Path: "reserve", Operation: events.Do}}}
 	require.Equal(t, []any{
 		map[string]any{"step": "charge", "kind": "retry", "until": later.String()},
+		map[string]any{"step": "pack", "kind": "agent", "for": "do of agent box: its service is failing", "until": later.String()},
 		map[string]any{"step": "ship", "kind": "cool_down", "until": later.String()},
 		map[string]any{"step": "reserve", "kind": "capacity", "for": "do of agent stock"},
 	}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
 	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later}}
 	require.Equal(t, map[string]any{"step": "reserve", "kind": "agent", "for": "do of agent stock", "since": later.String()},
-		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[2])
+		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
 	require.Equal(t, []any{map[string]any{"agent": "stock", "operation": "do", "since": later.String()}},
 		w.do("GET", "/v1/agents", "").json(t)["missing"])
 	w.engine.Finish("x")

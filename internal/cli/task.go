@@ -181,7 +181,10 @@ func waitingRow(w *api.WaitingDocument) row {
 	r := row{w.Step, w.Kind, "-", "-"}
 	switch w.Kind {
 	case "agent":
-		r[1] = "an agent: nobody offers " + w.For
+		r[1] = "an agent: " + w.For
+		if w.Until == 0 {
+			r[1] = "an agent: nobody offers " + w.For
+		}
 	case "capacity":
 		r[1] = "capacity: " + w.For
 	}

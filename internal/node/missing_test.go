@@ -1,7 +1,9 @@
 package node_test
 
 import (
+	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +58,48 @@ steps:
 		require.Equal(t, [...]string{supervisor.AlertMissing, "stock", "do", ""}, [...]string{a.Kind, a.Agent, string(a.Operation), a.Task})
 		require.NoError(t, n.stop())
 		require.NoError(t, other.stop())
+		w.watch.verify()
+	})
+}
+
+// A service fails for ten minutes behind a circuit breaker. An attempt counts only if the service was called, and tasks that
+// came while it failed end well.
+func TestAnOpenBreakerUsesUpNoAttempts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const attempts = 3
+		w := setup(t, 2)
+		w.kinds = []string{"stock"}
+		n := w.node(t.TempDir())
+		w.apply(n, `
+workflow: w
+steps:
+  only: {agent: stock, complete_by: 2s, retry: {attempts: 3, backoff: 100ms, max: 5s, then: undo}}
+`)
+		var broken atomic.Bool
+		broken.Store(true)
+		crew := w.hire(func(context.Context, agent.Attempt) error {
+			if broken.Load() {
+				return errRefused
+			}
+			return nil
+		}, agent.Concurrency(8), agent.WithBreaker(agent.Breaker{Open: 20 * time.Second}))
+		w.windowKnown(n, "stock")
+		tasks := ids("t", 100)
+		w.urge(0, tasks...)
+		<-time.After(10 * time.Minute)
+		broken.Store(false)
+		w.watch.ended(tasks...)
+		undone := 0
+		for _, id := range tasks {
+			task := w.found(id)
+			if task.State == events.TaskStateUndone {
+				undone++
+				require.Len(t, crew.of(id, "only", events.Do), attempts, id)
+			}
+		}
+		require.Less(t, undone, 50, "each of them was called three times")
+		t.Logf("%d of %d tasks were undone", undone, len(tasks))
+		require.NoError(t, n.stop())
 		w.watch.verify()
 	})
 }

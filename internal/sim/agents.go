@@ -44,6 +44,8 @@ const (
 	outcomePermanentNone
 	outcomePermanentUnknown
 	outcomePermanentDoubt
+	// The agent does not try.
+	outcomeNotMade
 	outcomeSilent
 	outcomeLate
 )
@@ -136,7 +138,7 @@ func (a *agents) draw(work *events.Work) outcome {
 	case a.w.chance(x.AgentLate):
 		f = outcomeLate
 	case a.w.chance(x.AgentFails):
-		f = []outcome{outcomeFailedNone, outcomeFailedUnknown, outcomeFailedDoubt, outcomeFailedDoubt, outcomePermanentNone, outcomePermanentUnknown, outcomePermanentDoubt}[a.w.rng.IntN(7)]
+		f = []outcome{outcomeFailedNone, outcomeFailedUnknown, outcomeFailedDoubt, outcomeFailedDoubt, outcomePermanentNone, outcomePermanentUnknown, outcomePermanentDoubt, outcomeNotMade, outcomeNotMade}[a.w.rng.IntN(9)]
 	}
 	a.outcomes[k] = f
 	return f
@@ -165,7 +167,7 @@ func (a *agents) work(work events.Work, trace string) {
 	switch {
 	case work.Operation == events.Do && l.undone:
 		f = outcomePermanentUnknown
-	case work.Operation == events.Do && l.applied && (f == outcomeFailedNone || f == outcomePermanentNone):
+	case work.Operation == events.Do && l.applied && (f == outcomeFailedNone || f == outcomePermanentNone || f == outcomeNotMade):
 		f = outcomeDone // the service answers that it has done it
 	}
 	a.apply(l, work.Operation, f)
@@ -226,7 +228,7 @@ func (a *agents) fill(p *events.Report, f outcome) {
 			p.Output = json.RawMessage(fmt.Sprintf(`{"pad":%q,"v":%d}`, padding(aroundLimit(a.w, a.w.cfg.Settings.PayloadBytes)-16), p.Attempt))
 		}
 		return
-	case outcomeFailedNone, outcomePermanentNone:
+	case outcomeFailedNone, outcomePermanentNone, outcomeNotMade:
 		p.Effect = events.EffectNone
 	case outcomeFailedUnknown, outcomePermanentUnknown:
 		p.Effect = events.EffectDoneUnknown
@@ -242,6 +244,12 @@ func (a *agents) fill(p *events.Report, f outcome) {
 	}
 	if f == outcomePermanentNone || f == outcomePermanentUnknown || f == outcomePermanentDoubt {
 		p.Error.Class = events.ClassPermanent
+	}
+	if f == outcomeNotMade {
+		p.Error.Class = events.ClassUnavailable
+		if a.w.chance(a.w.faults.Odd) {
+			p.Effect = "" // it contradicts itself, and the attempt counts
+		}
 	}
 }
 

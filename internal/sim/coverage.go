@@ -115,6 +115,7 @@ const (
 	sawMarker
 	sawWindowFull
 	sawMissing
+	sawUncounted
 
 	situations
 )
@@ -228,6 +229,7 @@ var named = [situations]struct {
 	sawStateHash:      {name: "a state hash is written and compared"},
 	sawMarker:         {name: "a transaction marker is passed"},
 	sawWindowFull:     {name: "an agent's window is full"},
+	sawUncounted:      {name: "an attempt is not counted"},
 	sawMissing:        {name: "steps wait for an agent that nobody runs"},
 }
 

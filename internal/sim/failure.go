@@ -61,6 +61,8 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, asking for its policy panics
 	case g.undoing:
 		want = events.ActionUndo
+	case x.uncounted(s.tries, s.attempt):
+		want = events.ActionRetry
 	case hopeless(x.class):
 		want = g.lastly(s)
 	case s.tries < s.def.Retry.Attempts:
@@ -76,7 +78,11 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	if v.At < x.earliest && (v.Action == events.ActionRetry || v.Action == events.ActionCoolDown) {
 		return "an attempt is scheduled earlier than its agent asked for"
 	}
+	if v.Uncounted != x.uncounted(s.tries, s.attempt) && v.Action == events.ActionRetry {
+		return "an attempt that was made is not counted, or the other way round"
+	}
 	s.notBefore = v.At
+	s.tries -= a.takenBack(v)
 	switch v.Action {
 	case events.ActionCoolDown:
 		s.tries = 0
@@ -87,6 +93,20 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 		g.parkDue = !g.parked
 	}
 	return ""
+}
+
+// uncounted says that an attempt must not count: its agent says that it did not try. After a timeout it may be the first of its
+// step that is forgiven, if the owner believed that no instance of the agent lived.
+func (x *failure) uncounted(tries, attempt int) bool {
+	return x.class == events.ClassUnavailable || x.class == events.ClassTimeout && tries == attempt && x.verdict.Uncounted
+}
+
+func (a *sagas) takenBack(v events.Verdict) int {
+	if !v.Uncounted {
+		return 0
+	}
+	a.w.saw(sawUncounted)
+	return 1
 }
 
 // hopeless says whether another attempt cannot help.
@@ -128,13 +148,14 @@ func (a *sagas) undoEnds(g *saga, f *events.Fact, attempt int, x failure) string
 func (a *sagas) undoJudged(g *saga, f *events.Fact, x failure) string {
 	s := g.steps[x.step]
 	want := events.ActionPark
-	if !hopeless(x.class) && s.undoTries < s.def.Undo.Retry.Attempts {
+	if x.uncounted(s.undoTries, s.undo) || !hopeless(x.class) && s.undoTries < s.def.Undo.Retry.Attempts {
 		want = events.ActionRetry
 	}
 	if a.w.clients.toxic[f.Task] == "" && x.verdict.Action != want {
 		return "a failed undo is judged " + string(x.verdict.Action) + ", its workflow says " + string(want)
 	}
 	s.undoNotBefore = x.verdict.At
+	s.undoTries -= a.takenBack(x.verdict)
 	s.undoFailed = x.verdict.Action != events.ActionRetry
 	g.parkDue = s.undoFailed && !g.parked
 	if x.verdict.Action == events.ActionRetry && x.verdict.At < x.earliest {

@@ -51,7 +51,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 				w.saw(sawTimeoutRace)
 			}
 		}
-		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
+		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt, Missing: b.Verdict.Uncounted,
 			Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
 	case *events.DeadlinePassed:
 		if f.Time < b.Deadline {

@@ -93,7 +93,8 @@ func (s *slot) offered(now map[string]supervisor.Offer) {
 	s.owner.SetOffers(s.now(), now)
 }
 
-// startsNothingMissing checks that an owner starts no attempt of an operation that it knows nobody offers.
+// startsNothingMissing checks that an owner starts no attempt of an operation that it knows nobody offers, and that it forgives a
+// timeout only then.
 func (s *slot) startsNothingMissing(records []events.Record) {
 	w := s.node.w
 	for i := range records {
@@ -102,17 +103,31 @@ func (s *slot) startsNothingMissing(records []events.Record) {
 			continue // the judge says so when it lands
 		}
 		var agent string
-		op := events.Do
+		op, starts := events.Do, true
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
 			agent = b.Agent
 		case *events.CompensationStarted:
 			agent, op = b.Agent, events.Undo
+		case *events.Timeout:
+			g := s.part.sagas.byTask[f.Task]
+			if !b.Verdict.Uncounted || g == nil || g.steps[b.Step] == nil {
+				continue // a deposed owner may know a task that is gone
+			}
+			agent, op, starts = g.steps[b.Step].def.Agent, b.Operation, false
+			if op == events.Undo {
+				agent = g.steps[b.Step].def.Undo.Agent
+			}
 		default:
 			continue
 		}
-		if o := s.offers[agent]; op == events.Do && !o.Do || op == events.Undo && !o.Undo {
+		o := s.offers[agent]
+		offered := op == events.Do && o.Do || op == events.Undo && o.Undo
+		switch {
+		case starts && !offered:
 			w.fail("%s/%d starts %s of agent %s, which nobody offers", s.node.name, s.part.id, op, agent)
+		case !starts && offered:
+			w.fail("%s/%d forgives a timeout of %s of agent %s, which is there", s.node.name, s.part.id, op, agent)
 		}
 	}
 	if len(s.owner.Status().Missing) > 0 {
