@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -68,7 +69,8 @@ func Attach(ctx context.Context, b transport.Broker, r *Registry, c Config) (*Co
 	if c.Instance == "" {
 		c.Instance = defaultInstance()
 	}
-	link, err := b.Open(ctx, transport.Opening{Namespace: c.Namespace, Instance: c.Instance, Agents: r.Agents()})
+	started := time.Now()
+	link, err := b.Open(ctx, transport.Opening{Namespace: c.Namespace, Instance: c.Instance, Agents: r.Agents(), Started: started})
 	if err != nil {
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
@@ -78,6 +80,7 @@ func Attach(ctx context.Context, b transport.Broker, r *Registry, c Config) (*Co
 		link.Close()
 		return nil, fmt.Errorf("connect agents: %w", err)
 	}
+	runner.started = started
 	return &Connection{Runner: runner, close: link.Close}, nil
 }
 

@@ -94,7 +94,11 @@
 //
 // When an instance stops, it finishes its running requests within its grace, commits, and leaves its groups. When partitions
 // are taken from it while it runs, it starts no more of their requests, and still reports those that it had started. The broker
-// refuses its commits for them, which is not an error. If another process takes its name, the older one ends with FencedError.
+// refuses its commits for them, which is not an error.
+//
+// If another process takes its name, the group fences the older one. The group also fences an instance whose own join was carried out after
+// the instance had stopped waiting for it. So a fenced instance listens to presence, and joins again unless it hears another living
+// process with its name; then it ends with FencedError, as it does if it may not read presence.
 //
 // One gap remains: the same attempt may be stored at two offsets. An engine that dies may send it twice. So for an attempt
 // that an earlier epoch started, the engine treats the effect as in doubt, whatever is reported. Also, a broker that lost its producer

@@ -11,8 +11,9 @@ import (
 
 // Runner runs the agents of a registry.
 type Runner struct {
-	config  Config
-	agents  []*consumer
+	config Config
+	agents []*consumer
+	// started is in the heartbeats.
 	started time.Time
 }
 
@@ -26,7 +27,7 @@ func NewRunner(r *Registry, c Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Runner{config: c}
+	out := &Runner{config: c, started: time.Now()}
 	for _, name := range r.Agents() {
 		out.agents = append(out.agents, newConsumer(r.agents[name], &out.config, m))
 	}
@@ -37,7 +38,6 @@ func NewRunner(r *Registry, c Config) (*Runner, error) {
 // reports, commits, and deletes its heartbeat from the topic. It returns nil for a clean stop, ErrStuck if a function
 // did not return, and the error of a source that closed. Call it only once.
 func (r *Runner) Run(ctx context.Context) error {
-	r.started = time.Now()
 	running, stop := errgroup.WithContext(ctx)
 	for _, c := range r.agents {
 		running.Go(func() error { return c.run(stop) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -11,7 +12,7 @@ import (
 // ErrClosed is returned by a Source that will never deliver again. It ends the run of its agent.
 var ErrClosed = errors.New("the source of work requests is closed")
 
-// FencedError ends the run of an instance whose name another process has taken. The other process has its partitions.
+// FencedError ends the run of an instance whose name another living process has taken. The other process has its partitions.
 type FencedError struct{ Instance string }
 
 func (e *FencedError) Error() string {
@@ -31,6 +32,8 @@ type Broker interface {
 type Opening struct {
 	Namespace, Instance string
 	Agents              []string
+	// Started is the start time in the instance's heartbeats. It tells them from those of another process with the same name.
+	Started time.Time
 }
 
 // Link is the connection of one instance.

@@ -27,7 +27,7 @@ var star = map[string][]string{
 	"internal/kafka":           {"events", "internal/kafka/batch", "internal/pause", "internal/repeats"},
 	"internal/kafka/batch":     {"events"},                                                                // bytes and records, below any client
 	"internal/kafka/embedded":  {"internal/kafka", "internal/kafka/batch", "internal/pause"},              // it checks the batches of its logs and gives clients its address
-	"internal/kafka/work":      {"agent/transport", "events", "internal/kafka"},                           // the agents' interfaces, over Kafka
+	"internal/kafka/work":      {"agent/transport", "events", "internal/kafka", "internal/pause"},         // the agents' interfaces, over Kafka
 	"internal/kafka/doctor":    {"events", "internal/kafka", "internal/pause"},                            // it inspects a cluster through the client
 	"internal/kafka/kafkatest": {"events", "internal/kafka", "internal/kafka/embedded", "internal/pause"}, // brokers for tests
 

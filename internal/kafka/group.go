@@ -42,6 +42,8 @@ type GroupConfig struct {
 	// With MembershipOnly the member joins and is assigned partitions, but fetches nothing. Owners use it: they only need to
 	// know who should try to own a partition.
 	MembershipOnly bool
+	// Follows is the closed member of this process that the new one replaces, or nil. Its assignments' numbers are not used again.
+	Follows *Group
 	// MaxWait is how long a broker holds a fetch while there is nothing to read; default 500 ms. A partition that is assigned in
 	// the meantime waits that long, because the fetches of a group cannot be restarted, unlike the fetches of a Reader.
 	MaxWait time.Duration
@@ -117,6 +119,10 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 		cluster: c, cfg: cfg, assigned: make(map[place]int64), holdings: make(map[place]holding),
 		interrupted: make(map[place]struct{}), torn: make(map[place]int64), news: make(chan struct{}), over: make(chan struct{}), committing: semaphore.NewWeighted(alone),
 		ask: make(chan struct{}, 1), asked: make(chan struct{}), opened: time.Now(),
+	}
+	if cfg.Follows != nil {
+		g.assignments = cfg.Follows.lastAssignment()
+		g.cfg.Follows = nil // otherwise each member would keep all before it
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := c.open(append(g.options(), kgo.WithContext(ctx))...)

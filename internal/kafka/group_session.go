@@ -91,6 +91,12 @@ func (g *Group) assign(at place) {
 	g.listed = nil
 }
 
+func (g *Group) lastAssignment() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.assignments
+}
+
 func (g *Group) onRevoked(ps Partitions) {
 	if len(ps) == 0 {
 		return

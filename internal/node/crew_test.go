@@ -57,6 +57,7 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	}
 	cc := w.broker.ClusterConfig()
 	cc.Dialer = c.net.Dial
+	cc.Logger = w.logs.logger()
 	var err error
 	c.cluster, err = kafka.Connect(cc)
 	require.NoError(w.t, err)

@@ -42,80 +42,35 @@ func (b Broker) Open(ctx context.Context, o transport.Opening) (_ *transport.Lin
 	if err != nil {
 		return nil, err
 	}
-	var groups []*kafka.Group
+	var sources []*groupSource
 	link := &transport.Link{Sources: map[string]transport.Source{}, Sink: producerSink{producer}, Close: func() {
-		leave(groups)
+		leave(sources)
 		producer.Close()
 	}}
 	for _, name := range o.Agents {
-		topic := topics.Work(name)
-		g, err := kafka.NewGroup(b.cluster, kafka.GroupConfig{
-			Group: o.Namespace + ".agents." + name, Topics: []string{topic}, InstanceID: o.Instance,
-		})
-		if err != nil {
+		s := &groupSource{
+			cluster: b.cluster, topic: topics.Work(name), others: namesakes{b.cluster, topics.Presence(), o.Instance, events.At(o.Started)},
+			config: kafka.GroupConfig{Group: o.Namespace + ".agents." + name, Topics: []string{topics.Work(name)}, InstanceID: o.Instance},
+		}
+		if err := s.join(nil); err != nil {
 			link.Close()
 			return nil, err
 		}
-		groups = append(groups, g)
-		link.Sources[name] = groupSource{group: g, topic: topic, instance: o.Instance}
+		sources = append(sources, s)
+		link.Sources[name] = s
 	}
 	return link, nil
 }
 
-func leave(groups []*kafka.Group) {
+func leave(sources []*groupSource) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	var leaving sync.WaitGroup
-	for _, g := range groups {
-		// The answer does not matter: a member that failed to leave is removed when its session expires.
-		leaving.Go(func() { _ = g.Leave(ctx) })
+	for _, s := range sources {
+		leaving.Go(func() { s.leave(ctx) })
 	}
 	leaving.Wait()
 }
-
-// groupSource is a member of a consumer group as a Source.
-type groupSource struct {
-	group           *kafka.Group
-	topic, instance string
-}
-
-func (s groupSource) Poll(ctx context.Context, most int) ([]events.Record, error) {
-	records, err := s.group.Poll(ctx, most)
-	switch {
-	case errors.Is(err, kafka.ErrFenced):
-		err = &transport.FencedError{Instance: s.instance}
-	case errors.Is(err, kafka.ErrClosed), errors.Is(err, kafka.ErrDenied), errors.Is(err, kafka.ErrRecreated):
-		err = fmt.Errorf("%w: %w", transport.ErrClosed, err)
-	}
-	return records, err
-}
-
-func (s groupSource) Assigned(partition int32) transport.Assigned {
-	from, lost := s.group.LostFrom(s.topic, partition)
-	return transport.Assigned{
-		Position: transport.Position(s.group.Mark(s.topic, partition)), Shared: s.group.Shared(s.topic, partition), Lost: lost, LostFrom: from,
-	}
-}
-
-func (s groupSource) Confirm(ctx context.Context) (map[int32]int64, error) {
-	held, err := s.group.Confirm(ctx)
-	return held[s.topic], err
-}
-
-func (s groupSource) Commit(ctx context.Context, positions map[int32]transport.Position) (map[int32]transport.Position, error) {
-	wanted := make(map[int32]kafka.Mark, len(positions))
-	for p, m := range positions {
-		wanted[p] = kafka.Mark(m)
-	}
-	stored, err := s.group.CommitMarks(ctx, kafka.Marks{s.topic: wanted})
-	out := make(map[int32]transport.Position, len(positions))
-	for p, m := range stored[s.topic] {
-		out[p] = transport.Position(m)
-	}
-	return out, err
-}
-
-func (s groupSource) Partitions() []int32 { return s.group.Assigned()[s.topic] }
 
 // producerSink is the shared producer as a Sink.
 type producerSink struct{ producer *kafka.Producer }
