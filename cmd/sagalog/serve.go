@@ -20,6 +20,7 @@ type serveConfig struct {
 	member
 	engineFlags
 	startWithin time.Duration
+	metrics     string
 }
 
 // engineFlags are the flags that serve and dev share.
@@ -113,6 +114,7 @@ Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on 
 func (c *serveConfig) flags(f *pflag.FlagSet) {
 	c.member.flags(f)
 	c.engineFlags.flags(f)
+	f.StringVar(&c.metrics, "metrics", "", "where a process with only the role agent serves /metrics and /healthz, such as 127.0.0.1:8650 (off by default; with an API they are there)")
 	f.DurationVar(&c.startWithin, "start-within", time.Minute, "how long a start waits for brokers that do not answer yet")
 }
 
@@ -125,6 +127,14 @@ func (c *serveConfig) validate() error {
 	}
 	if c.startWithin <= 0 {
 		return usage("--start-within %s is not positive", c.startWithin)
+	}
+	if c.metrics != "" {
+		if _, _, err := net.SplitHostPort(c.metrics); err != nil {
+			return usage("--metrics %q is not HOST:PORT, such as 127.0.0.1:8650", c.metrics)
+		}
+		if !c.roles.agentOnly() {
+			return usage("--metrics is for a process with only the role agent: this one serves /metrics at --http %s", c.http)
+		}
 	}
 	if c.roles.agentOnly() {
 		switch {

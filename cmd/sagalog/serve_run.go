@@ -52,6 +52,8 @@ type serving struct {
 	bindings *bindings
 	local    *localCheck
 	agents   *agent.Connection
+	// metricsAt is where a process without an API serves its metrics; nil without --metrics.
+	metricsAt net.Listener
 	// warned holds the warnings about the cluster that were already logged.
 	warned map[string]bool
 }
@@ -65,7 +67,7 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
 	if c.roles.agentOnly() {
-		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
+		steps = []func(context.Context) error{s.configure, s.bind, s.look, s.listenMetrics, s.connect, s.patient(s.awaitNamespace), s.patient(s.openAgents)}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -309,6 +311,9 @@ func (s *serving) run(ctx context.Context) error {
 	if s.agents != nil {
 		g.Go(func() error { return s.agents.Run(ctx) })
 	}
+	if s.metricsAt != nil {
+		g.Go(func() error { return serveMetrics(ctx, s.metricsAt, s.process.metrics) })
+	}
 	if s.cfg.pprof != "" {
 		g.Go(func() error { return servePprof(ctx, s.cfg.pprof) })
 	}
@@ -324,6 +329,9 @@ func (s *serving) close() error {
 		errs = append(errs, s.node.Close())
 	}
 	s.bindings.close()
+	if s.metricsAt != nil {
+		_ = s.metricsAt.Close() // it is closed already if it was served
+	}
 	if s.cluster != nil {
 		s.cluster.Close()
 	}

@@ -30,6 +30,8 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 		{"--brokers h:1 --roles ownr", `--roles: unknown role "ownr"; did you mean "owner"?`},
 		{"--brokers h:1 --roles agent,apy", `did you mean "api"?`},
 		{"--brokers h:1 --roles agent", "--agents is missing"},
+		{"--brokers h:1 --metrics 127.0.0.1:1", "--metrics is for a process with only the role agent"},
+		{"--brokers h:1 --roles agent --agents agents --metrics here", "--metrics \"here\" is not HOST:PORT"},
 		{"--brokers h:1 --roles agent --agents agents --workflows agents", "--workflows needs one of the roles owner, api, projector"},
 		{"--brokers h:1 --roles owner --agents agents", "--agents needs the role agent, but --roles is owner"},
 		{"--brokers h:1 --node a/b", `--node "a/b" is not a valid name`},

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// serveMetrics serves /metrics and /healthz until ctx ends, for a process that serves no API. Metrics name workflows, steps and
+// agents, and no tasks.
+func serveMetrics(ctx context.Context, l net.Listener, g prometheus.Gatherer) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) // nobody can be asked to send it again
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// listenMetrics listens at the address of --metrics.
+func (s *serving) listenMetrics(context.Context) (err error) {
+	if s.cfg.metrics == "" {
+		return nil
+	}
+	if s.metricsAt, err = net.Listen("tcp", s.cfg.metrics); err != nil {
+		return fmt.Errorf("--metrics: %w", err)
+	}
+	return nil
+}
