@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// reported checks that a fact agrees with its input.
+// reported checks that a fact agrees with its input. Judge.Follows checks that it is the right input.
 func (q *inputs) reported(f *events.Fact) {
 	in, _, o, ok := f.Cause.Input()
 	if !ok || in != events.Reports || o >= q.reports.end() {
@@ -16,17 +16,14 @@ func (q *inputs) reported(f *events.Fact) {
 	m, wrong := q.reports.meta[o], ""
 	switch b := f.Body.(type) {
 	case *events.StepCompleted:
-		wrong = q.says(m, events.Do, b.Step, b.Attempt)
 		if m.Report.Result != events.ResultCompleted || len(b.Output) > q.w.cfg.Settings.PayloadBytes {
 			wrong = "it completes nothing, or its output is above the limit"
 		}
 	case *events.Compensated:
-		wrong = q.says(m, events.Undo, b.Step, b.Attempt)
 		if m.Report.Result != events.ResultCompleted {
 			wrong = "it completes nothing"
 		}
 	case *events.StepFailed:
-		wrong = q.says(m, events.Do, b.Step, b.Attempt)
 		began := q.p.startedAt[f.Task+"\x00"+b.Step]
 		switch {
 		case m.Report.Result == events.ResultCompleted && len(m.Report.Output) <= q.w.cfg.Settings.PayloadBytes:
@@ -37,7 +34,7 @@ func (q *inputs) reported(f *events.Fact) {
 			wrong = "it is believed to have had no effect: it does not say so, or another copy may say otherwise"
 		}
 	case *events.CompensationFailed:
-		if wrong = q.says(m, events.Undo, b.Step, b.Attempt); m.Report.Result == events.ResultCompleted {
+		if m.Report.Result == events.ResultCompleted {
 			wrong = "it did not fail"
 		}
 	case *events.TaskReopened:
@@ -58,13 +55,6 @@ func (q *inputs) reported(f *events.Fact) {
 	if wrong != "" {
 		q.w.fail("%s of task %q does not follow from %s: %s", f.Body.Name(), f.Task, f.Cause, wrong)
 	}
-}
-
-func (q *inputs) says(m *meta, op events.Operation, step string, attempt int) string {
-	if !m.Outcome(Attempt{m.Task, step, op, attempt}, q.p.ticket(m.Task)) {
-		return "it is of another attempt, or of a task that had the ID before"
-	}
-	return ""
 }
 
 // tooLate says whether a forwarded input is older than the time for which tasks are remembered, as far as the clocks

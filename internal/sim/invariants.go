@@ -20,6 +20,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	}
 	p.time = max(p.time, f.Time)
 	p.rules.Passes(f)
+	p.rules.Follows(f)
 	for _, in := range bothInputs {
 		for o := range p.rules.Silent(f, in) {
 			p.inputs.seePassed(p.inputs.of(in).meta[o])

@@ -131,6 +131,20 @@ func (j *Judge) Passes(f *events.Fact) {
 	}
 }
 
+// Follows checks that the outcome of an attempt follows from a report of this attempt, and not from one of a task that had the ID
+// before.
+func (j *Judge) Follows(f *events.Fact) {
+	in, _, offset, ok := f.Cause.Input()
+	id := AttemptOf(f.Task, f.Body)
+	if !ok || in != events.Reports || id == (Attempt{}) {
+		return
+	}
+	t, _ := j.State.Task(f.Task)
+	if x, ok := j.Input(in, offset); ok && t != nil && !x.Outcome(id, t.Incarnation) {
+		j.Fail("INV7: %s of %s does not follow from %s, which is of another attempt, or of a task that had the ID before", f.Body.Name(), id, f.Cause)
+	}
+}
+
 // needsFact says why an input cannot be passed without a fact, "" if it can.
 func (j *Judge) needsFact(x *Input) string {
 	switch {

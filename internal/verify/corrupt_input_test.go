@@ -52,6 +52,13 @@ var inputCorruptions = []corruption{
 		f.alter("content", strings.Repeat("ab", 32))
 		return f.place()
 	}},
+	{"an outcome is that of a task that had the ID before", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "")
+		r := h.inputOf(f)
+		r.alter("ticket", "1-before/7")
+		set(f.Record, events.HeaderCauseHash, events.HashInput(r.Record))
+		return f.place()
+	}},
 	{"an accepted submission is missing", verify.CheckInputs, "no_input", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		h.drop(h.inputOf(f))

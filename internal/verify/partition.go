@@ -184,10 +184,36 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.sweep(b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
+	case *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
+		p.reported(f, at, input)
+		p.tell(f, at)
 	default:
 		p.tell(f, at)
 	}
 	return nil
+}
+
+// reported checks that an outcome is that of its task, and not of one that had the ID before.
+func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
+	s := p.live[f.Task]
+	if s == nil || input == nil {
+		return // it is a finding anyway, or it follows from no report
+	}
+	wrong := func(format string, args ...any) {
+		what := fmt.Sprintf("the outcome is that of the report %s, ", f.Cause) + fmt.Sprintf(format, args...)
+		p.book.add(Finding{Check: CheckInputs, Kind: "not_its_input", Place: at, Task: f.Task, What: what})
+	}
+	var r events.Report
+	_, data, err := events.Open(input)
+	if err == nil {
+		r, err = events.DecodeReport(data)
+	}
+	switch {
+	case err != nil:
+		wrong("which cannot be read: %v", err)
+	case r.Ticket != s.incarnation:
+		wrong("which has the ticket %q, but the task has the incarnation %q", r.Ticket, s.incarnation)
+	}
 }
 
 func (p *partition) tell(f *events.Fact, at Place) {

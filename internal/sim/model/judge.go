@@ -39,6 +39,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.w.fail("%s has an earlier time than the fact before it", f.Body.Name())
 	}
 	j.Passes(f)
+	j.Follows(f)
 	j.watermark(f.Watermark)
 	switch b := f.Body.(type) {
 	case *events.Timeout:

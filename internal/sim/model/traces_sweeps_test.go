@@ -312,4 +312,44 @@ var sweepTraces = []trace{
 			=> A decides Submitted(T1)[A1/ .. TaskProcessed(T1)`,
 		never: []string{"RequestHeld", "CancelRequested"},
 	},
+	{
+		name:   "a report of a task that had the ID before says nothing about the next one",
+		config: Config{Nodes: 1, BatchFacts: 8, PassEvery: 1, Budgets: budget{Passes: 3, Repeats: 1}, Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
+		script: `
+			A reads its log
+			A's claim lands
+			A reads its log
+			A reads submissions
+			A's append lands: Submitted
+			A has the ack of its append: Submitted
+			A sends and has the ack: T1.s attempt 1
+			the agent reports T1.s attempt 1: completed
+			A reads reports
+			A's append lands: StepCompleted
+			=> TaskProcessed
+			A has the ack of its append: StepCompleted
+			the clock passes the next step
+			A ticks
+			the clock passes the next step
+			A ticks
+			the broker answers A's question
+			A sees the answer
+			=> A decides TasksSwept(T1)
+			A's append lands: TasksSwept
+			A has the ack of its append: TasksSwept
+			a client submits T1
+			A reads submissions
+			=> A decides Submitted(T1)
+			A's append lands: Submitted
+			A has the ack of its append: Submitted
+			A sends and has the ack: T1.s attempt 1
+			the agent reports T1.s attempt 1: completed
+			A reads reports
+			without StepCompleted
+			A's append lands: InputsPassed
+			A has the ack of its append: InputsPassed
+			the agent reports T1.s attempt 1: completed
+			A reads reports
+			=> A decides StepCompleted(T1.s attempt 1)`,
+	},
 }
