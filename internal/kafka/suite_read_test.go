@@ -9,6 +9,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/batch"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -211,6 +212,29 @@ func readerTooLarge(t *testing.T, w world) {
 	require.EqualValues(t, 2, large.Next)
 	r.Add(topic, 0, large.Next, -1)
 	require.Equal(t, []string{"after"}, kafkatest.Values(kafkatest.Read(t, r, 1)))
+}
+
+// Each record of the batch would take much more memory than it takes on the wire.
+func readerTooMany(t *testing.T, w world) {
+	topic := w.Create(t)
+	w.Write(t, topic, "before")
+	kafkatest.Bomb(t, w, topic, make([]int, batch.MaxRecords+1)...)
+	w.Write(t, topic, "after")
+	for _, from := range []int64{0, 1000} { // also from within the batch
+		r := w.Reader(t, kafka.ReaderConfig{})
+		r.Add(topic, 0, from, -1)
+		_, f := readErr(t, r)
+		large, ok := errors.AsType[*kafka.TooLargeError](f.Err)
+		require.True(t, ok, "%v", f.Err)
+		require.EqualValues(t, 1, large.Offset)
+		require.EqualValues(t, 2+batch.MaxRecords, large.Next)
+		r.Add(topic, 0, large.Next, -1)
+		require.Equal(t, []string{"after"}, kafkatest.Values(kafkatest.Read(t, r, 1)))
+	}
+	_, err := w.ReadAt(kafkatest.Within(t), topic, 0, 5)
+	require.ErrorAs(t, err, new(*kafka.TooLargeError))
+	err = w.ReadRange(kafkatest.Within(t), topic, 0, 1, -1, func(events.Record) error { return nil })
+	require.ErrorAs(t, err, new(*kafka.TooLargeError))
 }
 
 func readAt(t *testing.T, w world) {

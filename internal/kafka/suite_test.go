@@ -40,6 +40,7 @@ var behaviours = map[string]func(*testing.T, world){
 	"a committed reader passes an aborted transaction":                              readerAborted,
 	"a committed reader passes aborted records in front of an open transaction":     readerAbortedBeforeOpen,
 	"a batch that decompresses to too much can be skipped by its offsets":           readerTooLarge,
+	"a batch that decompresses to too many records can be skipped too":              readerTooMany,
 	"one record is found by its coordinates":                                        readAt,
 	"a range ends where the log ended when it was asked for":                        readRange,
 	"a range passes the gaps of compaction, markers and aborts":                     readRangePassesMarkers,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/batch"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
@@ -94,6 +95,32 @@ func TestATakeOverSendsTheDeadLetterOfAnUnpackableInput(t *testing.T) {
 		deadLetters(t, w, want)
 		_, err := n.Status(0)
 		require.NoError(t, err)
+	})
+}
+
+// A small batch of very many records is rejected record by record, and the records that stand in for them are never all in memory.
+func TestABatchOfTooManyRecordsIsGivenInParts(t *testing.T) {
+	bombBubble(t, func(t *testing.T) {
+		w, in := setupInputs(t, 1)
+		offsets := kafkatest.Bomb(t, w.broker, w.topics.Submissions(), make([]int, batch.MaxRecords+1)...)
+		ctx, stop := context.WithTimeout(t.Context(), patience)
+		defer stop()
+		next := int64(0)
+		err := in.Of(w.topics, 0).Read(ctx, submissions, 0, func(records []events.Record, to int64) error {
+			require.LessOrEqual(t, len(records), 1000)
+			for _, r := range records {
+				require.Equal(t, next, r.Offset)
+				require.Equal(t, supervisor.HeaderUnpacked, r.Headers[0].Key)
+				next++
+			}
+			require.Equal(t, next, to)
+			if to > offsets[len(offsets)-1] {
+				stop()
+			}
+			return nil
+		})
+		require.ErrorIs(t, err, context.Canceled)
+		require.EqualValues(t, len(offsets), next)
 	})
 }
 

@@ -119,19 +119,27 @@ func (l *partitionLog) same(ctx context.Context, topic string) error {
 	return nil
 }
 
-// skip passes over a batch of an input that is too large when decompressed. It returns an empty record for each of the
+// skipAtOnce bounds how many records skip gives together: a batch of 2 MiB can have a million, and give waits while the owner is full.
+const skipAtOnce = 1000
+
+// skip passes over a batch of an input that is too large when decompressed. It gives an empty record for each of the
 // batch's records, so that the owner rejects them by their coordinates. Every other error ends the reading.
 func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give func([]events.Record, int64) error) (int64, error) {
 	var tooLarge *kafka.TooLargeError
 	if !input || !errors.As(f.Err, &tooLarge) {
 		return 0, position(f.Err)
 	}
-	var records []events.Record
-	for at := max(tooLarge.Offset, f.Next); at < tooLarge.Next; at++ {
-		records = append(records, events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: at, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}})
-	}
-	if err := give(records, tooLarge.Next); err != nil {
-		return 0, err
+	headers := []events.Header{{Key: supervisor.HeaderUnpacked}}
+	for from := max(tooLarge.Offset, f.Next); from < tooLarge.Next; {
+		to := min(from+skipAtOnce, tooLarge.Next)
+		records := make([]events.Record, 0, to-from)
+		for at := from; at < to; at++ {
+			records = append(records, events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: at, Headers: headers})
+		}
+		if err := give(records, to); err != nil {
+			return 0, err
+		}
+		from = to
 	}
 	return tooLarge.Next, ctx.Err()
 }

@@ -2,7 +2,7 @@
 //
 //	Batch     one whole batch: its offsets, its times, its attributes; Parse checks its checksum
 //	Decoder   shows the records of a broker's answers, for ranges and scans
-//	Unpacker  decompresses a batch, up to a limit
+//	Unpacker  decompresses a batch, up to a limit of bytes and of records
 //	Records   converts what the client has decoded
 //
 // # Invariants

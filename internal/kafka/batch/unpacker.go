@@ -12,7 +12,11 @@ import (
 // stops forever. An error that the client does not know is returned again by each fetch.
 var ErrUnpacksTooLarge = errors.New("a batch unpacks to more than the limit")
 
-// Unpacker decompresses batches up to a limit. It implements kgo.Decompressor.
+// MaxRecords bounds the records of a compressed batch: decoded, each takes 400 bytes besides its own, and the client decodes a batch whole.
+// It is not smaller, because a batch of 2 MiB holds 84,000 of the smallest submissions.
+const MaxRecords = 1 << 17
+
+// Unpacker decompresses batches up to a limit of bytes and of records. It implements kgo.Decompressor.
 type Unpacker struct{ bounded kgo.Decompressor }
 
 // UnpackerOf takes the bounded decompressor of a client (kgo.MaxDecompressBatchBytes). The library offers no other way to get one.
@@ -21,7 +25,30 @@ func UnpackerOf(client *kgo.Client) (Unpacker, error) {
 	if !ok {
 		return Unpacker{}, errors.New("the kafka client has no decompressor")
 	}
-	return Unpacker{d}, nil
+	return Unpacker{counting{d}}, nil
+}
+
+// counting refuses batches of too many records. The number in a batch's header would do, but a decompressor does not see the header.
+type counting struct{ kgo.Decompressor }
+
+func (c counting) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	out, err := c.Decompressor.Decompress(src, codec)
+	if err == nil && tooMany(out) {
+		return nil, fmt.Errorf("%w: it holds more than %d records", kgo.ErrMaxDecompress, MaxRecords)
+	}
+	return out, err
+}
+
+// tooMany looks at the lengths of the records only. If one is wrong, the client says so.
+func tooMany(records []byte) bool {
+	for range MaxRecords {
+		length, rest, ok := cutInt32(records)
+		if !ok || length < 0 || length > int64(len(rest)) {
+			return false
+		}
+		records = rest[length:]
+	}
+	return len(records) > 0
 }
 
 // Decompress implements kgo.Decompressor.

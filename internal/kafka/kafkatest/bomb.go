@@ -3,7 +3,6 @@ package kafkatest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,14 +13,19 @@ import (
 func Bomb(t *testing.T, b Reachable, topic string, sizes ...int) []int64 {
 	t.Helper()
 	c := Client(t, b,
-		kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20),
-		kgo.ProducerLinger(100*time.Millisecond), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(64<<20), kgo.BrokerMaxWriteBytes(100<<20), kgo.MaxBufferedRecords(len(sizes)+1), kgo.ManualFlushing(),
+		kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
-	var records []*kgo.Record
-	for _, n := range sizes {
-		records = append(records, &kgo.Record{Topic: topic, Value: make([]byte, n)})
+	records := make([]*kgo.Record, len(sizes))
+	for i, n := range sizes {
+		records[i] = &kgo.Record{Topic: topic, Value: make([]byte, n)}
+		c.Produce(context.Background(), records[i], func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	require.NoError(t, c.ProduceSync(context.Background(), records...).FirstErr())
+	require.NoError(t, c.Flush(context.Background()))
 	var offsets []int64
 	for _, r := range records {
 		offsets = append(offsets, r.Offset)
