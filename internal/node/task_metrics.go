@@ -130,12 +130,12 @@ func (m *taskMetrics) attempt(t *events.Task, path string, op events.Operation, 
 
 func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }
 
-// agentMetrics shows what the agents offer, as this node sees it.
+// agentMetrics shows which agents live, as this node sees it. Their capacity and load they show themselves.
 type agentMetrics struct {
 	liveness *liveness
 	owners   *owners
 
-	instances, capacity, inFlight, missing *prometheus.Desc
+	instances, missing *prometheus.Desc
 }
 
 func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
@@ -145,17 +145,14 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 	return &agentMetrics{
 		liveness: l, owners: o,
 		instances: desc("live_instances", "Living instances; 0 for an agent that steps wait for.", "agent"),
-		capacity:  desc("capacity", "Attempts that the living instances run at once, together.", "agent"),
-		inFlight:  desc("in_flight", "Attempts that they are running.", "agent"),
 		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no living instance offers.", "agent", "operation"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *agentMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.instances, m.capacity, m.inFlight, m.missing} {
-		ch <- d
-	}
+	ch <- m.instances
+	ch <- m.missing
 }
 
 // Collect implements prometheus.Collector.
@@ -163,21 +160,17 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	type sum struct{ instances, capacity, inFlight int }
-	agents := map[string]sum{}
+	living := map[string]int{}
 	for of, since := range m.owners.missing() {
-		agents[of.agent] = sum{}
+		living[of.agent] = 0
 		gauge(m.missing, events.At(time.Now()).Sub(since).Seconds(), of.agent, string(of.op))
 	}
 	for _, b := range m.liveness.livingAgents() {
 		for _, name := range b.Agents {
-			s := agents[name]
-			agents[name] = sum{s.instances + 1, s.capacity + min(max(b.Capacity[name], 0), maxCapacity), s.inFlight + max(b.InFlight[name], 0)}
+			living[name]++
 		}
 	}
-	for name, s := range agents {
-		gauge(m.instances, float64(s.instances), name)
-		gauge(m.capacity, float64(s.capacity), name)
-		gauge(m.inFlight, float64(s.inFlight), name)
+	for name, n := range living {
+		gauge(m.instances, float64(n), name)
 	}
 }
