@@ -30,7 +30,7 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// Oldest is the oldest effect without an answer.
 	Oldest Unanswered
-	// Missing are the operations that steps wait for though no living instance offers them.
+	// Missing are the operations that steps wait for though no live instance offers them.
 	Missing []events.Missing
 	Stats   Stats
 }
