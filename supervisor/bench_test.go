@@ -97,7 +97,7 @@ func (b *bench) submit(id, workflow, rest string) int64 {
 	return b.put(events.Submissions, events.Record{Key: []byte(id), Value: fmt.Appendf(nil, `{"id":%q,"workflow":%q%s}`, id, workflow, rest)})
 }
 
-// report puts a report into the inputs. Without a ticket it gets that of the task that the log holds now.
+// report puts a report into the inputs. If it has no ticket, it gets that of the current task with its ID.
 func (b *bench) report(p events.Report) int64 {
 	if p.Ticket == "" {
 		p.Ticket = b.ticket(p.Task)
@@ -107,7 +107,7 @@ func (b *bench) report(p events.Report) int64 {
 	return b.put(events.Reports, r)
 }
 
-// ticket returns the incarnation of a task, and a ticket that no task has if the task does not exist.
+// ticket returns the incarnation of a task, or a ticket that fits no task if the ID is unknown.
 func (b *bench) ticket(task string) string {
 	if b.folded == nil || b.applied > len(b.log) {
 		b.folded, b.applied = events.NewState(b.partition, nil), 0

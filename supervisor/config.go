@@ -54,8 +54,8 @@ type Config struct {
 	// negative value, for tests, only when nothing is in flight. It bounds how far reads of the store lag behind the
 	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
-	// Durable, if set, is called with each fact of this owner once it is durable, and with its task as it is now, nil if
-	// it has none or is gone. It keeps neither, and returns at once.
+	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its
+	// task, which is nil if the fact has no task or the task is gone. It must keep neither, and must not block.
 	Durable func(t *events.Task, f *events.Fact)
 	// UnknownAfter is how long an append may be without an answer before its outcome counts as unknown.
 	UnknownAfter time.Duration
@@ -130,7 +130,7 @@ type Store interface {
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
 	Load(id string) (encoding, keys []byte, err error)
-	// Ready returns up to limit rows of the queue of an agent's operation, the first in order.
+	// Ready returns up to limit rows of the queue for an agent's operation, in order.
 	Ready(agent string, op events.Operation, limit int) ([]events.Ready, error)
 	// Queues returns the agents that have rows in the queue.
 	Queues() ([]string, error)

@@ -12,8 +12,8 @@ type dispatch struct {
 	queue queue
 	// running counts the running attempts of each agent in this partition.
 	running map[string]int
-	// offers holds what the instances of each agent offer; an agent that is not in it has no instance. It is nil before
-	// the first heartbeats are known: then any agent may be sent work.
+	// offers holds what the instances of each agent offer; an agent that is not in it has no instance. It is nil until
+	// SetOffers is called for the first time, and until then work may be sent to any agent.
 	offers  map[string]Offer
 	routing routing
 	// nodeHash is the hash of the node's name.
@@ -78,7 +78,7 @@ func (d *dispatch) isMissing(agent string, op events.Operation) bool {
 	return d.offers != nil && !d.offers[agent].has(op)
 }
 
-// missing returns the operations that attempts wait for though no instance offers them.
+// missing returns the operations that attempts wait for and no instance offers.
 func (d *dispatch) missing() (list []events.Missing) {
 	for _, l := range d.queue.lanes {
 		if l.missing != 0 {

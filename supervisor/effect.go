@@ -12,7 +12,7 @@ type Alert struct {
 	Task     string `json:"task,omitempty"`
 	Workflow string `json:"workflow,omitempty"`
 	Step     string `json:"step,omitempty"`
-	// Agent and Operation are what is missing.
+	// Agent and Operation are set for AlertMissing: the operation that is missing.
 	Agent     string           `json:"agent,omitempty"`
 	Operation events.Operation `json:"operation,omitempty"`
 	Reason    string           `json:"reason,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// requests are the work requests that were sent, in their order.
+// requests returns the work requests that were sent, in order.
 func (c *candidate) requests() (list []events.Work) {
 	for _, s := range c.sent {
 		if s.Kind == events.EffectWork {
@@ -24,10 +24,10 @@ func (c *candidate) requests() (list []events.Work) {
 	return list
 }
 
-// forgetful is a candidate that remembers a task for a minute only.
+// forgetful makes a candidate remember finished tasks for only a minute.
 func forgetful(c *candidate) { c.cfg.Settings.RememberFor = events.Duration(time.Minute) }
 
-// completed is the report of an agent that did what the request asked for.
+// completed returns the report of an agent that completed the attempt.
 func completed(w events.Work) events.Report {
 	return events.Report{
 		Task: w.Task, Run: w.Run, Step: w.Step, Operation: w.Operation, Attempt: w.Attempt, Ticket: w.Ticket,
@@ -35,7 +35,7 @@ func completed(w events.Work) events.Report {
 	}
 }
 
-// forget passes the time for which a finished task is remembered.
+// forget lets time pass until the finished task is forgotten.
 func (c *candidate) forget(id string) {
 	for range 100 {
 		c.pass(time.Second)
@@ -46,8 +46,8 @@ func (c *candidate) forget(id string) {
 	require.Nil(c.b.t, x, "the task is forgotten")
 }
 
-// A service that keeps keys longer than the engine keeps tasks would answer the new task with the result of the old one, or
-// refuse it because of the old one's undo.
+// If the keys were the same, a service that keeps keys longer than the engine keeps tasks would answer the new task with the
+// old task's result, or refuse it because of the old task's undo.
 func TestATaskThatReusesAnIDHasNewKeys(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
@@ -65,8 +65,9 @@ func TestATaskThatReusesAnIDHasNewKeys(t *testing.T) {
 	require.NotEqual(t, list[0].IdempotencyKey, list[1].IdempotencyKey)
 }
 
-// The key is the same over retries, take-overs and a store that is rebuilt from the log, and the undo has another one.
-func TestOneLifeKeepsItsKeys(t *testing.T) {
+// All attempts of a do have the same key, even after retries, take-overs and a rebuild of the store from the log. The undo has a
+// different key.
+func TestRetriesAndTakeOversKeepTheKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: w
@@ -105,9 +106,9 @@ steps:
 	require.NotEqual(t, keys[events.Do][0], keys[events.Undo][0])
 }
 
-// A report of the task that had the ID before comes late: an agent that was cut off for a week, or a copy that another
-// partition forwards. It says nothing about the task that has the ID now.
-func TestALateReportOfAnEarlierLifeIsPassed(t *testing.T) {
+// A report about an earlier task with the same ID arrives late, because an agent was cut off for a week or because another
+// partition forwarded a copy. It must not count for the current task.
+func TestALateReportAboutAnEarlierTaskChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A", forgetful).own()
@@ -129,8 +130,8 @@ func TestALateReportOfAnEarlierLifeIsPassed(t *testing.T) {
 	require.Empty(t, a.sentTo("dlq.reports"))
 }
 
-// A report without a ticket could be about any task that ever had the ID. It is not lost silently: an agent that forgets the
-// ticket would otherwise see only timeouts.
+// A report without a ticket could be about any task that ever had the ID. It becomes a dead letter and is not dropped silently,
+// because the author of an agent that omits the ticket would otherwise see only timeouts.
 func TestAReportWithoutATicketIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStepsWaitForAMissingAgent: a step whose agent has no instance waits, however long, and uses up no attempt.
+// A step whose agent has no instance waits as long as it takes, and uses up no attempt.
 func TestStepsWaitForAMissingAgent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
@@ -34,7 +34,7 @@ func TestStepsWaitForAMissingAgent(t *testing.T) {
 	require.Equal(t, events.TaskStateProcessed, b.task("t0").State)
 }
 
-// TestAMissingAgentHoldsBackNoOther: the operations of an agent, and agents, wait independently of each other.
+// Agents wait independently of each other, and so do the two operations of an agent.
 func TestAMissingAgentHoldsBackNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
@@ -56,7 +56,7 @@ steps:
 		b.done(id, "first", 1)
 	}
 	a.run()
-	for _, id := range undos { // more of them wait for an undo than the queue holds in memory
+	for _, id := range undos { // more undos wait than the queue holds in memory
 		b.failed(id, "second", 1, events.ClassPermanent, events.EffectNone)
 	}
 	a.run()
@@ -74,7 +74,7 @@ steps:
 	require.Nil(t, b.task("d1").Step("first"))
 }
 
-// TestTheDeadlineCountsForAMissingAgent: a task does not wait for an agent longer than its deadline.
+// A task does not wait for an agent beyond its deadline.
 func TestTheDeadlineCountsForAMissingAgent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)

@@ -10,8 +10,8 @@ import (
 // queue holds the attempts that may start, by agent and operation: the head of each lane in memory, the rest in the store.
 // An attempt is checked again before it starts, so a stale entry costs only its place.
 type queue struct {
-	// lanes are in the order of their agents, the undos of an agent before its dos: undos go first, since they free what
-	// others wait for. (Map order would not do: the same state and inputs must give the same facts, INV4.)
+	// lanes are sorted by agent, with the undos of an agent before its dos, since undos free what others wait for. (They are
+	// not in a map, whose order is random: the same state and inputs must give the same facts, INV4.)
 	lanes []*lane
 	limit int
 	// turn is the agent that was served first last time. The next one comes first now, so that none starves when
@@ -24,13 +24,13 @@ type queue struct {
 	rooms map[string]int
 }
 
-// lane holds the attempts that wait for one operation of an agent. Each operation has its own, because an instance may
-// offer one of them alone.
+// lane holds the attempts that wait for one operation of an agent. Do and undo have separate lanes, because the instances may
+// offer only one of them.
 type lane struct {
 	agent string
 	op    events.Operation
 	ready readyList
-	// missing is since when attempts wait though no instance offers the operation; zero if they do not.
+	// missing is when attempts began to wait for an operation that no instance offers; zero if none does.
 	missing events.Instant
 	// spilled says that the store holds rows that the list does not; none of them sorts before floor.
 	spilled bool
@@ -61,7 +61,7 @@ func (q *queue) lane(agent string, op events.Operation) *lane {
 	return q.lanes[at]
 }
 
-// undoFirst compares an operation with the other one.
+// undoFirst compares an operation with the other one: undo sorts before do.
 func undoFirst(op events.Operation) int {
 	if op == events.Undo {
 		return -1

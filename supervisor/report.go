@@ -26,7 +26,7 @@ func (i *inbox) judgeReport(item *input) error {
 		return err
 	}
 	if p.Ticket != t.Incarnation {
-		return nil // of a task that had the ID before: the attempts of both have the same numbers
+		return nil // it is about an earlier task with the same ID, whose attempts have the same numbers
 	}
 	//mutant:result-counts-once
 	if (p.Run != 0 && p.Run != t.Run) || !t.Running(p.Step, p.Operation, p.Attempt) {
@@ -72,7 +72,7 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	}
 }
 
-// tried is the class of an attempt that may have been made.
+// tried corrects the class of an attempt that may have been made: the agent cannot say that it did not try.
 func tried(c events.Class) events.Class {
 	if c == events.ClassUnavailable {
 		return events.ClassRetryable

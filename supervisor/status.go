@@ -32,7 +32,7 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// Oldest is the oldest effect without an answer.
 	Oldest Unanswered
-	// Missing are the operations that steps wait for though no live instance offers them.
+	// Missing lists the operations that steps wait for and no live instance offers.
 	Missing []events.Missing
 	Stats   Stats
 }

@@ -19,7 +19,7 @@ type Failure struct {
 	// Effect is what the attempt may have changed; it counts for the pivot.
 	Effect     events.Effect
 	RetryAfter time.Duration
-	// Missing says that the attempt timed out and that no instance of its agent lives.
+	// Missing says that the attempt timed out and no live instance of its agent offers the operation.
 	Missing bool
 	Policy  events.Policy
 	Now     events.Instant
@@ -55,9 +55,9 @@ func JudgeFailure(f Failure) events.Verdict {
 	return final(f, fmt.Sprintf("%d attempts failed: %s", tries, f.Error.Message))
 }
 
-// uncounts says that the attempt does not count against its policy: the agent did not try, or it left while it had the
-// attempt. The latter is forgiven once, because the attempt itself may be what ends the agent. A task that may not be
-// planned has no policy and gets no further attempt.
+// uncounts says whether the attempt does not count against its policy: either the agent did not try, or it left while it had
+// the attempt. The second case is forgiven only once, because the attempt itself may be what crashes the agent. A task that
+// may not be planned has no policy and gets no further attempt.
 func (f *Failure) uncounts(tries, attempts int) bool {
 	if f.Policy.Attempts == 0 {
 		return false
@@ -65,7 +65,7 @@ func (f *Failure) uncounts(tries, attempts int) bool {
 	return f.Error.Class == events.ClassUnavailable || f.Missing && tries == attempts
 }
 
-// uncounted asks for another attempt, ever later up to the policy's longest pause: the deadline bounds the wait.
+// uncounted asks for another attempt. The pauses grow up to the longest of the policy. Only the deadline bounds their number.
 func uncounted(f Failure, attempts int) events.Verdict {
 	at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, attempts), f.RetryAfter))
 	return events.Verdict{Action: events.ActionRetry, At: at, Uncounted: true, Reason: "not counted: " + f.Error.Message}

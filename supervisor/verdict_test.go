@@ -93,7 +93,7 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 	require.Equal(t, events.ActionRetry, decide(2, events.ClassUnavailable))
 }
 
-// The timeout of an attempt whose agent left is forgiven once: the attempt itself may be what ends the agent.
+// The timeout of an attempt whose agent left is forgiven only once: the attempt itself may be what crashes the agent.
 func TestATimeoutWhileTheAgentIsMissingIsForgivenOnce(t *testing.T) {
 	t.Parallel()
 	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 2, Then: events.ActionPark}

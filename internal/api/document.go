@@ -31,7 +31,7 @@ type TaskDocument struct {
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 
-	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What the steps that could run wait for; only in the answer for a single task"`
+	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; only in the answer for a single task"`
 }
 
 // StepDocument is a step of a task.

@@ -28,7 +28,7 @@ type Tasks interface {
 	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
 	// Take it before you look at the task, or you miss a commit in between.
 	Changed(id string) <-chan struct{}
-	// Queued returns the attempts of a task that may start now, and are in the queue of their agent.
+	// Queued returns the attempts of a task that could start now and are waiting in their agent's queue.
 	Queued(ctx context.Context, id string) ([]events.ReadyKey, error)
 }
 
@@ -209,11 +209,11 @@ type Cluster interface {
 	Agents(ctx context.Context) ([]events.Presence, error)
 }
 
-// Offers knows what the agents offer, by the heartbeats of their instances.
+// Offers knows which operations the agents offer, from the heartbeats of their instances.
 type Offers interface {
 	// Offered says whether a live instance of the agent takes work and offers the operation.
 	Offered(agent string, op events.Operation) bool
-	// Missing returns the operations that steps of any partition wait for though nobody offers them.
+	// Missing returns the operations that steps of any partition wait for and no live instance offers.
 	Missing() []events.Missing
 }
 

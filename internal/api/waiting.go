@@ -11,9 +11,9 @@ import (
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
 	Step  string         `json:"step"`
-	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no live instance of the agent offers the operation, or its service is failing; capacity: its instances are busy; retry and cool_down: the time after a failed attempt"`
+	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no live instance of the agent offers the operation, or its service is failing; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"agent: since when steps of any task have waited for it"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kind agent: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }
 
@@ -25,7 +25,7 @@ const (
 	waitsCoolDown = "cool_down"
 )
 
-// waiting says what the steps of a live task wait for. A step that runs waits for nothing.
+// waiting returns what the steps of a live task wait for. Running steps are left out.
 func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocument, error) {
 	if t.State.Ended() || t.State == events.TaskStateError {
 		return nil, nil
@@ -56,7 +56,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	return list, nil
 }
 
-// againAt says why a step waits for its next attempt. One that the agent did not make says that its service fails.
+// againAt says why a step waits for its next attempt. If the agent did not make the last one, its service is failing.
 func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
 	w := WaitingDocument{Step: step, Kind: waitsRetry, Until: at}
 	if e != nil && e.Class == events.ClassUnavailable {

@@ -197,7 +197,7 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 	return &AppliedAnswer{Body: d}, nil
 }
 
-// unoffered warns of the operations that no live instance offers. Steps would wait for them, without end if a name is wrong.
+// unoffered warns about operations that no live instance offers. Steps would wait for them, and wait forever if a name is wrong.
 func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []ProblemPlace) {
 	warn := func(pointer, step, agent string, op events.Operation) {
 		if !s.offers.Offered(agent, op) {

@@ -24,7 +24,7 @@ func agentsCommand() *cobra.Command {
 	}))
 }
 
-// missingAgents says on standard error which agents steps wait for.
+// missingAgents lists on standard error the missing agents that steps wait for.
 func (s *session) missingAgents() error {
 	doc, err := s.get(s.cmd.Context(), "/v1/agents", nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *session) missingAgents() error {
 		return err
 	}
 	for _, m := range of.Missing {
-		s.note("steps have waited for the operation %s of agent %s since %s: no live instance offers it",
+		s.note("steps have been waiting for the operation %s of agent %s since %s: no live instance offers it",
 			m.Operation, Printable(m.Agent), instant(m.Since))
 	}
 	return nil

@@ -183,7 +183,7 @@ func waitingRow(w *api.WaitingDocument) row {
 	case "agent":
 		r[1] = "an agent: " + w.For
 		if w.Until == 0 {
-			r[1] = "an agent: nobody offers " + w.For
+			r[1] = "an agent: no live instance offers " + w.For
 		}
 	case "capacity":
 		r[1] = "capacity: " + w.For

@@ -117,7 +117,7 @@ func applyCommand(d Deps) *cobra.Command {
 func (s *session) apply(d Deps, files []string) error {
 	var defs []*scheduler.Source
 	bad := 0
-	said := map[string]bool{} // the engine finds the same
+	said := map[string]bool{} // the engine repeats these findings in its warnings
 	for _, file := range files {
 		def, faults, err := load(s.cmd, d, file)
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *session) apply(d Deps, files []string) error {
 	return s.listApplied(docs)
 }
 
-// noteWarnings prints what the engine warns of and was not said before.
+// noteWarnings prints the engine's warnings, except those that were printed before.
 func (s *session) noteWarnings(doc json.RawMessage, said map[string]bool) error {
 	var a api.AppliedDocument
 	if err := decode(doc, &a); err != nil {

@@ -43,7 +43,7 @@ type call struct {
 	resource string
 
 	key, task string
-	// undoes is the key of the do that an undo takes back, "" for an undo by a person.
+	// undoes is the key of the do that an undo reverses, "" for an undo by a person.
 	undoes       string
 	attempt, run int
 	body         []byte

@@ -20,8 +20,8 @@
 //   - A DELETE is an undo. It succeeds with 204 whether or not the thing ever existed, and leaves a tombstone for the key in
 //     its Sagalog-Undoes: a do with that key that arrives later is refused with 409. It removes only what that do created. A
 //     DELETE without Sagalog-Undoes, by a person, removes the thing in any case.
-//   - Nothing depends on the ID of the task. When the engine has forgotten a task, the next one with its ID has other keys, and
-//     its calls are carried out.
+//   - Nothing depends on the task ID. When the engine has forgotten a task, the next one with its ID has new keys, so its calls
+//     are carried out.
 //   - A repeated key is answered from memory before any rule may refuse it: a 4xx means "no effect", which would be wrong for
 //     the first call.
 //   - Account checks and deliveries have no undo: DELETE is 405. Owners that begin with "suspended" get 403.
@@ -40,7 +40,7 @@
 //	status           the answer's; 0 for a call that was never answered (hang, or the service stopped meanwhile)
 //	applied          the call changed the world: a first PUT of its key, a DELETE that found something
 //	task, run        of the headers
-//	undoes           the key of the do that an undo takes back, if it names one
+//	undoes           the key of the do that an undo reverses, if it names one
 //	fault            the injected fault that decided the answer, if any
 //	tombstone        the call was an accepted undo, whether or not there was something to undo
 //	answer           the body of an applied PUT, given again to the same key

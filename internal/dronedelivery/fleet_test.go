@@ -223,7 +223,7 @@ func TestUndo(t *testing.T) {
 		"does not stop another task":            {undo("u1", "d1", false), do("x", 201)},
 		"by a person undoes whatever is there":  {do("d1", 201), byHand, do("d1", 409), do("d2", 201)},
 		"by a person stops no call of a person": {do("", 201), byHand, do("", 201)},
-		// The ID of the task was forgotten and taken again: task and run are the same, the keys are not.
+		// The task ID was forgotten and reused: task and run are the same, but the keys differ.
 		"of a task does not stop the next one with its ID": {do("d1", 201), undo("u1", "d1", true), do("d2", 201), undo("u2", "d2", true), do("d2", 409)},
 	}
 	for name, steps := range tests {

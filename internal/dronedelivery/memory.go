@@ -54,8 +54,8 @@ func (m *memory) current(resource string) (deed, bool) {
 	return d, ok
 }
 
-// takesBack says whether an undo finds what it names, or a person's undo finds anything. A delayed undo must not destroy what
-// another task made, or another run, or a later task with the same ID.
+// takesBack says whether there is something for this undo to remove: the result of the do that it names, or anything at all if a
+// person sent it. A delayed undo must not destroy the work of another task, another run, or a later task with the same ID.
 func (m *memory) takesBack(c call) bool {
 	d, ok := m.current(c.resource)
 	return ok && (c.undoes == "" || d.id == deedOf(c.resource, c.undoes))
@@ -86,7 +86,7 @@ func (m *memory) bury(id digest) {
 	}
 }
 
-// deedOf names the call with a key, and is zero without one.
+// deedOf identifies the call that has the key. It is zero for an empty key.
 func deedOf(resource, key string) digest {
 	if key == "" {
 		return digest{}

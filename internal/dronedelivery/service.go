@@ -130,7 +130,7 @@ func (s *service) decide(c call, refuse *active, now time.Time) verdict {
 // decideDo checks for a repeated call before it checks for refusals: see the package documentation.
 func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
 	if s.memory.undoneKey(c.resource, c.key) {
-		return refused(refusal(http.StatusConflict, "an undo of %s named the Idempotency-Key of this call, so it comes too late", c.path))
+		return refused(refusal(http.StatusConflict, "an undo of %s has already named the Idempotency-Key of this call, so the call came too late", c.path))
 	}
 	if at, ok := s.memory.did(c); ok {
 		return s.recall(at)

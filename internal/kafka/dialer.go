@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// dialTimeout bounds TCP and TLS together. If packets to a broker vanish, a call goes on to the next broker after that, and must have time
-// left: the client's default of 10 s is all the time that some calls have. It is not smaller, because TLS across the world takes three
-// trips of 300 ms, and a lost first packet another second.
+// dialTimeout bounds TCP and TLS together. If packets to a broker are lost, a call moves on to the next broker after this time and must
+// still have time left, so it is much less than the client's default of 10 s, which is all the time that some calls have. It is not
+// smaller, because TLS across the world takes three round trips of 300 ms, and a lost first packet costs another second.
 const dialTimeout = 2 * time.Second
 
-// dialer opens the connections of all clients of a Cluster. Clients ask the brokers in turn, so while packets to one of three brokers vanish,
-// every third request would wait for dialTimeout, and a start makes many. So the dialer remembers the silent addresses and refuses
-// to dial them, until a dial in the background finds that they answer again.
+// dialer opens the connections of all clients of a Cluster. Clients ask the brokers in turn. If one of three brokers is cut off, every
+// third request would wait for dialTimeout, and a start makes many requests. So the dialer remembers which addresses are silent and
+// refuses to dial them until a dial in the background finds that they answer again.
 type dialer struct {
 	base   Dialer
 	ctx    context.Context
@@ -31,7 +31,7 @@ type dialer struct {
 // silence is an address that does not answer.
 type silence struct {
 	err error
-	// asked says that a client has wanted to connect since the last dial in the background.
+	// asked says that a client has tried to connect since the last dial in the background.
 	asked bool
 }
 
@@ -60,7 +60,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return conn, err
 }
 
-// refuse returns the error of the last dial of a silent address, otherwise nil.
+// refuse returns the error of the dial that found the address silent, or nil if it is not silent.
 func (d *dialer) refuse(addr string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *dialer) refuse(addr string) error {
 	return s.err
 }
 
-// try dials once. Its error is a silentError if the time has passed, and not that of the caller.
+// try dials once. If dialTimeout ends the dial, and not the caller's own deadline, the error holds a silentError.
 func (d *dialer) try(ctx context.Context, network, addr string) (net.Conn, error) {
 	within, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -87,7 +87,7 @@ func (d *dialer) try(ctx context.Context, network, addr string) (net.Conn, error
 	return nil, &net.OpError{Op: "dial", Net: network, Err: &silentError{addr, err}}
 }
 
-// remember refuses an address until it answers, or until no client has asked for it during a dial in the background.
+// remember makes refuse reject an address until it answers, or until no client asks for it during a dial in the background.
 func (d *dialer) remember(network, addr string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,8 +120,8 @@ func (d *dialer) close() {
 	d.ended.Wait()
 }
 
-// silentError is within the error of a dial of an address from which nothing came back. To the client it is a timeout of the network,
-// after which it asks another broker.
+// silentError is wrapped in the error of a dial to an address that did not answer. The client treats it as a network timeout and asks
+// another broker.
 type silentError struct {
 	addr string
 	err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Packets to one of three brokers vanish. Of many requests only the first to that broker waits, and the clients use it again when it answers.
+// One of three brokers is cut off. Of many requests, only the first one to that broker waits. The clients use it again once it answers.
 func TestABrokerThatIsCutOffCostsOneDial(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@
 //     two epochs write at once, their offsets are not contiguous (docs/protocol.md, "Contiguous offsets").
 //   - The outcome of a record without an answer is unknown, and the error shows that: it is ErrClosed, or the error of a
 //     context.
-//   - A broker that neither accepts nor refuses connections costs a call one dialTimeout, and the calls after it nothing.
+//   - If a broker neither accepts nor refuses connections, one call waits for dialTimeout, and the calls after it do not wait.
 //   - Closing does not wait for a broker that does not answer.
 //
 // # A partition in a Reader

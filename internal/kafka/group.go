@@ -42,7 +42,7 @@ type GroupConfig struct {
 	// With MembershipOnly the member joins and is assigned partitions, but fetches nothing. Owners use it: they only need to
 	// know who should try to own a partition.
 	MembershipOnly bool
-	// Follows is the closed member of this process that the new one replaces, or nil. Its assignments' numbers are not used again.
+	// Follows is the closed member of this process that the new one replaces, or nil. The new one does not reuse its assignment numbers.
 	Follows *Group
 	// MaxWait is how long a broker holds a fetch while there is nothing to read; default 500 ms. A partition that is assigned in
 	// the meantime waits that long, because the fetches of a group cannot be restarted, unlike the fetches of a Reader.
@@ -122,7 +122,7 @@ func NewGroup(c *Cluster, cfg GroupConfig) (*Group, error) {
 	}
 	if cfg.Follows != nil {
 		g.assignments = cfg.Follows.lastAssignment()
-		g.cfg.Follows = nil // otherwise each member would keep all before it
+		g.cfg.Follows = nil // otherwise each member would keep all its predecessors in memory
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := c.open(append(g.options(), kgo.WithContext(ctx))...)

@@ -16,7 +16,7 @@ func IsPassing(err error) bool {
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok { // not net.Error, which the errors of a disk are too
 		switch op.Op {
-		case "dial", "read", "write": // and not a refused certificate ("remote error"), or an address that is taken ("listen")
+		case "dial", "read", "write": // but not a refused certificate ("remote error") or an address in use ("listen")
 			return true
 		}
 		return false

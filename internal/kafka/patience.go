@@ -9,26 +9,26 @@ import (
 	"github.com/sagalog/sagalog/internal/pause"
 )
 
-// Patience repeats the steps of a start while waiting may help. Its first failure is logged, and its time begins with that. It is for one
-// goroutine.
+// Patience retries the steps of a start while waiting may help. The first failure is logged and starts the clock. Only one goroutine may
+// use it.
 type Patience struct {
-	// Within is how long all steps together wait. Zero tries each step once.
+	// Within is how long all steps together may wait after the first failure. Zero tries each step once.
 	Within time.Duration
 	Logger *slog.Logger
 
-	// until is when the time is over, zero before the first failure.
+	// until is the end of that time; zero before the first failure.
 	until time.Time
 }
 
-// The pauses between two tries. Most of what a start waits for passes within a second; a broker that starts takes up to a minute.
+// The pauses between tries. Most of what a start waits for is over within a second, but a broker takes up to a minute to start.
 const (
 	patiencePause    = 250 * time.Millisecond
 	patiencePauseMax = 5 * time.Second
-	// patienceTry bounds a try of a step that could wait longer than that without saying why.
+	// patienceTry bounds one try of a step that could otherwise wait longer without an error that says why.
 	patienceTry = 10 * time.Second
 )
 
-// Try calls step until it succeeds, fails in a way that waiting cannot help (IsPassing), or the time is over.
+// Try calls step until it succeeds, the time is over, or it fails with an error that waiting cannot cure (see IsPassing).
 func (p *Patience) Try(ctx context.Context, step func(context.Context) error) error {
 	for wait := patiencePause; ; wait = min(2*wait, patiencePauseMax) {
 		err := step(ctx)
@@ -37,7 +37,7 @@ func (p *Patience) Try(ctx context.Context, step func(context.Context) error) er
 		}
 		if p.until.IsZero() {
 			p.until = time.Now().Add(p.Within)
-			p.Logger.Warn("the start waits for the brokers; trying again", "for", p.Within, "reason", err)
+			p.Logger.Warn("the start is waiting for the brokers; trying again", "for", p.Within, "reason", err)
 		}
 		left := time.Until(p.until)
 		if left <= 0 {
@@ -47,7 +47,8 @@ func (p *Patience) Try(ctx context.Context, step func(context.Context) error) er
 	}
 }
 
-// TryBriefly is Try for a step that may wait as long as its context lets it. A try that ends early must lose nothing.
+// TryBriefly is Try for a step that waits until its context ends. Each try is cut short after patienceTry, so the step must not lose
+// anything when it is interrupted.
 func (p *Patience) TryBriefly(ctx context.Context, step func(context.Context) error) error {
 	return p.Try(ctx, func(ctx context.Context) error {
 		if p.Within == 0 {

@@ -214,7 +214,7 @@ func readerTooLarge(t *testing.T, w world) {
 	require.Equal(t, []string{"after"}, kafkatest.Values(kafkatest.Read(t, r, 1)))
 }
 
-// Each record of the batch would take much more memory than it takes on the wire.
+// Decoded, each record of the batch would take much more memory than on the wire.
 func readerTooMany(t *testing.T, w world) {
 	topic := w.Create(t)
 	w.Write(t, topic, "before")

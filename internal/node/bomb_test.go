@@ -98,7 +98,7 @@ func TestATakeOverSendsTheDeadLetterOfAnUnpackableInput(t *testing.T) {
 	})
 }
 
-// A small batch of very many records is rejected record by record, and the records that stand in for them are never all in memory.
+// A small batch with too many records is rejected record by record. The placeholders for its records are never all in memory at once.
 func TestABatchOfTooManyRecordsIsGivenInParts(t *testing.T) {
 	bombBubble(t, func(t *testing.T) {
 		w, in := setupInputs(t, 1)

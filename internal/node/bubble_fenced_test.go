@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A group fences an agent whose own join was carried out after the agent had stopped waiting for it. What it had read is read again by its next membership.
+// A group also fences an agent whose own join takes effect after the agent has given up waiting for the answer. Its next member reads
+// again what the fenced one had read.
 func TestFaultAFencedAgentWithoutANamesakeJoinsAgain(t *testing.T) {
 	for _, request := range []string{"JoinGroup", "SyncGroup", "Heartbeat"} {
 		t.Run(request, func(t *testing.T) {

@@ -70,7 +70,7 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	return c
 }
 
-// announce sends the heartbeats of an instance of an agent that works on nothing, until the test ends.
+// announce sends the heartbeats of an idle instance of an agent until the test ends.
 func (w *world) announce(name string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Packets to one of three brokers vanish. The others lead everything, and a node does what serve does at a start.
+// One of three brokers is cut off, and the others lead everything. The test takes the same steps as the start of serve.
 func TestANodeStartsWhileOneOfThreeBrokersIsCutOff(t *testing.T) {
 	for gone := range int32(3) {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {

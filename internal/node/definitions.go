@@ -195,7 +195,7 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 		return nil, api.Applied{Warnings: warnings}, faults
 	}
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.ns.catalog.Versions(src.Workflow)) + 1}
-	if whole, err := scheduler.Complete(src.Body); err == nil { // it has no fault: Parse looked for them
+	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)
 	}
 	if v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {

@@ -54,7 +54,7 @@ func (b *Heartbeats) Windows(partitions int32) (list []map[string]int) {
 	return list
 }
 
-// Offered says which operations of an agent can be sent to somebody.
+// Offered says which operations of an agent are offered.
 func (b *Heartbeats) Offered(agent string) (do, undo bool) {
 	o := b.l.offers(1)[agent]
 	return o.Do, o.Undo

@@ -39,7 +39,7 @@ func (h *heartbeat) Run(ctx context.Context) error {
 	var sent time.Time
 	var sentOwned []int32
 	reached := true
-	var passedOn offers // nil, so that the owners know from the first round on which agents are missing
+	var passedOn offers // nil makes the first round pass the offers on even if there are none
 	for {
 		if err := h.liveness.unreached(); (err == nil) != reached {
 			if reached = err == nil; reached {

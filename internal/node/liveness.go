@@ -106,7 +106,7 @@ func (l *liveness) record(r *events.Record) {
 	}
 	l.seen[key] = seenHeartbeat{Presence: b, at: time.Now()}
 	for k, old := range l.seen {
-		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // not right after a gap in what this node reads
+		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // after a gap in this node's own reading, the others get time to be heard again
 			delete(l.seen, k)
 		}
 	}
@@ -149,7 +149,8 @@ func (l *liveness) unreached() error {
 	return nil
 }
 
-// waitsLonger says whether a step of another live node waits longer for the operation than this node's.
+// waitsLonger says whether a step of another live node has waited longer for the operation than any of this node. If both have waited
+// equally long, the node whose name sorts first counts as the longer one, so that only one raises the alert.
 func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +167,7 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 	return false
 }
 
-// missing returns the operations that steps at any live node wait for, each with the longest wait.
+// missing returns the missing operations that steps of any live node wait for, each with the earliest start of a wait.
 func (l *liveness) missing() (list []events.Missing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

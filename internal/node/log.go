@@ -119,7 +119,8 @@ func (l *partitionLog) same(ctx context.Context, topic string) error {
 	return nil
 }
 
-// skipAtOnce bounds how many records skip gives together: a batch of 2 MiB can have a million, and give waits while the owner is full.
+// skipAtOnce bounds how many records skip passes to give in one call. A batch of 2 MiB can have a million, and give blocks while the owner
+// is full.
 const skipAtOnce = 1000
 
 // skip passes over a batch of an input that is too large when decompressed. It gives an empty record for each of the

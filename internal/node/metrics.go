@@ -23,7 +23,7 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 	return &ownerMetrics{
 		owners:    o,
 		owning:    desc("owning", "1 while this node owns the partition."),
-		stopped:   desc("stopped", "1 while the partition cannot run here and waits for an operator; /readyz and the log have the reason."),
+		stopped:   desc("stopped", "1 while the partition cannot run here and needs an operator; /readyz and the log give the reason."),
 		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
 		inMemory:  desc("tasks_in_memory", "Tasks held in memory."),
 		inFlight:  desc("appends_in_flight", "Appends without an answer."),

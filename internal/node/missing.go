@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// missingAfter is how long steps wait for an agent before people are alerted: an agent that is only restarted is back sooner.
+	// missingAfter is how long steps wait for an agent before an alert is raised. An agent that is only being restarted is back sooner.
 	missingAfter = 30 * time.Second
-	// missingEvery is how often a node looks whether its steps wait for an agent.
+	// missingEvery is how often a node checks whether its steps wait for a missing agent.
 	missingEvery = time.Second
 )
 
@@ -27,8 +27,8 @@ type operation struct {
 
 func (o operation) String() string { return fmt.Sprintf("%s of agent %q", o.op, o.agent) }
 
-// missingAgents raises the alert that steps wait for an agent of which no instance lives. Nodes tell each other by their
-// heartbeats what they wait for, and the node that waits longest raises the alert, so that there is one for each operation.
+// missingAgents raises an alert when steps wait for an operation that no live instance offers. Nodes publish in their heartbeats
+// what they wait for, and the node that has waited longest raises the alert, so that there is only one for each operation.
 type missingAgents struct {
 	ns       *namespace
 	producer *kafka.Producer
@@ -36,11 +36,11 @@ type missingAgents struct {
 	liveness *liveness
 	metrics  *taskMetrics
 	log      *slog.Logger
-	// said holds what the log has a line about, and the alert if this node raises it.
+	// said holds the operations that were already logged and, if it fell to this node, alerted.
 	said map[operation]bool
 }
 
-// look compares what is missing now with what was said.
+// look compares what is missing now with what was reported before.
 func (m *missingAgents) look(ctx context.Context) {
 	now := m.owners.missing()
 	for of, since := range now {
@@ -51,14 +51,14 @@ func (m *missingAgents) look(ctx context.Context) {
 	for of := range m.said {
 		if _, still := now[of]; !still {
 			delete(m.said, of)
-			m.log.Info("no step waits for a missing agent any more", "agent", of.agent, "operation", of.op)
+			m.log.Info("steps no longer wait for this operation", "agent", of.agent, "operation", of.op)
 		}
 	}
 }
 
 func (m *missingAgents) say(ctx context.Context, of operation, since events.Instant) {
 	m.said[of] = true
-	m.log.Warn("steps wait for an agent: no live instance offers the operation; start one, or correct the name in the workflow",
+	m.log.Warn("steps are waiting for an agent: no live instance offers the operation; start one, or correct the agent's name in the workflow",
 		"agent", of.agent, "operation", of.op, "since", since)
 	if m.liveness.waitsLonger(of, since) {
 		return
@@ -71,14 +71,14 @@ func (m *missingAgents) say(ctx context.Context, of operation, since events.Inst
 		m.metrics.alerted(supervisor.AlertMissing)
 	} else if ctx.Err() == nil {
 		delete(m.said, of) // the next look tries again
-		m.log.Warn("the alert about a missing agent was not written; it is tried again", "agent", of.agent, "error", err)
+		m.log.Warn("the alert about a missing agent was not written; trying again", "agent", of.agent, "error", err)
 	}
 }
 
 func (m *missingAgents) alert(of operation, since events.Instant) (events.Record, error) {
 	a := supervisor.Alert{
 		Kind: supervisor.AlertMissing, Agent: of.agent, Operation: of.op, Time: events.At(time.Now()),
-		Reason: fmt.Sprintf("steps have waited since %s for the operation %s; no live instance offers it", since, of),
+		Reason: fmt.Sprintf("steps have been waiting since %s for the operation %s; no live instance offers it", since, of),
 	}
 	r, err := events.EncodeAlert(a, "", events.Subject{
 		ID:     strings.Join([]string{supervisor.AlertMissing, of.agent, string(of.op), since.String()}, "/"),

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Agents are away for ten minutes under load. Their steps wait and use up no attempt, one alert says so, and when the
-// agents are back all tasks end.
+// All agents are gone for ten minutes under load. Steps wait and use up no attempt, one alert is raised, and once the agents
+// are back all tasks end.
 func TestAgentsThatAreAwayUseUpNoAttempts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 4)
@@ -48,7 +48,7 @@ steps:
 			case *events.StepStarted:
 				require.Equal(t, 1, b.Attempt, s.fact.Task)
 			case *events.Timeout, *events.TaskParked, *events.TaskUndone:
-				require.Fail(t, "a task suffers from the absence", "%v", b)
+				require.Fail(t, "the absence of the agents affects a task", "%v", b)
 			}
 		}
 		alerts := w.read(w.topics.Alerts(), 0)
@@ -62,8 +62,8 @@ steps:
 	})
 }
 
-// A service fails for ten minutes behind a circuit breaker. An attempt counts only if the service was called, and tasks that
-// came while it failed end well.
+// A service fails for ten minutes behind a circuit breaker. An attempt counts only if the service was called, so most of the
+// tasks submitted in that time succeed later.
 func TestAnOpenBreakerUsesUpNoAttempts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const attempts = 3

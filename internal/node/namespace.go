@@ -96,7 +96,7 @@ func (s *namespace) readDefinitions(ctx context.Context) error {
 	if err := kafka.EnsureTopics(ctx, s.cluster, s.topics.Base(1)[0]); err != nil {
 		return fmt.Errorf("make the topics of namespace %s: %w", s.name, err)
 	}
-	if s.catalog == nil { // otherwise an earlier try has begun to read
+	if s.catalog == nil { // an earlier try may have started the reading already
 		s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log)
 		ctxRead, stop := context.WithCancel(context.WithoutCancel(ctx))
 		s.stop = stop

@@ -47,7 +47,7 @@ type Config struct {
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
-	// StartWithin is how long Open waits for brokers that do not answer. Zero tries once.
+	// StartWithin is how long Open keeps retrying while brokers do not answer. Zero tries once.
 	StartWithin time.Duration
 	// Now is the owners' clock; tests replace it.
 	Now     func() time.Time
@@ -112,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// open repeats what asks the brokers. A step that has failed leaves nothing open that it would open again.
+// open retries the steps that need the brokers. A step that fails leaves nothing open, so it can simply run again.
 func (n *Node) open(ctx context.Context) error {
 	if err := n.openProducers(); err != nil {
 		return err

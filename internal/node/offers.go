@@ -13,7 +13,7 @@ import (
 // maxCapacity is more than any instance can work on at once, and small enough that no sum overflows.
 const maxCapacity = 100_000
 
-// offers is what the live instances of agents offer together, by agent. An agent that is not in it has no instance.
+// offers holds, by agent, what its live instances offer together. An agent that is not in it has no instance.
 type offers map[string]offer
 
 type offer struct {
@@ -22,8 +22,8 @@ type offer struct {
 	total int
 }
 
-// offers returns what the agents offer now, in a namespace with that number of partitions. An instance that falls silent
-// counts as gone only while this node reads its own heartbeats back: while no heartbeats can be read, the last ones stand.
+// offers returns what the agents offer now, in a namespace with that number of partitions. A silent instance counts
+// as gone only while this node can read its own heartbeats back. While it cannot, the last heartbeats that it read stay in force.
 func (l *liveness) offers(partitions int32) offers {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,8 +41,8 @@ func (l *liveness) offers(partitions int32) offers {
 			}
 			o := all[name]
 			o.total += t.Capacity
-			// An open breaker takes no capacity away for good: if all are open, one attempt for each partition tests
-			// whether the service is back.
+			// An instance whose breaker is open still offers its operations: if all breakers are open, one attempt from each
+			// partition tests whether the service is back.
 			if t.Capacity > 0 || b.Health[name] == events.Unhealthy {
 				o.Do, o.Undo = o.Do || operates(&b.Presence, name, events.Do), o.Undo || operates(&b.Presence, name, events.Undo)
 			}
@@ -62,15 +62,15 @@ func (l *liveness) offers(partitions int32) offers {
 	return all
 }
 
-// operates says whether an instance offers an operation of an agent. One that does not list its operations offers both.
+// operates says whether an instance offers an operation of an agent. An instance that lists no operations offers both.
 func operates(b *events.Presence, agent string, op events.Operation) bool {
 	list, says := b.Operations[agent]
 	return !says || slices.Contains(list, op)
 }
 
-// targetOf returns where an instance takes work as an agent, and how much. says tells whether the instance publishes which
-// partitions it reads. Anyone may write heartbeats: an unreasonable capacity takes no work from others, and partitions
-// that do not exist get nothing.
+// targetOf returns the partitions where an instance of an agent accepts work, and how much. says is whether the instance
+// publishes which partitions it reads. Anyone may write heartbeats, so the capacity is bounded and partitions that do not
+// exist are left out.
 func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.Target, says bool) {
 	t = supervisor.Target{Instance: b.Instance, Capacity: min(max(b.Capacity[name], 0), maxCapacity)}
 	read, says := b.Partitions[name]
@@ -84,7 +84,7 @@ func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.T
 	t.Full = b.InFlight[name] >= t.Capacity
 	switch b.Health[name] {
 	case events.Unhealthy:
-		t.Capacity = 0 // its breaker is open: if all are, one attempt for each partition tests whether they are back
+		t.Capacity = 0 // its breaker is open
 	case events.Degraded:
 		t.Capacity, t.Probe, t.Full = min(t.Capacity, 1), true, false
 	}
@@ -99,9 +99,9 @@ func (o offers) equal(other offers) bool {
 	})
 }
 
-// to returns what one of the partitions is offered. Its window is an equal part of the capacity, but at least one, so
-// that every partition makes progress. The remainder goes to some partitions, different ones for each agent. All nodes
-// compute the same, so the parts add up.
+// to returns the offers to one of the partitions. Its window is an equal share of the capacity, but at least one, so that
+// every partition makes progress. Some partitions get one more from the remainder, different ones for each agent. All
+// nodes compute the same shares, so they add up.
 func (o offers) to(partition, partitions int32) map[string]supervisor.Offer {
 	list := make(map[string]supervisor.Offer, len(o))
 	for name, x := range o {

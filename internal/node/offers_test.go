@@ -76,8 +76,8 @@ func TestWindowsFollowThePublishedCapacity(t *testing.T) {
 	}
 }
 
-// An operation is offered while a live instance that takes work knows it. While this node cannot read heartbeats, the
-// last ones stand.
+// An operation is offered while a live instance that accepts work offers it. While this node cannot read heartbeats, the
+// last ones stay in force.
 func TestOperationsAreOfferedByLiveInstances(t *testing.T) {
 	both, doer, undoer := instance("a", bank(8), nil), instance("b", bank(8), nil), instance("c", bank(8), nil)
 	doer.Operations = map[string][]events.Operation{"bank": {events.Do}}
@@ -122,7 +122,7 @@ func TestOperationsAreOfferedByLiveInstances(t *testing.T) {
 				<-time.After(10 * time.Minute)
 				check(c.do, c.undo)
 				hear(2)
-				check(c.do, c.undo) // they get as much time as at the start
+				check(c.do, c.undo) // after the gap, the instances get as much time as at the start
 				hear(2)
 				check(false, false)
 			})

@@ -126,15 +126,15 @@ func (o *owners) owned() []int32 {
 	return list
 }
 
-// setOffers passes on what the agents offer.
+// setOffers tells the owners what the agents offer.
 func (o *owners) setOffers(all offers) {
 	for p, shell := range o.shells {
 		shell.SetOffers(all.to(int32(p), int32(len(o.shells))))
 	}
 }
 
-// missing returns what steps of this node's partitions wait for though no instance offers it: for each operation, since
-// when the first of them waits.
+// missing returns the operations that steps of this node's partitions wait for and no live instance offers, each with the time
+// when the first of these steps began to wait.
 func (o *owners) missing() map[operation]events.Instant {
 	since := map[operation]events.Instant{}
 	for p := range o.shells {
@@ -148,10 +148,10 @@ func (o *owners) missing() map[operation]events.Instant {
 	return since
 }
 
-// maxPublished bounds what a heartbeat names.
+// maxPublished bounds how many missing operations a heartbeat lists.
 const maxPublished = 100
 
-// published returns what the node's heartbeat says to be missing.
+// published returns the missing operations for the node's heartbeat.
 func (o *owners) published() []events.Missing {
 	var list []events.Missing
 	for of, since := range o.missing() {

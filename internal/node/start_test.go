@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const waits = "the start waits for the brokers"
+const waits = "the start is waiting for the brokers"
 
 // starting opens a node in a world that has a namespace, and ends it.
 func (w *world) starting(cfg node.Config) error {
@@ -28,7 +28,7 @@ func (w *world) starting(cfg node.Config) error {
 	return n.Close()
 }
 
-// A request of a start fails for a while, and each kind in another step of it.
+// A request that a start makes fails for a while. Each kind of request belongs to another step of the start.
 func TestAStartWaitsForBrokers(t *testing.T) {
 	for _, fault := range []kafkatest.Fault{
 		{Request: "Metadata", Topic: "sagalog.definitions", Code: "LEADER_NOT_AVAILABLE"},

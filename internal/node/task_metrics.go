@@ -10,17 +10,17 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// maxLabels bounds the pairs of workflow and step that have series of their own; all others share one.
+// maxLabels bounds how many pairs of workflow and step have their own series; all others share one.
 const (
 	maxLabels  = 200
 	otherLabel = "_other"
 )
 
-// durationBuckets reach from the shortest task to one that waits for people, in seconds.
+// durationBuckets range from the shortest task to one that waits for people, in seconds.
 var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
 
-// taskMetrics count what becomes of tasks, by the durable facts of this node's owners. A fact is counted by the node that
-// decided it, so sums over the nodes are right.
+// taskMetrics counts the outcomes of tasks, attempts and inputs from the durable facts of this node's owners. Only the node
+// that decided a fact counts it, so sums over the nodes are right.
 type taskMetrics struct {
 	accepted, ended, attempts, dead, alerts *prometheus.CounterVec
 	duration                                *prometheus.HistogramVec
@@ -35,12 +35,12 @@ func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
 	}
 	m := &taskMetrics{
 		accepted: counter("tasks_accepted_total", "Tasks accepted.", "workflow"),
-		ended:    counter("tasks_ended_total", "Tasks that ended, by the state in which they did.", "workflow", "state"),
-		attempts: counter("attempts_total", "Attempts that have an outcome: completed, failed, timed_out or refused (by the brokers).", "workflow", "step", "agent", "operation", "outcome"),
+		ended:    counter("tasks_ended_total", "Tasks that ended, by their final state.", "workflow", "state"),
+		attempts: counter("attempts_total", "Attempts by outcome: completed, failed, timed_out or refused (the brokers refused the work request).", "workflow", "step", "agent", "operation", "outcome"),
 		dead:     counter("dead_letters_total", "Inputs that could not be used.", "topic", "reason"),
-		alerts:   counter("alerts_total", "Alerts sent. One that is sent again after a crash counts again.", "kind"),
+		alerts:   counter("alerts_total", "Alerts sent. An alert that is sent again after a crash is counted twice.", "kind"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sagalog_task_duration_seconds", Help: "From the acceptance of a task to its end.", Buckets: durationBuckets,
+			Name: "sagalog_task_duration_seconds", Help: "Time from the acceptance of a task to its end.", Buckets: durationBuckets,
 		}, []string{"workflow", "state"}),
 	}
 	for _, c := range []prometheus.Collector{m.accepted, m.ended, m.attempts, m.dead, m.alerts, m.duration} {
@@ -51,7 +51,7 @@ func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
 	return m, nil
 }
 
-// label returns the workflow and the step as they are shown.
+// label returns the label values for a workflow and a step without the index of its path.
 func (m *taskMetrics) label(workflow, path string) (string, string) {
 	step, _, _ := strings.Cut(path, "[")
 	key := [2]string{workflow, step}
@@ -78,7 +78,7 @@ func (m *taskMetrics) count(t *events.Task, f *events.Fact) {
 	case *events.TaskUndone:
 		m.end(t, f, events.TaskStateUndone)
 	case *events.InputRejected:
-		topic := string(events.Reports) // a held request comes from there
+		topic := string(events.Reports) // requests come through that topic, and only requests are held
 		if in, _, _, ok := f.Cause.Input(); ok && b.HeldAt == "" {
 			topic = string(in)
 		}
@@ -111,7 +111,7 @@ func (m *taskMetrics) end(t *events.Task, f *events.Fact, state events.TaskState
 	m.duration.WithLabelValues(workflow, string(state)).Observe(f.Time.Sub(t.SubmittedAt).Seconds())
 }
 
-// attempt counts the outcome of an attempt; number 0 means that none began.
+// attempt counts the outcome of an attempt; number 0 means that no attempt had started.
 func (m *taskMetrics) attempt(t *events.Task, path string, op events.Operation, number int, outcome string) {
 	if t == nil || number == 0 {
 		return
@@ -130,7 +130,7 @@ func (m *taskMetrics) attempt(t *events.Task, path string, op events.Operation, 
 
 func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }
 
-// agentMetrics shows which agents live, as this node sees it. Their capacity and load they show themselves.
+// agentMetrics shows which agents are alive, as seen by this node. Agents publish their capacity and load in their own metrics.
 type agentMetrics struct {
 	liveness *liveness
 	owners   *owners
@@ -144,7 +144,7 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 	}
 	return &agentMetrics{
 		liveness: l, owners: o,
-		instances: desc("live_instances", "Live instances; 0 for an agent that steps wait for.", "agent"),
+		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for.", "agent"),
 		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers.", "agent", "operation"),
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The metrics say what became of tasks, attempts and inputs, and which agents are there.
+// The metrics count the outcomes of tasks, attempts and inputs, and show which agents are alive.
 func TestMetricsSayWhatBecameOfTasks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 2)

@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// agents is every remote service behind every agent. A service applies a do once for its idempotency key, refuses one after its
-// undo, and never forgets a key.
+// agents plays all agents and the remote services behind them. A service applies a do once for each idempotency key, refuses a do
+// after its undo, and never forgets a key.
 type agents struct {
 	w *World
 	// ledger holds what each do changed, by its idempotency key.
@@ -20,7 +20,7 @@ type agents struct {
 	down map[string]events.Instant
 	// recent is the latest work of each agent, which a restarted instance gets again.
 	recent map[string][]delivery
-	// reported holds the reports for each task ID. They come once more when the ID is taken again.
+	// reported holds the reports for each task ID. They are sent again when another task reuses the ID.
 	reported map[string][]delivery
 }
 
@@ -60,7 +60,8 @@ func newAgents(w *World) *agents {
 // doKey is the idempotency key of the do of a step, under which the service knows its effect.
 func (w *World) doKey(work *events.Work) string { return work.Key(w.cfg.NamespaceID, events.Do) }
 
-// remind repeats, while an attempt runs, the reports of an attempt with the same numbers of the tasks that had its ID before.
+// remind is called while an attempt runs. It repeats the reports about earlier tasks with the same ID whose attempts have the same
+// numbers.
 func (a *agents) remind(id Attempt, ticket string) {
 	for _, d := range a.reported[id.Task] {
 		if p := d.report; p.Ticket != ticket && p.Step == id.Step && p.Operation == id.Op && p.Attempt == id.N {

@@ -222,7 +222,7 @@ var named = [situations]struct {
 	sawFlood:          {name: "one partition is flooded", rare: true},
 	sawAgentDown:      {name: "an agent is down when work comes"},
 	sawRedelivered:    {name: "an agent gets its work again"},
-	sawOtherLife:      {name: "a report of a task that had the ID before, about an attempt that runs now"},
+	sawOtherLife:      {name: "a report about an earlier task with the ID, with the numbers of a running attempt"},
 	sawNewVersion:     {name: "a version is adopted that was applied while owners ran"},
 	sawOldVersion:     {name: "an older version is current again"},
 	sawSwept:          {name: "a task is swept"},
@@ -230,7 +230,7 @@ var named = [situations]struct {
 	sawMarker:         {name: "a transaction marker is passed"},
 	sawWindowFull:     {name: "an agent's window is full"},
 	sawUncounted:      {name: "an attempt is not counted"},
-	sawMissing:        {name: "steps wait for an agent that nobody runs"},
+	sawMissing:        {name: "steps wait for an agent without instances"},
 }
 
 // Coverage counts situations.

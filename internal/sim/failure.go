@@ -79,7 +79,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 		return "an attempt is scheduled earlier than its agent asked for"
 	}
 	if v.Uncounted != x.uncounted(s.tries, s.attempt) && v.Action == events.ActionRetry {
-		return "an attempt that was made is not counted, or the other way round"
+		return "an attempt that was made is not counted, or one that was not made is counted"
 	}
 	s.notBefore = v.At
 	s.tries -= a.takenBack(v)
@@ -95,8 +95,8 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	return ""
 }
 
-// uncounted says that an attempt must not count: its agent says that it did not try. After a timeout it may be the first of its
-// step that is forgiven, if the owner believed that no instance of the agent lived.
+// uncounted says whether an attempt must not count, because its agent says that it did not try. The first timeout of a step may be
+// forgiven too, if the owner believed that no instance of the agent was alive.
 func (x *failure) uncounted(tries, attempt int) bool {
 	return x.class == events.ClassUnavailable || x.class == events.ClassTimeout && tries == attempt && x.verdict.Uncounted
 }

@@ -61,7 +61,7 @@ const (
 	InputGarbage    InputKind = 4
 )
 
-// Outcome says whether the input is a report of the attempt, in the first run of the task that has this ticket.
+// Outcome says whether the input is a report about the attempt, in the first run of the task with this ticket.
 func (x *Input) Outcome(a Attempt, ticket string) bool {
 	r := &x.Report
 	return x.Kind == InputReport && Attempt{x.Task, r.Step, r.Operation, r.Attempt} == a && r.Ticket == ticket && r.Run <= 1
@@ -131,8 +131,8 @@ func (j *Judge) Passes(f *events.Fact) {
 	}
 }
 
-// Follows checks that the outcome of an attempt follows from a report of this attempt, and not from one of a task that had the ID
-// before.
+// Follows checks that the outcome of an attempt follows from a report about this attempt, and not about one of an earlier task with
+// the same ID.
 func (j *Judge) Follows(f *events.Fact) {
 	in, _, offset, ok := f.Cause.Input()
 	id := AttemptOf(f.Task, f.Body)
@@ -141,7 +141,7 @@ func (j *Judge) Follows(f *events.Fact) {
 	}
 	t, _ := j.State.Task(f.Task)
 	if x, ok := j.Input(in, offset); ok && t != nil && !x.Outcome(id, t.Incarnation) {
-		j.Fail("INV7: %s of %s does not follow from %s, which is of another attempt, or of a task that had the ID before", f.Body.Name(), id, f.Cause)
+		j.Fail("INV7: %s of %s does not follow from %s, which is about another attempt or an earlier task with the same ID", f.Body.Name(), id, f.Cause)
 	}
 }
 

@@ -20,7 +20,7 @@ type node struct {
 	paused bool
 	// inbox holds the messages that came while the node was paused.
 	inbox []func()
-	// heard is the latest change of the offers that it heard of.
+	// heard is the number of the latest change of the offers that it has heard of.
 	heard int
 	sched *trapped
 	slots []*slot
@@ -42,7 +42,7 @@ type slot struct {
 	// record or has the acknowledgement.
 	acked int64
 
-	// offers is what the owner heard last.
+	// offers is what the owner last heard of.
 	offers map[string]supervisor.Offer
 
 	producer *producer
@@ -67,7 +67,7 @@ func (n *node) boot() {
 	n.sched = &trapped{NewProcess(), n.w}
 	for _, s := range n.slots {
 		s.boot()
-		s.offered(map[string]supervisor.Offer{}) // it knows of nobody until it hears the first heartbeats
+		s.offered(map[string]supervisor.Offer{}) // until the first heartbeats arrive, it knows of no instance
 	}
 	n.w.offers.publishTo(n)
 	n.ticks(n.life)

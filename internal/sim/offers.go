@@ -5,16 +5,16 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// everyAgent are the agents of the workflows.
+// everyAgent lists the agents of the workflows.
 var everyAgent = []string{"alpha", "beta", "gamma"}
 
-// offers is what the instances of the agents offer now, and how it comes to the owners. A node hears of a change late, and one
-// that is down or paused not at all; each slot keeps what it heard last.
+// offers holds what the instances of the agents offer now, and delivers it to the owners. A node hears of a change late, or not at
+// all while it is down or paused. Each slot keeps what it last heard of.
 type offers struct {
 	w *World
 	// gone counts the absences of each operation of each agent.
 	gone map[string]map[events.Operation]int
-	// changes counts them, so that a late message does not replace a newer one.
+	// changes counts the changes, so that a late message does not replace a newer one.
 	changes int
 }
 
@@ -52,7 +52,7 @@ func (o *offers) heal() {
 	o.publish()
 }
 
-// publish passes what is offered now to all nodes, each after some time.
+// publish sends what is offered now to all nodes, each with its own delay.
 func (o *offers) publish() {
 	o.changes++
 	for _, n := range o.w.nodes {
@@ -93,14 +93,14 @@ func (s *slot) offered(now map[string]supervisor.Offer) {
 	s.owner.SetOffers(s.now(), now)
 }
 
-// startsNothingMissing checks that an owner starts no attempt of an operation that it knows nobody offers, and that it forgives a
-// timeout only then.
+// startsNothingMissing checks that an owner starts no attempt of an operation if it knows that no instance offers it, and that it
+// forgives a timeout only in that case.
 func (s *slot) startsNothingMissing(records []events.Record) {
 	w := s.node.w
 	for i := range records {
 		f, err := events.DecodeFact(&records[i])
 		if err != nil {
-			continue // the judge says so when it lands
+			continue // the judge reports it when the record lands
 		}
 		var agent string
 		op, starts := events.Do, true

@@ -72,7 +72,7 @@ type Faults struct {
 	// cancels or retries it; its payload has a size around a limit; deciding about it panics.
 	Misplaced, Duplicate, Conflict, Garbage, Cancel, Retry, Oversize, Panic float64 `json:",omitzero"`
 	// The average number in a run: crashes, pauses, hand-overs, jumps of a node's clock, floods of one partition,
-	// outages of an agent, restarts of an agent that gets its work again, and times in which nobody offers an operation.
+	// outages of an agent, restarts of an agent that gets its work again, and times when no instance offers an operation.
 	Crash, Pause, Reassign, Jump, Flood, AgentDown, AgentRestart, AgentGone float64 `json:",omitzero"`
 }
 

@@ -31,7 +31,7 @@ type partition struct {
 	time events.Instant
 	// startedAt is the latest start of each step.
 	startedAt map[string]*events.Fact
-	// undone names the dos whose effects must all be gone, by their idempotency keys.
+	// undone describes the dos whose effects must all be gone, by their idempotency keys.
 	undone map[string]string
 	digest uint64
 

@@ -141,7 +141,7 @@ func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
 	return false
 }
 
-// mustBeGone notes the effects of an undone task.
+// mustBeGone records which effects of an undone task must be gone.
 func (p *partition) mustBeGone(t *events.Task) {
 	for _, s := range definitionOf(t.Definition).Steps {
 		if s.Undo != nil {
@@ -151,7 +151,7 @@ func (p *partition) mustBeGone(t *events.Task) {
 	}
 }
 
-// undoneForGood checks that no effect of an undone task is left at the agents, though the task may be forgotten by now.
+// undoneForGood checks that no effect of an undone task is left at the agents, even if the task has been forgotten since.
 func (p *partition) undoneForGood() {
 	for key, step := range p.undone {
 		if l := p.w.agents.ledger[key]; l != nil && l.applied {

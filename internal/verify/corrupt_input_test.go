@@ -52,7 +52,7 @@ var inputCorruptions = []corruption{
 		f.alter("content", strings.Repeat("ab", 32))
 		return f.place()
 	}},
-	{"an outcome is that of a task that had the ID before", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+	{"an outcome is that of an earlier task with the same ID", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		r := h.inputOf(f)
 		r.alter("ticket", "1-before/7")

@@ -15,10 +15,10 @@ import (
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// life is a step that one of the tasks with an ID completed.
+// life is a step completed by one of the tasks that shared an ID.
 type life struct{ task, step, ticket string }
 
-// livesOf returns the calls that a run asked for, each as one that succeeded, and the steps that were completed.
+// livesOf returns the calls that a run asked for, as if each had succeeded, and the steps that were completed.
 func livesOf(t *testing.T, run *sim.Recorded) (calls []verify.Call, completed []life) {
 	var created events.NamespaceCreated
 	require.NoError(t, json.Unmarshal(run.Topics["sim.definitions"][0][0].Value, &created))
@@ -56,7 +56,7 @@ func verified(t *testing.T, run *sim.Recorded, change func(*verify.Config)) *ver
 	return r
 }
 
-// findings are what the ledgers contradict.
+// findings returns the findings about calls in the ledgers.
 func findings(t *testing.T, run *sim.Recorded, calls []verify.Call) (list []verify.Finding) {
 	var text strings.Builder
 	for _, c := range calls {
@@ -72,7 +72,7 @@ func findings(t *testing.T, run *sim.Recorded, calls []verify.Call) (list []veri
 	return list
 }
 
-// A task that takes a forgotten ID again has other identifiers, so the calls for one task do not stand in for those of the other.
+// A task that reuses a forgotten ID has new identifiers, so the calls for one task cannot pass for those of the other.
 func TestEachTaskOfAnIDHasItsOwnCalls(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 60; seed++ {

@@ -193,11 +193,11 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	return nil
 }
 
-// reported checks that an outcome is that of its task, and not of one that had the ID before.
+// reported checks that an outcome belongs to its task, and not to an earlier task with the same ID.
 func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 	s := p.live[f.Task]
 	if s == nil || input == nil {
-		return // it is a finding anyway, or it follows from no report
+		return // either that is a finding already, or the fact follows from no report
 	}
 	wrong := func(format string, args ...any) {
 		what := fmt.Sprintf("the outcome is that of the report %s, ", f.Cause) + fmt.Sprintf(format, args...)

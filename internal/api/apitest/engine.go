@@ -30,9 +30,9 @@ type Engine struct {
 	Down error
 	// Stuck makes Produce never answer.
 	Stuck bool
-	// Waiting are the attempts that are queued, by task.
+	// Waiting holds the queued attempts of each task.
 	Waiting map[string][]events.ReadyKey
-	// Gone are the operations that nobody offers.
+	// Gone lists the operations that no live instance offers.
 	Gone []events.Missing
 	// NotReady is what Ready returns.
 	NotReady error

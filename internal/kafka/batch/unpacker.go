@@ -12,8 +12,8 @@ import (
 // stops forever. An error that the client does not know is returned again by each fetch.
 var ErrUnpacksTooLarge = errors.New("a batch unpacks to more than the limit")
 
-// MaxRecords bounds the records of a compressed batch: decoded, each takes 400 bytes besides its own, and the client decodes a batch whole.
-// It is not smaller, because a batch of 2 MiB holds 84,000 of the smallest submissions.
+// MaxRecords bounds the records of a compressed batch. A decoded record takes 400 bytes in addition to its contents, and the client
+// decodes the whole batch at once. It is not smaller, because a batch of 2 MiB holds 84,000 of the smallest submissions.
 const MaxRecords = 1 << 17
 
 // Unpacker decompresses batches up to a limit of bytes and of records. It implements kgo.Decompressor.
@@ -28,7 +28,8 @@ func UnpackerOf(client *kgo.Client) (Unpacker, error) {
 	return Unpacker{counting{d}}, nil
 }
 
-// counting refuses batches of too many records. The number in a batch's header would do, but a decompressor does not see the header.
+// counting refuses batches with too many records. The batch header holds the number, but a decompressor does not see the header, so
+// this counts the records.
 type counting struct{ kgo.Decompressor }
 
 func (c counting) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
@@ -39,7 +40,7 @@ func (c counting) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte
 	return out, err
 }
 
-// tooMany looks at the lengths of the records only. If one is wrong, the client says so.
+// tooMany looks only at the lengths of the records. It leaves it to the client to report a wrong length.
 func tooMany(records []byte) bool {
 	for range MaxRecords {
 		length, rest, ok := cutInt32(records)

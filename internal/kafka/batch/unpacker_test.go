@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Some kilobytes can unpack to a million records, and each would take 400 bytes when it is decoded.
+// A few kilobytes can unpack to a million records, and each takes 400 bytes once decoded.
 func TestABatchOfTooManyRecordsIsNotUnpacked(t *testing.T) {
 	t.Parallel()
 	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.MaxDecompressBatchBytes(16<<20)) // dials nobody
@@ -18,7 +18,7 @@ func TestABatchOfTooManyRecordsIsNotUnpacked(t *testing.T) {
 	require.NoError(t, err)
 	zip, err := kgo.DefaultCompressor(kgo.GzipCompression())
 	require.NoError(t, err)
-	smallest := []byte{12, 0, 0, 0, 1, 1, 0} // its length of 6, attributes, time, offset, no key, no value, no header
+	smallest := []byte{12, 0, 0, 0, 1, 1, 0} // length (6, as a varint), attributes, time, offset, no key, no value, no headers
 	for records, refused := range map[int]bool{1: false, MaxRecords: false, MaxRecords + 1: true, 2_000_000: true} {
 		raw := bytes.Repeat(smallest, records)
 		packed, codec := zip.Compress(new(bytes.Buffer), raw)

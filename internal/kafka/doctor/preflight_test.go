@@ -331,7 +331,7 @@ func TestANamespaceThatCannotBeReadYetIsReadAgain(t *testing.T) {
 		}
 		return 3, nil
 	}
-	need.Agents = nil // nothing is to be created, which would be examined again
+	need.Agents = nil // otherwise a topic is created, and everything is examined again
 	require.NoError(t, doctor.Preflight(kafkatest.Within(t), b, need))
 	require.Equal(t, 2, reads)
 }

@@ -88,8 +88,8 @@ func (f *Fake) ClusterConfig() kafka.ClusterConfig {
 	return kafka.ClusterConfig{Brokers: f.cluster.ListenAddrs(), Dialer: f.network.DialContext, Embedded: true}
 }
 
-// CutOff returns how to reach the brokers while packets to one of them vanish, until heal is called: it neither accepts nor refuses
-// a connection. The others have noticed, and lead its partitions of the topics.
+// CutOff returns a config for which one broker neither accepts nor refuses connections until heal is called. The other brokers have
+// already taken over as leaders of its partitions of the topics.
 func (f *Fake) CutOff(broker int32, topics ...string) (cfg kafka.ClusterConfig, heal func()) {
 	f.t.Helper()
 	for _, topic := range topics {

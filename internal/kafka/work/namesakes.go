@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/internal/pause"
 )
 
-// namesakes are other processes with the name of this instance. Their heartbeats have another start time.
+// namesakes are other processes with the same name as this instance. Their heartbeats have a different start time.
 type namesakes struct {
 	cluster  *kafka.Cluster
 	topic    string // presence
@@ -18,10 +18,10 @@ type namesakes struct {
 	started  events.Instant
 }
 
-// heard listens and returns whether the last heartbeat of a namesake came from a live one. A goodbye means that it has ended.
+// heard listens for a while and returns whether a namesake is alive: it sent a heartbeat, and no goodbye after that.
 func (n namesakes) heard(ctx context.Context, listen time.Duration) (alive bool, err error) {
 	from, err := n.cluster.EndOffset(ctx, n.topic, 0)
-	pause.For(ctx, listen) // also after an error, since the caller asks again
+	pause.For(ctx, listen) // even after an error, because the caller retries
 	if err != nil {
 		return false, err
 	}
@@ -33,7 +33,7 @@ func (n namesakes) heard(ctx context.Context, listen time.Duration) (alive bool,
 			alive = false
 			return nil
 		}
-		// Anyone may write here: an unreadable record means nothing.
+		// Anyone may write to this topic, so a record that cannot be read is ignored.
 		if p, err := events.DecodePresence(&r); err == nil && p.StartedAt != n.started {
 			alive = true
 		}

@@ -12,15 +12,15 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// groupSource is a member of a consumer group as a Source. If the group fences it although no other process has its name, it joins again
-// as a new member.
+// groupSource makes a member of a consumer group a Source. If the group fences it and no other process has its name, it joins again as
+// a new member.
 type groupSource struct {
 	cluster *kafka.Cluster
 	config  kafka.GroupConfig
 	topic   string
 	others  namesakes
 
-	// joined is when group was made, and wait how long the next fenced member listens before it joins again. Owned by Poll.
+	// joined is when group was created. wait is how long it last listened before joining again. Owned by Poll.
 	joined time.Time
 	wait   time.Duration
 
@@ -29,17 +29,17 @@ type groupSource struct {
 	group *kafka.Group
 }
 
-// errFenced is the answer to all questions while no member of this process is in the group.
+// errFenced is returned by Confirm and Commit while this process has no member in the group.
 var errFenced = errors.New("the group has fenced this instance, which has not joined again yet")
 
-// A member that the group fenced listens for rejoinPause, in which three heartbeats of a live process with its name would come, and for
-// twice as long each time that it is fenced soon again, up to rejoinPauseMax.
+// A fenced member listens for rejoinPause: long enough for three heartbeats of a live process with its name. If it is soon fenced again,
+// it listens twice as long each time, up to rejoinPauseMax.
 const (
 	rejoinPause    = 3 * time.Second
 	rejoinPauseMax = 4 * rejoinPause
 )
 
-// join makes a member. last is the one that it replaces.
+// join creates a member. last is the one that it replaces, or nil.
 func (s *groupSource) join(last *kafka.Group) error {
 	config := s.config
 	config.Follows = last
@@ -79,14 +79,14 @@ func (s *groupSource) Poll(ctx context.Context, most int) ([]events.Record, erro
 	return records, err
 }
 
-// rejoin replaces a fenced member, unless another process with its name is alive. The group's word is not enough: it also fences a member
-// whose own join was carried out after the member had stopped waiting for the answer.
+// rejoin replaces a fenced member, unless another process with its name is alive. Being fenced does not prove that there is one: the
+// group also fences a member whose own join takes effect after the member has given up waiting for the answer.
 func (s *groupSource) rejoin(ctx context.Context, fenced error) error {
 	last := s.member()
 	s.mu.Lock()
 	s.group = nil
 	s.mu.Unlock()
-	last.Close() // it would go on joining, and push the other process out
+	last.Close() // otherwise it would keep joining and push the other process out
 	if time.Since(s.joined) > rejoinPauseMax {
 		s.wait = 0
 	}
@@ -106,7 +106,7 @@ func (s *groupSource) rejoin(ctx context.Context, fenced error) error {
 			}
 			return nil
 		case !kafka.IsPassing(err):
-			return fmt.Errorf("%w; the heartbeats of others cannot be read: %w", &transport.FencedError{Instance: s.config.InstanceID}, err)
+			return fmt.Errorf("%w; the heartbeats of other processes cannot be read: %w", &transport.FencedError{Instance: s.config.InstanceID}, err)
 		}
 		fenced = err
 	}
