@@ -36,8 +36,10 @@ type epoch struct {
 	// end is the end of the log as asked for at the start, negative until the answer arrives.
 	end int64
 	// claim is the identifier of the claim in flight, sent at sentAt.
-	claim   string
-	sentAt  events.Instant
+	claim  string
+	sentAt events.Instant
+	// before is the node that owned the partition before the claim in flight; empty if nobody did.
+	before  string
 	retryAt events.Instant
 	// again says that an epoch of this assignment has ended. If another node's claim is folded after that, it was the
 	// claim that ended the epoch.
@@ -165,7 +167,7 @@ func (e *epoch) claimWhenLoaded() error {
 	if e.phase != phaseLoading || e.end < 0 || e.state.Next < e.end || e.now < e.retryAt {
 		return nil
 	}
-	e.claim, e.sentAt = e.freshID(), e.now
+	e.claim, e.sentAt, e.before = e.freshID(), e.now, e.state.Partition.Owner
 	r, err := events.EncodeFact(e.claimFact(), e.cfg.Partition, e.source)
 	if err != nil {
 		return err

@@ -159,7 +159,7 @@ func (s *Shell) Revoke() <-chan struct{} {
 	return done
 }
 
-// SetOffers passes on what the living instances of each agent offer: see Owner.SetOffers.
+// SetOffers passes on what the live instances of each agent offer: see Owner.SetOffers.
 func (s *Shell) SetOffers(offers map[string]Offer) {
 	s.post(func(now events.Instant) { s.owner.SetOffers(now, offers) })
 }
@@ -247,7 +247,12 @@ func (s *Shell) warnUnanswered(now events.Instant) {
 func (s *Shell) publish() {
 	status := s.owner.Status()
 	if status.Owning && !s.status.Owning {
-		s.cfg.Logger.Info("this node owns the partition", "partition", s.owner.core.cfg.Partition, "epoch", status.Epoch)
+		cfg := &s.owner.core.cfg
+		level, text := slog.LevelDebug, "this node owns the partition" // nothing new at a start
+		if status.Before != "" && status.Before != cfg.Node {
+			level, text = slog.LevelInfo, "this node has taken the partition over"
+		}
+		s.cfg.Logger.Log(s.ctx, level, text, "partition", cfg.Partition, "epoch", status.Epoch, "before", status.Before)
 	}
 	s.mu.Lock()
 	s.status = status

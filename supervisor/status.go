@@ -20,6 +20,8 @@ type Status struct {
 	Assigned, Owning bool
 	// Suspended says that the owner decides nothing because its clock is suspect.
 	Suspended bool
+	// Before is the node that owned the partition before this one, empty if nobody did.
+	Before string
 	// Epoch is the current epoch of the partition as far as it is folded.
 	Epoch      events.Epoch
 	Generation uint64
@@ -30,7 +32,7 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// Oldest is the oldest effect without an answer.
 	Oldest Unanswered
-	// Missing are the operations that steps wait for though no living instance offers them.
+	// Missing are the operations that steps wait for though no live instance offers them.
 	Missing []events.Missing
 	Stats   Stats
 }
@@ -54,6 +56,7 @@ func (o *Owner) Status() Status {
 		s.Linger = o.dispatch.linger()
 	}
 	if s.Owning {
+		s.Before = e.before
 		s.Missing = o.dispatch.missing()
 	}
 	if o.state != nil {

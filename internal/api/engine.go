@@ -215,7 +215,7 @@ type Cluster interface {
 
 // Offers knows what the agents offer, by the heartbeats of their instances.
 type Offers interface {
-	// Offered says whether a living instance of the agent takes work and offers the operation.
+	// Offered says whether a live instance of the agent takes work and offers the operation.
 	Offered(agent string, op events.Operation) bool
 	// Missing returns the operations that steps of any partition wait for though nobody offers them.
 	Missing() []events.Missing

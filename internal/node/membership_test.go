@@ -239,6 +239,8 @@ func TestAGivenUpPartitionIsFollowed(t *testing.T) {
 			require.NoError(t, two.stop())
 			w.shared("node-1")
 		}
+		require.NotEmpty(t, w.logs.find("this node has taken the partition over"))
+		require.NotEmpty(t, w.logs.find("before=node-2"))
 		require.NoError(t, one.stop())
 		w.proveHashes(dirs...)
 	})
