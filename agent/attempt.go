@@ -23,10 +23,10 @@ type Attempt struct {
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run. Pass it to the remote
-	// service, so that it can drop duplicates. A task that takes an ID again after it was forgotten has other keys.
+	// service, so that it can drop duplicates. A later task with the same ID has new keys.
 	IdempotencyKey string
-	// Undoes is, for an undo, the IdempotencyKey of the do that it takes back. Pass it on, so that the remote service can refuse
-	// that do if it comes after the undo.
+	// Undoes is set for an undo: the IdempotencyKey of the do that it reverses. Pass it on, so that the remote service can refuse
+	// the do if it arrives after the undo.
 	Undoes string
 	// Traceparent is the W3C trace context of the request; never empty.
 	Traceparent string

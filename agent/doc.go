@@ -96,9 +96,10 @@
 // are taken from it while it runs, it starts no more of their requests, and still reports those that it had started. The broker
 // refuses its commits for them, which is not an error.
 //
-// If another process takes its name, the group fences the older one. The group also fences an instance whose own join was carried out after
-// the instance had stopped waiting for it. So a fenced instance listens to presence, and joins again unless it hears another living
-// process with its name; then it ends with FencedError, as it does if it may not read presence.
+// If another process joins with the instance's name, the group fences the older one. The group may also fence an instance that has no
+// namesake, if its own join takes effect after it has given up waiting for the answer. So a fenced instance listens to the
+// heartbeats in presence. If it hears a live process with its name, or is not allowed to read presence, it ends with FencedError.
+// Otherwise it joins again.
 //
 // One gap remains: the same attempt may be stored at two offsets. An engine that dies may send it twice. So for an attempt
 // that an earlier epoch started, the engine treats the effect as in doubt, whatever is reported. Also, a broker that lost its producer

@@ -18,5 +18,5 @@ var (
 	errBreakerOpen = errors.New("the circuit breaker of the agent is open")
 )
 
-// FencedError ends the run of an instance whose name another living process has taken. The other process has its partitions.
+// FencedError ends the run of an instance when another live process has joined with its name. The other process has its partitions.
 type FencedError = transport.FencedError

@@ -107,7 +107,7 @@ func (x *executor) retryFrom(ctx context.Context, a onceArgs, first try) try {
 	if last.failure != nil {
 		last.failure.Effect = effect
 		if last.failure.Class == events.ClassUnavailable {
-			last.failure.Class = events.ClassRetryable // the attempt was made, by the tries before the one that the breaker refused
+			last.failure.Class = events.ClassRetryable // earlier tries did call the service, so the attempt was made
 		}
 	}
 	return last

@@ -58,7 +58,7 @@ func changed(last, now *events.Presence) bool {
 	return false
 }
 
-// goodbye deletes this instance's heartbeat, so that it is not taken for a living one until its silence is noticed. It waits for
+// goodbye deletes this instance's heartbeat, so that it is not taken for a live one until its silence is noticed. It waits for
 // the broker's answer, since the caller closes the sink next.
 func (r *Runner) goodbye() {
 	answered := make(chan struct{})

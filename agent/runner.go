@@ -13,7 +13,7 @@ import (
 type Runner struct {
 	config Config
 	agents []*consumer
-	// started is in the heartbeats.
+	// started is the start time in the heartbeats.
 	started time.Time
 }
 

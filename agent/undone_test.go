@@ -55,7 +55,7 @@ func TestADoWhoseUndoHasComeIsNotStarted(t *testing.T) {
 				synctest.Wait()
 				require.EqualValues(t, 1, undos.Load())
 				require.Zero(t, dos.Load(), "the do runs beside its undo, or after it")
-				// A later run of the task does the step, and so does a task that takes the ID again.
+				// A later run of the task does the step, and so does a later task with the same ID.
 				again := one
 				again.Run = 2
 				another := one

@@ -197,7 +197,7 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 	}
 }
 
-// notMade returns how many of the counted attempts the verdict takes back.
+// notMade returns how many attempts to take off the count because of the verdict: one or none.
 func (v *Verdict) notMade(tries int) int {
 	if v.Uncounted && tries > 0 {
 		return 1

@@ -176,7 +176,8 @@ type Verdict struct {
 	// At is when the next attempt may start, for retry and cool_down.
 	At     Instant `json:"at,omitzero"`
 	Reason string  `json:"reason"`
-	// Uncounted says that the attempt does not count against its policy: it was not made.
+	// Uncounted says that the attempt does not count against its policy: the agent did not make it, or was
+	// missing when it timed out.
 	Uncounted bool `json:"uncounted,omitzero"`
 }
 

@@ -345,7 +345,7 @@ func TestATaskCountsItsRunningAttempts(t *testing.T) {
 	require.False(t, w.task("t").Running("b", events.Do, 1))
 }
 
-// A verdict may take an attempt back from the count, but not from the numbers of the attempts.
+// A verdict may take an attempt off the count. The next attempt still gets the next number.
 func TestAnAttemptThatWasNotMadeIsNotCounted(t *testing.T) {
 	t.Parallel()
 	w := owned(t)

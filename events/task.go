@@ -39,7 +39,7 @@ const (
 // the order of the fields is part of the format, and a field that is absent does not change the hash.
 type Task struct {
 	ID string `json:"id"`
-	// Incarnation is the position of the task's Submitted. It tells this task from one that had the ID before and was forgotten.
+	// Incarnation is the position of the task's Submitted. It distinguishes the task from a forgotten one with the same ID.
 	Incarnation string            `json:"incarnation"`
 	Run         int               `json:"run"`
 	Workflow    string            `json:"workflow"`

@@ -32,7 +32,7 @@ type Work struct {
 	Attempt   int       `json:"attempt"`
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run: see Key.
 	IdempotencyKey string `json:"idempotency_key"`
-	// Undoes is the idempotency key of the do that an undo takes back. A service that has had the undo refuses calls with it.
+	// Undoes is the idempotency key of the do that an undo reverses. A service refuses calls with that key after the undo.
 	Undoes     string  `json:"undoes,omitempty"`
 	CompleteBy Instant `json:"complete_by"`
 	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's goes by it.
@@ -88,7 +88,8 @@ const (
 	ClassLimit Class = "limit"
 	// ClassDispatch: the broker refused the work request for good.
 	ClassDispatch Class = "dispatch"
-	// ClassUnavailable: the agent did not try, as its service is failing or it stops. With effect none, the attempt is not counted.
+	// ClassUnavailable: the agent did not try, because its service is failing or it is stopping. With effect none, the attempt does
+	// not count.
 	ClassUnavailable Class = "unavailable"
 )
 
@@ -141,8 +142,8 @@ const (
 )
 
 // Key returns the idempotency key of an operation of the step that the work is for: the identifier that the remote service sees. It
-// is the same in all attempts of the operation in one run, and changes with a rerun. It also changes when the ID of the task was
-// forgotten and taken again: a service may remember keys for longer than the engine remembers tasks.
+// is the same in all attempts of the operation in one run, and changes with a rerun. It is also different for a later
+// task with the same ID, because a service may remember keys for longer than the engine remembers tasks.
 func (w *Work) Key(namespace uuid.UUID, op Operation) string {
 	var room [512]byte
 	b := jsontext.AppendQuoted(append(append(room[:0], namespace[:]...), '['), w.Task)
@@ -174,13 +175,13 @@ type Presence struct {
 	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
-	// Missing are the operations that steps in the node's partitions wait for though no living instance offers them.
+	// Missing lists the operations that steps in the node's partitions wait for and no live instance offers.
 	Missing   []Missing `json:"missing,omitempty"`
 	StartedAt Instant   `json:"started_at"`
 	SeenAt    Instant   `json:"seen_at"`
 }
 
-// Missing is an operation of an agent that steps wait for though no living instance offers it.
+// Missing is an operation of an agent that steps wait for and no live instance offers.
 type Missing struct {
 	Agent     string    `json:"agent"`
 	Operation Operation `json:"operation"`

@@ -27,7 +27,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	// No two of them have the same text: the parts are encoded as JSON, not joined.
 	require.NotEqual(t, key("a", "2-9f0c/3", 1, "b", events.Do), key("a,1", "2-9f0c/3", 1, "b", events.Do))
-	// The ID was forgotten and taken again.
+	// A later task with the same ID has another ticket.
 	require.NotEqual(t, key("a", "2-9f0c/3", 1, "b", events.Do), key("a", "3-11ab/0", 1, "b", events.Do))
 }
 

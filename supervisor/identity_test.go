@@ -48,7 +48,7 @@ func (c *candidate) forget(id string) {
 
 // A service that keeps keys longer than the engine keeps tasks would answer the new task with the result of the old one, or
 // refuse it because of the old one's undo.
-func TestAnIDTakenAgainHasOtherKeys(t *testing.T) {
+func TestATaskThatReusesAnIDHasNewKeys(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A", forgetful).own()

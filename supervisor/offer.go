@@ -2,7 +2,7 @@ package supervisor
 
 import "github.com/sagalog/sagalog/events"
 
-// Offer is what the living instances of an agent offer to a partition, according to their heartbeats. The zero value is
+// Offer is what the live instances of an agent offer to a partition, according to their heartbeats. The zero value is
 // that of an agent without instances.
 type Offer struct {
 	// Window is how many attempts may run at once in the partition. Less than 1 counts as 1, so that every partition

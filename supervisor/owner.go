@@ -130,7 +130,7 @@ func (o *Owner) Revoke(now events.Instant) {
 	o.end(phaseIdle)
 }
 
-// SetOffers sets what the living instances of each agent offer. Steps wait for an agent that is not in the map. Before
+// SetOffers sets what the live instances of each agent offer. Steps wait for an agent that is not in the map. Before
 // the first call no agent is known to be missing. The owner keeps the map.
 func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 	o.enter(now)

@@ -159,7 +159,7 @@ func (s *Shell) Revoke() <-chan struct{} {
 	return done
 }
 
-// SetOffers passes on what the living instances of each agent offer: see Owner.SetOffers.
+// SetOffers passes on what the live instances of each agent offer: see Owner.SetOffers.
 func (s *Shell) SetOffers(offers map[string]Offer) {
 	s.post(func(now events.Instant) { s.owner.SetOffers(now, offers) })
 }

@@ -32,7 +32,7 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// Oldest is the oldest effect without an answer.
 	Oldest Unanswered
-	// Missing are the operations that steps wait for though no living instance offers them.
+	// Missing are the operations that steps wait for though no live instance offers them.
 	Missing []events.Missing
 	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
 	Blocked Blocked

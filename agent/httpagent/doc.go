@@ -28,8 +28,9 @@
 // # A request
 //
 // Each request carries Idempotency-Key, Sagalog-Task, Sagalog-Run, Sagalog-Step, Sagalog-Attempt, traceparent, Accept and
-// User-Agent. An undo also carries Sagalog-Undoes: the Idempotency-Key of the do that it takes back. A service that has had the undo
-// should refuse a call with that key. In the Sagalog headers, control characters, spaces, percent signs and bytes outside ASCII are percent-encoded.
+// User-Agent. An undo also carries Sagalog-Undoes, the Idempotency-Key of the do that it reverses. After an undo, a service
+// should refuse a do with that key. In the Sagalog headers, control characters, spaces, percent signs and bytes outside ASCII are
+// percent-encoded.
 //
 // # Attempts and calls
 //

@@ -10,8 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// A service that refuses a do after its undo must know which do that is. The ID of the task does not say it, since another task may
-// take the ID.
+// A service that refuses a do after its undo must know which do that is. The task ID is not enough, since a later task may reuse it.
 func TestAnUndoNamesTheKeyOfItsDo(t *testing.T) {
 	t.Parallel()
 	var got http.Header

@@ -12,7 +12,7 @@ import (
 // ErrClosed is returned by a Source that will never deliver again. It ends the run of its agent.
 var ErrClosed = errors.New("the source of work requests is closed")
 
-// FencedError ends the run of an instance whose name another living process has taken. The other process has its partitions.
+// FencedError ends the run of an instance when another live process has joined with its name. The other process has its partitions.
 type FencedError struct{ Instance string }
 
 func (e *FencedError) Error() string {
@@ -32,7 +32,7 @@ type Broker interface {
 type Opening struct {
 	Namespace, Instance string
 	Agents              []string
-	// Started is the start time in the instance's heartbeats. It tells them from those of another process with the same name.
+	// Started is the start time in the instance's heartbeats. It distinguishes them from those of another process with the same name.
 	Started time.Time
 }
 

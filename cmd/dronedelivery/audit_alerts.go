@@ -35,7 +35,7 @@ type alert struct {
 func readAlerts(ctx context.Context, log verify.Log, namespace string) (all []alert, err error) {
 	topic := kafka.Topics{Namespace: namespace}.Alerts()
 	err = readTopic(ctx, log, topic, func(r *events.Record) {
-		if id := r.Header(events.HeaderID); id != "" && !strings.HasPrefix(id, supervisor.AlertMissing+"/") { // no fact raises that one
+		if id := r.Header(events.HeaderID); id != "" && !strings.HasPrefix(id, supervisor.AlertMissing+"/") { // no fact raises a missing-agent alert
 			all = append(all, alert{place: fmt.Sprintf("%s/%d at offset %d", topic, r.Partition, r.Offset), of: id})
 		}
 	})

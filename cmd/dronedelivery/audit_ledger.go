@@ -110,7 +110,7 @@ type thing struct {
 	keys map[string]bool
 	// by is the identifier in force, "" for none.
 	by string
-	// undone are the identifiers that an undo named or took back.
+	// undone holds the identifiers of the dos that an undo named or reversed.
 	undone map[string]bool
 }
 

@@ -24,7 +24,8 @@ it has the answer (by HTTP). With --rate, that many are due each second.
 With --burst, tasks run first, and then submissions come at --rate for that long, faster than they can be worked on. None may be
 dropped.
 
-With --admission closed no agent runs, so no step starts and all tasks wait. Then only submitting is measured. It is the default, except with --burst.`,
+With --admission closed no agent runs, so no step starts and all tasks wait: only submitting is measured. This is the default,
+except with --burst.`,
 		Example: `  sagalog bench submit
   sagalog bench submit --via http --connections 64
   sagalog bench submit --via ndjson --rate 50000

@@ -52,7 +52,7 @@ type serving struct {
 	bindings *bindings
 	local    *localCheck
 	agents   *agent.Connection
-	// metricsAt is where a process without an API serves its metrics; nil without --metrics.
+	// metricsAt is the listener for /metrics in a process without an API; nil without --metrics.
 	metricsAt net.Listener
 	// warned holds the warnings about the cluster that were already logged.
 	warned map[string]bool
@@ -80,7 +80,7 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 	return stopped(ctx, s.run(ctx))
 }
 
-// patient repeats a step while brokers do not answer.
+// patient makes a step repeat while brokers do not answer.
 func (s *serving) patient(step func(context.Context) error) func(context.Context) error {
 	p := &kafka.Patience{Within: s.cfg.startWithin, Logger: s.log}
 	return func(ctx context.Context) error { return p.Try(ctx, step) }

@@ -65,6 +65,10 @@ type Query struct {
 	Since, Until events.Instant
 	// Partitions are those whose tasks are listed; none means all.
 	Partitions []int32
+	// Fields are the members of the documents that are answered; none means all.
+	Fields []string
+	// Brief leaves out the input, the output and the steps of the tasks.
+	Brief bool
 	// Limit is from 1 to MaxLimit. A page may be shorter and still have a next.
 	Limit int
 	// Cursor is Page.Next of the page before; empty for the first one.
@@ -211,7 +215,7 @@ type Cluster interface {
 
 // Offers knows what the agents offer, by the heartbeats of their instances.
 type Offers interface {
-	// Offered says whether a living instance of the agent takes work and offers the operation.
+	// Offered says whether a live instance of the agent takes work and offers the operation.
 	Offered(agent string, op events.Operation) bool
 	// Missing returns the operations that steps of any partition wait for though nobody offers them.
 	Missing() []events.Missing

@@ -43,7 +43,7 @@ type AgentDocument struct {
 type AgentsAnswer struct {
 	Body struct {
 		Agents  []AgentDocument  `json:"agents" nullable:"false"`
-		Missing []events.Missing `json:"missing,omitempty" doc:"The operations that steps wait for though no living instance offers them"`
+		Missing []events.Missing `json:"missing,omitempty" doc:"The operations that steps wait for though no live instance offers them"`
 	}
 }
 

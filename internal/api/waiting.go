@@ -11,7 +11,7 @@ import (
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
 	Step  string         `json:"step"`
-	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no living instance of the agent offers the operation, or its service is failing; capacity: its instances are busy; retry and cool_down: the time after a failed attempt"`
+	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no live instance of the agent offers the operation, or its service is failing; capacity: its instances are busy; retry and cool_down: the time after a failed attempt"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"agent: since when steps of any task have waited for it"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`

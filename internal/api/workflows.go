@@ -197,12 +197,12 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 	return &AppliedAnswer{Body: d}, nil
 }
 
-// unoffered warns of the operations that no living instance offers. Steps would wait for them, without end if a name is wrong.
+// unoffered warns of the operations that no live instance offers. Steps would wait for them, without end if a name is wrong.
 func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []ProblemPlace) {
 	warn := func(pointer, step, agent string, op events.Operation) {
 		if !s.offers.Offered(agent, op) {
 			warnings = append(warnings, ProblemPlace{Pointer: pointer, Message: fmt.Sprintf(
-				"no living instance of agent %q offers the operation %s of step %q: the step waits until one starts; see sagalog agents list", agent, op, step)})
+				"no live instance of agent %q offers the operation %s of step %q: the step waits until one starts; see sagalog agents list", agent, op, step)})
 		}
 	}
 	for _, st := range a.Steps {

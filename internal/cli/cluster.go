@@ -35,7 +35,7 @@ func (s *session) missingAgents() error {
 		return err
 	}
 	for _, m := range of.Missing {
-		s.note("steps have waited for the operation %s of agent %s since %s: no living instance offers it",
+		s.note("steps have waited for the operation %s of agent %s since %s: no live instance offers it",
 			m.Operation, Printable(m.Agent), instant(m.Since))
 	}
 	return nil

@@ -23,7 +23,7 @@ const (
 type heartbeat struct {
 	ns *namespace
 	// producer sends heartbeats alone: one that shared its buffer with effects would fall silent with them while a leader
-	// is gone, and a living node would be taken for dead.
+	// is gone, and a live node would be taken for dead.
 	producer *kafka.Producer
 	owners   *owners
 	liveness *liveness

@@ -149,7 +149,7 @@ func (l *liveness) unreached() error {
 	return nil
 }
 
-// waitsLonger says whether a step of another living node waits longer for the operation than this node's.
+// waitsLonger says whether a step of another live node waits longer for the operation than this node's.
 func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 	return false
 }
 
-// missing returns the operations that steps at any living node wait for, each with the longest wait.
+// missing returns the operations that steps at any live node wait for, each with the longest wait.
 func (l *liveness) missing() (list []events.Missing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,8 +217,8 @@ func (l *liveness) isSilent(key string, since time.Time, after time.Duration) bo
 	return time.Since(since) > after
 }
 
-// livingAgents returns the last heartbeats of the instances of agents that are not silent.
-func (l *liveness) livingAgents() (list []events.Presence) {
+// liveAgents returns the last heartbeats of the instances of agents that are not silent.
+func (l *liveness) liveAgents() (list []events.Presence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, b := range l.seen {

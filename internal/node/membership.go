@@ -21,7 +21,7 @@ const lagEvery = 5 * time.Second
 const leaveWithin = 2 * time.Second
 
 // rejoinPause is how long a node that the group fenced waits before it joins again. It doubles up to rejoinPauseMax. It is not
-// shorter than silentAfter: a living process with this node's name is heard meanwhile, and one that died is not.
+// shorter than silentAfter: a live process with this node's name is heard meanwhile, and one that died is not.
 const (
 	rejoinPause    = silentAfter
 	rejoinPauseMax = 5 * rejoinPause

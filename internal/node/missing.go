@@ -58,7 +58,7 @@ func (m *missingAgents) look(ctx context.Context) {
 
 func (m *missingAgents) say(ctx context.Context, of operation, since events.Instant) {
 	m.said[of] = true
-	m.log.Warn("steps wait for an agent: no living instance offers the operation; start one, or correct the name in the workflow",
+	m.log.Warn("steps wait for an agent: no live instance offers the operation; start one, or correct the name in the workflow",
 		"agent", of.agent, "operation", of.op, "since", since)
 	if m.liveness.waitsLonger(of, since) {
 		return
@@ -78,7 +78,7 @@ func (m *missingAgents) say(ctx context.Context, of operation, since events.Inst
 func (m *missingAgents) alert(of operation, since events.Instant) (events.Record, error) {
 	a := supervisor.Alert{
 		Kind: supervisor.AlertMissing, Agent: of.agent, Operation: of.op, Time: events.At(time.Now()),
-		Reason: fmt.Sprintf("steps have waited since %s for the operation %s; no living instance offers it", since, of),
+		Reason: fmt.Sprintf("steps have waited since %s for the operation %s; no live instance offers it", since, of),
 	}
 	r, err := events.EncodeAlert(a, "", events.Subject{
 		ID:     strings.Join([]string{supervisor.AlertMissing, of.agent, string(of.op), since.String()}, "/"),

@@ -13,7 +13,7 @@ import (
 // maxCapacity is more than any instance can work on at once, and small enough that no sum overflows.
 const maxCapacity = 100_000
 
-// offers is what the living instances of agents offer together, by agent. An agent that is not in it has no instance.
+// offers is what the live instances of agents offer together, by agent. An agent that is not in it has no instance.
 type offers map[string]offer
 
 type offer struct {

@@ -76,9 +76,9 @@ func TestWindowsFollowThePublishedCapacity(t *testing.T) {
 	}
 }
 
-// An operation is offered while a living instance that takes work knows it. While this node cannot read heartbeats, the
+// An operation is offered while a live instance that takes work knows it. While this node cannot read heartbeats, the
 // last ones stand.
-func TestOperationsAreOfferedByLivingInstances(t *testing.T) {
+func TestOperationsAreOfferedByLiveInstances(t *testing.T) {
 	both, doer, undoer := instance("a", bank(8), nil), instance("b", bank(8), nil), instance("c", bank(8), nil)
 	doer.Operations = map[string][]events.Operation{"bank": {events.Do}}
 	undoer.Operations = map[string][]events.Operation{"bank": {events.Undo}}

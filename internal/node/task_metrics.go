@@ -144,8 +144,8 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 	}
 	return &agentMetrics{
 		liveness: l, owners: o,
-		instances: desc("live_instances", "Living instances; 0 for an agent that steps wait for.", "agent"),
-		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no living instance offers.", "agent", "operation"),
+		instances: desc("live_instances", "Live instances; 0 for an agent that steps wait for.", "agent"),
+		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers.", "agent", "operation"),
 	}
 }
 
@@ -165,7 +165,7 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 		living[of.agent] = 0
 		gauge(m.missing, events.At(time.Now()).Sub(since).Seconds(), of.agent, string(of.op))
 	}
-	for _, b := range m.liveness.livingAgents() {
+	for _, b := range m.liveness.liveAgents() {
 		for _, name := range b.Agents {
 			living[name]++
 		}

@@ -180,7 +180,7 @@ func (g *joining) miscounted(info *kfake.GroupInfo) bool {
 		!slices.ContainsFunc(info.Members, func(m kfake.GroupMember) bool { return !g.asked[knownAs(m.MemberID, m.InstanceID)] })
 }
 
-// putOut removes all members of a group. The living ones learn of it from the answer to their next request, and join again.
+// putOut removes all members of a group. The live ones learn of it from the answer to their next request, and join again.
 func (s *sessions) putOut(ctx context.Context, info *kfake.GroupInfo) {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Group = info.Group

@@ -18,7 +18,7 @@ type namesakes struct {
 	started  events.Instant
 }
 
-// heard listens and returns whether the last heartbeat of a namesake came from a living one. A goodbye means that it has ended.
+// heard listens and returns whether the last heartbeat of a namesake came from a live one. A goodbye means that it has ended.
 func (n namesakes) heard(ctx context.Context, listen time.Duration) (alive bool, err error) {
 	from, err := n.cluster.EndOffset(ctx, n.topic, 0)
 	pause.For(ctx, listen) // also after an error, since the caller asks again

@@ -32,7 +32,7 @@ type groupSource struct {
 // errFenced is the answer to all questions while no member of this process is in the group.
 var errFenced = errors.New("the group has fenced this instance, which has not joined again yet")
 
-// A member that the group fenced listens for rejoinPause, in which three heartbeats of a living process with its name would come, and for
+// A member that the group fenced listens for rejoinPause, in which three heartbeats of a live process with its name would come, and for
 // twice as long each time that it is fenced soon again, up to rejoinPauseMax.
 const (
 	rejoinPause    = 3 * time.Second

@@ -313,7 +313,7 @@ var sweepTraces = []trace{
 		never: []string{"RequestHeld", "CancelRequested"},
 	},
 	{
-		name:   "a report of a task that had the ID before says nothing about the next one",
+		name:   "a report about the previous task with the same ID changes nothing",
 		config: Config{Nodes: 1, BatchFacts: 8, PassEvery: 1, Budgets: budget{Passes: 3, Repeats: 1}, Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
 		script: `
 			A reads its log
