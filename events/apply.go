@@ -74,8 +74,12 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 		p.Watermark = f.Watermark
 		s.runs.dropBefore(f.Watermark)
 	}
-	if _, ok := f.Body.(*InputRejected); ok {
-		if in, partition, at, ok := f.Cause.Input(); ok && partition == p.Partition {
+	if b, ok := f.Body.(*InputRejected); ok {
+		cause := f.Cause
+		if b.HeldAt != "" { // the cause is the timer
+			cause = b.HeldAt
+		}
+		if in, partition, at, ok := cause.Input(); ok && partition == p.Partition {
 			s.rejected = append(s.rejected, Rejection{Input: in, Offset: at, Fact: offset, At: p.Time})
 		}
 	}

@@ -80,3 +80,26 @@ func DecodeTask(b []byte) (*Task, error) {
 	t.hash = hashEntity(KindTask, t.ID, b)
 	return t, nil
 }
+
+// DecodeBrief reads a task's encoding without what may be large: the input, the output, the requests and the steps. The
+// result is for lists only; it has no hash.
+func DecodeBrief(b []byte) (*Task, error) {
+	type members Task // without its methods
+	var brief struct {
+		members
+		Input    unread `json:"input"`
+		Output   unread `json:"output"`
+		Held     unread `json:"held"`
+		Requests unread `json:"requests"`
+		Steps    unread `json:"steps"`
+	}
+	if err := json.Unmarshal(b, &brief); err != nil {
+		return nil, fmt.Errorf("read a task of the store: %w", err)
+	}
+	return (*Task)(&brief.members), nil
+}
+
+// unread is a member whose value is skipped.
+type unread struct{}
+
+func (*unread) UnmarshalJSON([]byte) error { return nil }

@@ -267,6 +267,22 @@ func TestAHeldRequestMovesIntoItsTask(t *testing.T) {
 	require.Empty(t, w.state.Held())
 }
 
+// A client that asks with the token of a held request finds why it had no effect.
+func TestARequestThatExpiresIsRejectedAtItsPlace(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.write("t", &events.RequestHeld{Request: events.Request{ID: "q", Kind: events.RequestCancel}, ExpiresAt: w.now.Add(9e9)}, fromInput(events.Reports, 4))
+	w.write("t", &events.InputRejected{
+		Reason: events.RejectExpired, Held: "q", HeldAt: events.CauseInput(events.Reports, testPartition, 4),
+	}, cause(events.CauseTimer("t", 1, "", 0, events.TimerExpiry)))
+	d, err := w.state.Flush(nil)
+	require.NoError(t, err)
+	require.Len(t, d.Rejected, 1)
+	require.Equal(t, events.Reports, d.Rejected[0].Input)
+	require.EqualValues(t, 4, d.Rejected[0].Offset)
+	require.Equal(t, w.state.Next-1, d.Rejected[0].Fact)
+}
+
 // The resume point of each topic rises separately, with the inputs that were judged in this partition.
 func TestTheResumePointsOfTopicsRiseSeparately(t *testing.T) {
 	t.Parallel()

@@ -26,12 +26,18 @@ type Filter struct {
 	Limit int
 	// Cursor is the cursor that the previous page returned; "" begins at the newest task.
 	Cursor string
+	// Brief leaves out the input, the output and the steps of each task, which are then not decoded.
+	Brief bool
 }
 
 // MaxList bounds a page, since each task may be large.
 const MaxList = 1000
 
 const defaultList = 100
+
+// MaxListBytes bounds the rows that one page reads, except when its first task alone is larger: a thousand tasks of a
+// megabyte would otherwise be decoded for one page. Such a page is shorter than its limit and has a cursor for the next.
+const MaxListBytes = 8 << 20
 
 // maxListSteps bounds the index rows that one page examines, to about 20 ms. Only a filter whose members rarely match
 // together reaches it; such a page is shorter than its limit, or empty, and still has a cursor for the next.
@@ -81,6 +87,7 @@ func (f *Filter) limit() int {
 }
 
 func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next string, err error) {
+	size := 0
 	for {
 		suffix, fits, err := j.seek(at)
 		if err != nil || suffix == nil {
@@ -104,16 +111,39 @@ func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next 
 			return tasks, encodeCursor(suffix), nil
 		}
 		if _, err := lookup(r, taskKey(nil, partition, id), func(value []byte) error { // not found if its partition is being reset
-			task, err := taskOfRow(value)
+			if size += len(value); size > MaxListBytes && len(tasks) > 0 {
+				return errPageFull
+			}
+			task, err := f.task(value)
 			if err == nil {
 				tasks = append(tasks, task)
 			}
 			return err
-		}); err != nil {
+		}); errors.Is(err, errPageFull) {
+			return tasks, encodeCursor(suffix), nil
+		} else if err != nil {
 			return nil, "", err
 		}
 		at = append(suffix, 0)
 	}
+}
+
+// errPageFull says that the next task would exceed the bytes of a page.
+var errPageFull = errors.New("the page is full")
+
+func (f *Filter) task(value []byte) (*events.Task, error) {
+	if !f.Brief {
+		return taskOfRow(value)
+	}
+	encoding, _, err := splitTaskRow(value)
+	if err != nil {
+		return nil, err
+	}
+	task, err := events.DecodeBrief(encoding)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return task, nil
 }
 
 // join walks several lists at once and finds the suffixes common to all. It leapfrogs: each list seeks to the position

@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -273,4 +274,43 @@ func FuzzListCursor(f *testing.F) {
 		}
 		require.LessOrEqual(t, len(tasks), 2)
 	})
+}
+
+// A page reads no more than its bytes, but at least one task.
+func TestListIsBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for i := range 5 {
+		task := pending(fmt.Sprintf("t%d", i), events.Instant(i+1))
+		task.Input = json.RawMessage(`"` + strings.Repeat("x", projector.MaxListBytes*2/5) + `"`)
+		if i == 0 {
+			task.Input = json.RawMessage(`"` + strings.Repeat("x", projector.MaxListBytes) + `"`)
+		}
+		commit(t, s, &events.Delta{Next: int64(i + 1), Tasks: []events.TaskRow{row(t, task, events.Keys{}, nil)}})
+	}
+	var pages [][]string
+	for f := (projector.Filter{}); ; {
+		tasks, next, err := s.List(f)
+		require.NoError(t, err)
+		pages = append(pages, ids(tasks))
+		if f.Cursor = next; next == "" {
+			break
+		}
+	}
+	require.Equal(t, [][]string{{"t4", "t3"}, {"t2", "t1"}, {"t0"}}, pages)
+}
+
+func TestABriefListHoldsNothingLarge(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	task := pending("t", 1)
+	task.Labels, task.UpdatedAt, task.Version, task.Reason, task.FailureCount = map[string]string{"a": "b"}, 7, 3, "why", 2
+	want := *task
+	task.Input, task.Output, task.Requests = json.RawMessage(`{"a":1}`), json.RawMessage(`[2]`), []string{"r"}
+	task.Steps = []*events.Step{{Path: "p", State: events.StepStateCompleted}}
+	commit(t, s, &events.Delta{Next: 1, Tasks: []events.TaskRow{row(t, task, events.Keys{}, nil)}})
+	tasks, _, err := s.List(projector.Filter{Brief: true})
+	require.NoError(t, err)
+	require.Len(t, tasks, 1)
+	require.JSONEq(t, jsonOf(t, &want), jsonOf(t, tasks[0]))
 }

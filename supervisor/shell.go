@@ -100,8 +100,8 @@ type Shell struct {
 	// revoked are closed when all actions so far are carried out.
 	revoked []chan struct{}
 	linger  linger
-	// warned is when warnUnanswered last said something.
-	warned events.Instant
+	// warned is when warnUnanswered last said something, warnedOfInput when warnBlocked did.
+	warned, warnedOfInput events.Instant
 
 	wg sync.WaitGroup
 
@@ -204,6 +204,7 @@ func (s *Shell) Run(ctx context.Context) error {
 			now := s.now()
 			s.owner.Tick(now)
 			s.warnUnanswered(now)
+			s.warnBlocked(now)
 			if err := s.executeAll(); err != nil {
 				return err
 			}
@@ -232,6 +233,17 @@ func (s *Shell) now() events.Instant {
 
 // unansweredAfter is how old an effect without an answer is when the log says so, and how often it does.
 const unansweredAfter = time.Minute
+
+// warnBlocked says that timers wait for records that cannot be read.
+func (s *Shell) warnBlocked(now events.Instant) {
+	b := s.status.Blocked
+	if b.Since == 0 || now.Sub(b.Since) < unansweredAfter || now.Sub(s.warnedOfInput) < unansweredAfter {
+		return
+	}
+	s.warnedOfInput = now
+	s.cfg.Logger.Warn("no timer fires: this input has records that cannot be read, probably behind an open transaction; find it with kafka-transactions.sh find-hanging, and abort it",
+		"partition", s.owner.core.cfg.Partition, "topic", string(b.Input), "for", now.Sub(b.Since))
+}
 
 // warnUnanswered says that a topic takes nothing.
 func (s *Shell) warnUnanswered(now events.Instant) {

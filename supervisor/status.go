@@ -34,6 +34,8 @@ type Status struct {
 	Oldest Unanswered
 	// Missing lists the operations that steps wait for and no live instance offers.
 	Missing []events.Missing
+	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
+	Blocked Blocked
 	Stats   Stats
 }
 
@@ -42,6 +44,14 @@ type Unanswered struct {
 	// Topic is relative to the namespace, and empty while the effect's input is being fetched.
 	Topic string
 	// Since is when its fact was decided.
+	Since events.Instant
+}
+
+// Blocked is an input with records that are in the topic and cannot be read, as behind an open transaction. The zero
+// value means that there is no such input.
+type Blocked struct {
+	Input events.Input
+	// Since is when the owner asked for the end that it has not reached.
 	Since events.Instant
 }
 
@@ -57,7 +67,7 @@ func (o *Owner) Status() Status {
 	}
 	if s.Owning {
 		s.Before = e.before
-		s.Missing = o.dispatch.missing()
+		s.Missing, s.Blocked = o.dispatch.missing(), o.timers.blocked()
 	}
 	if o.state != nil {
 		s.Epoch, s.InMemory = o.state.Partition.Epoch, o.state.InMemory()

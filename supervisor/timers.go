@@ -141,6 +141,17 @@ func (t *timers) moveHorizon() error {
 	return t.outbox.sendKept(t.judgedUntil(outcomeInputs))
 }
 
+// blocked returns the input that timers have waited for longest though nothing of it that could be read is left to judge;
+// the zero value if no timer waits like that.
+func (t *timers) blocked() (b Blocked) {
+	for in, g := range t.goals {
+		if t.inbox.backlog(in) == 0 && (b.Since == 0 || g.askedAt < b.Since || g.askedAt == b.Since && in < b.Input) {
+			b = Blocked{in, g.askedAt}
+		}
+	}
+	return b
+}
+
 // judgedUntil returns the latest time for which everything durable in the inputs before it has been judged; zero if
 // that is not known yet.
 func (t *timers) judgedUntil(reads []events.Input) events.Instant {

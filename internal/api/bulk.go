@@ -114,6 +114,7 @@ func (b *bulkRun) read(body io.Reader) {
 		var err error
 		list, err = in.next(list[:0])
 		b.open = newBatch(len(list) + 1)
+		b.missing.nextBatch()
 		for i := range list {
 			n++
 			if !b.check(n, &list[i]) {

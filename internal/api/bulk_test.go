@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -93,9 +96,9 @@ func TestABulkLooksUpAMissingWorkflowOnce(t *testing.T) {
 	require.Less(t, w.engine.Lookups(), 20)
 }
 
-// An input may look wrong only because another node has replaced the schema, so the definitions are read again: at once
-// for a single line, and from time to time for a whole file.
-func TestAFaultyInputIsCheckedAgainstNewDefinitions(t *testing.T) {
+// A submission without a version gets the one that is current now, so the definitions are read up to their end: for each
+// single submission, and once for the lines of a file that arrive together.
+func TestDefinitionsAreReadToTheirEndForEachSubmission(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	bad := `{"workflow":"order","input":{}}`
@@ -106,6 +109,45 @@ func TestAFaultyInputIsCheckedAgainstNewDefinitions(t *testing.T) {
 	r := w.do("POST", "/v1/tasks", strings.Repeat(bad+"\n", 5000), "Content-Type", "application/x-ndjson")
 	require.Equal(t, 5000, strings.Count(r.body, `"status":422`))
 	require.Less(t, w.engine.Refreshes(), 30)
+}
+
+// applied is a view of the definitions that is behind: another node's apply is seen at the next Refresh.
+type applied struct {
+	*apitest.Engine
+	err error
+}
+
+func (a *applied) Refresh(ctx context.Context) error {
+	if a.err != nil {
+		return a.err
+	}
+	_, _, err := a.Apply(ctx, api.Draft{Name: "order", Source: []byte(`{"workflow":"order","steps":{"other":{"agent":"a"}}}`)})
+	return err
+}
+
+func TestASubmissionIsNeverStampedWithAStaleVersion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err    error
+		stamps []string
+	}{
+		"behind":    {nil, []string{"hash-order-2", "hash-order-2", "hash-order-1"}},
+		"no answer": {api.ErrNoAnswer, []string{"", "", "hash-order-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t, func(cfg *api.Config) { cfg.Workflows = &applied{cfg.Workflows.(*apitest.Engine), c.err} })
+			id := idIn(0, "single")
+			require.Equal(t, 202, w.do("PUT", "/v1/tasks/"+id, good).status)
+			w.bulk(fmt.Sprintf(`{"id":%q,"workflow":"order","input":{"item":"x"}}`+"\n", idIn(0, "bulk")))
+			w.do("PUT", "/v1/tasks/"+idIn(0, "named"), `{"workflow":"order","version":1,"input":{"item":"x"}}`)
+			var stamps []string
+			for _, r := range w.engine.Inputs(events.Submissions) {
+				stamps = append(stamps, r.Header(events.HeaderDefinition))
+			}
+			require.Equal(t, c.stamps, stamps)
+		})
+	}
 }
 
 func TestABulkAnswersWhileItIsSent(t *testing.T) {

@@ -69,22 +69,18 @@ func (m missingWorkflows) find(k workflowKey) error {
 	return nil
 }
 
-// stale says whether the submission may mean a version that is not known here yet. For a bulk submission with a faulty
-// input on each line it says so at most once in missingFor.
-func (m missingWorkflows) stale(sub *events.Submission) bool {
-	if sub.Version != 0 {
-		return false // a version never changes
-	}
-	looked := workflowKey{sub.Workflow, -1}
-	if m == nil {
-		return true
-	}
-	if time.Now().Before(m[looked].until) {
-		return false
-	}
-	m[looked] = missingWorkflow{until: time.Now().Add(missingFor)}
-	return true
+// currentKey stands for all current versions.
+var currentKey = workflowKey{version: -1}
+
+// refreshed says whether the current versions were looked up for this batch of a bulk submission. A nil map is of a single
+// submission, which looks them up itself.
+func (m missingWorkflows) refreshed() bool {
+	_, ok := m[currentKey]
+	return ok
 }
+
+// nextBatch makes the next batch look up the current versions, because its lines may have been written after an apply.
+func (m missingWorkflows) nextBatch() { delete(m, currentKey) }
 
 func (m missingWorkflows) add(k workflowKey, problem error) error {
 	if m == nil || asProblem(problem).Status != http.StatusNotFound {
@@ -114,6 +110,7 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 	if p := missing.find(key); p != nil {
 		return p
 	}
+	fresh := sub.Version != 0 || missing.refreshed() || s.refresh(ctx, missing)
 	w, known, err := s.definitions.Definition(ctx, sub.Workflow, sub.Version)
 	if err != nil {
 		return s.log.internal(ctx, "look up a workflow", err)
@@ -122,13 +119,12 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 		return missing.add(key, s.workflows.unknown(ctx, sub.Workflow, sub.Version, "/"))
 	}
 	faults, err := s.definitions.CheckInput(ctx, w.Hash, sub.Input)
-	if err == nil && len(faults) > 0 && missing.stale(sub) {
-		w, faults, err = s.checkAgain(ctx, w, sub, faults)
-	}
 	if err != nil {
 		return s.log.internal(ctx, "validate an input", err)
 	}
-	d.definition = w.Hash
+	if fresh {
+		d.definition = w.Hash
+	}
 	if len(faults) > 0 {
 		return problem(http.StatusUnprocessableEntity, codeInvalid,
 			fmt.Sprintf("The input does not fit the schema of workflow %s, version %d.", w.Name, w.Version), faultPlaces(faults, "/input")...)
@@ -136,15 +132,16 @@ func (s *submissions) checkDefinition(ctx context.Context, d *draft, missing mis
 	return nil
 }
 
-// checkAgain validates an invalid input again if another node has applied a new version since.
-func (s *submissions) checkAgain(ctx context.Context, old Definition, sub *events.Submission, faults []Fault) (Definition, []Fault, error) {
-	s.workflows.refresh(ctx)
-	w, known, err := s.definitions.Definition(ctx, sub.Workflow, sub.Version)
-	if err != nil || !known || w.Hash == old.Hash {
-		return old, faults, err
+// refresh reads the definitions up to their end, since another node may have applied a version a moment ago. If it returns
+// false, the end is not known: the submission then names no definition, and the owner takes the one that is current.
+func (s *submissions) refresh(ctx context.Context, missing missingWorkflows) bool {
+	if !s.workflows.refresh(ctx) {
+		return false
 	}
-	faults, err = s.definitions.CheckInput(ctx, w.Hash, sub.Input)
-	return w, faults, err
+	if missing != nil {
+		missing[currentKey] = missingWorkflow{}
+	}
+	return true
 }
 
 // checkConflict refuses a draft whose ID has other content in the projection, which spares the client a dead letter. If

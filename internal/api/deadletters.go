@@ -230,5 +230,8 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 // restamp names the definition that the submission was validated against now.
 func restamp(headers []events.Header, definition string) []events.Header {
 	list := slices.DeleteFunc(headers, func(h events.Header) bool { return h.Key == events.HeaderDefinition })
+	if definition == "" {
+		return list
+	}
 	return append(list, events.Header{Key: events.HeaderDefinition, Value: []byte(definition)})
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -32,6 +34,24 @@ type TaskDocument struct {
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; only in the answer for a single task"`
+
+	// only are the members that are written; nil means all.
+	only []string
+}
+
+// MarshalJSON writes the members that were asked for.
+func (d TaskDocument) MarshalJSON() ([]byte, error) {
+	type whole TaskDocument // without this method
+	b, err := json.Marshal(whole(d))
+	if err != nil || d.only == nil {
+		return b, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return !slices.Contains(d.only, name) })
+	return json.Marshal(members)
 }
 
 // StepDocument is a step of a task.
@@ -79,17 +99,22 @@ func (s documents) of(ctx context.Context, t *events.Task) (TaskDocument, error)
 	if err != nil {
 		return TaskDocument{}, s.log.internal(ctx, "read the steps of a definition", err)
 	}
+	d := s.brief(t)
+	d.Input, d.Output, d.CompleteBy, d.Steps = t.Input, t.Output, t.CompleteBy(), stepDocuments(steps, t)
+	return d, nil
+}
+
+// brief returns the members of briefMembers.
+func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
-		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority,
-		Labels: t.Labels, Input: t.Input, Output: t.Output,
+		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline,
-		CompleteBy: t.CompleteBy(), FailureCount: t.FailureCount, Reason: t.Reason,
-		Steps: stepDocuments(steps, t),
+		FailureCount: t.FailureCount, Reason: t.Reason,
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))
 	}
-	return d, nil
+	return d
 }
 
 // size is about how many bytes a task takes in an answer.

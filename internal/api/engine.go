@@ -65,6 +65,10 @@ type Query struct {
 	Since, Until events.Instant
 	// Partitions are those whose tasks are listed; none means all.
 	Partitions []int32
+	// Fields are the members of the documents that are answered; none means all.
+	Fields []string
+	// Brief leaves out the input, the output and the steps of the tasks.
+	Brief bool
 	// Limit is from 1 to MaxLimit. A page may be shorter and still have a next.
 	Limit int
 	// Cursor is Page.Next of the page before; empty for the first one.

@@ -1,6 +1,20 @@
 package api
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+)
 
 // Handler returns the whole API, for a server that the caller runs.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// ListRoom is the memory that lists share.
+type ListRoom = listRoom
+
+// NewListRoom is newListRoom.
+var NewListRoom = newListRoom
+
+// Enter asks for room for a list of a client's request.
+func (r ListRoom) Enter(request *http.Request, q Query) error {
+	return r.enter(context.WithValue(request.Context(), exchangeKey{}, exchange{r: request}), q, false)
+}

@@ -29,12 +29,22 @@ const (
 	listBytes = 16 << 20
 )
 
+// briefMembers are the members of a task document that a list answers without reading the steps, the input and the output.
+var briefMembers = []string{
+	"id", "run", "workflow", "version", "state", "priority", "labels", "submitted_at", "updated_at", "ended_at", "deadline",
+	"locked_by", "failure_count", "reason",
+}
+
+// wholeMembers are the others.
+var wholeMembers = []string{"input", "output", "complete_by", "steps"}
+
 // lists answers lists of tasks: from this node's store for another node, from the stores of all nodes for a client.
 type lists struct {
 	list      Lists
 	documents documents
 	proxy     *proxy.Proxy
 	router    proxy.Router
+	room      listRoom
 	now       func() time.Time
 	log       logger
 }
@@ -46,6 +56,7 @@ type ListQuery struct {
 	Label    []string  `query:"label,explode" doc:"key:value; several must all be there"`
 	Since    string    `query:"since" doc:"Submitted at or after this instant, or this long ago" example:"24h"`
 	Until    string    `query:"until" doc:"Submitted before this instant, or this long ago"`
+	Fields   []string  `query:"fields" doc:"The members of each task that are answered, with commas between them; all without it. A list without input, output, complete_by and steps does not read these, so it is fast for large tasks" example:"id,state,workflow,updated_at"`
 	Limit    pageLimit `query:"limit" default:"100" doc:"Tasks a page"`
 	Cursor   string    `query:"cursor" doc:"next of the page before"`
 }
@@ -62,7 +73,8 @@ type ListAnswer struct{ Body TaskList }
 func (s *lists) register(api huma.API) {
 	list := needsOwner(api, huma.Operation{
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
-		Description: "A page may be shorter than its limit and still have a next. While the owner of a partition cannot be asked the answer is 503, " +
+		Description: "A page may be shorter than its limit and still have a next, as it ends early when its tasks are large. " +
+			"All lists share a bound of memory: one that finds it full waits, and is then answered 503 with Retry-After. While the owner of a partition cannot be asked the answer is 503, " +
 			"which names the partitions: a list never lacks tasks without saying so.",
 	})
 	huma.Register(api, list, s.read)
@@ -77,6 +89,9 @@ func (s *lists) read(ctx context.Context, in *ListQuery) (*ListAnswer, error) {
 	if !ok {
 		return nil, parameterProblem(proxy.HeaderPartitions, "is not a list of partitions")
 	}
+	if err := s.room.enter(ctx, q, asked != nil); err != nil {
+		return nil, err
+	}
 	out := &ListAnswer{}
 	if asked != nil {
 		out.Body, err = s.readFor(ctx, q, asked)
@@ -85,6 +100,11 @@ func (s *lists) read(ctx context.Context, in *ListQuery) (*ListAnswer, error) {
 	}
 	if err != nil {
 		return nil, s.log.internal(ctx, "list tasks", err)
+	}
+	if asked == nil { // another node needs the members by which it merges
+		for i := range out.Body.Tasks {
+			out.Body.Tasks[i].only = q.Fields
+		}
 	}
 	return out, nil
 }
@@ -210,7 +230,7 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 			list.Next = s.list.Cursor(t.ID, t.SubmittedAt)
 			break
 		}
-		d, err := s.documents.of(ctx, t)
+		d, err := s.document(ctx, q, t)
 		if err != nil {
 			return TaskList{}, err
 		}
@@ -218,6 +238,13 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 		list.Tasks = append(list.Tasks, d)
 	}
 	return list, nil
+}
+
+func (s *lists) document(ctx context.Context, q Query, t *events.Task) (TaskDocument, error) {
+	if q.Brief {
+		return s.documents.brief(t), nil
+	}
+	return s.documents.of(ctx, t)
 }
 
 var taskStates = []string{
@@ -234,6 +261,15 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	var ok bool
 	if q.States, ok = parseStates(in.State); !ok {
 		fault("state", "is not a state; the states are %s; %s means %s", strings.Join(taskStates, ", "), stateParked, events.TaskStateError)
+	}
+	q.Fields, q.Brief = in.Fields, len(in.Fields) > 0
+	for _, name := range in.Fields {
+		whole := slices.Contains(wholeMembers, name)
+		q.Brief = q.Brief && !whole
+		if !whole && !slices.Contains(briefMembers, name) {
+			fault("fields", "has a name that is not a member; the members are %s, %s", strings.Join(briefMembers, ", "), strings.Join(wholeMembers, ", "))
+			break
+		}
 	}
 	for _, l := range in.Label {
 		k, v, ok := strings.Cut(l, ":")
@@ -310,6 +346,7 @@ func (q *Query) values() url.Values {
 	set("state", strings.Join(states, ",")) // a node of an older version refuses this; of a repeated one it would take the first
 	set("workflow", q.Workflow)
 	set("cursor", q.Cursor)
+	set("fields", strings.Join(q.Fields, ","))
 	for k, value := range q.Labels {
 		v.Add("label", k+":"+value)
 	}

@@ -26,7 +26,7 @@ func (s *submissions) record(d *draft, h submissionHeader) events.Record {
 	if h.trace == nil {
 		h.trace = traceparent.New()
 	}
-	return events.Record{
+	r := events.Record{
 		Topic: s.topic, Partition: d.partition, Key: key, Value: d.data,
 		Headers: []events.Header{
 			{Key: events.HeaderSpecVersion, Value: valueSpecVersion},
@@ -40,6 +40,10 @@ func (s *submissions) record(d *draft, h submissionHeader) events.Record {
 			{Key: events.HeaderDefinition, Value: []byte(d.definition)},
 		},
 	}
+	if d.definition == "" {
+		r.Headers = r.Headers[:len(r.Headers)-1]
+	}
+	return r
 }
 
 // The values of headers that are the same in all records.

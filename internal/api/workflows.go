@@ -132,13 +132,15 @@ func summary(w *Workflow) WorkflowDocument {
 // definitions that this node knows.
 const refreshWithin = 2 * time.Second
 
-// refresh makes definitions visible that were applied at another node a moment ago.
-func (s *workflows) refresh(ctx context.Context) {
+// refresh makes definitions visible that were applied at another node a moment ago. It returns false if it could not.
+func (s *workflows) refresh(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, refreshWithin)
 	defer cancel()
-	if err := s.workflows.Refresh(ctx); err != nil {
+	err := s.workflows.Refresh(ctx)
+	if err != nil {
 		s.log.Debug("the end of definitions is not known; the answer may be old", "error", err)
 	}
+	return err == nil
 }
 
 func (s *workflows) get(ctx context.Context, in *WorkflowQuery) (*WorkflowAnswer, error) {

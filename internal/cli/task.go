@@ -257,6 +257,9 @@ func (s *session) listTasks() error {
 	for _, l := range labels {
 		q.Add("label", colon(l))
 	}
+	if s.format == formatTable { // what the table shows, so that large tasks are not read
+		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason")
+	}
 	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},
 		rowOf(func(t api.TaskDocument) row {
 			return row{t.ID, t.Workflow + " v" + strconv.Itoa(t.Version), t.State, strconv.Itoa(t.FailureCount), instant(t.SubmittedAt), instant(t.UpdatedAt), t.Reason}

@@ -13,7 +13,7 @@ type ownerMetrics struct {
 	owning, stopped, suspended                   *prometheus.Desc
 	inMemory, inFlight, unsent                   *prometheus.Desc
 	facts, void, passed, epochs, resent, timeout *prometheus.Desc
-	oldest                                       *prometheus.Desc
+	oldest, blocked                              *prometheus.Desc
 }
 
 func newOwnerMetrics(o *owners) *ownerMetrics {
@@ -36,6 +36,8 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 		timeout:   desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
 		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
 			"Age of the oldest effect that no broker has acknowledged, and the topic that does not take it.", []string{"partition", "topic"}, nil),
+		blocked: prometheus.NewDesc("sagalog_owner_input_blocked_seconds",
+			"How long timers have waited for records of an input that cannot be read, as behind an open transaction.", []string{"partition", "topic"}, nil),
 	}
 }
 
@@ -43,6 +45,7 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(m, ch)
 	ch <- m.oldest // which there is only while a topic takes nothing
+	ch <- m.blocked
 }
 
 // Collect implements prometheus.Collector.
@@ -70,6 +73,9 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		count(m.epochs, stats.Epochs)
 		count(m.resent, stats.Resent)
 		count(m.timeout, stats.Timeouts)
+		if b := status.Blocked; b.Since != 0 {
+			ch <- prometheus.MustNewConstMetric(m.blocked, prometheus.GaugeValue, status.Time.Sub(b.Since).Seconds(), label, string(b.Input))
+		}
 		if o := status.Oldest; o.Since != 0 {
 			ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, status.Time.Sub(o.Since).Seconds(), label, o.Topic)
 		}

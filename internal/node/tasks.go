@@ -39,7 +39,7 @@ func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) 
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	list, next, err := t.store.List(projector.Filter{
 		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
-		Partitions: q.Partitions,
+		Partitions: q.Partitions, Brief: q.Brief,
 	})
 	if errors.Is(err, projector.ErrCursor) {
 		return api.Page{}, api.ErrBadCursor

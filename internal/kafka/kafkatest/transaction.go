@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
@@ -15,10 +16,13 @@ type Transaction struct {
 	client *kgo.Client
 }
 
+// transactionTimeout is the longest that brokers allow by default: no test waits until the broker aborts.
+const transactionTimeout = 15 * time.Minute
+
 // BeginTransaction opens a transaction at a broker.
 func BeginTransaction(t testing.TB, b Reachable) *Transaction {
 	t.Helper()
-	client := Client(t, b, kgo.TransactionalID(uuid.NewString()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client := Client(t, b, kgo.TransactionalID(uuid.NewString()), kgo.TransactionTimeout(transactionTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(t, client.BeginTransaction())
 	return &Transaction{t, client}
 }
