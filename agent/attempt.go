@@ -46,7 +46,7 @@ func FromContext(ctx context.Context) (Attempt, bool) {
 	}
 }
 
-// WithAttempt returns a context that carries a, as the runner gives it to a function. It is for tests of functions.
+// WithAttempt returns a context that carries a, like the context that the runner passes to a function. It is for testing functions.
 func WithAttempt(ctx context.Context, a Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }

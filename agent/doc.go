@@ -51,7 +51,7 @@
 //   - A request whose report says effect none never runs again: before the report is sent, a commit has recorded that the
 //     request is finished, by the low-water mark or by the runs in the commit's metadata. Every later commit repeats these
 //     runs, and the next instance skips them. If there is no such commit in time, the report says in doubt.
-//   - A do never starts in an instance that has got the undo of its step in the same run.
+//   - A do never starts in an instance that has received the undo of its step in the same run.
 //   - An agent whose clock is behind its owner's starts nothing after its complete-by time, as far as the owner's timestamps show
 //     the difference (clock.go).
 //   - An attempt never runs twice at the same time in a process, however often it is delivered.

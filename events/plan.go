@@ -51,7 +51,7 @@ type Broken struct {
 	Error     Error
 }
 
-// Quiet says whether the plan contains no facts to write, and at most starts (INV5).
+// Quiet says whether the plan has no facts to write. It may still start attempts (INV5).
 func (p *Plan) Quiet() bool { return len(p.Facts) == 0 && len(p.Broken) == 0 }
 
 // Policy is what a definition says about failures of a step's operation.

@@ -38,7 +38,7 @@ type epoch struct {
 	// claim is the identifier of the claim in flight, sent at sentAt.
 	claim  string
 	sentAt events.Instant
-	// before is the node that owned the partition before the claim in flight; empty if nobody did.
+	// before is the node that owned the partition before the claim in flight; empty if there was none.
 	before  string
 	retryAt events.Instant
 	// again says that an epoch of this assignment has ended. If another node's claim is folded after that, it was the

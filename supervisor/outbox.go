@@ -9,7 +9,7 @@ import (
 
 // outbox holds the durable facts whose effects are not all acknowledged, in the order of the log.
 //
-// Invariant: the watermark never passes a fact with an effect that nobody acknowledged, and never counts facts in
+// Invariant: the watermark never passes a fact with an unacknowledged effect, and never counts facts in
 // flight. docs/protocol.md, "The watermark is contiguous and counts nothing in flight".
 type outbox struct {
 	*core
@@ -195,8 +195,8 @@ func (x *outbox) enqueue(f *events.Fact, list []*effect) {
 	x.boundAlerts()
 }
 
-// boundAlerts gives up the oldest alerts when half of the bound waits for an answer: nothing may stand because nobody takes
-// alerts.
+// boundAlerts gives up the oldest alerts when half of the bound waits for an answer: a topic that accepts no alerts must not
+// stop the partition.
 func (x *outbox) boundAlerts() {
 	bound := x.cfg.Unacknowledged / 2
 	if len(x.alerts) <= min(x.alertRoom, bound) {
@@ -210,8 +210,8 @@ func (x *outbox) boundAlerts() {
 	}
 }
 
-// leave drops the work of an attempt that timed out: nobody needs it, and a topic that takes nothing must not hold the
-// watermark and the room of other effects for it. It may still arrive, and an agent drops it then.
+// leave drops the work request of an attempt that timed out. It is no longer needed, and if its topic accepts nothing, it must
+// not hold back the watermark or take up room for other effects. If it does arrive, the agent drops it.
 func (x *outbox) leave(timeout *events.Fact) {
 	over := timeout.Body.(*events.Timeout)
 	for _, e := range x.entries {

@@ -94,7 +94,7 @@ func (s *sent) drain() []outcome {
 	return list
 }
 
-// give takes back a drained list, to reuse it.
+// give returns a drained list for reuse.
 func (s *sent) give(list []outcome) {
 	clear(list)
 	s.mu.Lock()

@@ -20,7 +20,7 @@ type Status struct {
 	Assigned, Owning bool
 	// Suspended says that the owner decides nothing because its clock is suspect.
 	Suspended bool
-	// Before is the node that owned the partition before this one, empty if nobody did.
+	// Before is the node that owned the partition before this one, empty if there was none.
 	Before string
 	// Epoch is the current epoch of the partition as far as it is folded.
 	Epoch      events.Epoch

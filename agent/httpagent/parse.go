@@ -54,7 +54,7 @@ type parser struct {
 	lookup func(string) (string, bool)
 	// values are the environment variables that the document names.
 	values map[string]string
-	// hidden are those of them that are secret, and public the names of those that are not.
+	// hidden holds the variables that are secret, and public the names of the others.
 	hidden map[string]string
 	public []string
 	// open says that the variables named now are not secret.

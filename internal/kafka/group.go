@@ -207,7 +207,7 @@ func (g *Group) Poll(ctx context.Context, limit int) ([]events.Record, error) {
 }
 
 // Commit stores, for each partition, the offset to start from next time: everything below it is finished. It is for groups with
-// MembershipOnly, and for partitions of which Poll has returned records.
+// MembershipOnly, and for partitions from which Poll has returned records.
 func (g *Group) Commit(ctx context.Context, marks Offsets) error {
 	if len(marks) == 0 {
 		return nil

@@ -70,8 +70,8 @@ func (g *Group) lostFor(polled kgo.Fetches) error {
 
 // Watch waits until the membership is lost for good, and returns why: ErrFenced, ErrDenied, ErrRecreated or ErrClosed. It returns nil when
 // ctx ends. A session may end for another reason; then the client joins again, and OnRevoked and OnAssigned are called. Poll returns the
-// same errors. A group with MembershipOnly is not polled, so it needs Watch. A wrong password is not noticed here, because the client does
-// not get as far as the group; Ping reports it.
+// same errors. A group with MembershipOnly is not polled, so it needs Watch. A wrong password is not noticed here, because the client fails
+// before it reaches the group; Ping reports it.
 func (g *Group) Watch(ctx context.Context) error {
 	if !g.cfg.MembershipOnly {
 		select {

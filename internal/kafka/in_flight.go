@@ -79,8 +79,8 @@ func (a *answer) call(offset int64, err error) {
 	a.each(a.i, a.partition, offset, err)
 }
 
-// cancellations watches the contexts of waiting callers. Records with the same context, as all those of an owner or an agent, are watched
-// together.
+// cancellations watches the contexts of waiting callers. Records with the same context, such as all records of one owner or agent, are
+// watched together.
 type cancellations struct {
 	mu sync.Mutex
 	// waiting is guarded by mu. The key is the Done channel, so contexts that share it share an entry.

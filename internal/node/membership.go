@@ -91,8 +91,8 @@ func (m *membership) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// stay joins again after the group has fenced this node, unless another process with its name is alive. The group's word is
-// not enough: it also fences a member whose own join was carried out after the member had stopped waiting for the answer.
+// stay joins again after the group has fenced this node, unless another process with its name is alive. Being fenced does
+// not prove that there is one: the group also fences a member whose own join takes effect after it has given up waiting.
 func (m *membership) stay(ctx context.Context) error {
 	wait := rejoinPause
 	for {

@@ -19,10 +19,9 @@ import (
 // sessionsEvery is how often a rebalancing group is examined. This adds to the time until a dead member is noticed.
 const sessionsEvery = time.Second
 
-// sessions begins the sessions that kfake forgets. Apache Kafka counts a member's session from the end of the rebalance in which it
-// joined. kfake counts it from its answer. If the connection is gone by then, the session never begins: a member that is killed
-// while it joins gets its share and keeps it until the group rebalances for another reason, perhaps forever, and nobody reads that
-// share. So in each new generation one heartbeat is sent for each member. It does not harm a living member, and a dead one is
+// sessions starts the sessions that kfake forgets to start. Apache Kafka counts a member's session from the end of the rebalance in which it
+// joined. kfake counts it from its answer. If the connection is gone by then, the session never starts: a member that is killed
+// while it joins is assigned its share, and no one reads that share until the group rebalances for another reason, perhaps never. So in each new generation one heartbeat is sent for each member. It does not harm a live member, and a dead one is
 // removed after a session.
 //
 // Such a member also delays the next rebalance, perhaps forever: each request to join restarts kfake's time limit for the rebalance, and
@@ -52,7 +51,7 @@ type joining struct {
 	begun map[string]bool
 }
 
-// patientLooks is the number of looks at a rebalance before anything is done: living members join within a heartbeat or two.
+// patientLooks is the number of looks at a rebalance before anything is done: live members join within a heartbeat or two.
 const patientLooks = 5
 
 // KeepSessions starts forgotten sessions at a broker that cfg reaches, until stop is called. Call stop before the broker is closed.
