@@ -88,6 +88,24 @@ func (d *dispatch) missing() (list []events.Missing) {
 	return list
 }
 
+// await notes whether attempts of a lane wait for an operation that no instance offers. It drops those that wait no more, because their
+// tasks have ended or were parked: nothing else takes them from a lane without an agent, and they would count as waiting forever.
+func (d *dispatch) await(a *lane) error {
+	for a.ready.len() > 0 && d.isMissing(a.agent, a.op) {
+		if waits, err := d.planner.waits(*a.ready.at(0)); err != nil {
+			return err
+		} else if waits {
+			if a.missing == 0 {
+				a.missing = d.stamp()
+			}
+			return nil
+		}
+		a.ready.pop()
+	}
+	a.missing = 0
+	return nil
+}
+
 // admit starts attempts from the queues as the windows allow.
 func (d *dispatch) admit() error {
 	q := &d.queue
@@ -100,11 +118,8 @@ func (d *dispatch) admit() error {
 		if err := q.refill(d.store, a, complete); err != nil {
 			return err
 		}
-		switch wait := a.ready.len() > 0 && d.isMissing(a.agent, a.op); {
-		case !wait:
-			a.missing = 0
-		case a.missing == 0:
-			a.missing = d.stamp()
+		if err := d.await(a); err != nil {
+			return err
 		}
 		for a.ready.len() > 0 && !d.full() {
 			room := d.room(a.agent, a.op)

@@ -87,3 +87,22 @@ func TestTheDeadlineCountsForAMissingAgent(t *testing.T) {
 	}
 	require.Equal(t, events.TaskStateUndone, b.task("t0").State)
 }
+
+// A task that ended waits for nothing, so its agent is not missing.
+func TestATaskThatEndedWaitsForNoAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{})
+	b.submit("t0", "one", "")
+	a.run()
+	a.pass(time.Second)
+	require.Len(t, a.o.Status().Missing, 1)
+	b.request(events.RequestCancel, "c0", "t0")
+	a.run()
+	require.Equal(t, events.TaskStateUndone, b.task("t0").State)
+	for range 60 {
+		a.pass(time.Minute)
+	}
+	require.Empty(t, a.o.Status().Missing, "no step waits any more, and an alert would be false")
+}

@@ -197,6 +197,20 @@ func (p *planner) start(r events.Ready) error {
 	return p.record(f, nil)
 }
 
+// waits says whether a queued attempt is still due.
+func (p *planner) waits(r events.Ready) (bool, error) {
+	t, err := p.look(r.Task)
+	if err != nil || t == nil || t.State.Ended() {
+		return false, err
+	}
+	if _, bad := p.poison[r.Task]; bad || p.prepare(t) != nil {
+		return false, nil // it is parked, or about to be
+	}
+	due := false
+	err = blaming(r.Task, func() (err error) { due, err = p.stillReady(t, r); return err })
+	return due, err
+}
+
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 	plan, err := p.sched.Plan(t)
 	if err != nil {
