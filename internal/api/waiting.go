@@ -36,7 +36,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
 			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
 		case x.Undo != nil || x.State != events.StepStateWaiting || x.RetryAt <= now:
-		case x.Tries == 0 && x.CoolDowns > 0:
+		case x.Tries == 0 && x.CoolDowns > 0 && !notMade(x.Error):
 			list = append(list, WaitingDocument{Step: x.Path, Kind: waitsCoolDown, Until: x.RetryAt})
 		default:
 			list = append(list, againAt(x.Path, x.RetryAt, x.Error, events.Do, x.Agent))
@@ -59,11 +59,14 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 // againAt says why a step waits for its next attempt. If the agent did not make the last one, its service is failing.
 func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
 	w := WaitingDocument{Step: step, Kind: waitsRetry, Until: at}
-	if e != nil && e.Class == events.ClassUnavailable {
+	if notMade(e) {
 		w.Kind, w.For = waitsAgent, fmt.Sprintf("%s of agent %s: its service is failing", op, agent)
 	}
 	return w
 }
+
+// notMade says whether the agent did not make the attempt.
+func notMade(e *events.Error) bool { return e != nil && e.Class == events.ClassUnavailable }
 
 func (s documents) missingSince(agent string, op events.Operation) events.Instant {
 	for _, m := range s.offers.Missing() {

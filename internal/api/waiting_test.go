@@ -36,3 +36,17 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 	w.engine.Finish("x")
 	require.NotContains(t, w.do("GET", "/v1/tasks/x", "").json(t), "waiting_for")
 }
+
+// An attempt that was not made leaves no try behind, also after a cool-down. The step then waits for its agent.
+func TestAStepThatWaitsForItsServiceAfterACoolDownSaysSo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	later := events.At(time.Now().Add(time.Hour))
+	w.engine.Change("x", &events.StepStarted{Step: "reserve"}, func(t *events.Task) {
+		t.State = events.TaskStateProcessing
+		t.Steps = []*events.Step{{Path: "ship", Agent: "van", State: events.StepStateWaiting, CoolDowns: 1, RetryAt: later, Error: &events.Error{Class: events.ClassUnavailable}}}
+	})
+	require.Equal(t, []any{map[string]any{"step": "ship", "kind": "agent", "for": "do of agent van: its service is failing", "until": later.String()}},
+		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
+}
