@@ -52,7 +52,9 @@ func reportMargin(left time.Duration) time.Duration {
 func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	fn, ok := x.agent.operations[w.Operation]
 	if !ok {
-		return try{failure: refusal("no_operation", fmt.Errorf("the agent does not offer this operation: agent %s, %s", x.agent.name, w.Operation))}
+		// Another instance may offer it, as while a new version is deployed.
+		return try{failure: &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "no_operation",
+			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s", x.agent.name, w.Operation)}}
 	}
 	by := w.CompleteBy.Time()
 	now := time.Now()

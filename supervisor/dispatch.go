@@ -14,7 +14,9 @@ type dispatch struct {
 	running map[string]int
 	// offers holds what the instances of each agent offer; an agent that is not in it has no instance. It is nil until
 	// SetOffers is called for the first time, and until then work may be sent to any agent.
-	offers  map[string]Offer
+	offers map[string]Offer
+	// known are the operations that were offered at some time since this owner was made: only these can have left.
+	known   map[known]bool
 	routing routing
 	// nodeHash is the hash of the node's name.
 	nodeHash uint32
@@ -71,6 +73,37 @@ func (d *dispatch) room(agent string, op events.Operation) int {
 		window = o.Window
 	}
 	return max(window, 1) - d.running[agent]
+}
+
+// known is an operation of an agent.
+type known struct {
+	agent string
+	op    events.Operation
+}
+
+// maxKnown bounds the operations that are remembered: anyone may write heartbeats.
+const maxKnown = 10_000
+
+// setOffers takes over what the agents offer now.
+func (d *dispatch) setOffers(offers map[string]Offer) {
+	d.offers = offers
+	d.routing.set(offers)
+	if d.known == nil {
+		d.known = map[known]bool{}
+	}
+	for agent, o := range offers {
+		for _, op := range []events.Operation{events.Do, events.Undo} {
+			if o.has(op) && len(d.known) < maxKnown {
+				d.known[known{agent, op}] = true
+			}
+		}
+	}
+}
+
+// hasLeft says whether an operation of an agent was offered and is not offered any more. An agent that this owner has not
+// heard of yet, as right after a start, has not left.
+func (d *dispatch) hasLeft(agent string, op events.Operation) bool {
+	return d.isMissing(agent, op) && d.known[known{agent, op}]
 }
 
 // isMissing says whether no instance offers the operation of an agent.

@@ -106,3 +106,28 @@ func TestATaskThatEndedWaitsForNoAgent(t *testing.T) {
 	}
 	require.Empty(t, a.o.Status().Missing, "no step waits any more, and an alert would be false")
 }
+
+// An owner that has just started has not heard of the agents yet. That is no reason to forgive a timeout.
+func TestATimeoutAfterARestartCounts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: once
+defaults: {complete_by: 1s, retry: {attempts: 1, then: park}}
+steps:
+  only: {agent: alpha}
+`)
+	a := b.candidate("A")
+	a.o.SetOffers(b.now, offers(8))
+	a.own()
+	b.submit("t0", "once", "")
+	a.run()
+	require.Len(t, a.work(), 1)
+	c := b.candidate("C")
+	c.o.SetOffers(b.now, map[string]supervisor.Offer{}) // what a node knows before it has read a heartbeat
+	c.own()
+	c.pass(2 * time.Second)
+	c.o.SetOffers(b.now, offers(8)) // the next heartbeat of the agent, which was there all the time
+	c.pass(time.Minute)
+	require.NotContains(t, c.work(), "t0.only do#2", "the workflow allows one attempt")
+	require.Equal(t, events.TaskStateError, b.task("t0").State)
+}

@@ -134,8 +134,7 @@ func (o *Owner) Revoke(now events.Instant) {
 // first call, no agent counts as missing. The owner keeps the map.
 func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 	o.enter(now)
-	o.dispatch.offers = offers
-	o.dispatch.routing.set(offers)
+	o.dispatch.setOffers(offers)
 	o.deciding = true
 }
 

@@ -243,7 +243,7 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		agent = task.Step(m.Path).Undo.Agent
 	}
 	v := t.planner.verdict(Failure{
-		Missing: t.dispatch.isMissing(agent, m.Operation),
+		Missing: t.dispatch.hasLeft(agent, m.Operation),
 		Task:    task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
 		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
 	})

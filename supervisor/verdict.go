@@ -55,19 +55,28 @@ func JudgeFailure(f Failure) events.Verdict {
 	return final(f, fmt.Sprintf("%d attempts failed: %s", tries, f.Error.Message))
 }
 
+const (
+	// maxUncounted bounds the attempts of a step that do not count. With pauses of up to maxPace between them, they last for
+	// more than half a day; then an operator must look.
+	maxUncounted = 1000
+	maxPace      = time.Minute
+)
+
 // uncounts says whether the attempt does not count against its policy: either the agent did not try, or it left while it had
-// the attempt. The second case is forgiven only once, because the attempt itself may be what crashes the agent. A task that
-// may not be planned has no policy and gets no further attempt.
+// the attempt. The second case is forgiven only once, because the attempt itself may be what crashes the agent, and never if
+// the policy allows one attempt: that may be meant as "at most once". A task that may not be planned has no policy and gets
+// no further attempt.
 func (f *Failure) uncounts(tries, attempts int) bool {
-	if f.Policy.Attempts == 0 {
+	if f.Policy.Attempts == 0 || attempts-tries >= maxUncounted {
 		return false
 	}
-	return f.Error.Class == events.ClassUnavailable || f.Missing && tries == attempts
+	return f.Error.Class == events.ClassUnavailable || f.Missing && tries == attempts && f.Policy.Attempts > 1
 }
 
-// uncounted asks for another attempt. The pauses grow up to the longest of the policy. Only the deadline bounds their number.
+// uncounted asks for another attempt. The pauses grow by a second each, or faster by the policy.
 func uncounted(f Failure, attempts int) events.Verdict {
-	at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, attempts), f.RetryAfter))
+	pace := min(time.Duration(attempts)*time.Second, maxPace)
+	at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, attempts), f.RetryAfter, pace))
 	return events.Verdict{Action: events.ActionRetry, At: at, Uncounted: true, Reason: "not counted: " + f.Error.Message}
 }
 

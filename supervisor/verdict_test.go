@@ -93,6 +93,26 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 	require.Equal(t, events.ActionRetry, decide(2, events.ClassUnavailable))
 }
 
+// An undo has no deadline. An agent that never tries must not keep its task from an operator without end.
+func TestAttemptsThatAreNotMadeCountInTheEnd(t *testing.T) {
+	t.Parallel()
+	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 1, Max: seconds(1), Then: events.ActionPark}
+	uncounted, waited := 0, time.Duration(0)
+	for {
+		task := &events.Task{ID: "t", State: events.TaskStateUndoing, Steps: []*events.Step{{Path: "x", State: events.StepStateUndoing,
+			Undo: &events.UndoState{State: events.StepStateRunning, Tries: 1, Attempt: uncounted + 1}}}}
+		v := supervisor.JudgeFailure(supervisor.Failure{Task: task, Path: "x", Operation: events.Undo, Error: events.Error{Class: events.ClassUnavailable}, Policy: p, Now: start})
+		if !v.Uncounted {
+			break
+		}
+		uncounted++
+		waited += v.At.Sub(start)
+	}
+	require.Equal(t, 1000, uncounted)
+	require.Greater(t, waited, 12*time.Hour, "long enough for a service to come back")
+	require.Less(t, 2*uncounted, events.DefaultSettings().TaskFacts, "the task can still be retried then")
+}
+
 // The timeout of an attempt whose agent left is forgiven only once: the attempt itself may be what crashes the agent.
 func TestATimeoutWhileTheAgentIsMissingIsForgivenOnce(t *testing.T) {
 	t.Parallel()
@@ -106,6 +126,8 @@ func TestATimeoutWhileTheAgentIsMissingIsForgivenOnce(t *testing.T) {
 	require.Equal(t, events.ActionRetry, decide(2, 2, true).Action)
 	require.False(t, decide(2, 2, false).Uncounted)
 	require.Equal(t, events.ActionPark, decide(2, 3, true).Action, "one was forgiven before")
+	p.Attempts = 1
+	require.Equal(t, events.ActionPark, decide(1, 1, true).Action, "at most once")
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {

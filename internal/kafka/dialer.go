@@ -14,6 +14,10 @@ import (
 // smaller, because TLS across the world takes three round trips of 300 ms, and a lost first packet costs another second.
 const dialTimeout = 2 * time.Second
 
+// slowDialTimeout is what a broker that is only slow to reach gets, as behind a name server that does not answer: every second dial in
+// the background has this long, and once such a dial has found the broker, all dials to it do.
+const slowDialTimeout = 10 * time.Second
+
 // dialer opens the connections of all clients of a Cluster. Clients ask the brokers in turn. If one of three brokers is cut off, every
 // third request would wait for dialTimeout, and a start makes many requests. So the dialer remembers which addresses are silent and
 // refuses to dial them until a dial in the background finds that they answer again.
@@ -23,9 +27,11 @@ type dialer struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
-	// mu guards silent.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	silent map[string]*silence
+	// slow holds the addresses that answered, but not within dialTimeout.
+	slow map[string]bool
 }
 
 // silence is an address that does not answer.
@@ -36,7 +42,7 @@ type silence struct {
 }
 
 func newDialer(cfg *ClusterConfig) *dialer {
-	d := &dialer{base: cfg.Dialer, silent: map[string]*silence{}}
+	d := &dialer{base: cfg.Dialer, silent: map[string]*silence{}, slow: map[string]bool{}}
 	switch {
 	case cfg.Dialer != nil:
 	case cfg.TLS != nil:
@@ -53,7 +59,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if err := d.refuse(addr); err != nil {
 		return nil, err
 	}
-	conn, err := d.try(ctx, network, addr)
+	conn, err := d.try(ctx, network, addr, d.timeout(addr))
 	if isSilent(err) {
 		d.remember(network, addr, err)
 	}
@@ -72,9 +78,19 @@ func (d *dialer) refuse(addr string) error {
 	return s.err
 }
 
-// try dials once. If dialTimeout ends the dial, and not the caller's own deadline, the error holds a silentError.
-func (d *dialer) try(ctx context.Context, network, addr string) (net.Conn, error) {
-	within, cancel := context.WithTimeout(ctx, dialTimeout)
+// timeout is how long a client's dial may take.
+func (d *dialer) timeout(addr string) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.slow[addr] {
+		return slowDialTimeout
+	}
+	return dialTimeout
+}
+
+// try dials once. If the timeout ends the dial, and not the caller's own deadline, the error holds a silentError.
+func (d *dialer) try(ctx context.Context, network, addr string, timeout time.Duration) (net.Conn, error) {
+	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	conn, err := d.base(within, network, addr)
 	if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
@@ -97,12 +113,17 @@ func (d *dialer) remember(network, addr string, err error) {
 	s := &silence{err: err}
 	d.silent[addr] = s
 	d.ended.Go(func() {
-		for again := true; again; {
-			conn, err := d.try(d.ctx, network, addr)
+		timeout, other := dialTimeout, slowDialTimeout
+		for again := true; again; timeout, other = other, timeout {
+			begun := time.Now()
+			conn, err := d.try(d.ctx, network, addr, timeout)
 			if err == nil {
 				_ = conn.Close()
 			}
 			d.mu.Lock()
+			if err == nil && time.Since(begun) > dialTimeout {
+				d.slow[addr] = true
+			}
 			if again = isSilent(err) && s.asked; !again {
 				delete(d.silent, addr)
 			}
