@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -52,4 +54,21 @@ func TestTablesAlignWideCharacters(t *testing.T) {
 		}
 		require.True(t, found, id)
 	}
+}
+
+// A table asks for the members that it shows, so that the engine does not read large tasks. JSON is the whole document.
+func TestATableAsksForTheBriefForm(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("fields"))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"tasks":[]}`))
+	}))
+	defer engine.Close()
+	for _, format := range []string{"table", "json"} {
+		r := run("task", "list", "--api", engine.URL, "-o", format)
+		require.Equal(t, 0, r.code, r.err)
+	}
+	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason", ""}, asked)
 }
