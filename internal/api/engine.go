@@ -79,6 +79,8 @@ type Query struct {
 type Page struct {
 	Tasks []*events.Task
 	Next  string
+	// AsOf is how far each partition of the query was folded, in order. The page holds at least that.
+	AsOf []PartitionOffset
 }
 
 // History reads the accepted facts of a task from the log.

@@ -149,11 +149,17 @@ func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].SubmittedAt > all[j].SubmittedAt })
+	var asOf []api.PartitionOffset
+	for p, end := range e.ends {
+		if q.Partitions == nil || slices.Contains(q.Partitions, int32(p)) {
+			asOf = append(asOf, api.PartitionOffset{Partition: int32(p), Offset: end})
+		}
+	}
 	if len(all) <= q.Limit {
-		return api.Page{Tasks: all}, nil
+		return api.Page{Tasks: all, AsOf: asOf}, nil
 	}
 	all = all[:q.Limit]
-	return api.Page{Tasks: all, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
+	return api.Page{Tasks: all, AsOf: asOf, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
 }
 
 // Cursor implements api.Lists. No two tasks are submitted in one instant here.
