@@ -78,7 +78,7 @@ func (o *Owner) Appended(now events.Instant, gen, seq uint64, offsets []int64, e
 	if !o.epoch.accepts(now, gen) {
 		return
 	}
-	if o.conclude(o.epoch.answered(seq, offsets, err)) {
+	if o.conclude(o.epoch.answered(seq, offsets, err)) && o.conclude(o.waking.learn()) {
 		o.outbox.send()
 		o.deciding = true
 	}
