@@ -331,7 +331,7 @@ func (c *candidate) do(a supervisor.Action) {
 	switch a := a.(type) {
 	case supervisor.Load:
 		c.gen, c.tail, c.read = a.Generation, a.From, nil
-		c.o.Loaded(b.now, a.Generation, int64(len(b.log)), nil)
+		c.o.LogEnd(b.now, a.Generation, 0, int64(len(b.log)), nil)
 	case supervisor.Claim:
 		at := b.land(a.Record)
 		b.now++ // so that attempts start later than the claim of their epoch
@@ -364,7 +364,7 @@ func (c *candidate) do(a supervisor.Action) {
 		c.asked++
 		c.o.Ends(b.now, a.Generation, a.Question, map[events.Input]int64{events.Reports: int64(len(b.inputs[events.Reports])), events.Submissions: int64(len(b.inputs[events.Submissions]))}, nil)
 	case supervisor.AskEnd:
-		c.o.End(b.now, a.Generation, a.Question, int64(len(b.log)))
+		c.o.LogEnd(b.now, a.Generation, a.Question, int64(len(b.log)), nil)
 	case supervisor.AskCatalog:
 		c.o.Definitions(b.now, a.Generation, a.Question, append(versions(nil), b.versions...), nil)
 	}

@@ -140,7 +140,7 @@ func (s *Shell) askEnd(a AskEnd) {
 			return err
 		})
 		if err == nil {
-			s.post(func(now events.Instant) { s.owner.End(now, a.Generation, a.Question, end) })
+			s.post(func(now events.Instant) { s.owner.LogEnd(now, a.Generation, a.Question, end, nil) })
 		}
 	})
 }

@@ -46,14 +46,3 @@ func (o *Owner) Woke(now events.Instant, gen uint64, unsent []uint64) {
 	o.outbox.takeBack(unsent)
 	o.waking.begin()
 }
-
-// End answers AskEnd.
-func (o *Owner) End(now events.Instant, gen, question uint64, end int64) {
-	if !o.epoch.accepts(now, gen) || !o.waking.question.answer(question) {
-		return
-	}
-	o.waking.end = end
-	if o.conclude(o.waking.learn()) {
-		o.outbox.send()
-	}
-}

@@ -79,7 +79,7 @@ func TestAnOwnerThatSleptGoesOn(t *testing.T) {
 	a.wake() // it falls asleep again: the answer to the first question says nothing about the time since
 	asked := held[supervisor.AskEnd](a)
 	require.Len(t, asked, 2)
-	a.o.End(b.now, asked[0].Generation, asked[0].Question, int64(len(b.log)))
+	a.o.LogEnd(b.now, asked[0].Generation, asked[0].Question, int64(len(b.log)), nil)
 	a.pass(50 * time.Millisecond)
 	require.Empty(t, a.work())
 	a.hold["AskEnd"] = false

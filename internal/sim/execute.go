@@ -88,7 +88,7 @@ func (s *slot) load(a supervisor.Load) {
 	tell := s.line()
 	w.after(w.lag(), func() {
 		end, err := s.part.log.end(), w.fault(w.faults.AskFails/4)
-		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Loaded(now, a.Generation, end, err) })
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.LogEnd(now, a.Generation, 0, end, err) })
 	})
 }
 
@@ -223,7 +223,7 @@ func (s *slot) askEnd(a supervisor.AskEnd) {
 			return
 		}
 		end := s.part.log.end()
-		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.End(now, a.Generation, a.Question, end) })
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.LogEnd(now, a.Generation, a.Question, end, nil) })
 	})
 }
 

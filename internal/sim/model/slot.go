@@ -224,7 +224,7 @@ func (x *slot) call(s *space, e *event) {
 	case evRevoke:
 		o.Revoke(now)
 	case evLoaded:
-		o.Loaded(now, o.Status().Generation, e.to, nil)
+		o.LogEnd(now, o.Status().Generation, 0, e.to, nil)
 	case evTail:
 		o.LogRecords(now, o.Status().Generation, s.recordsAt(e.records, e.from), e.to)
 	case evClaimed:
@@ -267,7 +267,7 @@ func (x *slot) call(s *space, e *event) {
 		}
 		o.Woke(now, o.Status().Generation, unsent)
 	case evEnd:
-		o.End(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to)
+		o.LogEnd(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to, nil)
 	case evTick:
 		o.Tick(now)
 	}
