@@ -81,6 +81,7 @@ type PartitionOffset struct {
 // MissingPartition is a partition that could not be read.
 type MissingPartition struct {
 	Partition int32  `json:"partition"`
+	Input     string `json:"input,omitempty" enum:"submissions,reports" doc:"For dead letters: the input that the partition is of"`
 	Reason    string `json:"reason" enum:"taking-over,stopped,unavailable" doc:"taking-over: another node takes it over, or its owner does not answer; stopped: its owner cannot go on with it; unavailable: the Kafka brokers do not answer for it"`
 	Detail    string `json:"detail,omitempty" doc:"Why it is stopped"`
 }

@@ -84,7 +84,11 @@ func isUnavailable(err error) bool {
 func incomplete(p listPage) error {
 	var texts []string
 	for _, m := range p.missing {
-		text := "partition " + strconv.Itoa(int(m.Partition)) + " (" + m.Reason
+		text := "partition " + strconv.Itoa(int(m.Partition))
+		if m.Input != "" {
+			text += " of " + m.Input
+		}
+		text += " (" + m.Reason
 		if m.Detail != "" {
 			text += ": " + m.Detail
 		}
