@@ -1,8 +1,12 @@
 package scheduler
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -46,4 +50,43 @@ func (p *Program) find(step string) (*compiledStep, error) {
 		return nil, fmt.Errorf("workflow %q has no step %q", p.definition.Workflow, step)
 	}
 	return c, nil
+}
+
+// ErrorsOf validates an input and returns how many errors the library holds at the end.
+func (p *Program) ErrorsOf(raw json.RawMessage) int {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return 0
+	}
+	seen := map[*jsonschema.ValidationError]bool{}
+	var count func(e *jsonschema.ValidationError)
+	count = func(e *jsonschema.ValidationError) {
+		seen[e] = true
+		for _, c := range e.Causes {
+			count(c)
+		}
+	}
+	var invalid *jsonschema.ValidationError
+	if errors.As(p.schema.validate(v, len(raw)), &invalid) {
+		count(invalid)
+	}
+	return len(seen)
+}
+
+// HoldSchema takes n copies of the schema and returns a function that gives them back. It returns how many are idle then.
+func (p *Program) HoldSchema(n int) (give func() (idle int), err error) {
+	var held []*boundedSchema
+	for range n {
+		b, err := p.schema.take()
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, b)
+	}
+	return func() int {
+		for _, b := range held {
+			p.schema.give(b)
+		}
+		return len(p.schema.idle)
+	}, nil
 }

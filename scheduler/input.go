@@ -200,7 +200,8 @@ func compileSchema(schema any) (_ *boundedSchema, err error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.RegisterVocabulary(budget.vocabulary())
+	var objects []*jsonschema.Schema
+	c.RegisterVocabulary(vocabulary(&objects))
 	c.AssertVocabs()
 	c.UseRegexpEngine(budget.patterns)
 	c.UseLoader(noLoader{})
@@ -208,7 +209,11 @@ func compileSchema(schema any) (_ *boundedSchema, err error) {
 		return nil, err
 	}
 	compiled, err := c.Compile(wholeSchema)
-	return &boundedSchema{compiled, budget}, err
+	if err != nil {
+		return nil, err
+	}
+	budget.guarded(append(objects, compiled))
+	return &boundedSchema{compiled, budget}, nil
 }
 
 // schemaFaults reports why a schema does not compile, at the place of the fault if it is known.

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -17,16 +16,41 @@ const (
 	// visitsPerByte lets four schemas visit each value of a large input, because a value takes at least two
 	// bytes.
 	visitsPerByte = 2
-	// comparedPerVisit is how many texts of a list (enum, required) are compared in the time of a visit. unitsPerVisit is how many
-	// units of exprlang's budget a match spends in that time.
+	// comparedPerVisit is how many texts of an enum are compared in the time of a visit. unitsPerVisit is how many units of exprlang's
+	// budget a match spends in that time.
 	comparedPerVisit, unitsPerVisit = 128, 16
+	// namesPerVisit is how many names are looked up in that time, such as those of required. A missing one is copied into the error.
+	namesPerVisit = 16
+	// membersPerVisit is how many members or elements of a value are passed over in that time, and bytesPerVisit how much of a text.
+	membersPerVisit, bytesPerVisit = 16, 256
+	// chainPerVisit is how many schemas that visit one value inside each other are searched for a cycle in that time.
+	chainPerVisit = 32
+	// maxNested is how many schemas visit values inside each other. Each takes some kilobytes of the stack, and a process whose stack is
+	// full ends. An input has 100 levels.
+	maxNested = 5_000
 )
 
-// tooLong is the panic of a validation whose budget is spent. The library offers no other way out.
-const tooLong = "it takes too long: the schema visits its values too often"
+// The panics of a validation whose budget is spent. The library offers no other way out.
+const (
+	tooLong = "it takes too long: the schema visits its values too often"
+	tooDeep = "the schema refers to its parts through too many levels"
+)
 
 // visits is the rest of a validation's budget. It belongs to one compiled schema, which validates one input at a time.
-type visits struct{ left int }
+type visits struct {
+	left int
+	// now is the visit that is under way.
+	now visit
+	// kept is how many errors the visits that are under way hold.
+	kept int
+}
+
+// visit is the place of one visit among those that are under way.
+type visit struct {
+	// nested is how many schemas visit values around it. level is the depth of its value, and chain is how many schemas around it visit
+	// the same value.
+	nested, level, chain int
+}
 
 func (v *visits) spend(n int) {
 	if v.left -= n; v.left < 0 {
@@ -34,34 +58,74 @@ func (v *visits) spend(n int) {
 	}
 }
 
-// visit stands in each schema, after its other keywords.
-type visit struct {
-	budget *visits
-	weight int
-}
-
-// Validate implements jsonschema.SchemaExt.
-func (v visit) Validate(*jsonschema.ValidatorContext, any) { v.budget.spend(v.weight) }
-
-// vocabulary counts visits. It adds no keyword.
-func (v *visits) vocabulary() *jsonschema.Vocabulary {
-	return &jsonschema.Vocabulary{
-		URL: schemaBase + "visits",
-		Compile: func(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
-			return visit{v, visitWeight(obj)}, nil
-		},
+// enter starts a visit inside the current one, which it returns.
+func (v *visits) enter(level int) (outer visit) {
+	outer = v.now
+	v.now.nested++
+	if v.now.level == level {
+		v.now.chain++
+	} else {
+		v.now.level, v.now.chain = level, 0
 	}
+	if v.now.nested > maxNested {
+		panic(tooDeep)
+	}
+	v.spend(v.now.chain / chainPerVisit)
+	return outer
 }
 
-// visitWeight is the cost of a visit by a schema.
-func visitWeight(schema map[string]any) int {
-	weight := 1
-	for _, list := range []string{"enum", "required"} {
-		if all, ok := schema[list].([]any); ok {
-			weight += comparisons(all) / comparedPerVisit
+// fixedCost is the cost of a visit by a schema, whatever the value.
+func fixedCost(s *jsonschema.Schema) int {
+	names := len(s.Required) + len(s.DependentSchemas) + len(s.DependentRequired) + len(s.Dependencies)
+	for _, list := range s.DependentRequired {
+		names += len(list)
+	}
+	for _, d := range s.Dependencies {
+		list, _ := d.([]string)
+		names += len(list)
+	}
+	compared := 0
+	if s.Enum != nil {
+		compared += comparisons(s.Enum.Values)
+	}
+	if s.Const != nil {
+		compared += comparisons([]any{*s.Const})
+	}
+	return 1 + names/namesPerVisit + compared/comparedPerVisit
+}
+
+// costOf is what the value adds to the cost of a visit.
+func costOf(v any, unique bool) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) / bytesPerVisit
+	case map[string]any:
+		return len(v) / membersPerVisit
+	case []any:
+		if !unique {
+			return len(v) / membersPerVisit
+		}
+		// The elements of a short list are compared with each other, and those of a longer one are hashed.
+		return weightOf(v) * max(1, min(len(v), 20)) / membersPerVisit
+	}
+	return 0
+}
+
+// weightOf is the number of values in a value, and of pieces of its texts.
+func weightOf(v any) (n int) {
+	switch v := v.(type) {
+	case string:
+		return 1 + len(v)/bytesPerVisit
+	case map[string]any:
+		for _, e := range v {
+			n += weightOf(e)
+		}
+	case []any:
+		for _, e := range v {
+			n += weightOf(e)
 		}
 	}
-	return weight
+	return n + 1
 }
 
 // comparisons is the cost of comparing a value with each value of a list. Numbers are compared as fractions, and lists and objects
@@ -102,55 +166,4 @@ type matcher struct {
 func (m matcher) MatchString(s string) bool {
 	m.budget.spend(1 + m.Cost(s)/unitsPerVisit)
 	return m.Pattern.MatchString(s)
-}
-
-// boundedSchema is a compiled schema with its budget.
-type boundedSchema struct {
-	*jsonschema.Schema
-	budget *visits
-}
-
-// inputSchema validates many inputs at the same time. Each validation has a compiled schema to itself.
-type inputSchema struct {
-	source any
-	// mu guards idle. It never holds more than the greatest number of validations at once.
-	mu   sync.Mutex
-	idle []*boundedSchema
-}
-
-func newInputSchema(source any) (*inputSchema, error) {
-	b, err := compileSchema(source)
-	if err != nil {
-		return nil, err
-	}
-	return &inputSchema{source: source, idle: []*boundedSchema{b}}, nil
-}
-
-// validate returns the same errors as jsonschema.Schema. size is the size of the input's text. It
-// panics with tooLong when the budget is spent.
-func (s *inputSchema) validate(v any, size int) error {
-	b, err := s.take()
-	if err != nil {
-		return err
-	}
-	defer s.give(b)
-	b.budget.left = inputBudget + visitsPerByte*size
-	return b.Validate(v)
-}
-
-func (s *inputSchema) take() (*boundedSchema, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.idle); n > 0 {
-		b := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		return b, nil
-	}
-	return compileSchema(s.source)
-}
-
-func (s *inputSchema) give(b *boundedSchema) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.idle = append(s.idle, b)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -22,13 +23,13 @@ type InputFault struct {
 }
 
 const (
-	// maxInputFaults is more than a person reads at once.
+	// maxInputFaults is more than a person reads at once. A validation keeps no more errors in memory.
 	maxInputFaults = 50
 	// maxFaultBytes limits the length of messages that repeat a value.
 	maxFaultBytes = 200
 )
 
-// ValidateInput checks a task's input against the schema of the definition and reports every fault. An absent input is null. It
+// ValidateInput checks a task's input against the schema of the definition and reports its faults. An absent input is null. It
 // never panics.
 func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	defer func() {
@@ -62,9 +63,6 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	}
 	for _, leaf := range leaves(invalid, nil) {
 		out = append(out, InputFault{Pointer: pointerOf(leaf.InstanceLocation), Message: describe(leaf)})
-		if len(out) == maxInputFaults {
-			break
-		}
 	}
 	return out
 }
@@ -77,8 +75,11 @@ func wideNumber(err error) InputFault {
 	return InputFault{Message: err.Error()}
 }
 
-// leaves collects the errors without a further cause.
+// leaves collects the errors without a further cause, except those that were not kept.
 func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if e == notKept {
+		return out
+	}
 	if len(e.Causes) == 0 {
 		return append(out, e)
 	}
@@ -89,8 +90,28 @@ func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []
 }
 
 func describe(e *jsonschema.ValidationError) string {
-	return events.Clip(oneLine(e.ErrorKind.LocalizedString(message.NewPrinter(language.English))), maxFaultBytes)
+	return events.Clip(oneLine(short(e.ErrorKind).LocalizedString(message.NewPrinter(language.English))), maxFaultBytes)
 }
+
+// short returns a kind of error with no more names or values than the message has room for: the library joins them in a time that grows
+// with their square.
+func short(k jsonschema.ErrorKind) jsonschema.ErrorKind {
+	switch k := k.(type) {
+	case *kind.Required:
+		return &kind.Required{Missing: few(k.Missing)}
+	case *kind.DependentRequired:
+		return &kind.DependentRequired{Prop: k.Prop, Missing: few(k.Missing)}
+	case *kind.Dependency:
+		return &kind.Dependency{Prop: k.Prop, Missing: few(k.Missing)}
+	case *kind.AdditionalProperties:
+		return &kind.AdditionalProperties{Properties: few(k.Properties)}
+	case *kind.Enum:
+		return &kind.Enum{Got: k.Got, Want: few(k.Want)}
+	}
+	return k
+}
+
+func few[T any](list []T) []T { return list[:min(len(list), maxFaultBytes)] }
 
 func pointerOf(tokens []string) string {
 	var b strings.Builder
