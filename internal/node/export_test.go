@@ -23,6 +23,9 @@ func (n *Node) Status(partition int32) (supervisor.Status, error) {
 	return n.owners.shells[partition].Status()
 }
 
+// GiveUp makes this node's shell give a partition up, and returns before anybody folds it again.
+func (n *Node) GiveUp(partition int32) { <-n.owners.shells[partition].Revoke() }
+
 // Tasks, Facts, Refusals and Letters are the reads that the API uses.
 func (n *Node) Tasks() api.Tasks           { return n.tasks }
 func (n *Node) Lists() api.Lists           { return n.tasks }

@@ -40,6 +40,8 @@ type replica struct {
 	followed map[int32]*following
 	// follows says the same, by partition, for readers who must not wait for mu.
 	follows []atomic.Bool
+	// lost says that a partition's log cannot be folded here.
+	lost []atomic.Bool
 }
 
 // following is one partition that is followed.
@@ -67,7 +69,7 @@ func newReplica(ctx context.Context, store *stateStore) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &replica{store: store, reader: r, goals: ends[ns.topics.Events()], followed: map[int32]*following{}, follows: make([]atomic.Bool, ns.partitions)}
+	s := &replica{store: store, reader: r, goals: ends[ns.topics.Events()], followed: map[int32]*following{}, follows: make([]atomic.Bool, ns.partitions), lost: make([]atomic.Bool, ns.partitions)}
 	for p := range ns.partitions {
 		if err := s.follow(p); err != nil {
 			s.close()
@@ -88,6 +90,7 @@ func (s *replica) follow(partition int32) error {
 	defer s.mu.Unlock()
 	s.followed[partition] = f
 	s.follows[partition].Store(true)
+	s.lost[partition].Store(false)
 	s.reader.Add(s.store.ns.topics.Events(), partition, next, -1)
 	return nil
 }
@@ -192,6 +195,7 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		case err != nil:
 			// Its owner answers reads of it from now on, and this node is not ready.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
+			s.lost[f.partition].Store(true)
 			s.stop(f)
 			return nil
 		}
@@ -239,6 +243,7 @@ func (s *replica) interrupted(ctx context.Context, f *following, cause error) er
 		case errors.Is(err, ErrGap):
 			// This is like a log that cannot be folded, because a rebuild would need records that are gone.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
+			s.lost[f.partition].Store(true)
 			s.stop(f)
 			return nil
 		case err == nil:
