@@ -47,8 +47,9 @@ type Config struct {
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
-	// StartWithin is how long Open keeps retrying while brokers do not answer. Zero tries once.
-	StartWithin time.Duration
+	// Patience is how long Open keeps retrying while brokers do not answer; the caller's steps before and after it may share
+	// it. Nil tries once.
+	Patience *kafka.Patience
 	// Now is the owners' clock; tests replace it.
 	Now     func() time.Time
 	Demo    api.Demo
@@ -117,7 +118,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openProducers(); err != nil {
 		return err
 	}
-	patience := kafka.Patience{Within: n.cfg.StartWithin, Logger: n.cfg.Logger}
+	patience := cmp.Or(n.cfg.Patience, &kafka.Patience{})
 	if err := patience.TryBriefly(ctx, n.connect); err != nil {
 		return err
 	}
