@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -25,6 +26,23 @@ func (n *Node) Status(partition int32) (supervisor.Status, error) {
 
 // GiveUp makes this node's shell give a partition up, and returns before anybody folds it again.
 func (n *Node) GiveUp(partition int32) { <-n.owners.shells[partition].Revoke() }
+
+// TaskMetrics counts facts.
+type TaskMetrics struct{ *taskMetrics }
+
+// NewTaskMetrics is newTaskMetrics.
+func NewTaskMetrics(r prometheus.Registerer) (TaskMetrics, error) {
+	m, err := newTaskMetrics(r)
+	return TaskMetrics{m}, err
+}
+
+// Count is count.
+func (m TaskMetrics) Count(t *events.Task, f *events.Fact) { m.count(t, f) }
+
+// RegisterAgents registers the metrics of the agents that the heartbeats show.
+func (b *Heartbeats) RegisterAgents(r prometheus.Registerer) error {
+	return r.Register(newAgentMetrics(&b.l, &owners{}))
+}
 
 // Tasks, Facts, Refusals and Letters are the reads that the API uses.
 func (n *Node) Tasks() api.Tasks           { return n.tasks }
