@@ -227,7 +227,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {
-		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]bool{}}
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
