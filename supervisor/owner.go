@@ -124,6 +124,15 @@ func (o *Owner) Assign(now events.Instant) {
 	}
 }
 
+// Reopen lets an owner that stopped with an error try again, because the cause was removed.
+func (o *Owner) Reopen(now events.Instant) {
+	o.enter(now)
+	if o.epoch.phase == phaseStopped {
+		o.end(phaseOpening)
+		o.epoch.retryAt, o.epoch.again = o.now, true
+	}
+}
+
 // Revoke gives the partition up. Facts in flight may still land; they are valid until somebody else claims.
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)
@@ -172,7 +181,7 @@ func (o *Owner) conclude(err error) bool {
 	switch {
 	case err == nil:
 		return true
-	case errors.As(err, &store): // no input is to blame
+	case errors.As(err, &store), errors.Is(err, events.ErrRow): // no input is to blame
 	case errors.As(err, &bad) && bad.task != "":
 		o.planner.poison[bad.task] = bad.Error()
 		err = errEpochOver
