@@ -38,6 +38,9 @@ func (p *Partition) Info() (Info, error) {
 	}, nil
 }
 
+// Next returns the offset of the first record that is not folded.
+func (p *Partition) Next() int64 { return p.view.Load().meta.Next }
+
 // PartitionInfo is Partition(partition).Info().
 func (s *Store) PartitionInfo(partition int32) (Info, error) { return s.Partition(partition).Info() }
 

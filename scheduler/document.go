@@ -17,6 +17,10 @@ const (
 	maxDocumentBytes = 1 << 20
 	// maxDocumentDepth is the limit of a submission, whose input a definition describes.
 	maxDocumentDepth = 100
+	// maxKeyBytes is more than any name takes. The path of a node repeats its keys.
+	maxKeyBytes = 1 << 10
+	// maxPathBytes bounds the path of a node. Without a bound, the paths of a document of 1 MB could take gigabytes.
+	maxPathBytes = 200
 )
 
 // document is a YAML or JSON file with the places of its nodes.
@@ -102,6 +106,10 @@ func (d *document) plain(n *yaml.Node, path string, depth int) bool {
 				ok = false
 				continue
 			}
+			if len(key.Value) > maxKeyBytes {
+				d.fault(key, below, "the key has %d bytes, and the limit is %d: move long text into a value", len(key.Value), maxKeyBytes)
+				return false
+			}
 			if first := seen[key.Value]; first != nil {
 				d.fault(key, below, "duplicate key, first on line %d", first.Line)
 			}
@@ -110,7 +118,7 @@ func (d *document) plain(n *yaml.Node, path string, depth int) bool {
 		}
 	case yaml.SequenceNode:
 		for i, e := range n.Content {
-			ok = d.plain(e, path+"["+strconv.Itoa(i)+"]", depth+1) && ok
+			ok = d.plain(e, item(path, i), depth+1) && ok
 		}
 	case yaml.ScalarNode:
 		v, err := yamltree.Scalar(n)
@@ -124,11 +132,24 @@ func (d *document) plain(n *yaml.Node, path string, depth int) bool {
 	return ok
 }
 
+// join returns the path of a member.
 func join(path, key string) string {
-	if path == "" {
+	key = events.Clip(key, maxPathBytes)
+	switch {
+	case path == "":
 		return key
+	case len(path) >= maxPathBytes:
+		return path // it was cut off at this length
 	}
-	return path + "." + key
+	return events.Clip(path+"."+key, maxPathBytes)
+}
+
+// item returns the path of an element of a list.
+func item(path string, i int) string {
+	if len(path) >= maxPathBytes {
+		return path
+	}
+	return events.Clip(path+"["+strconv.Itoa(i)+"]", maxPathBytes)
 }
 
 // value returns a node as JSON values; numbers are json.Number, as they were written.

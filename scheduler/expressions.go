@@ -116,7 +116,7 @@ func (a setting) template(n *yaml.Node, path string) {
 		}
 	case yaml.SequenceNode:
 		for i, e := range n.Content {
-			a.template(e, path+"["+strconv.Itoa(i)+"]")
+			a.template(e, item(path, i))
 		}
 	case yaml.ScalarNode:
 		if isText(n) && strings.Contains(n.Value, "${") {

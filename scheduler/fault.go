@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // Fault is something wrong in a definition, and its place.
@@ -38,8 +40,12 @@ type faults struct {
 	errors, warnings int
 }
 
-// maxFaults bounds the work that a document full of faults causes. Nobody reads more at once.
-const maxFaults = 500
+const (
+	// maxFaults bounds the work that a document full of faults causes. Nobody reads more at once.
+	maxFaults = 500
+	// maxMessageBytes leaves room for an error of the YAML parser or of an expression, and a few words of ours.
+	maxMessageBytes = 1000
+)
 
 func (f *faults) add(x Fault) {
 	n := &f.errors
@@ -48,6 +54,7 @@ func (f *faults) add(x Fault) {
 	}
 	if *n < maxFaults {
 		*n++
+		x.Message = events.Clip(x.Message, maxMessageBytes)
 		f.list = append(f.list, x)
 	}
 }

@@ -29,6 +29,7 @@ type inliner struct {
 	open   func(string) ([]byte, error)
 	files  map[string]any
 	order  []string
+	limits schemaLimits
 }
 
 // inlineInput returns the schema of the input with every $ref to a file inlined. It reports a schema that does not compile.
@@ -49,7 +50,7 @@ func inlineInput(m *member, open func(string) ([]byte, error)) any {
 	}
 	in.walk(root, at)
 	root = in.bundle(root)
-	if len(m.doc.faults.list) > before {
+	if len(m.doc.faults.list) > before || !in.limits.within(at.doc, at.node, m.path) {
 		return nil
 	}
 	if _, err := compileSchema(root); err != nil {
@@ -112,6 +113,9 @@ func (in *inliner) reference(at source, ref string) string {
 			return ref
 		}
 		v := value(d.root)
+		if !in.limits.within(d, d.root, "") {
+			return ref
+		}
 		in.files[name] = v
 		in.order = append(in.order, name)
 		in.walk(v, source{doc: d, node: d.root, name: name})

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"strconv"
-
 	yaml "go.yaml.in/yaml/v4"
 
 	"github.com/sagalog/sagalog/events"
@@ -252,7 +250,7 @@ func (s *outlineStep) shapeNeeds(m member) {
 		return
 	}
 	for i, n := range m.value.Content {
-		path := m.path + "[" + strconv.Itoa(i) + "]"
+		path := item(m.path, i)
 		if !isText(n) {
 			s.doc.fault(n, path, "expected the name of a step, got %s", kindOf(n))
 			continue

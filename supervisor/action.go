@@ -11,7 +11,7 @@ import (
 type Action interface{ action() }
 
 // Load reads the partition's own log from the offset on, without an upper bound, and passes the records to LogRecords.
-// It also asks for the end of the log and passes it to Loaded.
+// It also asks for the end of the log and passes it to LogEnd with question 0.
 type Load struct {
 	Generation uint64
 	From       int64
@@ -83,6 +83,13 @@ type AskEnds struct {
 	Question   uint64
 }
 
+// AskEnd asks for the end of the partition's own log and passes it to LogEnd. The request must be sent after this action was
+// returned, and is repeated until there is an answer.
+type AskEnd struct {
+	Generation uint64
+	Question   uint64
+}
+
 // AskCatalog asks for the definitions up to an end offset that is fetched after this action was returned, and passes
 // them to Definitions.
 type AskCatalog struct {
@@ -107,6 +114,7 @@ func (ReadFacts) action()  {}
 func (FetchInput) action() {}
 func (Send) action()       {}
 func (AskEnds) action()    {}
+func (AskEnd) action()     {}
 func (AskCatalog) action() {}
 func (Release) action()    {}
 func (Stop) action()       {}

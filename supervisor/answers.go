@@ -6,17 +6,24 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Loaded answers Load with the end offset of the log at that time.
-func (o *Owner) Loaded(now events.Instant, gen uint64, end int64, err error) {
-	if o.epoch.phase != phaseLoading || !o.epoch.accepts(now, gen) {
+// LogEnd answers Load, and AskEnd by the number of its question, with the end offset of the log at that time.
+func (o *Owner) LogEnd(now events.Instant, gen, question uint64, end int64, err error) {
+	loading := o.epoch.phase == phaseLoading && question == 0
+	if !loading && (question == 0 || !o.waking.question.answer(question)) || !o.epoch.accepts(now, gen) {
 		return
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		o.conclude(errEpochOver)
-		return
+	case loading:
+		o.epoch.end = end
+		o.conclude(o.epoch.claimWhenLoaded())
+	default:
+		o.waking.end = end
+		if o.conclude(o.waking.learn()) {
+			o.outbox.send()
+		}
 	}
-	o.epoch.end = end
-	o.conclude(o.epoch.claimWhenLoaded())
 }
 
 // LogRecords gives records of the owner's own partition, in order; next is the offset read up to.
@@ -78,7 +85,7 @@ func (o *Owner) Appended(now events.Instant, gen, seq uint64, offsets []int64, e
 	if !o.epoch.accepts(now, gen) {
 		return
 	}
-	if o.conclude(o.epoch.answered(seq, offsets, err)) {
+	if o.conclude(o.epoch.answered(seq, offsets, err)) && o.conclude(o.waking.learn()) {
 		o.outbox.send()
 		o.deciding = true
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -330,7 +331,7 @@ func (c *candidate) do(a supervisor.Action) {
 	switch a := a.(type) {
 	case supervisor.Load:
 		c.gen, c.tail, c.read = a.Generation, a.From, nil
-		c.o.Loaded(b.now, a.Generation, int64(len(b.log)), nil)
+		c.o.LogEnd(b.now, a.Generation, 0, int64(len(b.log)), nil)
 	case supervisor.Claim:
 		at := b.land(a.Record)
 		b.now++ // so that attempts start later than the claim of their epoch
@@ -362,6 +363,8 @@ func (c *candidate) do(a supervisor.Action) {
 	case supervisor.AskEnds:
 		c.asked++
 		c.o.Ends(b.now, a.Generation, a.Question, map[events.Input]int64{events.Reports: int64(len(b.inputs[events.Reports])), events.Submissions: int64(len(b.inputs[events.Submissions]))}, nil)
+	case supervisor.AskEnd:
+		c.o.LogEnd(b.now, a.Generation, a.Question, int64(len(b.log)), nil)
 	case supervisor.AskCatalog:
 		c.o.Definitions(b.now, a.Generation, a.Question, append(versions(nil), b.versions...), nil)
 	}
@@ -390,6 +393,19 @@ func (c *candidate) deliver() bool {
 		}
 	}
 	return false
+}
+
+// wake lets the process go on after a sleep. The effects that it has not sent go back to the owner.
+func (c *candidate) wake() {
+	var unsent []uint64
+	c.todo = slices.DeleteFunc(c.todo, func(a supervisor.Action) bool {
+		s, ok := a.(supervisor.Send)
+		if ok {
+			unsent = append(unsent, s.ID)
+		}
+		return ok
+	})
+	c.o.Woke(c.b.now, c.o.Status().Generation, unsent)
 }
 
 // pass advances the clock and runs.

@@ -14,6 +14,7 @@
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
 //	timers     what is due, what must be read first, what is decided then
 //	outbox     the effects of durable facts, the watermark, sending again
+//	waking     whether effects wait because the process slept, and what must be known before they leave
 //	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
 //
 // They share core: the configuration, the time, the state, the batch under construction and the appends in flight, the actions,
@@ -49,6 +50,7 @@
 //	unplanned   planner   owning: the store may hold live tasks that this epoch has not planned; one append at a time
 //	moved       timers    owning: rows of tasks must be written before the store is asked for timers again
 //	asked       question  timers: the ends of the inputs; inbox: the definitions; one question at a time
+//	held        waking    resuming, owning: the process slept, and effects wait for the end of the log
 //	failed      outbox    owning: an effect was refused for good, and no fact says so yet
 //
 // # What it keeps

@@ -79,14 +79,14 @@ func TestABrokerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	a.hold["Load"], a.hold["Claim"] = true, true
 	a.o.Assign(b.now)
 	a.drain()
-	a.o.Loaded(b.now, a.o.Status().Generation, 0, errDisk)
+	a.o.LogEnd(b.now, a.o.Status().Generation, 0, 0, errDisk)
 	a.hold["Load"] = false
 	a.todo = nil
 	a.run()
 	a.drain()
 	gen := a.o.Status().Generation
 	a.pass(time.Second)
-	a.o.Loaded(b.now, gen, 0, nil)
+	a.o.LogEnd(b.now, gen, 0, 0, nil)
 	a.run()
 	a.o.Claimed(b.now, a.o.Status().Generation, 0, errDisk)
 	a.hold["Claim"] = false

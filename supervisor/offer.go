@@ -11,8 +11,8 @@ type Offer struct {
 	// Do and Undo say whether at least one instance offers the operation. Attempts of an operation that no instance
 	// offers wait: if sent, they would only time out and use up the attempts that their policy allows.
 	Do, Undo bool
-	// Targets are the instances that accept work, in the order of their names. If any instance does not say which
-	// partitions it reads, Targets is empty and the home partition is used.
+	// Targets are the instances that publish which partitions they read, in the order of their names. If any instance that
+	// accepts work does not, Targets is empty and the home partition is used.
 	Targets []Target
 }
 

@@ -241,6 +241,10 @@ func (x *outbox) settle(y *effect) {
 
 // send sends the effects that were not sent yet and have their bytes.
 func (x *outbox) send() {
+	//mutant:effects-wait-after-sleep
+	if x.waking.held {
+		return
+	}
 	for _, y := range x.fresh {
 		if y.done {
 			continue
@@ -256,6 +260,18 @@ func (x *outbox) send() {
 		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record, Within: x.within(y)})
 	}
 	x.fresh = x.fresh[:0]
+}
+
+// takeBack takes back effects that were not sent after all.
+func (x *outbox) takeBack(unsent []uint64) {
+	back := make([]*effect, 0, len(unsent)+len(x.fresh))
+	for _, id := range unsent {
+		if y := x.waiting[id]; y != nil {
+			delete(x.waiting, id)
+			back = append(back, y)
+		}
+	}
+	x.fresh = append(back, x.fresh...)
 }
 
 // within is how long an effect is worth sending, or zero if it always is.

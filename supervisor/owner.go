@@ -28,6 +28,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	_, _ = hash.Write([]byte(cfg.Node)) // never fails
 	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}}
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
+	c.waking = &waking{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
@@ -209,6 +210,7 @@ func (o *Owner) end(next phase) {
 	o.planner.unplanned = false
 	o.timers.reset()
 	o.outbox.reset()
+	o.waking.reset()
 	o.dispatch.reset()
 	o.deciding = false
 }

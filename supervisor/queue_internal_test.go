@@ -168,7 +168,7 @@ func BenchmarkAdmitFull(b *testing.B) {
 func TestOwnersOfANodeShareAPartition(t *testing.T) {
 	t.Parallel()
 	r := &routing{}
-	r.set(map[string]Offer{"stock": {Targets: []Target{{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64}}}})
+	r.set(map[string]Offer{"stock": {Targets: []Target{{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64, Do: true, Undo: true}}}})
 	used := map[int32]bool{}
 	for node := range uint32(30) {
 		first := r.partition("stock", attempt{}, place{0, 8, node})
@@ -184,9 +184,9 @@ func TestOwnersOfANodeShareAPartition(t *testing.T) {
 func BenchmarkRoute(b *testing.B) {
 	var r routing
 	r.set(map[string]Offer{"stock": {Targets: []Target{
-		{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64},
-		{Instance: "b", Partitions: []int32{1, 4, 7}, Capacity: 64},
-		{Instance: "c", Partitions: []int32{2, 5}, Capacity: 64},
+		{Instance: "a", Partitions: []int32{0, 3, 6}, Capacity: 64, Do: true, Undo: true},
+		{Instance: "b", Partitions: []int32{1, 4, 7}, Capacity: 64, Do: true, Undo: true},
+		{Instance: "c", Partitions: []int32{2, 5}, Capacity: 64, Do: true, Undo: true},
 	}}})
 	keys := make([]attempt, 24)
 	for i := range keys {

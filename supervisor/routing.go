@@ -1,19 +1,32 @@
 package supervisor
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // Target is an instance of an agent that takes work, according to its heartbeats.
 type Target struct {
 	Instance string
 	// Partitions are those of work.<agent> that it reads, in their order; never empty.
 	Partitions []int32
-	// Capacity is how many attempts it works on at once; at least 1.
+	// Do and Undo say whether it offers the operation.
+	Do, Undo bool
+	// Capacity is how many attempts it works on at once; zero while its breaker is open. Such an instance gets work only if
+	// no other one offers the operation.
 	Capacity int
 	// Full says that it already works on that many, for this owner or for others.
 	Full bool
 	// Probe says that its breaker was open and that it now tests whether its service is back: it gets one attempt at a
 	// time while other instances can take the rest.
 	Probe bool
+}
+
+// Same says whether nothing has changed that the choice depends on.
+func (t *Target) Same(as *Target) bool {
+	return slices.Equal(t.Partitions, as.Partitions) && t.Instance == as.Instance && t.Do == as.Do && t.Undo == as.Undo &&
+		t.Capacity == as.Capacity && t.Full == as.Full && t.Probe == as.Probe
 }
 
 // routing chooses the partition of a work topic to which a request goes, and with it the instance that works on it. It
@@ -23,10 +36,20 @@ type Target struct {
 // earlier epoch (sentTwice).
 type routing struct {
 	// agents are the agents whose instances publish their partitions. For all others the home partition is used.
-	agents map[string][]*target
+	agents map[string]instances
 	// sent says which instance has an attempt, for agents with more than one instance. It begins empty in each epoch:
 	// attempts that an earlier owner sent end without being counted.
 	sent map[attempt]*target
+}
+
+// instances are those of an agent, and those of them that offer each operation.
+type instances struct{ all, do, undo []*target }
+
+func (i instances) offering(op events.Operation) []*target {
+	if op == events.Undo {
+		return i.undo
+	}
+	return i.do
 }
 
 type target struct {
@@ -36,17 +59,24 @@ type target struct {
 }
 
 func (r *routing) set(offers map[string]Offer) {
-	next := make(map[string][]*target, len(offers))
+	next := make(map[string]instances, len(offers))
 	for agent, offer := range offers {
-		old := r.agents[agent]
+		old, now := r.agents[agent].all, instances{}
 		for _, t := range offer.Targets {
 			x := &target{}
 			if i := slices.IndexFunc(old, func(o *target) bool { return o.Instance == t.Instance }); i >= 0 {
 				x = old[i] // keep the count of the attempts it has
 			}
 			x.Target = t
-			next[agent] = append(next[agent], x)
+			now.all = append(now.all, x)
+			if t.Do {
+				now.do = append(now.do, x)
+			}
+			if t.Undo {
+				now.undo = append(now.undo, x)
+			}
 		}
+		next[agent] = now
 	}
 	r.agents = next
 }
@@ -54,16 +84,17 @@ func (r *routing) set(offers map[string]Offer) {
 // forget begins a new epoch.
 func (r *routing) forget() {
 	r.sent = nil
-	for _, list := range r.agents {
-		for _, t := range list {
+	for _, i := range r.agents {
+		for _, t := range i.all {
 			t.out = 0
 		}
 	}
 }
 
-// partition chooses the partition for a request: the home partition if no instance publishes which ones it reads.
+// partition chooses the partition for a request: the home partition if no instance that offers its operation publishes
+// which ones it reads.
 func (r *routing) partition(agent string, key attempt, at place) int32 {
-	list := r.agents[agent]
+	list := r.agents[agent].offering(key.op)
 	switch len(list) {
 	case 0:
 		return at.home
@@ -116,8 +147,9 @@ func choose(list []*target, at place) *target {
 	return best
 }
 
+// allProbe says whether no other instance can take work than those that probe.
 func allProbe(list []*target) bool {
-	return !slices.ContainsFunc(list, func(t *target) bool { return !t.Probe })
+	return !slices.ContainsFunc(list, func(t *target) bool { return !t.Probe && t.Capacity > 0 })
 }
 
 func (t *target) better(than *target, at place) bool {

@@ -12,7 +12,7 @@ import (
 
 // reads is an instance of alpha that reads the given partitions of its work topic.
 func reads(name string, capacity int, partitions ...int32) supervisor.Target {
-	return supervisor.Target{Instance: name, Partitions: partitions, Capacity: capacity}
+	return supervisor.Target{Instance: name, Partitions: partitions, Capacity: capacity, Do: true, Undo: true}
 }
 
 // offers is what the instances of alpha offer.
@@ -22,6 +22,12 @@ func offers(window int, targets ...supervisor.Target) map[string]supervisor.Offe
 
 func full(t supervisor.Target) supervisor.Target  { t.Full = true; return t }
 func probe(t supervisor.Target) supervisor.Target { t.Probe = true; return t }
+
+// undoes is an older build of the agent that does not offer the do of the step.
+func undoes(t supervisor.Target) supervisor.Target { t.Do = false; return t }
+
+// sick has an open breaker.
+func sick(t supervisor.Target) supervisor.Target { t.Capacity = 0; return t }
 
 // TestWorkGoesToInstancesThatCanTakeIt starts eight attempts in partition 0 of four.
 func TestWorkGoesToInstancesThatCanTakeIt(t *testing.T) {
@@ -42,6 +48,10 @@ func TestWorkGoesToInstancesThatCanTakeIt(t *testing.T) {
 		"one that probes its service":                {[]supervisor.Target{probe(reads("a", 32, 0, 2)), reads("b", 32, 1, 3)}, map[int32]int{0: 1, 1: 7}},
 		"a probe gets work from its partitions only": {[]supervisor.Target{reads("a", 32, 0, 2), probe(reads("b", 32, 1, 3))}, map[int32]int{0: 8}},
 		"all probe their services":                   {[]supervisor.Target{probe(reads("a", 4, 0, 2)), probe(reads("b", 4, 1, 3))}, map[int32]int{0: 4, 1: 4}},
+		"one does not offer the operation":           {[]supervisor.Target{undoes(reads("a", 32, 0, 2)), reads("b", 4, 1, 3)}, map[int32]int{1: 8}},
+		"the only one that offers it is sick":        {[]supervisor.Target{undoes(reads("a", 32, 0, 2)), sick(reads("b", 4, 1, 3))}, map[int32]int{1: 8}},
+		"a sick one gets nothing":                    {[]supervisor.Target{sick(reads("a", 32, 0, 2)), reads("b", 4, 1, 3)}, map[int32]int{1: 8}},
+		"a probe comes before a sick one":            {[]supervisor.Target{sick(reads("a", 32, 0, 2)), probe(reads("b", 1, 1, 3))}, map[int32]int{1: 8}},
 		"three":                                      {[]supervisor.Target{reads("a", 8, 0), reads("b", 16, 1, 3), reads("c", 8, 2)}, map[int32]int{0: 2, 1: 4, 2: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +104,9 @@ type Shell struct {
 	// revoked are closed when all actions so far are carried out.
 	revoked []chan struct{}
 	linger  linger
+	// seen is when the process was last known to run. again says that effects were just taken back.
+	seen  time.Time
+	again bool
 	// warned is when warnUnanswered last said something, warnedOfInput when warnBlocked did.
 	warned, warnedOfInput events.Instant
 
@@ -183,6 +187,7 @@ func (s *Shell) Run(ctx context.Context) error {
 	defer cancel()
 	ticks := time.NewTicker(s.cfg.Tick)
 	defer ticks.Stop()
+	s.seen = s.cfg.Now()
 	s.linger.begin()
 	defer s.linger.timer.Stop()
 	for {
@@ -223,7 +228,10 @@ func (s *Shell) Run(ctx context.Context) error {
 
 // now reads the clock, and suspends the owner while the clock is not to be trusted.
 func (s *Shell) now() events.Instant {
-	now, turned := s.clock.Read(s.cfg.Now())
+	t := s.cfg.Now()
+	slept := s.slept(t)
+	s.seen = t
+	now, turned := s.clock.Read(t)
 	if turned {
 		suspect := s.clock.Suspect()
 		s.owner.Suspend(now, suspect)
@@ -231,7 +239,35 @@ func (s *Shell) now() events.Instant {
 			s.cfg.Logger.Error("the clock jumped forward; nothing is decided until it can be trusted again", "partition", s.owner.core.cfg.Partition, "jump", s.clock.Jump())
 		}
 	}
+	if slept {
+		s.woke(now)
+	}
 	return now
+}
+
+// sleptAfter is the time without a sign of life after which the process may have slept: it looks at its timers more often.
+const sleptAfter = time.Second
+
+// slept says whether the process may have slept since it was last seen to run. While a machine sleeps, its monotonic clock may
+// stand still.
+func (s *Shell) slept(t time.Time) bool {
+	return max(t.Sub(s.seen), t.Round(0).Sub(s.seen.Round(0))) > sleptAfter
+}
+
+// woke tells the owner that the process may have slept, and gives it back what was not sent.
+func (s *Shell) woke(now events.Instant) {
+	if s.gen == nil {
+		return
+	}
+	var unsent []uint64
+	s.sends = slices.DeleteFunc(s.sends, func(a Send) bool {
+		if a.ID == 0 || a.Generation != s.gen.id { // no fact owes it, or nobody waits for it
+			return false
+		}
+		unsent = append(unsent, a.ID)
+		return true
+	})
+	s.owner.Woke(now, s.gen.id, unsent)
 }
 
 // unansweredAfter is how old an effect without an answer is when the log says so, and how often it does.

@@ -41,6 +41,8 @@ func (s *Shell) execute(a Action) error {
 		s.sends = append(s.sends, a)
 	case AskEnds:
 		s.askEnds(a)
+	case AskEnd:
+		s.askEnd(a)
 	case AskCatalog:
 		s.askCatalog(a)
 	case Release:
@@ -137,6 +139,19 @@ func (s *Shell) askEnds(a AskEnds) {
 	s.spawn(func(ctx context.Context) {
 		ends, err := s.cfg.Log.Ends(ctx)
 		s.post(func(now events.Instant) { s.owner.Ends(now, a.Generation, a.Question, ends, err) })
+	})
+}
+
+func (s *Shell) askEnd(a AskEnd) {
+	s.spawn(func(ctx context.Context) {
+		var end int64
+		err := retry(ctx, func() (err error) {
+			end, err = s.cfg.Log.End(ctx)
+			return err
+		})
+		if err == nil {
+			s.post(func(now events.Instant) { s.owner.LogEnd(now, a.Generation, a.Question, end, nil) })
+		}
 	})
 }
 

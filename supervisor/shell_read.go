@@ -31,7 +31,7 @@ func (s *Shell) load(a Load) {
 			end, err = s.cfg.Log.End(ctx)
 			return err
 		})
-		s.post(func(now events.Instant) { s.owner.Loaded(now, a.Generation, end, err) })
+		s.post(func(now events.Instant) { s.owner.LogEnd(now, a.Generation, 0, end, err) })
 	})
 	s.readLog(a.Generation, a.From)
 }

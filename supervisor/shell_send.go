@@ -7,8 +7,16 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// sendAll passes the collected effects to the log, those of one generation at once.
+// sendAll passes the collected effects to the log, those of one generation at once. If the process may have slept since they
+// were decided, the owner gets them back at the next look at the clock; but not twice in a row, or else a machine on which
+// each round takes that long would never send anything.
 func (s *Shell) sendAll() {
+	if len(s.sends) > 0 && !s.again && s.slept(s.cfg.Now()) {
+		s.again = true
+		s.post(func(events.Instant) {})
+		return
+	}
+	s.again = false
 	all := s.sends
 	s.sends = nil
 	for len(all) > 0 {

@@ -68,6 +68,7 @@ type DeadLettersAnswer struct {
 	Body struct {
 		DeadLetters []DeadLetterDocument `json:"dead_letters" nullable:"false" doc:"The newest first"`
 		Next        string               `json:"next,omitempty"`
+		Missing     []MissingPartition   `json:"missing,omitempty" doc:"The partitions that this page lacks; next continues where they are"`
 	}
 }
 
@@ -78,6 +79,8 @@ func (s *deadLetters) register(api huma.API) {
 	tags := []string{"dead letters"}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-dead-letters", Method: http.MethodGet, Path: path, Summary: "List rejected inputs", Tags: tags,
+		Description: "A partition whose Kafka brokers do not answer is named in missing, and the page holds the dead letters of the others. " +
+			"next remembers where it continues. If no partition of the page can be read, the answer is 503.",
 	}), s.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "get-dead-letter", Method: http.MethodGet, Path: path + "/{id}", Summary: "Read a rejected input", Tags: tags,

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -13,23 +16,30 @@ import (
 // download.
 const deadPageBytes = 4 << 20
 
+// deadWithin is how long a partition of a dead-letter topic may take, so that the others are answered.
+const deadWithin = 3 * time.Second
+
 // deadTail is the end of one partition of a dead-letter topic, walked backwards.
 type deadTail struct {
 	DeadRange
 	// chunk holds records below End that were read and are not yet in a page, the newest last.
 	chunk []events.Record
+	// away says that the brokers do not answer for the partition.
+	away bool
 }
+
+// fromItsEnd is the offset in a cursor of a partition that was away when the walk began.
+const fromItsEnd = -1
+
+// left says whether the partition may hold more.
+func (t *deadTail) left() bool { return t.End > t.Start || t.End == fromItsEnd }
 
 // list merges the partitions by time, the newest first. The cursor is, for each partition, the offset below
 // which the next page continues; so records that arrive meanwhile do not affect it.
 func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLettersAnswer, error) {
-	ranges, err := s.letters.Ranges(ctx)
+	tails, err := s.tails(ctx, in.Cursor)
 	if err != nil {
-		return nil, s.log.internal(ctx, "list dead letters", err)
-	}
-	tails, ok := deadTails(ranges, in.Cursor)
-	if !ok {
-		return nil, parameterProblem("cursor", "is not a cursor of this list")
+		return nil, err
 	}
 	limit := int(in.Limit)
 	// Small chunks: most partitions have only a few records on a page.
@@ -43,7 +53,7 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 			return nil, s.log.internal(ctx, "read dead letters", err)
 		}
 		if newest == nil {
-			return out, nil
+			break
 		}
 		r := newest.chunk[len(newest.chunk)-1]
 		newest.chunk = newest.chunk[:len(newest.chunk)-1]
@@ -51,19 +61,70 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 		size += len(r.Value)
 		out.Body.DeadLetters = append(out.Body.DeadLetters, deadDocument(deadRef{newest.Input, newest.Partition, r.Offset}, &r))
 	}
-	if slices.ContainsFunc(tails, func(t *deadTail) bool { return t.End > t.Start }) {
+	read := false
+	for _, t := range tails {
+		if t.away && t.left() {
+			out.Body.Missing = append(out.Body.Missing, MissingPartition{Partition: t.Partition, Input: string(t.Input), Reason: codeUnavailable})
+		}
+		read = read || !t.away
+	}
+	if len(out.Body.DeadLetters) == 0 && len(out.Body.Missing) > 0 && (in.Cursor != "" || !read) {
+		return nil, s.log.internal(ctx, "read dead letters", ErrNoAnswer)
+	}
+	if slices.ContainsFunc(tails, (*deadTail).left) {
 		out.Body.Next = deadCursor(tails)
 	}
 	return out, nil
 }
 
+// tails returns where the page of a cursor begins in each partition.
+func (s *deadLetters) tails(ctx context.Context, cursor string) ([]*deadTail, error) {
+	within, cancel := context.WithTimeout(ctx, deadWithin)
+	defer cancel()
+	ranges, err := s.letters.Ranges(within)
+	if err != nil {
+		return nil, s.log.internal(ctx, "list dead letters", err)
+	}
+	ends, ok := parseDeadCursor(cursor)
+	if !ok {
+		return nil, parameterProblem("cursor", "is not a cursor of this list")
+	}
+	var tails []*deadTail
+	for _, in := range events.Inputs {
+		for p := range s.cfg.Partitions {
+			t := &deadTail{DeadRange: DeadRange{Input: in, Partition: p, End: fromItsEnd}, away: true}
+			if i := slices.IndexFunc(ranges, func(r DeadRange) bool { return r.Input == in && r.Partition == p }); i >= 0 {
+				t.DeadRange, t.away = ranges[i], false
+			}
+			if cursor != "" {
+				t.begin(ends[string(in)])
+			}
+			tails = append(tails, t)
+		}
+	}
+	return tails, nil
+}
+
+// begin moves the tail to its place in the cursor.
+func (t *deadTail) begin(ends []int64) {
+	switch {
+	case int(t.Partition) >= len(ends):
+		t.End = t.Start // it did not exist when the walk began
+	case ends[t.Partition] == fromItsEnd:
+	case t.away:
+		t.End = ends[t.Partition]
+	default:
+		t.End = max(t.Start, min(t.End, ends[t.Partition]))
+	}
+}
+
 // newestTail returns the partition whose last record is the newest of all, nil at the end.
 func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail, chunk int64) (*deadTail, error) {
+	if err := s.readChunks(ctx, tails, chunk); err != nil {
+		return nil, err
+	}
 	var newest *deadTail
 	for _, t := range tails {
-		if err := s.readChunk(ctx, t, chunk); err != nil {
-			return nil, err
-		}
 		if len(t.chunk) == 0 {
 			continue
 		}
@@ -72,6 +133,27 @@ func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail, chunk i
 		}
 	}
 	return newest, nil
+}
+
+// readChunks reads the next chunk of each partition that has none. It reads all at once: brokers that do not answer take the
+// page their time only once.
+func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail, chunk int64) error {
+	ctx, cancel := context.WithTimeout(ctx, deadWithin)
+	defer cancel()
+	errs := make([]error, len(tails))
+	var wait sync.WaitGroup
+	for i, t := range tails {
+		if len(t.chunk) == 0 && !t.away && t.left() {
+			wait.Go(func() { errs[i] = s.readChunk(ctx, t, chunk) })
+		}
+	}
+	wait.Wait()
+	for i, err := range errs {
+		if errors.Is(err, ErrNoAnswer) {
+			tails[i].away, errs[i] = true, nil
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // readChunk reads the next chunk backwards, past ranges without records.
@@ -94,28 +176,15 @@ func (s *deadLetters) readChunk(ctx context.Context, t *deadTail, chunk int64) e
 	return nil
 }
 
-func deadTails(ranges []DeadRange, cursor string) ([]*deadTail, bool) {
-	ends := map[string][]int64{}
-	if cursor != "" {
-		b, err := base64.RawURLEncoding.DecodeString(cursor)
-		if err != nil || json.Unmarshal(b, &ends) != nil {
-			return nil, false
-		}
+func parseDeadCursor(cursor string) (ends map[string][]int64, ok bool) {
+	if cursor == "" {
+		return nil, true
 	}
-	tails := make([]*deadTail, len(ranges))
-	for i, r := range ranges {
-		t := &deadTail{DeadRange: r}
-		if cursor != "" {
-			list := ends[string(r.Input)]
-			if int(r.Partition) >= len(list) {
-				t.End = t.Start // it did not exist when the walk began
-			} else {
-				t.End = max(t.Start, min(t.End, list[r.Partition]))
-			}
-		}
-		tails[i] = t
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || json.Unmarshal(b, &ends) != nil {
+		return nil, false
 	}
-	return tails, true
+	return ends, true
 }
 
 func deadCursor(tails []*deadTail) string {

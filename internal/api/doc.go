@@ -31,13 +31,14 @@
 //   - a cancel or retry waits a few seconds for the next owner, and is then produced without a look at the task;
 //   - GET /v1/partitions shows the partition without owner and epoch.
 //
-// If this node has stopped a partition, it answers reads of that partition, and lists, with 503, the code stopped and the
-// reason.
+// If this node has stopped a partition, it answers reads of that partition with 503, the code stopped and the reason, which
+// lists name too.
 //
 // # Invariants
 //
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: bulkBytes bounds how much of it
 //     is in memory.
+//   - A list never lacks a partition without naming it, and a walk by its cursors ends only when each partition was read to its end.
 //   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
 //   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).
 //   - No answer repeats what a client sent, so no secret in an input ends up in a log of answers.

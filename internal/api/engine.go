@@ -79,6 +79,8 @@ type Query struct {
 type Page struct {
 	Tasks []*events.Task
 	Next  string
+	// AsOf is how far each partition of the query was folded, in order. The page holds at least that.
+	AsOf []PartitionOffset
 }
 
 // History reads the accepted facts of a task from the log.
@@ -240,7 +242,8 @@ type Partition struct {
 
 // DeadLetters reads the dead-letter topics.
 type DeadLetters interface {
-	// Ranges returns the offsets that each partition of each dead-letter topic holds.
+	// Ranges returns the offsets that each partition of each dead-letter topic holds, without those whose brokers do not
+	// answer before ctx ends. If none answers, the error is ErrNoAnswer.
 	Ranges(ctx context.Context) ([]DeadRange, error)
 	// Read returns the records of the dead-letter topic of that input with from <= offset < to, in order.
 	Read(ctx context.Context, in events.Input, partition int32, from, to int64) ([]events.Record, error)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -21,6 +20,9 @@ import (
 const (
 	// listWithin is how long all nodes together may take for a list.
 	listWithin = proxy.AnswerWithin
+	// listNodeWithin is how long one node may take for its part: one that hangs must not use up the time of a client that
+	// could have had the others' tasks.
+	listNodeWithin = 3 * time.Second
 	// listTries is more than one, because a partition may move after its owner was looked up and before the
 	// owner is asked.
 	listTries = 2
@@ -40,13 +42,14 @@ var wholeMembers = []string{"input", "output", "complete_by", "steps"}
 
 // lists answers lists of tasks: from this node's store for another node, from the stores of all nodes for a client.
 type lists struct {
-	list      Lists
-	documents documents
-	proxy     *proxy.Proxy
-	router    proxy.Router
-	room      listRoom
-	now       func() time.Time
-	log       logger
+	list       Lists
+	documents  documents
+	proxy      *proxy.Proxy
+	router     proxy.Router
+	partitions int32
+	room       listRoom
+	now        func() time.Time
+	log        logger
 }
 
 // ListQuery filters the list of tasks.
@@ -63,8 +66,24 @@ type ListQuery struct {
 
 // TaskList is one page of tasks.
 type TaskList struct {
-	Tasks []TaskDocument `json:"tasks" nullable:"false" doc:"The newest first"`
-	Next  string         `json:"next,omitempty" doc:"The cursor of the next page; absent on the last"`
+	Tasks   []TaskDocument     `json:"tasks" nullable:"false" doc:"The newest first"`
+	Next    string             `json:"next,omitempty" doc:"The cursor of the next page; absent on the last. While partitions are missing there is always one"`
+	AsOf    []PartitionOffset  `json:"as_of,omitempty" doc:"How far the log of each partition was folded where it was read; end_offset of GET /v1/partitions shows how far that is behind"`
+	Missing []MissingPartition `json:"missing,omitempty" doc:"The partitions whose tasks this page lacks; next begins there where this page would have begun"`
+}
+
+// PartitionOffset is how far a partition was folded.
+type PartitionOffset struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset" doc:"The next offset to fold"`
+}
+
+// MissingPartition is a partition that could not be read.
+type MissingPartition struct {
+	Partition int32  `json:"partition"`
+	Input     string `json:"input,omitempty" enum:"submissions,reports" doc:"For dead letters: the input that the partition is of"`
+	Reason    string `json:"reason" enum:"taking-over,stopped,unavailable" doc:"taking-over: another node takes it over, or its owner does not answer; stopped: its owner cannot go on with it; unavailable: the Kafka brokers do not answer for it"`
+	Detail    string `json:"detail,omitempty" doc:"Why it is stopped"`
 }
 
 // ListAnswer is a page of tasks.
@@ -74,8 +93,9 @@ func (s *lists) register(api huma.API) {
 	list := needsOwner(api, huma.Operation{
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
 		Description: "A page may be shorter than its limit and still have a next, as it ends early when its tasks are large. " +
-			"All lists share a bound of memory: one that finds it full waits, and is then answered 503 with Retry-After. While the owner of a partition cannot be asked the answer is 503, " +
-			"which names the partitions: a list never lacks tasks without saying so.",
+			"All lists share a bound of memory: one that finds it full waits, and is then answered 503 with Retry-After. " +
+			"A partition that cannot be read is named in missing, and the page holds the tasks of the others. Its tasks are not lost to a walk: next remembers where " +
+			"they continue, and a later page holds them, which is then not in order with the earlier pages. If no partition of the page can be read, the answer is 503.",
 	})
 	huma.Register(api, list, s.read)
 }
@@ -129,76 +149,6 @@ func (s *lists) readFor(ctx context.Context, q Query, asked []int32) (TaskList, 
 	return list, err
 }
 
-// readAll merges the lists of all nodes. If a node does not answer, the list is an error: its tasks must not be
-// silently missing.
-func (s *lists) readAll(ctx context.Context, q Query) (TaskList, error) {
-	ctx, cancel := context.WithTimeout(ctx, listWithin)
-	defer cancel()
-	var missing []int32
-	for range listTries {
-		var list TaskList
-		var err error
-		if list, missing, err = s.readEach(ctx, q); err != nil || len(missing) == 0 {
-			return list, err
-		}
-	}
-	slices.Sort(missing)
-	if p := stoppedProblem(s.router, missing...); p != nil {
-		p.Detail += " A list without its tasks would be wrong; tasks of other partitions are read by their IDs (GET /v1/tasks/{id})."
-		return TaskList{}, p
-	}
-	return TaskList{}, takeoverProblem(missing...)
-}
-
-// readEach asks each node for the page of its partitions. missing are the partitions for which no node answered.
-func (s *lists) readEach(ctx context.Context, q Query) (list TaskList, missing []int32, err error) {
-	at := s.proxy.Locate()
-	if len(at.Nowhere) > 0 {
-		return list, at.Nowhere, nil
-	}
-	var pages []TaskList
-	var here TaskList
-	var away []int32
-	var errHere error
-	var wait sync.WaitGroup
-	if len(at.Here) > 0 {
-		wait.Go(func() {
-			q := q
-			if len(at.There) > 0 {
-				q.Partitions = at.Here
-			}
-			here, errHere = s.readHere(ctx, q)
-			away = s.proxy.Away(at.Here) // the last look, as in readFor
-		})
-	}
-	s.proxy.AskEach(ctx, at.There, proxy.Question{Path: tasksPath, Query: q.values()}, func(partitions []int32, answer []byte, e error) error {
-		var page TaskList
-		var unread error
-		if e == nil {
-			unread = json.Unmarshal(answer, &page)
-		}
-		if refused := refusal(e); refused != nil { // the request itself is wrong
-			err = refused
-		} else if e != nil || unread != nil {
-			missing = append(missing, partitions...)
-		}
-		pages = append(pages, page)
-		return unread
-	})
-	wait.Wait()
-	if missing = append(missing, away...); err == nil && len(away) == 0 {
-		err = errHere
-	}
-	if err != nil || len(missing) > 0 {
-		return TaskList{}, missing, err
-	}
-	if len(at.Here) > 0 {
-		pages = append(pages, here)
-	}
-	list, err = s.merge(pages, q.Limit)
-	return list, nil, err
-}
-
 // refusal returns the problem with which another node refused the question, or nil for other
 // errors.
 func refusal(err error) *Problem {
@@ -223,7 +173,7 @@ func (s *lists) readHere(ctx context.Context, q Query) (TaskList, error) {
 	if err != nil {
 		return TaskList{}, fmt.Errorf("read the list of tasks: %w", err)
 	}
-	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next}
+	list := TaskList{Tasks: make([]TaskDocument, 0, len(page.Tasks)), Next: page.Next, AsOf: page.AsOf}
 	size := 0
 	for _, t := range page.Tasks {
 		if size > listBytes {
@@ -357,54 +307,4 @@ func (q *Query) values() url.Values {
 		v.Set("until", q.Until.String())
 	}
 	return v
-}
-
-// merge makes one page of several. Each page holds all tasks that match, from the cursor up to its next; so the merged
-// page is complete up to the smallest next, and the following page begins there. One cursor serves all nodes, because
-// it is a position in the order of all tasks, which no write changes.
-func (s *lists) merge(pages []TaskList, limit int) (TaskList, error) {
-	if len(pages) == 1 {
-		return pages[0], nil
-	}
-	type placed struct {
-		place, cursor string
-		task          TaskDocument
-	}
-	var all []placed
-	var end placed // the first next
-	for _, p := range pages {
-		for _, t := range p.Tasks {
-			cursor := s.list.Cursor(t.ID, t.SubmittedAt)
-			place, err := s.list.Place(cursor)
-			if err != nil {
-				return TaskList{}, fmt.Errorf("merge lists: %w", err)
-			}
-			all = append(all, placed{place, cursor, t})
-		}
-		if p.Next == "" {
-			continue
-		}
-		place, err := s.list.Place(p.Next)
-		if err != nil {
-			return TaskList{}, fmt.Errorf("merge lists: %w", err)
-		}
-		if end.cursor == "" || place < end.place {
-			end = placed{place: place, cursor: p.Next}
-		}
-	}
-	slices.SortFunc(all, func(a, b placed) int { return strings.Compare(a.place, b.place) })
-	list := TaskList{Tasks: make([]TaskDocument, 0, min(limit, len(all))), Next: end.cursor}
-	size := 0
-	for _, t := range all {
-		if end.cursor != "" && t.place >= end.place {
-			break
-		}
-		if len(list.Tasks) == limit || size > listBytes {
-			list.Next = t.cursor
-			break
-		}
-		size += t.task.size()
-		list.Tasks = append(list.Tasks, t.task)
-	}
-	return list, nil
 }

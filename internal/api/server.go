@@ -99,7 +99,7 @@ func (s *Server) parts() []part {
 	list := []part{
 		s.submissions,
 		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
-		&lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, room: newListRoom(), now: c.Now, log: s.log},
+		&lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, partitions: c.Partitions, room: newListRoom(), now: c.Now, log: s.log},
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

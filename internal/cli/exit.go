@@ -18,6 +18,8 @@ const (
 	ExitConflict     = 4
 	ExitStillRunning = 5
 	ExitEndedBadly   = 6
+	// ExitIncomplete is of a list that was printed without the partitions that cannot be read.
+	ExitIncomplete = 7
 )
 
 // codeError is an error with an exit code. A quiet one has been reported already.

@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -52,4 +54,53 @@ func TestTablesAlignWideCharacters(t *testing.T) {
 		}
 		require.True(t, found, id)
 	}
+}
+
+// A table asks for the members that it shows, so that the engine does not read large tasks. JSON is the whole document.
+func TestATableAsksForTheBriefForm(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("fields"))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"tasks":[]}`))
+	}))
+	defer engine.Close()
+	for _, format := range []string{"table", "json"} {
+		r := run("task", "list", "--api", engine.URL, "-o", format)
+		require.Equal(t, 0, r.code, r.err)
+	}
+	require.Equal(t, []string{"id,workflow,version,state,failure_count,submitted_at,updated_at,reason", ""}, asked)
+}
+
+// A list that lacks a partition is printed, and does not look complete: a warning names the partition, and the exit code is 7.
+// With --all, the command stops when only missing partitions are left.
+func TestAnIncompleteListSaysSo(t *testing.T) {
+	t.Parallel()
+	var back bool
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch cursor := r.URL.Query().Get("cursor"); {
+		case cursor == "":
+			_, _ = w.Write([]byte(`{"tasks":[{"id":"x"}],"next":".~1.2~","missing":[{"partition":1,"reason":"taking-over"},{"partition":2,"reason":"stopped","detail":"a gap"}]}`))
+		case back:
+			_, _ = w.Write([]byte(`{"tasks":[{"id":"y"}]}`))
+		default:
+			w.WriteHeader(503)
+			_, _ = w.Write([]byte(`{"status":503,"detail":"Ask again."}`))
+		}
+	}))
+	defer engine.Close()
+	for _, args := range []string{"", "--all"} {
+		for _, format := range []string{"table", "json", "jsonl"} {
+			r := run(append(strings.Fields("task list -o "+format+" --api "+engine.URL), strings.Fields(args)...)...)
+			require.Equal(t, 7, r.code, "%s %s", format, args)
+			require.Contains(t, r.out, "x")
+			require.Contains(t, r.err, "partition 1 (taking-over), partition 2 (stopped: a gap); continue later with --cursor .~1.2~")
+		}
+	}
+	back = true
+	r := run("task", "list", "--all", "-o", "jsonl", "--api", engine.URL)
+	require.Equal(t, 0, r.code, r.err)
+	require.Equal(t, "{\"id\":\"x\"}\n{\"id\":\"y\"}\n", r.out)
 }

@@ -223,6 +223,8 @@ func labelText(labels map[string]string) string {
 func listCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, newest first", Args: cobra.NoArgs,
+		Long: "List tasks, newest first. While some partitions cannot be read, the tasks of the others are printed, a warning names what is missing, and the\n" +
+			"exit code is 7. The printed cursor continues there later.",
 		Example: "  sagalog task list --state parked\n  sagalog task list --workflow drone-delivery --label region:north --since 24h --all -o jsonl",
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
@@ -272,51 +274,6 @@ func colon(label string) string {
 		return label
 	}
 	return strings.Replace(label, "=", ":", 1)
-}
-
-// pages prints a page of a list, or with --all every page. Tables and arrays are printed when complete, lines as they arrive.
-func (s *session) pages(path string, q url.Values, member string, head row, cells func(json.RawMessage) (row, error)) error {
-	var all []json.RawMessage
-	for {
-		doc, err := s.get(s.cmd.Context(), path, q)
-		if err != nil {
-			return err
-		}
-		var page map[string]json.RawMessage
-		if err := decode(doc, &page); err != nil {
-			return err
-		}
-		var items []json.RawMessage
-		var next string
-		if err := decode(page[member], &items); err != nil {
-			return err
-		}
-		if page["next"] != nil {
-			if err := decode(page["next"], &next); err != nil {
-				return err
-			}
-		}
-		if s.format == formatJSONL {
-			if err := s.list(items, head, cells); err != nil {
-				return err
-			}
-		} else {
-			all = append(all, items...)
-		}
-		if next != "" && s.isSet("all") {
-			q.Set("cursor", next)
-			continue
-		}
-		if s.format != formatJSONL {
-			if err := s.list(all, head, cells); err != nil {
-				return err
-			}
-		}
-		if next != "" {
-			s.note("there are more; continue with --cursor %s, or use --all", next)
-		}
-		return nil
-	}
 }
 
 // requestUse describes the command of one kind of request.

@@ -98,8 +98,12 @@ func (e *engine) settled(id string) task {
 // list returns one page of the tasks in a state.
 func (e *engine) list(query string) []task {
 	e.t.Helper()
-	var page struct{ Tasks []task }
+	var page struct {
+		Tasks   []task
+		Missing []any
+	}
 	require.NoError(e.t, json.Unmarshal(e.ask(200, "GET", "/v1/tasks?"+query, nil), &page))
+	require.Empty(e.t, page.Missing)
 	return page.Tasks
 }
 

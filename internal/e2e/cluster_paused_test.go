@@ -149,8 +149,12 @@ func (m *member) alone(other *member) {
 // node to node.
 func (m *member) page(query string) (tasks []string) {
 	m.t.Helper()
-	var page struct{ Tasks []json.RawMessage }
+	var page struct {
+		Tasks   []json.RawMessage
+		Missing []any
+	}
 	requireJSON(m.t, m.ask(200, "GET", "/v1/tasks?"+query, nil), &page)
+	require.Empty(m.t, page.Missing)
 	for _, t := range page.Tasks {
 		tasks = append(tasks, string(t))
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // Template is a compiled JSON value whose strings may hold expressions.
@@ -61,7 +63,7 @@ func (b *templateBuilder) value(v any, pointer string) {
 			if i > 0 {
 				b.literal = append(b.literal, ',')
 			}
-			b.value(e, pointer+"/"+strconv.Itoa(i))
+			b.value(e, down(pointer, strconv.Itoa(i)))
 		}
 		b.literal = append(b.literal, ']')
 	case map[string]any:
@@ -74,7 +76,7 @@ func (b *templateBuilder) value(v any, pointer string) {
 func (b *templateBuilder) object(m map[string]any, pointer string) {
 	b.literal = append(b.literal, '{')
 	for i, k := range slices.Sorted(maps.Keys(m)) {
-		below := pointer + "/" + escapePointer(k)
+		below := down(pointer, escapePointer(k))
 		if strings.Contains(k, "${") {
 			b.faults = append(b.faults, &Error{Pointer: below, Message: "a key cannot contain an expression"})
 		}
@@ -115,6 +117,17 @@ func (b *templateBuilder) text(s, pointer string) {
 	b.template.literals = append(b.template.literals, b.literal)
 	b.template.slots = append(b.template.slots, slot{text: t, pointer: pointer})
 	b.literal = nil
+}
+
+// maxPointerBytes bounds the pointer of a value. Without a bound, the pointers of a deep template could take gigabytes.
+const maxPointerBytes = 200
+
+// down returns the pointer of a member or element, cut off at the bound.
+func down(pointer, token string) string {
+	if len(pointer) >= maxPointerBytes {
+		return pointer
+	}
+	return events.Clip(pointer+"/"+token, maxPointerBytes)
 }
 
 func escapePointer(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }

@@ -47,15 +47,14 @@ func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 	return list, nil
 }
 
-// ends returns the end of each partition of events; nil if the brokers do not answer.
+// ends returns the end of each partition of events, without those whose brokers do not answer.
 func (c clusterView) ends(ctx context.Context) map[int32]int64 {
 	ctx, cancel := context.WithTimeout(ctx, endsWithin)
 	defer cancel()
 	topic := c.ns.topics.Events()
 	ends, err := c.ns.cluster.EndOffsets(ctx, c.ns.all(topic))
 	if err != nil {
-		c.ns.log.Warn("the brokers did not return the ends of the log; the partitions are shown without them", "error", err)
-		return nil
+		c.ns.log.Warn("brokers did not return the end of the log; their partitions are shown without it", "error", err)
 	}
 	return ends[topic]
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
+	"golang.org/x/sync/errgroup"
 )
 
 // deadLetters reads the dead-letter topics.
@@ -19,19 +20,27 @@ func (d *deadLetters) Ranges(ctx context.Context) ([]api.DeadRange, error) {
 			of[d.ns.topics.DeadLetters(in)] = append(of[d.ns.topics.DeadLetters(in)], p)
 		}
 	}
-	starts, err := d.ns.cluster.StartOffsets(ctx, of)
-	if err != nil {
-		return nil, noAnswer(err)
-	}
-	ends, err := d.ns.cluster.EndOffsets(ctx, of)
-	if err != nil {
-		return nil, noAnswer(err)
+	var starts, ends kafka.Offsets
+	var g errgroup.Group // both at once, because brokers that do not answer take all the time that there is
+	g.Go(func() (err error) { starts, err = d.ns.cluster.StartOffsets(ctx, of); return err })
+	g.Go(func() (err error) { ends, err = d.ns.cluster.EndOffsets(ctx, of); return err })
+	err := g.Wait()
+	if err != nil && !kafka.IsPassing(err) {
+		return nil, err
 	}
 	var list []api.DeadRange
 	for _, in := range events.Inputs {
+		topic := d.ns.topics.DeadLetters(in)
 		for p := range d.ns.partitions {
-			list = append(list, api.DeadRange{Input: in, Partition: p, Start: starts[d.ns.topics.DeadLetters(in)][p], End: ends[d.ns.topics.DeadLetters(in)][p]})
+			start, from := starts[topic][p]
+			end, to := ends[topic][p]
+			if from && to {
+				list = append(list, api.DeadRange{Input: in, Partition: p, Start: start, End: end})
+			}
 		}
+	}
+	if len(list) == 0 {
+		return nil, noAnswer(err)
 	}
 	return list, nil
 }

@@ -44,10 +44,10 @@ func (l *liveness) offers(partitions int32) offers {
 			// An instance whose breaker is open still offers its operations: if all breakers are open, one attempt from each
 			// partition tests whether the service is back.
 			if t.Capacity > 0 || b.Health[name] == events.Unhealthy {
-				o.Do, o.Undo = o.Do || operates(&b.Presence, name, events.Do), o.Undo || operates(&b.Presence, name, events.Undo)
-			}
-			if t.Capacity > 0 {
-				o.Targets = append(o.Targets, t)
+				o.Do, o.Undo = o.Do || t.Do, o.Undo || t.Undo
+				if says {
+					o.Targets = append(o.Targets, t)
+				}
 			}
 			all[name] = o
 		}
@@ -72,7 +72,10 @@ func operates(b *events.Presence, agent string, op events.Operation) bool {
 // publishes which partitions it reads. Anyone may write heartbeats, so the capacity is bounded and partitions that do not
 // exist are left out.
 func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.Target, says bool) {
-	t = supervisor.Target{Instance: b.Instance, Capacity: min(max(b.Capacity[name], 0), maxCapacity)}
+	t = supervisor.Target{
+		Instance: b.Instance, Capacity: min(max(b.Capacity[name], 0), maxCapacity),
+		Do: operates(b, name, events.Do), Undo: operates(b, name, events.Undo),
+	}
 	read, says := b.Partitions[name]
 	for _, n := range read {
 		if n >= 0 && n < partitions {
@@ -94,7 +97,7 @@ func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.T
 func (o offers) equal(other offers) bool {
 	return maps.EqualFunc(o, other, func(a, b offer) bool {
 		return a.total == b.total && a.Do == b.Do && a.Undo == b.Undo && slices.EqualFunc(a.Targets, b.Targets, func(x, y supervisor.Target) bool {
-			return slices.Equal(x.Partitions, y.Partitions) && x.Instance == y.Instance && x.Capacity == y.Capacity && x.Full == y.Full && x.Probe == y.Probe
+			return x.Same(&y)
 		})
 	})
 }

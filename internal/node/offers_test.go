@@ -158,11 +158,11 @@ func TestTargetsAreInstancesThatTakeWork(t *testing.T) {
 	}
 	sick, back := map[string]string{"bank": events.Unhealthy}, map[string]string{"bank": events.Degraded}
 	a, b := at(instance("a", bank(8), nil), 0, 2), at(instance("b", bank(8), nil), 3, 1)
-	ta := supervisor.Target{Instance: "a", Partitions: []int32{0, 2}, Capacity: 8}
-	tb := supervisor.Target{Instance: "b", Partitions: []int32{1, 3}, Capacity: 8}
-	all := supervisor.Target{Instance: "a", Partitions: []int32{0, 1, 2, 3}, Capacity: 8}
-	full, asks := tb, tb
-	full.Full, asks.Capacity, asks.Probe = true, 1, true
+	ta := supervisor.Target{Instance: "a", Partitions: []int32{0, 2}, Capacity: 8, Do: true, Undo: true}
+	tb := supervisor.Target{Instance: "b", Partitions: []int32{1, 3}, Capacity: 8, Do: true, Undo: true}
+	all := supervisor.Target{Instance: "a", Partitions: []int32{0, 1, 2, 3}, Capacity: 8, Do: true, Undo: true}
+	full, asks, ill := tb, tb, tb
+	full.Full, asks.Capacity, asks.Probe, ill.Capacity = true, 1, true, 0
 	for name, c := range map[string]struct {
 		beats []events.Presence
 		want  []supervisor.Target
@@ -171,13 +171,13 @@ func TestTargetsAreInstancesThatTakeWork(t *testing.T) {
 		"one reads all partitions":               {[]events.Presence{at(instance("a", bank(8), nil), 0, 1, 2, 3)}, []supervisor.Target{all}},
 		"one, and it reads only some partitions": {[]events.Presence{a}, []supervisor.Target{ta}},
 		"one is full":                            {[]events.Presence{a, busy(b, 8)}, []supervisor.Target{ta, full}},
-		"one is sick":                            {[]events.Presence{a, at(instance("b", bank(8), sick), 1, 3)}, []supervisor.Target{ta}},
+		"one is sick":                            {[]events.Presence{a, at(instance("b", bank(8), sick), 1, 3)}, []supervisor.Target{ta, ill}},
 		"one probes its service":                 {[]events.Presence{a, at(instance("b", bank(8), back), 1, 3)}, []supervisor.Target{ta, asks}},
 		"one leaves":                             {[]events.Presence{a, at(instance("b", bank(0), nil))}, []supervisor.Target{ta}},
 		"one has no partition":                   {[]events.Presence{a, at(instance("b", bank(8), nil))}, []supervisor.Target{ta}},
 		"one does not say what it reads":         {[]events.Presence{a, instance("b", bank(8), nil)}, nil},
 		"partitions that do not exist":           {[]events.Presence{a, at(instance("b", bank(8), nil), 9, 3, -1, 1, 3)}, []supervisor.Target{ta, tb}},
-		"all are sick":                           {[]events.Presence{at(instance("b", bank(8), sick), 1, 3)}, nil},
+		"all are sick":                           {[]events.Presence{at(instance("b", bank(8), sick), 1, 3)}, []supervisor.Target{ill}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -37,6 +37,7 @@ func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) 
 
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
+	asOf := t.asOf(q.Partitions) // before the list is read, so that the list holds all of it
 	list, next, err := t.store.List(projector.Filter{
 		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
 		Partitions: q.Partitions, Brief: q.Brief,
@@ -44,7 +45,21 @@ func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
 	if errors.Is(err, projector.ErrCursor) {
 		return api.Page{}, api.ErrBadCursor
 	}
-	return api.Page{Tasks: list, Next: next}, err
+	return api.Page{Tasks: list, Next: next, AsOf: asOf}, err
+}
+
+// asOf returns how far the partitions are folded; none means all.
+func (t *tasks) asOf(partitions []int32) []api.PartitionOffset {
+	if len(partitions) == 0 {
+		for p := range t.ns.partitions {
+			partitions = append(partitions, p)
+		}
+	}
+	list := make([]api.PartitionOffset, len(partitions))
+	for i, p := range partitions {
+		list[i] = api.PartitionOffset{Partition: p, Offset: t.store.Partition(p).Next()}
+	}
+	return list
 }
 
 // Cursor implements api.Lists.

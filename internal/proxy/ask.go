@@ -12,6 +12,9 @@ import (
 	"sync"
 )
 
+// movedBytes bounds what a node may say about partitions that it does not have.
+const movedBytes = 64 << 10
+
 // answerBytes bounds one answer that is merged in memory. The API cuts a page of a list far below it; only a single huge
 // task can come near.
 const answerBytes = 64 << 20
@@ -29,6 +32,12 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("answered %d", e.Status) }
+
+// MovedError is ErrMoved with what the node said about it.
+type MovedError struct{ Body []byte }
+
+func (e *MovedError) Error() string { return ErrMoved.Error() }
+func (e *MovedError) Unwrap() error { return ErrMoved }
 
 // AskEach asks all nodes at once, each about its partitions, and returns when all have answered. It calls each with a
 // JSON document or an error; one call at a time. each returns an error if it cannot read the document.
@@ -71,7 +80,10 @@ func (p *Proxy) ask(ctx context.Context, to Route, q Question, partitions []int3
 		return nil, p.failed(ctx, to, err)
 	}
 	defer resp.Body.Close()
-	if err := p.check(resp, to); err != nil {
+	if err := p.check(resp, to); errors.Is(err, ErrMoved) {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, movedBytes))
+		return nil, &MovedError{b}
+	} else if err != nil {
 		return nil, p.failed(ctx, to, err)
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, answerBytes+1))

@@ -69,7 +69,7 @@ func (w *World) pause() {
 		return
 	}
 	w.note("%s is paused", n.name)
-	n.paused = true
+	n.paused, n.pausedAt = true, w.now
 	life, most := n.life, 6000
 	if w.rng.IntN(6) == 0 {
 		most = 40_000

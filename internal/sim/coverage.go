@@ -16,6 +16,7 @@ const (
 	sawTakeOverBusy
 	sawTwoOwners
 	sawOwnerWoke
+	sawWokeInFlight
 	sawVoid
 	sawGap
 	sawDeposedFact
@@ -131,6 +132,7 @@ var named = [situations]struct {
 	sawTakeOverBusy:   {name: "another node takes over while attempts run"},
 	sawTwoOwners:      {name: "two nodes each believe that they own a partition"},
 	sawOwnerWoke:      {name: "a deposed owner wakes up", rare: true},
+	sawWokeInFlight:   {name: "a deposed owner wakes up with appends whose answers it has not heard", rare: true},
 	sawVoid:           {name: "a fact is void"},
 	sawGap:            {name: "a gap in the sequence breaks an epoch"},
 	sawDeposedFact:    {name: "a fact of a deposed owner lands"},

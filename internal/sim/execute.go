@@ -52,6 +52,8 @@ func (s *slot) do(a supervisor.Action) {
 		s.send(a)
 	case supervisor.AskEnds:
 		s.askEnds(a)
+	case supervisor.AskEnd:
+		s.askEnd(a)
 	case supervisor.AskCatalog:
 		s.askCatalog(a)
 	case supervisor.Release:
@@ -86,7 +88,7 @@ func (s *slot) load(a supervisor.Load) {
 	tell := s.line()
 	w.after(w.lag(), func() {
 		end, err := s.part.log.end(), w.fault(w.faults.AskFails/4)
-		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Loaded(now, a.Generation, end, err) })
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.LogEnd(now, a.Generation, 0, end, err) })
 	})
 }
 
@@ -212,6 +214,19 @@ func (s *slot) askEnds(a supervisor.AskEnds) {
 	})
 }
 
+func (s *slot) askEnd(a supervisor.AskEnd) {
+	w := s.node.w
+	tell := s.line()
+	w.after(w.lag(), func() {
+		if w.fault(w.faults.AskFails) != nil {
+			s.askEnd(a)
+			return
+		}
+		end := s.part.log.end()
+		tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.LogEnd(now, a.Generation, a.Question, end, nil) })
+	})
+}
+
 func (s *slot) askCatalog(a supervisor.AskCatalog) {
 	w := s.node.w
 	tell := s.line()
@@ -230,6 +245,7 @@ func (s *slot) askCatalog(a supervisor.AskCatalog) {
 // send produces an effect. Effects of a generation that crashed or was released may still land.
 func (s *slot) send(a supervisor.Send) {
 	w := s.node.w
+	s.sends(&a)
 	key := s.part.effects.leaves(s, a)
 	if w.violation != "" {
 		return

@@ -18,6 +18,8 @@ type node struct {
 	// life counts its incarnations: messages for an earlier one are lost.
 	life   int
 	paused bool
+	// pausedAt is when it was paused last.
+	pausedAt events.Instant
 	// inbox holds the messages that came while the node was paused.
 	inbox []func()
 	// heard is the number of the latest change of the offers that it has heard of.
@@ -41,6 +43,9 @@ type slot struct {
 	// acked is the offset after the last record that the owner, in its epoch, knows to be durable, because it read the
 	// record or has the acknowledgement.
 	acked int64
+
+	// stale is the epoch in which the owner believed itself when its process woke up, and which was over by then.
+	stale events.Epoch
 
 	// offers is what the owner last heard of.
 	offers map[string]supervisor.Offer
@@ -153,12 +158,36 @@ func (n *node) wake() {
 		}
 	}
 	n.paused = false
+	if n.w.now.Sub(n.pausedAt) > time.Second {
+		for _, s := range n.slots {
+			s.woke()
+		}
+	}
 	waiting := n.inbox
 	n.inbox = nil
 	for _, m := range waiting {
 		if n.w.violation == "" {
 			m()
 		}
+	}
+}
+
+// woke tells the owner that it slept, as the shell does.
+func (s *slot) woke() {
+	if s.stale = (events.Epoch{}); s.owner.Status().Epoch != s.part.epoch {
+		s.stale = s.owner.Status().Epoch
+		if s.owner.Status().Owning && s.owner.Status().InFlight > 0 {
+			s.node.w.saw(sawWokeInFlight)
+		}
+	}
+	s.owner.Woke(s.now(), s.owner.Status().Generation, nil)
+	s.execute()
+}
+
+// sends checks that an owner that slept sends no work in an epoch that was over when it woke up.
+func (s *slot) sends(a *supervisor.Send) {
+	if a.Kind == events.EffectWork && s.stale.N > 0 && s.owner.Status().Epoch == s.stale {
+		s.node.w.fail("%s/%d sends work in the epoch %d, which was over when it woke up", s.node.name, s.part.id, s.stale.N)
 	}
 }
 

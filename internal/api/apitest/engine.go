@@ -55,6 +55,8 @@ type Engine struct {
 	lookups     int
 	refreshes   int
 	silent      error
+	cut         map[deadAt]bool
+	cutNext     bool
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an
@@ -149,11 +151,17 @@ func (e *Engine) List(_ context.Context, q api.Query) (api.Page, error) {
 		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].SubmittedAt > all[j].SubmittedAt })
+	var asOf []api.PartitionOffset
+	for p, end := range e.ends {
+		if q.Partitions == nil || slices.Contains(q.Partitions, int32(p)) {
+			asOf = append(asOf, api.PartitionOffset{Partition: int32(p), Offset: end})
+		}
+	}
 	if len(all) <= q.Limit {
-		return api.Page{Tasks: all}, nil
+		return api.Page{Tasks: all, AsOf: asOf}, nil
 	}
 	all = all[:q.Limit]
-	return api.Page{Tasks: all, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
+	return api.Page{Tasks: all, AsOf: asOf, Next: strconv.FormatInt(int64(all[q.Limit-1].SubmittedAt), 10)}, nil
 }
 
 // Cursor implements api.Lists. No two tasks are submitted in one instant here.
@@ -424,37 +432,6 @@ func (e *Engine) Agents(context.Context) ([]events.Presence, error) {
 		Health:     map[string]string{"stock": events.Healthy, "bank": events.Degraded},
 		Partitions: map[string][]int32{"stock": {0, 1}}, StartedAt: 1795269600000, SeenAt: 1795269660000,
 	}}, nil
-}
-
-// Ranges implements api.DeadLetters.
-func (e *Engine) Ranges(context.Context) ([]api.DeadRange, error) {
-	if err := e.asked(); err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var list []api.DeadRange
-	for _, in := range []events.Input{events.Submissions, events.Reports} {
-		for p := range Partitions {
-			list = append(list, api.DeadRange{Input: in, Partition: int32(p), End: int64(len(e.dead[in][p]))})
-		}
-	}
-	return list, nil
-}
-
-// Read implements api.DeadLetters.
-func (e *Engine) Read(_ context.Context, in events.Input, partition int32, from, to int64) ([]events.Record, error) {
-	if err := e.asked(); err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	list := e.dead[in][partition]
-	to = min(to, int64(len(list)))
-	if from >= to {
-		return nil, nil
-	}
-	return slices.Clone(list[from:to]), nil
 }
 
 // Services implements api.Demo.

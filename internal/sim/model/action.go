@@ -33,6 +33,8 @@ const (
 	actAnswer
 	actSee
 	actCatalog
+	actAnswerEnd
+	actSeeEnd
 	actReport
 	actLandCopy
 	actLandPart
@@ -44,6 +46,7 @@ const (
 	actLateEffect
 	actSlow
 	actRefuse
+	actSleep
 	actReassign
 	actCrash
 	actOlder
@@ -137,6 +140,12 @@ func (x replica) progress(list []Action) []Action {
 	if x.catalog {
 		do(actCatalog, 0)
 	}
+	switch {
+	case x.woke.stage == 1:
+		do(actAnswerEnd, 0)
+	case x.woke.stage == 2:
+		do(actSeeEnd, 0)
+	}
 	if x.tickMatters() {
 		do(actTick, 0)
 	}
@@ -180,6 +189,9 @@ func (x replica) faults(list []Action) []Action {
 			do(SlowAcks, actSlow, i)
 			do(Refusals, actRefuse, i)
 		}
+	}
+	if x.sp.slots[x.slot].owner.Status().Owning && (x.over() || x.sp.cfg.Budgets[Reassigns] == 0) {
+		do(Sleeps, actSleep, 0)
 	}
 	if x.p == 0 && x.w.awake(x.n) {
 		do(Crashes, actCrash, 0)
@@ -240,7 +252,7 @@ func (w *World) partFaults(list []Action, p int) []Action {
 func (w *World) Name(a Action) string {
 	n := int(a.node)
 	who := ""
-	if a.kind < actReport || (a.kind >= actLandCopy && a.kind <= actUnknownTick) || a.kind == actSlow || a.kind == actRefuse {
+	if a.kind < actReport || (a.kind >= actLandCopy && a.kind <= actUnknownTick) || a.kind >= actSlow && a.kind <= actSleep {
 		who = w.replica(n).label()
 	}
 	switch a.kind {
@@ -263,6 +275,12 @@ func (w *World) Name(a Action) string {
 		return who + " sees the answer"
 	case actCatalog:
 		return who + " reads definitions"
+	case actAnswerEnd:
+		return fmt.Sprintf("the broker tells %s the end of its log", who)
+	case actSeeEnd:
+		return who + " sees the end of its log"
+	case actSleep:
+		return who + " slept, and wakes up"
 	case actUnknownTick:
 		return who + " has no answer for too long"
 	case actReport:

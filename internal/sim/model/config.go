@@ -53,8 +53,11 @@ const (
 	Failures Budget = 15
 	// Repeats: an agent reports again.
 	Repeats Budget = 16
+	// Sleeps: an owner's process stops for a while, and wakes up. Where there are Reassigns too, its epoch is over by then; the
+	// other sleeps are searched without them.
+	Sleeps Budget = 17
 
-	budgets = 17
+	budgets = 18
 )
 
 // Kind is the kind of input that a client sends.

@@ -81,6 +81,8 @@ func ownership(add func(Bound, Config)) {
 	add(Large, Config{Name: "two doubled, reordered", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2, Reorders: 1}})
 	add(CI, Config{Name: "two tasks, a crash", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Budgets: faults{Crashes: 1, LateAppends: 1}})
 	add(CI, Config{Name: "a hand-over", Clients: one, Budgets: faults{Reassigns: 1}})
+	add(Small, Config{Name: "a sleep", Clients: one, Budgets: faults{Sleeps: 1, Crashes: 1}})
+	add(CI, Config{Name: "a sleep, a hand-over", Clients: one, InFlight: 1, Budgets: faults{Sleeps: 1, Reassigns: 1}})
 	add(CI, Config{Name: "a hand-over, no work", Clients: none, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})
 	add(CI, Config{Name: "two hand-overs, no work", Clients: none, Budgets: faults{Reassigns: 2}})
 	add(CI, Config{Name: "a hand-over and a crash", Clients: none, Budgets: faults{Reassigns: 1, Crashes: 1}})

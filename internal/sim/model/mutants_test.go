@@ -104,6 +104,10 @@ var mutants = []mutant{
 		put("if true { return 0 }"), "^an undo, in doubt$", "while an attempt in doubt may still act"},
 	{"doubt-stays-in-task", "the fold keeps the time until which an attempt in doubt may act",
 		drop, "^an undo, in doubt$", "while an attempt in doubt may still act"},
+	{"effects-wait-after-sleep", "an owner that slept sends nothing before it knows that its epoch goes on",
+		never, "^a sleep, a hand-over$", "over when its owner woke up"},
+	{"own-up-to-the-end", "an owner that slept has itself written all facts up to the end of its log",
+		swap("w.epoch.confirmed >= w.end", "true"), "^a sleep, a hand-over$", "over when its owner woke up"},
 	{"refused-work-fails", "work that is refused for good is a failed attempt",
 		drop, "^a refused request$", "lost effect"}}
 

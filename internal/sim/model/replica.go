@@ -101,16 +101,40 @@ func (x replica) execute(out *output) {
 		x.fetches = append(x.fetches, fetch{uint8(topicOf(out.in)), out.from})
 	case outSend:
 		x.w.judge(x.p).leaves(out.effect, x.sp.slots[x.slot].owner.Status().Epoch)
+		if x.stale && x.sp.effects[out.effect].kind == events.EffectWork {
+			x.w.fail("work is sent in an epoch that was over when its owner woke up: %s", x.sp.effects[out.effect].name)
+		}
 		x.sends = append(x.sends, send{effect: out.effect})
 		x.w.note("%s is about to send %s", x.label(), x.sp.effects[out.effect].name)
 	case outAskEnds:
 		x.ends = question{stage: 1}
 		x.w.note("%s asks for the end offsets", x.label())
+	case outAskEnd:
+		x.woke = endQuestion{stage: 1}
+		x.w.note("%s asks for the end of its log", x.label())
 	case outAskCatalog:
 		x.catalog = true
 	case outStop:
 		x.w.fail("%s stops: %s", x.label(), out.err)
 	}
+}
+
+// sleep is a pause of the process, right before it would have sent its effects.
+func (x replica) sleep() {
+	e := event{kind: evWoke}
+	x.sends = slices.DeleteFunc(x.sends, func(s send) bool {
+		if !s.landed {
+			e.records = append(e.records, s.effect)
+		}
+		return !s.landed
+	})
+	x.stale = x.over()
+	x.deliver(&e)
+}
+
+// over says whether the epoch that the owner believes in is over.
+func (x replica) over() bool {
+	return x.sp.slots[x.slot].owner.Status().Epoch != x.log().state.Partition.Epoch
 }
 
 // abandon forgets an append in flight, which may still land.

@@ -64,6 +64,8 @@ const (
 	evSent
 	evEnds
 	evDefinitions
+	evWoke
+	evEnd
 	evTick
 )
 
@@ -97,6 +99,7 @@ const (
 	outFetch
 	outSend
 	outAskEnds
+	outAskEnd
 	outAskCatalog
 	outStop
 )
@@ -221,7 +224,7 @@ func (x *slot) call(s *space, e *event) {
 	case evRevoke:
 		o.Revoke(now)
 	case evLoaded:
-		o.Loaded(now, o.Status().Generation, e.to, nil)
+		o.LogEnd(now, o.Status().Generation, 0, e.to, nil)
 	case evTail:
 		o.LogRecords(now, o.Status().Generation, s.recordsAt(e.records, e.from), e.to)
 	case evClaimed:
@@ -255,6 +258,16 @@ func (x *slot) call(s *space, e *event) {
 		o.Ends(now, o.Status().Generation, read[uint64](o, "timers", "ends", "number"), map[events.Input]int64{events.Submissions: e.from, events.Reports: e.to}, nil)
 	case evDefinitions:
 		o.Definitions(now, o.Status().Generation, read[uint64](o, "inbox", "catalog", "question", "number"), definitions(), nil)
+	case evWoke:
+		var unsent []uint64
+		for _, r := range e.records {
+			if id, ok := x.waiting(s, r); ok {
+				unsent = append(unsent, id)
+			}
+		}
+		o.Woke(now, o.Status().Generation, unsent)
+	case evEnd:
+		o.LogEnd(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to, nil)
 	case evTick:
 		o.Tick(now)
 	}
@@ -361,6 +374,8 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		out.kind, out.effect = outSend, s.internEffect(x.part, a)
 	case supervisor.AskEnds:
 		out.kind = outAskEnds
+	case supervisor.AskEnd:
+		out.kind = outAskEnd
 	case supervisor.AskCatalog:
 		out.kind = outAskCatalog
 	case supervisor.Stop:

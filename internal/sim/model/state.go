@@ -61,6 +61,9 @@ type share struct {
 	// catalog says that definitions were asked for.
 	catalog bool
 	sends   []send
+	// stale says that the owner's epoch was over when its process woke up. woke is its question for the end of its log since.
+	stale bool
+	woke  endQuestion
 }
 
 // flight is an append in flight.
@@ -84,6 +87,12 @@ type question struct {
 	// stage is 0 for none, 1 if asked, 2 if answered with the ends.
 	stage uint8
 	ends  [2]int64
+}
+
+// endQuestion is a request for the end of the log, with stages as in question.
+type endQuestion struct {
+	stage uint8
+	end   int64
 }
 
 type send struct {
@@ -193,6 +202,9 @@ func (c *codec) share(n *share) {
 		num(c, &x.effect)
 		c.flag(&x.landed)
 	})
+	c.flag(&n.stale)
+	num(c, &n.woke.stage)
+	num(c, &n.woke.end)
 }
 
 func (c *codec) flight(f *flight) {

@@ -19,7 +19,7 @@ func (w *World) Step(a Action) {
 var cost = map[actionKind]Budget{
 	actLandCopy: Doubles, actLandPart: Splits, actReorder: Reorders, actLose: LostAppends, actUnknownTick: Unknowns,
 	actLate: LateAppends, actLateEffect: LateEffects, actSlow: SlowAcks, actRefuse: Refusals, actReassign: Reassigns,
-	actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
+	actSleep: Sleeps, actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
 }
 
 // crashes are the events of a node that crashes.
@@ -65,6 +65,14 @@ func (w *World) do(a Action) {
 	case actCatalog:
 		x.catalog = false
 		x.deliver(&event{kind: evDefinitions})
+	case actAnswerEnd:
+		x.woke = endQuestion{stage: 2, end: x.log().end()}
+	case actSeeEnd:
+		end := x.woke.end
+		x.woke = endQuestion{}
+		x.deliver(&event{kind: evEnd, to: end})
+	case actSleep:
+		x.sleep()
 	case actReport:
 		w.reported(i, Outcome(a.j))
 	case actClient:

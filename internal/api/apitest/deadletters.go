@@ -1,0 +1,69 @@
+package apitest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+)
+
+// deadAt is a partition of a dead-letter topic.
+type deadAt struct {
+	in        events.Input
+	partition int32
+}
+
+// Cut makes the brokers of these partitions of a dead-letter topic silent, and all others answer.
+func (e *Engine) Cut(in events.Input, partitions ...int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cut = map[deadAt]bool{}
+	for _, p := range partitions {
+		e.cut[deadAt{in, p}] = true
+	}
+}
+
+// CutNext makes the brokers of the partition that is read next silent.
+func (e *Engine) CutNext() { e.mu.Lock(); e.cutNext = true; e.mu.Unlock() }
+
+// Ranges implements api.DeadLetters.
+func (e *Engine) Ranges(context.Context) ([]api.DeadRange, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []api.DeadRange
+	for _, in := range []events.Input{events.Submissions, events.Reports} {
+		for p := range Partitions {
+			if e.cut[deadAt{in, int32(p)}] {
+				continue
+			}
+			list = append(list, api.DeadRange{Input: in, Partition: int32(p), End: int64(len(e.dead[in][p]))})
+		}
+	}
+	return list, nil
+}
+
+// Read implements api.DeadLetters.
+func (e *Engine) Read(_ context.Context, in events.Input, partition int32, from, to int64) ([]events.Record, error) {
+	if err := e.asked(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cut[deadAt{in, partition}] {
+		return nil, api.ErrNoAnswer
+	}
+	list := e.dead[in][partition]
+	if e.cutNext { // after the ranges were asked for
+		e.cut[deadAt{in, partition}], e.cutNext = true, false
+		return nil, api.ErrNoAnswer
+	}
+	to = min(to, int64(len(list)))
+	if from >= to {
+		return nil, nil
+	}
+	return slices.Clone(list[from:to]), nil
+}

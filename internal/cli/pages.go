@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/sagalog/sagalog/internal/api"
+)
+
+// listPage is a page of a list, as it is printed.
+type listPage struct {
+	items   []json.RawMessage
+	next    string
+	missing []api.MissingPartition
+}
+
+// page reads the page of a list whose items are in that member.
+func (s *session) page(path string, q url.Values, member string) (p listPage, err error) {
+	doc, err := s.get(s.cmd.Context(), path, q)
+	if err != nil {
+		return p, err
+	}
+	var of map[string]json.RawMessage
+	if err := decode(doc, &of); err != nil {
+		return p, err
+	}
+	for name, v := range map[string]any{member: &p.items, "next": &p.next, "missing": &p.missing} {
+		if of[name] != nil {
+			err = errors.Join(err, decode(of[name], v))
+		}
+	}
+	return p, err
+}
+
+// pages prints a page of a list, or with --all every page. Tables and arrays are printed when complete, lines as they arrive.
+func (s *session) pages(path string, q url.Values, member string, head row, cells func(json.RawMessage) (row, error)) error {
+	var all []json.RawMessage
+	var last listPage
+	for {
+		p, err := s.page(path, q, member)
+		if len(last.missing) > 0 && isUnavailable(err) {
+			break // only missing partitions are left
+		}
+		if err != nil {
+			return err
+		}
+		last = p
+		if s.format == formatJSONL {
+			if err := s.list(p.items, head, cells); err != nil {
+				return err
+			}
+		} else {
+			all = append(all, p.items...)
+		}
+		if p.next == "" || !s.isSet("all") {
+			break
+		}
+		q.Set("cursor", p.next)
+	}
+	if s.format != formatJSONL {
+		if err := s.list(all, head, cells); err != nil {
+			return err
+		}
+	}
+	if len(last.missing) > 0 {
+		return incomplete(last)
+	}
+	if last.next != "" {
+		s.note("there are more; continue with --cursor %s, or use --all", last.next)
+	}
+	return nil
+}
+
+func isUnavailable(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Status == http.StatusServiceUnavailable
+}
+
+// incomplete is the error of a list that lacks partitions. A script must not take it for the whole.
+func incomplete(p listPage) error {
+	var texts []string
+	for _, m := range p.missing {
+		text := "partition " + strconv.Itoa(int(m.Partition))
+		if m.Input != "" {
+			text += " of " + m.Input
+		}
+		text += " (" + m.Reason
+		if m.Detail != "" {
+			text += ": " + m.Detail
+		}
+		texts = append(texts, text+")")
+	}
+	return exit(ExitIncomplete, "the list is incomplete: these cannot be read at the moment: %s; continue later with --cursor %s", strings.Join(texts, ", "), p.next)
+}

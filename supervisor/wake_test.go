@@ -1,0 +1,123 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+const undoable = `
+workflow: w
+defaults: {complete_by: 30s, retry: {attempts: 1, then: undo}}
+steps:
+  only: {agent: alpha, undo: {}}
+  next: {agent: alpha, needs: [only]}
+`
+
+// An owner that slept sends no work of a task that its successor has undone in the meantime, whether it fell asleep before it
+// sent the work or before it heard that the fact is durable.
+func TestAnOwnerThatSleptSendsNothingThatIsOver(t *testing.T) {
+	t.Parallel()
+	for _, asleepBefore := range []string{"Send", "Append"} {
+		t.Run(asleepBefore, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, undoable)
+			a := b.candidate("A").own()
+			a.hold[asleepBefore], a.hold["LogRecords"] = true, true
+			b.submit("t1", "w", "")
+			a.run()
+			answer := func() {}
+			if asleepBefore == "Append" { // its facts are durable before another node claims, and it has not heard of it
+				for _, x := range held[supervisor.Append](a) {
+					at, tell := b.land(x.Records...), answer
+					answer = func() { tell(); a.o.Appended(b.now, x.Generation, x.Batch, at, nil) }
+				}
+				a.todo = nil
+			}
+			require.Equal(t, events.StepStateRunning, b.task("t1").Step("only").State)
+
+			b.now = b.now.Add(3 * time.Second)
+			c := b.candidate("C").own()
+			c.pass(100 * time.Millisecond)
+			require.Equal(t, []string{"t1.only do#1"}, c.work())
+			b.done("t1", "only", 1)
+			c.run()
+			b.request(events.RequestCancel, "q", "t1")
+			b.done("t1", "next", 1)
+			c.run()
+			b.undone("t1", "only", 1)
+			c.run()
+			require.Equal(t, events.TaskStateUndone, b.task("t1").State)
+
+			b.now = b.now.Add(time.Second)
+			a.wake()
+			answer()
+			clear(a.hold)
+			a.run()
+			require.Empty(t, a.work())
+			require.False(t, a.o.Status().Owning)
+		})
+	}
+}
+
+// If nobody has taken the partition over, an owner that slept sends what it has, once.
+func TestAnOwnerThatSleptGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, undoable)
+	a := b.candidate("A").own()
+	a.hold["Send"] = true
+	b.submit("t1", "w", "")
+	a.run()
+	a.hold["AskEnd"], a.hold["Send"] = true, false
+	a.wake()
+	a.pass(50 * time.Millisecond)
+	require.Empty(t, a.work(), "the answer is missing")
+	a.wake() // it falls asleep again: the answer to the first question says nothing about the time since
+	asked := held[supervisor.AskEnd](a)
+	require.Len(t, asked, 2)
+	a.o.LogEnd(b.now, asked[0].Generation, asked[0].Question, int64(len(b.log)), nil)
+	a.pass(50 * time.Millisecond)
+	require.Empty(t, a.work())
+	a.hold["AskEnd"] = false
+	a.run()
+	require.Equal(t, []string{"t1.only do#1"}, a.work())
+	require.True(t, a.o.Status().Owning)
+	epoch := a.o.Status().Epoch
+	b.done("t1", "only", 1)
+	a.run()
+	b.done("t1", "next", 1)
+	a.run()
+	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	require.Equal(t, epoch, a.o.Status().Epoch)
+}
+
+// While appends are in flight, their answers show whether what lies below the end is the owner's.
+func TestAnOwnerThatSleptWaitsForItsAppends(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, undoable)
+	a := b.candidate("A").own()
+	a.hold["Append"], a.hold["LogRecords"] = true, true
+	b.submit("t1", "w", "")
+	a.run()
+	var answers []func()
+	for _, x := range held[supervisor.Append](a) {
+		at := b.land(x.Records...)
+		answers = append(answers, func() { a.o.Appended(b.now, x.Generation, x.Batch, at, nil) })
+	}
+	require.NotEmpty(t, answers)
+	a.todo = nil
+	a.wake()
+	a.pass(50 * time.Millisecond)
+	require.Empty(t, a.work())
+	require.True(t, a.o.Status().Owning, "its own facts lie behind what it knows to be durable")
+	a.hold["Append"] = false
+	for _, f := range answers {
+		f()
+	}
+	a.run()
+	require.Equal(t, []string{"t1.only do#1"}, a.work())
+}
