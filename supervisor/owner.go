@@ -125,15 +125,6 @@ func (o *Owner) Assign(now events.Instant) {
 	}
 }
 
-// Reopen lets an owner that stopped with an error try again, because the cause was removed.
-func (o *Owner) Reopen(now events.Instant) {
-	o.enter(now)
-	if o.epoch.phase == phaseStopped {
-		o.end(phaseOpening)
-		o.epoch.retryAt, o.epoch.again = o.now, true
-	}
-}
-
 // Revoke gives the partition up. Facts in flight may still land; they are valid until somebody else claims.
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)

@@ -54,9 +54,12 @@ func (s *Shell) execute(a Action) error {
 }
 
 func (s *Shell) stop(cause error) {
-	if s.cfg.Mend != nil {
-		if cause = s.cfg.Mend(cause); cause == nil {
-			s.owner.Reopen(s.now())
+	if s.cfg.Repair != nil {
+		if cause = s.cfg.Repair(cause); cause == nil {
+			if s.owner.epoch.phase == phaseStopped { // otherwise it was revoked meanwhile
+				s.owner.Revoke(s.now())
+				s.owner.Assign(s.now())
+			}
 			return
 		}
 	}

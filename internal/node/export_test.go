@@ -14,9 +14,9 @@ import (
 // Store is the projection.
 func (n *Node) Store() *projector.Store { return n.store.Store }
 
-// Mend mends the state of a partition; Failed returns why the node must end.
-func (n *Node) Mend(partition int32, cause error) error {
-	return n.store.mend(context.Background(), partition, cause)
+// Repair repairs the state of a partition; Failed returns why the node must end.
+func (n *Node) Repair(partition int32, cause error) error {
+	return n.store.repair(context.Background(), partition, cause)
 }
 
 func (n *Node) Failed() error {

@@ -190,7 +190,7 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		switch {
 		case f.stored != nil:
 			return fmt.Errorf("follow partition %d: %w", f.partition, f.stored)
-		case err != nil && s.mended(ctx, f, err):
+		case err != nil && s.repaired(ctx, f, err):
 			return nil
 		case err != nil:
 			// Its owner answers reads of it from now on, and this node is not ready.
@@ -205,9 +205,9 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 	return nil
 }
 
-// mended begins again from an emptied state, if that is to blame for an error of the fold.
-func (s *replica) mended(ctx context.Context, f *following, cause error) bool {
-	if s.store.mend(ctx, f.partition, errors.Join(supervisor.ErrFold, cause)) != nil {
+// repaired begins again from an emptied state, if that is to blame for an error of the fold.
+func (s *replica) repaired(ctx context.Context, f *following, cause error) bool {
+	if s.store.repair(ctx, f.partition, errors.Join(supervisor.ErrFold, cause)) != nil {
 		return false
 	}
 	next, err := s.open(f)

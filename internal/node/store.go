@@ -29,13 +29,13 @@ type stateStore struct {
 	topic    projector.TopicID // of events
 	registry prometheus.Registerer
 	log      *slog.Logger
-	mending
+	repairs
 }
 
 // openStore opens the projection. One of an older format, or a damaged one, is deleted and rebuilt from the log. Damage
 // may show when the store is opened or when it is first read.
 func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, error) {
-	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, mending: newMending()}
+	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs()}
 	var err error
 	if s.topic, err = ns.cluster.TopicID(ctx, ns.topics.Events()); err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)

@@ -15,27 +15,29 @@ import (
 // and the log hold.
 var ErrStore = errors.New("the state store of this node cannot be used")
 
-// mending knows which partitions were emptied because of what was stored, each once in a process.
-type mending struct {
+// repairs knows which partitions were emptied because of what was stored, each once in a process.
+type repairs struct {
 	mu      sync.Mutex
 	emptied map[int32]bool
 	// failed holds the first error that ends the node.
 	failed chan error
 }
 
-func newMending() mending { return mending{emptied: map[int32]bool{}, failed: make(chan error, 1)} }
+func newRepairs() repairs { return repairs{emptied: map[int32]bool{}, failed: make(chan error, 1)} }
 
-// mend is called with the error that stopped the fold or the owner of a partition. If what is stored here is to blame, it
+// repair is called with the error that stopped the fold or the owner of a partition. If what is stored here is to blame, it
 // empties the partition once and returns nil: the log is folded again. Otherwise it returns the error to stop with. A store
 // that cannot be read, or is at fault again, ends the node, so that others take its partitions. A disk that is full or fails
 // is no reason to remove anything.
-func (s *stateStore) mend(ctx context.Context, partition int32, cause error) error {
+func (s *stateStore) repair(ctx context.Context, partition int32, cause error) error {
 	switch {
 	case s.Damage() != nil: // watch ends the node
 		return cause
 	case isOfStore(cause), isOfFold(cause):
 	case errors.Is(cause, projector.ErrRead):
 		return s.fail(fmt.Errorf("%w: partition %d: %w: free some space or repair the disk, then start this process again", ErrStore, partition, cause))
+	case errors.Is(cause, supervisor.ErrInputLost):
+		return s.explained(ctx, partition, cause)
 	default:
 		return cause
 	}

@@ -132,14 +132,14 @@ func TestWhichFaultsRemoveTheStateOfAPartition(t *testing.T) {
 					before, err := p.Store().PartitionInfo(0)
 					require.NoError(t, err)
 					require.Positive(t, before.Next)
-					mended := p.Mend(0, c.cause) == nil
+					repaired := p.Repair(0, c.cause) == nil
 					after, err := p.Store().PartitionInfo(0)
 					require.NoError(t, err)
-					require.Equal(t, c.removed, mended)
+					require.Equal(t, c.removed, repaired)
 					require.Equal(t, c.removed, after.Next == 0)
 					require.Equal(t, c.ends, p.Failed() != nil)
 					if c.removed {
-						require.Error(t, p.Mend(0, c.cause), "once in a process")
+						require.Error(t, p.Repair(0, c.cause), "once in a process")
 					}
 				})
 			})
