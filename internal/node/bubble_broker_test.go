@@ -152,7 +152,7 @@ func TestFaultMovingLeadersAreErrorsThatPass(t *testing.T) {
 			},
 		}
 		var faults []*kafkatest.Faulty
-		for _, topic := range []string{w.topics.Submissions(), w.topics.Definitions(), w.topics.DeadLetters(events.Submissions)} {
+		for _, topic := range []string{w.topics.Submissions(), w.topics.Definitions(), w.topics.DeadSubmissions(), w.topics.DeadReports()} {
 			faults = append(faults, brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: topic, Code: "NOT_LEADER_FOR_PARTITION"}))
 		}
 		for name, call := range calls {

@@ -53,7 +53,10 @@ func (n *Node) Letters() api.DeadLetters {
 type Heartbeats struct{ l liveness }
 
 // Record passes a record to the liveness, as if it had just been read.
-func (b *Heartbeats) Record(r *events.Record) { b.l.record(r) }
+func (b *Heartbeats) Record(r *events.Record) {
+	b.l.now = time.Now
+	b.l.record(r)
+}
 
 // Windows returns the windows of each agent in each of the partitions.
 func (b *Heartbeats) Windows(partitions int32) (list []map[string]int) {
@@ -143,3 +146,6 @@ func (i Inputs) Fail() {
 	i.in.mu.Unlock()
 	r.Close()
 }
+
+// Clock says why this node's clock is not to be trusted.
+func (b *Heartbeats) Clock() error { return b.l.clock() }

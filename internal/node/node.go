@@ -75,6 +75,9 @@ func (c *Config) setDefaults() {
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 }
 
 // Node is one process of the engine. Open it, then Run it.
@@ -104,8 +107,8 @@ type Node struct {
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.setDefaults()
 	n := &Node{cfg: cfg, ns: newNamespace(&cfg), owners: &owners{}}
-	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now()}
-	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger}
+	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now(), now: cfg.Now}
+	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger, now: cfg.Now}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -237,6 +240,9 @@ func (n *Node) Run(ctx context.Context) error {
 // own runs the owners. At the end they stop before this node leaves the group: it no longer decides when another node
 // begins, so nothing lands after that node's claim.
 func (n *Node) own(ctx context.Context) error {
+	if doubt := n.doubt(); doubt != nil && !n.liveness.awaitClock(ctx, doubt) {
+		return nil
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	if n.owners.inputs != nil {
 		g.Go(func() error { return n.owners.inputs.Run(ctx) })

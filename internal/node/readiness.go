@@ -35,6 +35,11 @@ func (r *readiness) Ready() error {
 	if err := r.liveness.unreached(); err != nil {
 		missing = append(missing, err)
 	}
+	if !r.alone {
+		if err := r.liveness.clock(); err != nil {
+			missing = append(missing, err)
+		}
+	}
 	everywhere := true
 	for p := range r.ns.partitions {
 		if err := r.ready(p); err != nil {
