@@ -15,6 +15,20 @@ import (
 // Store is the projection.
 func (n *Node) Store() *projector.Store { return n.store.Store }
 
+// Repair repairs the state of a partition; Failed returns why the node must end.
+func (n *Node) Repair(partition int32, cause error) error {
+	return n.store.repair(context.Background(), partition, cause)
+}
+
+func (n *Node) Failed() error {
+	select {
+	case err := <-n.store.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
 // Effects sends what the owners send, and Appender what the API accepts.
 func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
 func (n *Node) Appender() api.Appender   { return n.producer }

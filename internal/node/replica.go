@@ -12,6 +12,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/supervisor"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -192,6 +193,8 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		switch {
 		case f.stored != nil:
 			return fmt.Errorf("follow partition %d: %w", f.partition, f.stored)
+		case err != nil && s.repaired(ctx, f, err):
+			return nil
 		case err != nil:
 			// Its owner answers reads of it from now on, and this node is not ready.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
@@ -204,6 +207,19 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		}
 	}
 	return nil
+}
+
+// repaired begins again from an emptied state, if that is to blame for an error of the fold.
+func (s *replica) repaired(ctx context.Context, f *following, cause error) bool {
+	if s.store.repair(ctx, f.partition, errors.Join(supervisor.ErrFold, cause)) != nil {
+		return false
+	}
+	next, err := s.open(f)
+	if err != nil {
+		return false
+	}
+	s.readFrom(f, next)
+	return true
 }
 
 // fold folds a fetch, and commits at the end of the log and every commitEvery before it.
@@ -239,7 +255,7 @@ func (s *replica) interrupted(ctx context.Context, f *following, cause error) er
 	log := s.store.log.With("partition", f.partition, "error", cause)
 	next := f.folder.State().Next
 	if errors.As(cause, new(*kafka.OutOfRangeError)) || errors.As(cause, new(*kafka.DataLossError)) {
-		switch err := s.gap(ctx, f.partition, next); {
+		switch err := s.store.rebuildable(ctx, f.partition, next); {
 		case errors.Is(err, ErrGap):
 			// This is like a log that cannot be folded, because a rebuild would need records that are gone.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
@@ -265,17 +281,6 @@ func (s *replica) interrupted(ctx context.Context, f *following, cause error) er
 		}
 	})
 	return nil
-}
-
-// gap refuses a log from which the partition cannot be rebuilt.
-func (s *replica) gap(ctx context.Context, partition int32, next int64) error {
-	ctx, cancel := context.WithTimeout(ctx, anchorWait)
-	defer cancel()
-	logs, err := s.store.extents(ctx)
-	if err != nil {
-		return err
-	}
-	return s.store.refuseGap(partition, logs[partition], next)
 }
 
 // close ends the reading.
