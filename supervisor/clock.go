@@ -16,7 +16,8 @@ const (
 )
 
 // Clock compares the wall clock with the monotonic one. While a forward jump is suspected, nothing is stamped or
-// decided: one wrong hour would time out everything. Safety never depends on it.
+// decided: one wrong hour would time out everything. The same holds while the caller doubts the wall clock because most others
+// show another time.
 type Clock struct {
 	base    time.Time
 	offset  time.Duration
@@ -33,16 +34,17 @@ type Clock struct {
 // NewClock begins at t, which must carry a monotonic reading to compare with.
 func NewClock(t time.Time) *Clock { return &Clock{base: t, read: t, last: events.At(t)} }
 
-// Read returns the time, and whether the suspicion began or ended with this reading. While suspect, the time stands
-// still. While the wall clock is behind the last time that was returned, the time advances at half the speed of the
+// Read returns the time, and whether the suspicion began or ended with this reading. doubted says that most others show another
+// time. While suspect, the time stands still. While the wall clock is behind the last time that was returned, the time advances at half the speed of the
 // monotonic clock. If it stood still, a clock set back by an hour would stop all timers and claims for an hour.
-func (c *Clock) Read(t time.Time) (now events.Instant, turned bool) {
+func (c *Clock) Read(t time.Time, doubted bool) (now events.Instant, turned bool) {
 	elapsed := t.Sub(c.base) // monotonic
 	wall := t.Round(0).Sub(c.base.Round(0))
 	c.ahead = wall - elapsed - c.offset
 	switch {
-	case !c.suspect && c.ahead > maxJump:
+	case !c.suspect && (c.ahead > maxJump || doubted):
 		c.suspect, c.since, turned = true, t, true
+	case doubted:
 	case c.suspect && c.ahead <= maxJump:
 		c.suspect, turned = false, true
 	case c.suspect && t.Sub(c.since) > trustAfter:

@@ -71,6 +71,9 @@ type ShellConfig struct {
 	Log       Log
 	Committer Committer
 	Logger    *slog.Logger
+	// Repair, if set, is called with the error that stopped the partition. It returns nil if the store was to blame and was
+	// emptied, so that the owner folds the log again, otherwise the error to stop with.
+	Repair func(error) error
 	// Tick is how often the shell looks at timers.
 	Tick time.Duration
 	// Backlog bounds the inputs of a topic that were read and not judged, and BacklogBytes their size; one more
@@ -79,8 +82,9 @@ type ShellConfig struct {
 	Backlog, BacklogBytes int
 	// Alerted, if set, is called with the kind of each alert that is sent.
 	Alerted func(kind string)
-	// Now is the clock; tests replace it.
-	Now func() time.Time
+	// Now is the clock; tests replace it. Doubt, if set, returns an error while most others show another time.
+	Now   func() time.Time
+	Doubt func() error
 }
 
 // Shell executes an owner's actions at the broker and the store. It decides nothing.
@@ -139,7 +143,7 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shell{cfg: cfg, owner: o, clock: NewClock(cfg.Now()), mailbox: newMailbox(), inflows: map[events.Input]*inflow{}}, nil
+	return &Shell{cfg: cfg, owner: o, mailbox: newMailbox(), inflows: map[events.Input]*inflow{}}, nil
 }
 
 // Assign makes the owner a candidate.
@@ -185,6 +189,7 @@ func (s *Shell) Run(ctx context.Context) error {
 	ticks := time.NewTicker(s.cfg.Tick)
 	defer ticks.Stop()
 	s.seen = s.cfg.Now()
+	s.clock = NewClock(s.seen)
 	s.linger.begin()
 	defer s.linger.timer.Stop()
 	for {
@@ -228,11 +233,15 @@ func (s *Shell) now() events.Instant {
 	t := s.cfg.Now()
 	slept := s.slept(t)
 	s.seen = t
-	now, turned := s.clock.Read(t)
+	doubt := s.doubt()
+	now, turned := s.clock.Read(t, doubt != nil)
 	if turned {
 		suspect := s.clock.Suspect()
 		s.owner.Suspend(now, suspect)
-		if suspect {
+		switch {
+		case suspect && doubt != nil:
+			s.cfg.Logger.Error("nothing is decided until the clocks agree", "partition", s.owner.core.cfg.Partition, "error", doubt)
+		case suspect:
 			s.cfg.Logger.Error("the clock jumped forward; nothing is decided until it can be trusted again", "partition", s.owner.core.cfg.Partition, "jump", s.clock.Jump())
 		}
 	}
@@ -240,6 +249,14 @@ func (s *Shell) now() events.Instant {
 		s.woke(now)
 	}
 	return now
+}
+
+// doubt returns an error while most others show another time.
+func (s *Shell) doubt() error {
+	if s.cfg.Doubt == nil {
+		return nil
+	}
+	return s.cfg.Doubt()
 }
 
 // sleptAfter is the time without a sign of life after which the process may have slept: it looks at its timers more often.

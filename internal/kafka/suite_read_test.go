@@ -376,3 +376,24 @@ func recordsRoundTrip(t *testing.T, w world) {
 	require.Nil(t, got[3].Key)
 	require.Equal(t, "3", got[3].Header("c"))
 }
+
+// The embedded broker does not know the setting, and keeps the sender's time.
+func recordsStamped(t *testing.T, w world) {
+	spec := w.Spec()
+	spec.Name, spec.BrokerTime = w.Topics.Presence(), true
+	kafkatest.Create(t, w.Cluster, spec)
+	p, err := kafka.NewProducer(w.Cluster)
+	require.NoError(t, err)
+	defer p.Close()
+	at := events.At(time.Now().Add(-8 * 24 * time.Hour))
+	_, err = p.ProduceSync(kafkatest.Within(t), events.Record{Topic: spec.Name, Timestamp: at, Key: []byte("k"), Value: []byte("v")})
+	require.NoError(t, err)
+	r := w.Reader(t, kafka.ReaderConfig{})
+	r.Add(spec.Name, 0, 0, -1)
+	got := kafkatest.Read(t, r, 1)[0].Timestamp
+	if w.Embedded() {
+		require.Equal(t, at, got)
+		return
+	}
+	require.Less(t, events.At(time.Now()).Sub(got).Abs(), time.Hour)
+}

@@ -57,6 +57,7 @@ var behaviours = map[string]func(*testing.T, world){
 	"a member without fetches still gets its partitions":                            groupMembershipOnly,
 	"a closed client answers that it is closed":                                     closedAnswers,
 	"headers, tombstones, empty values and time stamps come back as they were sent": recordsRoundTrip,
+	"the leader stamps the records of a topic that asks for it":                     recordsStamped,
 }
 
 type world struct{ kafkatest.World }

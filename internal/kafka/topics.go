@@ -70,6 +70,8 @@ type TopicSpec struct {
 	MaxMessageBytes int
 	// Compacted marks a topic in which only the last record of each key matters.
 	Compacted bool
+	// BrokerTime makes the leader stamp each record when it is appended. Nodes compare their clocks with it.
+	BrokerTime bool
 }
 
 // Base returns the topics that every namespace has. p is the number of partitions of the namespace, which most of them share.
@@ -83,7 +85,7 @@ func (t Topics) Base(p int32) []TopicSpec {
 		{Name: t.DeadSubmissions(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes},
 		{Name: t.DeadReports(), Partitions: p, MaxMessageBytes: DeadMaxMessageBytes},
 		{Name: t.Alerts(), Partitions: 1, MaxMessageBytes: MaxMessageBytes},
-		{Name: t.Presence(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Compacted: true},
+		{Name: t.Presence(), Partitions: 1, MaxMessageBytes: MaxMessageBytes, Compacted: true, BrokerTime: true},
 	}
 }
 
@@ -102,6 +104,9 @@ func (s TopicSpec) settings(replication int16) map[string]*string {
 	}
 	if s.Compacted {
 		text["cleanup.policy"] = "compact"
+	}
+	if s.BrokerTime {
+		text["message.timestamp.type"] = "LogAppendTime"
 	}
 	if replication >= SafeReplication {
 		text["min.insync.replicas"] = strconv.Itoa(SafeInSync)

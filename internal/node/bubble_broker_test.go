@@ -4,6 +4,7 @@ package node_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -152,15 +153,21 @@ func TestFaultMovingLeadersAreErrorsThatPass(t *testing.T) {
 			},
 		}
 		var faults []*kafkatest.Faulty
-		for _, topic := range []string{w.topics.Submissions(), w.topics.Definitions(), w.topics.DeadLetters(events.Submissions)} {
+		for _, topic := range []string{w.topics.Submissions(), w.topics.Definitions(), w.topics.DeadSubmissions(), w.topics.DeadReports()} {
 			faults = append(faults, brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: topic, Code: "NOT_LEADER_FOR_PARTITION"}))
 		}
 		for name, call := range calls {
 			require.ErrorIs(t, call(), api.ErrNoAnswer, name)
 		}
-		for _, f := range faults {
+		slices.Reverse(faults)
+		for i, f := range faults {
 			require.Positive(t, f.Hits())
 			f.Remove()
+			if i == 0 { // those of reports are answered, and not held up by the others
+				ranges, err := n.Letters().Ranges(ctx)
+				require.NoError(t, err)
+				require.Equal(t, []api.DeadRange{{Input: events.Reports, Partition: 0}, {Input: events.Reports, Partition: 1}}, ranges)
+			}
 		}
 		for name, call := range calls {
 			require.NoError(t, call(), name)

@@ -30,6 +30,7 @@ type heartbeat struct {
 	// http is where other nodes reach the API, empty if this node serves none.
 	http string
 	log  *slog.Logger
+	now  func() time.Time
 }
 
 // Run publishes every heartbeatEvery, and at once when the owned partitions have changed.
@@ -71,10 +72,10 @@ func (h *heartbeat) record(owned []int32) (events.Record, error) {
 	name := h.liveness.self
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: name, Node: name, HTTP: h.http,
-		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), StartedAt: events.At(h.liveness.started), SeenAt: events.At(time.Now()),
+		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), StartedAt: events.At(h.liveness.started), SeenAt: events.At(h.now()),
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + h.ns.name + "/nodes/" + name, Time: b.SeenAt})
-	r.Topic = h.ns.topics.Presence()
+	r.Topic, r.Timestamp = h.ns.topics.Presence(), b.SeenAt // another timestamp is that of the broker: see skew
 	return r, err
 }
 

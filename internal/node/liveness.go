@@ -42,6 +42,8 @@ type liveness struct {
 	// self is this node's name, started when it began to listen.
 	self    string
 	started time.Time
+	// now is the clock of the owners.
+	now func() time.Time
 
 	// mu guards the fields below.
 	mu sync.Mutex
@@ -57,6 +59,12 @@ type seenHeartbeat struct {
 	events.Presence
 	// at is when it was read here: clocks of other machines do not matter.
 	at time.Time
+	// skew is how far the sender's clock is ahead of this node's, less the time that the heartbeat took.
+	skew time.Duration
+	// broker is how far the broker's clock is ahead, and stamped says that the broker shows it. They are set for this
+	// node's own heartbeats.
+	broker  time.Duration
+	stamped bool
 }
 
 // Run reads until ctx ends.
@@ -104,7 +112,10 @@ func (l *liveness) record(r *events.Record) {
 	if key == l.selfKey() && time.Since(l.seen[key].at) > ownHeartbeatWithin {
 		l.since = time.Now()
 	}
-	l.seen[key] = seenHeartbeat{Presence: b, at: time.Now()}
+	here := events.At(l.now())
+	l.seen[key] = seenHeartbeat{
+		Presence: b, at: time.Now(), skew: b.SeenAt.Sub(here), broker: r.Timestamp.Sub(b.SeenAt), stamped: r.Timestamp != b.SeenAt,
+	}
 	for k, old := range l.seen {
 		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // after a gap in this node's own reading, the others get time to be heard again
 			delete(l.seen, k)
@@ -165,6 +176,25 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 		}
 	}
 	return false
+}
+
+// alerted returns the operations for which another live node has waited so long that there was an alert. Both instants are of that
+// node's clock.
+func (l *liveness) alerted() map[operation]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := map[operation]bool{}
+	for _, b := range l.seen {
+		if b.Kind != events.PresenceNode || b.Instance == l.self || time.Since(b.at) > silentAfter {
+			continue
+		}
+		for _, m := range b.Missing {
+			if b.SeenAt.Sub(m.Since) >= missingAfter+alertedAfter {
+				list[operation{m.Agent, m.Operation}] = true
+			}
+		}
+	}
+	return list
 }
 
 // missing returns the missing operations that steps of any live node wait for, each with the earliest start of a wait.

@@ -47,8 +47,9 @@ type Config struct {
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
-	// StartWithin is how long Open keeps retrying while brokers do not answer. Zero tries once.
-	StartWithin time.Duration
+	// Patience is how long Open keeps retrying while brokers do not answer; the caller's steps before and after it may share
+	// it. Nil tries once.
+	Patience *kafka.Patience
 	// Now is the owners' clock; tests replace it.
 	Now     func() time.Time
 	Demo    api.Demo
@@ -75,6 +76,9 @@ func (c *Config) setDefaults() {
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 }
 
 // Node is one process of the engine. Open it, then Run it.
@@ -104,8 +108,8 @@ type Node struct {
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.setDefaults()
 	n := &Node{cfg: cfg, ns: newNamespace(&cfg), owners: &owners{}}
-	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now()}
-	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger}
+	n.liveness = &liveness{cluster: cfg.Cluster, topic: n.ns.topics.Presence(), log: cfg.Logger, self: cfg.Name, started: time.Now(), now: cfg.Now}
+	n.heartbeat = &heartbeat{ns: n.ns, owners: n.owners, liveness: n.liveness, log: cfg.Logger, now: cfg.Now}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -117,7 +121,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openProducers(); err != nil {
 		return err
 	}
-	patience := kafka.Patience{Within: n.cfg.StartWithin, Logger: n.cfg.Logger}
+	patience := cmp.Or(n.cfg.Patience, &kafka.Patience{})
 	if err := patience.TryBriefly(ctx, n.connect); err != nil {
 		return err
 	}
@@ -223,7 +227,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {
-		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]bool{}}
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
@@ -237,6 +241,9 @@ func (n *Node) Run(ctx context.Context) error {
 // own runs the owners. At the end they stop before this node leaves the group: it no longer decides when another node
 // begins, so nothing lands after that node's claim.
 func (n *Node) own(ctx context.Context) error {
+	if doubt := n.doubt(); doubt != nil && !n.liveness.awaitClock(ctx, doubt) {
+		return nil
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	if n.owners.inputs != nil {
 		g.Go(func() error { return n.owners.inputs.Run(ctx) })

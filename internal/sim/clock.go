@@ -27,7 +27,7 @@ func (w *World) clocksHold() bool { return !w.begunAhead && w.opt.Faults.Jump ==
 // now reads the slot's clock and suspends its owner while the clock is suspected, as the shell does.
 func (s *slot) now() events.Instant {
 	was := s.clock.Jump()
-	now, turned := s.clock.Read(s.node.reading())
+	now, turned := s.clock.Read(s.node.reading(), false)
 	if turned {
 		suspect := s.clock.Suspect()
 		s.owner.Suspend(now, suspect)

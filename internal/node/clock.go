@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+const (
+	// clocksDiffer is how much the time of two machines may differ.
+	clocksDiffer = time.Minute
+	// brokersVotes is the weight of the brokers' time: that of the one that leads the presence topic, which is more often right than a
+	// node that has just started.
+	brokersVotes = 2
+	// clockWithin is how long a node that starts waits for a first comparison. After that the brokers do not answer, and it can
+	// decide nothing anyway.
+	clockWithin = reachWithin
+)
+
+// doubt returns a function that says why this node's clock is not to be trusted. It is nil for a node that is alone: its broker has
+// the same clock.
+func (n *Node) doubt() func() error {
+	if n.cfg.Alone {
+		return nil
+	}
+	return n.liveness.clock
+}
+
+// clock returns an error while this node's clock differs from that of most others: of the brokers, the other nodes, and itself. Deciding by
+// such a clock would time attempts out, pass deadlines, and forget the IDs of tasks, for all nodes.
+func (l *liveness) clock() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.seen[l.selfKey()]
+	if time.Since(own.at) > ownHeartbeatWithin || own.skew < -clocksDiffer/2 {
+		return nil // it hears nobody, or reads what is old
+	}
+	total, against := 1, 0
+	var by time.Duration
+	count := func(votes int, ahead time.Duration) {
+		total += votes
+		if ahead.Abs() > clocksDiffer {
+			against += votes
+			by = -ahead
+		}
+	}
+	if own.stamped {
+		count(brokersVotes, own.broker)
+	}
+	for key, b := range l.seen {
+		if b.Kind == events.PresenceNode && key != l.selfKey() && b.SeenAt != 0 && time.Since(b.at) <= silentAfter {
+			count(1, b.skew)
+		}
+	}
+	if 2*against <= total {
+		return nil
+	}
+	way := "ahead of"
+	if by < 0 {
+		way = "behind"
+	}
+	return fmt.Errorf("the clock of this machine is %s %s those of the brokers and nodes that answer: check its time synchronization (NTP)", by.Abs().Round(time.Second), way)
+}
+
+// awaitClock waits until this node's clock was compared with the others' and agrees. It returns false if ctx ends first.
+func (l *liveness) awaitClock(ctx context.Context, doubt func() error) bool {
+	begun := time.Now()
+	var said time.Time
+	for {
+		l.mu.Lock()
+		own := l.seen[l.selfKey()]
+		l.mu.Unlock()
+		// Without a stamp of the broker, the others get the time to be heard.
+		compared := own.StartedAt == events.At(l.started) && (own.stamped || time.Since(begun) > 2*heartbeatEvery)
+		err := doubt()
+		if err == nil && (compared || time.Since(begun) > clockWithin) {
+			return true
+		}
+		if err != nil && time.Since(said) > time.Minute {
+			said = time.Now()
+			l.log.Error("this node decides nothing until the clocks agree", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(lookEvery / 4):
+		}
+	}
+}
