@@ -10,6 +10,8 @@ var (
 	ErrReaderTooOld = errors.New("this version cannot read the log from here on; run a newer one")
 	// ErrStateHash is returned if the state differs from the hash that the owner recorded.
 	ErrStateHash = errors.New("the state differs from the one that its owner recorded")
+	// ErrRow is returned for a task that cannot be decoded as it was stored: no fact and no input is to blame for it.
+	ErrRow = errors.New("a stored task cannot be decoded")
 	// ErrImpossible is returned for an accepted fact that does not fit the state: a defect of the writer.
 	ErrImpossible = errors.New("a fact does not fit the state")
 )

@@ -130,10 +130,10 @@ func (s *State) Task(id string) (*Task, error) {
 	}
 	t, err := DecodeTask(b)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: task %q: %w", ErrRow, id, err)
 	}
 	if t.keys, err = DecodeKeys(keys); err != nil {
-		return nil, fmt.Errorf("task %q: %w", id, err)
+		return nil, fmt.Errorf("%w: task %q: %w", ErrRow, id, err)
 	}
 	s.tasks[id] = t
 	return t, nil

@@ -81,9 +81,9 @@ func (s *Store) Damage() error {
 // readError wraps an error of Pebble's.
 func readError(err error) error {
 	if err != nil && pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: read the state store: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: %w: %w", ErrDamaged, ErrRead, err)
 	}
-	return fmt.Errorf("read the state store: %w", err)
+	return fmt.Errorf("%w: %w", ErrRead, err)
 }
 
 // closeFailed closes an iterator after a row could not be used. If the iterator itself failed, that error counts.

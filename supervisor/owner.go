@@ -173,7 +173,7 @@ func (o *Owner) conclude(err error) bool {
 	switch {
 	case err == nil:
 		return true
-	case errors.As(err, &store): // no input is to blame
+	case errors.As(err, &store), errors.Is(err, events.ErrRow): // no input is to blame
 	case errors.As(err, &bad) && bad.task != "":
 		o.planner.poison[bad.task] = bad.Error()
 		err = errEpochOver

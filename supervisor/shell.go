@@ -71,6 +71,9 @@ type ShellConfig struct {
 	Log       Log
 	Committer Committer
 	Logger    *slog.Logger
+	// Repair, if set, is called with the error that stopped the partition. It returns nil if the store was to blame and was
+	// emptied, so that the owner folds the log again, otherwise the error to stop with.
+	Repair func(error) error
 	// Tick is how often the shell looks at timers.
 	Tick time.Duration
 	// Backlog bounds the inputs of a topic that were read and not judged, and BacklogBytes their size; one more

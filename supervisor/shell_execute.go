@@ -48,12 +48,25 @@ func (s *Shell) execute(a Action) error {
 	case Release:
 		s.release()
 	case Stop:
-		s.mu.Lock()
-		s.err = a.Err
-		s.mu.Unlock()
-		s.cfg.Logger.Error("the partition stopped", "partition", s.owner.core.cfg.Partition, "error", a.Err)
+		s.stop(a.Err)
 	}
 	return nil
+}
+
+func (s *Shell) stop(cause error) {
+	if s.cfg.Repair != nil {
+		if cause = s.cfg.Repair(cause); cause == nil {
+			if s.owner.epoch.phase == phaseStopped { // otherwise it was revoked meanwhile
+				s.owner.Revoke(s.now())
+				s.owner.Assign(s.now())
+			}
+			return
+		}
+	}
+	s.mu.Lock()
+	s.err = cause
+	s.mu.Unlock()
+	s.cfg.Logger.Error("the partition stopped", "partition", s.owner.core.cfg.Partition, "error", cause)
 }
 
 func (s *Shell) claim(a Claim) {

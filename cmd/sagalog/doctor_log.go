@@ -43,7 +43,7 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 	if err != nil {
 		return nil
 	}
-	t := tail{topic: topic}
+	t := tail{topic: topic, passed: map[events.Input]map[int32]events.Passed{}}
 	for p := range l.made {
 		start, end := starts[topic][p], ends[topic][p]
 		if start == end {
@@ -56,7 +56,7 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 		}
 		t.looked++
 	}
-	return t.findings(l.now(), l.made)
+	return append(t.findings(l.now(), l.made), t.lost(ctx, cluster, l.namespace)...)
 }
 
 // unreadable is a fact that would stop its partition.
@@ -74,6 +74,9 @@ type tail struct {
 	// epoch is the current epoch of the partition, as far as its end shows; claimed says that its claim was read.
 	epoch   events.Epoch
 	claimed bool
+
+	// passed is how far the inputs were judged, as far as the end of each partition shows; nil if nobody asks.
+	passed map[events.Input]map[int32]events.Passed
 
 	unreadable []unreadable
 	newest     events.Instant
@@ -104,6 +107,7 @@ func (t *tail) read(r events.Record) error {
 	if f.Epoch.ID != t.epoch.ID {
 		return nil
 	}
+	t.pass(f)
 	switch b := f.Body.(type) {
 	case *events.Unreadable:
 		t.unreadable = append(t.unreadable, unreadable{fmt.Errorf("%s: %w", place, b.Err), errors.Is(b.Err, events.ErrUnknownFact)})

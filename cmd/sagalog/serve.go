@@ -115,7 +115,7 @@ func (c *serveConfig) flags(f *pflag.FlagSet) {
 	c.member.flags(f)
 	c.engineFlags.flags(f)
 	f.StringVar(&c.metrics, "metrics", "", "address where a process with only the role agent serves /metrics and /healthz, such as 127.0.0.1:8650 (default off; other processes serve them at --http)")
-	f.DurationVar(&c.startWithin, "start-within", time.Minute, "how long a start waits for brokers that do not answer yet")
+	f.DurationVar(&c.startWithin, "start-within", time.Minute, "how long a start, all its steps together, waits for brokers that do not answer yet")
 }
 
 func (c *serveConfig) validate() error {

@@ -54,6 +54,8 @@ type serving struct {
 	agents   *agent.Connection
 	// metricsAt is the listener for /metrics in a process without an API; nil without --metrics.
 	metricsAt net.Listener
+	// patience is for all steps of the start together.
+	patience *kafka.Patience
 	// warned holds the warnings about the cluster that were already logged.
 	warned map[string]bool
 }
@@ -63,6 +65,7 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 		return err
 	}
 	s := &serving{cfg: c, process: newProcess(c.quiet), bindings: newBindings(), warned: map[string]bool{}}
+	s.patience = &kafka.Patience{Within: c.startWithin, Logger: s.log}
 	s.local = &localCheck{serveConfig: &s.cfg, starting: true, now: time.Now}
 	defer func() { err = errors.Join(err, s.close()) }()
 	steps := []func(context.Context) error{s.configure, s.bind, s.look, s.connect, s.lockData, s.openNode, s.patient(s.applyWorkflows), s.patient(s.openAgents), s.writeEndpoints}
@@ -82,8 +85,7 @@ func runServe(ctx context.Context, c serveConfig) (err error) {
 
 // patient makes a step repeat while brokers do not answer.
 func (s *serving) patient(step func(context.Context) error) func(context.Context) error {
-	p := &kafka.Patience{Within: s.cfg.startWithin, Logger: s.log}
-	return func(ctx context.Context) error { return p.Try(ctx, step) }
+	return func(ctx context.Context) error { return s.patience.Try(ctx, step) }
 }
 
 // stopped returns nil if the error only says that the process was asked to stop.
@@ -210,15 +212,18 @@ func (s *serving) connect(ctx context.Context) (err error) {
 
 func (s *serving) preflight(ctx context.Context) error {
 	need := s.local.need(s.cluster, s.bindings.names())
-	need.Warn, need.Patience = s.warn, s.cfg.startWithin
-	return doctor.Preflight(ctx, s.cluster, need)
+	need.Warn = s.warn
+	return s.patience.Lend(func(left time.Duration) error {
+		need.Patience = left
+		return doctor.Preflight(ctx, s.cluster, need)
+	})
 }
 
 func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, StartWithin: s.cfg.startWithin,
+		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience,
 	}
 	if s.cfg.roles.node.API {
 		cfg.HTTP = s.cfg.http

@@ -217,8 +217,9 @@ type Cluster interface {
 
 // Offers knows which operations the agents offer, from the heartbeats of their instances.
 type Offers interface {
-	// Offered says whether a live instance of the agent takes work and offers the operation.
-	Offered(agent string, op events.Operation) bool
+	// Offered returns a function that says whether a live instance of an agent takes work and offers an operation, as of this
+	// call. Call it once for a request: it goes through the heartbeats of all instances.
+	Offered() func(agent string, op events.Operation) bool
 	// Missing returns the operations that steps of any partition wait for and no live instance offers.
 	Missing() []events.Missing
 }

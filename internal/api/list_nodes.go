@@ -76,7 +76,7 @@ func (r *listing) try(ctx context.Context) {
 	var wait sync.WaitGroup
 	for _, q := range r.questions() {
 		wait.Go(func() {
-			if q.to.Here {
+			if q.to.Readable() {
 				r.askHere(ctx, q)
 			} else {
 				r.ask(ctx, q)
@@ -90,7 +90,7 @@ func (r *listing) questions() []question {
 	var list []question
 	for _, p := range r.missing {
 		to := r.router.Route(p)
-		if !to.Known() || to == r.silent[p] {
+		if !to.Known() && !to.Stale || to == r.silent[p] {
 			continue
 		}
 		i := slices.IndexFunc(list, func(q question) bool { return q.to == to && q.cursor == r.at[p] })
@@ -111,7 +111,7 @@ func (r *listing) query(q question) Query {
 
 func (r *listing) askHere(ctx context.Context, q question) {
 	page, err := r.readHere(ctx, r.query(q))
-	away := r.proxy.Away(q.partitions) // looked at last: a partition that has left by then may have been half gone when it was read
+	away := r.proxy.Unreadable(q.partitions) // looked at last: a partition that has left by then may have been half gone when it was read
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(away) == len(q.partitions) {

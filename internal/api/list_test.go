@@ -180,6 +180,22 @@ func TestAListAnswersWhatIsKnown(t *testing.T) {
 	a.do("GET", "/v1/tasks", "").takingOver(t, 0, 1, 2, 3)
 }
 
+// While nobody owns a partition, it is listed as it was here.
+func TestAPartitionWithoutAnOwnerIsListedAsItWas(t *testing.T) {
+	t.Parallel()
+	n := setupNodes(t, "a", "b")
+	n.moving = true
+	a := n.members[0]
+	a.submit(idIn(1, "x"))
+	n.orphan(1)
+	a.share.Direct(1, proxy.Route{Stale: true})
+	page := a.known("")
+	require.Equal(t, []int32{1}, page.partitions())
+	require.Contains(t, page.AsOf, api.PartitionOffset{Partition: 1, Offset: 1})
+	require.Empty(t, page.Missing)
+	require.Equal(t, 200, a.do("GET", path(idIn(1, "x")), "").status)
+}
+
 // One node is paused: it accepts connections and never answers. The tasks of the others are answered in time.
 func TestASilentNodeDoesNotHoldUpAList(t *testing.T) {
 	t.Parallel()

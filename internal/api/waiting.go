@@ -46,10 +46,14 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	if err != nil {
 		return nil, s.log.internal(ctx, "read what a task waits for", err)
 	}
+	if len(queued) == 0 {
+		return list, nil
+	}
+	offered, missing := s.offers.Offered(), s.offers.Missing()
 	for _, k := range queued {
 		w := WaitingDocument{Step: k.Path, Kind: waitsCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
-		if !s.offers.Offered(k.Agent, k.Operation) {
-			w.Kind, w.Since = waitsAgent, s.missingSince(k.Agent, k.Operation)
+		if !offered(k.Agent, k.Operation) {
+			w.Kind, w.Since = waitsAgent, missingSince(missing, k.Agent, k.Operation)
 		}
 		list = append(list, w)
 	}
@@ -68,8 +72,8 @@ func againAt(step string, at events.Instant, e *events.Error, op events.Operatio
 // notMade says whether the agent did not make the attempt.
 func notMade(e *events.Error) bool { return e != nil && e.Class == events.ClassUnavailable }
 
-func (s documents) missingSince(agent string, op events.Operation) events.Instant {
-	for _, m := range s.offers.Missing() {
+func missingSince(missing []events.Missing, agent string, op events.Operation) events.Instant {
+	for _, m := range missing {
 		if m.Agent == agent && m.Operation == op {
 			return m.Since
 		}

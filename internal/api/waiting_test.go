@@ -50,3 +50,19 @@ func TestAStepThatWaitsForItsServiceAfterACoolDownSaysSo(t *testing.T) {
 	require.Equal(t, []any{map[string]any{"step": "ship", "kind": "agent", "for": "do of agent van: its service is failing", "until": later.String()}},
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
 }
+
+// The heartbeats of all instances are gone through once for a request, not once for each of the task's steps.
+func TestOffersAreLookedAtOnceForATask(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	w.engine.Change("x", &events.StepStarted{Step: "reserve"}, func(t *events.Task) { t.State = events.TaskStateProcessing })
+	var queued []events.ReadyKey
+	for range 50 {
+		queued = append(queued, events.ReadyKey{Agent: "stock", Path: "reserve", Operation: events.Do})
+	}
+	w.engine.Waiting = map[string][]events.ReadyKey{"x": queued}
+	before := w.engine.OffersBuilt.Load()
+	require.Len(t, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"], 50)
+	require.EqualValues(t, 1, w.engine.OffersBuilt.Load()-before)
+}

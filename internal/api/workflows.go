@@ -201,8 +201,9 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 
 // unoffered warns about operations that no live instance offers. Steps would wait for them, and wait forever if a name is wrong.
 func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []ProblemPlace) {
+	offered := s.offers.Offered()
 	warn := func(pointer, step, agent string, op events.Operation) {
-		if !s.offers.Offered(agent, op) {
+		if !offered(agent, op) {
 			warnings = append(warnings, ProblemPlace{Pointer: pointer, Message: fmt.Sprintf(
 				"no live instance of agent %q offers the operation %s of step %q: the step waits until one starts; see sagalog agents list", agent, op, step)})
 		}

@@ -47,6 +47,19 @@ func (p *Patience) Try(ctx context.Context, step func(context.Context) error) er
 	}
 }
 
+// Lend runs a step that waits by itself, for what is left at most. What it takes counts like the time of other steps.
+func (p *Patience) Lend(step func(left time.Duration) error) error {
+	left, began := p.Within, time.Now()
+	if !p.until.IsZero() {
+		left = max(time.Until(p.until), time.Nanosecond)
+	}
+	err := step(left)
+	if p.until.IsZero() && time.Since(began) >= patiencePause {
+		p.until = began.Add(p.Within)
+	}
+	return err
+}
+
 // TryBriefly is Try for a step that waits until its context ends. Each try is cut short after patienceTry, so the step must not lose
 // anything when it is interrupted.
 func (p *Patience) TryBriefly(ctx context.Context, step func(context.Context) error) error {

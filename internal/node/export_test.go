@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -14,6 +15,20 @@ import (
 // Store is the projection.
 func (n *Node) Store() *projector.Store { return n.store.Store }
 
+// Repair repairs the state of a partition; Failed returns why the node must end.
+func (n *Node) Repair(partition int32, cause error) error {
+	return n.store.repair(context.Background(), partition, cause)
+}
+
+func (n *Node) Failed() error {
+	select {
+	case err := <-n.store.failed:
+		return err
+	default:
+		return nil
+	}
+}
+
 // Effects sends what the owners send, and Appender what the API accepts.
 func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
 func (n *Node) Appender() api.Appender   { return n.producer }
@@ -21,6 +36,26 @@ func (n *Node) Appender() api.Appender   { return n.producer }
 // Status is the state that a partition's owner reports.
 func (n *Node) Status(partition int32) (supervisor.Status, error) {
 	return n.owners.shells[partition].Status()
+}
+
+// GiveUp makes this node's shell give a partition up, and returns before anybody folds it again.
+func (n *Node) GiveUp(partition int32) { <-n.owners.shells[partition].Revoke() }
+
+// TaskMetrics counts facts.
+type TaskMetrics struct{ *taskMetrics }
+
+// NewTaskMetrics is newTaskMetrics.
+func NewTaskMetrics(r prometheus.Registerer) (TaskMetrics, error) {
+	m, err := newTaskMetrics(r)
+	return TaskMetrics{m}, err
+}
+
+// Count is count.
+func (m TaskMetrics) Count(t *events.Task, f *events.Fact) { m.count(t, f) }
+
+// RegisterAgents registers the metrics of the agents that the heartbeats show.
+func (b *Heartbeats) RegisterAgents(r prometheus.Registerer) error {
+	return r.Register(newAgentMetrics(&b.l, &owners{}))
 }
 
 // Tasks, Facts, Refusals and Letters are the reads that the API uses.

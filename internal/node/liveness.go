@@ -178,6 +178,25 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 	return false
 }
 
+// alerted returns the operations for which another live node has waited so long that there was an alert. Both instants are of that
+// node's clock.
+func (l *liveness) alerted() map[operation]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := map[operation]bool{}
+	for _, b := range l.seen {
+		if b.Kind != events.PresenceNode || b.Instance == l.self || time.Since(b.at) > silentAfter {
+			continue
+		}
+		for _, m := range b.Missing {
+			if b.SeenAt.Sub(m.Since) >= missingAfter+alertedAfter {
+				list[operation{m.Agent, m.Operation}] = true
+			}
+		}
+	}
+	return list
+}
+
 // missing returns the missing operations that steps of any live node wait for, each with the earliest start of a wait.
 func (l *liveness) missing() (list []events.Missing) {
 	l.mu.Lock()

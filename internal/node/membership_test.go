@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/proxy"
 	"github.com/sagalog/sagalog/projector"
 	"github.com/stretchr/testify/require"
 )
@@ -243,6 +245,33 @@ func TestAGivenUpPartitionIsFollowed(t *testing.T) {
 		require.NotEmpty(t, w.logs.find("before=node-2"))
 		require.NoError(t, one.stop())
 		w.proveHashes(dirs...)
+	})
+}
+
+// Between an owner and the next one, a partition is read as it was. Giving it up may take as long as a broker is away.
+func TestAPartitionWithoutAnOwnerIsReadAsItWas(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir(), together)
+		w.apply(n, order)
+		w.hire(nil)
+		w.shared("node-1")
+		w.submit("t-1")
+		w.watch.ended("t-1")
+		require.True(t, n.ClusterView().Route(0).Here)
+		end := w.end(0)
+		_, err := n.Store().Wait(t.Context(), 0, func(i projector.Info) bool { return i.Next >= end })
+		require.NoError(t, err)
+		n.GiveUp(0)
+		require.Equal(t, proxy.Route{Stale: true}, n.ClusterView().Route(0))
+		task, err := n.Tasks().Task(t.Context(), "t-1")
+		require.NoError(t, err)
+		require.NotNil(t, task)
+		page, err := n.Lists().List(t.Context(), api.Query{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, page.Tasks, 1)
+		require.Len(t, page.AsOf, 1)
+		require.GreaterOrEqual(t, page.AsOf[0].Offset, end)
 	})
 }
 

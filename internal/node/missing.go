@@ -17,6 +17,14 @@ const (
 	missingAfter = 30 * time.Second
 	// missingEvery is how often a node checks whether its steps wait for a missing agent.
 	missingEvery = time.Second
+	// alertedAfter is how long another node must have waited beyond missingAfter to count as having alerted: a node that dies
+	// before must not keep the others silent.
+	alertedAfter = 5 * missingEvery
+	// forgetAfter ends a missing spell in which nobody waits any more. It is longer than a partition takes to move, because
+	// then nobody publishes what it waits for.
+	forgetAfter = 5 * time.Minute
+	// maxSaid bounds the operations that are remembered: anyone may write heartbeats.
+	maxSaid = 10_000
 )
 
 // operation is an operation of an agent.
@@ -36,20 +44,28 @@ type missingAgents struct {
 	liveness *liveness
 	metrics  *taskMetrics
 	log      *slog.Logger
-	// said holds the operations that were already logged and, if it fell to this node, alerted.
-	said map[operation]bool
+	// said holds the operations that were already logged and alerted, by this node or another, and when steps last waited for
+	// them. The next owner of a partition does not repeat the alert: the spell ends only when an instance offers the operation.
+	said map[operation]time.Time
 }
 
 // look compares what is missing now with what was reported before.
 func (m *missingAgents) look(ctx context.Context) {
-	now := m.owners.missing()
-	for of, since := range now {
-		if waited := events.At(time.Now()).Sub(since); waited >= missingAfter && !m.said[of] {
+	offered := m.liveness.offers(m.ns.partitions)
+	for of := range m.liveness.alerted() {
+		if len(m.said) < maxSaid {
+			m.said[of] = time.Now()
+		}
+	}
+	for of, since := range m.owners.missing() {
+		if _, said := m.said[of]; said {
+			m.said[of] = time.Now()
+		} else if events.At(time.Now()).Sub(since) >= missingAfter {
 			m.say(ctx, of, since)
 		}
 	}
-	for of := range m.said {
-		if _, still := now[of]; !still {
+	for of, last := range m.said {
+		if offered.offered(of.agent, of.op) || time.Since(last) > forgetAfter {
 			delete(m.said, of)
 			m.log.Info("steps no longer wait for this operation", "agent", of.agent, "operation", of.op)
 		}
@@ -57,7 +73,7 @@ func (m *missingAgents) look(ctx context.Context) {
 }
 
 func (m *missingAgents) say(ctx context.Context, of operation, since events.Instant) {
-	m.said[of] = true
+	m.said[of] = time.Now()
 	m.log.Warn("steps are waiting for an agent: no live instance offers the operation; start one, or correct the agent's name in the workflow",
 		"agent", of.agent, "operation", of.op, "since", since)
 	if m.liveness.waitsLonger(of, since) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
 )
@@ -59,6 +60,44 @@ steps:
 		require.NoError(t, n.stop())
 		require.NoError(t, other.stop())
 		w.watch.verify()
+	})
+}
+
+// A partition whose steps wait for an agent moves to another node. The agent has been missing all the time, so there is no second
+// alert. When it has been there and leaves again, there is.
+func TestAnAgentIsAlertedOnceThoughPartitionsMove(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		w.kinds = []string{"stock"}
+		one := w.node(t.TempDir(), together)
+		w.apply(one, single("w", 1))
+		w.shared("node-1")
+		crew := w.hire(nil)
+		w.windowKnown(one, "stock")
+		w.urge(0, "before")
+		w.watch.ended("before")
+		crew.leave()
+		<-time.After(3 * time.Second)
+		w.urge(0, "during")
+		two := w.node(t.TempDir(), together, func(c *node.Config) { c.Name = "node-2" })
+		alerts := func() int { return len(w.read(w.topics.Alerts(), 0)) }
+		<-time.After(time.Minute)
+		require.Equal(t, 1, alerts())
+		if one.ClusterView().Owner(0) != "node-1" {
+			one, two = two, one
+		}
+		require.NoError(t, one.stop())
+		<-time.After(3 * time.Minute)
+		require.Equal(t, 1, alerts(), "it was missing all the time")
+		crew = w.hire(nil)
+		w.watch.ended("during")
+		<-time.After(3 * time.Second)
+		crew.leave()
+		<-time.After(3 * time.Second)
+		w.urge(0, "after")
+		<-time.After(time.Minute)
+		require.Equal(t, 2, alerts())
+		require.NoError(t, two.stop())
 	})
 }
 

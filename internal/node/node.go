@@ -47,8 +47,9 @@ type Config struct {
 	Settings events.Settings
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
-	// StartWithin is how long Open keeps retrying while brokers do not answer. Zero tries once.
-	StartWithin time.Duration
+	// Patience is how long Open keeps retrying while brokers do not answer; the caller's steps before and after it may share
+	// it. Nil tries once.
+	Patience *kafka.Patience
 	// Now is the owners' clock; tests replace it.
 	Now     func() time.Time
 	Demo    api.Demo
@@ -120,7 +121,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openProducers(); err != nil {
 		return err
 	}
-	patience := kafka.Patience{Within: n.cfg.StartWithin, Logger: n.cfg.Logger}
+	patience := cmp.Or(n.cfg.Patience, &kafka.Patience{})
 	if err := patience.TryBriefly(ctx, n.connect); err != nil {
 		return err
 	}
@@ -226,7 +227,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {
-		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]bool{}}
+		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })

@@ -121,6 +121,12 @@ func (o offers) to(partition, partitions int32) map[string]supervisor.Offer {
 	return list
 }
 
+// offered says whether a live instance of the agent offers the operation.
+func (o offers) offered(agent string, op events.Operation) bool {
+	x := o[agent]
+	return op == events.Undo && x.Undo || op == events.Do && x.Do
+}
+
 // offersView shows the API what the agents offer.
 type offersView struct {
 	liveness   *liveness
@@ -128,9 +134,9 @@ type offersView struct {
 }
 
 // Offered implements api.Offers.
-func (v offersView) Offered(agent string, op events.Operation) bool {
-	o := v.liveness.offers(v.partitions)[agent]
-	return op == events.Undo && o.Undo || op == events.Do && o.Do
+func (v offersView) Offered() func(agent string, op events.Operation) bool {
+	all := v.liveness.offers(v.partitions)
+	return func(agent string, op events.Operation) bool { return all.offered(agent, op) }
 }
 
 // Missing implements api.Offers.

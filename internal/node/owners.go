@@ -80,7 +80,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids,
 			}),
 			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now, Doubt: n.doubt(),
-			Alerted: metrics.alerted,
+			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted,
 		})
 		if err != nil {
 			return err

@@ -108,8 +108,23 @@ func (r *readiness) here(p int32) bool {
 	if r.replica == nil || !r.replica.follows[p].Load() && !r.owners.takesOver(p) {
 		return false
 	}
-	info, err := r.store.PartitionInfo(p)
-	return err == nil && info.Next >= r.replica.goals[p]
+	return r.caughtUp(p)
+}
+
+func (r *readiness) caughtUp(p int32) bool { return r.store.Partition(p).Next() >= r.replica.goals[p] }
+
+// stale says whether this node's store has a partition that it does not fold at the moment: it gives the partition up, which
+// takes as long as brokers do not answer the owner's last appends, or is about to take it over.
+func (r *readiness) stale(p int32) bool {
+	if r.replica == nil || r.replica.lost[p].Load() {
+		return false
+	}
+	if int(p) < len(r.owners.shells) {
+		if _, err := r.owners.shells[p].Status(); err != nil {
+			return false
+		}
+	}
+	return r.caughtUp(p)
 }
 
 // Route implements proxy.Router. A node's heartbeat is believed for as long as the node is heard. A node that claims to
@@ -120,7 +135,7 @@ func (r *readiness) Route(partition int32) proxy.Route {
 	}
 	owner, ok := r.liveness.ownerOf(partition)
 	if !ok || owner.Node == r.liveness.self { // our own heartbeat may be older than our state
-		return proxy.Route{Stopped: r.stopped(partition)}
+		return proxy.Route{Stopped: r.stopped(partition), Stale: r.stale(partition)}
 	}
 	return proxy.Route{Node: owner.Node, Addr: owner.HTTP}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/supervisor"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -40,6 +41,8 @@ type replica struct {
 	followed map[int32]*following
 	// follows says the same, by partition, for readers who must not wait for mu.
 	follows []atomic.Bool
+	// lost says that a partition's log cannot be folded here.
+	lost []atomic.Bool
 }
 
 // following is one partition that is followed.
@@ -67,7 +70,7 @@ func newReplica(ctx context.Context, store *stateStore) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &replica{store: store, reader: r, goals: ends[ns.topics.Events()], followed: map[int32]*following{}, follows: make([]atomic.Bool, ns.partitions)}
+	s := &replica{store: store, reader: r, goals: ends[ns.topics.Events()], followed: map[int32]*following{}, follows: make([]atomic.Bool, ns.partitions), lost: make([]atomic.Bool, ns.partitions)}
 	for p := range ns.partitions {
 		if err := s.follow(p); err != nil {
 			s.close()
@@ -88,6 +91,7 @@ func (s *replica) follow(partition int32) error {
 	defer s.mu.Unlock()
 	s.followed[partition] = f
 	s.follows[partition].Store(true)
+	s.lost[partition].Store(false)
 	s.reader.Add(s.store.ns.topics.Events(), partition, next, -1)
 	return nil
 }
@@ -189,9 +193,12 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		switch {
 		case f.stored != nil:
 			return fmt.Errorf("follow partition %d: %w", f.partition, f.stored)
+		case err != nil && s.repaired(ctx, f, err):
+			return nil
 		case err != nil:
 			// Its owner answers reads of it from now on, and this node is not ready.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
+			s.lost[f.partition].Store(true)
 			s.stop(f)
 			return nil
 		}
@@ -200,6 +207,19 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		}
 	}
 	return nil
+}
+
+// repaired begins again from an emptied state, if that is to blame for an error of the fold.
+func (s *replica) repaired(ctx context.Context, f *following, cause error) bool {
+	if s.store.repair(ctx, f.partition, errors.Join(supervisor.ErrFold, cause)) != nil {
+		return false
+	}
+	next, err := s.open(f)
+	if err != nil {
+		return false
+	}
+	s.readFrom(f, next)
+	return true
 }
 
 // fold folds a fetch, and commits at the end of the log and every commitEvery before it.
@@ -235,10 +255,11 @@ func (s *replica) interrupted(ctx context.Context, f *following, cause error) er
 	log := s.store.log.With("partition", f.partition, "error", cause)
 	next := f.folder.State().Next
 	if errors.As(cause, new(*kafka.OutOfRangeError)) || errors.As(cause, new(*kafka.DataLossError)) {
-		switch err := s.gap(ctx, f.partition, next); {
+		switch err := s.store.rebuildable(ctx, f.partition, next); {
 		case errors.Is(err, ErrGap):
 			// This is like a log that cannot be folded, because a rebuild would need records that are gone.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
+			s.lost[f.partition].Store(true)
 			s.stop(f)
 			return nil
 		case err == nil:
@@ -260,17 +281,6 @@ func (s *replica) interrupted(ctx context.Context, f *following, cause error) er
 		}
 	})
 	return nil
-}
-
-// gap refuses a log from which the partition cannot be rebuilt.
-func (s *replica) gap(ctx context.Context, partition int32, next int64) error {
-	ctx, cancel := context.WithTimeout(ctx, anchorWait)
-	defer cancel()
-	logs, err := s.store.extents(ctx)
-	if err != nil {
-		return err
-	}
-	return s.store.refuseGap(partition, logs[partition], next)
 }
 
 // close ends the reading.

@@ -28,6 +28,11 @@ func (w *world) starting(cfg node.Config) error {
 	return n.Close()
 }
 
+// minute is a patience of a minute.
+func (w *world) minute() *kafka.Patience {
+	return &kafka.Patience{Within: time.Minute, Logger: w.logs.logger()}
+}
+
 // A request that a start makes fails for a while. Each kind of request belongs to another step of the start.
 func TestAStartWaitsForBrokers(t *testing.T) {
 	for _, fault := range []kafkatest.Fault{
@@ -43,7 +48,7 @@ func TestAStartWaitsForBrokers(t *testing.T) {
 				heal := time.AfterFunc(40*time.Second, faulty.Remove)
 				defer heal.Stop()
 				begun := time.Now()
-				require.NoError(t, w.starting(node.Config{StartWithin: time.Minute}))
+				require.NoError(t, w.starting(node.Config{Patience: w.minute()}))
 				require.GreaterOrEqual(t, time.Since(begun), 40*time.Second)
 				require.Positive(t, faulty.Hits())
 				require.Len(t, w.logs.find(waits), 1)
@@ -57,11 +62,15 @@ func TestAStartThatWaitsInVainEndsWithTheReason(t *testing.T) {
 		w, brokers := fencing(t)
 		require.NoError(t, w.node(t.TempDir()).stop())
 		brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: "sagalog.events", Code: "OFFSET_NOT_AVAILABLE"})
-		begun := time.Now()
-		err := w.starting(node.Config{StartWithin: time.Minute})
+		begun, shared := time.Now(), w.minute()
+		err := w.starting(node.Config{Patience: shared})
 		require.ErrorContains(t, err, "OFFSET_NOT_AVAILABLE")
 		require.ErrorContains(t, err, "within 1m0s")
 		require.Less(t, time.Since(begun), 2*time.Minute)
+
+		begun = time.Now() // the minute was one for all steps that share it
+		require.ErrorContains(t, w.starting(node.Config{Patience: shared}), "within 1m0s")
+		require.Less(t, time.Since(begun), 30*time.Second)
 	})
 }
 
@@ -70,13 +79,13 @@ func TestAStartThatWaitingCannotHelpEndsAtOnce(t *testing.T) {
 		w, brokers := fencing(t)
 		require.NoError(t, w.node(t.TempDir()).stop())
 		begun := time.Now()
-		err := w.starting(node.Config{StartWithin: time.Minute, Partitions: 5, PartitionsSet: true})
+		err := w.starting(node.Config{Patience: w.minute(), Partitions: 5, PartitionsSet: true})
 		require.ErrorContains(t, err, "has 4 partitions")
 		denied := brokers.Fault(kafkatest.Fault{Request: "ListOffsets", Topic: "sagalog.events", Code: "TOPIC_AUTHORIZATION_FAILED"})
-		require.ErrorContains(t, w.starting(node.Config{StartWithin: time.Minute}), "TOPIC_AUTHORIZATION_FAILED")
+		require.ErrorContains(t, w.starting(node.Config{Patience: w.minute()}), "TOPIC_AUTHORIZATION_FAILED")
 		denied.Remove()
 		kafkatest.AlterTopic(t, w.broker, w.topics.Events(), "retention.ms", "1000")
-		require.ErrorContains(t, w.starting(node.Config{StartWithin: time.Minute}), "retention.ms")
+		require.ErrorContains(t, w.starting(node.Config{Patience: w.minute()}), "retention.ms")
 		require.Less(t, time.Since(begun), 10*time.Second)
 		require.Empty(t, w.logs.find(waits))
 	})

@@ -29,12 +29,13 @@ type stateStore struct {
 	topic    projector.TopicID // of events
 	registry prometheus.Registerer
 	log      *slog.Logger
+	repairs
 }
 
 // openStore opens the projection. One of an older format, or a damaged one, is deleted and rebuilt from the log. Damage
 // may show when the store is opened or when it is first read.
 func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, error) {
-	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger}
+	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs()}
 	var err error
 	if s.topic, err = ns.cluster.TopicID(ctx, ns.topics.Events()); err != nil {
 		return nil, fmt.Errorf("open the state store: %w", err)
@@ -74,12 +75,14 @@ func (s *stateStore) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
-// watch ends the node when its store is found damaged: reads may fail from then on, and only the next start can rebuild
-// it.
+// watch ends the node when its store is found damaged, or cannot be used: reads may fail from then on, and only the next
+// start can rebuild it. Meanwhile other nodes take the partitions.
 func (s *stateStore) watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
+	case err := <-s.failed:
+		return err
 	case <-s.Damaged():
 		return fmt.Errorf("restart this node, which rebuilds its state from the log: %w", s.Damage())
 	}

@@ -107,6 +107,9 @@ func TestAnInputThatLostRecordsStopsThePartition(t *testing.T) {
 				err = p.Ready()
 				require.ErrorIs(t, err, supervisor.ErrInputLost)
 				require.NotEmpty(t, h.logs.find("ERROR the partition stopped"))
+				if !refill {
+					require.ErrorContains(t, err, "sagalog.submissions partition 0 ends at offset 10, and the log has judged everything below offset 20")
+				}
 				t.Log(err)
 				require.NoError(t, p.stop())
 			})

@@ -1,6 +1,9 @@
 package node
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,11 +13,34 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// maxLabels bounds how many pairs of workflow and step have their own series; all others share one.
+// maxLabels bounds how many workflows, pairs of workflow and step, and agents have their own series on a node. All others share
+// otherLabel, which no workflow, step or agent can be called: totals stay right. Which ones come first differs from node to
+// node, so beyond the bound a sum over nodes by name may be too low.
 const (
 	maxLabels  = 200
 	otherLabel = "_other"
+	otherHelp  = " Names beyond the first 200 on a node are counted as _other: then sums over nodes by name may be too low, and totals are right."
 )
+
+// labelSet holds the first maxLabels values of a label.
+type labelSet[K comparable] struct {
+	values sync.Map
+	known  atomic.Int64
+}
+
+// has says whether a value has a series to itself.
+func (s *labelSet[K]) has(value K) bool {
+	if _, ok := s.values.Load(value); ok {
+		return true
+	}
+	if s.known.Load() >= maxLabels {
+		return false
+	}
+	if _, old := s.values.LoadOrStore(value, true); !old {
+		s.known.Add(1)
+	}
+	return true
+}
 
 // durationBuckets range from the shortest task to one that waits for people, in seconds.
 var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
@@ -25,8 +51,8 @@ type taskMetrics struct {
 	accepted, ended, attempts, dead, alerts *prometheus.CounterVec
 	duration                                *prometheus.HistogramVec
 
-	labels sync.Map
-	known  atomic.Int64
+	workflows, agents labelSet[string]
+	steps             labelSet[[2]string]
 }
 
 func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
@@ -34,13 +60,13 @@ func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sagalog_" + name, Help: help}, labels)
 	}
 	m := &taskMetrics{
-		accepted: counter("tasks_accepted_total", "Tasks accepted.", "workflow"),
-		ended:    counter("tasks_ended_total", "Tasks that ended, by their final state.", "workflow", "state"),
-		attempts: counter("attempts_total", "Attempts by outcome: completed, failed, timed_out or refused (the brokers refused the work request).", "workflow", "step", "agent", "operation", "outcome"),
+		accepted: counter("tasks_accepted_total", "Tasks accepted."+otherHelp, "workflow"),
+		ended:    counter("tasks_ended_total", "Tasks that ended, by their final state."+otherHelp, "workflow", "state"),
+		attempts: counter("attempts_total", "Attempts by outcome: completed, failed, timed_out or refused (the brokers refused the work request)."+otherHelp, "workflow", "step", "agent", "operation", "outcome"),
 		dead:     counter("dead_letters_total", "Inputs that could not be used.", "topic", "reason"),
 		alerts:   counter("alerts_total", "Alerts sent. An alert that is sent again after a crash is counted twice.", "kind"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sagalog_task_duration_seconds", Help: "Time from the acceptance of a task to its end.", Buckets: durationBuckets,
+			Name: "sagalog_task_duration_seconds", Help: "Time from the acceptance of a task to its end." + otherHelp, Buckets: durationBuckets,
 		}, []string{"workflow", "state"}),
 	}
 	for _, c := range []prometheus.Collector{m.accepted, m.ended, m.attempts, m.dead, m.alerts, m.duration} {
@@ -51,28 +77,34 @@ func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
 	return m, nil
 }
 
-// label returns the label values for a workflow and a step without the index of its path.
-func (m *taskMetrics) label(workflow, path string) (string, string) {
+func (m *taskMetrics) workflow(name string) string {
+	if !m.workflows.has(name) {
+		return otherLabel
+	}
+	return name
+}
+
+// step returns the label values for a workflow and a step without the index of its path.
+func (m *taskMetrics) step(workflow, path string) (string, string) {
 	step, _, _ := strings.Cut(path, "[")
-	key := [2]string{workflow, step}
-	if _, ok := m.labels.Load(key); ok {
-		return workflow, step
-	}
-	if m.known.Load() >= maxLabels {
-		return otherLabel, otherLabel
-	}
-	if _, old := m.labels.LoadOrStore(key, true); !old {
-		m.known.Add(1)
+	if workflow = m.workflow(workflow); workflow == otherLabel || !m.steps.has([2]string{workflow, step}) {
+		step = otherLabel
 	}
 	return workflow, step
+}
+
+func (m *taskMetrics) agent(name string) string {
+	if !m.agents.has(name) {
+		return otherLabel
+	}
+	return name
 }
 
 // count counts a durable fact. t is its task, nil if it has none or is gone.
 func (m *taskMetrics) count(t *events.Task, f *events.Fact) {
 	switch b := f.Body.(type) {
 	case *events.Submitted:
-		workflow, _ := m.label(b.Workflow, "")
-		m.accepted.WithLabelValues(workflow).Inc()
+		m.accepted.WithLabelValues(m.workflow(b.Workflow)).Inc()
 	case *events.TaskProcessed:
 		m.end(t, f, events.TaskStateProcessed)
 	case *events.TaskUndone:
@@ -106,7 +138,7 @@ func (m *taskMetrics) end(t *events.Task, f *events.Fact, state events.TaskState
 	if t == nil {
 		return
 	}
-	workflow, _ := m.label(t.Workflow, "")
+	workflow := m.workflow(t.Workflow)
 	m.ended.WithLabelValues(workflow, string(state)).Inc()
 	m.duration.WithLabelValues(workflow, string(state)).Observe(f.Time.Sub(t.SubmittedAt).Seconds())
 }
@@ -124,8 +156,8 @@ func (m *taskMetrics) attempt(t *events.Task, path string, op events.Operation, 
 	if op == events.Undo && s.Undo != nil {
 		agent = s.Undo.Agent
 	}
-	workflow, step := m.label(t.Workflow, path)
-	m.attempts.WithLabelValues(workflow, step, agent, string(op), outcome).Inc()
+	workflow, step := m.step(t.Workflow, path)
+	m.attempts.WithLabelValues(workflow, step, m.agent(agent), string(op), outcome).Inc()
 }
 
 func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }
@@ -144,8 +176,8 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 	}
 	return &agentMetrics{
 		liveness: l, owners: o,
-		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for.", "agent"),
-		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers.", "agent", "operation"),
+		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for. Beyond 200 agents, missing ones first, the rest are _other together.", "agent"),
+		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),
 	}
 }
 
@@ -160,17 +192,44 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	waits := m.waits()
 	living := map[string]int{}
-	for of, since := range m.owners.missing() {
-		living[of.agent] = 0
-		gauge(m.missing, events.At(time.Now()).Sub(since).Seconds(), of.agent, string(of.op))
+	for i, w := range waits {
+		living[w.Agent] = 0
+		if i < maxLabels {
+			gauge(m.missing, events.At(time.Now()).Sub(w.Since).Seconds(), w.Agent, string(w.Operation))
+		}
+	}
+	if len(waits) > maxLabels { // the longest come first
+		gauge(m.missing, events.At(time.Now()).Sub(waits[maxLabels].Since).Seconds(), otherLabel, otherLabel)
 	}
 	for _, b := range m.liveness.liveAgents() {
 		for _, name := range b.Agents {
 			living[name]++
 		}
 	}
-	for name, n := range living {
-		gauge(m.instances, float64(n), name)
+	names := slices.SortedFunc(maps.Keys(living), func(a, b string) int { // no living one hides a missing one
+		return cmp.Or(cmp.Compare(min(living[a], 1), min(living[b], 1)), cmp.Compare(a, b))
+	})
+	for _, name := range names[:min(len(names), maxLabels)] {
+		gauge(m.instances, float64(living[name]), name)
 	}
+	if len(names) > maxLabels {
+		rest := 0
+		for _, name := range names[maxLabels:] {
+			rest += living[name]
+		}
+		gauge(m.instances, float64(rest), otherLabel)
+	}
+}
+
+// waits returns what this node's partitions wait for, the longest wait first.
+func (m *agentMetrics) waits() (list []events.Missing) {
+	for of, since := range m.owners.missing() {
+		list = append(list, events.Missing{Agent: of.agent, Operation: of.op, Since: since})
+	}
+	slices.SortFunc(list, func(a, b events.Missing) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Operation, b.Operation))
+	})
+	return list
 }

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -73,4 +74,60 @@ steps:
 		require.Len(t, series("agent_missing_seconds"), 1)
 		require.NoError(t, n.stop())
 	})
+}
+
+// Names come from outside, so their number is bounded. The rest is counted as _other, so no sum over all names lacks anything.
+func TestMetricsBoundTheirNames(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	m, err := node.NewTaskMetrics(r)
+	require.NoError(t, err)
+	for i := range 300 {
+		name := fmt.Sprint("w", i)
+		m.Count(nil, &events.Fact{Body: &events.Submitted{Workflow: name}})
+		task := &events.Task{Workflow: name, Steps: []*events.Step{{Path: "s", Agent: "agent-" + name}}}
+		m.Count(task, &events.Fact{Body: &events.StepCompleted{Step: "s", Attempt: 1}})
+		one := &events.Task{Workflow: "w0", Steps: []*events.Step{{Path: name, Agent: "agent-" + name}}}
+		m.Count(one, &events.Fact{Body: &events.StepCompleted{Step: name, Attempt: 1}})
+	}
+	m.Count(nil, &events.Fact{Body: &events.Submitted{Workflow: "w7"}})
+	var b node.Heartbeats
+	for i := range 300 {
+		p := instance(fmt.Sprint("i", i), nil, nil)
+		p.Agents = []string{fmt.Sprint("a", i)}
+		b.Record(beatOf(t, p))
+	}
+	require.NoError(t, b.RegisterAgents(r))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for _, f := range families {
+		found[f.GetName()] = true
+		total, other := 0.0, 0.0
+		values := map[string]map[string]bool{}
+		for _, x := range f.GetMetric() {
+			v := x.GetCounter().GetValue() + x.GetGauge().GetValue()
+			total += v
+			for _, l := range x.GetLabel() {
+				if values[l.GetName()] == nil {
+					values[l.GetName()] = map[string]bool{}
+				}
+				values[l.GetName()][l.GetValue()] = true
+				if l.GetValue() == "_other" && l.GetName() != "step" && l.GetName() != "agent" || f.GetName() == "sagalog_agent_live_instances" && l.GetValue() == "_other" {
+					other += v
+				}
+			}
+		}
+		for name, of := range values {
+			require.LessOrEqual(t, len(of), 201, "%s %s", f.GetName(), name)
+		}
+		switch f.GetName() {
+		case "sagalog_tasks_accepted_total":
+			require.Equal(t, [2]float64{301, 100}, [2]float64{total, other})
+		case "sagalog_attempts_total":
+			require.Equal(t, [2]float64{600, 100}, [2]float64{total, other}, "a workflow with too many steps keeps its name")
+		case "sagalog_agent_live_instances":
+			require.Equal(t, [2]float64{300, 100}, [2]float64{total, other})
+		}
+	}
+	require.True(t, found["sagalog_attempts_total"] && found["sagalog_agent_live_instances"])
 }

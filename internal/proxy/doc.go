@@ -19,6 +19,8 @@
 //     the last event that it has.
 //   - Only the headers that the API reads leave this node, and only those that a client needs come back.
 //
+// A read that does not wait is answered from this node's store, if it has the partition at all, while no owner is known.
+//
 // It refuses to guess: it does not call anything that is not a valid address, and it treats a node that does not identify
 // itself as unreachable. It knows nothing about tasks, and does not word problems: the caller does.
 package proxy

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,9 @@ var (
 type Route struct {
 	// Here says that this node's store has the partition and has caught up.
 	Here bool
+	// Stale says that no owner is known and this node's store has the partition, as it was when this node last folded it.
+	// Reads that do not wait are answered from it.
+	Stale bool
 	// Node is the owner if it is another live node; empty if none is known.
 	Node string
 	// Addr is the host:port of that node's API; empty if it serves none.
@@ -68,6 +72,9 @@ type Route struct {
 
 // Known says whether there is a node to ask.
 func (r Route) Known() bool { return r.Here || callable(r.Addr) }
+
+// Readable says whether this node's store can answer a read that does not wait.
+func (r Route) Readable() bool { return r.Here || r.Stale }
 
 // Router knows where partitions are.
 type Router interface {
@@ -193,6 +200,11 @@ func (p *Proxy) Locate() Placement {
 		}
 	}
 	return l
+}
+
+// Unreadable returns those of the partitions that this node's store cannot answer for now.
+func (p *Proxy) Unreadable(partitions []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(partitions), func(n int32) bool { return p.cfg.Router.Route(n).Readable() })
 }
 
 // Away returns those of the partitions that are not here now.

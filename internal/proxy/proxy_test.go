@@ -148,6 +148,25 @@ func TestARequestForAnotherNodeIsRefused(t *testing.T) {
 	require.Empty(t, b.seen)
 }
 
+// While nobody owns the partition, a read that does not wait is answered from the store as it is. A wait is not: the store does not
+// change.
+func TestAReadWithoutAnOwnerIsAnsweredAsOfThen(t *testing.T) {
+	t.Parallel()
+	a, _ := start(t, "a", 0)
+	b, _ := start(t, "b", 0)
+	a.set(0, proxy.Route{Stale: true})
+	status, body := get(t, a, "")
+	require.Equal(t, 200, status)
+	require.Equal(t, "a", body)
+	status, _ = get(t, a, "wait=1s")
+	require.Equal(t, 503, status)
+	b.set(0, proxy.Route{Here: true})
+	a.onLocal = func(*http.Request) { a.set(0, b.there()) }
+	status, body = get(t, a, "")
+	require.Equal(t, 200, status)
+	require.Equal(t, "b", body, "the next owner turned up during the read")
+}
+
 // A read during the hand-over of the partition proves nothing.
 func TestAnAnswerIsDroppedIfThePartitionHasLeft(t *testing.T) {
 	t.Parallel()

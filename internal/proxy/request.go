@@ -22,6 +22,8 @@ const (
 	lostFor = 5 * time.Second
 	// retryPause is between two looks for an owner, and between two calls to one that does not answer.
 	retryPause = 100 * time.Millisecond
+	// staleTries is more than one because an owner may turn up during the read, and be gone again.
+	staleTries = 2
 )
 
 // Kind says how long the answer to a request takes.
@@ -88,6 +90,10 @@ func (t *transfer) run() {
 				return
 			}
 			failed = at
+		case at.Stale && t.Kind == Quick && t.r.Method != http.MethodPost && tries < staleTries:
+			if t.try(at, tries == 0) {
+				return
+			}
 		case over, at.Node != "" && !at.Known():
 			if !at.Known() {
 				t.p.outcomes.WithLabelValues(outcomeNowhere).Inc()
@@ -113,8 +119,8 @@ func (t *transfer) try(at Route, first bool) bool {
 		defer done()
 	}
 	r := t.request(ctx, first)
-	if at.Here {
-		return t.local(r)
+	if at.Readable() {
+		return t.local(r, at)
 	}
 	if t.Kind != Quick { // it ends when this node begins to stop; anything else is finished
 		long, cancel := context.WithCancel(ctx)
@@ -139,7 +145,7 @@ func (t *transfer) request(ctx context.Context, first bool) *http.Request {
 }
 
 // local answers from this node's store, if the partition is still here when the answer begins.
-func (t *transfer) local(r *http.Request) bool {
+func (t *transfer) local(r *http.Request, at Route) bool {
 	h := &heldAnswer{w: t.w, header: t.w.Header().Clone(), stands: func(status int) bool {
 		if r.Method == http.MethodPost && status < http.StatusBadRequest {
 			return true // the log holds it
@@ -150,7 +156,8 @@ func (t *transfer) local(r *http.Request) bool {
 		if t.Kind != Quick && t.p.cfg.Stopping.Err() != nil && r.Header.Get(HeaderForwarded) != "" {
 			return false // this node is stopping, and the node that asked can wait elsewhere
 		}
-		return t.p.cfg.Router.Route(t.Partition).Here
+		now := t.p.cfg.Router.Route(t.Partition)
+		return now.Here || now.Stale && at.Stale
 	}}
 	t.Local.ServeHTTP(h, r)
 	h.finish()

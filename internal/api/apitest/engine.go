@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -34,6 +35,8 @@ type Engine struct {
 	Waiting map[string][]events.ReadyKey
 	// Gone lists the operations that no live instance offers.
 	Gone []events.Missing
+	// OffersBuilt counts calls of Offered.
+	OffersBuilt atomic.Int64
 	// NotReady is what Ready returns.
 	NotReady error
 

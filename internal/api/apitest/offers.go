@@ -13,8 +13,11 @@ func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error)
 }
 
 // Offered implements api.Offers.
-func (e *Engine) Offered(agent string, op events.Operation) bool {
-	return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Agent == agent && m.Operation == op })
+func (e *Engine) Offered() func(agent string, op events.Operation) bool {
+	e.OffersBuilt.Add(1)
+	return func(agent string, op events.Operation) bool {
+		return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Agent == agent && m.Operation == op })
+	}
 }
 
 // Missing implements api.Offers.

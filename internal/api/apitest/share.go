@@ -52,10 +52,10 @@ func (s *Share) Misreads() []string {
 func (s *Share) has(what string, partition int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.routes[partition].Here {
+	if !s.routes[partition].Readable() {
 		s.misreads = append(s.misreads, fmt.Sprintf("%s of partition %d", what, partition))
 	}
-	return s.routes[partition].Here
+	return s.routes[partition].Readable()
 }
 
 // Route implements api.Cluster.

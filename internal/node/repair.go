@@ -1,0 +1,99 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// ErrStore is returned by Run when the state store cannot be used any longer. The next start goes on from what the store
+// and the log hold.
+var ErrStore = errors.New("the state store of this node cannot be used")
+
+// repairs knows which partitions were emptied because of what was stored, each once in a process.
+type repairs struct {
+	mu      sync.Mutex
+	emptied map[int32]bool
+	// failed holds the first error that ends the node.
+	failed chan error
+}
+
+func newRepairs() repairs { return repairs{emptied: map[int32]bool{}, failed: make(chan error, 1)} }
+
+// repair is called with the error that stopped the fold or the owner of a partition. If what is stored here is to blame, it
+// empties the partition once and returns nil: the log is folded again. Otherwise it returns the error to stop with. A store
+// that cannot be read, or is at fault again, ends the node, so that others take its partitions. A disk that is full or fails
+// is no reason to remove anything.
+func (s *stateStore) repair(ctx context.Context, partition int32, cause error) error {
+	switch {
+	case s.Damage() != nil: // watch ends the node
+		return cause
+	case isOfStore(cause), isOfFold(cause):
+	case errors.Is(cause, projector.ErrRead):
+		return s.fail(fmt.Errorf("%w: partition %d: %w: free some space or repair the disk, then start this process again", ErrStore, partition, cause))
+	case errors.Is(cause, supervisor.ErrInputLost):
+		return s.explained(ctx, partition, cause)
+	default:
+		return cause
+	}
+	s.mu.Lock()
+	again := s.emptied[partition]
+	s.emptied[partition] = true
+	s.mu.Unlock()
+	switch {
+	case again && isOfStore(cause):
+		return s.fail(fmt.Errorf("%w: partition %d: a second time: %w; look at the disk and the memory of this machine", ErrStore, partition, cause))
+	case again: // what was folded from the beginning of the log meets the same: no node can do better
+		return fmt.Errorf("the log itself cannot be folded, here and probably everywhere; its facts up to there are intact: %w", cause)
+	}
+	info, err := s.PartitionInfo(partition)
+	if err != nil { // not even the end of the state is known: an empty log would look as if it had always been empty
+		return s.fail(fmt.Errorf("%w: partition %d: %w", ErrStore, partition, err))
+	}
+	if err := s.rebuildable(ctx, partition, info.Next); err != nil {
+		if errors.Is(err, ErrGap) {
+			return fmt.Errorf("%w; the state here is left as it is: %w", cause, err)
+		}
+		return s.fail(fmt.Errorf("%w: partition %d: %w; the log does not say whether it can be rebuilt: %w", ErrStore, partition, cause, err))
+	}
+	s.log.Warn("the state of this partition cannot be used; it is removed and rebuilt from the log", "partition", partition, "error", cause)
+	if err := s.Reset(partition); err != nil {
+		return s.fail(fmt.Errorf("%w: partition %d: %w", ErrStore, partition, err))
+	}
+	return nil
+}
+
+// isOfStore says that only what is stored here can be to blame.
+func isOfStore(err error) bool {
+	return errors.Is(err, projector.ErrDamaged) || errors.Is(err, events.ErrRow)
+}
+
+// isOfFold says that the state does not fit the log. Which of the two is wrong shows when the log is folded again.
+func isOfFold(err error) bool {
+	return errors.Is(err, supervisor.ErrFold) && (errors.Is(err, events.ErrStateHash) || errors.Is(err, events.ErrImpossible))
+}
+
+// rebuildable returns ErrGap for a partition whose log cannot be folded from its beginning. next is where the state ends.
+func (s *stateStore) rebuildable(ctx context.Context, partition int32, next int64) error {
+	ctx, cancel := context.WithTimeout(ctx, anchorWait)
+	defer cancel()
+	logs, err := s.extents(ctx)
+	if err != nil {
+		return err
+	}
+	return s.refuseGap(partition, logs[partition], next)
+}
+
+// fail ends the node.
+func (s *stateStore) fail(err error) error {
+	select {
+	case s.failed <- err:
+	default: // it ends already
+	}
+	return err
+}
