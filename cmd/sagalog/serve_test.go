@@ -103,7 +103,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir()}, strings.Fields(c.args)...)
+			args := append([]string{"serve", "--http", "127.0.0.1:0", "--data", t.TempDir(), "--start-within", "2s"}, strings.Fields(c.args)...)
 			p := place{dir: dir}.run(t, args...)
 			require.Equal(t, 1, p.code())
 			for _, part := range c.say {

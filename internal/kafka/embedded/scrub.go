@@ -134,6 +134,9 @@ type topicEntry struct {
 	Configs    map[string]string `json:"configs"`
 }
 
+// topicIDSize is the length of a topic's ID in bytes.
+const topicIDSize = 16
+
 // readTopics returns nil for an empty directory. Without meta.json or topics.json kfake would start empty and overwrite the existing
 // logs.
 func readTopics(dir string) ([]topicEntry, error) {
@@ -159,7 +162,13 @@ func readTopics(dir string) ([]topicEntry, error) {
 	var list struct {
 		Topics []topicEntry `json:"topics"`
 	}
-	if err := json.Unmarshal(b, &list); err != nil {
+	err = json.Unmarshal(b, &list)
+	for _, t := range list.Topics {
+		if err == nil && len(t.ID) != topicIDSize { // kfake panics if it is longer
+			err = fmt.Errorf("the ID of topic %s has %d bytes, must have %d", t.Name, len(t.ID), topicIDSize)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the list of topics %s is damaged (%w): restore it from a copy", filepath.Join(dir, topicsFile), err)
 	}
 	return list.Topics, nil

@@ -251,6 +251,19 @@ func TestADirectoryWithoutItsListOfTopicsIsRefused(t *testing.T) {
 	}
 }
 
+// kfake panics at the ID of a topic that is longer than an ID.
+func TestAListOfTopicsThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	d := crashed(t)
+	list := filepath.Join(d.dir, "topics.json")
+	raw, err := os.ReadFile(list)
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `=="`)
+	require.NoError(t, os.WriteFile(list, bytes.ReplaceAll(raw, []byte(`=="`), []byte(`A="`)), 0o600))
+	_, err = embedded.Open(embedded.Config{Dir: d.dir})
+	require.ErrorContains(t, err, list+" is damaged (the ID of topic ns.events has 17 bytes, must have 16): restore it from a copy")
+}
+
 func TestAStaleSnapshotIsReplacedAfterACrash(t *testing.T) {
 	t.Parallel()
 	d := crashed(t)
