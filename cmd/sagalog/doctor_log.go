@@ -56,7 +56,11 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 		}
 		t.looked++
 	}
-	return append(t.findings(l.now(), l.made), t.lost(ctx, cluster, l.namespace)...)
+	found := t.findings(l.now(), l.made)
+	if !l.starting { // a node starts all the same, because its other partitions can work
+		found = append(found, t.lost(ctx, cluster, l.namespace)...)
+	}
+	return found
 }
 
 // unreadable is a fact that would stop its partition.

@@ -52,4 +52,8 @@ func TestDoctorNamesWhatAnInputHasLost(t *testing.T) {
 	require.Len(t, failed, 1)
 	require.Contains(t, failed[0].What, "x.submissions partition 1 ends at offset 0, and the log has judged everything below offset 7")
 	require.NotEmpty(t, failed[0].Remedy)
+	l.starting = true
+	for _, f := range l.log(context.Background(), cluster) {
+		require.NotEqual(t, doctor.StatusFail, f.Status, "a node starts, because its other partitions can work")
+	}
 }
