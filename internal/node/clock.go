@@ -28,9 +28,26 @@ func (n *Node) doubt() func() error {
 	return n.liveness.clock
 }
 
-// clock returns an error while this node's clock differs from that of most others: of the brokers, the other nodes, and itself. Deciding by
-// such a clock would time attempts out, pass deadlines, and forget the IDs of tasks, for all nodes.
+// clock returns what compareClock found last. All owners ask whenever they look at the time.
 func (l *liveness) clock() error {
+	if err := l.doubted.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// lookAtClock is called now and then.
+func (l *liveness) lookAtClock() {
+	if err := l.compareClock(); err != nil {
+		l.doubted.Store(&err)
+	} else {
+		l.doubted.Store(nil)
+	}
+}
+
+// compareClock returns an error while this node's clock differs from that of most others: of the brokers, the other nodes, and itself. Deciding by
+// such a clock would time attempts out, pass deadlines, and forget the IDs of tasks, for all nodes.
+func (l *liveness) compareClock() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.seen[l.selfKey()]
@@ -65,7 +82,7 @@ func (l *liveness) clock() error {
 }
 
 // awaitClock waits until this node's clock was compared with the others' and agrees. It returns false if ctx ends first.
-func (l *liveness) awaitClock(ctx context.Context, doubt func() error) bool {
+func (l *liveness) awaitClock(ctx context.Context) bool {
 	begun := time.Now()
 	var said time.Time
 	for {
@@ -74,7 +91,7 @@ func (l *liveness) awaitClock(ctx context.Context, doubt func() error) bool {
 		l.mu.Unlock()
 		// Without a stamp of the broker, the others get the time to be heard.
 		compared := own.StartedAt == events.At(l.started) && (own.stamped || time.Since(begun) > 2*heartbeatEvery)
-		err := doubt()
+		err := l.compareClock()
 		if err == nil && (compared || time.Since(begun) > clockWithin) {
 			return true
 		}

@@ -169,4 +169,4 @@ func (i Inputs) Fail() {
 }
 
 // Clock says why this node's clock is not to be trusted.
-func (b *Heartbeats) Clock() error { return b.l.clock() }
+func (b *Heartbeats) Clock() error { return b.l.compareClock() }

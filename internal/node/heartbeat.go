@@ -49,6 +49,7 @@ func (h *heartbeat) Run(ctx context.Context) error {
 				h.log.Error("the brokers cannot be reached; this node resumes by itself as soon as they answer", "brokers", h.ns.cluster.Brokers(), "error", err)
 			}
 		}
+		h.liveness.lookAtClock()
 		owned := h.owners.owned()
 		if time.Since(sent) >= heartbeatEvery || !slices.Equal(owned, sentOwned) {
 			if r, err := h.record(owned); err == nil {

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -42,8 +43,9 @@ type liveness struct {
 	// self is this node's name, started when it began to listen.
 	self    string
 	started time.Time
-	// now is the clock of the owners.
-	now func() time.Time
+	// now is the clock of the owners, and doubted the reason why it is not to be trusted, nil if there is none.
+	now     func() time.Time
+	doubted atomic.Pointer[error]
 
 	// mu guards the fields below.
 	mu sync.Mutex

@@ -241,7 +241,7 @@ func (n *Node) Run(ctx context.Context) error {
 // own runs the owners. At the end they stop before this node leaves the group: it no longer decides when another node
 // begins, so nothing lands after that node's claim.
 func (n *Node) own(ctx context.Context) error {
-	if doubt := n.doubt(); doubt != nil && !n.liveness.awaitClock(ctx, doubt) {
+	if n.doubt() != nil && !n.liveness.awaitClock(ctx) {
 		return nil
 	}
 	g, ctx := errgroup.WithContext(ctx)
