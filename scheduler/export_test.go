@@ -87,6 +87,8 @@ func (p *Program) HoldSchema(n int) (give func() (idle int), err error) {
 		for _, b := range held {
 			p.schema.give(b)
 		}
+		p.schema.mu.Lock()
+		defer p.schema.mu.Unlock()
 		return len(p.schema.idle)
 	}, nil
 }

@@ -41,7 +41,10 @@ steps:
 				<-time.After(6 * time.Second) // ten minutes in all
 			}
 		}
-		require.Equal(t, 50, started(w.watch), "nothing starts")
+		w.watch.mu.Lock()
+		running := started(w.watch)
+		w.watch.mu.Unlock()
+		require.Equal(t, 50, running, "nothing starts")
 		w.hire(nil, agent.Concurrency(32))
 		w.watch.ended(append(before, during...)...)
 		for _, s := range w.watch.log() {
