@@ -43,7 +43,7 @@ type liveness struct {
 	// self is this node's name, started when it began to listen.
 	self    string
 	started time.Time
-	// now is the clock of the owners, and doubted the reason why it is not to be trusted, nil if there is none.
+	// now is the clock of the owners, and doubted the reason why it is not to be trusted, or nil.
 	now     func() time.Time
 	doubted atomic.Pointer[error]
 
