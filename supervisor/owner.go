@@ -75,12 +75,16 @@ func (o *Owner) fill() error {
 		if err := o.outbox.recordFailed(); err != nil {
 			return err
 		}
+		if err := o.outbox.recordDelays(); err != nil {
+			return err
+		}
 		return o.timers.fire()
 	}
 	for _, step := range [...]func() error{
 		o.epoch.adopt,
 		o.planner.parkPoisoned,
 		o.outbox.recordFailed,
+		o.outbox.recordDelays,
 		func() error { return o.inbox.judge(firstShares) },
 		o.planner.planUnplanned,
 		o.timers.fire,
