@@ -381,7 +381,7 @@ const (
 // effects after the position After stay owed until a later EffectsDelayed or EffectsCaughtUp says more. See Destination.
 type EffectsDelayed struct {
 	Destination string `json:"destination"`
-	// After is the position up to which all effects for the destination are acknowledged; zero if that is none.
+	// After is the position up to which all effects for the destination are acknowledged; zero: before all facts.
 	After Position `json:"after,omitzero"`
 }
 

@@ -184,7 +184,7 @@ func (s *State) Sum() Hash { return s.sum }
 func (s *State) Runs() []Run { return s.runs }
 
 // OffsetAfter returns the offset of the first fact behind a position, which must be the watermark or one of
-// [PartitionState.Delayed]; the end of the log if there is none.
+// [PartitionState.Delayed]; the end of the log if no fact is behind it.
 func (s *State) OffsetAfter(p Position) int64 { return s.runs.after(p, s.Next) }
 
 // Accepted says whether the record at that offset was accepted as a fact. It knows only facts behind the positions of

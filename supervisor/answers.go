@@ -107,7 +107,7 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, rec
 		return
 	}
 	if destination != "" {
-		if destination == o.outbox.reading && o.conclude(o.outbox.replayDelayed(records, done)) {
+		if destination == o.delays.reading && o.conclude(o.delays.replay(records, done)) {
 			o.deciding = true
 		}
 		return

@@ -8,9 +8,20 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
+// delays are the destinations that are delayed, in order: those of Partition.Delayed. docs/protocol.md, "A destination that takes
+// nothing is delayed".
+type delays struct {
+	*core
+	list []*delayed
+	// reading is the destination whose effects are being read from the log, up to readTo.
+	reading string
+	readTo  int64
+}
+
+func (x *delays) reset() { *x = delays{core: x.core} }
+
 // delayed is a destination that has not taken its effects for a while. The watermark does not wait for it, so that it holds back
 // nothing else: the log says from where on its effects are owed, and what does not fit in memory is read from there again.
-// docs/protocol.md, "A destination that takes nothing is delayed".
 type delayed struct {
 	destination string
 	// entries are facts with effects for it that are not acknowledged, in the order of the log.
@@ -46,9 +57,9 @@ func (d *delayed) after() events.Position {
 // work says whether the destination is an agent, whose work is sent again only after the reports are judged: see sendKept.
 func (d *delayed) work() bool { return strings.HasPrefix(d.destination, workTopic) }
 
-// delayedTo returns a delayed destination, nil if it is not delayed.
-func (x *outbox) delayedTo(destination string) *delayed {
-	for _, d := range x.delayed {
+// to returns a delayed destination, nil if it is not delayed.
+func (x *delays) to(destination string) *delayed {
+	for _, d := range x.list {
 		if d.destination == destination {
 			return d
 		}
@@ -56,107 +67,91 @@ func (x *outbox) delayedTo(destination string) *delayed {
 	return nil
 }
 
-// all calls yield for each fact in memory with an unacknowledged effect.
-func (x *outbox) all(yield func(*entry) bool) {
-	for _, e := range x.entries {
-		if !yield(e) {
-			return
-		}
-	}
-	for _, d := range x.delayed {
-		for _, e := range d.entries {
-			if !yield(e) {
-				return
-			}
-		}
-	}
-}
-
-// takeOverDelayed continues with the destinations that an earlier owner found delayed.
-func (x *outbox) takeOverDelayed() {
+// takeOver continues with the destinations that an earlier owner found delayed.
+func (x *delays) takeOver() {
 	for to, after := range x.state.Partition.Delayed {
-		x.addDelayed(&delayed{destination: to, read: after, next: x.state.OffsetAfter(after), notedAt: x.now})
+		x.add(&delayed{destination: to, read: after, next: x.state.OffsetAfter(after), notedAt: x.now})
 	}
 }
 
-func (x *outbox) addDelayed(d *delayed) {
-	x.delayed = append(x.delayed, d)
-	slices.SortFunc(x.delayed, func(a, b *delayed) int { return strings.Compare(a.destination, b.destination) })
+func (x *delays) add(d *delayed) {
+	x.list = append(x.list, d)
+	slices.SortFunc(x.list, func(a, b *delayed) int { return strings.Compare(a.destination, b.destination) })
 }
 
-// delay separates the effects for delayed destinations from the others. Those of a destination that has everything before the fact
+// separate separates the effects for delayed destinations from the others. Those of a destination that has everything before the fact
 // in memory, and room, join it; the others are read from the log later.
-func (x *outbox) delay(f *events.Fact, offset int64, list []*effect) (rest []*effect) {
-	for _, d := range x.delayed {
-		if d.next < x.next || len(d.entries) >= delayedRoom || d.work() && !x.judged && f.Epoch != x.state.Partition.Epoch {
+func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []*effect) {
+	for _, d := range x.list {
+		if d.next < x.outbox.next || len(d.entries) >= delayedRoom || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
 			continue
 		}
 		x.join(d, f, list, offset+1)
 	}
-	return slices.DeleteFunc(list, func(y *effect) bool { return x.delayedTo(y.destination()) != nil })
+	return slices.DeleteFunc(list, func(y *effect) bool { return x.to(y.destination()) != nil })
 }
 
 // join adds the effects of a fact for the destination, which has then seen everything before the offset.
-func (x *outbox) join(d *delayed, f *events.Fact, list []*effect, next int64) {
+func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
 	own := slices.Clone(list)
 	own = slices.DeleteFunc(own, func(y *effect) bool { return y.destination() != d.destination })
 	if len(own) > 0 {
-		d.entries = append(d.entries, x.entryOf(f, d.read, own))
+		d.entries = append(d.entries, x.outbox.entryOf(f, d.read, own))
 	}
 	d.read, d.next = f.Position(), next
 }
 
-// recordDelays records which destinations are delayed, how far they are, and which have caught up.
-func (x *outbox) recordDelays() error {
-	if err := x.recordNewDelays(); err != nil {
+// update records which destinations are delayed, how far they are, and which have caught up.
+func (x *delays) update() error {
+	if err := x.recordNew(); err != nil {
 		return err
 	}
-	for _, d := range slices.Clone(x.delayed) {
+	for _, d := range slices.Clone(x.list) {
 		switch {
 		//mutant:caught-up-is-empty
-		case len(d.entries) == 0 && d.next >= x.next:
-			if err := x.recordDelay(&events.EffectsCaughtUp{Destination: d.destination}); err != nil {
+		case len(d.entries) == 0 && d.next >= x.outbox.next:
+			if err := x.note(&events.EffectsCaughtUp{Destination: d.destination}); err != nil {
 				return err
 			}
-			x.delayed = slices.DeleteFunc(x.delayed, func(y *delayed) bool { return y == d })
+			x.list = slices.DeleteFunc(x.list, func(y *delayed) bool { return y == d })
 		case x.now.Sub(d.notedAt) >= delayedNote && x.state.Partition.Delayed[d.destination].Before(d.after()):
-			if err := x.recordDelay(&events.EffectsDelayed{Destination: d.destination, After: d.after()}); err != nil {
+			if err := x.note(&events.EffectsDelayed{Destination: d.destination, After: d.after()}); err != nil {
 				return err
 			}
 			d.notedAt = x.now
 		}
 	}
-	x.readDelayed()
+	x.readOn()
 	return nil
 }
 
-// recordNewDelays records that the destination of the oldest effect is delayed, until the oldest is young enough.
-func (x *outbox) recordNewDelays() error {
-	for len(x.entries) > 0 && len(x.kept) == 0 {
-		e := x.entries[0]
-		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.unsent() < x.cfg.Unacknowledged/2 {
+// recordNew records that the destination of the oldest effect is delayed, until the oldest is young enough.
+func (x *delays) recordNew() error {
+	for len(x.outbox.entries) > 0 && len(x.outbox.kept) == 0 {
+		e := x.outbox.entries[0]
+		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.outbox.unsent() < x.cfg.Unacknowledged/2 {
 			return nil
 		}
 		at := slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
 		to := e.effects[at].destination()
 		//mutant:delayed-from-the-oldest
-		if err := x.recordDelay(&events.EffectsDelayed{Destination: to, After: e.before}); err != nil {
+		if err := x.note(&events.EffectsDelayed{Destination: to, After: e.before}); err != nil {
 			return err
 		}
-		x.addDelayed(x.takeOut(to))
-		x.trim()
+		x.add(x.takeOut(to))
+		x.outbox.trim()
 	}
 	return nil
 }
 
-func (x *outbox) recordDelay(b events.Body) error {
+func (x *delays) note(b events.Body) error {
 	return x.record(&events.Fact{Body: b, Cause: x.lastCause()}, nil)
 }
 
 // takeOut moves the effects for a destination out of the list that holds the watermark.
-func (x *outbox) takeOut(destination string) *delayed {
-	d := &delayed{destination: destination, read: x.last, next: x.next, notedAt: x.now}
-	for _, e := range x.entries {
+func (x *delays) takeOut(destination string) *delayed {
+	d := &delayed{destination: destination, read: x.outbox.last, next: x.outbox.next, notedAt: x.now}
+	for _, e := range x.outbox.entries {
 		var own, rest []*effect
 		for _, y := range e.effects {
 			if y.destination() == destination && !y.done {
@@ -174,45 +169,45 @@ func (x *outbox) takeOut(destination string) *delayed {
 			y.of = &moved
 		}
 		if e.effects = rest; e.done() {
-			x.settled++
+			x.outbox.settled++
 		}
 		d.entries = append(d.entries, &moved)
 	}
 	return d
 }
 
-// readDelayed reads on for one destination that has room.
-func (x *outbox) readDelayed() {
+// readOn reads on for one destination that has room.
+func (x *delays) readOn() {
 	if x.reading != "" {
 		return
 	}
-	for _, d := range x.delayed {
+	for _, d := range x.list {
 		//mutant:delayed-work-waits-for-reports
-		if d.next >= x.next || len(d.entries) > delayedRoom/2 || d.work() && !x.judged {
+		if d.next >= x.outbox.next || len(d.entries) > delayedRoom/2 || d.work() && !x.outbox.judged {
 			continue
 		}
-		x.reading, x.readTo = d.destination, min(x.next, d.next+delayedPage)
+		x.reading, x.readTo = d.destination, min(x.outbox.next, d.next+delayedPage)
 		x.say(ReadFacts{x.gen, d.destination, d.next, x.readTo})
 		return
 	}
 }
 
-// replayDelayed takes records that readDelayed asked for; done is true with the last of them.
-func (x *outbox) replayDelayed(records []events.Record, done bool) error {
-	d := x.delayedTo(x.reading)
+// replay takes records that read asked for; done is true with the last of them.
+func (x *delays) replay(records []events.Record, done bool) error {
+	d := x.to(x.reading)
 	for i := range records {
 		r := &records[i]
 		if d == nil || r.Offset < d.next || !x.state.Accepted(r.Offset) {
 			continue
 		}
-		t, f, err := x.again(r)
+		t, f, err := x.outbox.again(r)
 		if err != nil {
 			return err
 		}
 		var list []*effect
 		if owed(t, f) {
 			x.stats.Resent++
-			list = x.effects(t, f)
+			list = x.outbox.effects(t, f)
 		}
 		x.join(d, f, list, r.Offset+1)
 	}
@@ -221,7 +216,7 @@ func (x *outbox) replayDelayed(records []events.Record, done bool) error {
 		if d != nil {
 			d.next = max(d.next, x.readTo)
 		}
-		x.send()
+		x.outbox.send()
 	}
 	return nil
 }

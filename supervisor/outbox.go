@@ -25,11 +25,6 @@ type outbox struct {
 	// last is the position of the last fact known to be durable, and next the offset behind it.
 	last events.Position
 	next int64
-	// delayed are the destinations of Partition.Delayed, in order. reading is the one whose effects are being read from the log, up
-	// to readTo.
-	delayed []*delayed
-	reading string
-	readTo  int64
 	// judged says that the reports from before the epoch are judged.
 	judged bool
 	// lastDone is the position of the latest fact with an effect that the watermark has passed.
@@ -144,10 +139,26 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	return nil
 }
 
+// all calls yield for each fact in memory with an unacknowledged effect.
+func (x *outbox) all(yield func(*entry) bool) {
+	for _, e := range x.entries {
+		if !yield(e) {
+			return
+		}
+	}
+	for _, d := range x.delays.list {
+		for _, e := range d.entries {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
 // pass takes note of a durable fact and its effects.
 func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
-	if len(x.delayed) > 0 {
-		list = x.delay(f, offset, list)
+	if len(x.delays.list) > 0 {
+		list = x.delays.separate(f, offset, list)
 	}
 	if len(list) > 0 {
 		x.entries = append(x.entries, x.entryOf(f, x.last, list))
@@ -357,7 +368,7 @@ func (x *outbox) trim() {
 		x.entries = slices.DeleteFunc(x.entries, (*entry).done)
 		x.settled = 0
 	}
-	for _, d := range x.delayed {
+	for _, d := range x.delays.list {
 		for len(d.entries) > 0 && d.entries[0].done() {
 			d.entries[0] = nil
 			d.entries = d.entries[1:]

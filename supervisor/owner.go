@@ -28,7 +28,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	_, _ = hash.Write([]byte(cfg.Node)) // never fails
 	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}}
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
-	c.waking = &waking{core: c}
+	c.waking, c.delays = &waking{core: c}, &delays{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
@@ -75,7 +75,7 @@ func (o *Owner) fill() error {
 		if err := o.outbox.recordFailed(); err != nil {
 			return err
 		}
-		if err := o.outbox.recordDelays(); err != nil {
+		if err := o.delays.update(); err != nil {
 			return err
 		}
 		return o.timers.fire()
@@ -84,7 +84,7 @@ func (o *Owner) fill() error {
 		o.epoch.adopt,
 		o.planner.parkPoisoned,
 		o.outbox.recordFailed,
-		o.outbox.recordDelays,
+		o.delays.update,
 		func() error { return o.inbox.judge(firstShares) },
 		o.planner.planUnplanned,
 		o.timers.fire,
@@ -205,6 +205,7 @@ func (o *Owner) end(next phase) {
 	o.planner.unplanned = false
 	o.timers.reset()
 	o.outbox.reset()
+	o.delays.reset()
 	o.waking.reset()
 	o.dispatch.reset()
 	o.deciding = false

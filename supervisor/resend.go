@@ -14,7 +14,7 @@ func (x *outbox) takeOver() {
 		x.next = x.state.Next
 	}
 	//mutant:new-owner-sends-delayed
-	x.takeOverDelayed()
+	x.delays.takeOver()
 	x.say(ReadFacts{Generation: x.gen, From: x.next, To: x.state.Next})
 }
 
@@ -131,5 +131,5 @@ func (x *outbox) fetched(cause events.Cause, r *events.Record) {
 
 // waitsForReports says whether work waits until the reports from before the epoch are judged.
 func (x *outbox) waitsForReports() bool {
-	return len(x.kept) > 0 || !x.judged && slices.ContainsFunc(x.delayed, (*delayed).work)
+	return len(x.kept) > 0 || !x.judged && slices.ContainsFunc(x.delays.list, (*delayed).work)
 }
