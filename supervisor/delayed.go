@@ -96,7 +96,9 @@ func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
 	own := slices.Clone(list)
 	own = slices.DeleteFunc(own, func(y *effect) bool { return y.destination() != d.destination })
 	if len(own) > 0 {
-		d.entries = append(d.entries, x.outbox.entryOf(f, d.read, own))
+		e := x.outbox.entryOf(f, d.read, own)
+		e.delayed = true
+		d.entries = append(d.entries, e)
 	}
 	d.read, d.next = f.Position(), next
 }
