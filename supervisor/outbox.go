@@ -202,20 +202,16 @@ func (x *outbox) bounded() bool {
 
 func (x *outbox) unsent() int { return len(x.entries) - x.settled }
 
-// oldest returns the oldest effect in memory without an answer.
-func (x *outbox) oldest() (o Unanswered) {
-	for e := range x.all {
-		if o.Since != 0 && e.fact.Time >= o.Since {
-			continue
-		}
+// oldest returns the first effect without an answer; the zero value if all have one.
+func oldest(list []*entry) Unanswered {
+	for _, e := range list {
 		for _, y := range e.effects {
 			if !y.done {
-				o = Unanswered{y.topic, e.fact.Time}
-				break
+				return Unanswered{y.destination(), e.fact.Time}
 			}
 		}
 	}
-	return o
+	return Unanswered{}
 }
 
 // entryOf returns an entry for a fact whose effects are to be sent.

@@ -60,7 +60,7 @@ func TestDeadLettersThatNobodyTakesStopNothing(t *testing.T) {
 	require.Equal(t, many/100, count[*events.TaskProcessed](b))
 	require.Less(t, a.o.Status().Unsent, 1200, "the others are in the log")
 
-	// The next owner sends them all, in their order. (The first one was not told of any answer.)
+	// The next owner sends them all, in their order. (The first one got no answer.)
 	c := b.candidate("C").own()
 	require.Equal(t, supervisor.Unanswered{}, c.o.Status().Oldest)
 	var offsets []string
@@ -120,7 +120,9 @@ steps:
   only: {agent: alpha}
 `)
 	a := b.candidate("A", func(c *candidate) { c.cfg.Settings.RememberFor = events.Duration(time.Minute) }).own()
-	a.silent = func(s supervisor.Send) bool { return s.Topic == "work.alpha" && s.Record.Header(events.HeaderSubject) == "stuck" }
+	a.silent = func(s supervisor.Send) bool {
+		return s.Topic == "work.alpha" && s.Record.Header(events.HeaderSubject) == "stuck"
+	}
 	b.submit("stuck", "long", "")
 	a.run()
 	a.pass(11 * time.Second) // the agent is delayed from here on

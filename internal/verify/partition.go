@@ -37,19 +37,19 @@ func contentOf(hash string) uint64 {
 // partition reads and checks one partition.
 type partition struct {
 	*check
-	number    int32
-	owners    *ownership
-	fold      *folding
-	inputs    map[events.Input]*join
-	dead      map[events.Input]*deadLetters
-	known     map[digest]accepted
-	live      map[string]*story
-	swept     map[digest]uint64                // forgotten after a submission was judged
-	held      map[string]map[string]inputPrint // by task and request
-	defs      map[string]*definition
-	accepted  int
-	next      int64
-	settled   settled
+	number   int32
+	owners   *ownership
+	fold     *folding
+	inputs   map[events.Input]*join
+	dead     map[events.Input]*deadLetters
+	known    map[digest]accepted
+	live     map[string]*story
+	swept    map[digest]uint64                // forgotten after a submission was judged
+	held     map[string]map[string]inputPrint // by task and request
+	defs     map[string]*definition
+	accepted int
+	next     int64
+	settled  settled
 }
 
 // partition reads one partition of events, and the topics that belong to it.
