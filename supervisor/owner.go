@@ -172,11 +172,12 @@ func (o *Owner) Tick(now events.Instant) {
 // conclude handles an error: either the epoch ends and the input or task that caused it is set aside, or the ownership
 // ends. It returns false if there was an error.
 func (o *Owner) conclude(err error) bool {
+	if err == nil {
+		return true
+	}
 	var bad *poisoned
 	var store storeError
 	switch {
-	case err == nil:
-		return true
 	case errors.As(err, &store), errors.Is(err, events.ErrRow): // no input is to blame
 	case errors.As(err, &bad) && bad.task != "":
 		o.planner.poison[bad.task] = bad.Error()
