@@ -23,18 +23,27 @@ func large() json.RawMessage {
 		index[fmt.Sprint("k", i)] = i
 	}
 	b, err := json.Marshal(map[string]any{"list": list, "index": index, "nested": [][]int{list[:20_000]}, "text": strings.Repeat("a", 100_000), "spaces": strings.Repeat(" ", 50_000),
-		"pattern": strings.Repeat(".{0,1000}", 200)})
+		"wide": wide(20_000), "pattern": strings.Repeat(".{0,1000}", 200)})
 	if err != nil {
 		panic(err)
 	}
 	return b
 }
 
+// wide is an object of many members.
+func wide(n int) map[string]int {
+	m := map[string]int{}
+	for i := range n {
+		m[fmt.Sprint("k", i)] = i
+	}
+	return m
+}
+
 // One line of a definition must not stop an owner, so an expression that would take minutes or gigabytes fails early.
 // An operator or a function is one step of the machine, however large its arguments are.
 func TestAnExpressionCannotTakeTheOwnerDown(t *testing.T) {
 	input := large()
-	for _, src := range []string{
+	for i, src := range []string{
 		`count(input.list, # in input.list)`,
 		`count(input.list, -1 in input.list)`,
 		`count(1..300000, input.nested == input.nested)`,
@@ -65,9 +74,14 @@ func TestAnExpressionCannotTakeTheOwnerDown(t *testing.T) {
 		`toJSON(reduce(1..300000, [#acc], 1))`,
 		`flatten(reduce(1..300000, [#acc], 1))`,
 		`1..100000000`,
+		`count(1..300000, #` + strings.Repeat(` + #`, 500) + ` > 0)`,
+		`count(1..300000, # > 0` + strings.Repeat(` and # > 0`, 400) + `)`,
+		`count(1..300000, # * 0.1 * 0.1 > 0)`,
+		`count(1..100000, 10 ** 300 > 0)`,
+		`count(1..300000, input.wide.k0 > 0)`,
 		`reduce(1..60, #acc + #acc, "xxxxxxxxxxxxxxxx")`,
 	} {
-		t.Run(src, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %.60s", i, src), func(t *testing.T) {
 			raw, err := json.Marshal("${ " + src + " }")
 			require.NoError(t, err)
 			tmpl, err := exprlang.Compile(raw, "input")
@@ -99,6 +113,30 @@ func TestAllExpressionsOfADecisionShareOneBudget(t *testing.T) {
 		many := allocated(func() { err = eval(200) })
 		require.ErrorContains(t, err, "for the same decision")
 		require.Less(t, many, 10*few+(16<<20), src)
+	}
+}
+
+// Values are decoded once, but there may be many of them, and a template may go through a wide object for each of its paths.
+func TestDecodingDrawsOnTheBudget(t *testing.T) {
+	text := json.RawMessage(`"` + strings.Repeat("a", 1<<20) + `"`)
+	scope := func() *exprlang.Scope {
+		vars := map[string]json.RawMessage{"wide": []byte(`{"k":1` + strings.Repeat(`,"w":1`, 50_000) + `}`)}
+		for i := range 40 {
+			vars[fmt.Sprint("v", i)] = text
+		}
+		return exprlang.NewScope(vars)
+	}
+	names := []string{"wide"}
+	sum, paths := "0", `"${ wide.k }"`
+	for i := range 40 {
+		names = append(names, fmt.Sprint("v", i))
+		sum += fmt.Sprintf(" + (v%d != nil ? 1 : 0)", i)
+	}
+	for _, template := range []string{`"${ ` + sum + ` }"`, "[" + paths + strings.Repeat(","+paths, 9_999) + "]"} {
+		tmpl, err := exprlang.Compile(json.RawMessage(template), names...)
+		require.NoError(t, err)
+		_, err = tmpl.Eval(scope())
+		require.ErrorContains(t, err, "for the same decision")
 	}
 }
 

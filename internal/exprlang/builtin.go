@@ -13,8 +13,8 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// evaluationBudget bounds the work of all evaluations with one scope: those of one plan, or of one start of a step. A unit is an iteration of a loop, an element of a list or 16 bytes of
-// text. An input of 512 KiB has at most 256 Ki elements, so an expression can pass over the largest input several times, and
+// evaluationBudget bounds the work of all evaluations with one scope: those of one plan, or of one start of a step. A unit is an
+// iteration of a loop, an element of a list or 16 bytes of text. An input of 512 KiB has at most 256 Ki elements, so an expression can pass over the largest input several times, and
 // the largest evaluation ends within about a second.
 const evaluationBudget = 1_000_000
 
@@ -30,13 +30,14 @@ var refusedBuiltins = map[string]string{
 type function func(args []any) (any, error)
 
 // budgeted returns our versions of the functions that create texts and lists, by name. Those of expr allocate before anything
-// is counted, or expose the random order of maps. Ours also check that an integer fits.
+// is counted, or expose the random order of maps. Ours also check that a number is exact.
 func budgeted() map[string]function {
 	own := map[string]function{
 		"keys": sortedKeys, "values": sortedValues, "toPairs": sortedPairs,
 		"toJSON": toJSON, "fromJSON": fromJSON, "string": toString,
 		"repeat": repeat, "replace": replace, "join": join, "flatten": flatten,
-		"sum": sum, "abs": absolute, "int": integer,
+		"sum": sum, "abs": absolute, "int": integer, "float": toFloat, "bitshl": shiftLeft,
+		"mean": approximate("mean"), "median": approximate("median"), "round": rounded("round"), "floor": rounded("floor"), "ceil": rounded("ceil"),
 	}
 	for _, name := range []string{
 		"upper", "lower", "trim", "split", "splitAfter", "toBase64", "fromBase64", "fromPairs", "concat", "reverse", "sort", "uniq",
@@ -113,25 +114,15 @@ type boundFunction struct {
 	call function
 }
 
-// tick counts an iteration of a loop. Its arguments are scope and the value of the loop's body. A text may become the key
-// of a group, which costs its length.
+// tick counts an iteration of a loop. Its arguments are scope, the value of the loop's body, and what a large body costs besides. A
+// text may become the key of a group, which costs its length.
 func tick(args ...any) (any, error) {
 	text, _ := args[1].(string)
-	return args[1], args[0].(*Scope).spend(1 + len(text)/16)
-}
-
-// add implements +. Its arguments are scope, left, right. Without a budget, ten doublings in a row
-// would turn a byte into a kilobyte, and forty into a terabyte.
-func add(args ...any) (any, error) {
-	a, okA := args[1].(string)
-	b, okB := args[2].(string)
-	if okA && okB {
-		if len(a)+len(b) > MaxResultBytes {
-			return nil, errTooLarge
-		}
-		return a + b, args[0].(*Scope).spend(1 + (len(a)+len(b))/16)
+	units := 1 + len(text)/16
+	if len(args) == 3 {
+		units += args[2].(int)
 	}
-	return addChecked(args[1], args[2])
+	return args[1], args[0].(*Scope).spend(units)
 }
 
 // lookUp implements a path. Its arguments are scope and path.
@@ -216,7 +207,10 @@ func repeat(args []any) (any, error) {
 	if !ok {
 		return nil, errors.New("takes a string and a number")
 	}
-	n := runtime.ToInt(args[1])
+	n, err := whole(args[1])
+	if err != nil {
+		return nil, err
+	}
 	if n < 0 {
 		return nil, errors.New("takes a number that is not negative")
 	}

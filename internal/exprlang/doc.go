@@ -18,16 +18,20 @@
 //   - Numbers keep their value. A plain path such as `${ input.amount }` yields the bytes as written, so
 //     12345678901234567890 and 1.10 survive. Elsewhere an integer that fits becomes int, any other number becomes float64 if
 //     that has the same value, and otherwise stays a json.Number, on which arithmetic is an error.
-//     Arithmetic on integers (+, -, *, sum, abs, int) whose result does not fit into 64 bits is an error that names the operation.
-//     A decimal is binary floating point, as is the result of / and of an integer with a decimal: 0.1 + 0.2 is not 0.3. Money
-//     should be an integer of the smallest unit.
+//   - Arithmetic never loses digits silently. Integers have 64 bits, and so have durations. A decimal of at most 15 significant digits
+//     is the number that was written, not the binary fraction that stands for it: +, - and * of such numbers and integers give
+//     the exact result (0.1 * 3 is 0.3, and sum adds in this way), and so does ** of integers. A result that a float64 does not
+//     hold exactly is an error that names the operation. The results of /, mean, median and ** of decimals are
+//     approximations. They usually have more than 15 digits, and whatever is calculated from such a number is an approximation
+//     too. Division by zero, infinity and NaN are errors.
 //   - An evaluation ends: every loop, every text and list that it creates, and every value that an operator or a function
-//     traverses draws on the budget of its scope, which all evaluations of one decision share, so that a definition cannot exhaust the process that evaluates it. A pattern
-//     (matches) is bounded in its length and its repetitions. A panic inside becomes an error.
+//     traverses or that is decoded draws on the budget of its scope, which all evaluations of one decision share, so that a
+//     definition cannot exhaust the process that evaluates it. A pattern (matches) is bounded in its length and its repetitions. A
+//     panic inside becomes an error.
 //
-// Most expressions are paths. They are looked up in the raw JSON (Scope.split) without expr's virtual machine and draw on no
-// budget. If the lookup is not sure, encoding/json decodes from the start; encoding/json is also the oracle of the tests.
-// Decoding with encoding/json alone costs 2 to 3 % of the CPU of a task.
+// Most expressions are paths. They are looked up in the raw JSON (Scope.split) without expr's virtual machine, and draw on the
+// budget only if they go through large values. If the lookup is not sure, encoding/json decodes from the start; encoding/json is also the
+// oracle of the tests. Decoding with encoding/json alone costs 2 to 3 % of the CPU of a task.
 //
 // A missing member of an object is null; a member of null is an error that names the null value (`?.` yields null instead).
 //

@@ -141,11 +141,14 @@ func (e *expression) bytes(s *Scope) (b json.RawMessage, err error) {
 var internals = sync.OnceValue(func() conf.FunctionsTable {
 	config := conf.CreateNew()
 	for name, f := range map[string]func(...any) (any, error){
-		hiddenCall: callFunction, hiddenTick: tick, hiddenAdd: add, hiddenPath: lookUp,
+		hiddenCall: callFunction, hiddenTick: tick, hiddenPath: lookUp,
 		hiddenWeigh: weighed, hiddenLook: looked, hiddenMeasure: measured, hiddenMatch: matches,
-		hiddenSubtract: subtract, hiddenMultiply: multiply,
+		hiddenRange: span, hiddenBound: boundOf,
 	} {
 		exprFunction(name, f)(config)
+	}
+	for _, op := range operators {
+		exprFunction(hidden+op, operator(op))(config)
 	}
 	return config.Functions
 })

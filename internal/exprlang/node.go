@@ -49,10 +49,19 @@ func Object(m Members) *Node { return &Node{members: m, kind: '{'} }
 // with it.
 func Unknown() *Node { return &Node{unknown: true, kind: 'n'} }
 
+// The bytes of JSON that are split or decoded in a unit of the budget. Ordinary values cost nothing to split.
+const (
+	splitPerUnit   = 256
+	decodedPerUnit = 16
+)
+
 // open splits the value into its members or elements, one level deep.
 func (n *Node) open(s *Scope) error {
 	if n.kind != 0 {
 		return nil
+	}
+	if err := s.spend(len(n.raw) / splitPerUnit); err != nil {
+		return err
 	}
 	kind := first(n.raw)
 	switch kind {
@@ -143,7 +152,7 @@ func (n *Node) get(s *Scope) (any, error) {
 	var err error
 	if n.members != nil {
 		n.value, err = n.collect(s)
-	} else {
+	} else if err = s.spend(len(n.raw) / decodedPerUnit); err == nil {
 		n.value, err = decode(n.raw)
 	}
 	n.decoded = err == nil

@@ -47,7 +47,7 @@ func FuzzPath(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		for i, p := range fuzzedPaths {
-			for _, scope := range []*Scope{Borrow(), {}} {
+			for _, scope := range []*Scope{Borrow(), {left: evaluationBudget}} {
 				scope.Set("input", scope.Raw(input))
 				raw, err := referencePath(input, p.source, p.hops)
 				expect(t, all[i].whole, scope, func() (string, error) { return referenceBytes(raw, err) })

@@ -69,6 +69,9 @@ func plainName(s string) bool {
 	return s != ""
 }
 
+// fieldsPerUnit is how many members of an object are compared with a name in a unit of the budget. An ordinary object costs nothing.
+const fieldsPerUnit = 64
+
 // find returns the node of a path; nil is null.
 func (s *Scope) find(p *path) (*Node, error) {
 	n := s.variable(p.root)
@@ -79,6 +82,9 @@ func (s *Scope) find(p *path) (*Node, error) {
 		if n != nil {
 			if err := n.open(s); err != nil {
 				return nil, fmt.Errorf("read %s: %w", p.text(i), err)
+			}
+			if err := s.spend(len(n.fields) / fieldsPerUnit); err != nil {
+				return nil, err
 			}
 		}
 		if n == nil || n.kind == 'n' {

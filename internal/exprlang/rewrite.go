@@ -10,16 +10,15 @@ import (
 
 // The names of our functions in rewritten trees.
 const (
-	hiddenCall     = "§call"
-	hiddenTick     = "§tick"
-	hiddenAdd      = "§add"
-	hiddenPath     = "§path"
-	hiddenWeigh    = "§weigh"
-	hiddenLook     = "§look"
-	hiddenMeasure  = "§measure"
-	hiddenMatch    = "§match"
-	hiddenSubtract = "§subtract"
-	hiddenMultiply = "§multiply"
+	hiddenCall    = "§call"
+	hiddenTick    = "§tick"
+	hiddenRange   = "§range"
+	hiddenBound   = "§bound"
+	hiddenPath    = "§path"
+	hiddenWeigh   = "§weigh"
+	hiddenLook    = "§look"
+	hiddenMeasure = "§measure"
+	hiddenMatch   = "§match"
 )
 
 var exprFunction = func(name string, f func(...any) (any, error)) expr.Option { return expr.Function(name, f) }
@@ -52,11 +51,11 @@ func (w *rewriter) Visit(node *ast.Node) {
 		}
 	case *ast.BinaryNode:
 		switch {
-		case slices.Contains([]string{"+", "-", "*"}, n.Operator):
+		case slices.Contains(operators, n.Operator):
 			arithmetic(node, n.Operator, n.Left, n.Right)
 		case n.Operator == "..":
 			nature := *n.Nature()
-			ast.Patch(node, weighedNode(hiddenWeigh, n))
+			ast.Patch(node, call(hiddenRange, n.Left, n.Right))
 			(*node).SetNature(nature)
 		case n.Operator == "matches":
 			nature := *n.Nature()
@@ -69,9 +68,19 @@ func (w *rewriter) Visit(node *ast.Node) {
 		if n.Operator == "-" && !literal(n.Node) {
 			arithmetic(node, n.Operator, n.Node)
 		}
+	case *ast.SliceNode:
+		if n.From != nil {
+			n.From = weighedNode(hiddenBound, n.From)
+		}
+		if n.To != nil {
+			n.To = weighedNode(hiddenBound, n.To)
+		}
 	case *ast.PredicateNode:
 		nature := *n.Node.Nature()
 		body := call(hiddenTick, n.Node)
+		if units := nodesOf(n.Node) / nodesPerUnit; units > 0 {
+			body.Arguments = append(body.Arguments, &ast.IntegerNode{Value: units})
+		}
 		body.SetLocation(n.Node.Location())
 		body.SetNature(nature)
 		n.Node = body
@@ -154,6 +163,20 @@ func (c *pathCollector) Visit(node *ast.Node) {
 		c.paths = append(c.paths, p)
 	}
 }
+
+// nodesPerUnit is how many nodes of a loop's body cost a unit in each iteration.
+const nodesPerUnit = 8
+
+func nodesOf(n ast.Node) int {
+	var c nodeCounter
+	ast.Walk(&n, &c)
+	return c.nodes
+}
+
+type nodeCounter struct{ nodes int }
+
+// Visit implements ast.Visitor.
+func (c *nodeCounter) Visit(*ast.Node) { c.nodes++ }
 
 func runeOffset(s string, runes int) int {
 	offset := 0
