@@ -72,7 +72,7 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 	s.runs.add(f, p.Epoch, offset)
 	if p.Watermark.Before(f.Watermark) {
 		p.Watermark = f.Watermark
-		s.runs.dropBefore(f.Watermark)
+		s.runs.dropBefore(p.owedAfter())
 	}
 	if b, ok := f.Body.(*InputRejected); ok {
 		cause := f.Cause
@@ -100,6 +100,29 @@ func (f *Fact) checkWatermark() error {
 		return nil
 	}
 	return fmt.Errorf("%w: the watermark of %s is %s, which is not before it", ErrImpossible, at, p)
+}
+
+// delay notes up to where a destination has taken its effects. That position never falls.
+func (p *PartitionState) delay(b *EffectsDelayed) error {
+	if known, ok := p.Delayed[b.Destination]; ok && b.After.Before(known) {
+		return fmt.Errorf("%w: %s was acknowledged up to %s, and now up to %s", ErrImpossible, b.Destination, known, b.After)
+	}
+	if p.Delayed == nil {
+		p.Delayed = map[string]Position{}
+	}
+	p.Delayed[b.Destination] = b.After
+	return nil
+}
+
+// owedAfter returns the position after which effects may be owed.
+func (p *PartitionState) owedAfter() Position {
+	at := p.Watermark
+	for _, after := range p.Delayed {
+		if after.Before(at) {
+			at = after
+		}
+	}
+	return at
 }
 
 // claim accepts a claim that names the current one as its predecessor. So a late or repeated claim fails automatically.
@@ -209,6 +232,10 @@ func (s *State) fold(f *Fact) error {
 		return b.Err
 	case *EffectFailed:
 		return s.effectFailed(f, b)
+	case *EffectsDelayed:
+		return s.Partition.delay(b)
+	case *EffectsCaughtUp:
+		delete(s.Partition.Delayed, b.Destination)
 	default:
 		return s.foldTask(f)
 	}

@@ -464,6 +464,66 @@ func (v *EffectFailed) size() int {
 	return n
 }
 
+func (v *EffectsCaughtUp) write(w *jsontext.Writer) {
+	w.Text(`{"destination":`, v.Destination)
+	w.B = append(w.B, '}')
+}
+
+func (v *EffectsCaughtUp) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "destination":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Destination)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *EffectsCaughtUp) size() int {
+	n := 17
+	n += 2 + len(v.Destination)
+	return n
+}
+
+func (v *EffectsDelayed) write(w *jsontext.Writer) {
+	w.Text(`{"destination":`, v.Destination)
+	if v.After != (Position{}) {
+		w.Literal(`,"after":`)
+		v.After.write(w)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *EffectsDelayed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "destination":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Destination)
+		case "after":
+			r.Once(&seen, 1<<1)
+			v.After.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *EffectsDelayed) size() int {
+	n := 17
+	n += 2 + len(v.Destination)
+	if v.After != (Position{}) {
+		n += 9 + 26
+	}
+	return n
+}
+
 func (v *Error) write(w *jsontext.Writer) {
 	w.Text(`{"class":`, string(v.Class))
 	if v.Code != "" {
@@ -785,6 +845,18 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 		w.Literal(`,"watermark":`)
 		v.Watermark.write(w)
 	}
+	if len(v.Delayed) > 0 {
+		w.Literal(`,"delayed":`)
+		from := len(w.B)
+		var room [jsontext.Few]string
+		for _, key := range jsontext.SortedKeys(room[:0], v.Delayed) {
+			w.Text(`,`, key)
+			value := v.Delayed[key]
+			w.Literal(`:`)
+			value.write(w)
+		}
+		w.End(from)
+	}
 	if v.Settings != (Settings{}) {
 		w.Literal(`,"settings":`)
 		v.Settings.write(w)
@@ -837,14 +909,25 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "watermark":
 			r.Once(&seen, 1<<8)
 			v.Watermark.read(r)
-		case "settings":
+		case "delayed":
 			r.Once(&seen, 1<<9)
+			v.Delayed = map[string]Position{}
+			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
+				key := r.Key()
+				var value Position
+				value.read(r)
+				if v.Delayed[key] = value; len(v.Delayed) < n {
+					r.Doubt()
+				}
+			}
+		case "settings":
+			r.Once(&seen, 1<<10)
 			v.Settings.read(r)
 		case "reader":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Reader = r.Int()
 		case "since_hash":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()

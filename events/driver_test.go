@@ -84,6 +84,8 @@ func (d *driver) moves() []move {
 		{}, // a claim
 		{body: &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: d.read}}}},
 		{body: &events.StateHash{}},
+		{body: &events.EffectsDelayed{Destination: "alerts", After: d.state.Partition.Watermark}},
+		{body: &events.EffectsCaughtUp{Destination: "alerts"}},
 		{body: &events.SettingsAdopted{Settings: events.DefaultSettings()}},
 		{body: &events.DefinitionAdopted{Workflow: "w", Hash: "d1", Version: 1, Body: raw(`{ "a": 1.0 }`)}},
 		{task: "a", body: &events.InputRejected{Reason: events.RejectConflict}},

@@ -38,6 +38,8 @@ const (
 	NameInputForwarded      Name = "InputForwarded"
 	NameInputsPassed        Name = "InputsPassed"
 	NameEffectFailed        Name = "EffectFailed"
+	NameEffectsDelayed      Name = "EffectsDelayed"
+	NameEffectsCaughtUp     Name = "EffectsCaughtUp"
 	NameStateHash           Name = "StateHash"
 
 	// Reserved for later versions; this one neither writes nor reads them.
@@ -64,7 +66,8 @@ type Fact struct {
 	// CauseHash is HashInput of the input that caused the fact. A claimer re-reads that input and compares.
 	CauseHash   string
 	Traceparent string
-	// Watermark is the position up to which all effects are acknowledged, or zero if it has not changed.
+	// Watermark is the position up to which all effects are acknowledged or belong to a delayed destination, or zero if it has not
+	// changed.
 	Watermark Position
 	Body      Body
 }
@@ -373,6 +376,19 @@ const (
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
 )
+
+// EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more. The
+// effects after the position After stay owed until a later EffectsDelayed or EffectsCaughtUp says more. See Destination.
+type EffectsDelayed struct {
+	Destination string `json:"destination"`
+	// After is the position up to which all effects for the destination are acknowledged; zero: before all facts.
+	After Position `json:"after,omitzero"`
+}
+
+// EffectsCaughtUp says that a destination has taken all its effects up to the watermark. The watermark counts for it again.
+type EffectsCaughtUp struct {
+	Destination string `json:"destination"`
+}
 
 // StateHash holds the hash of the partition's state before this fact.
 type StateHash struct {

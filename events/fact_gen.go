@@ -35,6 +35,8 @@ var names = []Name{
 	NameInputForwarded,
 	NameInputsPassed,
 	NameEffectFailed,
+	NameEffectsDelayed,
+	NameEffectsCaughtUp,
 	NameStateHash,
 }
 
@@ -64,6 +66,8 @@ func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
 func (*InputsPassed) Name() Name        { return NameInputsPassed }
 func (*EffectFailed) Name() Name        { return NameEffectFailed }
+func (*EffectsDelayed) Name() Name      { return NameEffectsDelayed }
+func (*EffectsCaughtUp) Name() Name     { return NameEffectsCaughtUp }
 func (*StateHash) Name() Name           { return NameStateHash }
 
 // NewBody returns an empty body of that name, to decode into.
@@ -121,6 +125,10 @@ func NewBody(n Name) (Body, error) {
 		return new(InputsPassed), nil
 	case NameEffectFailed:
 		return new(EffectFailed), nil
+	case NameEffectsDelayed:
+		return new(EffectsDelayed), nil
+	case NameEffectsCaughtUp:
+		return new(EffectsCaughtUp), nil
 	case NameStateHash:
 		return new(StateHash), nil
 	}
@@ -182,6 +190,10 @@ func nameOf(b []byte) Name {
 		return NameInputsPassed
 	case NameEffectFailed:
 		return NameEffectFailed
+	case NameEffectsDelayed:
+		return NameEffectsDelayed
+	case NameEffectsCaughtUp:
+		return NameEffectsCaughtUp
 	case NameStateHash:
 		return NameStateHash
 	}
@@ -241,6 +253,10 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *InputsPassed:
 		b.write(w)
 	case *EffectFailed:
+		b.write(w)
+	case *EffectsDelayed:
+		b.write(w)
+	case *EffectsCaughtUp:
 		b.write(w)
 	case *StateHash:
 		b.write(w)
@@ -303,6 +319,10 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *EffectFailed:
 		b.read(r)
+	case *EffectsDelayed:
+		b.read(r)
+	case *EffectsCaughtUp:
+		b.read(r)
 	case *StateHash:
 		b.read(r)
 	default:
@@ -363,6 +383,10 @@ func bodySize(body Body) int {
 	case *InputsPassed:
 		return b.size()
 	case *EffectFailed:
+		return b.size()
+	case *EffectsDelayed:
+		return b.size()
+	case *EffectsCaughtUp:
 		return b.size()
 	case *StateHash:
 		return b.size()

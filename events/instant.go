@@ -122,11 +122,11 @@ func (d Duration) String() string {
 
 // ParseDuration reads text such as "10m". A bare number is refused, because its unit would be a guess.
 func ParseDuration(s string) (Duration, error) {
-	if _, err := strconv.ParseFloat(s, 64); err == nil && s != "0" {
-		return 0, fmt.Errorf("%q is a duration without a unit: write %ss or %sms", s, s, s)
-	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
+		if _, err := strconv.ParseFloat(s, 64); err == nil {
+			return 0, fmt.Errorf("%q is a duration without a unit: write %ss or %sms", s, s, s)
+		}
 		return 0, fmt.Errorf("%q is not a duration such as 500ms, 30s, 10m or 2h", s)
 	}
 	return Duration(d), nil

@@ -10,7 +10,7 @@ type Run struct {
 	Count    int64  `json:"count"`
 }
 
-// runs holds the runs from the watermark on, in the order of the log.
+// runs holds the runs from the oldest fact on whose effects may be owed, in the order of the log.
 type runs []Run
 
 // add records an accepted fact at the next offset. epoch is a copy of f's epoch that does not share bytes with its record.
@@ -49,4 +49,18 @@ func (all runs) accepted(offset int64) bool {
 		}
 	}
 	return false
+}
+
+// after returns the offset of the first fact behind a position, or end.
+func (all runs) after(p Position, end int64) int64 {
+	for _, r := range all {
+		last := Position{r.Epoch, r.Sequence + uint64(r.Count) - 1}
+		switch first := (Position{r.Epoch, r.Sequence}); {
+		case p.IsZero() || p.Before(first):
+			return r.Offset
+		case p.Before(last):
+			return r.Offset + int64(p.Sequence-r.Sequence) + 1
+		}
+	}
+	return end
 }

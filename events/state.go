@@ -23,9 +23,11 @@ type PartitionState struct {
 	Time Instant `json:"time,omitzero"`
 	// Inputs holds the resume point of each input topic. It is stored nowhere else.
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
-	// Watermark is the position up to which all effects are known to be acknowledged.
+	// Watermark is the position up to which all effects are known to be acknowledged, apart from those of delayed destinations.
 	Watermark Position `json:"watermark,omitzero"`
-	Settings  Settings `json:"settings,omitzero"`
+	// Delayed holds, for each destination that took no effects for a while, the position up to which it has taken all.
+	Delayed  map[string]Position `json:"delayed,omitempty"`
+	Settings Settings            `json:"settings,omitzero"`
 	// Reader is the lowest format version that may continue reading.
 	Reader int `json:"reader,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
@@ -178,10 +180,15 @@ func (s *State) Changed() int { return len(s.dirtyTasks) + len(s.dirtyOthers) }
 // Sum returns the state hash as of the last Flush.
 func (s *State) Sum() Hash { return s.sum }
 
-// Runs returns the runs of accepted facts from the watermark on. The slice is valid until the next Apply.
+// Runs returns the runs of accepted facts behind the positions of OffsetAfter. The slice is valid until the next Apply.
 func (s *State) Runs() []Run { return s.runs }
 
-// Accepted says whether the record at that offset was accepted as a fact. It knows only facts from the watermark on.
+// OffsetAfter returns the offset of the first fact behind a position, which must be the watermark or one of
+// [PartitionState.Delayed]; the end of the log if no fact is behind it.
+func (s *State) OffsetAfter(p Position) int64 { return s.runs.after(p, s.Next) }
+
+// Accepted says whether the record at that offset was accepted as a fact. It knows only facts behind the positions of
+// OffsetAfter.
 func (s *State) Accepted(offset int64) bool { return s.runs.accepted(offset) }
 
 func (s *State) touchTask(id string, t *Task) {

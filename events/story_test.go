@@ -180,7 +180,13 @@ func (w *scribe) inputs() {
 	w.write("", &events.InputsPassed{Inputs: map[events.Input]events.Passed{
 		events.Submissions: {Next: 12, Hash: "8899aabbccddeeff"}, events.Reports: {Next: 9, Hash: "0123456789abcdef"},
 	}}, watermark(w.next-1))
+	w.write("", &events.EffectsDelayed{Destination: "submissions/5", After: events.Position{Epoch: w.epoch, Sequence: 1}})
+	w.write("", &events.EffectsDelayed{Destination: "alerts"})
+	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions"})
 	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now})
+	w.hash1()
+	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions", After: events.Position{Epoch: w.epoch, Sequence: 2}}, watermark(w.next-1))
+	w.write("", &events.EffectsCaughtUp{Destination: "submissions/5"})
 	w.submit("delivery-1", fromInput(events.Submissions, 12))
 	w.hash1()
 }

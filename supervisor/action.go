@@ -55,7 +55,9 @@ type ReadInputs struct {
 // ReadFacts reads the records of events in [From, To) once and passes them to Replayed.
 type ReadFacts struct {
 	Generation uint64
-	From, To   int64
+	// Destination is the delayed destination that they are read for; empty at a take-over.
+	Destination string
+	From, To    int64
 }
 
 // FetchInput reads one input again by its coordinates, because an effect needs its bytes, and passes it to Fetched.

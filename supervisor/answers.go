@@ -101,9 +101,18 @@ func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records [
 	}
 }
 
-// Replayed answers ReadFacts with records in order; done is true with the last of them.
-func (o *Owner) Replayed(now events.Instant, gen uint64, records []events.Record, done bool) {
-	if o.epoch.phase != phaseResuming || !o.epoch.accepts(now, gen) {
+// Replayed answers ReadFacts for the destination with records in order; done is true with the last of them.
+func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, records []events.Record, done bool) {
+	if !o.epoch.accepts(now, gen) {
+		return
+	}
+	if destination != "" {
+		if destination == o.delays.reading && o.conclude(o.delays.replay(records, done)) {
+			o.deciding = true
+		}
+		return
+	}
+	if o.epoch.phase != phaseResuming {
 		return
 	}
 	if !o.conclude(o.outbox.replay(records)) || !done {

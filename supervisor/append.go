@@ -60,10 +60,10 @@ func (e *epoch) acknowledge(b *batch) error {
 
 // foldDurable folds the facts of a durable batch into the parts that wait for durability.
 func (e *epoch) foldDurable(b *batch) {
-	for _, f := range b.facts {
+	for i, f := range b.facts {
 		t := e.taskOf(f)
 		e.planner.fold(f)
-		e.outbox.fold(t, f)
+		e.outbox.fold(t, f, e.confirmed-int64(len(b.facts)-i))
 		if e.cfg.Durable != nil {
 			e.cfg.Durable(t, f)
 		}

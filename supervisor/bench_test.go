@@ -346,7 +346,7 @@ func (c *candidate) do(a supervisor.Action) {
 			c.read[in] = from
 		}
 	case supervisor.ReadFacts:
-		c.o.Replayed(b.now, a.Generation, append([]events.Record(nil), b.log[a.From:a.To]...), true)
+		c.o.Replayed(b.now, a.Generation, a.Destination, append([]events.Record(nil), b.log[a.From:a.To]...), true)
 	case supervisor.FetchInput:
 		in, _, offset, _ := a.Cause.Input()
 		c.o.Fetched(b.now, a.Generation, a.Cause, b.inputs[in][offset], nil)

@@ -41,6 +41,8 @@ type Config struct {
 	Tasks, TaskBytes int
 	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
 	Unacknowledged int
+	// DelayAfter is how long an effect holds the watermark before its destination is delayed.
+	DelayAfter time.Duration
 	// Window is how many attempts of an agent run at once in this partition if the agent publishes no capacity.
 	Window int
 	// Beside bounds the submissions that a batch takes while attempts are ending, besides those that the facts in the
@@ -83,6 +85,7 @@ func (c Config) withDefaults() Config {
 	c.Tasks = cmp.Or(c.Tasks, 2048)
 	c.TaskBytes = cmp.Or(c.TaskBytes, 8<<20)
 	c.Unacknowledged = cmp.Or(c.Unacknowledged, 20_000)
+	c.DelayAfter = cmp.Or(c.DelayAfter, 10*time.Second)
 	c.Window = cmp.Or(c.Window, 64)
 	c.Beside = cmp.Or(c.Beside, 128)
 	c.PassEvery = cmp.Or(c.PassEvery, 1000)

@@ -39,6 +39,7 @@ type core struct {
 	planner  *planner
 	timers   *timers
 	outbox   *outbox
+	delays   *delays
 	waking   *waking
 	dispatch *dispatch
 	writer   *writer

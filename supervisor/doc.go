@@ -14,6 +14,7 @@
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
 //	timers     what is due, what must be read first, what is decided then
 //	outbox     the effects of durable facts, the watermark, sending again
+//	delays     the destinations that take no effects for a while, and how far each is
 //	waking     whether effects wait because the process slept, and what must be known before they leave
 //	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
 //

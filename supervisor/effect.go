@@ -42,6 +42,9 @@ const (
 	DeadFact      = "__dlq.errors.fact"
 )
 
+// workTopic begins the names of the topics of agents.
+const workTopic = "work."
+
 // work is the effect of a fact that begins an attempt.
 func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	if t == nil {
@@ -63,12 +66,16 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 		return nil
 	}
 	r.Partition = x.dispatch.route(t, &w)
-	return []*effect{{kind: events.EffectWork, topic: "work." + w.Agent, record: r}}
+	return []*effect{{kind: events.EffectWork, topic: workTopic + w.Agent, record: r}}
 }
 
 // inputEffect is an effect that carries the bytes of an input, which are fetched if they are not in memory.
 func (x *outbox) inputEffect(f *events.Fact, kind string, cause events.Cause) []*effect {
-	y := &effect{kind: kind}
+	in, _, _, _ := inputOf(f).Input()
+	y := &effect{kind: kind, topic: "dlq." + string(in)}
+	if kind == events.EffectForward {
+		y.topic, y.part = string(in), "/"+strconv.Itoa(int(f.Body.(*events.InputForwarded).To))
+	}
 	if input, ok := x.inputs[f.Position()]; ok {
 		x.complete(f, y, &input)
 	} else {
@@ -81,11 +88,10 @@ func (x *outbox) inputEffect(f *events.Fact, kind string, cause events.Cause) []
 func (x *outbox) complete(f *events.Fact, y *effect, input *events.Record) {
 	in, _, _, _ := inputOf(f).Input()
 	if y.kind == events.EffectForward {
-		to := f.Body.(*events.InputForwarded).To
-		y.topic, y.record = string(in), forward(f, input, to)
+		y.record = forward(f, input, f.Body.(*events.InputForwarded).To)
 		return
 	}
-	y.topic, y.record = "dlq."+string(in), x.deadLetter(f, in, input)
+	y.record = x.deadLetter(f, in, input)
 }
 
 // inputOf returns the coordinates of the input that the fact judged.

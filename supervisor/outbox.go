@@ -22,15 +22,15 @@ type outbox struct {
 	waiting map[uint64]*effect
 	fresh   []*effect
 	refused []*effect
-	// last is the position of the last fact known to be durable.
+	// last is the position of the last fact known to be durable, and next the offset behind it.
 	last events.Position
+	next int64
+	// judged says that the reports from before the epoch are judged.
+	judged bool
 	// lastDone is the position of the latest fact with an effect that the watermark has passed.
 	lastDone events.Position
 	// settled counts the entries whose effects are all done but that an older one keeps from the front.
 	settled int
-	// alerts are the alerts without an answer, oldest first. Those that have one are removed when there are alertRoom.
-	alerts    []*effect
-	alertRoom int
 	// owing are the facts with effects above the folded watermark; sweeps need them.
 	owing []marked
 	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
@@ -51,6 +51,10 @@ type entry struct {
 	at, before events.Position
 	fact       *events.Fact
 	effects    []*effect
+	// since is when it came into memory.
+	since events.Instant
+	// delayed says that its destination is delayed.
+	delayed bool
 	// again says that an earlier owner may have sent the effects too.
 	again bool
 	// failing is set while an EffectFailed for it is on its way.
@@ -59,10 +63,12 @@ type entry struct {
 
 // effect is one record to produce to a topic other than events.
 type effect struct {
-	id     uint64
-	of     *entry
-	kind   string
-	topic  string
+	id    uint64
+	of    *entry
+	kind  string
+	topic string
+	// part is "/" and the partition of a forward. For the other kinds all partitions of the topic are one destination.
+	part   string
 	record events.Record
 	// wants names the input whose bytes are still missing.
 	wants  events.Cause
@@ -90,41 +96,75 @@ func (x *outbox) reset() {
 	*x = outbox{core: x.core}
 }
 
-// fold queues the effects of a durable fact, and drops effects that were given up.
-func (x *outbox) fold(t *events.Task, f *events.Fact) {
-	var list []*effect
+// fold queues the effects of a durable fact, and drops effects that were given up. offset is the fact's.
+func (x *outbox) fold(t *events.Task, f *events.Fact, offset int64) {
+	switch b := f.Body.(type) {
+	case *events.EffectFailed:
+		x.giveUp(b)
+	case *events.Timeout:
+		x.leave(f)
+	}
+	list := x.effects(t, f)
+	delete(x.inputs, f.Position())
+	x.pass(f, offset, list)
+	x.forgetPassed()
+}
+
+// effects returns the effects of a fact.
+func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	switch b := f.Body.(type) {
 	case *events.StepStarted, *events.CompensationStarted:
-		list = x.work(t, f)
+		return x.work(t, f)
 	case *events.InputRejected:
 		cause := f.Cause
 		if b.HeldAt != "" {
 			cause = b.HeldAt
 		}
-		list = x.inputEffect(f, events.EffectDeadLetter, cause)
+		return x.inputEffect(f, events.EffectDeadLetter, cause)
 	case *events.InputForwarded:
-		list = x.inputEffect(f, events.EffectForward, f.Cause)
+		return x.inputEffect(f, events.EffectForward, f.Cause)
 	case *events.EffectFailed:
-		x.giveUp(b)
-		list = x.failedEffects(t, f, b)
-	case *events.Timeout:
-		x.leave(f)
+		return x.failedEffects(t, f, b)
 	case *events.TaskParked:
-		list = x.alert(t, f, AlertParked, b.Step, b.Reason)
+		return x.alert(t, f, AlertParked, b.Step, b.Reason)
 	case *events.TaskUndone:
-		list = x.alert(t, f, AlertUndone, "", b.Reason)
+		return x.alert(t, f, AlertUndone, "", b.Reason)
 	case *events.DeadlinePassed:
-		list = x.alert(t, f, AlertDeadline, "", "the deadline "+b.Deadline.String()+" passed; "+b.Action)
+		return x.alert(t, f, AlertDeadline, "", "the deadline "+b.Deadline.String()+" passed; "+b.Action)
 	case *events.StepFailed:
 		if b.Error.Class == events.ClassPermanent {
-			list = x.alert(t, f, AlertPermanent, b.Step, b.Error.Message)
+			return x.alert(t, f, AlertPermanent, b.Step, b.Error.Message)
 		}
 	}
-	at := f.Position()
-	delete(x.inputs, at)
-	x.enqueue(f, list)
-	x.last = at
-	x.forgetPassed()
+	return nil
+}
+
+// all calls yield for each fact in memory with an unacknowledged effect.
+func (x *outbox) all(yield func(*entry) bool) {
+	for _, e := range x.entries {
+		if !yield(e) {
+			return
+		}
+	}
+	for _, d := range x.delays.list {
+		for _, e := range d.entries {
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// pass takes note of a durable fact and its effects.
+func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
+	if len(x.delays.list) > 0 {
+		list = x.delays.separate(f, offset, list)
+	}
+	if len(list) > 0 {
+		x.entries = append(x.entries, x.entryOf(f, x.last, list))
+		x.owing = append(x.owing, marked{f.Position(), f.Task})
+	}
+	x.last, x.next = f.Position(), offset+1
 }
 
 // keep stores the input that an effect of a fact in flight needs.
@@ -162,59 +202,35 @@ func (x *outbox) bounded() bool {
 
 func (x *outbox) unsent() int { return len(x.entries) - x.settled }
 
-// oldest returns the effect that holds the watermark.
-func (x *outbox) oldest() Unanswered {
-	if len(x.entries) == 0 {
-		return Unanswered{}
-	}
-	e := x.entries[0]
-	for _, y := range e.effects {
-		if !y.done {
-			return Unanswered{y.topic, e.fact.Time}
+// oldest returns the first effect without an answer; the zero value if all have one.
+func oldest(list []*entry) Unanswered {
+	for _, e := range list {
+		for _, y := range e.effects {
+			if !y.done {
+				return Unanswered{y.destination(), e.fact.Time}
+			}
 		}
 	}
 	return Unanswered{}
 }
 
-func (x *outbox) enqueue(f *events.Fact, list []*effect) {
-	if len(list) == 0 {
-		return
-	}
+// entryOf returns an entry for a fact whose effects are to be sent.
+func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect) *entry {
 	//mutant:refused-again-is-in-doubt
-	e := &entry{at: f.Position(), before: x.last, fact: f, effects: list, again: f.Epoch != x.state.Partition.Epoch}
+	e := &entry{at: f.Position(), before: before, fact: f, effects: list, since: x.now, again: f.Epoch != x.state.Partition.Epoch}
 	for _, y := range list {
 		x.nextID++
 		y.id, y.of = x.nextID, e
-		if y.kind == events.EffectAlert {
-			x.alerts = append(x.alerts, y)
-		}
 	}
 	x.fresh = append(x.fresh, list...)
-	x.entries = append(x.entries, e)
-	x.owing = append(x.owing, marked{e.at, f.Task})
-	x.boundAlerts()
-}
-
-// boundAlerts gives up the oldest alerts when half of the bound waits for an answer: a topic that accepts no alerts must not
-// stop the partition.
-func (x *outbox) boundAlerts() {
-	bound := x.cfg.Unacknowledged / 2
-	if len(x.alerts) <= min(x.alertRoom, bound) {
-		return
-	}
-	x.alerts = slices.DeleteFunc(x.alerts, func(y *effect) bool { return y.done || y.failed != "" })
-	x.alertRoom = 2*len(x.alerts) + settledKept
-	for ; len(x.alerts) > bound; x.alerts = x.alerts[1:] {
-		x.alerts[0].failed = "the topic has not taken it, and newer alerts wait"
-		x.failed = true
-	}
+	return e
 }
 
 // leave drops the work request of an attempt that timed out. It is no longer needed, and if its topic accepts nothing, it must
 // not hold back the watermark or take up room for other effects. If it does arrive, the agent drops it.
 func (x *outbox) leave(timeout *events.Fact) {
 	over := timeout.Body.(*events.Timeout)
-	for _, e := range x.entries {
+	for e := range x.all {
 		w, ok := workOf(e.fact)
 		if !ok || e.fact.Task != timeout.Task || w.Step != over.Step || w.Operation != over.Operation || w.Attempt != over.Attempt {
 			continue
@@ -234,7 +250,7 @@ func (x *outbox) settle(y *effect) {
 	if y.done {
 		return
 	}
-	if y.done = true; y.of.done() {
+	if y.done = true; y.of.done() && !y.of.delayed {
 		x.settled++
 	}
 }
@@ -348,6 +364,12 @@ func (x *outbox) trim() {
 		x.entries = slices.DeleteFunc(x.entries, (*entry).done)
 		x.settled = 0
 	}
+	for _, d := range x.delays.list {
+		for len(d.entries) > 0 && d.entries[0].done() {
+			d.entries[0] = nil
+			d.entries = d.entries[1:]
+		}
+	}
 }
 
 func (e *entry) done() bool {
@@ -361,7 +383,7 @@ func (e *entry) done() bool {
 
 // giveUp counts an effect as done once its EffectFailed is durable, so that the watermark can pass it.
 func (x *outbox) giveUp(failed *events.EffectFailed) {
-	for _, e := range x.entries {
+	for e := range x.all {
 		if e.at == failed.Of {
 			for _, y := range e.effects {
 				if y.failed != "" && y.kind == failed.Kind {
@@ -380,7 +402,7 @@ func (x *outbox) recordFailed() error {
 		return nil
 	}
 	x.failed = false
-	for _, e := range x.entries {
+	for e := range x.all {
 		for _, y := range e.effects {
 			if y.failed == "" || y.done || e.failing {
 				continue

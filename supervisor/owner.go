@@ -28,7 +28,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	_, _ = hash.Write([]byte(cfg.Node)) // never fails
 	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}}
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
-	c.waking = &waking{core: c}
+	c.waking, c.delays = &waking{core: c}, &delays{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
@@ -75,12 +75,16 @@ func (o *Owner) fill() error {
 		if err := o.outbox.recordFailed(); err != nil {
 			return err
 		}
+		if err := o.delays.update(); err != nil {
+			return err
+		}
 		return o.timers.fire()
 	}
 	for _, step := range [...]func() error{
 		o.epoch.adopt,
 		o.planner.parkPoisoned,
 		o.outbox.recordFailed,
+		o.delays.update,
 		func() error { return o.inbox.judge(firstShares) },
 		o.planner.planUnplanned,
 		o.timers.fire,
@@ -168,11 +172,12 @@ func (o *Owner) Tick(now events.Instant) {
 // conclude handles an error: either the epoch ends and the input or task that caused it is set aside, or the ownership
 // ends. It returns false if there was an error.
 func (o *Owner) conclude(err error) bool {
+	if err == nil {
+		return true
+	}
 	var bad *poisoned
 	var store storeError
 	switch {
-	case err == nil:
-		return true
 	case errors.As(err, &store), errors.Is(err, events.ErrRow): // no input is to blame
 	case errors.As(err, &bad) && bad.task != "":
 		o.planner.poison[bad.task] = bad.Error()
@@ -201,6 +206,7 @@ func (o *Owner) end(next phase) {
 	o.planner.unplanned = false
 	o.timers.reset()
 	o.outbox.reset()
+	o.delays.reset()
 	o.waking.reset()
 	o.dispatch.reset()
 	o.deciding = false

@@ -44,6 +44,8 @@ var foldedBy = map[events.Name]string{
 	events.NameInputForwarded:      "outbox",
 	events.NameInputsPassed:        "inbox",
 	events.NameEffectFailed:        "changeOf outbox",
+	events.NameEffectsDelayed:      "",
+	events.NameEffectsCaughtUp:     "",
 	events.NameStateHash:           "",
 }
 
@@ -73,6 +75,8 @@ func foldsOf(t *testing.T) map[string]map[string]bool {
 		part := f.Name.Name
 		if part == "fold" {
 			part = f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
+		} else if part == "effects" {
+			part = "outbox"
 		} else if part != "changeOf" && part != "workOf" {
 			return false
 		}

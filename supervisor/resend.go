@@ -1,16 +1,21 @@
 package supervisor
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // takeOver asks for the facts whose effects must be sent again: those above the watermark as folded from the log, not
 // as known in memory.
 func (x *outbox) takeOver() {
-	x.last = x.state.Partition.Watermark
-	from := x.state.Next
-	if runs := x.state.Runs(); len(runs) > 0 && !x.cfg.Off.off(RuleWatermark) {
-		from = runs[0].Offset
+	x.last, x.next = x.state.Partition.Watermark, x.state.OffsetAfter(x.state.Partition.Watermark)
+	if x.cfg.Off.off(RuleWatermark) {
+		x.next = x.state.Next
 	}
-	x.say(ReadFacts{x.gen, from, x.state.Next})
+	//mutant:new-owner-sends-delayed
+	x.delays.takeOver()
+	x.say(ReadFacts{Generation: x.gen, From: x.next, To: x.state.Next})
 }
 
 // replay takes the records that takeOver asked for.
@@ -20,23 +25,17 @@ func (x *outbox) replay(records []events.Record) error {
 		if !x.state.Accepted(r.Offset) {
 			continue
 		}
-		f, err := events.DecodeFact(r)
+		t, f, err := x.again(r)
 		if err != nil {
 			return err
 		}
 		if !x.state.Partition.Watermark.Before(f.Position()) {
 			continue
 		}
-		var t *events.Task
-		if f.Task != "" {
-			if t, err = x.look(f.Task); err != nil {
-				return err // leaving it out would let the watermark pass it
-			}
-		}
 		//mutant:new-owner-resends
 		if owed(t, f) {
 			x.stats.Resent++
-			x.fold(t, f)
+			x.fold(t, f, r.Offset)
 			continue
 		}
 		// It owes no effect, but the log does not say so yet: if its task were swept and the ID used again, the next
@@ -45,22 +44,38 @@ func (x *outbox) replay(records []events.Record) error {
 		if len(x.entries) == 0 {
 			x.lastDone = f.Position() // a fact must record the watermark once the partition is idle
 		}
-		x.last = f.Position()
+		x.pass(f, r.Offset, nil)
 	}
 	return nil
 }
 
-// owed says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run.
+// again decodes a fact whose effects may have to be sent again, and finds its task.
+func (x *outbox) again(r *events.Record) (t *events.Task, f *events.Fact, err error) {
+	if f, err = events.DecodeFact(r); err == nil && f.Task != "" {
+		t, err = x.look(f.Task) // leaving it out after an error would let the watermark pass it
+	}
+	return t, f, err
+}
+
+// owed says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run, and not for
+// those of an earlier task with the same ID.
 func owed(t *events.Task, f *events.Fact) bool {
 	x := changeOf(t, f)
-	return x.what != began || x.running(t)
+	if x.what != began {
+		return true
+	}
+	if !x.running(t) {
+		return false
+	}
+	accepted, err := events.ParsePosition(t.Incarnation)
+	return err == nil && accepted.Before(f.Position())
 }
 
 // keepWork holds back the work that must be sent again. Its report may be in the topic unread. If the work were sent
 // now, a copy could act after that report made the owner decide that the step had no effect and needs no undo.
 func (x *outbox) keepWork() {
 	fresh := x.fresh[:0]
-	for _, e := range x.entries {
+	for e := range x.all {
 		for _, y := range e.effects {
 			if y.kind == events.EffectWork {
 				x.kept = append(x.kept, y)
@@ -77,7 +92,10 @@ func (x *outbox) keepWork() {
 // after the reports are judged".
 func (x *outbox) sendKept(judged events.Instant) error {
 	//mutant:resent-work-waits-for-reports
-	if len(x.kept) == 0 || judged == 0 {
+	if judged == 0 {
+		return nil
+	}
+	if x.judged = true; len(x.kept) == 0 {
 		return nil
 	}
 	for _, y := range x.kept {
@@ -99,7 +117,7 @@ func (x *outbox) sendKept(judged events.Instant) error {
 
 // fetched adds the bytes of an input to the effects that need them.
 func (x *outbox) fetched(cause events.Cause, r *events.Record) {
-	for _, e := range x.entries {
+	for e := range x.all {
 		for _, y := range e.effects {
 			if y.wants == cause {
 				y.wants = ""
@@ -109,4 +127,9 @@ func (x *outbox) fetched(cause events.Cause, r *events.Record) {
 		}
 	}
 	x.send()
+}
+
+// waitsForReports says whether work waits until the reports from before the epoch are judged.
+func (x *outbox) waitsForReports() bool {
+	return len(x.kept) > 0 || !x.judged && slices.ContainsFunc(x.delays.list, (*delayed).work)
 }

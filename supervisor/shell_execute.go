@@ -114,7 +114,7 @@ func (s *Shell) readFacts(a ReadFacts) {
 		})
 		switch {
 		case err == nil:
-			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, records, true) })
+			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, a.Destination, records, true) })
 		case errors.Is(err, ErrPosition): // deleted: the effects of those facts are unknown
 			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, err) })
 		}

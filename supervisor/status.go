@@ -30,8 +30,10 @@ type Status struct {
 	// Linger is the length of the beats at which the owner should decide; zero means at once.
 	Linger                     time.Duration
 	InMemory, InFlight, Unsent int
-	// Oldest is the oldest effect without an answer.
+	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
+	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
+	Delayed []Unanswered
 	// Missing lists the operations that steps wait for and no live instance offers.
 	Missing []events.Missing
 	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
@@ -41,7 +43,7 @@ type Status struct {
 
 // Unanswered is an effect that no broker has acknowledged yet. The zero value means that there is no such effect.
 type Unanswered struct {
-	// Topic is relative to the namespace, and empty while the effect's input is being fetched.
+	// Topic is relative to the namespace; for an input that is forwarded it ends with the partition, as in "submissions/5".
 	Topic string
 	// Since is when its fact was decided.
 	Since events.Instant
@@ -60,7 +62,17 @@ func (o *Owner) Status() Status {
 	e := o.epoch
 	s := Status{
 		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Suspended: o.suspended, Generation: o.gen, Time: o.now,
-		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Oldest: o.outbox.oldest(), Stats: o.stats,
+		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Stats: o.stats,
+	}
+	s.Oldest = oldest(o.outbox.entries)
+	for _, d := range o.delays.list {
+		s.Unsent += len(d.entries)
+		if u := oldest(d.entries); u.Since != 0 {
+			s.Delayed = append(s.Delayed, u)
+			if s.Oldest.Since == 0 || u.Since < s.Oldest.Since {
+				s.Oldest = u
+			}
+		}
 	}
 	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
 		s.Linger = o.dispatch.linger()

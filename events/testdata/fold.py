@@ -88,7 +88,7 @@ class Entity(dict):
             return "[" + ",".join(e.text() if isinstance(e, Entity) else e for e in v) + "]"
         if name in RAW:
             return v
-        if name in ("labels", "inputs") and v != "0":
+        if name in ("labels", "inputs", "delayed") and v != "0":
             m = members(v) if isinstance(v, str) else v
             keys = sorted(m, key=lambda k: k.encode())
             return "{" + ",".join(quote(k) + ":" + (m[k].text() if isinstance(m[k], Entity) else normal(m[k])) for k in keys) + "}"
@@ -99,7 +99,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time inputs watermark settings reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time inputs watermark delayed settings reader since_hash"
 
 
 class Passed(Entity):
@@ -171,7 +171,7 @@ TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}
 
 class State:
     def __init__(self, partition):
-        self.partition = Partition(partition=str(partition), inputs={})
+        self.partition = Partition(partition=str(partition), inputs={}, delayed={})
         self.tasks, self.held, self.definitions = {}, {}, {}
         self.ordinal, self.ident, self.next, self.broken = 0, "", 0, False
 
@@ -263,6 +263,10 @@ class State:
             for member, name in (("failed", "StepFailed"), ("undo_failed", "CompensationFailed")):
                 if member in body:
                     self.of_task(name, members(body[member]), h, time)
+        elif kind == "EffectsDelayed":
+            p["delayed"][json.loads(body["destination"])] = body.get("after", '""')
+        elif kind == "EffectsCaughtUp":
+            p["delayed"].pop(json.loads(body["destination"]), None)
         elif kind not in ("InputForwarded", "StateHash"):
             self.of_task(kind, body, h, time)
 

@@ -46,6 +46,8 @@ type Config struct {
 	Demo Demo
 	// Ready returns nil when the partitions owned here have caught up, otherwise an error that says what is missing.
 	Ready func() error
+	// Delayed says which effects of the partitions owned here wait for brokers that do not take them.
+	Delayed func() []string
 
 	// Registerer takes our metrics. Gatherer provides all metrics of the process for /metrics.
 	Registerer prometheus.Registerer
@@ -81,6 +83,9 @@ func (c *Config) setDefaults() {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }
+	}
+	if c.Delayed == nil {
+		c.Delayed = func() []string { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -95,6 +95,14 @@ type HealthAnswer struct {
 	}
 }
 
+// ReadyAnswer says that the partitions owned here have caught up.
+type ReadyAnswer struct {
+	Body struct {
+		Status  string   `json:"status"`
+		Delayed []string `json:"delayed,omitempty" doc:"Effects that brokers do not take; everything else goes on without them"`
+	}
+}
+
 func (s *status) register(api huma.API) {
 	tags := []string{"engine"}
 	op := func(id, path, text string) huma.Operation {
@@ -108,11 +116,13 @@ func (s *status) register(api huma.API) {
 	huma.Register(api, op("healthz", "/healthz", "Whether the process is alive"), func(context.Context, *struct{}) (*HealthAnswer, error) {
 		return healthy(), nil
 	})
-	huma.Register(api, op("readyz", "/readyz", "Whether the owned partitions have caught up"), func(context.Context, *struct{}) (*HealthAnswer, error) {
+	huma.Register(api, op("readyz", "/readyz", "Whether the owned partitions have caught up"), func(context.Context, *struct{}) (*ReadyAnswer, error) {
 		if err := s.cfg.Ready(); err != nil {
 			return nil, problem(http.StatusServiceUnavailable, codeNotReady, err.Error())
 		}
-		return healthy(), nil
+		a := &ReadyAnswer{}
+		a.Body.Status, a.Body.Delayed = healthy().Body.Status, s.cfg.Delayed()
+		return a, nil
 	})
 }
 

@@ -287,6 +287,8 @@ func TestTheEngineIsDescribed(t *testing.T) {
 	require.JSONEq(t, `{"version":"1.2.3","namespace":"test","node":"node-a","partitions":4,"demo":true}`, w.do("GET", "/v1/info", "").body)
 	require.Equal(t, 200, w.do("GET", "/healthz", "").status)
 	require.Equal(t, 200, w.do("GET", "/readyz", "").status)
+	w.engine.Late = []string{"partition 0: an effect for alerts has waited for 2m0s"}
+	require.JSONEq(t, `{"status":"ok","delayed":["partition 0: an effect for alerts has waited for 2m0s"]}`, w.do("GET", "/readyz", "").body)
 	w.engine.NotReady = http.ErrServerClosed
 	require.Equal(t, 503, w.do("GET", "/readyz", "").status)
 	metrics := w.do("GET", "/metrics", "").body

@@ -40,6 +40,7 @@ func TestFaultATopicThatTakesNothingIsNamed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "alerts", status.Oldest.Topic)
 		require.Greater(t, oldestEffect(t, metrics), 90.0)
+		require.Len(t, status.Delayed, 1)
 		require.Len(t, w.logs.find("do not take what this partition sends"), 1)
 
 		fault.Remove()

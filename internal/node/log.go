@@ -218,9 +218,13 @@ const sendPause = time.Second
 // Send implements supervisor.Log. It never blocks: one dead topic that fills the buffer must not stop the owners.
 func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, done func(int, error)) {
 	records := make([]events.Record, len(list))
+	topic, name := "", ""
 	for i := range list {
+		if list[i].Topic != topic { // most are for the same few, one after the other
+			topic, name = list[i].Topic, l.name(list[i].Topic)
+		}
 		records[i] = list[i].Record
-		records[i].Topic = l.name(list[i].Topic)
+		records[i].Topic = name
 	}
 	began := time.Now()
 	l.effects.TryProduceBatch(ctx, records, func(i int, _ int32, _ int64, err error) {

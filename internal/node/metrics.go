@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +36,7 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 		resent:    desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
 		timeout:   desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
 		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
-			"Age of the oldest effect that no broker has acknowledged, and the topic that does not take it.", []string{"partition", "topic"}, nil),
+			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", []string{"partition", "topic"}, nil),
 		blocked: prometheus.NewDesc("sagalog_owner_input_blocked_seconds",
 			"How long timers have waited for records of an input that cannot be read, as behind an open transaction.", []string{"partition", "topic"}, nil),
 	}
@@ -76,7 +77,11 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		if b := status.Blocked; b.Since != 0 {
 			ch <- prometheus.MustNewConstMetric(m.blocked, prometheus.GaugeValue, status.Time.Sub(b.Since).Seconds(), label, string(b.Input))
 		}
-		if o := status.Oldest; o.Since != 0 {
+		waiting := status.Delayed
+		if o := status.Oldest; o.Since != 0 && !slices.Contains(waiting, o) {
+			waiting = append(slices.Clip(waiting), o)
+		}
+		for _, o := range waiting {
 			ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, status.Time.Sub(o.Since).Seconds(), label, o.Topic)
 		}
 	}

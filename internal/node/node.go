@@ -198,7 +198,7 @@ func (n *Node) openAPI() (err error) {
 		Workflows: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
 		DeadLetters: &deadLetters{n.ns},
-		Ready:       n.Ready, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
+		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,
 	}
 	cfg.Hosts = slices.Clone(n.cfg.Hosts)
 	// Other nodes call this one's API by the host of Advertise.

@@ -126,6 +126,17 @@ func (o *owners) owned() []int32 {
 	return list
 }
 
+// delayed says which effects wait for brokers that do not take them.
+func (o *owners) delayed() (list []string) {
+	for p := range o.shells {
+		s := o.status(int32(p))
+		for _, d := range s.Delayed {
+			list = append(list, fmt.Sprintf("partition %d: an effect for %s has waited for %s", p, d.Topic, s.Time.Sub(d.Since).Round(time.Second)))
+		}
+	}
+	return list
+}
+
 // setOffers tells the owners what the agents offer.
 func (o *owners) setOffers(all offers) {
 	for p, shell := range o.shells {

@@ -42,7 +42,11 @@ const (
 	sawWorkResent
 	sawEffectTwice
 	sawMute
-	sawAlertGivenUp
+	sawDelayed
+	sawCaughtUp
+	sawDelayedFar
+	sawDelayedRead
+	sawDelayedTaken
 	sawLeftBehind
 	sawWorkRefused
 	sawUndoRefused
@@ -158,7 +162,11 @@ var named = [situations]struct {
 	sawWorkResent:     {name: "work is sent again after a take-over", rare: true},
 	sawEffectTwice:    {name: "an effect lands twice"},
 	sawMute:           {name: "a topic answers no effect for a while"},
-	sawAlertGivenUp:   {name: "an alert is given up because nobody takes alerts", rare: true},
+	sawDelayed:        {name: "a destination is delayed"},
+	sawCaughtUp:       {name: "a delayed destination catches up"},
+	sawDelayedFar:     {name: "a delayed destination gets further", rare: true},
+	sawDelayedRead:    {name: "delayed effects are read from the log", rare: true},
+	sawDelayedTaken:   {name: "a new owner takes over a delayed destination"},
 	sawLeftBehind:     {name: "an effect of a generation that is over lands"},
 	sawWorkRefused:    {name: "the broker refuses work"},
 	sawUndoRefused:    {name: "the broker refuses the work of an undo", rare: true},

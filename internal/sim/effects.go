@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -33,6 +34,66 @@ type debt struct {
 	at   events.Position
 	key  string
 	fact *events.Fact
+	// to is the destination of the effect.
+	to string
+}
+
+// DestinationOf says what an effect of a fact waits for, in the words of EffectsDelayed. It is independent of the owner's code.
+func DestinationOf(f *events.Fact, kind string) string {
+	switch kind {
+	case events.EffectAlert:
+		return "alerts"
+	case events.EffectWork:
+		if b, ok := f.Body.(*events.StepStarted); ok {
+			return "work." + b.Agent
+		}
+		return "work." + f.Body.(*events.CompensationStarted).Agent
+	}
+	cause := f.Cause
+	switch b := f.Body.(type) {
+	case *events.InputRejected:
+		if b.HeldAt != "" {
+			cause = b.HeldAt
+		}
+	case *events.EffectFailed:
+		cause = b.Input
+	}
+	in, _, _, _ := cause.Input()
+	if b, ok := f.Body.(*events.InputForwarded); ok {
+		return string(in) + "/" + strconv.Itoa(int(b.To))
+	}
+	return "dlq." + string(in)
+}
+
+// Settled are the positions that the log says are settled: all effects up to the watermark, except those for delayed
+// destinations.
+type Settled struct {
+	Watermark events.Position
+	Delayed   map[string]events.Position
+}
+
+// SettledAfter returns what is settled after one more fact.
+func SettledAfter(p *events.PartitionState, f *events.Fact) Settled {
+	s := Settled{p.Watermark, maps.Clone(p.Delayed)}
+	if s.Watermark.Before(f.Watermark) {
+		s.Watermark = f.Watermark
+	}
+	switch b := f.Body.(type) {
+	case *events.EffectsDelayed:
+		if s.Delayed == nil {
+			s.Delayed = map[string]events.Position{}
+		}
+		s.Delayed[b.Destination] = b.After
+	case *events.EffectsCaughtUp:
+		delete(s.Delayed, b.Destination)
+	}
+	return s
+}
+
+// Covers says whether the effects of the fact at a position for a destination are settled.
+func (s Settled) Covers(at events.Position, destination string) bool {
+	after, delayed := s.Delayed[destination]
+	return !delayed && !s.Watermark.Before(at) || delayed && !after.Before(at)
 }
 
 func (e *effects) key(at events.Position, kind string) string {
@@ -135,20 +196,25 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 // arrives notes an effect that landed.
 func (e *effects) arrives(key string) { e.arrived[key] = true }
 
-// watermark checks that the watermark passes no unsent effect.
-func (e *effects) watermark(to events.Position) {
-	for len(e.owed) > 0 && !to.Before(e.owed[0].at) {
-		d := e.owed[0]
-		if !e.arrived[d.key] && StillOwed(e.p.state, d.fact) {
+// settled checks that the log says of no unsent effect that it is settled.
+func (e *effects) settled(s Settled) {
+	e.owed = slices.DeleteFunc(e.owed, func(d debt) bool {
+		covered := s.Covers(d.at, d.to)
+		if covered && !e.arrived[d.key] && StillOwed(e.p.state, d.fact) {
 			e.w.fail("the watermark passes %s, which nobody sent", d.key)
 		}
-		e.owed = e.owed[1:]
-	}
+		return covered
+	})
 }
 
 // StillOwed says whether an effect must still be sent, given the facts after its own: work only while its attempt runs.
 func StillOwed(s *events.State, f *events.Fact) bool {
 	t, _ := s.Task(f.Task)
+	if t != nil && f.Position().String() != t.Incarnation {
+		if accepted, err := events.ParsePosition(t.Incarnation); err != nil || f.Position().Before(accepted) {
+			t = nil // another task has the ID now
+		}
+	}
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		return t != nil && t.Running(b.Step, events.Do, b.Attempt)

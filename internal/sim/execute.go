@@ -179,15 +179,23 @@ func (s *slot) readInputs(a supervisor.ReadInputs) {
 
 func (s *slot) readFacts(a supervisor.ReadFacts) {
 	w := s.node.w
-	s.acked = a.To
+	if a.Destination != "" {
+		w.saw(sawDelayedRead)
+	} else if s.acked = a.To; len(s.part.state.Partition.Delayed) > 0 {
+		w.saw(sawDelayedTaken)
+	}
 	records := append([]events.Record(nil), s.part.log.records[a.From:a.To]...)
 	cut := 0
 	if len(records) > 0 {
 		cut = w.rng.IntN(len(records))
 	}
 	d := w.lag()
-	s.tell(d, func(o *supervisor.Owner, now events.Instant) { o.Replayed(now, a.Generation, records[:cut], false) })
-	s.tell(d, func(o *supervisor.Owner, now events.Instant) { o.Replayed(now, a.Generation, records[cut:], true) })
+	s.tell(d, func(o *supervisor.Owner, now events.Instant) {
+		o.Replayed(now, a.Generation, a.Destination, records[:cut], false)
+	})
+	s.tell(d, func(o *supervisor.Owner, now events.Instant) {
+		o.Replayed(now, a.Generation, a.Destination, records[cut:], true)
+	})
 }
 
 func (s *slot) fetchInput(a supervisor.FetchInput) {

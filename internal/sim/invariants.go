@@ -26,7 +26,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 			p.inputs.seePassed(p.inputs.of(in).meta[o])
 		}
 	}
-	p.effects.watermark(f.Watermark)
+	p.effects.settled(SettledAfter(&p.state.Partition, f))
 	p.planned(f)
 	p.inputs.reported(f)
 	p.sagas.judge(f)
@@ -121,7 +121,7 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.moves(t)
 	}
 	for _, kind := range EffectsOf(f) {
-		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f})
+		p.effects.owed = append(p.effects.owed, debt{f.Position(), p.effects.key(f.Position(), kind), f, DestinationOf(f, kind)})
 	}
 }
 

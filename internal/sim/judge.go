@@ -33,7 +33,7 @@ type Witness interface {
 	Folded(events.Cause) bool
 	// WasHeld says whether a request was ever held.
 	WasHeld(task, request string) bool
-	// Unsent names an effect of the task that was never acknowledged, or "".
+	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
 }
 

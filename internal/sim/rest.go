@@ -45,6 +45,9 @@ func (w *World) unrest() string {
 		if len(p.effects.owed) > 0 {
 			left = append(left, fmt.Sprintf("partition %d has its watermark below %s", i, p.effects.owed[0].key))
 		}
+		for to := range p.state.Partition.Delayed {
+			left = append(left, fmt.Sprintf("partition %d has delayed effects for %s", i, to))
+		}
 		for _, h := range p.state.Held() {
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}

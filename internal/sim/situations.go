@@ -33,6 +33,13 @@ func (p *partition) see(f *events.Fact, by *producer) {
 		w.saw(sawStateHash)
 	case *events.EffectFailed:
 		w.seeEffectFailed(b)
+	case *events.EffectsDelayed:
+		if _, known := p.state.Partition.Delayed[b.Destination]; known {
+			w.saw(sawDelayedFar)
+		}
+		w.saw(sawDelayed)
+	case *events.EffectsCaughtUp:
+		w.saw(sawCaughtUp)
 	case *events.DeadlinePassed:
 		if b.Action == events.DeadlineUndo {
 			w.saw(sawDeadlineUndo)
@@ -120,11 +127,7 @@ func (w *World) seeEffectFailed(b *events.EffectFailed) {
 	case events.EffectForward:
 		w.saw(sawForwardRefused)
 	case events.EffectAlert:
-		if b.Error == errRefused.Error() {
-			w.saw(sawAlertRefused)
-		} else {
-			w.saw(sawAlertGivenUp)
-		}
+		w.saw(sawAlertRefused)
 	}
 }
 

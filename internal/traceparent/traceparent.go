@@ -16,16 +16,19 @@ func Or(given string) string {
 	if Valid(given) {
 		return given
 	}
-	return string(New())
+	var b [length]byte
+	return string(appendNew(b[:0]))
 }
 
 // New returns a new trace context. The numbers in it must be unique, but need not be secret.
-func New() []byte {
+func New() []byte { return appendNew(make([]byte, 0, length)) }
+
+func appendNew(dst []byte) []byte {
 	var raw [24]byte
 	for i := range 3 {
 		binary.NativeEndian.PutUint64(raw[8*i:], rand.Uint64())
 	}
-	b := hex.AppendEncode(append(make([]byte, 0, length), "00-"...), raw[:16])
+	b := hex.AppendEncode(append(dst, "00-"...), raw[:16])
 	return append(hex.AppendEncode(append(b, '-'), raw[16:]), "-01"...)
 }
 

@@ -211,7 +211,7 @@ func (p *partition) restDead(in events.Input) {
 	}
 	for _, w := range d.wanted {
 		switch {
-		case !p.acknowledged(w.at):
+		case !p.settled.covers(w.at, "dlq."+string(in)):
 			p.count.DeadLetters.NotYet++
 			if p.cfg.AtRest {
 				p.book.add(w.finding)

@@ -12,21 +12,10 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// moveWatermark takes the position up to which all effects are acknowledged.
-func (p *partition) moveWatermark(s events.Position) {
-	if s.IsZero() || !p.watermark.Before(s) {
-		return
-	}
-	p.watermark = s
-}
-
-// acknowledged says whether the effects of a fact are acknowledged.
-func (p *partition) acknowledged(at events.Position) bool { return !p.watermark.Before(at) }
-
 // notSent notes an attempt that timed out. Nobody needs its request any more, so there may be none if it was not
 // acknowledged by then.
 func (p *partition) notSent(at events.Position) {
-	if !p.acknowledged(at) {
+	if !p.settled.coversWork(at) {
 		p.excuse(at)
 	}
 }
@@ -167,7 +156,7 @@ var errFound = errors.New("found")
 
 // missingWork finds the starts below the watermark that have no request.
 func (c *check) missingWork(ctx context.Context, number int32, o *ownership, trimmed bool) error {
-	watermark := c.watermarks[number]
+	settled := c.settled[number]
 	shown := 0
 	for _, t := range o.tenures {
 		for seq, w := range t.work {
@@ -176,14 +165,14 @@ func (c *check) missingWork(ctx context.Context, number int32, o *ownership, tri
 			case w&workExpected == 0 || w&workSeen != 0:
 			case w&workExcused != 0:
 				c.count.Work.Unsent++
-			case watermark.Before(pos):
+			case !settled.coversWork(pos):
 				c.count.Work.NotYet++
 				if c.cfg.AtRest {
 					c.book.add(Finding{Check: CheckEffects, Kind: "unacknowledged", Place: Place{c.topics.Events, number, t.offset(uint64(seq))}, What: "the work topic has no request for this fact, and nothing says that it was sent"})
 				}
 			case !trimmed:
 				f := Finding{Check: CheckEffects, Kind: "work_missing", Place: Place{c.topics.Events, number, t.offset(uint64(seq))},
-					What: fmt.Sprintf("the work topic has no request for this fact, but the log says that all effects up to %s are acknowledged (INV8)", watermark)}
+					What: fmt.Sprintf("the work topic has no request for this fact, but the log says that all effects up to %s are acknowledged (INV8)", settled.watermark)}
 				if shown++; shown <= c.book.show {
 					if err := c.name(ctx, &f); err != nil {
 						return err

@@ -128,7 +128,7 @@ func (w forwards) compare(ctx context.Context, c *check) error {
 		target := map[events.Input]string{events.Submissions: c.topics.Submissions, events.Reports: c.topics.Reports}[key.in]
 		switch {
 		case s.found || s.failed || c.partial():
-		case c.watermarks[s.home].Before(s.fact):
+		case !c.settled[s.home].covers(s.fact, string(key.in)+"/"+strconv.Itoa(int(s.to))):
 			c.count.Forwards.NotYet++
 		case s.to >= 0 && s.to < c.number && c.bounds[target][s.to].Start > 0:
 			c.book.cannot(CheckInputs, "%s/%d was trimmed: it is unknown whether the inputs that were sent home arrived", target, s.to)

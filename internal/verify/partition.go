@@ -37,19 +37,19 @@ func contentOf(hash string) uint64 {
 // partition reads and checks one partition.
 type partition struct {
 	*check
-	number    int32
-	owners    *ownership
-	fold      *folding
-	inputs    map[events.Input]*join
-	dead      map[events.Input]*deadLetters
-	known     map[digest]accepted
-	live      map[string]*story
-	swept     map[digest]uint64                // forgotten after a submission was judged
-	held      map[string]map[string]inputPrint // by task and request
-	defs      map[string]*definition
-	accepted  int
-	next      int64
-	watermark events.Position
+	number   int32
+	owners   *ownership
+	fold     *folding
+	inputs   map[events.Input]*join
+	dead     map[events.Input]*deadLetters
+	known    map[digest]accepted
+	live     map[string]*story
+	swept    map[digest]uint64                // forgotten after a submission was judged
+	held     map[string]map[string]inputPrint // by task and request
+	defs     map[string]*definition
+	accepted int
+	next     int64
+	settled  settled
 }
 
 // partition reads one partition of events, and the topics that belong to it.
@@ -146,7 +146,7 @@ func (p *partition) record(r *events.Record) error {
 	if _, rejection := f.Body.(*events.InputRejected); !rejection && f.Task != "" && events.Home(f.Task, p.check.number) != p.number {
 		p.book.add(Finding{Check: CheckAttempts, Kind: "home", Place: at, Task: f.Task, What: fmt.Sprintf("the task's home is partition %d, but its fact is here (INV1)", events.Home(f.Task, p.check.number))})
 	}
-	p.moveWatermark(f.Watermark)
+	p.settled.take(f)
 	input, err := p.cause(f, at)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (p *partition) record(r *events.Record) error {
 // fact takes an accepted fact. input is the input that caused it, if there is one and it could be read.
 func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
-	case *events.SettingsAdopted, *events.VersionBarrier:
+	case *events.SettingsAdopted, *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp:
 	case *events.StateHash:
 		p.count.StateHashes++
 	case *events.InputsPassed:
@@ -304,7 +304,7 @@ func (p *partition) sweep(b *events.TasksSwept, at Place) {
 // finish does the checks at the end of the log.
 func (p *partition) finish(b Bounds) error {
 	p.explainEnd()
-	owner := Extent{Partition: p.number, End: b.End, Epochs: len(p.owners.tenures), Watermark: p.watermark.String(),
+	owner := Extent{Partition: p.number, End: b.End, Epochs: len(p.owners.tenures), Watermark: p.settled.watermark.String(),
 		Judged: map[events.Input]int64{}, NotYet: map[events.Input]int64{}}
 	if t := p.owners.current(); t != nil {
 		owner.Owner, owner.Epoch = t.owner, t.epoch.String()
@@ -328,7 +328,7 @@ func (p *partition) finish(b Bounds) error {
 	for in := range p.dead {
 		p.restDead(in)
 	}
-	p.watermarks[p.number] = p.watermark
+	p.check.settled[p.number] = p.settled
 	var err error
 	owner.Hash, err = p.fold.finish(b.End)
 	p.extents = append(p.extents, owner)

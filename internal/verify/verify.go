@@ -183,7 +183,7 @@ type check struct {
 	// taskUnknown says that the partition of cfg.Task has no such task.
 	taskUnknown bool
 	owners      map[int32]*ownership
-	watermarks  map[int32]events.Position
+	settled     map[int32]settled
 	extents     []Extent
 	// unread is set for a partition if not all of its facts could be read.
 	unread bool
@@ -199,7 +199,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	c := &check{
 		cfg: cfg, topics: cfg.Topics, book: newBook(cfg.Show), agents: map[string]bool{},
 		bounds: map[string][]Bounds{}, early: map[string][]Bounds{}, acks: newAcks(cfg.Acknowledged),
-		forwards: newForwards(), owners: map[int32]*ownership{}, watermarks: map[int32]events.Position{},
+		forwards: newForwards(), owners: map[int32]*ownership{}, settled: map[int32]settled{},
 	}
 	c.count.Void, c.count.Ended, c.count.Movers, c.count.Inputs = map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	if err := c.begin(ctx); err != nil {

@@ -39,6 +39,8 @@ type Engine struct {
 	OffersBuilt atomic.Int64
 	// NotReady is what Ready returns.
 	NotReady error
+	// Late is what Delayed returns.
+	Late []string
 
 	mu sync.Mutex
 	// mu guards the fields below.
@@ -469,5 +471,8 @@ func (e *Engine) Broken(service string) (api.Breakage, bool) {
 
 // Ready is for api.Config.
 func (e *Engine) Ready() error { return e.NotReady }
+
+// Delayed is for api.Config.
+func (e *Engine) Delayed() []string { return e.Late }
 
 var errTopic = errors.New("apitest: no such topic")

@@ -133,6 +133,8 @@ type Config struct {
 	Coarse bool
 	// LateStore makes an owner write its store only when nothing is in flight; otherwise it does with each batch.
 	LateStore bool
+	// Delays makes every effect without an answer delay its destination when the clock moves.
+	Delays bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
@@ -179,9 +181,12 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 	o := supervisor.Config{
 		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: settings(),
 		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
-		UnknownAfter: never, LagMax: never,
+		UnknownAfter: never, LagMax: never, DelayAfter: never,
 		// Less than a millisecond means at once: an owner that may continue does so.
 		RetryPause: 1, DeposedPause: 1,
+	}
+	if c.Delays {
+		o.DelayAfter = 1
 	}
 	if c.LateStore {
 		o.FlushEvery = -1

@@ -106,9 +106,15 @@ func effects(add func(Bound, Config)) {
 	add(Small, Config{Name: "duplicates passed", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Conflict, "T1", "none")}, PassEvery: 1, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "garbage, markers", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Refusals: 1, Passes: 1}})
 	add(Large, Config{Name: "garbage, markers, more", Clients: []Client{submit("T1", "none"), later(Garbage, "", ""), later(Marker, "", "")}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
+	add(Small, Config{Name: "a delayed dead letter", Delays: true, Clients: []Client{submit("T1", "none"), later(Garbage, "", "")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a delayed dead letter, slow acks", Delays: true, Clients: []Client{submit("T1", "none"), {Kind: Garbage, Times: 2}}, Budgets: faults{Passes: 1, Crashes: 1, SlowAcks: 1, LateEffects: 1}})
+	add(CI, Config{Name: "a delayed dead letter, a hand-over", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true}}, Budgets: faults{Passes: 1, Reassigns: 1}})
+	add(CI, Config{Name: "delayed dead letters", Delays: true, Clients: []Client{{Kind: Garbage, AtStart: true, Times: 1}}, Budgets: faults{Passes: 2, Crashes: 1}})
+	add(CI, Config{Name: "delayed work, a crash", Delays: true, Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	stray := Client{Kind: Submit, Task: TaskOf(1, 1), Workflow: "none", AtStart: true}
 	home := submit(TaskOf(0, 1), "none")
 	add(Small, Config{Name: "a forward", Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1}})
+	add(CI, Config{Name: "a delayed forward", Delays: true, Partitions: 2, Clients: []Client{stray, home}, Budgets: faults{Crashes: 1, Refusals: 1, Passes: 1}})
 	add(CI, Config{Name: "a forward, passing time", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 1, LateEffects: 1, Passes: 1}})
 	add(CI, Config{Name: "a forward, passing time, more", Partitions: 2, Clients: []Client{stray}, Alerts: true, Budgets: faults{Crashes: 1, Refusals: 2, SlowAcks: 1, LateEffects: 1, Passes: 1}})
 }

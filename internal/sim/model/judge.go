@@ -40,7 +40,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	}
 	j.Passes(f)
 	j.Follows(f)
-	j.watermark(f.Watermark)
+	j.settled(sim.SettledAfter(&j.State.Partition, f))
 	switch b := f.Body.(type) {
 	case *events.Timeout:
 		j.TimesOut(f, b)
@@ -105,17 +105,17 @@ func (j *judge) WasHeld(task, request string) bool {
 // Unsent implements sim.Witness.
 func (j *judge) Unsent(task string) string {
 	for _, d := range j.log.owed {
-		if d.fact.Task == task && !slices.Contains(j.part.arrived, d.id) {
+		if _, delayed := j.State.Partition.Delayed[d.to]; d.fact.Task == task && !delayed && !slices.Contains(j.part.arrived, d.id) {
 			return j.w.sp.debts[d.id]
 		}
 	}
 	return ""
 }
 
-// watermark checks that the watermark passes no unsent effect.
-func (j *judge) watermark(to events.Position) {
+// settled checks that the log says of no unsent effect that it is settled.
+func (j *judge) settled(s sim.Settled) {
 	for _, d := range j.log.owed {
-		if !to.Before(d.at) {
+		if s.Covers(d.at, d.to) {
 			if !slices.Contains(j.part.arrived, d.id) && sim.StillOwed(j.State, d.fact) {
 				j.w.fail("the watermark passed an effect that nobody sent: %s", j.w.sp.debts[d.id])
 			}

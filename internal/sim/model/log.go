@@ -31,6 +31,8 @@ type debt struct {
 	at   events.Position
 	id   int32
 	fact *events.Fact
+	// to is the destination of the effect.
+	to string
 }
 
 func (l *logNode) end() int64 { return int64(len(l.records)) }
@@ -117,9 +119,10 @@ func (s *space) extend(part int32, log, rec int32) int32 {
 	l.verdicts, l.sums = add(from.verdicts, fate), add(from.sums, l.sum)
 	if fate == events.FateAccepted {
 		for _, kind := range sim.EffectsOf(f) {
-			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), kind), f})
+			l.owed = add(l.owed, debt{f.Position(), s.debt(events.FactID(f, part), kind), f, sim.DestinationOf(f, kind)})
 		}
-		l.owed = slices.DeleteFunc(slices.Clone(l.owed), func(d debt) bool { return !f.Watermark.Before(d.at) })
+		settled := sim.SettledAfter(&from.state.Partition, f)
+		l.owed = slices.DeleteFunc(slices.Clone(l.owed), func(d debt) bool { return settled.Covers(d.at, d.to) })
 		if _, ok := f.Body.(*events.Submitted); ok {
 			l.cancelled = slices.DeleteFunc(slices.Clone(l.cancelled), func(t string) bool { return t == f.Task })
 			for _, h := range from.state.HeldFor(f.Task) {

@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{"new-owner-resends", "a new owner sends again the effects above the watermark",
 		never, "^a crash$", "effect"},
 	{"resent-work-waits-for-reports", "work is sent again only when the earlier reports are judged",
-		swap(" || judged == 0", ""), "^a crash$", "work is sent again although its report was durable"},
+		swap("judged == 0", "false"), "^a crash$", "work is sent again although its report was durable"},
 	{"watermark-stops-before-effect", "the watermark stops before the first fact with an unsent effect",
 		swap("before", "at"), "^(a crash|two tasks, a crash|batches, in parts)$", "the watermark passed an effect"},
 	{"watermark-is-contiguous", "the watermark passes no gap",
@@ -108,6 +108,14 @@ var mutants = []mutant{
 		never, "^a sleep, a hand-over$", "over when its owner woke up"},
 	{"own-up-to-the-end", "an owner that slept has itself written all facts up to the end of its log",
 		swap("w.epoch.confirmed >= w.end", "true"), "^a sleep, a hand-over$", "over when its owner woke up"},
+	{"delayed-from-the-oldest", "a destination is delayed from the fact before its oldest unsent effect on",
+		swap("e.before", "e.at"), "^a delayed dead letter$", "the watermark passed an effect"},
+	{"new-owner-sends-delayed", "a new owner sends the effects of delayed destinations too",
+		drop, "^a delayed dead letter$", "lost effect|is committed up to|does not record"},
+	{"caught-up-is-empty", "a destination has caught up only when it has taken everything",
+		swap("len(d.entries) == 0 && ", ""), "^a delayed dead letter$", "the watermark passed an effect"},
+	{"delayed-work-waits-for-reports", "work for a delayed agent is read again only when the earlier reports are judged",
+		swap(" || d.work() && !x.outbox.judged", ""), "^delayed work, a crash$", "work is sent again although its report was durable"},
 	{"refused-work-fails", "work that is refused for good is a failed attempt",
 		drop, "^a refused request$", "lost effect"}}
 

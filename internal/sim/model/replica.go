@@ -67,7 +67,7 @@ func (x replica) skipDelays() {
 }
 
 func (x replica) replay() {
-	e := event{kind: evReplayed, from: x.replayFrom, records: x.log().records[x.replayFrom:x.replayTo]}
+	e := event{kind: evReplayed, in: x.sp.destinations[x.replayFor], from: x.replayFrom, records: x.log().records[x.replayFrom:x.replayTo]}
 	x.replayFrom, x.replayTo = 0, 0
 	x.deliver(&e)
 }
@@ -94,6 +94,7 @@ func (x replica) execute(out *output) {
 		x.reads = [2]int64{out.from, out.to}
 		x.w.note("%s owns epoch %s and reads submissions from %d, reports from %d", x.label(), claimName(x.sp.slots[x.slot].owner.Status().Epoch.ID), out.from, out.to)
 	case outReadFacts:
+		x.replayFor = x.sp.destination(out.in)
 		if x.replayFrom, x.replayTo = out.from, out.to; out.to == 0 {
 			x.w.fail("%s reads nothing again", x.label())
 		}

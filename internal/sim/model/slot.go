@@ -79,11 +79,12 @@ type output struct {
 	kind outputKind
 	// from and to are offsets, in loads and reads.
 	from, to int64
-	in       events.Input
-	records  []int32
-	effect   int32
-	delta    *events.Delta
-	err      string
+	// in is an input, or the destination of facts that are read.
+	in      events.Input
+	records []int32
+	effect  int32
+	delta   *events.Delta
+	err     string
 }
 
 type outputKind uint8
@@ -246,7 +247,7 @@ func (x *slot) call(s *space, e *event) {
 	case evInput:
 		o.Input(now, o.Status().Generation, e.in, s.inputRecords(x.part, e.in, e.records, e.from), e.to)
 	case evReplayed:
-		o.Replayed(now, o.Status().Generation, s.recordsAt(e.records, e.from), true)
+		o.Replayed(now, o.Status().Generation, string(e.in), s.recordsAt(e.records, e.from), true)
 	case evFetched:
 		list := s.inputRecords(x.part, e.in, e.records, e.from)
 		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], nil)
@@ -367,6 +368,7 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		out.kind, out.from, out.to = outReadInputs, a.From[events.Submissions], a.From[events.Reports]
 	case supervisor.ReadFacts:
 		out.kind, out.from, out.to = outReadFacts, a.From, a.To
+		out.in = events.Input(a.Destination)
 	case supervisor.FetchInput:
 		in, _, offset, _ := a.Cause.Input()
 		out.kind, out.in, out.from = outFetch, in, offset

@@ -41,7 +41,9 @@ type space struct {
 	effects   []effect
 	effectIDs map[print]int32
 	debts     []string
-	debtIDs   map[string]int32
+	// destinations of facts that are read again; the first is empty.
+	destinations []events.Input
+	debtIDs      map[string]int32
 
 	logs   []*logNode
 	logIDs map[[2]int32]int32
@@ -73,7 +75,7 @@ type effect struct {
 
 func newSpace(cfg Config) *space {
 	s := &space{
-		cfg: cfg, plans: plans{map[string]bool{}, map[reflect.Type][]fieldPlan{}}, copies: copies{map[reflect.Type]bool{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, results: map[string]*result{},
+		cfg: cfg, destinations: []events.Input{""}, plans: plans{map[string]bool{}, map[reflect.Type][]fieldPlan{}}, copies: copies{map[reflect.Type]bool{}}, slotIDs: map[print]int32{}, stores: map[*sim.Store]print{}, results: map[string]*result{},
 		recordIDs: map[print]int32{}, inputIDs: map[print]int32{}, effectIDs: map[print]int32{}, debtIDs: map[string]int32{},
 		logIDs: map[[2]int32]int32{}, expected: map[int32]events.Hash{},
 	}
@@ -242,6 +244,15 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	s.effects = append(s.effects, e)
 	s.effectIDs[p] = id
 	return id
+}
+
+// destination numbers a destination.
+func (s *space) destination(to events.Input) int32 {
+	if at := slices.Index(s.destinations, to); at >= 0 {
+		return int32(at)
+	}
+	s.destinations = append(s.destinations, to)
+	return int32(len(s.destinations) - 1)
 }
 
 // debt numbers an effect that a fact owes, regardless of who sends it.

@@ -54,8 +54,10 @@ type share struct {
 	flights []flight
 	// reads are the offsets up to which the inputs were read; -1 means not at all.
 	reads [2]int64
-	// replay is the range of facts to read again, while to is positive.
+	// replay is the range of facts to read again, while to is positive, and the number of the delayed destination that they are
+	// for, if there is one.
 	replayFrom, replayTo int64
+	replayFor            int32
 	fetches              []fetch
 	ends                 question
 	// catalog says that definitions were asked for.
@@ -190,6 +192,7 @@ func (c *codec) share(n *share) {
 	num(c, &n.reads[1])
 	num(c, &n.replayFrom)
 	num(c, &n.replayTo)
+	num(c, &n.replayFor)
 	list(c, &n.fetches, func(c *codec, f *fetch) {
 		num(c, &f.in)
 		num(c, &f.offset)

@@ -1,0 +1,224 @@
+package supervisor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// delays are the destinations that are delayed, in order: those of Partition.Delayed. docs/protocol.md, "A destination that takes
+// nothing is delayed".
+type delays struct {
+	*core
+	list []*delayed
+	// reading is the destination whose effects are being read from the log, up to readTo.
+	reading string
+	readTo  int64
+}
+
+func (x *delays) reset() { *x = delays{core: x.core} }
+
+// delayed is a destination that has not taken its effects for a while. The watermark does not wait for it, so that it holds back
+// nothing else: the log says from where on its effects are owed, and what does not fit in memory is read from there again.
+type delayed struct {
+	destination string
+	// entries are facts with effects for it that are not acknowledged, in the order of the log.
+	entries []*entry
+	// read is the position of the latest fact whose effects for it are known, and next the offset behind it.
+	read events.Position
+	next int64
+	// notedAt is when the log last said how far it is.
+	notedAt events.Instant
+}
+
+const (
+	// delayedRoom is how many facts of a delayed destination that are read again are in memory.
+	delayedRoom = 1000
+	// delayedPage is how many records of the log are read at once for a delayed destination.
+	delayedPage = 1000
+	// delayedNote is the least time between two facts that say how far a delayed destination is.
+	delayedNote = 10 * time.Second
+)
+
+// destination says what an effect waits for: the topic of an agent, the alerts, the dead letters of an input, or a partition of an
+// input.
+func (y *effect) destination() string { return y.topic + y.part }
+
+// after returns the position up to which the destination has taken all its effects.
+func (d *delayed) after() events.Position {
+	if len(d.entries) > 0 {
+		return d.entries[0].before
+	}
+	return d.read
+}
+
+// work says whether the destination is an agent, whose work is sent again only after the reports are judged: see sendKept.
+func (d *delayed) work() bool { return strings.HasPrefix(d.destination, workTopic) }
+
+// to returns a delayed destination, nil if it is not delayed.
+func (x *delays) to(destination string) *delayed {
+	for _, d := range x.list {
+		if d.destination == destination {
+			return d
+		}
+	}
+	return nil
+}
+
+// takeOver continues with the destinations that an earlier owner found delayed.
+func (x *delays) takeOver() {
+	for to, after := range x.state.Partition.Delayed {
+		x.add(&delayed{destination: to, read: after, next: x.state.OffsetAfter(after), notedAt: x.now})
+	}
+}
+
+func (x *delays) add(d *delayed) {
+	x.list = append(x.list, d)
+	slices.SortFunc(x.list, func(a, b *delayed) int { return strings.Compare(a.destination, b.destination) })
+}
+
+// separate separates the effects for delayed destinations from the others. Those of a destination that has everything before the fact
+// in memory, and room, join it; the others are read from the log later.
+func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []*effect) {
+	for _, d := range x.list {
+		if d.next < x.outbox.next || len(d.entries) >= delayedRoom || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
+			continue
+		}
+		x.join(d, f, list, offset+1)
+	}
+	return slices.DeleteFunc(list, func(y *effect) bool { return x.to(y.destination()) != nil })
+}
+
+// join adds the effects of a fact for the destination, which has then seen everything before the offset.
+func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
+	own := slices.Clone(list)
+	own = slices.DeleteFunc(own, func(y *effect) bool { return y.destination() != d.destination })
+	if len(own) > 0 {
+		e := x.outbox.entryOf(f, d.read, own)
+		e.delayed = true
+		d.entries = append(d.entries, e)
+	}
+	d.read, d.next = f.Position(), next
+}
+
+// update records which destinations are delayed, how far they are, and which have caught up.
+func (x *delays) update() error {
+	if err := x.recordNew(); err != nil {
+		return err
+	}
+	for _, d := range slices.Clone(x.list) {
+		switch {
+		//mutant:caught-up-is-empty
+		case len(d.entries) == 0 && d.next >= x.outbox.next:
+			if err := x.note(&events.EffectsCaughtUp{Destination: d.destination}); err != nil {
+				return err
+			}
+			x.list = slices.DeleteFunc(x.list, func(y *delayed) bool { return y == d })
+		case x.now.Sub(d.notedAt) >= delayedNote && x.state.Partition.Delayed[d.destination].Before(d.after()):
+			if err := x.note(&events.EffectsDelayed{Destination: d.destination, After: d.after()}); err != nil {
+				return err
+			}
+			d.notedAt = x.now
+		}
+	}
+	x.readOn()
+	return nil
+}
+
+// recordNew records that the destination of the oldest effect is delayed, until the oldest is young enough.
+func (x *delays) recordNew() error {
+	for len(x.outbox.entries) > 0 && len(x.outbox.kept) == 0 {
+		e := x.outbox.entries[0]
+		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.outbox.unsent() < x.cfg.Unacknowledged/2 {
+			return nil
+		}
+		at := slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
+		to := e.effects[at].destination()
+		//mutant:delayed-from-the-oldest
+		if err := x.note(&events.EffectsDelayed{Destination: to, After: e.before}); err != nil {
+			return err
+		}
+		x.add(x.takeOut(to))
+		x.outbox.trim()
+	}
+	return nil
+}
+
+func (x *delays) note(b events.Body) error {
+	return x.record(&events.Fact{Body: b, Cause: x.lastCause()}, nil)
+}
+
+// takeOut moves the effects for a destination out of the list that holds the watermark.
+func (x *delays) takeOut(destination string) *delayed {
+	d := &delayed{destination: destination, read: x.outbox.last, next: x.outbox.next, notedAt: x.now}
+	for _, e := range x.outbox.entries {
+		var own, rest []*effect
+		for _, y := range e.effects {
+			if y.destination() == destination && !y.done {
+				own = append(own, y)
+			} else {
+				rest = append(rest, y)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		moved := *e
+		moved.effects, moved.delayed = own, true
+		for _, y := range own {
+			y.of = &moved
+		}
+		if e.effects = rest; e.done() {
+			x.outbox.settled++
+		}
+		d.entries = append(d.entries, &moved)
+	}
+	return d
+}
+
+// readOn reads on for one destination that has room.
+func (x *delays) readOn() {
+	if x.reading != "" {
+		return
+	}
+	for _, d := range x.list {
+		//mutant:delayed-work-waits-for-reports
+		if d.next >= x.outbox.next || len(d.entries) > delayedRoom/2 || d.work() && !x.outbox.judged {
+			continue
+		}
+		x.reading, x.readTo = d.destination, min(x.outbox.next, d.next+delayedPage)
+		x.say(ReadFacts{x.gen, d.destination, d.next, x.readTo})
+		return
+	}
+}
+
+// replay takes records that read asked for; done is true with the last of them.
+func (x *delays) replay(records []events.Record, done bool) error {
+	d := x.to(x.reading)
+	for i := range records {
+		r := &records[i]
+		if d == nil || r.Offset < d.next || !x.state.Accepted(r.Offset) {
+			continue
+		}
+		t, f, err := x.outbox.again(r)
+		if err != nil {
+			return err
+		}
+		var list []*effect
+		if owed(t, f) {
+			x.stats.Resent++
+			list = x.outbox.effects(t, f)
+		}
+		x.join(d, f, list, r.Offset+1)
+	}
+	if done {
+		x.reading = ""
+		if d != nil {
+			d.next = max(d.next, x.readTo)
+		}
+		x.outbox.send()
+	}
+	return nil
+}
