@@ -66,7 +66,7 @@ func samePlan(t testing.TB, p *scheduler.Program, task *events.Task, got events.
 	case failed != "" && !running && want.Quiet() && len(want.Ready) == 0:
 		want.Facts = append(want.Facts, &events.TaskParked{Step: failed, Reason: "step " + strconv.Quote(failed) + " failed and was not retried"})
 	}
-	want.Cost = got.Cost // TestAPlanSaysWhatItCost
+	want.Cost = got.Cost
 	require.Equal(t, want, got)
 }
 
