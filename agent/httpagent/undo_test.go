@@ -2,6 +2,7 @@ package httpagent_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -26,4 +27,21 @@ func TestAnUndoNamesTheKeyOfItsDo(t *testing.T) {
 	require.NotEqual(t, got.Get("Idempotency-Key"), got.Get("Sagalog-Undoes"))
 	h.Do("package", map[string]any{"id": "7"})
 	require.NotContains(t, got, "Sagalog-Undoes")
+}
+
+// The status of an undo is the whole answer: what it undid is undone, whatever the body says or is.
+func TestAnUndoIsOverWhateverItsAnswerIs(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"not JSON": "<html>", "broken": `{"a":`, "too large": strings.Repeat("x", 1<<20), "none": ""} {
+		h := bind(t, packageBinding, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(body))
+		}))
+		w := h.Work("package", events.Undo, map[string]any{"id": "7"})
+		h.Send(w)
+		r, ok := h.Await(w)
+		require.True(t, ok, name)
+		require.Equal(t, events.ResultCompleted, r.Result, "%s: %v", name, r.Error)
+		require.Empty(t, r.Output, name)
+	}
 }
