@@ -97,3 +97,35 @@ func TestARetryEndsATaskWhoseOutputFails(t *testing.T) {
 		})
 	}
 }
+
+// A start shows only when it is decided how large it is and what it cost. A batch ends with the start that fills it, whatever room the
+// agent has, and the other starts come with the next batches.
+func TestABatchOfStartsIsBoundedByBytesAndCost(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]string{
+		"bytes": "${ input.text }",
+		"cost":  "${ count(1..150000, # > input.n) }",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "workflow: large\nsteps:\n  only: {agent: alpha, with: {v: \""+with+"\"}}\n")
+			a := b.candidate("A", func(c *candidate) { c.cfg.BatchBytes = 64 << 10 }).own()
+			a.o.SetOffers(b.now, map[string]supervisor.Offer{})
+			text := strings.Repeat("x", 30<<10)
+			for i := range 20 {
+				b.submit(fmt.Sprint("t", i), "large", `,"input":{"n":0,"text":"`+text+`"}`)
+			}
+			a.run()
+			a.hold["Append"] = true
+			a.o.SetOffers(b.now, offers(64))
+			a.run()
+			list := held[supervisor.Append](a)
+			require.NotEmpty(t, list)
+			require.LessOrEqual(t, len(list[0].Records), 4)
+			a.hold["Append"] = false
+			a.run()
+			a.pass(time.Second)
+			require.Equal(t, 20, count[*events.StepStarted](b))
+		})
+	}
+}

@@ -162,7 +162,12 @@ func (d *dispatch) admit() error {
 			ready := q.take(a, min(room, d.cfg.BatchFacts-len(d.batch.facts)))
 			clear(q.rooms)
 			q.rooms[a.agent] = room
-			for _, r := range d.sched.Admit(ready, q.rooms, d.stamp()) {
+			ready = d.sched.Admit(ready, q.rooms, d.stamp())
+			for i, r := range ready {
+				if d.full() { // by bytes or by cost, which only a start shows
+					a.restore(ready[i:])
+					break
+				}
 				if err := blaming(r.Task, func() error { return d.planner.start(r) }); err != nil {
 					return err
 				}

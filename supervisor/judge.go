@@ -31,7 +31,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 	}
 	b, kind := i.batch, &inputKinds[q.kind]
 	most := i.dispatch.most(kind)
-	for len(q.items) > 0 && b.yielding < most && 4*len(b.facts) < quarters*i.cfg.BatchFacts && 4*b.bytes < quarters*i.cfg.BatchBytes {
+	for len(q.items) > 0 && b.yielding < most && 4*len(b.facts) < quarters*i.cfg.BatchFacts && 4*b.bytes < quarters*i.cfg.BatchBytes && !i.costly() {
 		item := &q.items[0]
 		before := len(b.facts)
 		if !item.record.Control {

@@ -141,3 +141,10 @@ func (q *queue) take(a *lane, n int) []events.Ready {
 	}
 	return q.taken
 }
+
+// restore puts attempts back that were taken and could not start yet.
+func (a *lane) restore(ready []events.Ready) {
+	for i := range ready {
+		a.ready.insert(&ready[i])
+	}
+}
