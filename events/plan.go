@@ -42,6 +42,16 @@ type Plan struct {
 	Broken []Broken
 	// Ready are the attempts that may start.
 	Ready []Ready
+	// Cost is the work of the expressions that were evaluated, in units of their budget.
+	Cost int
+}
+
+// OutputHint says what an operator can do about a task that is parked because it has no output: all of its steps are done.
+func OutputHint(t *Task) string {
+	if t.Irrevocable() {
+		return "; a retry ends the task with the output null"
+	}
+	return "; a retry ends the task with the output null, and a cancel undoes it"
 }
 
 // Broken is a step that cannot start.
@@ -74,4 +84,6 @@ type Start struct {
 	Condition  *bool
 	Pivot      bool
 	Undoable   bool
+	// Cost is the work of the expressions that were evaluated, in units of their budget.
+	Cost int
 }

@@ -13,12 +13,14 @@ type Env struct {
 	scope *exprlang.Scope
 }
 
-// Close gives back the memory of the environment.
-func (e *Env) Close() {
+// Close gives back the memory of the environment. It returns what the evaluations cost.
+func (e *Env) Close() (cost int) {
 	if e.scope != nil {
+		cost = e.scope.Spent()
 		e.scope.Return()
 		e.scope = nil
 	}
+	return cost
 }
 
 // open returns the scope of the expressions, which the first of them makes.

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,7 @@ func (w *run) settle() bool {
 		require.NoError(w.t, err)
 		w.compare(plan)
 		if plan.Quiet() {
+			w.offers(plan)
 			w.ready = plan.Ready
 			return w.moves()
 		}
@@ -136,6 +138,22 @@ func (w *run) settle() bool {
 	}
 	w.t.Fatalf("Plan always has something to add (INV5): %s", asText(w.t, w.task()))
 	return false
+}
+
+// offers checks that Offers says of each attempt what a quiet plan says.
+func (w *run) offers(plan events.Plan) {
+	t := w.task()
+	for _, s := range w.sched.Program(t.Definition).Definition().Steps {
+		for _, op := range []events.Operation{events.Do, events.Undo} {
+			i := slices.IndexFunc(plan.Ready, func(r events.Ready) bool { return r.Path == s.ID && r.Operation == op })
+			at, yes, err := w.sched.Offers(t, s.ID, op)
+			require.NoError(w.t, err)
+			require.Equal(w.t, i >= 0, yes, "%s of %s", op, s.ID)
+			if yes {
+				require.Equal(w.t, plan.Ready[i].NotBefore, at)
+			}
+		}
+	}
 }
 
 // compare checks a plan of steps against its oracle.

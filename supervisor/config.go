@@ -121,6 +121,8 @@ type Scheduler interface {
 	// Deadline is the workflow's own deadline; zero if it has none.
 	Deadline(hash string) events.Duration
 	Plan(t *events.Task) (events.Plan, error)
+	// Offers says whether the plan of a task, which was quiet when it was made, still offers an attempt, and from when.
+	Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error)
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
 	Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready

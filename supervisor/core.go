@@ -51,6 +51,8 @@ type batch struct {
 	facts   []*events.Fact
 	records []events.Record
 	bytes   int
+	// cost is the work of the expressions that were evaluated for the batch.
+	cost int
 	// yielding counts the inputs in the batch that yield to the results of attempts: see dispatch.most.
 	yielding int
 	// delta is the change to write to the store: the changes of these facts and of all facts since the last delta. It
@@ -165,8 +167,15 @@ func (c *core) look(id string) (*events.Task, error) {
 
 // full says whether the batch takes no more.
 func (c *core) full() bool {
-	return len(c.batch.facts) >= c.cfg.BatchFacts || c.batch.bytes >= c.cfg.BatchBytes
+	return len(c.batch.facts) >= c.cfg.BatchFacts || c.batch.bytes >= c.cfg.BatchBytes || c.costly()
 }
+
+// batchCost is the work of expressions, about half a second, after which a batch takes no more. Answers, ticks and other tasks
+// would wait for a batch of many costly decisions.
+const batchCost = 2_000_000
+
+// costly says whether the expressions of the batch have cost enough.
+func (c *core) costly() bool { return c.batch.cost >= batchCost }
 
 // lastCause is the cause of facts that follow from the state of the partition.
 func (c *core) lastCause() events.Cause {

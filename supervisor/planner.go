@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,8 @@ type planner struct {
 	*core
 	// poison holds the tasks for which deciding panicked, with the reason. They are parked without being planned.
 	poison map[string]string
+	// noOutput is the task whose retry is being judged, if all of its steps are done and only its output fails: see outcome.
+	noOutput string
 	// unplanned says that the store may hold live tasks that nobody planned in this epoch.
 	unplanned bool
 }
@@ -22,6 +25,9 @@ const (
 	// planRounds bounds the rounds of planning after one fact: each round ends a step or the task, so a workflow of the
 	// largest size needs no more.
 	planRounds = 2100
+	// planCost bounds the cost of the expressions that one cause may lead to, beyond which the task is parked. A plan has a budget
+	// of a quarter of it, but each condition that skips a step leads to another plan.
+	planCost = 4_000_000
 	// unplannedBatch bounds the tasks planned at once after a take-over, so that inputs do not wait for all of them.
 	unplannedBatch = 200
 	// parkedInternal is the prefix of the reason of a task that was parked because deciding panicked.
@@ -50,6 +56,7 @@ func (p *planner) fold(f *events.Fact) {
 // "Follow-ups are planned from the state".
 func (p *planner) plan(id string) error {
 	p.judging.task = id
+	cost := 0
 	for range planRounds {
 		t, err := p.state.Task(id)
 		if err != nil || t == nil || t.State.Ended() {
@@ -70,9 +77,14 @@ func (p *planner) plan(id string) error {
 		if err != nil {
 			return err
 		}
+		cost += plan.Cost
+		p.batch.cost += plan.Cost
 		if plan.Quiet() {
 			p.dispatch.queue.push(plan.Ready, p.stamp())
 			return nil
+		}
+		if cost > planCost {
+			return p.park(t, "the expressions evaluated for one decision do too much work; a retry goes on from here, and leave such work to an agent")
 		}
 		if err := p.recordPlan(t, plan); err != nil {
 			return err
@@ -123,9 +135,7 @@ func (p *planner) verdict(f Failure) events.Verdict {
 
 func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 	for _, body := range plan.Facts {
-		if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.cfg.Settings.PayloadBytes {
-			body = &events.TaskParked{Reason: fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.cfg.Settings.PayloadBytes)}
-		}
+		body = p.outcome(t, body)
 		if err := p.record(&events.Fact{Task: t.ID, Body: body, Cause: events.CauseFact(t.Last)}, nil); err != nil {
 			return err
 		}
@@ -139,6 +149,19 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 		}
 	}
 	return nil
+}
+
+// outcome parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
+// same expression of the same definition would fail again, and past its pivot the task could not be cancelled either.
+func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
+	if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.cfg.Settings.PayloadBytes {
+		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.cfg.Settings.PayloadBytes)
+		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}
+	}
+	if parked, ok := body.(*events.TaskParked); ok && parked.Step == "" && p.noOutput == t.ID {
+		return &events.TaskProcessed{Output: json.RawMessage("null")}
+	}
+	return body
 }
 
 // notStarted is the failure of an attempt before any work was sent.
@@ -212,16 +235,8 @@ func (p *planner) waits(r events.Ready) (bool, error) {
 }
 
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
-	plan, err := p.sched.Plan(t)
-	if err != nil {
-		return false, err
-	}
-	for _, x := range plan.Ready {
-		if plan.Quiet() && x.Path == r.Path && x.Operation == r.Operation && x.NotBefore <= p.stamp() {
-			return true, nil
-		}
-	}
-	return false, nil
+	notBefore, yes, err := p.sched.Offers(t, definitionOf(r.Path), r.Operation)
+	return yes && notBefore <= p.stamp(), err
 }
 
 // parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
@@ -265,6 +280,9 @@ func (p *planner) planUnplanned() error {
 	}
 	p.unplanned = len(ids) > 0
 	for _, id := range ids {
+		if p.costly() {
+			break
+		}
 		if err := p.planNew(id); err != nil {
 			return blame(id, err)
 		}

@@ -51,6 +51,10 @@ func (i *inbox) judgeRequest(item *input) error {
 	if body == nil {
 		return nil
 	}
+	if again, ok := body.(*events.TaskReopened); ok && len(again.Steps) == 0 {
+		i.planner.noOutput = id
+		defer func() { i.planner.noOutput = "" }()
+	}
 	return i.planner.recordAndPlan(i.caused(item, id, body))
 }
 

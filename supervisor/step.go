@@ -31,6 +31,7 @@ func definitionOf(path string) string {
 // startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready.
 func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error) {
 	s, err := p.sched.Start(t, definitionOf(r.Path), r.Operation)
+	p.batch.cost += s.Cost
 	if err != nil {
 		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}
 	}

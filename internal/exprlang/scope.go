@@ -84,6 +84,9 @@ func (s *Scope) Return() {
 	scopes.Put(s)
 }
 
+// Spent returns what the evaluations with the scope cost, in units of the budget.
+func (s *Scope) Spent() int { return evaluationBudget - s.left }
+
 // Set gives a variable its value.
 func (s *Scope) Set(name string, n *Node) {
 	for i := range s.vars {

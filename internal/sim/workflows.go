@@ -194,6 +194,11 @@ func (p *Process) Deadline(hash string) events.Duration { return p.by(hash).Dead
 // Plan implements supervisor.Scheduler.
 func (p *Process) Plan(t *events.Task) (events.Plan, error) { return p.by(t.Definition).Plan(t) }
 
+// Offers implements supervisor.Scheduler.
+func (p *Process) Offers(t *events.Task, path string, op events.Operation) (events.Instant, bool, error) {
+	return p.by(t.Definition).Offers(t, path, op)
+}
+
 // Start implements supervisor.Scheduler.
 func (p *Process) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
 	return p.by(t.Definition).Start(t, path, op)
@@ -236,6 +241,12 @@ func (p *trapped) CheckInput(hash string, input []byte) string {
 func (p *trapped) Plan(t *events.Task) (events.Plan, error) {
 	p.trap(toxicPlan, t)
 	return p.Process.Plan(t)
+}
+
+// Offers implements supervisor.Scheduler.
+func (p *trapped) Offers(t *events.Task, path string, op events.Operation) (events.Instant, bool, error) {
+	p.trap(toxicPlan, t)
+	return p.Process.Offers(t, path, op)
 }
 
 // Start implements supervisor.Scheduler.
