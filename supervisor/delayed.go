@@ -178,23 +178,28 @@ func (x *delays) takeOut(destination string) *delayed {
 	return d
 }
 
-// readOn reads on for one destination that has room.
+// readOn reads on for the destination that is furthest behind, of those that have room.
 func (x *delays) readOn() {
 	if x.reading != "" {
 		return
 	}
+	var last *delayed
 	for _, d := range x.list {
 		//mutant:delayed-work-waits-for-reports
 		if d.next >= x.outbox.next || len(d.entries) > delayedRoom/2 || d.work() && !x.outbox.judged {
 			continue
 		}
-		x.reading, x.readTo = d.destination, min(x.outbox.next, d.next+delayedPage)
-		x.say(ReadFacts{x.gen, d.destination, d.next, x.readTo})
-		return
+		if last == nil || d.next < last.next {
+			last = d
+		}
+	}
+	if last != nil {
+		x.reading, x.readTo = last.destination, min(x.outbox.next, last.next+delayedPage)
+		x.say(ReadFacts{x.gen, last.destination, last.next, x.readTo})
 	}
 }
 
-// replay takes records that read asked for; done is true with the last of them.
+// replay takes records that readOn asked for; done is true with the last of them.
 func (x *delays) replay(records []events.Record, done bool) error {
 	d := x.to(x.reading)
 	for i := range records {
@@ -208,7 +213,9 @@ func (x *delays) replay(records []events.Record, done bool) error {
 		}
 		var list []*effect
 		if owed(t, f) {
-			x.stats.Resent++
+			if f.Epoch != x.state.Partition.Epoch {
+				x.stats.Resent++
+			}
 			list = x.outbox.effects(t, f)
 		}
 		x.join(d, f, list, r.Offset+1)

@@ -42,7 +42,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.quiet, "quiet", false, "print no banner, and log errors only")
 	f.DurationVar(&c.sweep, "sweep", 0, "interval of the search for due timers (default 50ms)")
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
-	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
+	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
 	limitFlags(f, &c.settings)
 }
 

@@ -317,7 +317,7 @@ func (s *serving) run(ctx context.Context) error {
 		g.Go(func() error { return s.agents.Run(ctx) })
 	}
 	if s.metricsAt != nil {
-		g.Go(func() error { return serveMetrics(ctx, s.metricsAt, s.process.metrics) })
+		g.Go(func() error { return serveMetrics(ctx, s.metricsAt, s.process.metrics, s.cfg.hosts) })
 	}
 	if s.cfg.pprof != "" {
 		g.Go(func() error { return servePprof(ctx, s.cfg.pprof) })

@@ -49,6 +49,10 @@ type Config struct {
 	// Delayed says which effects of the partitions owned here wait for brokers that do not take them.
 	Delayed func() []string
 
+	// Connections and Streams bound the connections and the histories that are followed at once; 4,096 and 1,000 if not given. More
+	// connections wait, and more streams are answered 503.
+	Connections, Streams int
+
 	// Registerer takes our metrics. Gatherer provides all metrics of the process for /metrics.
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
@@ -81,6 +85,7 @@ func (c *Config) setDefaults() {
 	c.DefinitionBytes = cmp.Or(c.DefinitionBytes, DefaultDefinitionBytes)
 	c.NamespaceID = cmp.Or(c.NamespaceID, c.Namespace)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Connections, c.Streams = cmp.Or(c.Connections, 4096), cmp.Or(c.Streams, 1000)
 	if c.Ready == nil {
 		c.Ready = func() error { return nil }
 	}

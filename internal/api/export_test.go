@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net"
 	"net/http"
 )
 
@@ -17,4 +18,9 @@ var NewListRoom = newListRoom
 // Enter asks for room for a list of a client's request.
 func (r ListRoom) Enter(request *http.Request, q Query) error {
 	return r.enter(context.WithValue(request.Context(), exchangeKey{}, exchange{r: request}), q, false)
+}
+
+// Bounded returns a listener with room for that many connections.
+func Bounded(l net.Listener, connections int) net.Listener {
+	return &boundedListener{Listener: l, room: make(chan struct{}, connections)}
 }

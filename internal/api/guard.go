@@ -29,12 +29,13 @@ func (g *guard) allows(host string) bool {
 	return g.hosts[host] || net.ParseIP(host) != nil
 }
 
-// GuardHost refuses requests whose Host is neither an IP address nor localhost. It is for the pages of a process beside its API.
-func GuardHost(next http.Handler) http.Handler {
-	g := newGuard(nil)
+// GuardHost refuses requests whose Host is not an IP address, localhost or one of the hosts. It is for the pages of a process beside
+// its API.
+func GuardHost(next http.Handler, hosts ...string) http.Handler {
+	g := newGuard(hosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.allows(r.Host) {
-			writeProblem(w, r, problem(http.StatusMisdirectedRequest, codeHost, "Only requests to an IP address or to localhost are answered here."))
+			writeProblem(w, r, problem(http.StatusMisdirectedRequest, codeHost, "Only requests to an IP address, to localhost or to a name of --host are answered here."))
 			return
 		}
 		next.ServeHTTP(w, r)

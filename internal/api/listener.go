@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,11 +29,13 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// loggingListener logs that connections cannot be accepted, for example because the process may open no more files.
-// net/http waits and tries again, which is right, but logs it only for debugging.
-type loggingListener struct {
+// boundedListener accepts a connection when there is room for it. It logs that connections cannot be accepted, for example because the
+// process may open no more files: net/http waits and tries again, which is right, but logs it only for debugging.
+type boundedListener struct {
 	net.Listener
-	log *slog.Logger
+	// room holds a place for each open connection.
+	room chan struct{}
+	log  *slog.Logger
 	// logged is when it was last logged, in nanoseconds since 1970.
 	logged atomic.Int64
 }
@@ -40,14 +43,31 @@ type loggingListener struct {
 // acceptErrorEvery is how often it is logged.
 const acceptErrorEvery = 10 * time.Second
 
-// Accept implements net.Listener.
-func (l *loggingListener) Accept() (net.Conn, error) {
+// Accept implements net.Listener. After Close it returns once there is room, which the server makes by closing its connections.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	l.room <- struct{}{}
 	c, err := l.Listener.Accept()
+	if err == nil {
+		return &placedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.room })}, nil
+	}
+	<-l.room
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		if now := time.Now().UnixNano(); now-l.logged.Load() > int64(acceptErrorEvery) {
 			l.logged.Store(now)
 			l.log.Error("the API cannot accept connections", "error", err)
 		}
 	}
-	return c, err
+	return nil, err
+}
+
+// placedConn gives its place back when it is closed.
+type placedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *placedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
 }

@@ -104,7 +104,7 @@ func (s *Server) parts() []part {
 			tasks: c.Tasks, inputs: c.Inputs, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
-		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, life: s.life, log: s.log},
+		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},
 		workflows,
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
@@ -152,7 +152,9 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(&loggingListener{Listener: s.listener, log: s.cfg.Logger}) }()
+	go func() {
+		served <- srv.Serve(&boundedListener{Listener: s.listener, room: make(chan struct{}, s.cfg.Connections), log: s.cfg.Logger})
+	}()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve the API: %w", err)

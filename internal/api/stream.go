@@ -74,6 +74,14 @@ func (s *histories) follow(ctx context.Context, in *HistoryQuery) (*huma.StreamR
 }
 
 func (s *histories) stream(x exchange, id string, from int64) {
+	select {
+	case s.room <- struct{}{}:
+	default:
+		writeProblem(x.w, x.r, problem(http.StatusServiceUnavailable, codeUnavailable,
+			fmt.Sprintf("%d histories are being followed at this node. Read this one in pages, or ask again later.", cap(s.room))).retryAfter(5*time.Second))
+		return
+	}
+	defer func() { <-s.room }()
 	s.streams.Inc()
 	defer s.streams.Dec()
 	ctx, cancel := s.life.until(x.r.Context())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/api/apitest"
 	"github.com/stretchr/testify/require"
 )
@@ -140,6 +141,27 @@ func TestASilentStreamIsKeptAlive(t *testing.T) {
 		}
 		require.Equal(t, 15*time.Second, time.Since(start))
 	})
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(c *api.Config) { c.Streams = 1 })
+	require.Equal(t, 202, w.do("PUT", "/v1/tasks/x", good).status)
+	first := w.follow("/v1/tasks/x/history")
+	require.Equal(t, 200, first.resp.StatusCode)
+	second := w.do("GET", "/v1/tasks/x/history", "", "Accept", "text/event-stream")
+	require.Equal(t, 503, second.status, second.body)
+	require.Equal(t, "5", second.header.Get("Retry-After"))
+	require.Contains(t, second.body, "Read this one in pages")
+	require.Equal(t, 200, w.do("GET", "/v1/tasks/x/history", "").status, "a page needs no stream")
+	first.cancel()
+	for { // the server learns of it later
+		again := w.follow("/v1/tasks/x/history")
+		if again.resp.StatusCode == 200 {
+			break
+		}
+		again.cancel()
+	}
 }
 
 func TestAStopEndsStreamsAndWaitsQuickly(t *testing.T) {
