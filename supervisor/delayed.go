@@ -16,6 +16,18 @@ type delays struct {
 	// reading is the destination whose effects are being read from the log, up to readTo.
 	reading string
 	readTo  int64
+	// later are the facts that became durable while the log was read to its end, so that reading comes to an end under load. They end
+	// at laterTo, which is zero if there were too many, or if the log is not read to its end.
+	later   []later
+	laterTo int64
+	// lastRead is the destination that read last.
+	lastRead string
+}
+
+// later is a fact that became durable during a read.
+type later struct {
+	fact   *events.Fact
+	offset int64
 }
 
 func (x *delays) reset() { *x = delays{core: x.core} }
@@ -24,8 +36,10 @@ func (x *delays) reset() { *x = delays{core: x.core} }
 // nothing else: the log says from where on its effects are owed, and what does not fit in memory is read from there again.
 type delayed struct {
 	destination string
-	// entries are facts with effects for it that are not acknowledged, in the order of the log.
+	// entries are facts with effects for it that are not acknowledged, in the order of the log; settled counts those that are, and wait
+	// behind one that is not.
 	entries []*entry
+	settled int
 	// read is the position of the latest fact whose effects for it are known, and next the offset behind it.
 	read events.Position
 	next int64
@@ -52,6 +66,28 @@ func (d *delayed) after() events.Position {
 		return d.entries[0].before
 	}
 	return d.read
+}
+
+func (d *delayed) waiting() int { return len(d.entries) - d.settled }
+
+// trim drops the entries that are acknowledged.
+func (d *delayed) trim() {
+	for len(d.entries) > 0 && d.entries[0].done() {
+		d.entries[0] = nil
+		d.entries = d.entries[1:]
+		d.settled--
+	}
+	if len(d.entries) > 0 && d.settled > settledKept && d.settled > len(d.entries)/2 {
+		d.entries = slices.DeleteFunc(d.entries, (*entry).done)
+		d.settled = 0
+	}
+}
+
+// concerns says whether a fact may have effects for the destination. Whatever builds the work of a fact also chooses who gets it, so it
+// is built for its own destination only.
+func (d *delayed) concerns(f *events.Fact) bool {
+	w, ok := workOf(f)
+	return ok == d.work() && (!ok || workTopic+w.Agent == d.destination)
 }
 
 // work says whether the destination is an agent, whose work is sent again only after the reports are judged: see sendKept.
@@ -82,8 +118,15 @@ func (x *delays) add(d *delayed) {
 // separate separates the effects for delayed destinations from the others. Those of a destination that has everything before the fact
 // in memory, and room, join it; the others are read from the log later.
 func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []*effect) {
+	if x.laterTo != 0 && x.laterTo == x.outbox.next {
+		if x.laterTo = offset + 1; len(x.later) < delayedRoom {
+			x.later = append(x.later, later{f, offset})
+		} else {
+			x.later, x.laterTo = nil, 0
+		}
+	}
 	for _, d := range x.list {
-		if d.next < x.outbox.next || len(d.entries) >= delayedRoom || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
+		if offset < d.next || d.next < x.outbox.next || d.waiting() >= delayedRoom || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
 			continue
 		}
 		x.join(d, f, list, offset+1)
@@ -97,7 +140,7 @@ func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
 	own = slices.DeleteFunc(own, func(y *effect) bool { return y.destination() != d.destination })
 	if len(own) > 0 {
 		e := x.outbox.entryOf(f, d.read, own)
-		e.delayed = true
+		e.delayed = d
 		d.entries = append(d.entries, e)
 	}
 	d.read, d.next = f.Position(), next
@@ -127,14 +170,19 @@ func (x *delays) update() error {
 	return nil
 }
 
-// recordNew records that the destination of the oldest effect is delayed, until the oldest is young enough.
+// recordNew records that the destination of the oldest effect is delayed, until the oldest is young enough. What was not sent yet waits
+// for something else.
 func (x *delays) recordNew() error {
-	for len(x.outbox.entries) > 0 && len(x.outbox.kept) == 0 {
-		e := x.outbox.entries[0]
+	for !x.waking.held {
+		at := slices.IndexFunc(x.outbox.entries, func(e *entry) bool { return e.since != 0 && !e.done() })
+		if at < 0 {
+			return nil
+		}
+		e := x.outbox.entries[at]
 		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.outbox.unsent() < x.cfg.Unacknowledged/2 {
 			return nil
 		}
-		at := slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
+		at = slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
 		to := e.effects[at].destination()
 		//mutant:delayed-from-the-oldest
 		if err := x.note(&events.EffectsDelayed{Destination: to, After: e.before}); err != nil {
@@ -166,7 +214,7 @@ func (x *delays) takeOut(destination string) *delayed {
 			continue
 		}
 		moved := *e
-		moved.effects, moved.delayed = own, true
+		moved.effects, moved.delayed = own, d
 		for _, y := range own {
 			y.of = &moved
 		}
@@ -178,24 +226,27 @@ func (x *delays) takeOut(destination string) *delayed {
 	return d
 }
 
-// readOn reads on for the destination that is furthest behind, of those that have room.
+// readOn reads on for a destination that has room. They take turns.
 func (x *delays) readOn() {
 	if x.reading != "" {
 		return
 	}
-	var last *delayed
-	for _, d := range x.list {
+	turn := 0
+	for turn < len(x.list) && x.list[turn].destination <= x.lastRead {
+		turn++
+	}
+	for i := range x.list {
+		d := x.list[(turn+i)%len(x.list)]
 		//mutant:delayed-work-waits-for-reports
-		if d.next >= x.outbox.next || len(d.entries) > delayedRoom/2 || d.work() && !x.outbox.judged {
+		if d.next >= x.outbox.next || d.waiting() > delayedRoom/2 || d.work() && !x.outbox.judged {
 			continue
 		}
-		if last == nil || d.next < last.next {
-			last = d
+		x.reading, x.lastRead, x.readTo = d.destination, d.destination, min(x.outbox.next, d.next+delayedPage)
+		if x.readTo == x.outbox.next {
+			x.laterTo = x.readTo
 		}
-	}
-	if last != nil {
-		x.reading, x.readTo = last.destination, min(x.outbox.next, last.next+delayedPage)
-		x.say(ReadFacts{x.gen, last.destination, last.next, x.readTo})
+		x.say(ReadFacts{x.gen, d.destination, d.next, x.readTo})
+		return
 	}
 }
 
@@ -207,25 +258,50 @@ func (x *delays) replay(records []events.Record, done bool) error {
 		if d == nil || r.Offset < d.next || !x.state.Accepted(r.Offset) {
 			continue
 		}
-		t, f, err := x.outbox.again(r)
+		f, err := events.DecodeFact(r)
 		if err != nil {
 			return err
 		}
-		var list []*effect
+		if err := x.rejoin(d, f, r.Offset); err != nil {
+			return err
+		}
+	}
+	if !done {
+		return nil
+	}
+	rest, to := x.later, x.laterTo
+	x.reading, x.later, x.laterTo = "", nil, 0
+	if d == nil {
+		return nil
+	}
+	d.next = max(d.next, x.readTo)
+	for _, l := range rest {
+		if to == 0 || l.offset < d.next {
+			continue
+		}
+		if err := x.rejoin(d, l.fact, l.offset); err != nil {
+			return err
+		}
+	}
+	x.outbox.send()
+	return nil
+}
+
+// rejoin adds the effects that a fact of the log still owes the destination.
+func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
+	var list []*effect
+	if d.concerns(f) {
+		t, err := x.outbox.taskAt(f)
+		if err != nil {
+			return err
+		}
 		if owed(t, f) {
 			if f.Epoch != x.state.Partition.Epoch {
 				x.stats.Resent++
 			}
 			list = x.outbox.effects(t, f)
 		}
-		x.join(d, f, list, r.Offset+1)
 	}
-	if done {
-		x.reading = ""
-		if d != nil {
-			d.next = max(d.next, x.readTo)
-		}
-		x.outbox.send()
-	}
+	x.join(d, f, list, offset+1)
 	return nil
 }

@@ -51,10 +51,10 @@ type entry struct {
 	at, before events.Position
 	fact       *events.Fact
 	effects    []*effect
-	// since is when it came into memory.
+	// since is when it was first sent, or its input first asked for; zero before that.
 	since events.Instant
-	// delayed says that its destination is delayed.
-	delayed bool
+	// delayed is its destination if that is delayed.
+	delayed *delayed
 	// again says that an earlier owner may have sent the effects too.
 	again bool
 	// failing is set while an EffectFailed for it is on its way.
@@ -217,7 +217,7 @@ func oldest(list []*entry) Unanswered {
 // entryOf returns an entry for a fact whose effects are to be sent.
 func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect) *entry {
 	//mutant:refused-again-is-in-doubt
-	e := &entry{at: f.Position(), before: before, fact: f, effects: list, since: x.now, again: f.Epoch != x.state.Partition.Epoch}
+	e := &entry{at: f.Position(), before: before, fact: f, effects: list, again: f.Epoch != x.state.Partition.Epoch}
 	for _, y := range list {
 		x.nextID++
 		y.id, y.of = x.nextID, e
@@ -250,7 +250,12 @@ func (x *outbox) settle(y *effect) {
 	if y.done {
 		return
 	}
-	if y.done = true; y.of.done() && !y.of.delayed {
+	if y.done = true; !y.of.done() {
+		return
+	}
+	if d := y.of.delayed; d != nil {
+		d.settled++
+	} else {
 		x.settled++
 	}
 }
@@ -264,6 +269,9 @@ func (x *outbox) send() {
 	for _, y := range x.fresh {
 		if y.done {
 			continue
+		}
+		if y.of.since == 0 {
+			y.of.since = x.now
 		}
 		if y.wants != "" {
 			x.say(FetchInput{x.gen, y.wants})
@@ -284,6 +292,7 @@ func (x *outbox) takeBack(unsent []uint64) {
 	for _, id := range unsent {
 		if y := x.waiting[id]; y != nil {
 			delete(x.waiting, id)
+			y.of.since = 0
 			back = append(back, y)
 		}
 	}
@@ -365,10 +374,7 @@ func (x *outbox) trim() {
 		x.settled = 0
 	}
 	for _, d := range x.delays.list {
-		for len(d.entries) > 0 && d.entries[0].done() {
-			d.entries[0] = nil
-			d.entries = d.entries[1:]
-		}
+		d.trim()
 	}
 }
 
@@ -437,7 +443,10 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 // saw it; but if it was sent again after a take-over, an agent may have got it from the previous
 // owner.
 func (x *outbox) failAttempt(e *entry, body *events.EffectFailed) {
-	t := x.taskOf(e.fact)
+	t, err := x.taskAt(e.fact)
+	if err != nil {
+		return
+	}
 	began := changeOf(t, e.fact)
 	if !began.running(t) {
 		return
@@ -472,6 +481,13 @@ func (x *outbox) busy() map[string]bool {
 	busy := map[string]bool{}
 	for _, m := range x.owing {
 		busy[m.task] = true
+	}
+	for _, d := range x.delays.list {
+		for _, e := range d.entries {
+			if d.work() && !e.done() {
+				busy[e.fact.Task] = true
+			}
+		}
 	}
 	for _, b := range append([]*batch{x.batch}, x.flying...) {
 		for _, f := range b.facts {

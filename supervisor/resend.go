@@ -25,9 +25,13 @@ func (x *outbox) replay(records []events.Record) error {
 		if !x.state.Accepted(r.Offset) {
 			continue
 		}
-		t, f, err := x.again(r)
+		f, err := events.DecodeFact(r)
 		if err != nil {
 			return err
+		}
+		t, err := x.taskAt(f)
+		if err != nil {
+			return err // leaving it out would let the watermark pass it
 		}
 		if !x.state.Partition.Watermark.Before(f.Position()) {
 			continue
@@ -49,26 +53,25 @@ func (x *outbox) replay(records []events.Record) error {
 	return nil
 }
 
-// again decodes a fact whose effects may have to be sent again, and finds its task.
-func (x *outbox) again(r *events.Record) (t *events.Task, f *events.Fact, err error) {
-	if f, err = events.DecodeFact(r); err == nil && f.Task != "" {
-		t, err = x.look(f.Task) // leaving it out after an error would let the watermark pass it
+// taskAt returns the task that a fact is about; nil if it is forgotten, even if another task has its ID now.
+func (x *outbox) taskAt(f *events.Fact) (*events.Task, error) {
+	if f.Task == "" {
+		return nil, nil
 	}
-	return t, f, err
+	t, err := x.look(f.Task)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	if accepted, err := events.ParsePosition(t.Incarnation); err == nil && f.Position().Before(accepted) {
+		return nil, nil
+	}
+	return t, nil
 }
 
-// owed says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run, and not for
-// those of an earlier task with the same ID.
+// owed says whether a new owner sends the fact's effects again. Work is sent again only for attempts that still run.
 func owed(t *events.Task, f *events.Fact) bool {
 	x := changeOf(t, f)
-	if x.what != began {
-		return true
-	}
-	if !x.running(t) {
-		return false
-	}
-	accepted, err := events.ParsePosition(t.Incarnation)
-	return err == nil && accepted.Before(f.Position())
+	return x.what != began || x.running(t)
 }
 
 // keepWork holds back the work that must be sent again. Its report may be in the topic unread. If the work were sent
@@ -99,7 +102,7 @@ func (x *outbox) sendKept(judged events.Instant) error {
 		return nil
 	}
 	for _, y := range x.kept {
-		t, err := x.look(y.of.fact.Task)
+		t, err := x.taskAt(y.of.fact)
 		if err != nil {
 			return err
 		}

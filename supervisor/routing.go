@@ -94,6 +94,7 @@ func (r *routing) forget() {
 // partition chooses the partition for a request: the home partition if no instance that offers its operation publishes
 // which ones it reads.
 func (r *routing) partition(agent string, key attempt, at place) int32 {
+	r.ended(key) // a request that is sent again counts once
 	list := r.agents[agent].offering(key.op)
 	switch len(list) {
 	case 0:

@@ -66,7 +66,7 @@ func (o *Owner) Status() Status {
 	}
 	s.Oldest = oldest(o.outbox.entries)
 	for _, d := range o.delays.list {
-		s.Unsent += len(d.entries)
+		s.Unsent += d.waiting()
 		if u := oldest(d.entries); u.Since != 0 {
 			s.Delayed = append(s.Delayed, u)
 			if s.Oldest.Since == 0 || u.Since < s.Oldest.Since {
