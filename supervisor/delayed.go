@@ -184,11 +184,12 @@ func (x *delays) recordNew() error {
 		}
 		at = slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
 		to := e.effects[at].destination()
+		d := x.takeOut(to)
 		//mutant:delayed-from-the-oldest
-		if err := x.note(&events.EffectsDelayed{Destination: to, After: e.before}); err != nil {
+		if err := x.note(&events.EffectsDelayed{Destination: to, After: d.after()}); err != nil {
 			return err
 		}
-		x.add(x.takeOut(to))
+		x.add(d)
 		x.outbox.trim()
 	}
 	return nil

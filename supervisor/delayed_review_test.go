@@ -362,7 +362,7 @@ func TestASleepDelaysNothing(t *testing.T) {
 	require.Zero(t, count[*events.EffectsDelayed](b))
 }
 
-// Effects are decided while EffectsDelayed or EffectsCaughtUp is in flight, and the epoch ends with so many of the facts in the log.
+// Effects are decided while EffectsDelayed or EffectsCaughtUp is in flight, and the epoch ends with that many of the facts in the log.
 func TestNoEffectIsLostWhereverTheEpochEnds(t *testing.T) {
 	t.Parallel()
 	for _, caughtUp := range []bool{false, true} {

@@ -109,7 +109,7 @@ var mutants = []mutant{
 	{"own-up-to-the-end", "an owner that slept has itself written all facts up to the end of its log",
 		swap("w.epoch.confirmed >= w.end", "true"), "^a sleep, a hand-over$", "over when its owner woke up"},
 	{"delayed-from-the-oldest", "a destination is delayed from the fact before its oldest unsent effect on",
-		swap("e.before", "e.at"), "^a delayed dead letter$", "the watermark passed an effect"},
+		swap("d.after()", "d.entries[0].at"), "^a delayed dead letter$", "the watermark passed an effect"},
 	{"new-owner-sends-delayed", "a new owner sends the effects of delayed destinations too",
 		drop, "^a delayed dead letter$", "lost effect|is committed up to|does not record"},
 	{"caught-up-is-empty", "a destination has caught up only when it has taken everything",
