@@ -75,7 +75,7 @@ func findings(t *testing.T, run *sim.Recorded, calls []verify.Call) (list []veri
 // A task that reuses a forgotten ID has new identifiers, so the calls for one task cannot pass for those of the other.
 func TestEachTaskOfAnIDHasItsOwnCalls(t *testing.T) {
 	t.Parallel()
-	for seed := uint64(1); seed <= 60; seed++ {
+	for seed := uint64(1); seed <= 500; seed++ {
 		run := sim.Record(seed, sim.Options{})
 		calls, completed := livesOf(t, run)
 		at := slices.IndexFunc(completed, func(x life) bool {
