@@ -44,7 +44,7 @@ func TestRealRefusalsOfGuardedBrokers(t *testing.T) {
 	}
 	limited := as(kafkatest.LimitedUser, k.Password(kafkatest.LimitedUser), "SCRAM-SHA-512")
 	t.Run("nobody listens", func(t *testing.T) {
-		limited.refuse(t, "--brokers "+freePort(t), "nothing listens there (connection refused)")
+		limited.refuse(t, "--start-within 2s --brokers "+freePort(t), "nothing listens there (connection refused)")
 	})
 	t.Run("plain text", func(t *testing.T) {
 		place{dir: t.TempDir()}.refuse(t, "--brokers "+k.Bootstrap(), "the listener speaks TLS, and we spoke plain text", "add --tls")

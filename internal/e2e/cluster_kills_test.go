@@ -53,7 +53,8 @@ func everyDelivery(t *testing.T, o kafkatest.Options) {
 func TestClusterKills(t *testing.T) {
 	besideOthers(t)
 	r := rand.New(rand.NewPCG(seed(t), 42))
-	c := newCluster(t, kafkatest.Options{}, "--refuse", "drone=0.1", "--hang", hangRate())
+	defaults := map[string]string{"group.initial.rebalance.delay.ms": "3000"}
+	c := newCluster(t, kafkatest.Options{Set: defaults}, "--refuse", "drone=0.1", "--hang", hangRate())
 	nodes := []*member{c.up("n1"), c.up("n2")}
 	c.even(patience)
 	span := time.Duration(sized(*minutesFlag, 0.5, 2.2) * float64(time.Minute))

@@ -53,9 +53,15 @@ type Options struct {
 	TLS  bool
 	// Dir keeps the brokers' data for a later run; empty for a directory that is removed.
 	Dir string
-	// Set holds settings of the brokers, such as broker.session.timeout.ms.
+	// Set holds settings of the brokers, such as broker.session.timeout.ms. They override quick.
 	Set map[string]string
 }
+
+// quick holds the settings that differ from a broker's defaults in each test: the first member of a group does not wait 3 s for others.
+var quick = map[string]string{rebalanceDelay: "0"}
+
+// rebalanceDelay is how long a broker lets the first member of a group wait for others.
+const rebalanceDelay = "group.initial.rebalance.delay.ms"
 
 // Real is a running Apache Kafka, with one process for each broker. Its brokers are numbered from 1.
 type Real struct {
@@ -138,8 +144,10 @@ func (o Options) arguments() []string {
 	if o.Dir != "" {
 		args = append(args, "--dir", o.Dir)
 	}
-	for _, key := range slices.Sorted(maps.Keys(o.Set)) {
-		args = append(args, "--set", key+"="+o.Set[key])
+	set := maps.Clone(quick)
+	maps.Copy(set, o.Set)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		args = append(args, "--set", key+"="+set[key])
 	}
 	return args
 }
