@@ -313,6 +313,25 @@ func TestRequestsOfAnOperator(t *testing.T) {
 			a.run()
 			require.Equal(t, events.TaskStateUndone, b.task("t1").State, "there was nothing to undo")
 		},
+		"a cancel of a task that is parked in its undo is refused": func(t *testing.T, b *bench, a *candidate) {
+			b.submit("t1", "one", "")
+			a.run()
+			b.request(events.RequestCancel, "q1", "t1")
+			b.done("t1", "only", 1)
+			a.run()
+			for range 100 {
+				if b.task("t1").State == events.TaskStateError {
+					break
+				}
+				a.pass(time.Minute)
+			}
+			require.Equal(t, events.TaskStateUndoing, b.task("t1").ParkedFrom)
+			b.request(events.RequestCancel, "q2", "t1")
+			a.run()
+			r := last[*events.InputRejected](b)
+			require.Equal(t, events.RejectRefused, r.Reason)
+			require.Contains(t, r.Detail, "then retry the task")
+		},
 		"a cancel of an undoing task changes nothing": func(t *testing.T, b *bench, a *candidate) {
 			b.submit("t1", "one", "")
 			a.run()

@@ -84,8 +84,10 @@ func requested(t *events.Task, q *events.Request) (events.Body, string) {
 	}
 	if q.Kind == events.RequestCancel {
 		switch {
-		case t.State == events.TaskStateUndoing || t.ParkedFrom == events.TaskStateUndoing:
+		case t.State == events.TaskStateUndoing:
 			return nil, ""
+		case t.ParkedFrom == events.TaskStateUndoing:
+			return nil, "the task is being undone already, and is parked because an undo failed: remove the cause, then retry the task"
 		case t.Irrevocable():
 			return nil, "the task is past its point of no return, or its pivot is under way"
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -10,8 +11,8 @@ import (
 
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
-	Step  string         `json:"step"`
-	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down" doc:"agent: no live instance of the agent offers the operation, or its service is failing; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt"`
+	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
+	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kind agent: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
@@ -23,6 +24,7 @@ const (
 	waitsCapacity = "capacity"
 	waitsRetry    = "retry"
 	waitsCoolDown = "cool_down"
+	waitsQuiet    = "quiet"
 )
 
 // waiting returns what the steps of a live task wait for. Running steps are left out.
@@ -31,8 +33,12 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		return nil, nil
 	}
 	var list []WaitingDocument
+	now := events.At(time.Now())
+	if undoWaits(t, now) {
+		list = append(list, WaitingDocument{Kind: waitsQuiet, Until: t.QuietAt})
+	}
 	for _, x := range t.Steps {
-		switch now := events.At(time.Now()); {
+		switch {
 		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
 			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
 		case x.Undo != nil || x.State != events.StepStateWaiting || x.RetryAt <= now:
@@ -58,6 +64,13 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		list = append(list, w)
 	}
 	return list, nil
+}
+
+// undoWaits says whether the undo of a task waits only for requests in doubt.
+func undoWaits(t *events.Task, now events.Instant) bool {
+	return t.State == events.TaskStateUndoing && t.QuietAt > now && !slices.ContainsFunc(t.Steps, func(x *events.Step) bool {
+		return x.State == events.StepStateRunning || x.Undo != nil && x.Undo.State == events.StepStateRunning
+	})
 }
 
 // againAt says why a step waits for its next attempt. If the agent did not make the last one, its service is failing.

@@ -37,6 +37,24 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 	require.NotContains(t, w.do("GET", "/v1/tasks/x", "").json(t), "waiting_for")
 }
 
+// An undo waits until no request of an attempt without an answer can take effect any more.
+func TestAnUndoThatWaitsForRequestsInDoubtSaysSo(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	later := events.At(time.Now().Add(time.Hour))
+	undoing := func(s events.StepState) {
+		w.engine.Change("x", &events.CancelRequested{}, func(t *events.Task) {
+			t.State, t.QuietAt = events.TaskStateUndoing, later
+			t.Steps = []*events.Step{{Path: "reserve", State: events.StepStateTimedOut}, {Path: "charge", State: s}}
+		})
+	}
+	undoing(events.StepStateTimedOut)
+	require.Equal(t, []any{map[string]any{"kind": "quiet", "until": later.String()}}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
+	undoing(events.StepStateRunning) // its end comes first
+	require.NotContains(t, w.do("GET", "/v1/tasks/x", "").json(t), "waiting_for")
+}
+
 // An attempt that was not made leaves no try behind, also after a cool-down. The step then waits for its agent.
 func TestAStepThatWaitsForItsServiceAfterACoolDownSaysSo(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -178,8 +179,10 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 }
 
 func waitingRow(w *api.WaitingDocument) row {
-	r := row{w.Step, w.Kind, "-", "-"}
+	r := row{cmp.Or(w.Step, "-"), w.Kind, "-", "-"}
 	switch w.Kind {
+	case "quiet":
+		r[1] = "quiet: a request without an answer may still take effect"
 	case "agent":
 		r[1] = "an agent: " + w.For
 		if w.Until == 0 {
