@@ -22,10 +22,14 @@ type dispatch struct {
 	nodeHash uint32
 	// endedAt is when an attempt of this partition last ended.
 	endedAt events.Instant
+	// counted is the answer of waiting, and countedAt when it was made.
+	counted   []Queue
+	countedAt events.Instant
 }
 
 func (d *dispatch) reset() {
 	d.queue, d.running = queue{limit: d.cfg.Queue}, map[string]int{}
+	d.counted, d.countedAt = nil, 0
 	d.routing.forget()
 }
 
@@ -119,6 +123,20 @@ func (d *dispatch) missing() (list []events.Missing) {
 		}
 	}
 	return list
+}
+
+// waiting returns the queues, as of the last second. An owner reports after each batch, and the queues serve as metrics only.
+func (d *dispatch) waiting() []Queue {
+	if d.now.Sub(d.countedAt) < time.Second {
+		return d.counted
+	}
+	d.counted, d.countedAt = nil, d.now
+	for _, l := range d.queue.lanes {
+		if n := l.ready.len(); n > 0 {
+			d.counted = append(d.counted, Queue{l.agent, l.op, l.missing != 0, n, l.spilled})
+		}
+	}
+	return d.counted
 }
 
 // await notes whether attempts of a lane wait for an operation that no instance offers. It drops those that wait no more, because their

@@ -36,9 +36,22 @@ type Status struct {
 	Delayed []Unanswered
 	// Missing lists the operations that steps wait for and no live instance offers.
 	Missing []events.Missing
+	// Queues lists the attempts that may start and wait, as of the last second.
+	Queues []Queue
 	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
 	Blocked Blocked
 	Stats   Stats
+}
+
+// Queue is the attempts that wait to be started, by agent and operation.
+type Queue struct {
+	Agent     string
+	Operation events.Operation
+	// Missing says that no live instance offers the operation; otherwise the instances are busy.
+	Missing bool
+	// Waiting counts the attempts in memory, of which there are at most twice Config.Queue; More says that the store has further ones.
+	Waiting int
+	More    bool
 }
 
 // Unanswered is an effect that no broker has acknowledged yet. The zero value means that there is no such effect.
@@ -79,7 +92,7 @@ func (o *Owner) Status() Status {
 	}
 	if s.Owning {
 		s.Before = e.before
-		s.Missing, s.Blocked = o.dispatch.missing(), o.timers.blocked()
+		s.Missing, s.Blocked, s.Queues = o.dispatch.missing(), o.timers.blocked(), o.dispatch.waiting()
 	}
 	if o.state != nil {
 		s.Epoch, s.InMemory = o.state.Partition.Epoch, o.state.InMemory()

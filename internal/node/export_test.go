@@ -170,3 +170,6 @@ func (i Inputs) Fail() {
 
 // Clock says why this node's clock is not to be trusted.
 func (b *Heartbeats) Clock() error { return b.l.compareClock() }
+
+// StopReason is stopReason.
+func StopReason(err error) string { return stopReason(err) }

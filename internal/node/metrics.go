@@ -1,10 +1,12 @@
 package node
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
@@ -24,7 +26,8 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 	return &ownerMetrics{
 		owners:    o,
 		owning:    desc("owning", "1 while this node owns the partition."),
-		stopped:   desc("stopped", "1 while the partition cannot run here and needs an operator; /readyz and the log give the reason."),
+		stopped: prometheus.NewDesc("sagalog_owner_stopped",
+			"1 while the partition cannot run here and needs an operator. The reason is input_lost, log or other; /readyz and the log say more.", []string{"partition", "reason"}, nil),
 		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
 		inMemory:  desc("tasks_in_memory", "Tasks held in memory."),
 		inFlight:  desc("appends_in_flight", "Appends without an answer."),
@@ -63,7 +66,7 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		flag := map[bool]float64{true: 1}
 		gauge(m.owning, flag[status.Owning])
-		gauge(m.stopped, flag[err != nil])
+		ch <- prometheus.MustNewConstMetric(m.stopped, prometheus.GaugeValue, flag[err != nil], label, stopReason(err))
 		gauge(m.suspended, flag[status.Suspended])
 		gauge(m.inMemory, float64(status.InMemory))
 		gauge(m.inFlight, float64(status.InFlight))
@@ -85,4 +88,17 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, status.Time.Sub(o.Since).Seconds(), label, o.Topic)
 		}
 	}
+}
+
+// stopReason is the value of the label reason for what stopped a partition; empty while it runs.
+func stopReason(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, supervisor.ErrInputLost):
+		return "input_lost"
+	case errors.Is(err, supervisor.ErrFold), errors.Is(err, supervisor.ErrPosition):
+		return "log"
+	}
+	return "other"
 }

@@ -167,7 +167,7 @@ type agentMetrics struct {
 	liveness *liveness
 	owners   *owners
 
-	instances, missing *prometheus.Desc
+	instances, missing, ready *prometheus.Desc
 }
 
 func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
@@ -178,6 +178,8 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 		liveness: l, owners: o,
 		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for. Beyond 200 agents, missing ones first, the rest are _other together.", "agent"),
 		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),
+		ready: desc("ready_steps", "Attempts of this node's partitions that may start and wait, by what they wait for: agent (no live instance offers the operation) or capacity (all are busy). "+
+			"Those that a partition holds in memory are counted, at most 4,096 of an agent's operation. Beyond 200 agents, the rest are _other together.", "agent", "operation", "waiting_for"),
 	}
 }
 
@@ -185,6 +187,7 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 func (m *agentMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- m.instances
 	ch <- m.missing
+	ch <- m.ready
 }
 
 // Collect implements prometheus.Collector.
@@ -208,6 +211,9 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 			living[name]++
 		}
 	}
+	for name, n := range m.queues() {
+		gauge(m.ready, float64(n), name.agent, string(name.op), name.reason)
+	}
 	names := slices.SortedFunc(maps.Keys(living), func(a, b string) int { // no living one hides a missing one
 		return cmp.Or(cmp.Compare(min(living[a], 1), min(living[b], 1)), cmp.Compare(a, b))
 	})
@@ -221,6 +227,29 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(m.instances, float64(rest), otherLabel)
 	}
+}
+
+// queue names a series of ready_steps.
+type queue struct {
+	agent  string
+	op     events.Operation
+	reason string
+}
+
+// queues adds up the queues of this node's partitions.
+func (m *agentMetrics) queues() map[queue]int {
+	sum := map[queue]int{}
+	for _, s := range m.owners.shells {
+		status, _ := s.Status()
+		for _, q := range status.Queues {
+			name := queue{m.owners.metrics.agent(q.Agent), q.Operation, "capacity"}
+			if q.Missing {
+				name.reason = "agent"
+			}
+			sum[name] += q.Waiting
+		}
+	}
+	return sum
 }
 
 // waits returns what this node's partitions wait for, the longest wait first.

@@ -72,6 +72,7 @@ steps:
 		<-time.After(5 * time.Second)
 		require.Equal(t, []string{`{agent="stock"} 0`}, series("agent_live_instances"))
 		require.Len(t, series("agent_missing_seconds"), 1)
+		require.Equal(t, []string{`{agent="stock",operation="do",waiting_for="agent"} 1`}, series("agent_ready_steps"))
 		require.NoError(t, n.stop())
 	})
 }

@@ -1,0 +1,23 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAStoppedPartitionNamesItsReason(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"":           nil,
+		"input_lost": fmt.Errorf("partition 2: %w", supervisor.ErrInputLost),
+		"log":        errors.Join(supervisor.ErrFold, errors.New("unknown kind")),
+		"other":      errors.New("no space left on device"),
+	} {
+		require.Equal(t, want, node.StopReason(err))
+	}
+}
