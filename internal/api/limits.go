@@ -29,6 +29,9 @@ func documentLimits(doc *huma.OpenAPI) {
 					// The schema is copied, because huma would check by it, before and unlike the handler.
 					s := *p.Schema
 					limitID(&s)
+					if p.Name == "Idempotency-Key" {
+						s.MinLength = nil // an empty header is an absent one
+					}
 					p.Schema = &s
 				}
 			}

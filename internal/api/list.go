@@ -89,6 +89,17 @@ type MissingPartition struct {
 // ListAnswer is a page of tasks.
 type ListAnswer struct{ Body TaskList }
 
+// TransformSchema describes the tasks of a list: with the query's fields, each of them has these members only.
+func (TaskList) TransformSchema(r huma.Registry, s *huma.Schema) *huma.Schema {
+	tasks := *s.Properties["tasks"]
+	listed := *r.SchemaFromRef(tasks.Items.Ref)
+	listed.Required = nil
+	r.Map()["ListedTask"] = &listed
+	tasks.Items = &huma.Schema{Ref: strings.TrimSuffix(tasks.Items.Ref, "TaskDocument") + "ListedTask"}
+	s.Properties["tasks"] = &tasks
+	return s
+}
+
 func (s *lists) register(api huma.API) {
 	list := needsOwner(api, huma.Operation{
 		OperationID: "list-tasks", Method: http.MethodGet, Path: "/v1/tasks", Summary: "List tasks", Tags: []string{"tasks"},
