@@ -108,7 +108,7 @@ func (r *idleReader) Read(p []byte) (int, error) {
 }
 
 func (b *bulkRun) read(body io.Reader) {
-	in := newLines(body, b.s.limit)
+	in := newLines(body, b.s.limit())
 	var list []line
 	for n := 0; ; {
 		var err error
@@ -143,7 +143,7 @@ func (b *bulkRun) check(n int, l *line) bool {
 	b.open.weight += int64(len(l.data)) + bulkLine
 	switch {
 	case l.tooLong:
-		b.open.refuse(n, "", tooLargeProblem(b.s.limit, "a submission"))
+		b.open.refuse(n, "", tooLargeProblem(b.s.limit(), "a submission"))
 		return true
 	case len(bytes.TrimSpace(l.data)) == 0:
 		return true

@@ -23,8 +23,8 @@ type submissions struct {
 	topic      string
 	source     []byte
 	partitions int32
-	// limit is the longest submission, in bytes.
-	limit int
+	// limit returns the longest submission, in bytes.
+	limit func() int
 	now   func() time.Time
 	// lines counts the answers to lines of bulk submissions.
 	lines *prometheus.CounterVec
@@ -89,7 +89,7 @@ func (s *submissions) register(api huma.API) {
 	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
 		return s.submit(ctx, exchangeOf(ctx), "")
 	})
-	submission := described{reflect.TypeFor[events.Submission](), submissionExample, s.limit}
+	submission := described{reflect.TypeFor[events.Submission](), submissionExample, s.limit()}
 	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submission, contentJSON)
 	describeBody(api, "/v1/tasks", http.MethodPost, submission, contentJSON, contentNDJSON)
 	for _, op := range []*huma.Operation{api.OpenAPI().Paths["/v1/tasks/{id}"].Put, api.OpenAPI().Paths["/v1/tasks"].Post} {
@@ -119,7 +119,7 @@ func (s *submissions) submit(ctx context.Context, x exchange, urlID string) (*Re
 	if err := x.acceptsJSON(); err != nil {
 		return nil, err
 	}
-	data, err := x.readBody(s.limit, "a submission")
+	data, err := x.readBody(s.limit(), "a submission")
 	if err != nil {
 		return nil, err
 	}
