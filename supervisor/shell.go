@@ -352,7 +352,7 @@ func (s *Shell) executeAll() error {
 	}
 	s.sendAll()
 	for in, f := range s.inflows {
-		f.judged(s.owner.Backlog(in))
+		f.judged(s.owner.inbox.backlog(in))
 		if len(f.sizes) < s.cfg.Backlog && f.bytes < s.cfg.BacklogBytes {
 			f.admit()
 		}
