@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/internal/proxy"
 	"github.com/sagalog/sagalog/internal/repeats"
+	"golang.org/x/sync/semaphore"
 )
 
 // The limits of a connection.
@@ -94,7 +95,7 @@ func (s *Server) parts() []part {
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, now: c.Now,
-		lines: s.metrics.lines, log: s.log,
+		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	list := []part{
 		s.submissions,
