@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hostile clears a line by a control sequence of one byte (C1), and turns the order of what follows.
+// hostile clears a line by a control sequence that begins with U+009B, and turns the order of what follows.
 const hostile = "a\u009b2Kb\u202ec\u2066d\u007f"
 
 func TestNoFormatControlsTheTerminal(t *testing.T) {

@@ -191,7 +191,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
-	n.defs = &definitions{ns: n.ns, producer: n.producer}
+	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
