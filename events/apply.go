@@ -114,6 +114,18 @@ func (p *PartitionState) delay(b *EffectsDelayed) error {
 	return nil
 }
 
+// adopt replaces the settings. An owner that has not read the latest settings must not bring back older ones.
+func (p *PartitionState) adopt(f *Fact, b *SettingsAdopted) error {
+	if b.Offset < p.SettingsOffset {
+		return fmt.Errorf("%w: the settings of offset %d are adopted after those of offset %d", ErrImpossible, b.Offset, p.SettingsOffset)
+	}
+	if was := p.Settings.RememberFor; b.Offset > 0 && was > 0 && b.Settings.RememberFor > was {
+		p.ForgottenBefore = max(p.ForgottenBefore, f.Time.Add(-was.Std()))
+	}
+	p.Settings, p.SettingsOffset = b.Settings, b.Offset
+	return nil
+}
+
 // owedAfter returns the position after which effects may be owed.
 func (p *PartitionState) owedAfter() Position {
 	at := p.Watermark
@@ -209,7 +221,7 @@ func (s *State) fold(f *Fact) error {
 	case *VersionBarrier:
 		return s.barrier(b)
 	case *SettingsAdopted:
-		s.Partition.Settings = b.Settings
+		return s.Partition.adopt(f, b)
 	case *DefinitionAdopted:
 		s.definitions[b.Hash] = &Definition{Workflow: b.Workflow, Hash: b.Hash, Version: b.Version, Body: b.Body}
 		s.touchPart(KindDefinition, b.Hash)

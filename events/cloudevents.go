@@ -17,6 +17,7 @@ const (
 	TypeCancel     = "sagalog.request.cancel"
 	TypeRetry      = "sagalog.request.retry"
 	TypeDefinition = "sagalog.definition"
+	TypeSettings   = "sagalog.settings"
 	TypePresence   = "sagalog.presence"
 	TypeAlert      = "sagalog.alert"
 )

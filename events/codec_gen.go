@@ -861,6 +861,13 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 		w.Literal(`,"settings":`)
 		v.Settings.write(w)
 	}
+	if v.SettingsOffset != 0 {
+		w.Int(`,"settings_offset":`, v.SettingsOffset)
+	}
+	if v.ForgottenBefore != 0 {
+		w.Literal(`,"forgotten_before":`)
+		v.ForgottenBefore.write(w)
+	}
 	if v.Reader != 0 {
 		w.Int(`,"reader":`, int64(v.Reader))
 	}
@@ -923,11 +930,17 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "settings":
 			r.Once(&seen, 1<<10)
 			v.Settings.read(r)
-		case "reader":
+		case "settings_offset":
 			r.Once(&seen, 1<<11)
+			v.SettingsOffset = r.Int64()
+		case "forgotten_before":
+			r.Once(&seen, 1<<12)
+			v.ForgottenBefore.read(r)
+		case "reader":
+			r.Once(&seen, 1<<13)
 			v.Reader = r.Int()
 		case "since_hash":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<14)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()
@@ -1266,6 +1279,9 @@ func (v *Settings) size() int {
 func (v *SettingsAdopted) write(w *jsontext.Writer) {
 	w.Literal(`{"settings":`)
 	v.Settings.write(w)
+	if v.Offset != 0 {
+		w.Int(`,"offset":`, v.Offset)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1275,6 +1291,9 @@ func (v *SettingsAdopted) read(r *jsontext.Reader) (seen uint64) {
 		case "settings":
 			r.Once(&seen, 1<<0)
 			v.Settings.read(r)
+		case "offset":
+			r.Once(&seen, 1<<1)
+			v.Offset = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -1286,6 +1305,9 @@ func (v *SettingsAdopted) read(r *jsontext.Reader) (seen uint64) {
 func (v *SettingsAdopted) size() int {
 	n := 14
 	n += v.Settings.size()
+	if v.Offset != 0 {
+		n += 10 + 5
+	}
 	return n
 }
 

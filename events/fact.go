@@ -100,9 +100,11 @@ type VersionBarrier struct {
 	Reader int `json:"reader"`
 }
 
-// SettingsAdopted holds the settings that decide uses besides state, input and time.
+// SettingsAdopted holds the settings that decide uses besides state, input and time. Offset is that of the record of the
+// definitions that they come from, 0 if the namespace has none.
 type SettingsAdopted struct {
 	Settings Settings `json:"settings"`
+	Offset   int64    `json:"offset,omitzero"`
 }
 
 // DefinitionAdopted brings a version of a workflow into the partition before its first use there, so that the fold

@@ -143,7 +143,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
 		"task": func() any { return new(events.Task) }, "partition": func() any { return new(events.PartitionState) },
-		"held": func() any { return new(events.HeldRequest) }, "definition": func() any { return new(events.Definition) },
+		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "definition": func() any { return new(events.Definition) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {
@@ -195,7 +195,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 	require.Equal(t, w.Home, events.Home(w.Task, 8))
 
 	s := only(t, "json", "SettingsAdopted")
-	require.JSONEq(t, asJSON(t, events.SettingsAdopted{Settings: events.DefaultSettings()}), s)
+	require.JSONEq(t, asJSON(t, events.SettingsAdopted{Settings: events.DefaultSettings(), Offset: 5}), s)
 }
 
 // The table of the home partitions.

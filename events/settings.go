@@ -1,12 +1,15 @@
 package events
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // FormatVersion is the version of facts and fold that this program reads and writes.
 const FormatVersion = 1
 
-// Settings are what decisions depend on besides state, input and time. A fact adopts them, so that changing a flag never
-// reinterprets the past.
+// Settings are what decisions depend on besides state, input and time. They belong to the namespace, and each
+// partition adopts them by a fact, so that changing one never reinterprets the past.
 type Settings struct {
 	// SubmissionBytes limits a submission's value.
 	SubmissionBytes int `json:"submission_bytes"`
@@ -41,4 +44,18 @@ func DefaultSettings() Settings {
 		RememberFor: Duration(7 * 24 * time.Hour),
 		HashEvery:   10_000,
 	}
+}
+
+// SettingsKey is the key of the records that change settings.
+const SettingsKey = "settings"
+
+// SettingsChange is a record of the definitions that changes settings of the namespace.
+type SettingsChange struct {
+	// Settings are the new values by the names of the settings; the others stay as they are.
+	Settings map[string]json.RawMessage `json:"settings"`
+	// By says who changed them.
+	By string `json:"by,omitempty"`
+	// Initial changes only the settings that no earlier record has set. Two nodes that start at once with different flags so
+	// agree on the first ones.
+	Initial bool `json:"initial,omitempty"`
 }

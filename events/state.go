@@ -26,8 +26,13 @@ type PartitionState struct {
 	// Watermark is the position up to which all effects are known to be acknowledged, apart from those of delayed destinations.
 	Watermark Position `json:"watermark,omitzero"`
 	// Delayed holds, for each destination that took no effects for a while, the position up to which it has taken all.
-	Delayed  map[string]Position `json:"delayed,omitempty"`
-	Settings Settings            `json:"settings,omitzero"`
+	Delayed map[string]Position `json:"delayed,omitempty"`
+	// Settings are those of the fact that adopted them. SettingsOffset is its Offset and never falls.
+	Settings       Settings `json:"settings,omitzero"`
+	SettingsOffset int64    `json:"settings_offset,omitzero"`
+	// ForgottenBefore is later than the end of each task that was forgotten while tasks were remembered for a shorter time than
+	// now. Zero means that there was no such time.
+	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
 	// Reader is the lowest format version that may continue reading.
 	Reader int `json:"reader,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.

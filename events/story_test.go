@@ -1,8 +1,17 @@
 package events_test
 
 import (
+	"time"
+
 	"github.com/sagalog/sagalog/events"
 )
+
+// shorter returns settings that were changed.
+func shorter() events.Settings {
+	s := events.DefaultSettings()
+	s.RememberFor = events.Duration(48 * time.Hour)
+	return s
+}
 
 // story writes a log with every fact at least once, in lives of tasks as they happen.
 func story(t tester) *scribe {
@@ -13,6 +22,8 @@ func story(t tester) *scribe {
 	w.claim("a0", "")
 	w.write("", &events.VersionBarrier{Reader: events.FormatVersion})
 	w.write("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
+	w.write("", &events.SettingsAdopted{Settings: shorter(), Offset: 5}, cause(events.CauseDefinition(5)))
+	w.write("", &events.SettingsAdopted{Settings: events.DefaultSettings(), Offset: 9}, cause(events.CauseDefinition(9)))
 	w.write("", &events.DefinitionAdopted{
 		Workflow: "drone-delivery", Hash: "d1", Version: 1, Body: raw(`{"workflow":"drone-delivery","steps":{"account":{"agent":"account"}}}`),
 	}, cause(events.CauseDefinition(1)))

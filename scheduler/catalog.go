@@ -38,6 +38,7 @@ type Catalog struct{ now atomic.Pointer[catalogState] }
 type catalogState struct {
 	namespace *Namespace
 	workflows map[string]*workflowVersions
+	settings  Recorded
 }
 
 type workflowVersions struct {
@@ -48,12 +49,12 @@ type workflowVersions struct {
 // NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog {
 	c := &Catalog{}
-	c.now.Store(&catalogState{workflows: map[string]*workflowVersions{}})
+	c.now.Store(&catalogState{workflows: map[string]*workflowVersions{}, settings: Recorded{Settings: events.DefaultSettings()}})
 	return c
 }
 
-// Apply folds the next record of the topic. Its error means that the record cannot be decoded: only workflow apply
-// writes there, so a reader stops. The slices of the record must not change afterwards.
+// Apply folds the next record of the topic. Its error means that the record cannot be used, for example because a later version
+// wrote it: a reader says so and skips it. The slices of the record must not change afterwards.
 func (c *Catalog) Apply(rec *events.Record) error {
 	if rec.Control || rec.Value == nil {
 		return nil
@@ -67,6 +68,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applyNamespace(data)
 	case events.TypeDefinition:
 		err = c.applyDefinition(string(rec.Key), e, data)
+	case events.TypeSettings:
+		err = c.applySettings(rec.Offset, e, data)
 	default:
 		err = fmt.Errorf("unknown type %q", e.Type)
 	}
@@ -104,9 +107,10 @@ func (c *Catalog) applyDefinition(key string, e events.Envelope, data []byte) er
 		return err
 	}
 	old := c.now.Load()
-	s := &catalogState{namespace: old.namespace, workflows: maps.Clone(old.workflows)}
+	s := *old
+	s.workflows = maps.Clone(old.workflows)
 	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, AppliedAt: at})
-	c.now.Store(s)
+	c.now.Store(&s)
 	return nil
 }
 

@@ -82,7 +82,7 @@ func TestTheFirstNamespaceCounts(t *testing.T) {
 	require.Equal(t, scheduler.Namespace{ID: "one", Partitions: 8, Format: 1}, n)
 }
 
-func TestARecordThatCannotBeADefinitionStopsTheReader(t *testing.T) {
+func TestARecordThatCannotBeADefinitionIsRefused(t *testing.T) {
 	t.Parallel()
 	sound := definitionRecord(t, head+"  a: {agent: a}", 1)
 	for name, change := range map[string]func(*events.Record){

@@ -92,3 +92,17 @@ func (p *Program) HoldSchema(n int) (give func() (idle int), err error) {
 		return len(p.schema.idle)
 	}, nil
 }
+
+// IsPlain says whether small inputs are validated without guards.
+func (p *Program) IsPlain() bool { return p.schema.plain != nil }
+
+// SpentOn returns how much of the budget a validation with guards spends, and the budget.
+func (p *Program) SpentOn(raw json.RawMessage) (spent, budget int) {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	b, compiles := compileSchema(p.schema.source)
+	if err != nil || compiles != nil {
+		panic(errors.Join(err, compiles))
+	}
+	_ = b.Validate(v)
+	return inputBudget - b.budget.left, inputBudget
+}

@@ -188,32 +188,37 @@ func (noLoader) Load(where string) (any, error) {
 	return nil, fmt.Errorf("%s is not part of the schema", where)
 }
 
-// compileSchema compiles a schema whose numbers are json.Number. It makes formats such as date-time and uuid binding, as their
-// authors expect.
-func compileSchema(schema any) (_ *boundedSchema, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the schema does not compile: %v", r)
-		}
-	}()
+// compileSchema compiles a schema with its guards.
+func compileSchema(schema any) (*boundedSchema, error) {
 	budget := &visits{left: inputBudget}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	var objects []*jsonschema.Schema
-	c.RegisterVocabulary(vocabulary(&objects))
-	c.AssertVocabs()
-	c.UseRegexpEngine(budget.patterns)
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(wholeSchema, schema); err != nil {
-		return nil, err
-	}
-	compiled, err := c.Compile(wholeSchema)
+	compiled, objects, err := compileUnguarded(schema, budget)
 	if err != nil {
 		return nil, err
 	}
 	budget.guarded(append(objects, compiled))
 	return &boundedSchema{compiled, budget}, nil
+}
+
+// compileUnguarded compiles a schema whose numbers are json.Number. It makes formats such as date-time and uuid binding, as their
+// authors expect. It returns the schemas that are objects, too.
+func compileUnguarded(schema any, budget *visits) (root *jsonschema.Schema, objects []*jsonschema.Schema, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the schema does not compile: %v", r)
+		}
+	}()
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.RegisterVocabulary(vocabulary(&objects))
+	c.AssertVocabs()
+	c.UseRegexpEngine(budget.patterns)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(wholeSchema, schema); err != nil {
+		return nil, nil, err
+	}
+	root, err = c.Compile(wholeSchema)
+	return root, objects, err
 }
 
 // schemaFaults reports why a schema does not compile, at the place of the fault if it is known.

@@ -19,6 +19,8 @@ type boundedSchema struct {
 // inputSchema validates several inputs at the same time. Each validation has a compiled schema to itself.
 type inputSchema struct {
 	source any
+	// plain has no guards, and nil stands for a schema that needs them. It never changes, so all validations share it.
+	plain *jsonschema.Schema
 	// limit is the greatest number of copies in use. More would only take memory: a validation does nothing but compute.
 	limit int
 	// mu guards the fields below. No copy is compiled under it.
@@ -29,18 +31,29 @@ type inputSchema struct {
 }
 
 func newInputSchema(source any) (*inputSchema, error) {
-	b, err := compileSchema(source)
+	budget := &visits{left: inputBudget}
+	root, objects, err := compileUnguarded(source, budget)
 	if err != nil {
 		return nil, err
 	}
-	s := &inputSchema{source: source, limit: runtime.GOMAXPROCS(0), idle: []*boundedSchema{b}}
+	s := &inputSchema{source: source, limit: runtime.GOMAXPROCS(0)}
 	s.freed.L = &s.mu
+	if isPlain(root) {
+		s.plain = root // a copy with guards is compiled for the first input that needs it
+		return s, nil
+	}
+	budget.guarded(append(objects, root))
+	s.idle = []*boundedSchema{{root, budget}}
 	return s, nil
 }
 
 // validate returns errors as jsonschema.Schema does, at most maxInputFaults. size is the size of the input's text. It panics with tooLong
 // or tooDeep when the budget is spent.
 func (s *inputSchema) validate(v any, size int) error {
+	// The guards report the faults: they limit their number.
+	if s.plain != nil && size <= plainInput && s.plain.Validate(v) == nil {
+		return nil
+	}
 	b, err := s.take()
 	defer func() { s.give(b) }()
 	if err != nil {

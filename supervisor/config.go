@@ -21,7 +21,10 @@ type Config struct {
 	Namespace string
 	// NamespaceID is the ID from NamespaceCreated. Identifiers sent to remote services are built from it.
 	NamespaceID uuid.UUID
-	Settings    events.Settings
+	// Settings are those of the namespace, and SettingsOffset is the offset of the record that changed them last, 0 for none:
+	// see Owner.SetSettings. The owner decides by those that its partition adopted.
+	Settings       events.Settings
+	SettingsOffset int64
 	// BatchFacts bounds the facts of one append. A lower bound wastes round trips; a higher one delays the first facts
 	// of a batch.
 	BatchFacts int

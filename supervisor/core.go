@@ -73,6 +73,10 @@ type judging struct {
 	task  string
 }
 
+// settings returns the settings that the partition has adopted. Deciding by others would make decisions that the log does not explain,
+// and a task could be forgotten by one owner earlier than by the next.
+func (c *core) settings() *events.Settings { return &c.state.Partition.Settings }
+
 func (c *core) say(a Action) { c.out = append(c.out, a) }
 
 // enter begins every call that changes the owner. While the shell has not taken all actions, nothing is evicted: one of

@@ -214,16 +214,21 @@ func (e *epoch) own() error {
 	return nil
 }
 
-// adopt records the settings of this owner if they differ from the log's, and the hash of the state every
-// Settings.HashEvery facts.
+// adopt records the latest settings of the namespace before anything is decided by them, and the hash of the state every
+// Settings.HashEvery facts. An owner may know older settings than the partition has: those it does not adopt.
 func (e *epoch) adopt() error {
 	p := &e.state.Partition
-	if p.Settings != e.cfg.Settings {
-		if err := e.record(&events.Fact{Body: &events.SettingsAdopted{Settings: e.cfg.Settings}, Cause: e.lastCause()}, nil); err != nil {
+	//mutant:only-newer-settings-are-adopted
+	if p.Settings == (events.Settings{}) || e.cfg.SettingsOffset > p.SettingsOffset {
+		f := &events.Fact{Body: &events.SettingsAdopted{Settings: e.cfg.Settings, Offset: e.cfg.SettingsOffset}, Cause: e.lastCause()}
+		if e.cfg.SettingsOffset > 0 {
+			f.Cause = events.CauseDefinition(e.cfg.SettingsOffset)
+		}
+		if err := e.record(f, nil); err != nil {
 			return err
 		}
 	}
-	if n := e.cfg.Settings.HashEvery; n > 0 && p.SinceHash >= n {
+	if n := p.Settings.HashEvery; n > 0 && p.SinceHash >= n {
 		h, err := e.state.Hash()
 		if err != nil {
 			return err

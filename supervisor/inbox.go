@@ -24,7 +24,7 @@ type inbox struct {
 type inputKind struct {
 	name events.Input
 	// limit returns how many bytes a record may have; nil means no limit.
-	limit func(s events.Settings) int
+	limit func(s *events.Settings) int
 	// judgements say how a record is judged, by its type; others judges the types that are not listed; if it is nil,
 	// they are rejected.
 	judgements map[string]judgement
@@ -51,7 +51,7 @@ var inputKinds = []inputKind{
 	},
 	{
 		name: events.Submissions, yields: true, others: (*inbox).judgeSubmission,
-		limit: func(s events.Settings) int { return s.SubmissionBytes },
+		limit: func(s *events.Settings) int { return s.SubmissionBytes },
 	},
 }
 

@@ -88,8 +88,8 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	if r.Value == nil && slices.ContainsFunc(r.Headers, func(h events.Header) bool { return h.Key == HeaderUnpacked }) {
 		return i.reject(item, "", events.RejectTooLarge, "its batch unpacks to more than the engine reads; the bytes are still at these coordinates")
 	}
-	if kind.limit != nil && len(r.Value) > kind.limit(i.cfg.Settings) {
-		return i.reject(item, "", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), kind.limit(i.cfg.Settings)))
+	if kind.limit != nil && len(r.Value) > kind.limit(i.settings()) {
+		return i.reject(item, "", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), kind.limit(i.settings())))
 	}
 	var err error
 	if item.env, item.data, err = events.Open(r); err != nil {
@@ -150,7 +150,9 @@ func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	}
 	// The age is judged by the clock and not by the time of this log, which may be ahead of the other
 	// partition's time.
-	if t, err := events.ParseInstant(at); err == nil && i.core.read.Sub(t) <= i.cfg.Settings.RememberFor.Std() {
+	t, err := events.ParseInstant(at)
+	forgotten := i.state.Partition.ForgottenBefore
+	if err == nil && i.core.read.Sub(t) <= i.settings().RememberFor.Std() && (t >= forgotten || forgotten > i.core.read) {
 		return false, nil
 	}
 	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")

@@ -143,6 +143,17 @@ func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 	o.deciding = true
 }
 
+// SetSettings tells the owner the settings of the namespace, as of the record at that offset of the definitions. The partition adopts
+// them if it has none of that offset or a later one.
+func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64) {
+	if offset <= o.cfg.SettingsOffset {
+		return
+	}
+	o.enter(now)
+	o.cfg.Settings, o.cfg.SettingsOffset = s, offset
+	o.deciding = true
+}
+
 // Suspend stops or resumes deciding. The shell calls it when it suspects its clock.
 func (o *Owner) Suspend(now events.Instant, suspended bool) {
 	o.suspended = suspended

@@ -154,8 +154,8 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 // outcome parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
 // same expression of the same definition would fail again, and past its pivot the task could not be cancelled either.
 func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
-	if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.cfg.Settings.PayloadBytes {
-		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.cfg.Settings.PayloadBytes)
+	if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.settings().PayloadBytes {
+		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.settings().PayloadBytes)
 		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}
 	}
 	if parked, ok := body.(*events.TaskParked); ok && parked.Step == "" && p.noOutput == t.ID {
@@ -178,7 +178,7 @@ func (p *planner) quietAt(s *events.Step, e events.Effect) events.Instant {
 		return 0
 	}
 	//mutant:undo-waits-for-doubt
-	return s.CompleteBy.Add(p.cfg.Settings.Grace.Std())
+	return s.CompleteBy.Add(p.settings().Grace.Std())
 }
 
 // park parks a task that cannot be planned, unless it is parked.
@@ -206,7 +206,7 @@ func (p *planner) start(r events.Ready) error {
 	if due, err := p.stillReady(t, r); err != nil || !due {
 		return err
 	}
-	if t.Facts >= p.cfg.Settings.TaskFacts && r.Operation == events.Do { // undoing is bounded by the number of steps
+	if t.Facts >= p.settings().TaskFacts && r.Operation == events.Do { // undoing is bounded by the number of steps
 		return p.park(t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
 	}
 	body, fault := p.startOf(t, r)

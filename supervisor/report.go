@@ -45,10 +45,10 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		switch {
 		case p.Operation == events.Undo:
 			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, Outcome: times}
-		case err == nil && len(out) <= i.cfg.Settings.PayloadBytes:
+		case err == nil && len(out) <= i.settings().PayloadBytes:
 			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, Outcome: times}
 		}
-		p.Error = &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the output has %d bytes; %d are allowed (step output limit)", len(p.Output), i.cfg.Settings.PayloadBytes)}
+		p.Error = &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the output has %d bytes; %d are allowed (step output limit)", len(p.Output), i.settings().PayloadBytes)}
 		p.Effect = events.EffectDoneUnknown
 	}
 	fault := i.faultOf(p)
@@ -99,7 +99,7 @@ func (i *inbox) faultOf(p *events.Report) events.Error {
 	e.Code = events.Clip(e.Code, events.MaxTaskID)
 	e.Message = events.Clip(strings.ToValidUTF8(e.Message, "\uFFFD"), maxDetail)
 	detail, err := events.Compact(e.Detail)
-	if err != nil || len(detail) > i.cfg.Settings.PayloadBytes {
+	if err != nil || len(detail) > i.settings().PayloadBytes {
 		detail = nil
 	}
 	e.Detail = detail

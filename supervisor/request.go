@@ -69,10 +69,10 @@ func (i *inbox) holdRequest(item *input, q events.Request) error {
 			return nil
 		}
 	}
-	if len(i.state.Held()) >= i.cfg.Settings.HeldRequests {
-		return i.reject(item, q.Task, events.RejectLimit, fmt.Sprintf("%d requests for unknown tasks are held already, which is the limit (held_requests)", i.cfg.Settings.HeldRequests))
+	if len(i.state.Held()) >= i.settings().HeldRequests {
+		return i.reject(item, q.Task, events.RejectLimit, fmt.Sprintf("%d requests for unknown tasks are held already, which is the limit (held_requests)", i.settings().HeldRequests))
 	}
-	expires := i.stamp().Add(i.cfg.Settings.HeldFor.Std())
+	expires := i.stamp().Add(i.settings().HeldFor.Std())
 	//mutant:held-cancel-is-recorded
 	return i.record(i.caused(item, q.Task, &events.RequestHeld{Request: q, ExpiresAt: expires}), nil)
 }

@@ -172,6 +172,11 @@ func (s *Shell) SetOffers(offers map[string]Offer) {
 	s.post(func(now events.Instant) { s.owner.SetOffers(now, offers) })
 }
 
+// SetSettings tells the owner the settings of the namespace: see Owner.SetSettings.
+func (s *Shell) SetSettings(settings events.Settings, offset int64) {
+	s.post(func(now events.Instant) { s.owner.SetSettings(now, settings, offset) })
+}
+
 // Status returns the owner's status as of the last step, and the error that stopped it.
 func (s *Shell) Status() (Status, error) {
 	s.mu.Lock()
@@ -347,7 +352,7 @@ func (s *Shell) executeAll() error {
 	}
 	s.sendAll()
 	for in, f := range s.inflows {
-		f.judged(s.owner.Backlog(in))
+		f.judged(s.owner.inbox.backlog(in))
 		if len(f.sizes) < s.cfg.Backlog && f.bytes < s.cfg.BacklogBytes {
 			f.admit()
 		}

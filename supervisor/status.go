@@ -99,6 +99,3 @@ func (o *Owner) Status() Status {
 	}
 	return s
 }
-
-// Backlog returns the inputs that were read and not judged, for the shell's flow control.
-func (o *Owner) Backlog(in events.Input) int { return o.inbox.backlog(in) }

@@ -35,8 +35,8 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	if err != nil {
 		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}
 	}
-	if n := len(s.Input); n > p.cfg.Settings.PayloadBytes {
-		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.cfg.Settings.PayloadBytes)}
+	if n := len(s.Input); n > p.settings().PayloadBytes {
+		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.settings().PayloadBytes)}
 	}
 	completeBy, number := p.stamp().Add(s.CompleteBy.Std()), attemptAfter(t, r.Path, r.Operation)
 	if r.Operation == events.Undo {

@@ -6,7 +6,7 @@ func (t *timers) sweepDue() (bool, error) {
 	if t.now.Sub(t.sweptAt) < sweepEvery {
 		return false, nil
 	}
-	ended, err := t.store.Ended(t.now.Add(-t.cfg.Settings.RememberFor.Std()), 1)
+	ended, err := t.store.Ended(t.now.Add(-t.settings().RememberFor.Std()), 1)
 	return err == nil && len(ended) > 0, nil
 }
 
@@ -15,7 +15,7 @@ func (t *timers) sweepDue() (bool, error) {
 // watermark. docs/protocol.md, "Sweeps and held requests".
 func (t *timers) sweep(at events.Instant) error {
 	//mutant:sweep-waits-for-ends
-	before := at.Add(-t.cfg.Settings.RememberFor.Std())
+	before := at.Add(-t.settings().RememberFor.Std())
 	if before <= 0 || t.now.Sub(t.sweptAt) < sweepEvery {
 		return nil
 	}

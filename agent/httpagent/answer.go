@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -169,7 +170,7 @@ func (x *exchange) networkFailure(err error) *agent.Failure {
 	case x.ctx.Err() != nil:
 		f.Code, text = "timeout", fmt.Sprintf("no answer within %v; %s", x.binding.timeout, x.connections.left())
 	case !connected:
-		f.Code, text = "connect", "connect: "+err.Error()
+		f.Code, text = "connect", "connect: "+withoutAddress(err)
 	default:
 		text = breakage(err)
 	}
@@ -186,7 +187,7 @@ func breakage(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was closed before the answer was complete"
 	case errors.As(err, &op):
-		return "the connection broke: " + op.Error()
+		return "the connection broke: " + withoutAddress(op)
 	case strings.Contains(err.Error(), "http2: ") || strings.HasPrefix(err.Error(), "stream error"):
 		return "the service ended the HTTP/2 stream"
 	case strings.Contains(err.Error(), "headers exceeded"):
@@ -194,4 +195,26 @@ func breakage(err error) string {
 	default:
 		return "the answer is not HTTP"
 	}
+}
+
+// withoutAddress returns the text of an error of the network without the addresses behind a name, and without that of the name
+// server: the message becomes a fact, and facts know hosts only as they are configured.
+func withoutAddress(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		switch {
+		case dns.IsNotFound:
+			return "no such host"
+		case dns.IsTimeout:
+			return "the host could not be looked up in time"
+		}
+		return "the host could not be looked up"
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Err == nil {
+		return err.Error()
+	}
+	if call, ok := errors.AsType[*os.SyscallError](op.Err); ok {
+		return call.Err.Error()
+	}
+	return op.Err.Error()
 }

@@ -294,6 +294,10 @@ func TestARefusedConnectionHasNoEffect(t *testing.T) {
 	require.Contains(t, r.Error.Message, "connection refused")
 	require.NotContains(t, r.Error.Message, "hunter22")
 	require.Contains(t, r.Error.Message, "PUT "+strings.Replace(base, "user:hunter22@", "", 1)+"/api/packages/p%201: connect: ")
+	r = bind(t, packageBinding, strings.Replace(base, "127.0.0.1", "localhost", 1)).Do("package", anInput)
+	require.Contains(t, r.Error.Message, "localhost")
+	require.NotContains(t, r.Error.Message, "127.0.0.1")
+	require.NotContains(t, r.Error.Message, "::1")
 }
 
 func TestAConnectionThatBreaksHasAnUnknownEffect(t *testing.T) {

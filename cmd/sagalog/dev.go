@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -51,6 +52,7 @@ with the same --data and it continues. A power cut may lose the most recent ones
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.partitionsSet = cmd.Flags().Changed("partitions")
+			c.settingsSet = settingsGiven(cmd.Flags())
 			return runDev(cmd.Context(), c)
 		},
 	}
@@ -186,7 +188,7 @@ func (d *dev) openFleet(context.Context) error {
 func (d *dev) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: d.cluster, Name: "dev", Dir: d.cfg.data, Partitions: d.cfg.partitions, PartitionsSet: d.cfg.partitionsSet,
-		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
+		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
 	}
 	if d.fleet != nil {
 		cfg.Demo = &demo{d.fleet.URLs()}
@@ -227,7 +229,7 @@ func (d *dev) openAgents(ctx context.Context) error {
 	}
 	var err error
 	d.agents, err = agent.Attach(ctx, work.Over(d.cluster), d.bindings.registry, agent.Config{
-		Instance: "dev", OutputLimit: d.cfg.settings.PayloadBytes, Registerer: d.metrics, Log: d.log,
+		Instance: "dev", OutputLimit: events.MaxPayloadBytes, Registerer: d.metrics, Log: d.log,
 	})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -43,35 +44,33 @@ func newLogger(quiet bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// limitFlags adds a flag for each limit.
-func limitFlags(f *pflag.FlagSet, s *events.Settings) {
-	f.IntVar(&s.SubmissionBytes, "submission-bytes", s.SubmissionBytes, "limit of a submission")
-	f.IntVar(&s.PayloadBytes, "payload-bytes", s.PayloadBytes, "limit of a step's input and of its output")
-	f.IntVar(&s.TaskFacts, "task-facts", s.TaskFacts, "limit of the facts of a task")
-	f.IntVar(&s.HeldRequests, "held-requests", s.HeldRequests, "limit of the requests that are held for tasks that do not exist yet")
-	f.DurationVar((*time.Duration)(&s.HeldFor), "held-for", s.HeldFor.Std(), "how long a request is held for a task that does not exist yet")
-	f.DurationVar((*time.Duration)(&s.Grace), "grace", s.Grace.Std(), "how long after a complete-by time a request may still land; no undo starts before")
-	f.DurationVar((*time.Duration)(&s.RememberFor), "remember-for", s.RememberFor.Std(), "how long a finished task and its ID are remembered")
+// settingFlags adds a flag for each setting that a node may bring along. They belong to the namespace.
+func settingFlags(f *pflag.FlagSet, s *events.Settings) {
+	const shared = "; belongs to the namespace: refused if that has another value (see sagalog namespace set)"
+	f.IntVar(&s.SubmissionBytes, "submission-bytes", s.SubmissionBytes, "limit of a submission"+shared)
+	f.IntVar(&s.PayloadBytes, "payload-bytes", s.PayloadBytes, "limit of a step's input and of its output"+shared)
+	f.IntVar(&s.TaskFacts, "task-facts", s.TaskFacts, "limit of the facts of a task"+shared)
+	f.IntVar(&s.HeldRequests, "held-requests", s.HeldRequests, "limit of the requests that are held for tasks that do not exist yet"+shared)
+	f.DurationVar((*time.Duration)(&s.HeldFor), "held-for", s.HeldFor.Std(), "how long a request is held for a task that does not exist yet"+shared)
+	f.DurationVar((*time.Duration)(&s.Grace), "grace", s.Grace.Std(), "how long after a complete-by time a request may still land; no undo starts before"+shared)
+	f.DurationVar((*time.Duration)(&s.RememberFor), "remember-for", s.RememberFor.Std(), "how long a finished task and its ID are remembered"+shared)
 }
 
-// checkLimits refuses limits below the smallest useful value.
-func checkLimits(s *events.Settings) error {
-	for _, l := range []struct {
-		flag  string
-		value int64
-		least int64
-	}{
-		{"--submission-bytes", int64(s.SubmissionBytes), 1}, {"--payload-bytes", int64(s.PayloadBytes), 1},
-		{"--task-facts", int64(s.TaskFacts), 10}, {"--held-requests", int64(s.HeldRequests), 0},
-		{"--held-for", int64(s.HeldFor), int64(time.Second)}, {"--grace", int64(s.Grace), 0},
-		{"--remember-for", int64(s.RememberFor), int64(time.Second)},
-	} {
-		if l.value < l.least {
-			return usage("%s is too small for anything to work", l.flag)
+// settingsGiven returns the names of the settings whose flags, or variables, are given.
+func settingsGiven(f *pflag.FlagSet) (names []string) {
+	for _, x := range events.SettingList() {
+		if f.Changed(strings.ReplaceAll(x.Name, "_", "-")) {
+			names = append(names, x.Name)
 		}
 	}
-	if s.SubmissionBytes > 1<<20 || s.PayloadBytes > 512<<10 {
-		return usage("--submission-bytes is at most 1 MiB and --payload-bytes at most 512 KiB: a fact holds them, and a record of the log at most 2 MiB")
+	return names
+}
+
+// checkSettings refuses values out of range.
+func checkSettings(s *events.Settings) error {
+	if err := s.Check(); err != nil {
+		name, rest, _ := strings.Cut(err.Error(), " ")
+		return usage("--%s %s", strings.ReplaceAll(name, "_", "-"), rest)
 	}
 	return nil
 }

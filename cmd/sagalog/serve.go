@@ -32,6 +32,7 @@ type engineFlags struct {
 	partitionsSet bool
 	quiet         bool
 	settings      events.Settings
+	settingsSet   []string
 	sweep         time.Duration
 }
 
@@ -43,7 +44,7 @@ func (c *engineFlags) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.sweep, "sweep", 0, "interval of the search for due timers (default 50ms)")
 	f.StringVar(&c.pprof, "pprof", "", "where profiles are served, such as 127.0.0.1:6060 (off by default)")
 	f.StringSliceVar(&c.hosts, "host", nil, "further name by which clients call the HTTP API or --metrics, such as that of a proxy; requests to other names are refused, except to localhost and IP addresses")
-	limitFlags(f, &c.settings)
+	settingFlags(f, &c.settings)
 }
 
 func (c *engineFlags) validate() error {
@@ -58,7 +59,7 @@ func (c *engineFlags) validate() error {
 			return usage("--host %q is not the name of a host, such as sagalog.example: it stands without scheme and port", h)
 		}
 	}
-	return checkLimits(&c.settings)
+	return checkSettings(&c.settings)
 }
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$`)
@@ -104,6 +105,7 @@ Give a password in the variable SAGALOG_SASL_PASSWORD or in a file: everyone on 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.partitionsSet = cmd.Flags().Changed("partitions") // from the command line or its variable
+			c.settingsSet = settingsGiven(cmd.Flags())
 			return runServe(cmd.Context(), c)
 		},
 	}

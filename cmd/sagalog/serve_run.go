@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sagalog/sagalog/agent"
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
@@ -223,7 +224,7 @@ func (s *serving) openNode(ctx context.Context) error {
 	cfg := node.Config{
 		Cluster: s.cluster, Namespace: s.cfg.namespace, Name: s.cfg.node, Dir: s.cfg.data, Roles: s.cfg.roles.node,
 		Partitions: s.cfg.partitions, PartitionsSet: s.cfg.partitionsSet, Advertise: s.cfg.advertise, Hosts: s.cfg.hosts,
-		Settings: s.cfg.settings, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience,
+		Settings: s.cfg.settings, SettingsSet: s.cfg.settingsSet, Tick: s.cfg.sweep, Version: version(), Logger: s.log, Registry: s.metrics, Patience: s.patience,
 	}
 	if s.cfg.roles.node.API {
 		cfg.HTTP = s.cfg.http
@@ -270,7 +271,7 @@ func (s *serving) openAgents(ctx context.Context) error {
 	}
 	var err error
 	s.agents, err = agent.Attach(ctx, work.Over(s.cluster), s.bindings.registry, agent.Config{
-		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: s.cfg.settings.PayloadBytes, Registerer: s.metrics, Log: s.log,
+		Namespace: s.cfg.namespace, Instance: s.cfg.node, OutputLimit: events.MaxPayloadBytes, Registerer: s.metrics, Log: s.log,
 	})
 	return err
 }

@@ -47,7 +47,7 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 		{"--brokers h:1 --host https://sagalog.example", `--host "https://sagalog.example" is not the name of a host`},
 		{"--brokers h:1 --host h:8642", `--host "h:8642" is not the name of a host`},
 		{"--brokers h:1 --sweep -1s", "--sweep -1s is negative"},
-		{"--brokers h:1 --payload-bytes 0", "--payload-bytes is too small"},
+		{"--brokers h:1 --payload-bytes 0", "--payload-bytes 0 is not possible: give a number from 1 to 524288"},
 		{"--brokers h:1 --sasl SCRAM-SHA-265 --sasl-user u", `did you mean "SCRAM-SHA-256"?`},
 		{"--brokers h:1 --sasl-user u", "--sasl is missing"},
 		{"--brokers h:1 --sasl plain", "--sasl-user is missing"},

@@ -1,5 +1,6 @@
 """Folds a partition of <ns>.events and prints the state hash behind every record. Written from FORMAT.md alone, as the
 second implementation of it: `kcat -C -J -e -t sagalog.events -p 3 | python3 fold.py`."""
+import datetime
 import hashlib
 import json
 import re
@@ -34,6 +35,20 @@ SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": 
 
 def quote(text):
     return '"' + "".join(SHORT.get(c) or (f"\\u{ord(c):04x}" if c < " " else c) for c in text) + '"'
+
+
+UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def span(text):
+    """A duration in whole milliseconds."""
+    parts = re.findall(r"([0-9.]+)([a-z]+)", text)
+    return int(sum(float(n) * UNITS[unit] for n, unit in parts)) // 10**6
+
+
+def less(instant, milliseconds):
+    t = datetime.datetime.fromisoformat(json.loads(instant)) - datetime.timedelta(milliseconds=milliseconds)
+    return quote(t.strftime("%Y-%m-%dT%H:%M:%S.") + f"{t.microsecond // 1000:03d}Z")
 
 
 def normal(text):
@@ -99,7 +114,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time inputs watermark delayed settings reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
 
 
 class Passed(Entity):
@@ -234,7 +249,12 @@ class State:
         if kind == "VersionBarrier":
             p["reader"] = str(max(int(p["reader"]), int(body["reader"])))
         elif kind == "SettingsAdopted":
-            p["settings"] = body["settings"]
+            offset = body.get("offset", "0")
+            assert int(offset) >= int(p["settings_offset"])
+            was, now = (span(members(s)["remember_for"]) if s != "0" else 0 for s in (p["settings"], body["settings"]))
+            if offset != "0" and 0 < was < now:
+                p["forgotten_before"] = max(p.get("forgotten_before", ""), less(time, was))
+            p.update(settings=body["settings"], settings_offset=offset)
         elif kind == "DefinitionAdopted":
             self.definitions[json.loads(body["hash"])] = Definition(body)
         elif kind == "Submitted":

@@ -52,7 +52,8 @@ type lineProblem struct {
 
 // bulk is POST /v1/tasks with one submission per line. The handler's goroutine reads and checks lines, batch by batch,
 // and produces them; a second one collects the answers in order into a diskQueue; a third sends them. A client that
-// writes its whole body before it reads any answer would block itself, so answers that it does not read wait on disk.
+// writes its whole body before it reads any answer would block itself, so answers that it does not read wait on disk, up
+// to queueDisk. Then its body waits too.
 func (s *submissions) bulk(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
 	// HTTP/1.1 clients get answers while they still send. A writer that cannot do that answers at the end.
@@ -62,7 +63,7 @@ func (s *submissions) bulk(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentNDJSON)
 	b := &bulkRun{
 		s: s, ctx: r.Context(), trace: r.Header.Get("traceparent"), room: semaphore.NewWeighted(bulkBytes),
-		batches: make(chan *batch, bulkBatches), answers: newDiskQueue(), missing: missingWorkflows{}, ids: map[string]struct{}{},
+		batches: make(chan *batch, bulkBatches), answers: newDiskQueue(r.Context(), s.disk), missing: missingWorkflows{}, ids: map[string]struct{}{},
 	}
 	var wait sync.WaitGroup
 	wait.Go(b.collect)
@@ -108,7 +109,7 @@ func (r *idleReader) Read(p []byte) (int, error) {
 }
 
 func (b *bulkRun) read(body io.Reader) {
-	in := newLines(body, b.s.limit)
+	in := newLines(body, b.s.limit())
 	var list []line
 	for n := 0; ; {
 		var err error
@@ -143,7 +144,7 @@ func (b *bulkRun) check(n int, l *line) bool {
 	b.open.weight += int64(len(l.data)) + bulkLine
 	switch {
 	case l.tooLong:
-		b.open.refuse(n, "", tooLargeProblem(b.s.limit, "a submission"))
+		b.open.refuse(n, "", tooLargeProblem(b.s.limit(), "a submission"))
 		return true
 	case len(bytes.TrimSpace(l.data)) == 0:
 		return true
@@ -247,10 +248,11 @@ func (b *bulkRun) collect() {
 		}
 		out.Reset()
 		w.encode(&out, offsets, b.count)
-		b.room.Release(w.weight)
+		// The batch keeps its room until its answers have theirs: a client that reads none is read no further.
 		if err := b.answers.add(out.Bytes()); err != nil {
 			b.stop(err)
 		}
+		b.room.Release(w.weight)
 	}
 }
 

@@ -26,8 +26,10 @@ type Config struct {
 	Node       string
 	Version    string
 	Partitions int32
-	// SubmissionBytes limits a submission; default the limit in events.DefaultSettings.
+	// SubmissionBytes limits a submission; default the limit in events.DefaultSettings. SubmissionLimit, if set, returns the limit as of
+	// now, and SubmissionBytes is only documented.
 	SubmissionBytes int
+	SubmissionLimit func() int
 	// DefinitionBytes limits a definition; default DefaultDefinitionBytes.
 	DefinitionBytes int
 
@@ -38,6 +40,7 @@ type Config struct {
 	Rejections  Rejections
 	Workflows   Workflows
 	Definitions Definitions
+	Settings    Settings
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -82,6 +85,10 @@ const (
 func (c *Config) setDefaults() {
 	c.Addr = cmp.Or(c.Addr, DefaultAddr)
 	c.SubmissionBytes = cmp.Or(c.SubmissionBytes, events.DefaultSettings().SubmissionBytes)
+	if c.SubmissionLimit == nil {
+		limit := c.SubmissionBytes
+		c.SubmissionLimit = func() int { return limit }
+	}
 	c.DefinitionBytes = cmp.Or(c.DefinitionBytes, DefaultDefinitionBytes)
 	c.NamespaceID = cmp.Or(c.NamespaceID, c.Namespace)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
@@ -113,6 +120,7 @@ func (c *Config) validate() error {
 	required(c.Rejections != nil, "Rejections")
 	required(c.Workflows != nil, "Workflows")
 	required(c.Definitions != nil, "Definitions")
+	required(c.Settings != nil, "Settings")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

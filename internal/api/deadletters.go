@@ -199,8 +199,8 @@ func (s *deadLetters) redrive(ctx context.Context, id string) (*ReceiptAnswer, e
 	}
 	var d draft // of a submission
 	if ref.input == events.Submissions {
-		if len(data) > s.cfg.SubmissionBytes {
-			return nil, tooLargeProblem(s.cfg.SubmissionBytes, "a submission")
+		if limit := s.cfg.SubmissionLimit(); len(data) > limit {
+			return nil, tooLargeProblem(limit, "a submission")
 		}
 		sub, err := parseSubmission(data)
 		if err != nil {

@@ -1,24 +1,39 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
 	// queueMemory is how much stays in memory: some ten thousand answers.
 	queueMemory = 1 << 20
-	// queueChunk is how much next returns at most from the file.
+	// queueChunk is how much next returns at most from the file, and how much is written to it at once.
 	queueChunk = 64 << 10
+	// queueDisk bounds one file: a client may send over a million lines before it reads an answer.
+	queueDisk = 128 << 20
+	// queuesDisk bounds all files of the process: four such clients at once. The tmpfs of compose.yaml has room for it.
+	queuesDisk = 4 * queueDisk
 )
 
-// diskQueue is a queue of bytes between one writer, which never waits, and one reader. Bytes that do not fit into its
-// memory wait in a temporary file.
+// diskQueue is a queue of bytes between one writer and one reader. Bytes that do not fit into its memory wait in a
+// temporary file, and the writer waits while there is no room on disk: until the reader has read the whole file, since a
+// file is only cut at its end.
 //
 // Invariant: the bytes in the file are newer than those in memory; so memory is read first, and additions go to the
 // file until it is empty.
 type diskQueue struct {
+	// disk is what all queues of the process may hold in their files, room what this one may.
+	disk, room *semaphore.Weighted
+	// ctx ends the wait for room. close ends it.
+	ctx    context.Context
+	cancel context.CancelFunc
+
 	mu sync.Mutex
 	// mu guards the fields below.
 	added  *sync.Cond
@@ -31,28 +46,71 @@ type diskQueue struct {
 	err           error
 }
 
-func newDiskQueue() *diskQueue {
-	q := &diskQueue{}
+func newDiskQueue(ctx context.Context, disk *semaphore.Weighted) *diskQueue {
+	q := &diskQueue{disk: disk, room: semaphore.NewWeighted(queueDisk)}
+	q.ctx, q.cancel = context.WithCancel(ctx)
 	q.added = sync.NewCond(&q.mu)
 	return q
 }
 
-// add appends b. After close it does nothing.
+// add appends b, and waits while there is no room for it. After close it does nothing.
 func (q *diskQueue) add(b []byte) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	defer q.added.Signal()
-	switch {
-	case q.closed:
-		return nil
-	case q.err != nil:
-		return q.err
-	case q.read == q.written && len(q.memory)+len(b) <= queueMemory:
-		q.memory = append(q.memory, b...)
+	if q.remember(b) {
 		return nil
 	}
-	q.err = q.spill(b)
+	for part := range slices.Chunk(b, queueChunk) {
+		if err := q.store(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remember keeps b in memory, if it may.
+func (q *diskQueue) remember(b []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.err != nil || q.read < q.written || len(q.memory)+len(b) > queueMemory {
+		return false
+	}
+	q.memory = append(q.memory, b...)
+	q.added.Signal()
+	return true
+}
+
+// store appends b to the file. Its own room comes first: a queue that waits for its reader holds nothing that others need.
+func (q *diskQueue) store(b []byte) error {
+	n := int64(len(b))
+	err := q.room.Acquire(q.ctx, n)
+	if err == nil {
+		if err = q.disk.Acquire(q.ctx, n); err != nil {
+			q.room.Release(n)
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed && err == nil:
+		q.release(n)
+		return nil
+	case q.closed:
+		return nil
+	case err != nil:
+		return fmt.Errorf("wait for room for answers: %w", err)
+	case q.err == nil:
+		q.err = q.spill(b)
+	}
+	if q.err != nil {
+		q.release(n)
+	}
+	q.added.Signal()
 	return q.err
+}
+
+// release gives up room for n bytes.
+func (q *diskQueue) release(n int64) {
+	q.room.Release(n)
+	q.disk.Release(n)
 }
 
 func (q *diskQueue) spill(b []byte) error {
@@ -100,6 +158,10 @@ func (q *diskQueue) next() (b []byte, more bool) {
 		return nil, false
 	}
 	if q.read += int64(n); q.read == q.written {
+		if err := q.file.Truncate(0); err != nil { // the room is the disk's again, and not only ours
+			q.err = fmt.Errorf("cut a temporary file: %w", err)
+		}
+		q.release(q.written)
 		q.read, q.written = 0, 0
 	}
 	return b, true
@@ -109,6 +171,8 @@ func (q *diskQueue) next() (b []byte, more bool) {
 func (q *diskQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.cancel()
+	q.release(q.written)
 	q.closed, q.memory, q.read, q.written = true, nil, 0, 0
 	if q.file != nil {
 		q.file.Close()

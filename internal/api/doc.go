@@ -37,7 +37,7 @@
 // # Invariants
 //
 //   - A body is read once, up to its limit, within its time. A bulk body may be endless: bulkBytes bounds how much of it
-//     is in memory.
+//     is in memory, and queueDisk how many of its answers wait on disk.
 //   - A list never lacks a partition without naming it, and a walk by its cursors ends only when each partition was read to its end.
 //   - Every answer that is not a success is a problem document (RFC 9457), even one from the mux or after a panic.
 //   - The OpenAPI document takes each limit from the constant that the handler checks (limits.go).

@@ -14,7 +14,7 @@ import (
 var ErrBadCursor = errors.New("not a cursor of this list")
 
 // ErrNoAnswer is wrapped in the errors of all interfaces when the brokers do not answer at the moment, for example because a
-// leader moves: the same call may succeed a little later. Only Apply may have had its effect all the same.
+// leader moves: the same call may succeed a little later. Only Apply and Change may have had their effect all the same.
 var ErrNoAnswer = errors.New("the brokers do not answer at the moment")
 
 // The interfaces below are what the API asks of the engine; the caller of New wires them. They know the partitions that
@@ -119,6 +119,15 @@ type Workflows interface {
 	// Apply validates a draft and appends it. On return without faults and error it is durable, current, and known to
 	// Workflow. With faults nothing was written.
 	Apply(ctx context.Context, d Draft) (Applied, []Fault, error)
+}
+
+// Settings knows the settings of the namespace, and changes them.
+type Settings interface {
+	// Settings returns the settings as of all records that were durable before the call.
+	Settings(ctx context.Context) (NamespaceSettings, error)
+	// ChangeSettings records new values, which are within their ranges. On return they are durable. If all of them are recorded already,
+	// nothing is written and changed is false.
+	ChangeSettings(ctx context.Context, change events.SettingsChange) (now NamespaceSettings, changed bool, err error)
 }
 
 // Definitions provides the parts of a definition that submissions and tasks need.

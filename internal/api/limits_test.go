@@ -231,6 +231,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	bodies := map[string]string{
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
+		"put-settings": `{"settings":{"grace":"3s"}}`,
 	}
 	for at, item := range w.description().Paths {
 		for method, op := range item {

@@ -395,6 +395,7 @@ func TestGarbageFromAnotherNodeIsNotMerged(t *testing.T) {
 	body := ""
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sagalog-Answered", r.Header.Get("Sagalog-Forwarded"))
+		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, body)
 	}))
 	defer other.Close()

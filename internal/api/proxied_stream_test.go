@@ -249,6 +249,7 @@ func TestManyWaitsAtAnotherNodeDelayNoRead(t *testing.T) {
 	held, release := make(chan struct{}, waits), make(chan struct{})
 	owner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sagalog-Answered", r.Header.Get("Sagalog-Forwarded"))
+		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("wait") != "" {
 			held <- struct{}{}
 			<-release

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/internal/proxy"
 	"github.com/sagalog/sagalog/internal/repeats"
+	"golang.org/x/sync/semaphore"
 )
 
 // The limits of a connection.
@@ -93,8 +94,8 @@ func (s *Server) parts() []part {
 	workflows := &workflows{workflows: c.Workflows, definitions: c.Definitions, offers: c.Offers, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
-		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionBytes, now: c.Now,
-		lines: s.metrics.lines, log: s.log,
+		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, now: c.Now,
+		lines: s.metrics.lines, disk: semaphore.NewWeighted(queuesDisk), log: s.log,
 	}
 	list := []part{
 		s.submissions,
@@ -106,6 +107,7 @@ func (s *Server) parts() []part {
 		},
 		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},
 		workflows,
+		&settings{settings: c.Settings, namespace: c.Namespace, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/proxy"
+	"golang.org/x/sync/semaphore"
 )
 
 // submissions takes new tasks: it checks them and appends them to the log.
@@ -23,12 +25,14 @@ type submissions struct {
 	topic      string
 	source     []byte
 	partitions int32
-	// limit is the longest submission, in bytes.
-	limit int
+	// limit returns the longest submission, in bytes.
+	limit func() int
 	now   func() time.Time
 	// lines counts the answers to lines of bulk submissions.
 	lines *prometheus.CounterVec
-	log   logger
+	// disk is what answers that their clients do not read may take in temporary files.
+	disk *semaphore.Weighted
+	log  logger
 }
 
 // Receipt is the answer to a submission or request that the log holds.
@@ -84,12 +88,13 @@ func (s *submissions) register(api huma.API) {
 		OperationID: "post-task", Method: http.MethodPost, Path: "/v1/tasks", Summary: "Submit a task, or many", Tags: []string{"tasks"},
 		DefaultStatus: http.StatusAccepted,
 		Description: "As JSON like PUT; without id a UUIDv7 is generated. As application/x-ndjson, one submission on each line: the answer is " +
-			"200 and NDJSON too, one line for each in their order, {\"line\",\"id\",\"status\",\"partition\",\"offset\"} or a problem with line and id.",
+			"200 and NDJSON too, one line for each in their order, {\"line\",\"id\",\"status\",\"partition\",\"offset\"} or a problem with line and id. " +
+			fmt.Sprintf("Read answers while you send: beyond %d MiB of unread ones, the body is read no further until you do.", queueDisk>>20),
 	})
 	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
 		return s.submit(ctx, exchangeOf(ctx), "")
 	})
-	submission := described{reflect.TypeFor[events.Submission](), submissionExample, s.limit}
+	submission := described{reflect.TypeFor[events.Submission](), submissionExample, s.limit()}
 	describeBody(api, "/v1/tasks/{id}", http.MethodPut, submission, contentJSON)
 	describeBody(api, "/v1/tasks", http.MethodPost, submission, contentJSON, contentNDJSON)
 	for _, op := range []*huma.Operation{api.OpenAPI().Paths["/v1/tasks/{id}"].Put, api.OpenAPI().Paths["/v1/tasks"].Post} {
@@ -119,7 +124,7 @@ func (s *submissions) submit(ctx context.Context, x exchange, urlID string) (*Re
 	if err := x.acceptsJSON(); err != nil {
 		return nil, err
 	}
-	data, err := x.readBody(s.limit, "a submission")
+	data, err := x.readBody(s.limit(), "a submission")
 	if err != nil {
 		return nil, err
 	}

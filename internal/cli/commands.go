@@ -23,7 +23,7 @@ type Deps struct {
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), demoCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), versionCommand(d),
 	}
 }
 

@@ -28,7 +28,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 		return ExitOK
 	}
 	if text := describe(ctx, err); text != "" {
-		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), text)
+		fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), printableLines(text))
 	}
 	code := Code(err)
 	if c, ok := errors.AsType[*codeError](err); code == ExitUsage && ok && !c.called {

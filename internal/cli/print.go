@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/spf13/cobra"
@@ -78,7 +79,7 @@ func (p *printer) indented(doc json.RawMessage) error {
 		return err
 	}
 	b.WriteByte('\n')
-	_, err := p.out.Write(b.Bytes())
+	_, err := p.out.Write(escaped(b.Bytes()))
 	return err
 }
 
@@ -88,7 +89,7 @@ func (p *printer) line(doc json.RawMessage) error {
 		return err
 	}
 	b.WriteByte('\n')
-	_, err := p.out.Write(b.Bytes())
+	_, err := p.out.Write(escaped(b.Bytes()))
 	return err
 }
 
@@ -124,18 +125,48 @@ func table(out io.Writer, head row, rows []row) error {
 	return err
 }
 
-// Printable escapes control characters in text from others (IDs, labels, reasons, errors), so that they cannot control the
-// terminal.
+// Printable replaces characters in text from others (IDs, labels, reasons, errors) that would control the terminal, or the
+// order in which it shows what follows.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || (r >= 0x7f && r < 0xa0) {
+		if controls(r) {
 			return '\uFFFD'
 		}
 		return r
 	}, s)
 }
 
-func (p *printer) note(format string, args ...any) { fmt.Fprintf(p.err, format+"\n", args...) }
+// printableLines is Printable for a text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = Printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func controls(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// escaped escapes what controls a terminal in indented or compact JSON. Below U+0020 JSON has only the line feeds of the
+// indentation, and all others can occur only in strings.
+func escaped(doc []byte) []byte {
+	if bytes.IndexFunc(doc, func(r rune) bool { return r != '\n' && controls(r) }) < 0 {
+		return doc
+	}
+	var b bytes.Buffer
+	for _, r := range string(doc) {
+		if r != '\n' && controls(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
+func (p *printer) note(format string, args ...any) {
+	fmt.Fprintln(p.err, printableLines(fmt.Sprintf(format, args...)))
+}
 
 // decode reads a document of the API into v.
 func decode(doc json.RawMessage, v any) error {

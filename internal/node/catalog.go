@@ -159,6 +159,13 @@ func (c *catalog) question(more int64) int64 {
 	return c.questions
 }
 
+// movement returns a channel that is closed when more of the definitions has been read.
+func (c *catalog) movement() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
+}
+
 func (c *catalog) upTo(ctx context.Context, end int64) error {
 	for {
 		c.mu.Lock()

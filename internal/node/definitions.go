@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -24,9 +23,8 @@ type definitions struct {
 	// applying is held while a definition is applied, so that the answer names the version that it got.
 	applying sync.Mutex
 
-	// mu guards programs, by hash.
-	mu       sync.RWMutex
-	programs map[string]*scheduler.Program
+	programs programs
+	limits   definitionLimits
 }
 
 // Refresh implements api.Workflows.
@@ -91,35 +89,25 @@ func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
 	return w
 }
 
-// program compiles a version once.
+// program compiles a version, unless that was done a short while ago.
 func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
-	d.mu.RLock()
-	p := d.programs[v.Hash]
-	d.mu.RUnlock()
-	if p != nil {
+	if p := d.programs.find(v.Hash); p != nil {
 		return p, nil
 	}
 	def, err := scheduler.Complete(v.Body)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = scheduler.Compile(def); err != nil {
+	p, err := scheduler.Compile(def)
+	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.programs == nil {
-		d.programs = map[string]*scheduler.Program{}
-	}
-	d.programs[v.Hash] = p
+	d.programs.keep(v.Hash, p, len(v.Body))
 	return p, nil
 }
 
 func (d *definitions) byHash(hash string) (*scheduler.Program, bool) {
-	d.mu.RLock()
-	p := d.programs[hash]
-	d.mu.RUnlock()
-	if p != nil {
+	if p := d.programs.find(hash); p != nil {
 		return p, true
 	}
 	for _, current := range d.ns.catalog.List() {
@@ -221,7 +209,9 @@ func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, 
 	defer d.applying.Unlock()
 	src, a, faults, err := d.checkNow(ctx, draft, nil)
 	if err == nil && len(faults) == 0 && a.Changed {
-		a, err = d.write(ctx, src, a)
+		if faults, err = d.room(ctx, src); err == nil && len(faults) == 0 {
+			a, err = d.write(ctx, src, a)
+		}
 	}
 	return a, faults, noAnswer(err)
 }
@@ -240,6 +230,9 @@ func (d *definitions) applyNew(ctx context.Context, file string, source []byte, 
 	current, _ := d.ns.catalog.Catalog.Current(src.Workflow)
 	switch {
 	case !known:
+		if faults, err = d.room(ctx, src); err != nil || len(faults) > 0 {
+			return a, faults, err
+		}
 		if a, err = d.write(ctx, src, a); err == nil {
 			log.Info("a workflow is applied", "version", a.Version)
 		}
@@ -287,21 +280,9 @@ func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Ap
 
 // ensureWork makes the topics of the agents that the definition names, so that they exist before the first work request.
 func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) error {
-	def, err := scheduler.Complete(src.Body)
+	specs, err := d.work(src)
 	if err != nil {
 		return err
 	}
-	agents := map[string]bool{}
-	for _, s := range def.Steps {
-		agents[s.Agent] = true
-		if s.Undo != nil {
-			agents[s.Undo.Agent] = true
-		}
-	}
-	var specs []kafka.TopicSpec
-	for a := range agents {
-		specs = append(specs, d.ns.topics.WorkSpec(a, d.ns.partitions))
-	}
-	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
 	return kafka.EnsureTopics(ctx, d.ns.cluster, specs...)
 }

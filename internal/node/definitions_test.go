@@ -8,6 +8,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/scheduler"
 	"github.com/stretchr/testify/require"
 )
@@ -106,4 +107,45 @@ func TestAFileNeverMakesAnOlderVersionCurrentAgain(t *testing.T) {
 			require.Equal(t, c.changed, len(w.read(w.topics.Definitions(), 0)) > end, "appended")
 		}
 	})
+}
+
+// Nothing that a definition leaves behind goes away: topics on the brokers, contents in the memory of each node.
+func TestDefinitionsLeaveOnlySoMuchBehind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		apply := func(name string, agents ...string) []api.Fault {
+			source := "workflow: " + name + "\nsteps:\n"
+			for _, a := range agents {
+				source += "  " + a + ": {agent: " + a + "}\n"
+			}
+			_, faults, err := n.Definitions().Apply(t.Context(), api.Draft{Name: name, Source: []byte(source)})
+			require.NoError(t, err)
+			return faults
+		}
+		n.LimitDefinitions(3, 3, 1<<20)
+		require.Empty(t, apply("one", "a", "b"))
+		end := len(w.read(w.topics.Definitions(), 0))
+		faults := apply("two", "a", "c", "d")
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0].Message, "2 more agents, but the namespace has 2 and may have 3")
+		require.Len(t, w.read(w.topics.Definitions(), 0), end, "nothing is appended")
+		require.Empty(t, apply("two", "a", "c"), "and no topic was made")
+		require.Empty(t, apply("two", "a"), "agents that have their topics need no room")
+		faults = apply("three", "a")
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0].Message, "at most 3 versions")
+		require.Empty(t, apply("two", "a", "c"), "a version that is known needs none")
+		n.LimitDefinitions(3, 10, 1)
+		require.Contains(t, apply("three", "a")[0].Message, "with 1 bytes")
+		_, faults, err := n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", 1)), nil)
+		require.NoError(t, err)
+		require.NotEmpty(t, faults, "files of a start have no room of theirs")
+		require.NoError(t, n.stop())
+	})
+}
+
+func TestProgramsThatAreKeptHaveABound(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 32<<20, node.KeptPrograms(100, 1<<20))
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,6 +10,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -66,6 +68,23 @@ func (n *Node) Facts() api.History         { return &history{n.tasks} }
 func (n *Node) Refusals() api.Rejections   { return &rejections{n.tasks} }
 func (n *Node) ClusterView() api.Cluster   { return clusterView{n.readiness} }
 func (n *Node) Definitions() api.Workflows { return n.defs }
+
+// LimitDefinitions sets how many work topics, versions and bytes definitions may leave behind.
+func (n *Node) LimitDefinitions(topics, versions, bytes int) {
+	n.defs.limits = definitionLimits{topics: topics, versions: versions, bytes: bytes}
+}
+
+// KeptPrograms keeps n programs of definitions of a size, and returns how many bytes are kept then.
+func KeptPrograms(n, bytes int) int {
+	var c programs
+	for i := range n {
+		c.keep(strconv.Itoa(i), &scheduler.Program{}, bytes)
+		if c.find(strconv.Itoa(i)) == nil {
+			return -1
+		}
+	}
+	return len(c.kept) * bytes
+}
 func (n *Node) Letters() api.DeadLetters {
 	return &deadLetters{n.ns}
 }

@@ -43,8 +43,11 @@ type Config struct {
 	// Advertise is the address by which other nodes reach the API; default the one that it listens on.
 	Advertise string
 	// Hosts are further names by which clients call the API, such as that of a proxy.
-	Hosts    []string
-	Settings events.Settings
+	Hosts []string
+	// Settings become those of the namespace where it has not recorded any yet: the members that SettingsSet names, and those that are
+	// not the default. If the namespace has recorded other values, Open refuses.
+	Settings    events.Settings
+	SettingsSet []string
 	// Tick is the sweep interval: how late a timer may be noticed.
 	Tick time.Duration
 	// Patience is how long Open keeps retrying while brokers do not answer; the caller's steps before and after it may share
@@ -98,6 +101,7 @@ type Node struct {
 	replica   *replica
 	readiness *readiness
 	defs      *definitions
+	settings  *settings
 	tasks     *tasks
 	// api is nil for a node that serves none.
 	api *api.Server
@@ -140,7 +144,7 @@ func (n *Node) openProducers() (err error) {
 	if n.heartbeat.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
 		return err
 	}
-	n.ns.producer = n.producer
+	n.ns.producer, n.settings = n.producer, &settings{ns: n.ns, producer: n.producer}
 	return nil
 }
 
@@ -155,7 +159,7 @@ func (n *Node) connect(ctx context.Context) error {
 	if n.cfg.PartitionsSet && n.cfg.Partitions != n.ns.partitions {
 		return fmt.Errorf("namespace %s has %d partitions, fixed when it was made; --partitions %d needs another --namespace (for dev: another --data)", n.ns.name, n.ns.partitions, n.cfg.Partitions)
 	}
-	return nil
+	return n.settings.begin(ctx, n.cfg.Settings, givenSettings(&n.cfg))
 }
 
 func (n *Node) openStore(ctx context.Context) (err error) {
@@ -187,14 +191,14 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
-	n.defs = &definitions{ns: n.ns, producer: n.producer}
+	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
 	cfg := api.Config{
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
-		SubmissionBytes: n.cfg.Settings.SubmissionBytes,
-		Tasks:           n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
+		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings,
+		Tasks: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
 		DeadLetters: &deadLetters{n.ns},
@@ -224,6 +228,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.replica != nil {
 		g.Go(func() error { return n.replica.Run(ctx) })
 	}
+	g.Go(func() error { return n.settings.follow(ctx, n.owners) })
 	g.Go(func() error { return n.liveness.Run(ctx) })
 	g.Go(func() error { return n.heartbeat.Run(ctx) })
 	if n.cfg.Roles.Owner {

@@ -64,12 +64,13 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.metrics = metrics
-	sched := scheduler.New()
+	sched, recorded := scheduler.New(), n.ns.catalog.Settings()
 	for p := range n.ns.partitions {
 		store := newPartitionStore(n.store, p)
 		store.record = n.store.recordAt(context.WithoutCancel(ctx), p)
 		owner, err := supervisor.NewOwner(supervisor.Config{
-			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id, Settings: n.cfg.Settings,
+			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
+			Settings: recorded.Settings, SettingsOffset: recorded.Offset,
 			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
 		}, sched, store)
 		if err != nil {

@@ -3,7 +3,9 @@ package proxy
 import (
 	"io"
 	"maps"
+	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -61,16 +63,50 @@ func (h *heldAnswer) FlushError() error {
 // Unwrap lets http.ResponseController reach the connection.
 func (h *heldAnswer) Unwrap() http.ResponseWriter { return h.w }
 
+// mediaTypes are those of the API's answers about partitions. Anyone who may write presence can name an address, and a page
+// from there would be of this node's origin: a browser would let its scripts send requests here.
+var mediaTypes = []string{"application/json", "application/problem+json", "application/x-ndjson", eventStream}
+
+const eventStream = "text/event-stream"
+
+// ours says whether a node may have given this answer: none redirects, and each body has a type.
+func ours(resp *http.Response) bool {
+	switch {
+	case resp.StatusCode == http.StatusNoContent:
+		return true
+	case resp.StatusCode < http.StatusOK, resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest:
+		return false
+	}
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && slices.Contains(mediaTypes, media) && len(resp.Header.Values("Content-Type")) == 1
+}
+
 // foreignAnswer is the answer of another node on its way to the client.
 type foreignAnswer struct {
 	http.ResponseWriter
+	// header holds what the other node sends until its answer begins: interim answers (1xx) come before it has identified
+	// itself, and trailers after it was checked.
+	header http.Header
 	stream bool
 }
 
 func (a *foreignAnswer) begin(resp *http.Response) {
 	resp.Header, resp.Trailer = pick(resp.Header, answerHeaders), nil
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	if !strings.HasPrefix(resp.Header.Get("Location"), "/v1/") {
+		resp.Header.Del("Location")
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), eventStream) {
 		a.stream, resp.Body = true, endingBody{resp.Body}
+	}
+}
+
+// Header returns headers that reach the client only with the answer.
+func (a *foreignAnswer) Header() http.Header { return a.header }
+
+func (a *foreignAnswer) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		maps.Copy(a.ResponseWriter.Header(), a.header)
+		a.ResponseWriter.WriteHeader(status)
 	}
 }
 

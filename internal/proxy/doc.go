@@ -17,7 +17,8 @@
 //   - No answer is written to the client until it is known that the answering node has the partition.
 //   - If an answer breaks off, the client can see that. Only a stream of events just ends, and its client resumes it after
 //     the last event that it has.
-//   - Only the headers that the API reads leave this node, and only those that a client needs come back.
+//   - Only the headers that the API reads leave this node, and only those that a client needs come back. An answer that is
+//     a redirect, or has a type that the API never answers with, does not come back at all.
 //
 // A read that does not wait is answered from this node's store, if it has the partition at all, while no owner is known.
 //

@@ -225,13 +225,16 @@ func (p *Proxy) address(r *http.Request, to Route) {
 	r.Header.Set(HeaderForwarded, p.identity(to.Node))
 }
 
-// check returns an error unless the node itself answered, about a partition that it has.
+// check returns an error unless the node itself answered, about a partition that it has, and as a node does.
 func (p *Proxy) check(resp *http.Response, to Route) error {
 	if resp.Header.Get(HeaderAnswered) != p.identity(to.Node) {
 		return fmt.Errorf("%w: %s", errForeign, resp.Status)
 	}
 	if resp.Header.Get(HeaderMoved) != "" {
 		return ErrMoved
+	}
+	if !ours(resp) {
+		return fmt.Errorf("%w: %s with the type %.100q", errForeign, resp.Status, resp.Header.Get("Content-Type"))
 	}
 	return nil
 }

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync"
 	"testing"
@@ -72,11 +75,13 @@ func start(t *testing.T, name string, patience time.Duration) (*node, *proxy.Pro
 		do := n.onLocal
 		n.mu.Unlock()
 		do(r)
+		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, name, " ", r.URL.Query().Get("wait"))
 	})
 	server := httptest.NewServer(p.Receive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(proxy.HeaderPartitions) != "" {
 			asked, ok := p.Asked(r)
+			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, asked, ok)
 			return
 		}
@@ -87,6 +92,7 @@ func start(t *testing.T, name string, patience time.Duration) (*node, *proxy.Pro
 		q.Unanswered = func(w http.ResponseWriter, _ *http.Request, _ proxy.Route) {
 			http.Error(w, "unanswered", http.StatusServiceUnavailable)
 		}
+		w.Header().Set("X-Frame-Options", "DENY")
 		p.Serve(w, r, q)
 	})))
 	t.Cleanup(server.Close)
@@ -254,4 +260,63 @@ func TestAnAnswerThatCannotBeReadIsLogged(t *testing.T) {
 	a.set(1, b.there())
 	p.AskEach(t.Context(), p.Locate().There, proxy.Question{Path: "/x"}, func([]int32, []byte, error) error { return errors.New("not JSON") })
 	require.Contains(t, a.log.String(), "read the answer: not JSON")
+}
+
+// Anyone who may write presence can name an address of their own, and repeat the identity that is asked for.
+func TestAStrangerCannotAnswerAsAPageOfThisNode(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		header http.Header
+		passed bool
+	}{
+		"a page":            {200, http.Header{"Content-Type": {"text/html"}}, false},
+		"a page in a fault": {404, http.Header{"Content-Type": {"text/html"}}, false},
+		"two types":         {200, http.Header{"Content-Type": {"application/json", "text/html"}}, false},
+		"no type":           {200, http.Header{"Content-Type": nil}, false},
+		"a redirect":        {302, http.Header{"Content-Type": {"application/json"}, "Location": {"http://evil.example/"}}, false},
+		"a document": {200, http.Header{
+			"Content-Type": {"application/json; charset=utf-8"}, "Location": {"//evil.example/"}, "Set-Cookie": {"a=b"},
+			"Access-Control-Allow-Origin": {"*"}, "X-Frame-Options": {"ALLOW"}, "Trailer": {"Refresh"}, "Refresh": {"0; url=http://evil.example/"},
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Set-Cookie", "early=1")
+				w.WriteHeader(http.StatusEarlyHints)
+				w.Header().Del("Set-Cookie")
+				w.Header().Set(proxy.HeaderAnswered, r.Header.Get(proxy.HeaderForwarded))
+				maps.Copy(w.Header(), c.header)
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, "<script>")
+			}))
+			t.Cleanup(stranger.Close)
+			a, p := start(t, "a", 0)
+			there := proxy.Route{Node: "b", Addr: strings.TrimPrefix(stranger.URL, "http://")}
+			a.set(0, there)
+			r, err := http.NewRequest("GET", "http://"+a.addr+"/x", nil)
+			require.NoError(t, err)
+			r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+				Got1xxResponse: func(code int, h textproto.MIMEHeader) error { return fmt.Errorf("%d %v", code, h) },
+			}))
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			resp, err := transport.RoundTrip(r)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "DENY", resp.Header.Get("X-Frame-Options"))
+			for _, name := range []string{"Set-Cookie", "Access-Control-Allow-Origin", "Location", "Refresh"} {
+				require.Empty(t, resp.Header.Values(name), name)
+				require.Empty(t, resp.Trailer.Values(name), name)
+			}
+			require.Equal(t, c.passed, string(body) == "<script>", "%d %s", resp.StatusCode, body)
+			p.AskEach(t.Context(), map[proxy.Route][]int32{there: {0}}, proxy.Question{Path: "/x"}, func(_ []int32, _ []byte, err error) error {
+				require.Equal(t, c.passed, err == nil, "%v", err)
+				return nil
+			})
+		})
+	}
 }

@@ -186,7 +186,7 @@ func (t *transfer) send(r *http.Request, to Route) (err error) {
 	}
 	late := time.AfterFunc(within, func() { cancel(errSilent) })
 	defer late.Stop()
-	out := &foreignAnswer{ResponseWriter: t.w}
+	out := &foreignAnswer{ResponseWriter: t.w, header: http.Header{}}
 	reverse := httputil.ReverseProxy{
 		Transport: pool,
 		Rewrite:   func(q *httputil.ProxyRequest) { p.address(q.Out, to); q.Out.URL.RawQuery = q.In.URL.RawQuery },

@@ -57,12 +57,14 @@ func (q *inputs) reported(f *events.Fact) {
 	}
 }
 
-// tooLate says whether a forwarded input is older than the time for which tasks are remembered, as far as the clocks
-// allow to tell.
+// tooLate says whether a forwarded input is older than the time for which tasks are remembered, or were when some were forgotten, as
+// far as the clocks allow to tell.
 func (q *inputs) tooLate(r *events.Record) bool {
 	at, err := events.ParseInstant(r.Header(events.HeaderForwardedAt))
 	const skew = 6 * time.Second // the clocks of two nodes, and some time for delivery
-	return err == nil && q.w.opt.Faults.Jump == 0 && q.w.now.Sub(at) > q.w.cfg.Settings.RememberFor.Std()+skew
+	p, now := &q.p.state.Partition, q.w.now
+	return err == nil && q.w.opt.Faults.Jump == 0 &&
+		(now.Sub(at) > p.Settings.RememberFor.Std()+skew || now.Sub(p.ForgottenBefore) > skew && at < p.ForgottenBefore)
 }
 
 // pinned checks that a submission got the version that it asked for: the one of its stamp, the one with its number, or

@@ -58,7 +58,10 @@ func (p *partition) before(f *events.Fact, by *producer) {
 			w.fail("the deadline of task %q passed early", f.Task)
 		}
 	case *events.TasksSwept:
-		p.rules.Sweeps(b)
+		p.rules.Sweeps(f, b)
+	case *events.SettingsAdopted:
+		p.rules.Adopts(b)
+		w.settings.adopted(p, b)
 	case *events.InputRejected:
 		p.inputs.rejects(f, b)
 	}

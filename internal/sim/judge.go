@@ -3,7 +3,6 @@ package sim
 import (
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
@@ -17,7 +16,6 @@ type Judge struct {
 	State *events.State
 	// ID is the partition, one of Partitions.
 	ID, Partitions int32
-	RememberFor    time.Duration
 	// Off are the rules of the owner that are switched off.
 	Off  supervisor.Rule
 	Fail func(format string, args ...any)
@@ -197,16 +195,28 @@ func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
 	}
 }
 
+// Adopts checks that a partition adopts only later settings than it has.
+func (j *Judge) Adopts(b *events.SettingsAdopted) {
+	if p := &j.State.Partition; p.Settings != (events.Settings{}) && b.Offset <= p.SettingsOffset {
+		j.Fail("the settings of offset %d are adopted after those of offset %d", b.Offset, p.SettingsOffset)
+	}
+}
+
 // Sweeps checks that nothing durable before the horizon is judged after its task was forgotten, and that no effect of the
-// task lies above the watermark (docs/protocol.md, "Sweeps and held requests").
-func (j *Judge) Sweeps(b *events.TasksSwept) {
+// task lies above the watermark (docs/protocol.md, "Sweeps and held requests"). The horizon follows from the settings that the
+// partition has adopted, whatever its owner knows.
+func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
+	remember := j.State.Partition.Settings.RememberFor.Std()
+	if b.EndedBefore.Add(remember) > f.Time {
+		j.Fail("a sweep at %s forgets tasks that ended before %s, but this partition remembers them for %s", f.Time, b.EndedBefore, remember)
+	}
 	for _, id := range b.Tasks {
 		t, _ := j.State.Task(id)
 		if t == nil || !t.State.Ended() || t.EndedAt >= b.EndedBefore {
 			j.Fail("INV9: task %q is swept too early", id)
 			return
 		}
-		horizon := t.EndedAt.Add(j.RememberFor)
+		horizon := t.EndedAt.Add(remember)
 		for _, in := range bothInputs {
 			for o, x := range j.Pending(in) {
 				if x.Task == id && (x.Kind == InputSubmission || x.Kind == InputRequest) && j.DurableBefore(in, o, horizon) {

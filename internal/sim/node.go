@@ -82,6 +82,7 @@ func (s *slot) boot() {
 	w := s.node.w
 	cfg := w.cfg
 	cfg.Partition, cfg.Node = s.part.id, s.node.name
+	cfg.Settings, cfg.SettingsOffset = w.settings.last()
 	cfg.Entropy = func() (b [16]byte) {
 		for i := range b {
 			b[i] = byte(w.rng.IntN(256))

@@ -50,7 +50,7 @@ func newPartition(w *World, id int32) *partition {
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
 	p.sagas = sagas{w: w, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())
-	p.rules = Judge{&p.inputs, p.state, id, w.opt.Partitions, w.cfg.Settings.RememberFor.Std(), w.opt.Off, w.fail}
+	p.rules = Judge{&p.inputs, p.state, id, w.opt.Partitions, w.opt.Off, w.fail}
 	return p
 }
 

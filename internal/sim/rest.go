@@ -45,6 +45,9 @@ func (w *World) unrest() string {
 		if len(p.effects.owed) > 0 {
 			left = append(left, fmt.Sprintf("partition %d has its watermark below %s", i, p.effects.owed[0].key))
 		}
+		if _, offset := w.settings.last(); p.state.Partition.SettingsOffset != offset {
+			left = append(left, fmt.Sprintf("partition %d has the settings of offset %d and not of %d", i, p.state.Partition.SettingsOffset, offset))
+		}
 		for to := range p.state.Partition.Delayed {
 			left = append(left, fmt.Sprintf("partition %d has delayed effects for %s", i, to))
 		}

@@ -80,8 +80,8 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	}
 }
 
-// resolve draws the options that are not set.
-func (o *Options) resolve(r *rand.Rand) {
+// resolve draws the options that are not set. late is a stream for faults that were added later, so that those of known seeds stay.
+func (o *Options) resolve(r, late *rand.Rand) {
 	draw := func(v *int, least, n int) {
 		if d := least + r.IntN(n); *v == 0 {
 			*v = d
@@ -103,6 +103,7 @@ func (o *Options) resolve(r *rand.Rand) {
 		o.Remember = remember
 	}
 	if f := drawFaults(r); o.Faults == nil {
+		f.Settings = float64(late.IntN(4)) / 2
 		o.Faults = f
 	}
 }

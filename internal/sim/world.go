@@ -32,6 +32,8 @@ type World struct {
 	agents  *agents
 	offers  *offers
 	clients *clients
+	// settings are those of the namespace.
+	settings *settings
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
@@ -110,8 +112,9 @@ func newWorld(seed uint64, opt Options) *World {
 	// The options are drawn from a separate stream, so that setting some of them does not change the others.
 	dice := rand.New(rand.NewPCG(seed, 0x0974105))
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), aside: rand.New(rand.NewPCG(seed, 0xa51de)), now: begin, catalogEnd: appliedAtStart}
-	opt.resolve(dice)
+	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
+	w.settings = newSettings(w)
 	w.report.Kinds = map[events.Name]int{}
 	w.mute = map[string]events.Instant{}
 	for p := range w.opt.Partitions {
@@ -217,4 +220,5 @@ func (w *World) heal() {
 	}
 	w.agents.heal()
 	w.offers.heal()
+	w.settings.heal()
 }

@@ -130,6 +130,14 @@ var taskCorruptions = []corruption{
 		f, into := late(h, events.NameTaskParked, "park-", "")
 		return h.forge(into, events.NameTasksSwept, "", &events.TasksSwept{Tasks: []string{string(f.Key)}, EndedBefore: 1_900_000_000_000}).place()
 	}},
+	{"tasks are forgotten earlier than the settings say", verify.CheckAttempts, "swept", false, func(h *harmed) string {
+		_, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameTasksSwept, "", &events.TasksSwept{EndedBefore: 1_900_000_000_000}).place()
+	}},
+	{"settings that are older than the partition's", verify.CheckOwnership, "settings", false, func(h *harmed) string {
+		_, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameSettingsAdopted, "", &events.SettingsAdopted{Settings: events.DefaultSettings()}).place()
+	}},
 	{"a definition that was not adopted", verify.CheckAttempts, "definition", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		f.alter("hash", strings.Repeat("ab", 32))

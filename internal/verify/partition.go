@@ -50,6 +50,7 @@ type partition struct {
 	accepted int
 	next     int64
 	settled  settled
+	settings settings
 }
 
 // partition reads one partition of events, and the topics that belong to it.
@@ -157,7 +158,9 @@ func (p *partition) record(r *events.Record) error {
 // fact takes an accepted fact. input is the input that caused it, if there is one and it could be read.
 func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	switch b := f.Body.(type) {
-	case *events.SettingsAdopted, *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp:
+	case *events.SettingsAdopted:
+		p.adopt(b, at)
+	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp:
 	case *events.StateHash:
 		p.count.StateHashes++
 	case *events.InputsPassed:
@@ -181,6 +184,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.InputForwarded:
 		p.forwarded(f, b, at, input)
 	case *events.TasksSwept:
+		p.remembered(f, b, at)
 		p.sweep(b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)

@@ -62,6 +62,8 @@ type Engine struct {
 	silent      error
 	cut         map[deadAt]bool
 	cutNext     bool
+	// changes are the recorded changes of settings.
+	changes []events.SettingsChange
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an

@@ -135,6 +135,8 @@ type Config struct {
 	LateStore bool
 	// Delays makes every effect without an answer delay its destination when the clock moves.
 	Delays bool
+	// Settings makes the first node know later settings than the second one, which knows those before the partition's.
+	Settings bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
@@ -175,6 +177,9 @@ func settings() events.Settings {
 	return s
 }
 
+// settingsAt is the offset of the settings that are adopted before the world begins, where nodes know others.
+const settingsAt = 2
+
 // owner returns the configuration of a partition's owner.
 func (c *Config) owner(node int, part int32) supervisor.Config {
 	const never = time.Duration(1 << 60)
@@ -184,6 +189,10 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 		UnknownAfter: never, LagMax: never, DelayAfter: never,
 		// Less than a millisecond means at once: an owner that may continue does so.
 		RetryPause: 1, DeposedPause: 1,
+	}
+	if c.Settings {
+		o.SettingsOffset = int64(settingsAt + 1 - 2*node)
+		o.Settings.TaskFacts -= node
 	}
 	if c.Delays {
 		o.DelayAfter = 1

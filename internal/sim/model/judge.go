@@ -49,7 +49,9 @@ func (j *judge) before(f *events.Fact, source string) {
 			j.w.fail("the deadline of %s passed early", f.Task)
 		}
 	case *events.TasksSwept:
-		j.Sweeps(b)
+		j.Sweeps(f, b)
+	case *events.SettingsAdopted:
+		j.Adopts(b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:

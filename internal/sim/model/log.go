@@ -87,7 +87,11 @@ func (s *space) root(part int32) int32 {
 	}
 	add(&events.Fact{Body: &events.PartitionClaimed{ID: "g", Owner: "genesis", Reader: events.FormatVersion}})
 	cause := events.CauseFact(events.Position{Epoch: events.Epoch{N: 1, ID: "g"}})
-	add(&events.Fact{Body: &events.SettingsAdopted{Settings: settings()}, Cause: cause})
+	adopted := &events.SettingsAdopted{Settings: settings()}
+	if s.cfg.Settings {
+		adopted.Offset = settingsAt
+	}
+	add(&events.Fact{Body: adopted, Cause: cause})
 	var names []string
 	for _, c := range s.cfg.Clients {
 		if !slices.Contains(names, c.Workflow) && !s.cfg.Catalog {

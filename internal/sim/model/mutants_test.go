@@ -117,7 +117,9 @@ var mutants = []mutant{
 	{"delayed-work-waits-for-reports", "work for a delayed agent is read again only when the earlier reports are judged",
 		swap(" || d.work() && !x.outbox.judged", ""), "^delayed work, a crash$", "work is sent again although its report was durable"},
 	{"refused-work-fails", "work that is refused for good is a failed attempt",
-		drop, "^a refused request$", "lost effect"}}
+		drop, "^a refused request$", "lost effect"},
+	{"only-newer-settings-are-adopted", "a partition adopts only settings of a later record than it has",
+		swap("e.cfg.SettingsOffset > p", "e.cfg.SettingsOffset != p"), "^a hand-over, other settings$", "after those of offset"}}
 
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string

@@ -1,0 +1,139 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+// definitionLimits bound what applying definitions leaves behind: nothing of it goes away, on any node or broker.
+type definitionLimits struct {
+	// topics bounds the work topics of the namespace. With 8 partitions and 3 copies, 1,000 are 24,000 replicas, which three
+	// brokers bear; one definition of the largest size can name 2,000 agents.
+	topics int
+	// bytes bounds the contents of all versions, which each node holds in memory.
+	bytes int
+	// versions bounds their number: each apply copies the list of a workflow's versions.
+	versions int
+}
+
+var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: 256 << 20, versions: 10_000}
+
+// room returns the faults of a definition for which the namespace has no room.
+func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {
+	if f := d.roomInCatalog(src); f != nil {
+		faults = append(faults, *f)
+	}
+	specs, err := d.work(src)
+	if err != nil {
+		return nil, err
+	}
+	there, err := d.ns.cluster.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	have, more := 0, 0
+	for name := range there {
+		if strings.HasPrefix(name, d.ns.topics.Work("")) {
+			have++
+		}
+	}
+	for _, s := range specs {
+		if !there.Has(s.Name) {
+			more++
+		}
+	}
+	if more > 0 && have+more > d.limits.topics {
+		faults = append(faults, api.Fault{Pointer: "/steps", Message: fmt.Sprintf(
+			"needs work topics for %d more agents, but the namespace has %d and may have %d; let steps share agents, or delete topics of agents that are gone",
+			more, have, d.limits.topics)})
+	}
+	return faults, nil
+}
+
+func (d *definitions) roomInCatalog(src *scheduler.Source) *api.Fault {
+	if _, known := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); known {
+		return nil
+	}
+	versions, bytes := 0, 0
+	for _, current := range d.ns.catalog.List() {
+		for _, v := range d.ns.catalog.Versions(current.Workflow) {
+			versions++
+			bytes += len(v.Body)
+		}
+	}
+	if versions < d.limits.versions && bytes+len(src.Body) <= d.limits.bytes {
+		return nil
+	}
+	return &api.Fault{Message: fmt.Sprintf("the namespace has %d versions of workflows with %d bytes; it takes at most %d versions with %d bytes",
+		versions, bytes, d.limits.versions, d.limits.bytes)}
+}
+
+// work returns the topics of the agents that the definition names.
+func (d *definitions) work(src *scheduler.Source) ([]kafka.TopicSpec, error) {
+	def, err := scheduler.Complete(src.Body)
+	if err != nil {
+		return nil, err
+	}
+	agents := map[string]bool{}
+	for _, s := range def.Steps {
+		agents[s.Agent] = true
+		if s.Undo != nil {
+			agents[s.Undo.Agent] = true
+		}
+	}
+	var specs []kafka.TopicSpec
+	for a := range agents {
+		specs = append(specs, d.ns.topics.WorkSpec(a, d.ns.partitions))
+	}
+	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
+	return specs, nil
+}
+
+// programBytes bounds the contents of the definitions whose programs are kept. A program takes some four times as much.
+const programBytes = 32 << 20
+
+// programs keeps compiled definitions by hash. One that was dropped is compiled again when it is asked for.
+type programs struct {
+	// mu guards the fields below.
+	mu    sync.RWMutex
+	kept  map[string]keptProgram
+	bytes int
+}
+
+type keptProgram struct {
+	*scheduler.Program
+	bytes int
+}
+
+func (c *programs) find(hash string) *scheduler.Program {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.kept[hash].Program
+}
+
+// keep drops others, whichever come first, until there is room: what is in use is soon compiled again.
+func (c *programs) keep(hash string, p *scheduler.Program, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[string]keptProgram{}
+	}
+	c.bytes += bytes - c.kept[hash].bytes
+	c.kept[hash] = keptProgram{p, bytes}
+	for h, old := range c.kept {
+		if c.bytes <= programBytes {
+			return
+		}
+		if h != hash {
+			delete(c.kept, h)
+			c.bytes -= old.bytes
+		}
+	}
+}

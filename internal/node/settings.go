@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+// settings knows the settings of the namespace, and changes them.
+type settings struct {
+	ns       *namespace
+	producer *kafka.Producer
+
+	// changing is held while a change is written, so that the answer says whether it changed something.
+	changing sync.Mutex
+}
+
+// begin compares the settings that this process was started with, those of given, with those of the namespace. It records those that
+// the namespace has not set yet, and refuses others: the nodes of a namespace must decide alike.
+func (s *settings) begin(ctx context.Context, values events.Settings, given []string) error {
+	change := events.SettingsChange{Settings: map[string]json.RawMessage{}, Initial: true}
+	recorded := s.ns.catalog.Settings()
+	for _, x := range events.SettingList() {
+		if _, set := recorded.Set[x.Name]; slices.Contains(given, x.Name) && !set {
+			change.Settings[x.Name] = x.Value(values)
+		}
+	}
+	if len(change.Settings) > 0 {
+		if err := s.write(ctx, change); err != nil {
+			return err
+		}
+		recorded = s.ns.catalog.Settings() // another node's record may have come first
+	}
+	var wrong []string
+	for _, x := range events.SettingList() {
+		if slices.Contains(given, x.Name) && x.Text(values) != x.Text(recorded.Settings) {
+			wrong = append(wrong, fmt.Sprintf("--%s %s: namespace %s has %s = %s%s. Leave the flag out, or change the setting for all nodes: sagalog namespace set %s=%s",
+				strings.ReplaceAll(x.Name, "_", "-"), x.Text(values), s.ns.name, x.Name, x.Text(recorded.Settings), since(recorded.Set[x.Name]), x.Name, x.Text(values)))
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("settings belong to the namespace: %s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// since says who set a setting, and when.
+func since(r scheduler.SettingRecord) string {
+	text := ""
+	if r.At != 0 {
+		text += " since " + r.At.String()
+	}
+	if r.By != "" {
+		text += " (set by " + r.By + ")"
+	}
+	return text
+}
+
+// givenSettings returns the names of the settings that a node's configuration names or changes.
+func givenSettings(cfg *Config) []string {
+	given := slices.Clone(cfg.SettingsSet)
+	for _, x := range events.SettingList() {
+		if x.Text(cfg.Settings) != x.Text(events.DefaultSettings()) {
+			given = append(given, x.Name)
+		}
+	}
+	sort.Strings(given)
+	return slices.Compact(given)
+}
+
+// write appends a change and reads it back.
+func (s *settings) write(ctx context.Context, change events.SettingsChange) error {
+	r, err := scheduler.EncodeSettings(change, events.Subject{ID: uuid.NewString(), Source: "/" + s.ns.name + "/settings", Time: events.At(time.Now())})
+	if err != nil {
+		return err
+	}
+	r.Topic = s.ns.topics.Definitions()
+	at, err := s.producer.ProduceSync(ctx, r)
+	if err != nil {
+		return fmt.Errorf("record the settings: %w", err)
+	}
+	return s.ns.catalog.upTo(ctx, at[0]+1)
+}
+
+// Settings implements api.Settings.
+func (s *settings) Settings(ctx context.Context) (api.NamespaceSettings, error) {
+	if err := s.ns.catalog.upToNow(ctx); err != nil {
+		return api.NamespaceSettings{}, noAnswer(err)
+	}
+	return s.known(), nil
+}
+
+func (s *settings) known() api.NamespaceSettings {
+	recorded := s.ns.catalog.Settings()
+	known := api.NamespaceSettings{Settings: recorded.Settings, Offset: recorded.Offset, Set: map[string]api.SettingRecord{}}
+	for name, r := range recorded.Set {
+		known.Set[name] = api.SettingRecord(r)
+	}
+	return known
+}
+
+// ChangeSettings implements api.Settings.
+func (s *settings) ChangeSettings(ctx context.Context, change events.SettingsChange) (now api.NamespaceSettings, changed bool, err error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.ns.catalog.upToNow(ctx); err != nil {
+		return now, false, noAnswer(err)
+	}
+	recorded, next := s.ns.catalog.Settings(), map[string]json.RawMessage{}
+	for name, value := range change.Settings {
+		x, err := events.SettingOf(name)
+		if err != nil {
+			return now, false, err
+		}
+		wanted := recorded.Settings
+		if err := x.Set(&wanted, value); err != nil {
+			return now, false, err
+		}
+		if _, set := recorded.Set[name]; !set || x.Text(wanted) != x.Text(recorded.Settings) {
+			next[name] = value
+		}
+	}
+	if len(next) == 0 {
+		return s.known(), false, nil
+	}
+	change.Settings = next
+	if err := s.write(ctx, change); err != nil {
+		return now, false, noAnswer(err)
+	}
+	return s.known(), true, nil
+}
+
+// submissionBytes is the limit of a submission as of now.
+func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settings.SubmissionBytes }
+
+// follow tells the owners each change of the settings until ctx ends.
+func (s *settings) follow(ctx context.Context, o *owners) error {
+	for {
+		moved := s.ns.catalog.movement()
+		recorded := s.ns.catalog.Settings()
+		for _, shell := range o.shells {
+			shell.SetSettings(recorded.Settings, recorded.Offset)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-moved:
+		}
+	}
+}
