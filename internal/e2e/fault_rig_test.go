@@ -134,6 +134,10 @@ func (r *rig) recreate(topic string, partitions int32) {
 		made, err := adm.CreateTopics(ctx, partitions, 1, set, topic)
 		return err == nil && made[topic].Err == nil
 	})
+	eventually(r.t, patience, "the broker knows of "+topic, func() bool { // it learns of the new topic after the controller
+		made, err := adm.ListTopics(ctx, topic)
+		return err == nil && made[topic].Err == nil && len(made[topic].Partitions) == int(partitions)
+	})
 }
 
 // refused starts a node that must end by itself with exit code 1, and returns its last log lines.
