@@ -32,7 +32,7 @@ type demo struct {
 type BreakageDocument struct {
 	Service string `json:"service"`
 	Mode    string `json:"mode" enum:"slow,fail,hang,refuse"`
-	For     string `json:"for,omitempty" default:"20s" nullable:"true" example:"20s"`
+	For     string `json:"for,omitempty" default:"20s" example:"20s"`
 }
 
 // BreakAnswer repeats the breakage.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
@@ -30,7 +31,7 @@ func documentLimits(doc *huma.OpenAPI) {
 					s := *p.Schema
 					limitID(&s)
 					if p.Name == "Idempotency-Key" {
-						s.MinLength = nil // an empty header is an absent one
+						s.MinLength, s.Pattern = nil, strings.Replace(textPattern, "+$", "*$", 1) // an empty header is an absent one
 					}
 					p.Schema = &s
 				}

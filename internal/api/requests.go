@@ -180,10 +180,14 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: "is not a member; " + events.Suggest(name, known)})
 			continue
 		}
+		if string(raw) == "null" {
+			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: "is null; leave it out instead"})
+			continue
+		}
 		read(name, raw)
 	}
 	if len(faults) > 0 {
-		return problem(http.StatusUnprocessableEntity, codeInvalid, "The body has members that are not known.", faults...)
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "The body has members that cannot be used.", faults...)
 	}
 	return nil
 }

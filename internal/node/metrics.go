@@ -24,8 +24,8 @@ func newOwnerMetrics(o *owners) *ownerMetrics {
 		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
 	}
 	return &ownerMetrics{
-		owners:    o,
-		owning:    desc("owning", "1 while this node owns the partition."),
+		owners: o,
+		owning: desc("owning", "1 while this node owns the partition."),
 		stopped: prometheus.NewDesc("sagalog_owner_stopped",
 			"1 while the partition cannot run here and needs an operator. The reason is input_lost, log or other; /readyz and the log say more.", []string{"partition", "reason"}, nil),
 		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
