@@ -62,7 +62,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 		return []InputFault{{Message: events.Clip(oneLine(err.Error()), maxFaultBytes)}}
 	}
 	for _, leaf := range leaves(invalid, nil) {
-		out = append(out, InputFault{Pointer: pointerOf(leaf.InstanceLocation), Message: describe(leaf)})
+		out = append(out, InputFault{Pointer: pointerOf(leaf.InstanceLocation), Message: clipped(inputFault(leaf.ErrorKind))})
 	}
 	return out
 }
@@ -89,9 +89,26 @@ func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []
 	return out
 }
 
-func describe(e *jsonschema.ValidationError) string {
-	return events.Clip(oneLine(short(e.ErrorKind).LocalizedString(message.NewPrinter(language.English))), maxFaultBytes)
+// describe returns what is wrong with a definition's schema.
+func describe(e *jsonschema.ValidationError) string { return clipped(text(e.ErrorKind)) }
+
+// inputFault returns what is wrong with an input. It does not quote texts of the input, which may be secret: a fault is answered to
+// clients and stands in facts and logs.
+func inputFault(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Pattern:
+		return fmt.Sprintf("does not match pattern '%s'", k.Want)
+	case *kind.Format:
+		return "is not a valid " + k.Want
+	}
+	return text(k)
 }
+
+func text(k jsonschema.ErrorKind) string {
+	return short(k).LocalizedString(message.NewPrinter(language.English))
+}
+
+func clipped(s string) string { return events.Clip(oneLine(s), maxFaultBytes) }
 
 // short returns a kind of error with no more names or values than the message has room for: the library joins them in a time that grows
 // with their square.

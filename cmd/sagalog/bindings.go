@@ -29,7 +29,7 @@ func (b *bindings) folder(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("--agents: %w", err)
 	}
-	err := b.files(os.DirFS(dir), os.LookupEnv)
+	err := b.files(beneath(dir), os.LookupEnv)
 	if faults, ok := errors.AsType[httpagent.Faults](err); ok {
 		placed := slices.Clone(faults)
 		for i := range placed {
