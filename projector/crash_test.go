@@ -162,6 +162,9 @@ type crash struct {
 
 // INV3: after a crash the store is as one of the steps left it, and nothing that was synced is lost.
 func TestCrashAtEachWrite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -22,6 +22,9 @@ const flipsEach = 100
 // If a byte rots in any file of the database, the store notices it, or no read is affected, or the latest commits are lost,
 // which the log restores. No read ever returns data that no commit wrote.
 func TestAFlippedByteIsNeverAWrongValue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	const seed = 20
 	disk := vfs.NewCrashableMem()

@@ -169,6 +169,9 @@ func partitionIn(t *testing.T, deltas map[int32]*events.Delta, id string) int32 
 
 // A store that holds mostly rows of other owners' partitions returns short pages, and does not search endlessly.
 func TestListOfOnePartitionIsBoundedBySteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	s := setup(t)
 	const tasks = 25_000
@@ -194,6 +197,9 @@ func TestListOfOnePartitionIsBoundedBySteps(t *testing.T) {
 
 // A filter whose conditions are rarely true together returns short pages instead of searching endlessly.
 func TestListIsBoundedBySteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	s := setup(t)
 	const tasks = 25_000

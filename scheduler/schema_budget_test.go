@@ -117,6 +117,9 @@ func TestEachValidationHasItsOwnBudget(t *testing.T) {
 // A value may be visited a few thousand times within the budget, but not a hundred thousand times. Each value of a long
 // list may be visited twice, but not forty times.
 func TestASchemaMayVisitAValueThousandsOfTimes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	refused := func(schema, input string) bool {
 		p := program(t, "workflow: w\ninput: "+schema+"\nsteps: {a: {agent: a}}")

@@ -27,6 +27,9 @@ func adopted(t *testing.T, schema string) *scheduler.Program {
 // 8 KB of input took 3 GB: each error names all missing members, and all errors were kept though 50 are shown. The test does not run in
 // parallel, since it counts the memory of the process.
 func TestTheErrorsOfAnInputTakeLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	names := quoted(95_000)
 	eight := `{"items":{"type":"object","required":["a","b","c","d","e","f","g","h"]}}`
 	for name, c := range map[string]struct{ schema, input string }{

@@ -50,6 +50,9 @@ func TestAStepThatWaitsForItsAgentCostsNothing(t *testing.T) {
 // Each skipped step leads to another plan, so that a chain of conditions could take a thousand budgets for one cause. The task is
 // parked after a few, and a retry goes on.
 func TestAChainOfCostlyConditionsIsParked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	var w strings.Builder
 	w.WriteString("workflow: chain\nsteps:\n  s0: {agent: alpha, if: \"${ " + fmt.Sprintf(costly, "!=") + " }\"}\n")

@@ -406,6 +406,9 @@ steps:
 
 // TestUrgentTasksOvertakeAHundredThousand submits the urgent tasks last, and they must start next.
 func TestUrgentTasksOvertakeAHundredThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	const n = 100_000
 	b := newBench(t, oneStep)

@@ -94,6 +94,9 @@ func latencies(t *testing.T, places int, share float64) (quick []time.Duration, 
 // TestASlowStepDelaysNoOtherTask makes one call in a hundred take 2 s. At 500 tasks a second, with two calls a task and
 // 30 ms a call, 30 of the agent's 64 slots are busy. The p99 of tasks without a slow call rises by at most a fifth.
 func TestASlowStepDelaysNoOtherTask(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	t.Parallel()
 	p99 := func(share float64) (time.Duration, int) {
 		list, slow := latencies(t, 64, share)

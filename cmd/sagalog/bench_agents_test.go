@@ -14,6 +14,9 @@ import (
 
 // Agents may start before the namespace exists, and stay for the next benchmark.
 func TestBenchAgentsRunElsewhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := []string{"--brokers", broker.Addr(), "--namespace", "try"}

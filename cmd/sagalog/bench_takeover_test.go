@@ -37,6 +37,9 @@ func requireNodesEnd(t *testing.T, dir string) {
 }
 
 func TestTakeoverIsEndedByCtrlCWithTheKillsSoFar(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	temporary := t.TempDir()
 	p, _ := takingOver(t, temporary)
@@ -52,6 +55,9 @@ func TestTakeoverIsEndedByCtrlCWithTheKillsSoFar(t *testing.T) {
 }
 
 func TestBenchThatIsKilledLeavesNoProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	temporary := t.TempDir()
 	p, dir := takingOver(t, temporary)

@@ -25,6 +25,9 @@ func benched(t *testing.T, args ...string) bench.Result {
 }
 
 func TestBenchTasksWithAgentsInAnotherProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	r := benched(t, "tasks", "--agents", "outside", "--tasks", "200", "--duration", "30m", "--outstanding", "20", "--latency", "1ms", "--warmup", "0s",
 		"--tail", "10%:5ms", "--slow-factor", "2", "--slow-after", "100ms")
@@ -40,6 +43,9 @@ func TestBenchTasksWithAgentsInAnotherProcess(t *testing.T) {
 }
 
 func TestBenchTakeoverLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	r := benched(t, "takeover", "--kills", "1", "--rate", "50", "--warmup", "500ms")
 	require.Equal(t, 1, r.Kills)

@@ -42,6 +42,6 @@ func TestMetricsAreServedWithoutAnAPI(t *testing.T) {
 	require.ErrorContains(t, again.listenMetrics(t.Context()), "--metrics: listen tcp 127.0.0.1:")
 	cancel()
 	require.NoError(t, <-ended)
-	_, err := net.Dial("tcp", again.cfg.metrics)
-	require.Error(t, err)
+	_, err := s.metricsAt.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
 }

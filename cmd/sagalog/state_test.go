@@ -15,6 +15,9 @@ import (
 
 // The hashes of a stopped node equal those of the log on the brokers. A partition that the node never had is left out.
 func TestStateHashOfAServeDirectory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := place{dir: t.TempDir(), env: []string{"SAGALOG_NAMESPACE=shop"}}

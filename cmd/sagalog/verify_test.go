@@ -23,6 +23,9 @@ func reportOf(t *testing.T, p *program) verify.Report {
 // A running engine is verified from its brokers, and a stopped one from its data directory. If a record is lost, the
 // verdict is "refuted". If a part cannot be read, nothing is proved.
 func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector cannot observe other processes")
+	}
 	t.Parallel()
 	at := place{dir: t.TempDir()}
 	dev := at.start(t, "dev", "--http", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--partitions", "2", "--quiet")

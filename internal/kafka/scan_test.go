@@ -32,15 +32,16 @@ func TestAScanShowsWhatARangeShows(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(p.Close)
 			const count = 400
-			produce := func(from int) {
+			produce := func(from int) error {
 				var list []events.Record
 				for i := from; i < from+count/2; i++ {
 					list = append(list, scanned(i))
 				}
 				_, err := p.ProduceSync(t.Context(), list...)
-				require.NoError(t, err)
+				return err
 			}
-			produce(0)
+			require.NoError(t, produce(0))
+			second := make(chan error, 1)
 			got := map[int32][]events.Record{}
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -48,7 +49,7 @@ func TestAScanShowsWhatARangeShows(t *testing.T) {
 			err = kafka.Scan(ctx, c, kafka.ScanConfig{Topic: "x", Partitions: 3, Batch: func() { batches++ }}, func(r *events.Record) error {
 				got[r.Partition] = append(got[r.Partition], kept(*r))
 				if n++; n == count/2 {
-					go produce(count / 2) // these arrive while the scan waits
+					go func() { second <- produce(count / 2) }() // these arrive while the scan waits
 				}
 				if n == count {
 					stop()
@@ -56,6 +57,7 @@ func TestAScanShowsWhatARangeShows(t *testing.T) {
 				return nil
 			})
 			require.NoError(t, err)
+			require.NoError(t, <-second)
 			require.Equal(t, count, n)
 			require.Positive(t, batches)
 			for part := range int32(3) {

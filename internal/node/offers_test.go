@@ -226,6 +226,9 @@ func TestWorkIsRoutedToTheInstanceThatCanTakeIt(t *testing.T) {
 
 // Ten tasks of high priority arrive behind a backlog, and run before the rest of it.
 func TestUrgentTasksOvertakeABacklog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		w.kinds = []string{"stock"}

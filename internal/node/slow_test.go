@@ -14,6 +14,9 @@ import (
 // A backend that slows to a tenth soon gets less work, first because of the agent's limit and then because of the
 // owners' windows. Nothing times out in a queue, and when the backend is fast again it gets as much as before.
 func TestASlowBackendGetsLessWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large, and the race detector has nothing to find: step test runs it")
+	}
 	bubble(t, func(t *testing.T) {
 		const tasks = 3500
 		w := setup(t, 4)
