@@ -460,3 +460,13 @@ func TestAListOfSeveralStates(t *testing.T) {
 		require.Contains(t, r.body, "is not a state; the states are pending, processing, processed, undoing, undone, error; parked means error")
 	}
 }
+
+// All but one of the values would be ignored.
+func TestAParameterOfOneValueIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	r := w.do("GET", "/v1/tasks?limit=5&limit=7", "")
+	require.Equal(t, 422, r.status, r.body)
+	require.Equal(t, []api.ProblemPlace{{Parameter: "limit", Message: "is given more than once"}}, r.problem(t).Errors)
+	require.Equal(t, 200, w.do("GET", "/v1/tasks?state=error&state=undone&limit=5", "").status)
+}

@@ -20,7 +20,7 @@ import (
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := humago.New(mux, s.description())
-	api.UseMiddleware(withExchange)
+	api.UseMiddleware(withExchange, givenOnce(api))
 	for _, p := range s.parts() {
 		p.register(api)
 	}
@@ -181,6 +181,26 @@ func withExchange(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	unmask(r)
 	next(huma.WithValue(ctx, exchangeKey{}, exchange{r, w}))
+}
+
+// givenOnce refuses a parameter that is given more than once and has one value: all but one would be ignored.
+func givenOnce(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		u := ctx.URL()
+		if !strings.Contains(u.RawQuery, "&") {
+			next(ctx)
+			return
+		}
+		given := u.Query()
+		for _, p := range ctx.Operation().Parameters {
+			if p.In == "query" && p.Schema.Type != huma.TypeArray && len(given[p.Name]) > 1 {
+				fault := &huma.ErrorDetail{Location: "query." + p.Name, Message: "is given more than once"}
+				_ = huma.WriteErr(api, ctx, http.StatusUnprocessableEntity, "", fault) // the client is gone
+				return
+			}
+		}
+		next(ctx)
+	}
 }
 
 func exchangeOf(ctx context.Context) exchange { return ctx.Value(exchangeKey{}).(exchange) }
