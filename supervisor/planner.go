@@ -115,10 +115,10 @@ func (p *planner) prepare(t *events.Task) error {
 }
 
 // policy returns the failure policy of the task's definition. A process that has just started must first prepare the
-// definition, and a timer or a report may be the first to need it. A task that was parked because deciding panicked has
-// no policy, because asking for it may panic again.
+// definition, and a timer or a report may be the first to need it. A task that is parked because deciding panicked, or is
+// about to be, has no policy, because asking for it may panic again.
 func (p *planner) policy(t *events.Task, path string, op events.Operation) events.Policy {
-	if parkedAsPoison(t) {
+	if _, bad := p.poison[t.ID]; bad || parkedAsPoison(t) {
 		return events.Policy{Then: events.ActionPark}
 	}
 	if err := p.prepare(t); err != nil {

@@ -140,6 +140,27 @@ func TestATimerThatPanicsParksItsTask(t *testing.T) {
 	require.Equal(t, 1, b.task("t2").FailureCount, "the other timer fired")
 }
 
+// A task that is parked already keeps its timers, and nothing parks it again when deciding about one of them panics.
+func TestATimerOfAParkedTaskThatPanicsDoesNotLoop(t *testing.T) {
+	t.Parallel()
+	b, p := newBench(t, `
+workflow: both
+defaults: {complete_by: 1s, retry: {attempts: 1, then: park}}
+steps:
+  left: {agent: alpha}
+  right: {agent: alpha}
+`), poison()
+	a := b.candidate("A", func(c *candidate) { c.sched = p }).own()
+	b.submit("toxic", "both", "")
+	a.run()
+	b.failed("toxic", "left", 1, events.ClassPermanent, "")
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("toxic").State)
+	p.policy = toxic
+	settle(t, a)
+	require.Equal(t, events.StepStateTimedOut, b.task("toxic").Step("right").State, "the time-out is recorded")
+}
+
 func TestAStartThatPanicsParksItsTask(t *testing.T) {
 	t.Parallel()
 	b, p := newBench(t, oneStep), poison()
