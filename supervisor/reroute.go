@@ -52,16 +52,18 @@ func (d *dispatch) rerouteSome(list []*entry) {
 }
 
 func (d *dispatch) rerouteOne(y *effect) {
+	y.sentAt = d.now // look again later only: there may be thousands of such requests
 	w, _ := workOf(y.of.fact)
+	if !d.routing.avoid(w.Agent, w.Operation, y.record.Partition, d.now) {
+		return
+	}
 	t, err := d.outbox.taskAt(y.of.fact)
 	if err != nil || t == nil || !t.Running(w.Step, w.Operation, w.Attempt) {
 		return
 	}
-	to, ok := d.routing.elsewhere(w.Agent, attempt{t.ID, w.Step, w.Operation, w.Attempt}, y.record.Partition, d.place(), d.now)
-	if !ok {
-		return
-	}
-	y.record.Partition, y.of.again = to, true
+	key := attempt{t.ID, w.Step, w.Operation, w.Attempt}
+	d.routing.again(key)
+	y.record.Partition, y.of.again = d.routing.partition(w.Agent, key, d.place()), true
 	d.outbox.fresh = append(d.outbox.fresh, y)
 	d.stats.Rerouted++
 }
@@ -78,25 +80,26 @@ func (d *dispatch) unacknowledged(a attempt) bool {
 	return false
 }
 
-// elsewhere chooses another partition for a request that its partition does not take. It returns false if there is no other one: no
+// avoid notes that a partition of an agent's topic takes no work. It returns false if no other one takes work of the operation: no
 // instance publishes its partitions, or all of them are slow.
-func (r *routing) elsewhere(agent string, key attempt, not int32, at place, now events.Instant) (int32, bool) {
-	list := r.agents[agent].offering(key.op)
+func (r *routing) avoid(agent string, op events.Operation, partition int32, now events.Instant) bool {
+	list := r.agents[agent].offering(op)
 	if len(list) == 0 {
-		return 0, false
+		return false
 	}
 	if r.slow == nil {
 		r.slow = map[workPartition]events.Instant{}
 	}
-	r.slow[workPartition{agent, not}] = now.Add(slowFor)
-	if !slices.ContainsFunc(list, func(t *target) bool { return r.takes(agent, t) }) {
-		return 0, false
-	}
+	r.slow[workPartition{agent, partition}] = now.Add(slowFor)
+	return slices.ContainsFunc(list, func(t *target) bool { return r.takes(agent, t) })
+}
+
+// again notes that the request of an attempt is sent again.
+func (r *routing) again(key attempt) {
 	if r.twice == nil {
 		r.twice = map[attempt]bool{}
 	}
 	r.twice[key] = true
-	return r.partition(agent, key, at), true
 }
 
 // recover tries partitions again that were avoided for long enough.
