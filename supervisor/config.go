@@ -44,6 +44,9 @@ type Config struct {
 	Tasks, TaskBytes int
 	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
 	Unacknowledged int
+	// SlowAfter is how long a partition of an agent's topic may leave a request unacknowledged before the request is sent to
+	// another one.
+	SlowAfter time.Duration
 	// DelayAfter is how long an effect holds the watermark before its destination is delayed.
 	DelayAfter time.Duration
 	// Window is how many attempts of an agent run at once in this partition if the agent publishes no capacity.
@@ -88,6 +91,7 @@ func (c Config) withDefaults() Config {
 	c.Tasks = cmp.Or(c.Tasks, 2048)
 	c.TaskBytes = cmp.Or(c.TaskBytes, 8<<20)
 	c.Unacknowledged = cmp.Or(c.Unacknowledged, 20_000)
+	c.SlowAfter = cmp.Or(c.SlowAfter, 2*time.Second)
 	c.DelayAfter = cmp.Or(c.DelayAfter, 10*time.Second)
 	c.Window = cmp.Or(c.Window, 64)
 	c.Beside = cmp.Or(c.Beside, 128)

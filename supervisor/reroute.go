@@ -14,12 +14,8 @@ type workPartition struct {
 	partition int32
 }
 
-const (
-	// slowAfter is how long a partition of a work topic may leave a request unacknowledged before the request is sent to another one.
-	slowAfter = 2 * time.Second
-	// slowFor is how long it is then avoided.
-	slowFor = 10 * time.Second
-)
+// slowFor is how long a partition of a work topic is avoided after it took no work for Config.SlowAfter.
+const slowFor = 10 * time.Second
 
 // reroute sends work again that its partition has not taken, to another partition that the agent's instances read: the broker that
 // leads a partition may be away for longer than an attempt has time. Like a take-over, this may bring an attempt to two instances.
@@ -40,11 +36,11 @@ func (d *dispatch) reroute() {
 // rerouteSome looks at a list until an entry is young enough.
 func (d *dispatch) rerouteSome(list []*entry) {
 	for _, e := range list {
-		if e.since != 0 && d.now.Sub(e.since) < slowAfter {
+		if e.since != 0 && d.now.Sub(e.since) < d.cfg.SlowAfter {
 			return
 		}
 		for _, y := range e.effects {
-			if y.kind == events.EffectWork && d.outbox.waiting[y.id] == y && d.now.Sub(y.sentAt) >= slowAfter {
+			if y.kind == events.EffectWork && d.outbox.waiting[y.id] == y && d.now.Sub(y.sentAt) >= d.cfg.SlowAfter {
 				d.rerouteOne(y)
 			}
 		}

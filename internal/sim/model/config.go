@@ -186,7 +186,7 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 	o := supervisor.Config{
 		Partition: part, Partitions: c.Partitions, Node: nodeName(node), Namespace: "model", Settings: settings(),
 		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
-		UnknownAfter: never, LagMax: never, DelayAfter: never,
+		UnknownAfter: never, LagMax: never, DelayAfter: never, SlowAfter: never,
 		// Less than a millisecond means at once: an owner that may continue does so.
 		RetryPause: 1, DeposedPause: 1,
 	}
