@@ -153,7 +153,7 @@ func (c *clients) submit(of map[string]any, conflict bool) {
 	input := body["input"].(map[string]any)
 	_, number := input["n"].(int)
 	m.unfit, m.poison = m.workflow == "dag" && !number, input["poison"] != nil
-	m.lethal = input["lethal"] != nil
+	m.Lethal = input["lethal"] != nil
 	if s, err := events.ParseSubmission(value); err == nil {
 		m.Content, _ = s.ContentHash()
 	}

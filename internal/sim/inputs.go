@@ -41,8 +41,6 @@ type meta struct {
 	tooLarge, unfit bool
 	// poison says that judging it panics.
 	poison bool
-	// lethal says that judging it ends the process.
-	lethal bool
 	// origin is where a forwarded copy was found.
 	origin events.Cause
 }
@@ -153,7 +151,7 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 			wrong = "nothing about it panics"
 		}
 	case events.RejectEnded:
-		if !m.lethal || q.w.clients.deaths[m.Task] < 3 {
+		if !m.Lethal || q.w.clients.deaths[m.Task] < 3 {
 			wrong = fmt.Sprintf("judging it has ended %d processes", q.w.clients.deaths[m.Task])
 		}
 	case events.RejectUnreadable, events.RejectInvalid:
