@@ -135,7 +135,11 @@ func (a *alone) begin(item *input, cause events.Cause) (why string) {
 
 // judged notes that judging the input has not ended the process. An input that was rejected unseen stays a suspect until it is below
 // the resume point: if the process ended before that, the next one would judge it again.
-func (a *alone) judged(cause events.Cause) {
+func (a *alone) judged(item *input) {
+	if len(a.suspects) == 0 {
+		return
+	}
+	cause := events.CauseInput(item.in, a.cfg.Partition, item.record.Offset)
 	//mutant:rejected-stays-suspect
 	a.suspects = slices.DeleteFunc(a.suspects, func(s Suspect) bool { return s.Input == cause && s.Ended < endedAtMost })
 }

@@ -54,7 +54,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 				q.silent++
 				i.stats.Passed++
 			}
-			i.alone.judged(events.CauseInput(item.in, i.cfg.Partition, item.record.Offset))
+			i.alone.judged(item)
 		}
 		q.passed()
 		if err := i.timers.moveHorizon(); err != nil {

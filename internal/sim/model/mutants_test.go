@@ -133,7 +133,7 @@ var mutants = []mutant{
 	{"rejected-stays-suspect", "an input that was rejected unseen stays a suspect until that is durable",
 		swap(" && s.Ended < endedAtMost", ""), "^two lethal inputs", "livelock"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
-		put("i.alone.judged(events.CauseInput(item.in, i.cfg.Partition, item.record.Offset))"), "^a lethal input, definitions", "livelock"}}
+		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
 
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string
