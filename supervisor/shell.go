@@ -34,6 +34,8 @@ type Log interface {
 	// Ends returns the high watermarks of the inputs. The request is sent after the call. Records of open transactions are below
 	// them, and so is what was written behind such records and cannot be read yet: a timer waits for all of that.
 	Ends(ctx context.Context) (map[events.Input]int64, error)
+	// Loss says where an input begins, and which loss of it was accepted last, both asked for after the call.
+	Loss(ctx context.Context, in events.Input) (Loss, error)
 	// Catalog returns the definitions up to an end offset that is asked for after the call.
 	Catalog(ctx context.Context) (Catalog, error)
 	// NewProducer opens the producer of one epoch.
@@ -153,6 +155,22 @@ func (s *Shell) Assign() {
 		s.err = nil
 		s.mu.Unlock()
 		s.owner.Assign(now)
+	})
+}
+
+// Accepted makes a partition that stopped because an input lost records try again, since an operator accepted a loss.
+func (s *Shell) Accepted() {
+	s.post(func(now events.Instant) {
+		s.mu.Lock()
+		lost := errors.Is(s.err, ErrInputLost)
+		if lost {
+			s.err = nil
+		}
+		s.mu.Unlock()
+		if lost && s.owner.epoch.phase == phaseStopped {
+			s.owner.Revoke(now)
+			s.owner.Assign(now)
+		}
 	})
 }
 

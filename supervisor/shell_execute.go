@@ -116,7 +116,7 @@ func (s *Shell) readFacts(a ReadFacts) {
 		case err == nil:
 			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, a.Destination, records, true) })
 		case errors.Is(err, ErrPosition): // deleted: the effects of those facts are unknown
-			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, err) })
+			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, Loss{}, err) })
 		}
 	})
 }
