@@ -34,7 +34,6 @@ func (i *inbox) lose(in events.Input, loss Loss, err error) error {
 		}
 		return inputLost(in, err)
 	}
-	//mutant:given-up-to-the-start
 	q.given = &events.InputLossAccepted{Input: in, From: at, To: loss.Start, Offset: loss.Offset, Reason: loss.Accepted.Reason, By: loss.Accepted.By}
 	return nil
 }
@@ -50,6 +49,7 @@ func (i *inbox) giveUp() error {
 		if err := i.record(&events.Fact{Body: body, Cause: events.CauseDefinition(body.Offset)}, nil); err != nil {
 			return err
 		}
+		//mutant:read-on-behind-a-loss
 		i.say(ReadInputs{i.gen, map[events.Input]int64{body.Input: body.To}})
 		if err := i.timers.moveHorizon(); err != nil {
 			return err

@@ -20,6 +20,8 @@ type inputs struct {
 	content map[string]map[string]bool
 	// held are the requests that were ever held.
 	held map[string]bool
+	// accepted are the losses that an operator accepted, in their order.
+	accepted []events.AcceptedLoss
 }
 
 type inputTopic struct {

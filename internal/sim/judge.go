@@ -31,6 +31,8 @@ type Witness interface {
 	Folded(events.Cause) bool
 	// WasHeld says whether a request was ever held.
 	WasHeld(task, request string) bool
+	// GivenUp says whether an input was deleted and its loss accepted afterwards.
+	GivenUp(in events.Input, offset int64) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
 }
@@ -125,6 +127,18 @@ func (j *Judge) Passes(f *events.Fact) {
 			if why := j.needsFact(&x); why != "" {
 				j.Fail("INV12: the resume point skipped %s %d, which nobody judged: %s (partition %d)", in, o, why, j.ID)
 			}
+		}
+	}
+}
+
+// GivesUp checks that a fact gives up exactly the inputs from the resume point on that are lost and whose loss was accepted (INV12).
+func (j *Judge) GivesUp(b *events.InputLossAccepted) {
+	if at := j.State.Partition.Inputs[b.Input].Next; b.From != at {
+		j.Fail("INV12: the loss of %s from %d on is accepted, and the resume point is %d", b.Input, b.From, at)
+	}
+	for o := b.From; o < b.To; o++ {
+		if !j.GivenUp(b.Input, o) {
+			j.Fail("INV12: the resume point skipped %s %d, which nobody gave up (partition %d)", b.Input, o, j.ID)
 		}
 	}
 }

@@ -104,6 +104,7 @@ func (o *Options) resolve(r, late *rand.Rand) {
 	}
 	if f := drawFaults(r); o.Faults == nil {
 		f.Settings = float64(late.IntN(4)) / 2
+		f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
 		o.Faults = f
 	}
 }

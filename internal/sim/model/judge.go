@@ -52,6 +52,8 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.Sweeps(f, b)
 	case *events.SettingsAdopted:
 		j.Adopts(b)
+	case *events.InputLossAccepted:
+		j.GivesUp(b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
@@ -102,6 +104,11 @@ func (j *judge) WasHeld(task, request string) bool {
 		h, ok := f.Body.(*events.RequestHeld)
 		return ok && f.Task == task && h.Request.ID == request
 	}) != nil
+}
+
+// GivenUp implements sim.Witness. Nothing comes back, so what lies below the end of an accepted loss was judged or is given up.
+func (j *judge) GivenUp(in events.Input, offset int64) bool {
+	return in == events.Submissions && offset < j.part.accepted[1]
 }
 
 // Unsent implements sim.Witness.

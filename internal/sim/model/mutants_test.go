@@ -118,6 +118,10 @@ var mutants = []mutant{
 		swap(" || d.work() && !x.outbox.judged", ""), "^delayed work, a crash$", "work is sent again although its report was durable"},
 	{"refused-work-fails", "work that is refused for good is a failed attempt",
 		drop, "^a refused request$", "lost effect"},
+	{"loss-is-covered", "an accepted loss is passed over only as far as the operator gave up",
+		swap("l.Start <= a.To", "true"), "^lost submissions$", "which nobody gave up"},
+	{"read-on-behind-a-loss", "an owner reads on behind a loss that was accepted",
+		drop, "^lost submissions$", "INV12"},
 	{"only-newer-settings-are-adopted", "a partition adopts only settings of a later record than it has",
 		swap("e.cfg.SettingsOffset > p", "e.cfg.SettingsOffset != p"), "^a hand-over, other settings$", "after those of offset"}}
 
