@@ -16,12 +16,12 @@ type Loss struct {
 	Offset   int64
 }
 
-// covered says whether the operator gave up all records from the resume point to the first one that still exists. An acceptance is for the
-// loss that it was given for: it counts only at its own resume point, so it is used once, and never for what is lost later.
+// covered says whether the operator gave up all records from the resume point to the first one that still exists. So an acceptance does not
+// count for what is lost later. (The operator may have seen an earlier resume point: what lies between the two is judged.)
 func (l *Loss) covered(at int64) bool {
 	a := l.Accepted
 	//mutant:loss-is-covered
-	return a != nil && a.From == at && at <= l.Start && l.Start <= a.To
+	return a != nil && a.From <= at && at <= l.Start && l.Start <= a.To
 }
 
 // lose handles an input that does not hold the records to be read next. The partition stops, unless nothing else of that input is left to

@@ -110,6 +110,8 @@ type Shell struct {
 	// seen is when the process was last known to run. again says that effects were just taken back.
 	seen  time.Time
 	again bool
+	// accepted says that a loss was accepted since the partition stopped last.
+	accepted bool
 	// warned is when warnUnanswered last said something, warnedOfInput when warnBlocked did.
 	warned, warnedOfInput events.Instant
 
@@ -158,19 +160,19 @@ func (s *Shell) Assign() {
 	})
 }
 
-// Accepted makes a partition that stopped because an input lost records try again, since an operator accepted a loss.
+// Accepted says that an operator accepted a loss. A partition that stopped because an input lost records tries again. One that does not
+// stop until now, because it asked for the acceptance before it was there, tries again then.
 func (s *Shell) Accepted() {
 	s.post(func(now events.Instant) {
+		if _, err := s.Status(); s.owner.epoch.phase != phaseStopped || !errors.Is(err, ErrInputLost) {
+			s.accepted = true
+			return
+		}
 		s.mu.Lock()
-		lost := errors.Is(s.err, ErrInputLost)
-		if lost {
-			s.err = nil
-		}
+		s.err = nil
 		s.mu.Unlock()
-		if lost && s.owner.epoch.phase == phaseStopped {
-			s.owner.Revoke(now)
-			s.owner.Assign(now)
-		}
+		s.owner.Revoke(now)
+		s.owner.Assign(now)
 	})
 }
 

@@ -54,6 +54,12 @@ func (s *Shell) execute(a Action) error {
 }
 
 func (s *Shell) stop(cause error) {
+	if s.accepted && errors.Is(cause, ErrInputLost) {
+		s.accepted = false
+		s.owner.Revoke(s.now())
+		s.owner.Assign(s.now())
+		return
+	}
 	if s.cfg.Repair != nil {
 		if cause = s.cfg.Repair(cause); cause == nil {
 			if s.owner.epoch.phase == phaseStopped { // otherwise it was revoked meanwhile

@@ -23,7 +23,7 @@ func TestWhatAnInputHasLost(t *testing.T) {
 		"records that wait":               {passed: events.Passed{Next: 7, Hash: "x"}, start: 12, end: 15, want: "the offsets 7 to 11 were deleted before they were judged"},
 		"the last judged record":          {passed: events.Passed{Next: 7, Hash: "x"}, start: 7, end: 9, want: "no record is missing"},
 	} {
-		got := node.LossOf("sagalog.reports", 2, c.passed, c.start, c.end)
+		got := node.LossOf(kafka.Topics{Namespace: "sagalog"}, events.Reports, 2, c.passed, c.start, c.end)
 		if c.want == "" {
 			require.Empty(t, got, name)
 			continue
