@@ -1,9 +1,11 @@
 package node_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -25,10 +27,16 @@ func TestWhatAnInputHasLost(t *testing.T) {
 	} {
 		got := node.LossOf(kafka.Topics{Namespace: "sagalog"}, events.Reports, 2, c.passed, c.start, c.end)
 		if c.want == "" {
-			require.Empty(t, got, name)
+			require.Nil(t, got, name)
 			continue
 		}
-		require.Contains(t, got, "sagalog.reports partition 2", name)
-		require.Contains(t, got, c.want, name)
+		require.Contains(t, got.What, "sagalog.reports partition 2", name)
+		require.Contains(t, got.What, c.want, name)
+		require.Equal(t, c.start >= 7, got.Acceptable, name)
+		if got.Acceptable {
+			require.Contains(t, got.Remedy(), "sagalog namespace accept-loss --input reports --partition 2 --from 7 --to "+strconv.FormatInt(c.start, 10), name)
+		} else {
+			require.Contains(t, got.Remedy(), "accept-loss cannot give this up", name)
+		}
 	}
 }

@@ -106,6 +106,7 @@ func (q *inputs) Input(in events.Input, offset int64) (Input, bool) {
 		return Input{}, false
 	}
 	x := t.meta[offset].Input
+	x.GivenUp = q.givenUp(in, offset)
 	if r := &x.Report; x.Kind == InputReport {
 		began, known := q.p.effects.attempts[Attempt{r.Task, r.Step, r.Operation, r.Attempt}]
 		x.Early = known && t.landedAt[offset] <= q.p.log.landedAt[began.from]

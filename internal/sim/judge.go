@@ -31,8 +31,6 @@ type Witness interface {
 	Folded(events.Cause) bool
 	// WasHeld says whether a request was ever held.
 	WasHeld(task, request string) bool
-	// GivenUp says whether an input was deleted and its loss accepted afterwards.
-	GivenUp(in events.Input, offset int64) bool
 	// Unsent names an effect of the task that was never acknowledged and whose destination is not delayed, or "".
 	Unsent(task string) string
 }
@@ -47,6 +45,8 @@ type Input struct {
 	// Early says that a report landed before its attempt began. No agent was asked then, so the report may be passed, even if
 	// the attempt runs by the time a fact passes it.
 	Early bool
+	// GivenUp says that it was deleted, and that an operator accepted the loss afterwards.
+	GivenUp bool
 }
 
 // InputKind is the kind of an input.
@@ -137,7 +137,7 @@ func (j *Judge) GivesUp(b *events.InputLossAccepted) {
 		j.Fail("INV12: the loss of %s from %d on is accepted, and the resume point is %d", b.Input, b.From, at)
 	}
 	for o := b.From; o < b.To; o++ {
-		if !j.GivenUp(b.Input, o) {
+		if x, ok := j.Input(b.Input, o); !ok || !x.GivenUp {
 			j.Fail("INV12: the resume point skipped %s %d, which nobody gave up (partition %d)", b.Input, o, j.ID)
 		}
 	}

@@ -77,8 +77,8 @@ func (n *node) accepted(p int32) {
 	})
 }
 
-// GivenUp implements Witness.
-func (q *inputs) GivenUp(in events.Input, offset int64) bool {
+// givenUp says whether an input was deleted, and its loss accepted afterwards.
+func (q *inputs) givenUp(in events.Input, offset int64) bool {
 	for _, a := range q.accepted {
 		if a.Input == in && a.From <= offset && offset < a.To {
 			return true

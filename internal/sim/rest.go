@@ -94,7 +94,7 @@ func (q *inputs) accounted() {
 func (q *inputs) account(in events.Input, o int64, m *meta) {
 	cause := events.CauseInput(in, q.p.id, o)
 	f := q.facts[cause]
-	if f == nil && q.GivenUp(in, o) {
+	if f == nil && q.givenUp(in, o) {
 		return
 	}
 	if f == nil {

@@ -85,7 +85,10 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 	if offset < 0 || offset >= int64(len(list)) {
 		return sim.Input{}, false
 	}
-	return j.w.sp.inputs[list[offset].input].Input, true
+	x := j.w.sp.inputs[list[offset].input].Input
+	// Nothing comes back, so what lies below the end of an accepted loss was judged or is given up.
+	x.GivenUp = in == events.Submissions && offset < j.part.accepted[1]
+	return x, true
 }
 
 // DurableBefore implements sim.Witness.
@@ -104,11 +107,6 @@ func (j *judge) WasHeld(task, request string) bool {
 		h, ok := f.Body.(*events.RequestHeld)
 		return ok && f.Task == task && h.Request.ID == request
 	}) != nil
-}
-
-// GivenUp implements sim.Witness. Nothing comes back, so what lies below the end of an accepted loss was judged or is given up.
-func (j *judge) GivenUp(in events.Input, offset int64) bool {
-	return in == events.Submissions && offset < j.part.accepted[1]
 }
 
 // Unsent implements sim.Witness.
