@@ -18,9 +18,8 @@ import (
 const (
 	lossesPath   = "/v1/losses"
 	acceptedPath = "/v1/accepted-losses"
-	// acceptedBytes is far more than an acceptance needs, and reasonBytes bounds its reason, which becomes part of a fact.
-	acceptedBytes = 16 << 10
-	reasonBytes   = 2000
+	// acceptedBytes is more than an acceptance needs.
+	acceptedBytes = 32 << 10
 )
 
 // Loss is what a partition of an input has lost: the records from From to before To were deleted before they were judged. If To is From,
@@ -76,7 +75,7 @@ type AcceptedLossBody struct {
 	Partition int32  `json:"partition" minimum:"0"`
 	From      int64  `json:"from" minimum:"0" doc:"As GET /v1/losses says"`
 	To        int64  `json:"to" minimum:"0" doc:"As GET /v1/losses says"`
-	Reason    string `json:"reason,omitempty" maxLength:"2000" doc:"Why, for the record"`
+	Reason    string `json:"reason,omitempty" doc:"Why, for the record"`
 	By        string `json:"by,omitempty" doc:"Who gives it up, for the record"`
 }
 
@@ -188,8 +187,8 @@ func (x exchange) readAcceptedLoss(partitions int32) (a events.AcceptedLoss, err
 				wrong(name, "is not an offset")
 			}
 		case "reason":
-			if json.Unmarshal(raw, &a.Reason) != nil || len(a.Reason) > reasonBytes {
-				wrong(name, fmt.Sprintf("is not a text of at most %d bytes", reasonBytes))
+			if json.Unmarshal(raw, &a.Reason) != nil || len(a.Reason) > maxReason {
+				wrong(name, fmt.Sprintf("is not a text of at most %d bytes", maxReason))
 			}
 		case "by":
 			if json.Unmarshal(raw, &a.By) != nil || len(a.By) > events.MaxTaskID {
