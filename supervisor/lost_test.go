@@ -110,3 +110,22 @@ func TestALossBehindInputsThatWaitIsNotPassedOver(t *testing.T) {
 	a.lose(supervisor.Loss{Start: 3, Accepted: &events.AcceptedLoss{From: 1, To: 3}})
 	require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 }
+
+// A timer waits for reports and submissions that are lost. When both are given up, nothing is left to wait for.
+func TestTimersGoOnBehindALoss(t *testing.T) {
+	t.Parallel()
+	b, a := losing(t)
+	a.hold["reports"] = true
+	b.done("t1", "only", 1)
+	a.pass(1100 * time.Millisecond)
+	require.Zero(t, count[*events.Timeout](b), "the report may have come in time")
+	a.lose(supervisor.Loss{Start: 4, Accepted: &events.AcceptedLoss{From: 1, To: 4}, Offset: 17})
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.Topic(events.Reports), supervisor.Loss{Start: 1, Accepted: &events.AcceptedLoss{From: 0, To: 1}, Offset: 18}, supervisor.ErrPosition)
+	a.run()
+	for range 3 {
+		a.pass(100 * time.Millisecond)
+	}
+	require.NoError(t, a.stopped)
+	require.Equal(t, 2, count[*events.InputLossAccepted](b))
+	require.Equal(t, 1, count[*events.Timeout](b))
+}

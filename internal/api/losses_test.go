@@ -43,6 +43,7 @@ func TestWhatIsNotLostIsNotGivenUp(t *testing.T) {
 	r = w.do("POST", "/v1/accepted-losses", `{"input":"submissions","partition":1,"from":12,"to":12}`)
 	require.Equal(t, 409, r.status)
 	require.Contains(t, string(r.body), "accept-loss cannot give this up")
+	require.False(t, api.Covers([]*api.Loss{{Input: events.Submissions, From: 3, To: 1}}, &events.AcceptedLoss{Input: events.Submissions, From: 3, To: 1}), "it is not acceptable")
 	for _, body := range []string{
 		`{}`, `[]`, `{"input":"submissions","partition":1,"from":12}`, `{"input":"events","partition":1,"from":12,"to":40}`,
 		`{"input":"submissions","partition":99,"from":12,"to":40}`, `{"input":"submissions","partition":-1,"from":12,"to":40}`,
