@@ -161,6 +161,7 @@ func (o *Owner) Ends(now events.Instant, gen, question uint64, ends map[events.I
 	if err != nil {
 		return
 	}
+	o.alone.learnEnds(ends)
 	o.timers.learnEnds(ends)
 	if o.conclude(o.timers.moveHorizon()) {
 		o.deciding = true

@@ -36,6 +36,7 @@ type core struct {
 
 	epoch    *epoch
 	inbox    *inbox
+	alone    *alone
 	planner  *planner
 	timers   *timers
 	outbox   *outbox

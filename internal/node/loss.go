@@ -50,6 +50,9 @@ func (s *stateStore) lost(ctx context.Context, partitions ...int32) (list []*api
 			if err != nil {
 				return nil, err
 			}
+			if info.Next == 0 {
+				continue // this node has not folded the partition
+			}
 			if loss := LossOf(s.ns.topics, in, p, info.Inputs[in], starts[topic][p], ends[topic][p]); loss != nil {
 				list = append(list, loss)
 			}

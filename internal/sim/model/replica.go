@@ -119,6 +119,10 @@ func (x replica) execute(out *output) {
 		x.w.note("%s asks for the end of its log", x.label())
 	case outAskCatalog:
 		x.catalog = true
+	case outEnd:
+		x.w.note("the process of %s ends while it judges", x.label())
+		x.release()
+		x.believes = false
 	case outStop:
 		if out.lost && x.sp.cfg.Budgets[Trims] > 0 {
 			x.stopped = true

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -43,7 +44,22 @@ var definitions = sync.OnceValue(func() (all sim.Catalog) {
 })
 
 // process is the scheduler of one process. A retry without a wait does not need the clock to move.
-type process struct{ sim.Process }
+type process struct {
+	sim.Process
+	// ended says that judging an input has ended the process.
+	ended bool
+	// marks says that the last mark that this process kept names an input.
+	marks bool
+}
+
+// lethal is the text in an input that ends the process.
+const lethal = "lethal"
+
+// CheckInput implements supervisor.Scheduler.
+func (p *process) CheckInput(hash string, input []byte) string {
+	p.ended = p.ended || bytes.Contains(input, []byte(lethal))
+	return p.Process.CheckInput(hash, input)
+}
 
 // Policy implements supervisor.Scheduler.
 func (p *process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
