@@ -45,13 +45,10 @@ type Input struct {
 	// Early says that a report landed before its attempt began. No agent was asked then, so the report may be passed, even if
 	// the attempt runs by the time a fact passes it.
 	Early bool
-<<<<<<< HEAD
 	// GivenUp says that it was deleted, and that an operator accepted the loss afterwards.
 	GivenUp bool
-=======
 	// Lethal says that judging it ends the process.
 	Lethal bool
->>>>>>> main
 }
 
 // InputKind is the kind of an input.

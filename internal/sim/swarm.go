@@ -104,13 +104,10 @@ func (o *Options) resolve(r, late *rand.Rand) {
 	}
 	if f := drawFaults(r); o.Faults == nil {
 		f.Settings = float64(late.IntN(4)) / 2
-<<<<<<< HEAD
-		f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
-=======
 		if late.IntN(6) == 0 {
 			f.Lethal = 0.3 * late.Float64()
 		}
->>>>>>> main
+		f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
 		o.Faults = f
 	}
 }
