@@ -39,6 +39,7 @@ type catalogState struct {
 	namespace *Namespace
 	workflows map[string]*workflowVersions
 	settings  Recorded
+	losses    map[lossOf]LossRecord
 }
 
 type workflowVersions struct {
@@ -70,6 +71,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applyDefinition(string(rec.Key), e, data)
 	case events.TypeSettings:
 		err = c.applySettings(rec.Offset, e, data)
+	case events.TypeLoss:
+		err = c.applyLoss(rec.Offset, data)
 	default:
 		err = fmt.Errorf("unknown type %q", e.Type)
 	}

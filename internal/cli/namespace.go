@@ -40,7 +40,7 @@ change by a fact in its log and decides by it from then on. What was decided bef
 		RunE:    client(func(s *session, args []string) error { return s.setSettings(args) }),
 	})
 	set.Flags().String("by", "", "who changes them, for the record")
-	return group("namespace", "Show and change the settings that all nodes share", show, set)
+	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs", show, set, acceptLossCommand())
 }
 
 func (s *session) setSettings(args []string) error {

@@ -128,6 +128,9 @@ const (
 	sawUncounted
 	sawRememberShorter
 	sawRememberLonger
+	sawGivenUp
+	sawGivenUpNone
+	sawLostMore
 
 	situations
 )
@@ -255,6 +258,9 @@ var named = [situations]struct {
 	sawMissing:         {name: "steps wait for an agent without instances"},
 	sawRememberShorter: {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:  {name: "a partition adopts settings by which tasks are remembered for longer"},
+	sawGivenUp:         {name: "inputs are given up that were deleted before they were judged"},
+	sawGivenUpNone:     {name: "an input goes on although the last judged record is deleted", rare: true},
+	sawLostMore:        {name: "more is deleted after a loss was accepted and before an owner takes that up", rare: true},
 }
 
 // Coverage counts situations.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -65,6 +66,10 @@ func (s *slot) do(a supervisor.Action) {
 		w.note("%s/%d releases generation %d", s.node.name, s.part.id, a.Generation)
 		s.release()
 	case supervisor.Stop:
+		if errors.Is(a.Err, supervisor.ErrInputLost) && w.opt.Faults.Trim > 0 {
+			s.stop(a.Err)
+			return
+		}
 		w.fail("%s stops partition %d: %v", s.node.name, s.part.id, a.Err)
 	default:
 		w.fail("an unknown action %T", a)
@@ -82,7 +87,7 @@ func (s *slot) release() {
 	if s.producer != nil {
 		s.producer.closed = true
 	}
-	s.tail, s.inputs, s.producer, s.acked = nil, nil, nil, 0
+	s.tail, s.inputs, s.producer, s.acked, s.stopped = nil, nil, nil, 0, false
 }
 
 func (s *slot) load(a supervisor.Load) {
@@ -170,12 +175,19 @@ func describe(r *events.Record) string {
 
 func (s *slot) readInputs(a supervisor.ReadInputs) {
 	w := s.node.w
-	for _, r := range s.inputs {
-		r.over = true
+	if s.inputs == nil {
+		s.inputs = map[events.Input]*reading{}
 	}
-	s.inputs = map[events.Input]*reading{}
 	for _, in := range bothInputs {
-		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, gen: a.Generation, next: a.From[in],
+		from, ok := a.From[in]
+		if !ok {
+			continue
+		}
+		if r := s.inputs[in]; r != nil {
+			r.over = true
+		}
+		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, gen: a.Generation, next: from,
+			lost: func() { s.meetLoss(a.Generation, in) },
 			give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
 				o.Input(now, a.Generation, in, records, next)
 			}})

@@ -78,6 +78,9 @@ type Faults struct {
 	Lethal float64 `json:",omitzero"`
 	// The average number of changes of the settings.
 	Settings float64 `json:",omitzero"`
+	// The average number of times that the oldest records of an input are deleted, among them some that are not judged. An operator
+	// accepts each loss later.
+	Trim float64 `json:",omitzero"`
 }
 
 // Report is what a run found.

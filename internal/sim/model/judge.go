@@ -52,6 +52,8 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.Sweeps(f, b)
 	case *events.SettingsAdopted:
 		j.Adopts(b)
+	case *events.InputLossAccepted:
+		j.GivesUp(b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
@@ -83,7 +85,10 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 	if offset < 0 || offset >= int64(len(list)) {
 		return sim.Input{}, false
 	}
-	return j.w.sp.inputs[list[offset].input].Input, true
+	x := j.w.sp.inputs[list[offset].input].Input
+	// Nothing comes back, so what lies below the end of an accepted loss was judged or is given up.
+	x.GivenUp = in == events.Submissions && offset < j.part.accepted[1]
+	return x, true
 }
 
 // DurableBefore implements sim.Witness.
