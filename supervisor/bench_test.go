@@ -26,7 +26,9 @@ type bench struct {
 	log      []events.Record
 	inputs   map[events.Input][]events.Record
 	versions versions
-	entropy  byte
+	// level is that of the namespace.
+	level   int
+	entropy byte
 	// folded is the fold of the first records of the log.
 	folded  *events.State
 	applied int
@@ -59,6 +61,18 @@ func (b *bench) define(text string) {
 }
 
 type versions []supervisor.Version
+
+// Level implements supervisor.Catalog.
+func (c versions) Level() int { return events.FirstLevel }
+
+// leveled are the definitions of a namespace with a level.
+type leveled struct {
+	versions
+	level int
+}
+
+// Level implements supervisor.Catalog.
+func (c leveled) Level() int { return c.level }
 
 func (c versions) Current(name string) (v supervisor.Version, ok bool) {
 	for _, x := range c {
@@ -366,7 +380,7 @@ func (c *candidate) do(a supervisor.Action) {
 	case supervisor.AskEnd:
 		c.o.LogEnd(b.now, a.Generation, a.Question, int64(len(b.log)), nil)
 	case supervisor.AskCatalog:
-		c.o.Definitions(b.now, a.Generation, a.Question, append(versions(nil), b.versions...), nil)
+		c.o.Definitions(b.now, a.Generation, a.Question, leveled{append(versions(nil), b.versions...), b.level}, nil)
 	}
 }
 

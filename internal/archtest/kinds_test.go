@@ -34,7 +34,6 @@ var knowers = []knower{
 	}},
 	{name: "the checker", files: "internal/verify/*.go", mention: `\bevents\.(Name)?KIND\b`},
 	{name: "the simulator's judge", files: "internal/sim/*.go", mention: `\bevents\.(Name)?KIND\b`, not: map[string]string{
-		"VersionBarrier":    "no owner writes one yet",
 		"DefinitionAdopted": "the judge looks definitions up by the hash that a task is pinned to",
 	}},
 }

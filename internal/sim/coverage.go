@@ -123,6 +123,9 @@ const (
 	sawUncounted
 	sawRememberShorter
 	sawRememberLonger
+	sawBarrier
+	sawTooOld
+	sawLevelRefused
 
 	situations
 )
@@ -245,6 +248,9 @@ var named = [situations]struct {
 	sawMissing:         {name: "steps wait for an agent without instances"},
 	sawRememberShorter: {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:  {name: "a partition adopts settings by which tasks are remembered for longer"},
+	sawBarrier:         {name: "a partition gets a barrier"},
+	sawTooOld:          {name: "an owner gives its partition up because its build is too old"},
+	sawLevelRefused:    {name: "the level is not raised while an older node is heard"},
 }
 
 // Coverage counts situations.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -60,6 +61,10 @@ func (s *slot) do(a supervisor.Action) {
 		w.note("%s/%d releases generation %d", s.node.name, s.part.id, a.Generation)
 		s.release()
 	case supervisor.Stop:
+		if errors.Is(a.Err, events.ErrReaderTooOld) && w.levels.builds[s.node.index] < w.levels.level {
+			w.levels.stops(s)
+			return
+		}
 		w.fail("%s stops partition %d: %v", s.node.name, s.part.id, a.Err)
 	default:
 		w.fail("an unknown action %T", a)
@@ -239,7 +244,7 @@ func (s *slot) askCatalog(a supervisor.AskCatalog) {
 	w := s.node.w
 	tell := s.line()
 	w.after(w.lag(), func() {
-		c, err := catalog(w.catalogEnd), w.fault(w.faults.AskFails)
+		c, err := w.levels.catalog(), w.fault(w.faults.AskFails)
 		tell(1+w.lag(), func(o *supervisor.Owner, now events.Instant) {
 			if err != nil {
 				o.Definitions(now, a.Generation, a.Question, nil, err)

@@ -59,6 +59,12 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		}
 	case *events.TasksSwept:
 		p.rules.Sweeps(f, b)
+	case *events.PartitionClaimed:
+		w.levels.claims(p, b)
+	case *events.VersionBarrier:
+		w.levels.raises(p, b)
+	case *events.DefinitionAdopted:
+		w.levels.adopts(p, b)
 	case *events.SettingsAdopted:
 		p.rules.Adopts(b)
 		w.settings.adopted(p, b)

@@ -76,6 +76,8 @@ type Faults struct {
 	Crash, Pause, Reassign, Jump, Flood, AgentDown, AgentRestart, AgentGone float64 `json:",omitzero"`
 	// The average number of changes of the settings.
 	Settings float64 `json:",omitzero"`
+	// The average number of upgrades of a node to a newer build, or of the namespace to its level; with 0, all nodes have one build.
+	Levels float64 `json:",omitzero"`
 }
 
 // Report is what a run found.

@@ -119,7 +119,13 @@ var mutants = []mutant{
 	{"refused-work-fails", "work that is refused for good is a failed attempt",
 		drop, "^a refused request$", "lost effect"},
 	{"only-newer-settings-are-adopted", "a partition adopts only settings of a later record than it has",
-		swap("e.cfg.SettingsOffset > p", "e.cfg.SettingsOffset != p"), "^a hand-over, other settings$", "after those of offset"}}
+		swap("e.cfg.SettingsOffset > p", "e.cfg.SettingsOffset != p"), "^a hand-over, other settings$", "after those of offset"},
+	{"barrier-before-newer-facts", "facts of a level are written only behind its barrier",
+		never, "^a hand-over from an older node$", "is adopted with the barrier"},
+	{"claim-passes-barrier", "a claim of a node below the barrier is void",
+		never, "^a hand-over to an older node$", "does not understand the barrier"},
+	{"level-comes-with-definitions", "an owner knows the level of the definitions that it judges by",
+		drop, "^a hand-over from an older node$", "rejected as unknown"}}
 
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string

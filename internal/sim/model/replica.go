@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -116,7 +117,12 @@ func (x replica) execute(out *output) {
 	case outAskCatalog:
 		x.catalog = true
 	case outStop:
-		x.w.fail("%s stops: %s", x.label(), out.err)
+		if !x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) || !strings.Contains(out.err, events.ErrReaderTooOld.Error()) {
+			x.w.fail("%s stops: %s", x.label(), out.err)
+			return
+		}
+		x.w.note("%s gives the partition up: %s", x.label(), out.err)
+		x.part.group = uint8(x.sp.cfg.Older % x.sp.cfg.Nodes)
 	}
 }
 

@@ -31,12 +31,23 @@ workflow: none
 input: {type: object, properties: {go: {type: boolean}}}
 steps:
   s: {agent: x, if: "${ input.go == true }"}
+`, `
+workflow: newer
+input: {type: object, properties: {go: {type: boolean}}}
+steps:
+  s: {agent: x, if: "${ input.go == true }"}
 `}
+
+// newerWorkflow needs newerLevel.
+const newerWorkflow = "newer"
 
 // definitions is the definitions topic: all workflows, applied before the world begins. All worlds share it: compiling costs
 // more than searching a small one.
 var definitions = sync.OnceValue(func() (all sim.Catalog) {
 	for _, w := range sim.Compile(sources) {
+		if w.Version.Workflow == newerWorkflow {
+			w.Version.Level = newerLevel
+		}
 		all = append(all, w.Version)
 	}
 	return all
