@@ -25,6 +25,8 @@ type definitions struct {
 
 	programs programs
 	limits   definitionLimits
+	// levels are those of the keys of definitions.
+	levels scheduler.Levels
 }
 
 // Refresh implements api.Workflows.
@@ -182,6 +184,7 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	if src == nil || len(faults) > 0 {
 		return nil, api.Applied{Warnings: warnings}, faults
 	}
+	src.Level, src.NeedsLevel = d.levels.Of(src.Body)
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.ns.catalog.Versions(src.Workflow)) + 1}
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)

@@ -9,6 +9,8 @@ const (
 	// olderBuild and newerBuild are the highest levels that the builds of nodes understand.
 	olderBuild = events.FirstLevel
 	newerBuild = olderBuild + 1
+	// MaxLevel is the highest level of a simulated log.
+	MaxLevel = newerBuild
 	// newerWorkflow is the workflow whose definition needs newerBuild, where there are two builds.
 	newerWorkflow = "late"
 )
