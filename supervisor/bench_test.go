@@ -126,6 +126,7 @@ func (b *bench) report(p events.Report) int64 {
 func (b *bench) ticket(task string) string {
 	if b.folded == nil || b.applied > len(b.log) {
 		b.folded, b.applied = events.NewState(b.partition, nil), 0
+		b.folded.SetLevel(2)
 	}
 	for ; b.applied < len(b.log); b.applied++ {
 		f, err := events.DecodeFact(&b.log[b.applied])
@@ -171,6 +172,7 @@ func (b *bench) land(records ...events.Record) (offsets []int64) {
 // read folds the log from nothing, as every reader does.
 func (b *bench) read() (s *events.State, accepted []*events.Fact, void int) {
 	s = events.NewState(b.partition, nil)
+	s.SetLevel(2)
 	for i := range b.log {
 		f, err := events.DecodeFact(&b.log[i])
 		require.NoError(b.t, err)
