@@ -93,6 +93,7 @@ func (c *Catalog) applyNamespace(data []byte) error {
 		return fmt.Errorf("read %s: %w", typeNamespace, err)
 	}
 	s.namespace = &n
+	s.settings.Level = max(s.settings.Level, n.Format)
 	c.now.Store(&s)
 	return nil
 }

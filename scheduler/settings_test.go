@@ -62,6 +62,10 @@ func TestARecordOfSettingsThatCannotBeUsedChangesNothing(t *testing.T) {
 func TestTheLevelOfTheNamespaceNeverFalls(t *testing.T) {
 	t.Parallel()
 	c := scheduler.NewCatalog()
+	created, err := scheduler.EncodeNamespace(scheduler.Namespace{ID: "n", Partitions: 1, Format: 2}, events.Subject{ID: "n", Source: "/test"})
+	require.NoError(t, err)
+	require.NoError(t, c.Apply(&created))
+	require.Equal(t, 2, c.Settings().Level, "made by a newer build")
 	require.NoError(t, c.Apply(settingsRecord(t, 3, `{"settings":{"grace":"3s"}}`)))
 	require.NoError(t, c.Apply(settingsRecord(t, 4, `{"settings":{},"level":3,"by":"anna"}`)))
 	require.NoError(t, c.Apply(settingsRecord(t, 5, `{"settings":{},"level":2}`)))

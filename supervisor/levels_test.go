@@ -102,6 +102,7 @@ func TestANodeBelowTheLevelGivesUp(t *testing.T) {
 			before := len(b.log)
 			old.o.Revoke(b.now)
 			old.stopped = nil
+			old.o.SetSettings(b.now, old.cfg.Settings, 1, 1) // settings that were read before the level
 			old.o.Assign(b.now)
 			old.run()
 			old.tooOld()
