@@ -117,6 +117,7 @@ func TestARollingUpgrade(t *testing.T) {
 		require.ErrorIs(t, back.Ready(), events.ErrReaderTooOld)
 		require.ErrorContains(t, back.Ready(), "this takes level 2, and this build understands level 1: upgrade this node")
 		require.Equal(t, 4, stoppedFor(t, registry, "level"))
+		require.Empty(t, w.groupOf("node-3"), "it does not join the group")
 		w.soon("the older node says so", func() bool { return len(w.logs.find("this node owns no partition any more")) == 1 })
 		require.NoError(t, fresh.Ready())
 		require.NoError(t, back.stop())

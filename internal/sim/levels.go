@@ -124,11 +124,25 @@ func (l *levels) stops(s *slot) {
 			return
 		}
 		s.node.assign(p, false)
-		for w.group[p] = w.rng.IntN(len(w.nodes)); l.builds[w.group[p]] < newerBuild; {
-			w.group[p] = (w.group[p] + 1) % len(w.nodes)
-		}
+		l.toNewer(p)
 		w.nodes[w.group[p]].assign(p, true)
 	})
+}
+
+// toNewer makes a node of the newer build the one that should own the partition.
+func (l *levels) toNewer(p int) {
+	for l.w.group[p] = l.w.rng.IntN(len(l.w.nodes)); l.builds[l.w.group[p]] < newerBuild; {
+		l.w.group[p] = (l.w.group[p] + 1) % len(l.w.nodes)
+	}
+}
+
+// heal makes every node below the level leave the group.
+func (l *levels) heal() {
+	for p, n := range l.w.group {
+		if l.builds[n] < l.level {
+			l.toNewer(p)
+		}
+	}
 }
 
 // claims checks that no node below the barrier owns the partition.

@@ -214,6 +214,7 @@ func (w *World) heal() {
 		}
 		n.revive()
 	}
+	w.levels.heal()
 	for p := range w.parts {
 		for i, n := range w.nodes {
 			n.assign(p, i == w.group[p])
