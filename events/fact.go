@@ -181,8 +181,8 @@ type Verdict struct {
 	// At is when the next attempt may start, for retry and cool_down.
 	At     Instant `json:"at,omitzero"`
 	Reason string  `json:"reason"`
-	// Uncounted says that the attempt does not count against its policy: the agent did not make it, or was
-	// missing when it timed out.
+	// Uncounted says that the attempt does not count against its policy: the agent did not make it or was missing when it timed
+	// out, or no broker had acknowledged the request by then.
 	Uncounted bool `json:"uncounted,omitzero"`
 }
 

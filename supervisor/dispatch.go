@@ -201,9 +201,10 @@ func (d *dispatch) route(t *events.Task, w *events.Work) int32 {
 	if len(d.routing.agents) == 0 || !t.Running(w.Step, w.Operation, w.Attempt) {
 		return d.cfg.Partition
 	}
-	key := attempt{w.Task, w.Step, w.Operation, w.Attempt}
-	return d.routing.partition(w.Agent, key, place{d.cfg.Partition, d.cfg.Partitions, d.nodeHash})
+	return d.routing.partition(w.Agent, attempt{w.Task, w.Step, w.Operation, w.Attempt}, d.place())
 }
+
+func (d *dispatch) place() place { return place{d.cfg.Partition, d.cfg.Partitions, d.nodeHash} }
 
 // lingers lists how long a partition waits for more inputs before it decides, by the number of its running attempts. An
 // attempt only waits for others that run at the same time: the more there are, the longer the wait, and the more it

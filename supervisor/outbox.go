@@ -78,6 +78,8 @@ type effect struct {
 	alerted bool
 	// retryAt is when a refused dead letter is tried again.
 	retryAt events.Instant
+	// sentAt is when it was last sent.
+	sentAt events.Instant
 }
 
 const (
@@ -280,7 +282,7 @@ func (x *outbox) send() {
 		if x.waiting == nil {
 			x.waiting = map[uint64]*effect{}
 		}
-		x.waiting[y.id] = y
+		x.waiting[y.id], y.sentAt = y, x.now
 		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record, Within: x.within(y)})
 	}
 	x.fresh = x.fresh[:0]

@@ -180,6 +180,7 @@ func (o *Owner) Tick(now events.Instant) {
 		return
 	}
 	o.outbox.retryRefused()
+	o.dispatch.reroute()
 	o.deciding = true
 }
 

@@ -37,6 +37,10 @@ func (t *Target) Same(as *Target) bool {
 type routing struct {
 	// agents are the agents whose instances publish their partitions. For all others the home partition is used.
 	agents map[string]instances
+	// slow are the partitions of work topics that take nothing, until when they are avoided.
+	slow map[workPartition]events.Instant
+	// twice are the attempts of this epoch whose request was sent again, to another partition, and so perhaps to another instance.
+	twice map[attempt]bool
 	// sent says which instance has an attempt, for agents with more than one instance. It begins empty in each epoch:
 	// attempts that an earlier owner sent end without being counted.
 	sent map[attempt]*target
@@ -83,7 +87,7 @@ func (r *routing) set(offers map[string]Offer) {
 
 // forget begins a new epoch.
 func (r *routing) forget() {
-	r.sent = nil
+	r.sent, r.slow, r.twice = nil, nil, nil
 	for _, i := range r.agents {
 		for _, t := range i.all {
 			t.out = 0
@@ -94,13 +98,13 @@ func (r *routing) forget() {
 // partition chooses the partition for a request: the home partition if no instance that offers its operation publishes
 // which ones it reads.
 func (r *routing) partition(agent string, key attempt, at place) int32 {
-	r.ended(key) // a request that is sent again counts once
-	list := r.agents[agent].offering(key.op)
+	r.uncount(key) // a request that is sent again counts once
+	list := r.taking(agent, key.op)
 	switch len(list) {
 	case 0:
 		return at.home
 	case 1:
-		return list[0].partition(at)
+		return r.pick(agent, list[0], at)
 	}
 	t := choose(list, at)
 	t.out++
@@ -108,11 +112,18 @@ func (r *routing) partition(agent string, key attempt, at place) int32 {
 		r.sent = map[attempt]*target{}
 	}
 	r.sent[key] = t
-	return t.partition(at)
+	return r.pick(agent, t, at)
 }
 
 // ended notes that an attempt has its outcome.
 func (r *routing) ended(key attempt) {
+	if len(r.twice) > 0 {
+		delete(r.twice, key)
+	}
+	r.uncount(key)
+}
+
+func (r *routing) uncount(key attempt) {
 	if len(r.sent) == 0 {
 		return
 	}
@@ -171,9 +182,15 @@ func (t *target) reads(partition int32) bool {
 	return found
 }
 
-// partition returns the partition of the instance that all owners of a node use, so that everything they send together
+// pick returns the partition of the instance that all owners of a node use, so that everything they send together
 // is one batch and one fetch: with eight partitions in the namespace, an eighth of the requests at the broker and at
-// the agent.
-func (t *target) partition(at place) int32 {
-	return t.Partitions[int(at.node%uint32(len(t.Partitions)))]
+// the agent. It avoids slow partitions.
+func (r *routing) pick(agent string, t *target, at place) int32 {
+	first := int(at.node % uint32(len(t.Partitions)))
+	for i := range t.Partitions {
+		if p := t.Partitions[(first+i)%len(t.Partitions)]; len(r.slow) == 0 || !r.isSlow(agent, p) {
+			return p
+		}
+	}
+	return t.Partitions[first]
 }

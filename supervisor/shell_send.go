@@ -61,7 +61,7 @@ func (s *Shell) logAlert(r *events.Record) {
 	if s.cfg.Alerted != nil {
 		s.cfg.Alerted(a.Kind)
 	}
-	s.cfg.Logger.Info("an alert is sent", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "reason", a.Reason)
+	s.cfg.Logger.Info("an alert is raised", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "reason", a.Reason)
 }
 
 // hear passes the outcomes of effects to the owner.

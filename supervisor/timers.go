@@ -244,6 +244,7 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 	}
 	v := t.planner.verdict(Failure{
 		Missing: t.dispatch.hasLeft(agent, m.Operation),
+		Unsent:  t.dispatch.unacknowledged(attempt{task.ID, m.Path, m.Operation, m.Attempt}),
 		Task:    task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
 		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
 	})

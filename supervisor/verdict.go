@@ -21,8 +21,10 @@ type Failure struct {
 	RetryAfter time.Duration
 	// Missing says that the attempt timed out and no live instance of its agent offers the operation.
 	Missing bool
-	Policy  events.Policy
-	Now     events.Instant
+	// Unsent says that the attempt timed out and no broker has acknowledged its request.
+	Unsent bool
+	Policy events.Policy
+	Now    events.Instant
 }
 
 // JudgeFailure judges a failure by the policy alone: another attempt after a backoff, a new round of attempts after a
@@ -60,24 +62,30 @@ const (
 	// more than half a day; then an operator must look.
 	maxUncounted = 1000
 	maxPace      = time.Minute
+	// UnsentReason is why an attempt whose request no broker took does not count.
+	UnsentReason = "no broker acknowledged the request before the complete-by time"
 )
 
-// uncounts says whether the attempt does not count against its policy: either the agent did not try, or it left while it had
-// the attempt. The second case is forgiven only once, because the attempt itself may be what crashes the agent, and never if
-// the policy allows one attempt: that may be meant as "at most once". A task that may not be planned has no policy and gets
-// no further attempt.
+// uncounts says whether the attempt does not count against its policy: the agent did not try, or no broker acknowledged the request,
+// or the agent left while it had the attempt. The last case is forgiven only once, because the attempt itself may be what crashes
+// the agent. Neither of the last two is forgiven if the policy allows one attempt: that may be meant as "at most once". A task that
+// may not be planned has no policy and gets no further attempt.
 func (f *Failure) uncounts(tries, attempts int) bool {
 	if f.Policy.Attempts == 0 || attempts-tries >= maxUncounted {
 		return false
 	}
-	return f.Error.Class == events.ClassUnavailable || f.Missing && tries == attempts && f.Policy.Attempts > 1
+	return f.Error.Class == events.ClassUnavailable || f.Policy.Attempts > 1 && (f.Unsent || f.Missing && tries == attempts)
 }
 
 // uncounted asks for another attempt. The pauses grow by a second each, or faster by the policy.
 func uncounted(f Failure, attempts int) events.Verdict {
 	pace := min(time.Duration(attempts)*time.Second, maxPace)
+	why := f.Error.Message
+	if f.Unsent {
+		why = UnsentReason
+	}
 	at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, attempts), f.RetryAfter, pace))
-	return events.Verdict{Action: events.ActionRetry, At: at, Uncounted: true, Reason: "not counted: " + f.Error.Message}
+	return events.Verdict{Action: events.ActionRetry, At: at, Uncounted: true, Reason: "not counted: " + why}
 }
 
 func permanent(c events.Class) bool {

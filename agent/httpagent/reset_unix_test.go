@@ -26,11 +26,11 @@ func TestARequestThatIsGivenUpDoesNotArriveLater(t *testing.T) {
 		err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
 	}))
 	require.NoError(t, err)
-	h := bind(t, strings.Replace(oneTry, "concurrency: 8", "timeout: 200ms", 1), "http://"+l.Addr().String())
+	h := bind(t, strings.Replace(oneTry, "concurrency: 8", "timeout: 2s", 1), "http://"+l.Addr().String())
 	body := strings.Repeat("x", 200<<10)
 	r := h.Do("package", map[string]any{"id": "1", "package": body})
 	require.Equal(t, inDoubt, r.Effect)
-	require.Contains(t, r.Error.Message, "no answer within 200ms; the whole request had been sent")
+	require.Contains(t, r.Error.Message, "no answer within 2s; the whole request had been sent")
 
 	c, err := l.Accept()
 	require.NoError(t, err)

@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"testing"
 	"time"
@@ -117,10 +119,10 @@ func TestARollingUpgrade(t *testing.T) {
 		require.ErrorIs(t, back.Ready(), events.ErrReaderTooOld)
 		require.ErrorContains(t, back.Ready(), "this takes level 2, and this build understands level 1: upgrade this node")
 		require.Equal(t, 4, stoppedFor(t, registry, "level"))
-		require.Empty(t, w.groupOf("node-3"), "it does not join the group")
 		w.soon("the older node says so", func() bool { return len(w.logs.find("this node owns no partition any more")) == 1 })
 		require.NoError(t, fresh.Ready())
 		require.NoError(t, back.stop())
+		require.Len(t, w.logs.find("this node has given up its partitions and left the group"), 1, "node-1; the other never joined")
 		require.NoError(t, fresh.stop())
 		w.watch.verify()
 	})
@@ -188,5 +190,33 @@ func TestAnOlderNodeGivesItsPartitionsUp(t *testing.T) {
 		require.Equal(t, map[string]int{"node-2": 4}, w.owners(), "the older node claims nothing, even with nobody else alive")
 		require.NoError(t, old.stop())
 		w.watch.verify()
+	})
+}
+
+// A definition above the level of the namespace, which no apply writes, is rejected with the reason, even by a build that does not know
+// its keys.
+func TestADefinitionOfALaterBuildIsNamed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.node(t.TempDir())
+		body := []byte(`{"later":1,"steps":{"only":{"agent":"stock"}},"workflow":"newer"}`)
+		sum := sha256.Sum256(body)
+		w.produce(w.topics.Definitions(), 0, events.Record{Key: []byte("newer/" + hex.EncodeToString(sum[:])), Value: body, Headers: []events.Header{
+			{Key: events.HeaderSpecVersion, Value: []byte("1.0")}, {Key: events.HeaderID, Value: []byte("1")}, {Key: events.HeaderSource, Value: []byte("/test")},
+			{Key: events.HeaderType, Value: []byte(events.TypeDefinition)}, {Key: events.HeaderLevel, Value: []byte("2")},
+		}})
+		w.produce(w.topics.Submissions(), -1, inOrder("t", "newer"))
+		rejected := &events.InputRejected{}
+		w.watch.await("the submission is rejected", func() bool {
+			for _, s := range w.watch.facts {
+				if b, ok := s.fact.Body.(*events.InputRejected); ok {
+					rejected = b
+					return true
+				}
+			}
+			return false
+		})
+		require.Equal(t, `version 1 of workflow "newer" needs level 2; the namespace has level 1`, rejected.Detail)
+		require.NoError(t, n.stop())
 	})
 }

@@ -14,7 +14,7 @@ type agents struct {
 	w *World
 	// ledger holds what each do changed, by its idempotency key.
 	ledger map[string]*effectLedger
-	// outcomes remembers the outcome of each attempt: a redelivered request has the same outcome.
+	// outcomes remembers the outcome of each attempt at each instance: a redelivered request has the same outcome.
 	outcomes map[string]outcome
 	// down says until when each agent is down; its requests wait in its topic.
 	down map[string]events.Instant
@@ -28,6 +28,8 @@ type delivery struct {
 	work   events.Work
 	report events.Report
 	trace  string
+	// instance is the one that has the request: it reads the request's partition.
+	instance int
 }
 
 // effectLedger records what one step of one task changed at its service.
@@ -87,7 +89,7 @@ func (a *agents) receive(r events.Record) {
 		a.w.fail("an agent cannot read its work: %v", err)
 		return
 	}
-	d := delivery{work: work, trace: r.Header(events.HeaderTraceparent)}
+	d := delivery{work: work, trace: r.Header(events.HeaderTraceparent), instance: int(r.Partition) % instances}
 	list := append(a.recent[work.Agent], d)
 	a.recent[work.Agent] = list[max(0, len(list)-8):]
 	for range 1 + a.w.bit(a.w.faults.EffectTwice/2) {
@@ -102,7 +104,7 @@ func (a *agents) deliver(d delivery) {
 		wait = int(until - a.w.now)
 		a.w.saw(sawAgentDown)
 	}
-	a.w.after(1+wait+a.w.lag(), func() { a.work(d.work, d.trace) })
+	a.w.after(1+wait+a.w.lag(), func() { a.work(d) })
 }
 
 // goDown stops all instances of an agent for a while.
@@ -126,8 +128,8 @@ func (a *agents) restart() {
 
 func (a *agents) any() string { return everyAgent[a.w.rng.IntN(len(everyAgent))] }
 
-func (a *agents) draw(work *events.Work) outcome {
-	k := fmt.Sprintf("%s %d", work.IdempotencyKey, work.Attempt)
+func (a *agents) draw(work *events.Work, instance int) outcome {
+	k := fmt.Sprintf("%s %d %d", work.IdempotencyKey, work.Attempt, instance)
 	f, ok := a.outcomes[k]
 	if ok {
 		return f
@@ -146,8 +148,8 @@ func (a *agents) draw(work *events.Work) outcome {
 }
 
 // work makes one attempt. After its complete-by time an agent stops and reports nothing (docs/protocol.md, "Attempts and effect none").
-func (a *agents) work(work events.Work, trace string) {
-	w := a.w
+func (a *agents) work(d delivery) {
+	w, work := a.w, d.work
 	if w.now > work.CompleteBy.Add(3e9) {
 		return
 	}
@@ -160,10 +162,10 @@ func (a *agents) work(work events.Work, trace string) {
 		l = &effectLedger{}
 		a.ledger[key] = l
 	}
-	f := a.draw(&work)
+	f := a.draw(&work, d.instance)
 	p := events.Report{
 		Task: work.Task, Run: work.Run, Step: work.Step, Operation: work.Operation, Attempt: work.Attempt, Ticket: work.Ticket,
-		Result: events.ResultCompleted, Instance: "agent-1", StartedAt: w.now, FinishedAt: w.now,
+		Result: events.ResultCompleted, Instance: fmt.Sprintf("agent-%d", d.instance), StartedAt: w.now, FinishedAt: w.now,
 	}
 	switch {
 	case work.Operation == events.Do && l.undone:
@@ -180,19 +182,19 @@ func (a *agents) work(work events.Work, trace string) {
 	if f == outcomeSilent {
 		return
 	}
-	d := 1 + w.lag()
+	wait := 1 + w.lag()
 	if f == outcomeLate {
-		d = int(min(max(0, work.CompleteBy.Sub(w.now).Milliseconds()), 10_000)) - 500 + w.rng.IntN(1500)
+		wait = int(min(max(0, work.CompleteBy.Sub(w.now).Milliseconds()), 10_000)) - 500 + w.rng.IntN(1500)
 		if w.rng.IntN(4) == 0 {
-			d += w.rng.IntN(20_000)
+			wait += w.rng.IntN(20_000)
 		}
 	}
 	if w.chance(w.faults.AgentSlow) {
-		d += w.rng.IntN(max(1, int(work.CompleteBy.Sub(w.now).Milliseconds()))%10_000 + 1)
+		wait += w.rng.IntN(max(1, int(work.CompleteBy.Sub(w.now).Milliseconds()))%10_000 + 1)
 	}
-	a.reported[work.Task] = append(a.reported[work.Task], delivery{work, p, trace})
+	a.reported[work.Task] = append(a.reported[work.Task], delivery{work: work, report: p, trace: d.trace})
 	for range 1 + w.bit(w.faults.AgentTwice) {
-		w.after(max(1, d+w.lag()), func() { a.report(p, work.Home, trace) })
+		w.after(max(1, wait+w.lag()), func() { a.report(p, work.Home, d.trace) })
 	}
 }
 

@@ -42,6 +42,9 @@ const (
 	sawWorkResent
 	sawEffectTwice
 	sawMute
+	sawMutePartition
+	sawRerouted
+	sawUnsent
 	sawDelayed
 	sawCaughtUp
 	sawDelayedFar
@@ -167,6 +170,9 @@ var named = [situations]struct {
 	sawWorkResent:      {name: "work is sent again after a take-over", rare: true},
 	sawEffectTwice:     {name: "an effect lands twice"},
 	sawMute:            {name: "a topic answers no effect for a while"},
+	sawMutePartition:   {name: "a partition of an agent's topic takes no work for a while"},
+	sawRerouted:        {name: "work is sent again, to another partition", rare: true},
+	sawUnsent:          {name: "an attempt whose request nobody took is not counted", rare: true},
 	sawDelayed:         {name: "a destination is delayed"},
 	sawCaughtUp:        {name: "a delayed destination catches up"},
 	sawDelayedFar:      {name: "a delayed destination gets further", rare: true},

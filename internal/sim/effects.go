@@ -17,6 +17,8 @@ type effects struct {
 	// owed are the effects above the watermark; arrived are those that landed or were given up.
 	owed    []debt
 	arrived map[string]bool
+	// sentTo lists the partitions of its topic to which each attempt was sent, by its ticket too.
+	sentTo map[taken][]int32
 	// attempts are where all attempts began and ended.
 	attempts map[Attempt]span
 }
@@ -98,6 +100,32 @@ func (s Settled) Covers(at events.Position, destination string) bool {
 
 func (e *effects) key(at events.Position, kind string) string {
 	return strconv.Itoa(int(e.p.id)) + "/" + at.String() + " " + kind
+}
+
+// goes notes to which partition a request is sent.
+func (e *effects) goes(a *supervisor.Send) {
+	if a.Kind != events.EffectWork {
+		return
+	}
+	work, _, err := events.DecodeWork(&a.Record)
+	if err != nil {
+		return // the agents report it
+	}
+	if e.sentTo == nil {
+		e.sentTo = map[taken][]int32{}
+	}
+	k := taken{ticket: work.Ticket, attempt: Attempt{work.Task, work.Step, work.Operation, work.Attempt}}
+	if !slices.Contains(e.sentTo[k], a.Record.Partition) {
+		e.sentTo[k] = append(e.sentTo[k], a.Record.Partition)
+	}
+}
+
+// believes checks that no attempt counts as without effect that two instances may have.
+func (e *effects) believes(f *events.Fact, b *events.StepFailed) {
+	k := taken{ticket: e.p.ticket(f.Task), attempt: Attempt{f.Task, b.Step, events.Do, b.Attempt}}
+	if to := e.sentTo[k]; b.Effect == events.EffectNone && len(to) > 1 {
+		e.w.fail("attempt %d of %s.%s counts as without effect, and was sent to partitions %v", b.Attempt, f.Task, b.Step, to)
+	}
 }
 
 // EffectsOf lists the effects of a fact. It is independent of the owner's code.

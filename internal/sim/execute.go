@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -137,7 +138,7 @@ func (s *slot) appendBatch(a supervisor.Append) {
 		w.fail("%s/%d appends without a producer of generation %d", s.node.name, s.part.id, a.Generation)
 		return
 	}
-	s.startsNothingMissing(a.Records)
+	s.startsNothingMissing(a.Generation, a.Records)
 	if s.clock.Suspect() {
 		w.fail("%s/%d decides while it suspects its clock", s.node.name, s.part.id)
 	}
@@ -259,6 +260,7 @@ func (s *slot) askCatalog(a supervisor.AskCatalog) {
 func (s *slot) send(a supervisor.Send) {
 	w := s.node.w
 	s.sends(&a)
+	s.part.effects.goes(&a)
 	key := s.part.effects.leaves(s, a)
 	if w.violation != "" {
 		return
@@ -282,7 +284,7 @@ func (s *slot) send(a supervisor.Send) {
 		w.saw(sawEffectTwice)
 	}
 	for range 1 + twice {
-		w.after(w.lag()+w.muted(a.Topic), func() {
+		w.after(w.lag()+w.muted(a.Topic, a.Record.Partition), func() {
 			if gone := s.node.life != life || p == nil || p.closed; gone {
 				if w.rng.IntN(2) == 0 {
 					return
@@ -292,21 +294,46 @@ func (s *slot) send(a supervisor.Send) {
 			s.part.effects.arrives(key)
 			w.note("%s lands in %s", key, a.Topic)
 			w.arrive(s.part.id, a)
-			tell(w.lag(), func(o *supervisor.Owner, now events.Instant) { o.Sent(now, a.Generation, a.ID, nil) })
+			tell(w.lag(), func(o *supervisor.Owner, now events.Instant) {
+				s.takes(&a)
+				o.Sent(now, a.Generation, a.ID, nil)
+			})
 		})
 	}
 }
 
-// muted returns how long a topic takes no effect, in milliseconds. Its records land when it takes some again.
-func (w *World) muted(topic string) int {
+// takes notes that the owner knows that a request was acknowledged.
+func (s *slot) takes(a *supervisor.Send) {
+	if a.Kind != events.EffectWork {
+		return
+	}
+	work, _, err := events.DecodeWork(&a.Record)
+	if err != nil {
+		return // the agents report it
+	}
+	if s.taken == nil {
+		s.taken = map[taken]bool{}
+	}
+	s.taken[taken{s.node.life, a.Generation, work.Ticket, Attempt{work.Task, work.Step, work.Operation, work.Attempt}}] = true
+}
+
+// muted returns how long a topic takes no effect, in milliseconds. Its records land when it takes some again. Of an agent's topic one
+// partition may be mute alone.
+func (w *World) muted(topic string, partition int32) int {
 	if w.healed {
 		return 0
 	}
+	one := fmt.Sprintf("%s/%d", topic, partition)
 	if w.chance(w.faults.Mute) {
-		w.mute[topic] = max(w.mute[topic], w.now+events.Instant(w.rng.IntN(60_000)))
+		which := topic
+		if strings.HasPrefix(topic, "work.") && w.rng.IntN(2) == 0 {
+			which = one
+			w.saw(sawMutePartition)
+		}
+		w.mute[which] = max(w.mute[which], w.now+events.Instant(w.rng.IntN(60_000)))
 		w.saw(sawMute)
 	}
-	return int(max(w.mute[topic]-w.now, 0))
+	return int(max(w.mute[topic]-w.now, w.mute[one]-w.now, 0))
 }
 
 // arrive delivers an effect to its destination.

@@ -1,6 +1,11 @@
 package sim
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"strings"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
 
 // failure is a failed attempt as a saga sees it.
 type failure struct {
@@ -95,10 +100,11 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	return ""
 }
 
-// uncounted says whether an attempt must not count, because its agent says that it did not try. The first timeout of a step may be
-// forgiven too, if the owner believed that no instance of the agent was alive.
+// uncounted says whether an attempt must not count, because its agent says that it did not try. A timeout may be forgiven too: the first
+// of a step, if the owner believed that no instance of the agent was alive, and any, if no broker had acknowledged the request.
 func (x *failure) uncounted(tries, attempt int) bool {
-	return x.class == events.ClassUnavailable || x.class == events.ClassTimeout && tries == attempt && x.verdict.Uncounted
+	forgiven := tries == attempt || strings.Contains(x.verdict.Reason, supervisor.UnsentReason)
+	return x.class == events.ClassUnavailable || x.class == events.ClassTimeout && forgiven && x.verdict.Uncounted
 }
 
 func (a *sagas) takenBack(v events.Verdict) int {

@@ -38,6 +38,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		}
 	case *events.StepFailed:
 		if b.Attempt > 0 {
+			p.effects.believes(f, b)
 			p.verdict(f, supervisor.Failure{Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect, RetryAfter: b.RetryAfter.Std()}, b.Verdict)
 		}
 	case *events.CompensationFailed:
@@ -51,7 +52,9 @@ func (p *partition) before(f *events.Fact, by *producer) {
 				w.saw(sawTimeoutRace)
 			}
 		}
-		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt, Missing: b.Verdict.Uncounted,
+		unsent := strings.Contains(b.Verdict.Reason, supervisor.UnsentReason)
+		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
+			Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,
 			Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
 	case *events.DeadlinePassed:
 		if f.Time < b.Deadline {

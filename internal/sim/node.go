@@ -29,6 +29,14 @@ type node struct {
 }
 
 // slot is a node's share of one partition: an owner, a store, and the state that the shell would hold.
+// taken is a work request that was acknowledged to a generation of an owner, in a life of its node.
+type taken struct {
+	life       int
+	generation uint64
+	ticket     string
+	attempt    Attempt
+}
+
 type slot struct {
 	node  *node
 	part  *partition
@@ -38,6 +46,8 @@ type slot struct {
 	older *Store
 	clock *supervisor.Clock
 	time  *timeline
+	// taken are the work requests that the owner knows to be acknowledged.
+	taken map[taken]bool
 	// answered is the offset up to which each input was found answered in the store: see readsItsWrites.
 	answered map[events.Input]int64
 	// acked is the offset after the last record that the owner, in its epoch, knows to be durable, because it read the

@@ -1,12 +1,18 @@
 package sim
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
 // everyAgent lists the agents of the workflows.
 var everyAgent = []string{"alpha", "beta", "gamma"}
+
+// instances is how many instances each agent has. They share the partitions of its work topic.
+const instances = 2
 
 // offers holds what the instances of the agents offer now, and delivers it to the owners. A node hears of a change late, or not at
 // all while it is down or paused. Each slot keeps what it last heard of.
@@ -80,6 +86,11 @@ func (o *offers) now() map[string]supervisor.Offer {
 	list := map[string]supervisor.Offer{}
 	for _, agent := range everyAgent {
 		x := supervisor.Offer{Window: o.w.cfg.Window, Do: o.gone[agent][events.Do] == 0, Undo: o.gone[agent][events.Undo] == 0}
+		if o.w.rng.IntN(3) > 0 { // otherwise some instance does not publish what it reads
+			for i := range instances {
+				x.Targets = append(x.Targets, supervisor.Target{Instance: fmt.Sprintf("agent-%d", i), Partitions: []int32{int32(i), int32(i + instances)}, Do: x.Do, Undo: x.Undo, Capacity: 64})
+			}
+		}
 		if x.Do || x.Undo || o.w.rng.IntN(2) == 0 {
 			list[agent] = x
 		}
@@ -94,8 +105,8 @@ func (s *slot) offered(now map[string]supervisor.Offer) {
 }
 
 // startsNothingMissing checks that an owner starts no attempt of an operation if it knows that no instance offers it, and that it
-// forgives a timeout only in that case.
-func (s *slot) startsNothingMissing(records []events.Record) {
+// forgives a timeout only in that case, or if no broker has acknowledged the request.
+func (s *slot) startsNothingMissing(generation uint64, records []events.Record) {
 	w := s.node.w
 	for i := range records {
 		f, err := events.DecodeFact(&records[i])
@@ -113,6 +124,12 @@ func (s *slot) startsNothingMissing(records []events.Record) {
 			g := s.part.sagas.byTask[f.Task]
 			if !b.Verdict.Uncounted || g == nil || g.steps[b.Step] == nil {
 				continue // a deposed owner may know a task that is gone
+			}
+			if strings.Contains(b.Verdict.Reason, supervisor.UnsentReason) {
+				if w.saw(sawUnsent); s.taken[taken{s.node.life, generation, s.part.ticket(f.Task), Attempt{f.Task, b.Step, b.Operation, b.Attempt}}] {
+					w.fail("%s/%d forgives a timeout of %s.%s, whose request was acknowledged", s.node.name, s.part.id, f.Task, b.Step)
+				}
+				continue
 			}
 			agent, op, starts = g.steps[b.Step].def.Agent, b.Operation, false
 			if op == events.Undo {
@@ -132,5 +149,8 @@ func (s *slot) startsNothingMissing(records []events.Record) {
 	}
 	if len(s.owner.Status().Missing) > 0 {
 		w.saw(sawMissing)
+	}
+	if s.owner.Status().Stats.Rerouted > 0 {
+		w.saw(sawRerouted)
 	}
 }

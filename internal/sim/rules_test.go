@@ -27,7 +27,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}{
 		{"a claim names its predecessor", supervisor.RuleClaimPrev, with(func(f *sim.Faults) { f.Double, f.Slow = 0.3, 0.3 }), "INV11"},
 		{"the claim is read back", supervisor.RuleReadBack, with(func(f *sim.Faults) { f.Slow = 0.3 }), "INV"},
-		{"the sequence is gapless", supervisor.RuleSequence, with(func(f *sim.Faults) { f.Lost, f.Reorder = 0.1, 0.5 }), "INV|has an earlier time"},
+		{"the sequence is gapless", supervisor.RuleSequence, with(func(f *sim.Faults) { f.Lost, f.Reorder = 0.1, 0.5 }), "INV|has an earlier time|the watermark passes"},
 		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, with(func(f *sim.Faults) { f.Apart, f.Double = 0.1, 0.1 }), "INV"},
 		{"effects leave after their facts are durable", supervisor.RuleDurable, with(func(*sim.Faults) {}), "INV8"},
 		{"effects above the watermark are sent again", supervisor.RuleWatermark, with(func(*sim.Faults) {}), "the watermark passes"},

@@ -71,22 +71,21 @@ var epochTraces = []trace{
 			the clock passes the next step
 			A ticks
 			the broker answers A's question
-			A sees the answer
-			=> A decides Timeout(T1.s attempt 1)[A1/2
-			=> A decides StepStarted(T1.s attempt 2)[A1/3 .. (2 in flight)
 			A sends and has the ack: T1.s attempt 1
+			A sees the answer
+			=> A decides Timeout(T1.s attempt 1)[A1/3] (2 in flight)
 			B learns
 			B reads its log
 			B's claim lands
 			=> at 6: Claim{B1, prev A1}: accepted
-			A's append lands: Timeout
+			A's append lands: InputsPassed
 			=> at 7: .. VOID
-			A's append lands: StepStarted(T1.s attempt 2)
+			A's append lands: Timeout
 			=> at 8: .. VOID
-			on: A has the ack of its append: StepStarted(T1.s attempt 2)
-			A has the ack of its append: Timeout
+			on: A has the ack of its append: Timeout
+			A has the ack of its append: InputsPassed
 			without A commits
-			off: A has the ack of its append: StepStarted(T1.s attempt 2)
+			off: A has the ack of its append: Timeout
 			without A commits
 			not: A sends
 			B reads its log
@@ -182,15 +181,18 @@ var epochTraces = []trace{
 			the clock passes the next step
 			A ticks
 			the broker answers A's question
-			A sees the answer
-			=> A decides StepStarted(T1.s attempt 2)[A1/3
-			without A is about to send
 			A sends and has the ack: T1.s attempt 1
+			A sees the answer
+			=> A decides Timeout(T1.s attempt 1)[A1/3
+			A's append lands: InputsPassed
+			A has the ack of its append: InputsPassed
+			=> A decides StepStarted(T1.s attempt 2)[A1/4
+			without A is about to send
 			not: A sends
 			B learns
 			B reads its log
 			B's claim lands
-			=> at 6: Claim{B1, prev A1}: accepted
+			=> at 7: Claim{B1, prev A1}: accepted
 			B reads its log
 			=> B owns epoch B1
 			the agent reports T1.s attempt 1: completed
