@@ -38,7 +38,7 @@ steps:
   s: {agent: x, if: "${ input.go == true }"}
 `}
 
-// newerWorkflow needs newerLevel.
+// newerWorkflow needs newerLevel. It is the last of the sources.
 const newerWorkflow = "newer"
 
 // definitions is the definitions topic: all workflows, applied before the world begins. All worlds share it: compiling costs
@@ -52,6 +52,15 @@ var definitions = sync.OnceValue(func() (all sim.Catalog) {
 	}
 	return all
 })
+
+// definitions returns the definitions topic. Where there is one build, nothing in it needs a level.
+func (c *Config) definitions() sim.Catalog {
+	all := definitions()
+	if c.Older == 0 {
+		return all[:len(all)-1]
+	}
+	return all
+}
 
 // process is the scheduler of one process. A retry without a wait does not need the clock to move.
 type process struct{ sim.Process }
