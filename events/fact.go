@@ -333,6 +333,7 @@ const (
 	RejectExpired         = "expired"
 	RejectLimit           = "limit"
 	RejectInternal        = "internal"
+	RejectEnded           = "judging_ended_process"
 )
 
 // InputForwarded sends a misplaced input to its home partition; its effect is the marked copy.

@@ -159,6 +159,7 @@ func (o *Owner) Ends(now events.Instant, gen, question uint64, ends map[events.I
 	if err != nil {
 		return
 	}
+	o.alone.learnEnds(ends)
 	o.timers.learnEnds(ends)
 	if o.conclude(o.timers.moveHorizon()) {
 		o.deciding = true

@@ -65,6 +65,10 @@ type Config struct {
 	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its
 	// task, which is nil if the fact has no task or the task is gone. It must keep neither, and must not block.
 	Durable func(t *events.Task, f *events.Fact)
+	// Marked is the mark that the process before this one left: see Mark. Mark, if set, keeps another one before it returns. Nothing is
+	// decided by what it does: only the next process reads it.
+	Marked Mark
+	Mark   func(Mark)
 	// UnknownAfter is how long an append may be without an answer before its outcome counts as unknown.
 	UnknownAfter time.Duration
 	// PauseLogAbove is the number of facts per second above which an owner stops reading its own log; zero means never.

@@ -38,6 +38,7 @@ type core struct {
 
 	epoch    *epoch
 	inbox    *inbox
+	alone    *alone
 	planner  *planner
 	timers   *timers
 	outbox   *outbox

@@ -11,6 +11,7 @@
 //
 //	epoch      the right to decide: claim, generation, appends in flight, reading its own partition
 //	inbox      inputs that were read but not judged; how each type of record is judged; poisoned inputs
+//	alone      what a process leaves behind so that an input that ended it does not end every process after it
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
 //	timers     what is due, what must be read first, what is decided then
 //	outbox     the effects of durable facts, the watermark, sending again
@@ -50,6 +51,7 @@
 //	unwritten   core      resuming, owning: acknowledged facts are not in the store
 //	unplanned   planner   owning: the store may hold live tasks that this epoch has not planned; one append at a time
 //	moved       timers    owning: rows of tasks must be written before the store is asked for timers again
+//	careful     alone     the process before this one ended while it owned the partition: inputs are judged one at a time
 //	asked       question  timers: the ends of the inputs; inbox: the definitions; one question at a time
 //	held        waking    resuming, owning: the process slept, and effects wait for the end of the log
 //	failed      outbox    owning: an effect was refused for good, and no fact says so yet

@@ -133,6 +133,7 @@ func (i *inbox) takeOver() {
 			delete(i.poison, cause)
 		}
 	}
+	i.alone.takeOver()
 	i.say(ReadInputs{i.gen, from})
 }
 

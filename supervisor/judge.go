@@ -10,6 +10,7 @@ import (
 
 // judge judges each input's share of the batch, in the order of its topic.
 func (i *inbox) judge(shares []share) (err error) {
+	defer i.alone.rest()
 	defer guard(&err, i.blamed)
 	for _, s := range shares {
 		if err := i.judgeQueue(i.queue(s.input), s.quarters); err != nil {
@@ -37,6 +38,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 		if !item.record.Control {
 			switch err := i.judgeOne(kind, item); {
 			case errors.Is(err, errUndefined): // no later input may overtake it
+				//mutant:undecided-stays-suspect
 				//mutant:judged-in-topic-order
 				return nil
 			case err != nil:
@@ -52,6 +54,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 				q.silent++
 				i.stats.Passed++
 			}
+			i.alone.judged(item)
 		}
 		q.passed()
 		if err := i.timers.moveHorizon(); err != nil {
@@ -85,6 +88,9 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 		return i.rejectPoison(kind, item, p)
 	}
 	i.judging = judging{cause: cause}
+	if why := i.alone.begin(item, cause); why != "" {
+		return i.reject(item, "", events.RejectEnded, why)
+	}
 	if r.Value == nil && slices.ContainsFunc(r.Headers, func(h events.Header) bool { return h.Key == HeaderUnpacked }) {
 		return i.reject(item, "", events.RejectTooLarge, "its batch unpacks to more than the engine reads; the bytes are still at these coordinates")
 	}

@@ -30,6 +30,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
 	c.waking, c.delays = &waking{core: c}, &delays{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
+	c.alone = newAlone(c)
 	c.planner = &planner{core: c, poison: map[string]string{}}
 	c.dispatch = &dispatch{core: c, nodeHash: hash.Sum32()}
 	return &Owner{core: c}, nil
@@ -133,6 +134,7 @@ func (o *Owner) Assign(now events.Instant) {
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)
 	o.end(phaseIdle)
+	o.alone.leave()
 }
 
 // SetOffers sets what the live instances of each agent offer. Steps wait for an agent that is not in the map. Before the

@@ -200,6 +200,7 @@ func (s *Shell) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			s.owner.alone.leave()
 			return nil
 		case <-s.wake:
 			// All waiting messages are processed before anything is decided, so that inputs that arrive together share

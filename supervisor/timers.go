@@ -89,7 +89,7 @@ func (t *timers) ask() error {
 	if t.ends.asked || len(t.goals) == len(everyInput) {
 		return nil
 	}
-	if !t.outbox.waitsForReports() {
+	if !t.outbox.waitsForReports() && !t.alone.asks() {
 		if due, err := t.somethingDue(); err != nil || !due {
 			return err
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"net"
@@ -88,6 +89,8 @@ type engine struct {
 	t    *testing.T
 	work string
 	data string
+	// program is a build with test hooks, if it is set.
+	program string
 	// args and env are the same at each start.
 	args, env []string
 	endpoints
@@ -137,13 +140,19 @@ func newEngineWith(t *testing.T, work string, f *fleet, args ...string) *engine 
 	return e
 }
 
-// launch starts the process and returns when it has printed its address.
-func (e *engine) launch() {
+// begin starts the process.
+func (e *engine) begin() {
 	e.t.Helper()
 	if err := os.Remove(filepath.Join(e.data, "endpoints.json")); err != nil {
 		require.ErrorIs(e.t, err, os.ErrNotExist)
 	}
-	e.process = start(e.t, command{name: "engine", dir: e.work, program: program("sagalog"), args: append(e.args, "--data", e.data), env: e.env})
+	e.process = start(e.t, command{name: "engine", dir: e.work, program: cmp.Or(e.program, program("sagalog")), args: append(e.args, "--data", e.data), env: e.env})
+}
+
+// launch starts the process and returns when it has printed its address.
+func (e *engine) launch() {
+	e.t.Helper()
+	e.begin()
 	at := awaitEndpoints(e.t, e.process, e.data)
 	if !reflect.DeepEqual(at, e.endpoints) { // running clients read these files, so they are written only if something changed
 		e.endpoints = at

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -65,6 +66,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 	}
 	n.owners.metrics = metrics
 	sched, recorded := scheduler.New(), n.ns.catalog.Settings()
+	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {
 		store := newPartitionStore(n.store, p)
 		store.record = n.store.recordAt(context.WithoutCancel(ctx), p)
@@ -72,7 +74,8 @@ func (n *Node) openOwners(ctx context.Context) error {
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
 			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
-		}, sched, store)
+			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
+		}, mortalScheduler(sched), store)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 // delay appends (testhooks_delay.go). Without it these return their arguments.
 
 func delayed(p supervisor.Producer) supervisor.Producer           { return p }
+func mortalScheduler(s supervisor.Scheduler) supervisor.Scheduler { return s }
 func mortalLog(l supervisor.Log) supervisor.Log                   { return l }
 func mortalCommitter(c supervisor.Committer) supervisor.Committer { return c }
 func mortalAppender(a api.Appender) api.Appender                  { return a }

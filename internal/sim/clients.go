@@ -15,12 +15,19 @@ type clients struct {
 	requests int
 	// toxic are the tasks for which deciding panics, with the place where it does.
 	toxic map[string]toxin
+	// deaths counts, for each task, the processes that ended while they judged a submission of it.
+	deaths map[string]int
 }
 
 func newClients(w *World) *clients {
-	c := &clients{w: w, toxic: map[string]toxin{}}
+	c := &clients{w: w, toxic: map[string]toxin{}, deaths: map[string]int{}}
 	for i := range w.opt.Tasks {
-		c.bodies = append(c.bodies, c.body(fmt.Sprintf("t%d", i), i))
+		id := fmt.Sprintf("t%d", i)
+		body := c.body(id, i)
+		if w.chance(w.faults.Lethal) {
+			body["input"].(map[string]any)["lethal"] = lethalInput + id
+		}
+		c.bodies = append(c.bodies, body)
 	}
 	return c
 }
@@ -146,6 +153,7 @@ func (c *clients) submit(of map[string]any, conflict bool) {
 	input := body["input"].(map[string]any)
 	_, number := input["n"].(int)
 	m.unfit, m.poison = m.workflow == "dag" && !number, input["poison"] != nil
+	m.Lethal = input["lethal"] != nil
 	if s, err := events.ParseSubmission(value); err == nil {
 		m.Content, _ = s.ContentHash()
 	}

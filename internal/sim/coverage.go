@@ -107,6 +107,8 @@ const (
 	sawParked
 	sawPanicInput
 	sawPanicTask
+	sawLethal
+	sawLethalRejected
 	sawJumpAhead
 	sawJumpBack
 	sawSuspended
@@ -235,6 +237,8 @@ var named = [situations]struct {
 	sawParked:          {name: "a task is parked"},
 	sawPanicInput:      {name: "an input makes deciding panic"},
 	sawPanicTask:       {name: "a task makes deciding panic"},
+	sawLethal:          {name: "an input ends the process that judges it"},
+	sawLethalRejected:  {name: "an input that ended processes is rejected"},
 	sawJumpAhead:       {name: "a clock jumps ahead"},
 	sawJumpBack:        {name: "a clock jumps back"},
 	sawSuspended:       {name: "an owner holds back while its clock is suspected"},

@@ -15,6 +15,10 @@ func (s *slot) execute() {
 	s.noteTime()
 	for w.violation == "" {
 		s.owner.Decide()
+		if s.node.sched.ended { // while it decided: nothing of that is left
+			s.node.end()
+			return
+		}
 		actions := s.owner.TakeActions()
 		if len(actions) == 0 {
 			return

@@ -150,6 +150,10 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 		if !q.w.clients.poisoned(m) {
 			wrong = "nothing about it panics"
 		}
+	case events.RejectEnded:
+		if !m.Lethal || q.w.clients.deaths[m.Task] < 3 {
+			wrong = fmt.Sprintf("judging it has ended %d processes", q.w.clients.deaths[m.Task])
+		}
 	case events.RejectUnreadable, events.RejectInvalid:
 		if m.Kind != InputGarbage || m.tooLarge {
 			wrong = "it is well formed, or too large to tell"

@@ -45,6 +45,8 @@ type Input struct {
 	// Early says that a report landed before its attempt began. No agent was asked then, so the report may be passed, even if
 	// the attempt runs by the time a fact passes it.
 	Early bool
+	// Lethal says that judging it ends the process.
+	Lethal bool
 }
 
 // InputKind is the kind of an input.

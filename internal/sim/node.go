@@ -45,7 +45,9 @@ type slot struct {
 	// older is a checkpoint of the store.
 	older *Store
 	clock *supervisor.Clock
-	time  *timeline
+	// mark is what the process keeps beside its store, and the next one finds.
+	mark supervisor.Mark
+	time *timeline
 	// taken are the work requests that the owner knows to be acknowledged.
 	taken map[taken]bool
 	// answered is the offset up to which each input was found answered in the store: see readsItsWrites.
@@ -79,7 +81,7 @@ func newNode(w *World, i int) *node {
 func (n *node) boot() {
 	n.up, n.paused, n.inbox, n.heard = true, false, nil, 0
 	n.life++
-	n.sched = &trapped{NewProcess(), n.w}
+	n.sched = &trapped{Process: NewProcess(), w: n.w}
 	for _, s := range n.slots {
 		s.boot()
 		s.offered(map[string]supervisor.Offer{}) // until the first heartbeats arrive, it knows of no instance
@@ -100,7 +102,13 @@ func (s *slot) boot() {
 		}
 		return b
 	}
-	o, err := supervisor.NewOwner(cfg, s.node.sched, s.store)
+	sched := s.node.sched
+	cfg.Marked, cfg.Mark = s.mark, func(m supervisor.Mark) {
+		if !sched.ended {
+			s.mark = m
+		}
+	}
+	o, err := supervisor.NewOwner(cfg, sched, s.store)
 	if err != nil {
 		w.fail("an owner cannot be made: %v", err)
 		return
@@ -119,6 +127,9 @@ func (n *node) ticks(life int) {
 		}
 		if !n.paused {
 			for _, s := range n.slots {
+				if n.life != life {
+					return
+				}
 				s.owner.Tick(s.now())
 				s.execute()
 				if !n.w.healed && n.w.rng.IntN(40) == 0 {
@@ -170,15 +181,18 @@ func (n *node) wake() {
 		}
 	}
 	n.paused = false
+	life := n.life
 	if n.w.now.Sub(n.pausedAt) > time.Second {
 		for _, s := range n.slots {
-			s.woke()
+			if n.life == life {
+				s.woke()
+			}
 		}
 	}
 	waiting := n.inbox
 	n.inbox = nil
 	for _, m := range waiting {
-		if n.w.violation == "" {
+		if n.w.violation == "" && n.life == life {
 			m()
 		}
 	}
@@ -216,7 +230,7 @@ func (n *node) crash(store int) {
 		s.release()
 		switch {
 		case store < 2:
-			s.store, s.older = NewStore(), nil
+			s.store, s.older, s.mark = NewStore(), nil, supervisor.Mark{} // with the directory
 			n.w.saw(sawStoreLost)
 		case store < 4 && s.older != nil:
 			s.store, s.older = s.older, nil
@@ -224,6 +238,17 @@ func (n *node) crash(store int) {
 		}
 	}
 	n.w.note("%s crashes (its store: %s)", n.name, []string{"lost", "lost", "an older one", "an older one", "kept", "kept", "kept", "kept", "kept", "kept"}[store])
+}
+
+// end ends the process, which leaves its stores and marks, and starts another one soon.
+func (n *node) end() {
+	n.w.saw(sawLethal)
+	n.crash(9)
+	n.w.after(100+n.w.rng.IntN(1000), func() {
+		if !n.up {
+			n.restart()
+		}
+	})
 }
 
 func (n *node) restart() {

@@ -98,6 +98,7 @@ var rejections = map[string]situation{
 	events.RejectUnreadable: sawUnreadable, events.RejectInvalid: sawInvalid, events.RejectUnknownWorkflow: sawNoWorkflow,
 	events.RejectSchema: sawSchema, events.RejectTooLarge: sawTooLarge, events.RejectConflict: sawConflict,
 	events.RejectRefused: sawRequestRefused, events.RejectExpired: sawHeldExpired, events.RejectLimit: sawHeldLimit,
+	events.RejectEnded: sawLethalRejected,
 }
 
 func (w *World) seeRejected(b *events.InputRejected) {

@@ -104,6 +104,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 	}
 	if f := drawFaults(r); o.Faults == nil {
 		f.Settings = float64(late.IntN(4)) / 2
+		if late.IntN(6) == 0 {
+			f.Lethal = 0.3 * late.Float64()
+		}
 		if late.IntN(3) == 0 {
 			f.Levels = float64(2 + late.IntN(8))
 		}

@@ -226,6 +226,8 @@ func (p *Process) Admit(ready []events.Ready, room map[string]int, now events.In
 type trapped struct {
 	Process
 	w *World
+	// ended says that judging an input has ended the process.
+	ended bool
 }
 
 // trap panics for the tasks that are poison at the given place.
@@ -238,6 +240,11 @@ func (p *trapped) trap(way toxin, t *events.Task) {
 
 // CheckInput implements supervisor.Scheduler.
 func (p *trapped) CheckInput(hash string, input []byte) string {
+	if _, id, lethal := strings.Cut(string(input), lethalInput); lethal {
+		id, _, _ = strings.Cut(id, `"`)
+		p.w.clients.deaths[id]++
+		p.ended = true
+	}
 	if strings.Contains(string(input), toxicInput) {
 		p.w.saw(sawPanicInput)
 		panic("the input of a task")
@@ -278,4 +285,6 @@ const (
 	toxicPolicy toxin = "policy"
 	// toxicInput marks an input whose check panics.
 	toxicInput = "toxic-input"
+	// lethalInput, followed by the ID of the task, marks an input that ends the process.
+	lethalInput = "lethal-input:"
 )

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -76,6 +77,8 @@ const (
 	Garbage Kind = 4
 	// Marker is a transaction marker.
 	Marker Kind = 5
+	// Lethal submits the task with an input that ends the process of whoever judges it.
+	Lethal Kind = 6
 )
 
 // Client is an input that clients send.
@@ -168,6 +171,11 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	return c
+}
+
+// lethal says whether an input ends processes.
+func (c *Config) lethal() bool {
+	return slices.ContainsFunc(c.Clients, func(x Client) bool { return x.Kind == Lethal })
 }
 
 // rememberFor is how long a task is remembered, and a request held.

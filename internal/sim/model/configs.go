@@ -99,6 +99,12 @@ func ownership(add func(Bound, Config)) {
 	add(CI, Config{Name: "a late store, a hand-over", LateStore: true, Clients: one, Budgets: faults{Reassigns: 1}})
 	add(CI, Config{Name: "a late store, two tasks, a crash", LateStore: true, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Tasks: 1, Budgets: faults{Crashes: 1, LateAppends: 1}})
 	add(Small, Config{Name: "batches, in parts", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, BatchFacts: 8, InFlight: 2, Budgets: faults{Splits: 1, Crashes: 1}})
+	lethal := Client{Kind: Lethal, Task: "T2", Workflow: "none", AtStart: true}
+	add(Small, Config{Name: "a lethal input", Clients: []Client{submit("T1", "none"), lethal, submit("T3", "none")}, BatchFacts: 8})
+	add(Small, Config{Name: "a lethal input, definitions", Catalog: true, Clients: []Client{lethal}, BatchFacts: 8})
+	add(CI, Config{Name: "a lethal input, a crash", Clients: []Client{lethal, submit("T1", "none")}, BatchFacts: 8, Budgets: faults{Crashes: 1}})
+	add(CI, Config{Name: "a lethal input, a hand-over", Nodes: 2, Clients: []Client{lethal}, Budgets: faults{Reassigns: 1}})
+	add(CI, Config{Name: "two lethal inputs", Clients: []Client{lethal, {Kind: Lethal, Task: "T4", Workflow: "none", AtStart: true}}, BatchFacts: 8})
 	add(CI, Config{Name: "batches, two faults", Clients: []Client{submit("T1", "none"), submit("T2", "none")}, BatchFacts: 8, InFlight: 2, Budgets: faults{Splits: 2, LostAppends: 1, Unknowns: 1, LateAppends: 1}})
 	add(CI, Config{Name: "batches, reordered", Clients: []Client{submit("T1", "none"), submit("T2", "none")}, BatchFacts: 3, InFlight: 2, Budgets: faults{Reorders: 1}})
 }

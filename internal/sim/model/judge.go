@@ -145,6 +145,11 @@ func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {
 	if b.Reason == events.RejectInternal {
 		j.w.fail("an input is rejected as internal: %s", b.Detail)
 	}
+	if in, _, offset, ok := f.Cause.Input(); b.Reason == events.RejectEnded && ok {
+		if x := j.w.sp.inputs[j.part.inputs[topicOf(in)][offset].input]; !x.Lethal {
+			j.w.fail("an input is rejected that ends no process: %s", x.name)
+		}
+	}
 	if b.Reason == events.RejectUnknownWorkflow {
 		j.w.fail("a submission of a workflow that was applied before it is rejected as unknown")
 	}

@@ -125,7 +125,21 @@ var mutants = []mutant{
 	{"claim-passes-barrier", "a claim of a node below the barrier is void",
 		never, "^a hand-over to an older node$", "does not understand the barrier"},
 	{"level-comes-with-definitions", "an owner knows the level of the definitions that it judges by",
-		drop, "^a hand-over from an older node$", "rejected as unknown"}}
+		drop, "^a hand-over from an older node$", "rejected as unknown"},
+	{"judged-alone-after-an-end", "after an end of the process, what it read is judged one at a time",
+		swap("careful: m.Owning", "careful: false"), "^a lethal input$", "livelock"},
+	{"ended-process-is-counted", "a process that ended is counted for the input that it judged",
+		put("s.Ended = 1"), "^a lethal input$", "livelock"},
+	{"ended-too-often-is-rejected", "an input that ended three processes in a row is not judged again",
+		never, "^a lethal input$", "livelock"},
+	{"marked-while-judged", "an input is marked before it is judged alone",
+		drop, "^a lethal input$", "livelock"},
+	{"mark-is-lifted", "a mark stands only while its input is judged",
+		drop, "^a lethal input$", "a mark stands"},
+	{"rejected-stays-suspect", "an input that was rejected unseen stays a suspect until that is durable",
+		swap(" && s.Ended < endedAtMost", ""), "^two lethal inputs", "livelock"},
+	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
+		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
 
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string

@@ -116,6 +116,10 @@ func (x replica) execute(out *output) {
 		x.w.note("%s asks for the end of its log", x.label())
 	case outAskCatalog:
 		x.catalog = true
+	case outEnd:
+		x.w.note("the process of %s ends while it judges", x.label())
+		x.release()
+		x.believes = false
 	case outStop:
 		if !x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) || !strings.Contains(out.err, events.ErrReaderTooOld.Error()) {
 			x.w.fail("%s stops: %s", x.label(), out.err)

@@ -23,6 +23,8 @@ type slot struct {
 	store *sim.Store
 	// older is the store as it was before the last commit, kept if a crash may bring it back.
 	older *sim.Store
+	// mark is what the process keeps beside its store, and the next one finds.
+	mark supervisor.Mark
 	// claims counts the claims of the slot, over all its crashes, so that their identifiers are unique.
 	claims int
 	// print is its identity. The field still holds its identity without the turn among the agents, which moves on every
@@ -103,6 +105,7 @@ const (
 	outAskEnd
 	outAskCatalog
 	outStop
+	outEnd
 )
 
 // result is the outcome of an event for a slot.
@@ -165,8 +168,18 @@ func (x *slot) bind(s *space) {
 	field(o, "core", "sched").Set(reflect.ValueOf(x.sched))
 	cfg := field(o, "core", "cfg").Addr().Interface().(*supervisor.Config)
 	cfg.Entropy = x.entropy
+	if cfg.Mark != nil {
+		cfg.Mark = x.keep
+	}
 	if st := read[*events.State](o, "core", "state"); st != nil {
 		field(st, "load").Set(reflect.ValueOf(events.Loader(func(id string) (encoding, keys []byte, err error) { return v.Store.Load(id) })))
+	}
+}
+
+// keep keeps a mark, unless the process has ended.
+func (x *slot) keep(m supervisor.Mark) {
+	if !x.sched.ended {
+		x.mark, x.sched.marks = m, m.Judging.Input != ""
 	}
 }
 
@@ -194,6 +207,14 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 	x.call(s, e)
 	for {
 		x.owner.Decide()
+		if x.sched.ended { // while it decided: nothing of that is left
+			x.start(s)
+			r.outs = append(r.outs, output{kind: outEnd})
+			return
+		}
+		if x.sched.marks {
+			r.outs = append(r.outs, output{kind: outStop, err: "a mark stands, and nothing is judged"})
+		}
 		list := x.owner.TakeActions()
 		if len(list) == 0 {
 			// Every call of an owner begins by evicting tasks that the store holds. An answer to no question does only
@@ -218,7 +239,7 @@ func (x *slot) call(s *space, e *event) {
 		x.store, x.older = x.older, nil
 		x.start(s)
 	case evStart, evCrashEmpty:
-		x.store, x.older = sim.NewStore(), nil
+		x.store, x.older, x.mark = sim.NewStore(), nil, supervisor.Mark{}
 		x.start(s)
 	case evAssign:
 		o.Assign(now)
@@ -284,9 +305,12 @@ func (e *event) err(failure error) error {
 
 // start makes a new owner on the slot's store.
 func (x *slot) start(s *space) {
-	x.sched = &process{sim.NewProcess()}
+	x.sched = &process{Process: sim.NewProcess()}
 	cfg := s.cfg.owner(x.node, x.part)
 	cfg.Entropy = x.entropy
+	if s.cfg.lethal() { // otherwise what an owner asks for after a crash would only multiply the worlds
+		cfg.Marked, cfg.Mark = x.mark, x.keep
+	}
 	o, err := supervisor.NewOwner(cfg, x.sched, &view{x.store})
 	if err != nil {
 		panic(err)

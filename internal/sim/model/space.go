@@ -98,6 +98,7 @@ func (s *space) internSlot(x *slot) int32 {
 	c.uint(uint64(x.node))
 	c.uint(uint64(x.part))
 	c.uint(uint64(x.claims))
+	c.value(reflect.ValueOf(x.mark))
 	for _, st := range []*sim.Store{x.store, x.older} {
 		p := s.storePrint(st)
 		c.buf = append(c.buf, p[:]...)

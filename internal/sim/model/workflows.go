@@ -1,11 +1,13 @@
 package model
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // The workflows of the model, as small as a rule needs them. A backoff of 1ms does not count. Every other time in them
@@ -38,7 +40,7 @@ steps:
   s: {agent: x, if: "${ input.go == true }"}
 `}
 
-// newerWorkflow needs newerLevel. It is the last of the sources.
+// newerWorkflow needs newerLevel.
 const newerWorkflow = "newer"
 
 // definitions is the definitions topic: all workflows, applied before the world begins. All worlds share it: compiling costs
@@ -56,14 +58,29 @@ var definitions = sync.OnceValue(func() (all sim.Catalog) {
 // definitions returns the definitions topic. Where there is one build, nothing in it needs a level.
 func (c *Config) definitions() sim.Catalog {
 	all := definitions()
-	if c.Older == 0 {
-		return all[:len(all)-1]
+	if c.Older > 0 {
+		return all
 	}
-	return all
+	return slices.DeleteFunc(slices.Clone(all), func(v supervisor.Version) bool { return v.Level > events.FirstLevel })
 }
 
 // process is the scheduler of one process. A retry without a wait does not need the clock to move.
-type process struct{ sim.Process }
+type process struct {
+	sim.Process
+	// ended says that judging an input has ended the process.
+	ended bool
+	// marks says that the last mark that this process kept names an input.
+	marks bool
+}
+
+// lethal is the text in an input that ends the process.
+const lethal = "lethal"
+
+// CheckInput implements supervisor.Scheduler.
+func (p *process) CheckInput(hash string, input []byte) string {
+	p.ended = p.ended || bytes.Contains(input, []byte(lethal))
+	return p.Process.CheckInput(hash, input)
+}
 
 // Policy implements supervisor.Scheduler.
 func (p *process) Policy(t *events.Task, path string, op events.Operation) events.Policy {

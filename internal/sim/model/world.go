@@ -128,11 +128,14 @@ func (w *World) client(i int) {
 	w.s.times[i]++
 	x := input{in: events.Submissions, Input: sim.Input{Task: c.Task}, name: c.name()}
 	switch c.Kind {
-	case Submit, Conflict:
+	case Submit, Conflict, Lethal:
 		x.Kind = sim.InputSubmission
 		body := map[string]any{"id": c.Task, "workflow": c.Workflow, "input": map[string]any{"go": false}}
 		if c.Kind == Conflict {
 			body["labels"] = map[string]any{"other": "content"}
+		}
+		if x.Lethal = c.Kind == Lethal; x.Lethal {
+			body["input"].(map[string]any)[lethal] = true
 		}
 		x.record.Key = []byte(c.Task)
 		x.record.Value, _ = json.Marshal(body)
@@ -167,7 +170,7 @@ func (w *World) client(i int) {
 
 func (c *Client) name() string {
 	what := []string{"a client submits " + c.Task, "a client submits other content as " + c.Task, "an operator cancels " + c.Task,
-		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction"}[c.Kind]
+		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task}[c.Kind]
 	if c.Partition != 0 {
 		what += fmt.Sprintf(" in partition %d", c.Partition)
 	}
