@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 
