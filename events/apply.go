@@ -178,6 +178,19 @@ func (p *PartitionState) passTo(in Input, to Passed) {
 	p.Inputs[in] = to
 }
 
+// giveUp moves the resume point over inputs that were deleted before they were judged. Nothing is known about the record before the
+// new resume point.
+func (p *PartitionState) giveUp(b *InputLossAccepted) error {
+	if at := p.Inputs[b.Input].Next; b.From != at || b.To < at || b.To == 0 {
+		return fmt.Errorf("%w: the loss of the %s %d to %d is accepted, and the resume point is %d", ErrImpossible, b.Input, b.From, b.To-1, at)
+	}
+	if p.Inputs == nil {
+		p.Inputs = map[Input]Passed{}
+	}
+	p.Inputs[b.Input] = Passed{Next: b.To}
+	return nil
+}
+
 func (s *State) compare(h *StateHash) error {
 	// Flush must not be used here: it returns the changed rows and then forgets them.
 	sum, err := s.Hash()
@@ -243,6 +256,8 @@ func (s *State) fold(f *Fact) error {
 		for in, to := range b.Inputs {
 			s.Partition.passTo(in, to)
 		}
+	case *InputLossAccepted:
+		return s.Partition.giveUp(b)
 	case *TasksSwept:
 		return s.sweep(b)
 	case *InputForwarded, *StateHash:

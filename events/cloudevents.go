@@ -18,6 +18,7 @@ const (
 	TypeRetry      = "sagalog.request.retry"
 	TypeDefinition = "sagalog.definition"
 	TypeSettings   = "sagalog.settings"
+	TypeLoss       = "sagalog.loss"
 	TypePresence   = "sagalog.presence"
 	TypeAlert      = "sagalog.alert"
 )

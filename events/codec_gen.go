@@ -631,6 +631,64 @@ func (v *InputForwarded) size() int {
 	return n
 }
 
+func (v *InputLossAccepted) write(w *jsontext.Writer) {
+	w.Text(`{"input":`, string(v.Input))
+	w.Int(`,"from":`, v.From)
+	w.Int(`,"to":`, v.To)
+	w.Int(`,"offset":`, v.Offset)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *InputLossAccepted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "input":
+			r.Once(&seen, 1<<0)
+			v.Input = Input(word(r))
+		case "from":
+			r.Once(&seen, 1<<1)
+			v.From = r.Int64()
+		case "to":
+			r.Once(&seen, 1<<2)
+			v.To = r.Int64()
+		case "offset":
+			r.Once(&seen, 1<<3)
+			v.Offset = r.Int64()
+		case "reason":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *InputLossAccepted) size() int {
+	n := 35
+	n += 2 + len(v.Input)
+	n += 5
+	n += 5
+	n += 5
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
 func (v *InputRejected) write(w *jsontext.Writer) {
 	w.Text(`{"reason":`, v.Reason)
 	if v.Detail != "" {
@@ -2845,6 +2903,10 @@ func wordOf(b []byte) string {
 		return "done_unknown"
 	case "in_doubt":
 		return "in_doubt"
+	case "submissions":
+		return "submissions"
+	case "reports":
+		return "reports"
 	case "do":
 		return "do"
 	case "completed":

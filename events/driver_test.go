@@ -83,6 +83,7 @@ func (d *driver) moves() []move {
 	list := []move{
 		{}, // a claim
 		{body: &events.InputsPassed{Inputs: map[events.Input]events.Passed{events.Submissions: {Next: d.read}}}},
+		{body: &events.InputLossAccepted{Input: events.Submissions, From: d.state.Partition.Inputs[events.Submissions].Next, To: d.read + 1}},
 		{body: &events.StateHash{}},
 		{body: &events.EffectsDelayed{Destination: "alerts", After: d.state.Partition.Watermark}},
 		{body: &events.EffectsCaughtUp{Destination: "alerts"}},

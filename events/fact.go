@@ -37,6 +37,7 @@ const (
 	NameInputRejected       Name = "InputRejected"
 	NameInputForwarded      Name = "InputForwarded"
 	NameInputsPassed        Name = "InputsPassed"
+	NameInputLossAccepted   Name = "InputLossAccepted"
 	NameEffectFailed        Name = "EffectFailed"
 	NameEffectsDelayed      Name = "EffectsDelayed"
 	NameEffectsCaughtUp     Name = "EffectsCaughtUp"
@@ -353,6 +354,19 @@ type Passed struct {
 // docs/protocol.md, "InputsPassed carries what was judged, for each topic".
 type InputsPassed struct {
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
+}
+
+// InputLossAccepted moves the resume point of an input to the first record that still exists, because an operator gave up those from From
+// on, which were deleted before they were judged. If To is From, only the record before them was missing, by which the topic is known to
+// be the same.
+type InputLossAccepted struct {
+	Input Input `json:"input"`
+	From  int64 `json:"from"`
+	To    int64 `json:"to"`
+	// Offset is that of the acceptance in the definitions; Reason and By are copied from there.
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
 }
 
 // EffectFailed says that the broker refused an effect for good, so the watermark may pass it. A dead letter is never given

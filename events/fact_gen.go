@@ -34,6 +34,7 @@ var names = []Name{
 	NameInputRejected,
 	NameInputForwarded,
 	NameInputsPassed,
+	NameInputLossAccepted,
 	NameEffectFailed,
 	NameEffectsDelayed,
 	NameEffectsCaughtUp,
@@ -65,6 +66,7 @@ func (*TasksSwept) Name() Name          { return NameTasksSwept }
 func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
 func (*InputsPassed) Name() Name        { return NameInputsPassed }
+func (*InputLossAccepted) Name() Name   { return NameInputLossAccepted }
 func (*EffectFailed) Name() Name        { return NameEffectFailed }
 func (*EffectsDelayed) Name() Name      { return NameEffectsDelayed }
 func (*EffectsCaughtUp) Name() Name     { return NameEffectsCaughtUp }
@@ -123,6 +125,8 @@ func NewBody(n Name) (Body, error) {
 		return new(InputForwarded), nil
 	case NameInputsPassed:
 		return new(InputsPassed), nil
+	case NameInputLossAccepted:
+		return new(InputLossAccepted), nil
 	case NameEffectFailed:
 		return new(EffectFailed), nil
 	case NameEffectsDelayed:
@@ -188,6 +192,8 @@ func nameOf(b []byte) Name {
 		return NameInputForwarded
 	case NameInputsPassed:
 		return NameInputsPassed
+	case NameInputLossAccepted:
+		return NameInputLossAccepted
 	case NameEffectFailed:
 		return NameEffectFailed
 	case NameEffectsDelayed:
@@ -251,6 +257,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *InputForwarded:
 		b.write(w)
 	case *InputsPassed:
+		b.write(w)
+	case *InputLossAccepted:
 		b.write(w)
 	case *EffectFailed:
 		b.write(w)
@@ -317,6 +325,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *InputsPassed:
 		b.read(r)
+	case *InputLossAccepted:
+		b.read(r)
 	case *EffectFailed:
 		b.read(r)
 	case *EffectsDelayed:
@@ -381,6 +391,8 @@ func bodySize(body Body) int {
 	case *InputForwarded:
 		return b.size()
 	case *InputsPassed:
+		return b.size()
+	case *InputLossAccepted:
 		return b.size()
 	case *EffectFailed:
 		return b.size()

@@ -60,7 +60,7 @@ func documentedFacts(t *testing.T) map[events.Name]bool {
 			facts[events.Name(name)] = true
 		}
 	}
-	require.Len(t, facts, 29)
+	require.Len(t, facts, 30)
 	return facts
 }
 
@@ -143,7 +143,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
 		"task": func() any { return new(events.Task) }, "partition": func() any { return new(events.PartitionState) },
-		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "definition": func() any { return new(events.Definition) },
+		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "definition": func() any { return new(events.Definition) },
 	}
 	seen := map[string]bool{}
 	for _, e := range examples(t) {

@@ -42,6 +42,7 @@ type catalogState struct {
 	namespace *Namespace
 	workflows map[string]*workflowVersions
 	settings  Recorded
+	losses    map[lossOf]LossRecord
 }
 
 type workflowVersions struct {
@@ -73,6 +74,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applyDefinition(rec, e, data)
 	case events.TypeSettings:
 		err = c.applySettings(rec.Offset, e, data)
+	case events.TypeLoss:
+		err = c.applyLoss(rec.Offset, data)
 	default:
 		err = fmt.Errorf("unknown type %q", e.Type)
 	}

@@ -54,8 +54,8 @@ func (o *Owner) LogRecords(now events.Instant, gen uint64, records []events.Reco
 
 // Lost says that a topic does not hold the offset to be read next, or that it could not be read there. If it is the
 // partition's own log, the committed state was folded from records that are gone: the partition stops, and the next
-// start rebuilds it or refuses. If it is an input, the partition's log refers to a record that should still be there.
-func (o *Owner) Lost(now events.Instant, gen uint64, t Topic, err error) {
+// start rebuilds it or refuses. If it is an input, the partition stops too, unless an operator accepted that loss.
+func (o *Owner) Lost(now events.Instant, gen uint64, t Topic, loss Loss, err error) {
 	if !o.epoch.accepts(now, gen) {
 		return
 	}
@@ -63,7 +63,9 @@ func (o *Owner) Lost(now events.Instant, gen uint64, t Topic, err error) {
 		o.conclude(errors.Join(ErrFold, err))
 		return
 	}
-	o.conclude(inputLost(events.Input(t), err))
+	if o.conclude(o.inbox.lose(events.Input(t), loss, err)) {
+		o.deciding = true
+	}
 }
 
 // Claimed answers Claim. The answer alone proves nothing: another claim may come before this one. Only reading

@@ -357,7 +357,9 @@ func (c *candidate) do(a supervisor.Action) {
 		at := b.land(a.Records...)
 		c.o.Appended(b.now, a.Generation, a.Batch, at, nil)
 	case supervisor.ReadInputs:
-		c.read = map[events.Input]int64{}
+		if c.read == nil {
+			c.read = map[events.Input]int64{}
+		}
 		for in, from := range a.From {
 			c.read[in] = from
 		}

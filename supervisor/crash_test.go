@@ -312,7 +312,7 @@ func TestTheLogWasTrimmedPastTheCheckpoint(t *testing.T) {
 	a.hold["LogRecords"], a.hold["Load"] = true, true
 	a.o.Assign(b.now)
 	a.run()
-	a.o.Lost(b.now, a.o.Status().Generation, supervisor.EventsTopic, supervisor.ErrPosition)
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.EventsTopic, supervisor.Loss{}, supervisor.ErrPosition)
 	a.drain()
 	require.ErrorIs(t, a.stopped, supervisor.ErrFold, "refused loudly")
 	require.ErrorIs(t, a.stopped, supervisor.ErrPosition)

@@ -134,7 +134,7 @@ func TestAStoppedOwnerTriesAgainWhenAssignedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.o.Lost(b.now, a.o.Status().Generation, supervisor.EventsTopic, errDisk)
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.EventsTopic, supervisor.Loss{}, errDisk)
 	a.run()
 	require.Equal(t, "stopped", a.o.Status().Phase)
 	a.o.Assign(b.now)

@@ -147,7 +147,7 @@ func TestInputLostStopsThePartition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.o.Lost(b.now, a.o.Status().Generation, supervisor.Topic(events.Reports), supervisor.ErrPosition)
+	a.o.Lost(b.now, a.o.Status().Generation, supervisor.Topic(events.Reports), supervisor.Loss{}, supervisor.ErrPosition)
 	a.drain()
 	require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
 }

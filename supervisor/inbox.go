@@ -88,6 +88,8 @@ type inputQueue struct {
 	silent int
 	// verify is the hash that the record before the resume point must have, or "" once it is verified.
 	verify string
+	// given is the fact to be recorded about records that are lost and that an operator gave up; nil for none.
+	given *events.InputLossAccepted
 }
 
 // input is a record to be judged.
@@ -106,7 +108,8 @@ func (i *inbox) reset() { i.queues, i.catalog = nil, catalogReading{} }
 
 // fold notes that the resume points were recorded.
 func (i *inbox) fold(f *events.Fact) {
-	if _, ok := f.Body.(*events.InputsPassed); ok {
+	switch f.Body.(type) {
+	case *events.InputsPassed, *events.InputLossAccepted:
 		for _, q := range i.queues {
 			q.silent = 0
 		}
@@ -191,7 +194,7 @@ func (i *inbox) read(in events.Input, records []events.Record, next int64) error
 }
 
 func inputLost(in events.Input, err error) error {
-	return fmt.Errorf("%w: %s: %w; if its topic was restored or trimmed by hand, see README \"When the log was lost\"", ErrInputLost, in, err)
+	return fmt.Errorf("%w: %s: %w; see README \"When the log was lost\"", ErrInputLost, in, err)
 }
 
 // reading says whether inputs are being read.

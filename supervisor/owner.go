@@ -83,6 +83,7 @@ func (o *Owner) fill() error {
 	}
 	for _, step := range [...]func() error{
 		o.epoch.adopt,
+		o.inbox.giveUp,
 		o.planner.parkPoisoned,
 		o.outbox.recordFailed,
 		o.delays.update,

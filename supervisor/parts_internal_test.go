@@ -43,6 +43,7 @@ var foldedBy = map[events.Name]string{
 	events.NameInputRejected:       "outbox",
 	events.NameInputForwarded:      "outbox",
 	events.NameInputsPassed:        "inbox",
+	events.NameInputLossAccepted:   "inbox",
 	events.NameEffectFailed:        "changeOf outbox",
 	events.NameEffectsDelayed:      "",
 	events.NameEffectsCaughtUp:     "",

@@ -34,6 +34,8 @@ type Log interface {
 	// Ends returns the high watermarks of the inputs. The request is sent after the call. Records of open transactions are below
 	// them, and so is what was written behind such records and cannot be read yet: a timer waits for all of that.
 	Ends(ctx context.Context) (map[events.Input]int64, error)
+	// Loss says where an input begins, and which loss of it was accepted last, both asked for after the call.
+	Loss(ctx context.Context, in events.Input) (Loss, error)
 	// Catalog returns the definitions up to an end offset that is asked for after the call.
 	Catalog(ctx context.Context) (Catalog, error)
 	// NewProducer opens the producer of one epoch.
@@ -108,6 +110,8 @@ type Shell struct {
 	// seen is when the process was last known to run. again says that effects were just taken back.
 	seen  time.Time
 	again bool
+	// accepted says that a loss was accepted since the partition stopped last.
+	accepted bool
 	// warned is when warnUnanswered last said something, warnedOfInput when warnBlocked did.
 	warned, warnedOfInput events.Instant
 
@@ -152,6 +156,22 @@ func (s *Shell) Assign() {
 		s.mu.Lock()
 		s.err = nil
 		s.mu.Unlock()
+		s.owner.Assign(now)
+	})
+}
+
+// Accepted says that an operator accepted a loss. A partition that stopped because an input lost records tries again. One that does not
+// stop until now, because it asked for the acceptance before it was there, tries again then.
+func (s *Shell) Accepted() {
+	s.post(func(now events.Instant) {
+		if _, err := s.Status(); s.owner.epoch.phase != phaseStopped || !errors.Is(err, ErrInputLost) {
+			s.accepted = true
+			return
+		}
+		s.mu.Lock()
+		s.err = nil
+		s.mu.Unlock()
+		s.owner.Revoke(now)
 		s.owner.Assign(now)
 	})
 }

@@ -54,6 +54,12 @@ func (s *Shell) execute(a Action) error {
 }
 
 func (s *Shell) stop(cause error) {
+	if s.accepted && errors.Is(cause, ErrInputLost) {
+		s.accepted = false
+		s.owner.Revoke(s.now())
+		s.owner.Assign(s.now())
+		return
+	}
 	if s.cfg.Repair != nil {
 		if cause = s.cfg.Repair(cause); cause == nil {
 			if s.owner.epoch.phase == phaseStopped { // otherwise it was revoked meanwhile
@@ -116,7 +122,7 @@ func (s *Shell) readFacts(a ReadFacts) {
 		case err == nil:
 			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, a.Destination, records, true) })
 		case errors.Is(err, ErrPosition): // deleted: the effects of those facts are unknown
-			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, err) })
+			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, Loss{}, err) })
 		}
 	})
 }

@@ -47,7 +47,7 @@ func (s *Shell) readLog(gen uint64, from int64) {
 		s.read(ctx, EventsTopic, from, func(records []events.Record, next int64) error {
 			return s.deliver(ctx, func(now events.Instant) { s.owner.LogRecords(now, gen, records, next) })
 		}, func(err error) {
-			s.post(func(now events.Instant) { s.owner.Lost(now, gen, EventsTopic, err) })
+			s.post(func(now events.Instant) { s.owner.Lost(now, gen, EventsTopic, Loss{}, err) })
 		})
 	})
 }
@@ -110,7 +110,13 @@ func (s *Shell) readInput(gen uint64, in events.Input, from int64) {
 				return ctx.Err()
 			}
 		}, func(err error) {
-			s.post(func(now events.Instant) { s.owner.Lost(now, gen, Topic(in), err) })
+			var loss Loss
+			if retry(ctx, func() (e error) {
+				loss, e = s.cfg.Log.Loss(ctx, in)
+				return e
+			}) == nil {
+				s.post(func(now events.Instant) { s.owner.Lost(now, gen, Topic(in), loss, err) })
+			}
 		})
 	})
 }

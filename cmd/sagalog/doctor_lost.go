@@ -17,10 +17,14 @@ func (t *tail) pass(f *events.Fact) {
 	if in, partition, offset, ok := f.Cause.Input(); ok && partition == t.partition {
 		t.raise(in, events.Passed{Next: offset + 1, Hash: f.CauseHash})
 	}
-	if b, ok := f.Body.(*events.InputsPassed); ok {
+	switch b := f.Body.(type) {
+	case *events.InputsPassed:
 		for in, p := range b.Inputs {
 			t.raise(in, p)
 		}
+	case *events.InputLossAccepted:
+		t.raise(b.Input, events.Passed{})
+		t.passed[b.Input][t.partition] = events.Passed{Next: b.To}
 	}
 }
 
@@ -53,9 +57,9 @@ func (t *tail) lost(ctx context.Context, cluster *kafka.Cluster, namespace strin
 			return list
 		}
 		for _, p := range of[topic] {
-			if lost := node.LossOf(topic, p, t.passed[in][p], starts[topic][p], ends[topic][p]); lost != "" {
-				list = append(list, doctor.Finding{Check: checkLog, Status: doctor.StatusFail, What: "a partition stops, because its input lost records: " + lost,
-					Remedy: `restore the topic from a copy; README, "When the log was lost", says what else can be done`})
+			if lost := node.LossOf(kafka.Topics{Namespace: namespace}, in, p, t.passed[in][p], starts[topic][p], ends[topic][p]); lost != nil {
+				list = append(list, doctor.Finding{Check: checkLog, Status: doctor.StatusFail, What: "a partition stops, because its input lost records: " + lost.What,
+					Remedy: lost.Remedy() + `; see README, "When the log was lost"`})
 			}
 		}
 	}

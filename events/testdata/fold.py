@@ -278,6 +278,11 @@ class State:
             for topic, passed in members(body.get("inputs", "{}")).items():
                 passed = members(passed)
                 self.passed(topic, int(passed["next"]), passed.get("hash", '""'))
+        elif kind == "InputLossAccepted":
+            topic = json.loads(body["input"])
+            known = p["inputs"].get(topic)
+            assert int(body["from"]) == (int(known["next"]) if known else 0) and int(body["to"]) >= int(body["from"])
+            p["inputs"][topic] = Passed(next=body["to"])
         elif kind == "TasksSwept":
             for t in json.loads(body["tasks"]):
                 del self.tasks[t]

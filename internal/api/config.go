@@ -41,6 +41,7 @@ type Config struct {
 	Workflows   Workflows
 	Definitions Definitions
 	Settings    Settings
+	Losses      Losses
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -121,6 +122,7 @@ func (c *Config) validate() error {
 	required(c.Workflows != nil, "Workflows")
 	required(c.Definitions != nil, "Definitions")
 	required(c.Settings != nil, "Settings")
+	required(c.Losses != nil, "Losses")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

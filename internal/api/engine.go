@@ -146,6 +146,15 @@ func (e *UpgradeRefusedError) Error() string {
 	return fmt.Sprintf("level %d is not possible: node %s understands level %d; upgrade that node first", e.To, strconv.Quote(e.By.Node), e.By.Level)
 }
 
+// Losses knows which inputs were deleted before they were judged, and records that an operator gives them up.
+type Losses interface {
+	// Losses returns what the inputs have lost, as of now.
+	Losses(ctx context.Context) ([]*Loss, error)
+	// AcceptLoss records that a loss is accepted, if it is exactly what is lost now. On return it is durable at the offset of the
+	// definitions. Otherwise nothing is written, and now is what that partition has lost, with offset 0.
+	AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset int64, now []*Loss, err error)
+}
+
 // Definitions provides the parts of a definition that submissions and tasks need.
 type Definitions interface {
 	// Definition returns the name and hash of a version, as Workflow finds it. It is called for each submission, so it

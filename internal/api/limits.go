@@ -49,6 +49,9 @@ func documentLimits(doc *huma.OpenAPI) {
 	for _, member := range schemas["RequestBody"].Properties {
 		limitText(member, maxReason)
 	}
+	accepted := schemas["AcceptedLossBody"].Properties
+	limitText(accepted["reason"], maxReason)
+	limitText(accepted["by"], events.MaxTaskID)
 }
 
 func limitID(s *huma.Schema) {

@@ -120,6 +120,21 @@ func inMember(kind, name string) limited {
 	}
 }
 
+// accepting makes the engine lose what the request gives up.
+func accepting(member string) limited {
+	return func(w *world, v string) reply {
+		w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
+		if member == "reason" || member == "by" {
+			v = quoted(v)
+		}
+		body := map[string]json.RawMessage{"input": json.RawMessage(`"submissions"`), "partition": json.RawMessage("0"), "from": json.RawMessage("0"), "to": json.RawMessage("0")}
+		body[member] = json.RawMessage(v)
+		b, err := json.Marshal(body)
+		require.NoError(w.t, err)
+		return w.do("POST", "/v1/accepted-losses", string(b))
+	}
+}
+
 // places has a request for each limited place of the document. A limit that is added needs one.
 var places = map[string]limited{
 	"get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
@@ -146,6 +161,7 @@ var places = map[string]limited{
 		}
 		return r
 	},
+	"accept-loss /partition": accepting("partition"), "accept-loss /from": accepting("from"), "accept-loss /to": accepting("to"), "accept-loss /reason": accepting("reason"), "accept-loss /by": accepting("by"),
 	"put-task /labels": nil, // the same code reads both bodies
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
 	"post-task /priority":     submission("priority", "$"),
@@ -238,8 +254,9 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	bodies := map[string]string{
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
-		"put-settings": `{"settings":{"grace":"3s"}}`, "upgrade-namespace": `{"to":2}`,
+		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 	}
+	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	for at, item := range w.description().Paths {
 		for method, op := range item {
 			if op.RequestBody == nil {

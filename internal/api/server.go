@@ -108,6 +108,7 @@ func (s *Server) parts() []part {
 		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},
 		workflows,
 		&settings{settings: c.Settings, namespace: c.Namespace, log: s.log},
+		&losses{losses: c.Losses, partitions: c.Partitions, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
 	}

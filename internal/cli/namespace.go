@@ -52,7 +52,7 @@ afterwards, so the level is not raised while such a node is alive; ` + "`sagalog
 	})
 	upgrade.Flags().Int("to", 0, "the level; 0: the highest that every live node understands")
 	upgrade.Flags().String("by", "", "who raises it, for the record")
-	return group("namespace", "Show and change the settings that all nodes share", show, set, upgrade)
+	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs", show, set, upgrade, acceptLossCommand())
 }
 
 func (s *session) upgradeNamespace() error {

@@ -31,6 +31,9 @@ func (n *Node) Failed() error {
 	}
 }
 
+// Losses gives up lost inputs.
+func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer} }
+
 // Effects sends what the owners send, and Appender what the API accepts.
 func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
 func (n *Node) Appender() api.Appender   { return n.producer }

@@ -1,9 +1,11 @@
 package node_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -23,12 +25,18 @@ func TestWhatAnInputHasLost(t *testing.T) {
 		"records that wait":               {passed: events.Passed{Next: 7, Hash: "x"}, start: 12, end: 15, want: "the offsets 7 to 11 were deleted before they were judged"},
 		"the last judged record":          {passed: events.Passed{Next: 7, Hash: "x"}, start: 7, end: 9, want: "no record is missing"},
 	} {
-		got := node.LossOf("sagalog.reports", 2, c.passed, c.start, c.end)
+		got := node.LossOf(kafka.Topics{Namespace: "sagalog"}, events.Reports, 2, c.passed, c.start, c.end)
 		if c.want == "" {
-			require.Empty(t, got, name)
+			require.Nil(t, got, name)
 			continue
 		}
-		require.Contains(t, got, "sagalog.reports partition 2", name)
-		require.Contains(t, got, c.want, name)
+		require.Contains(t, got.What, "sagalog.reports partition 2", name)
+		require.Contains(t, got.What, c.want, name)
+		require.Equal(t, c.start >= 7, got.Acceptable, name)
+		if got.Acceptable {
+			require.Contains(t, got.Remedy(), "sagalog namespace accept-loss --input reports --partition 2 --from 7 --to "+strconv.FormatInt(c.start, 10), name)
+		} else {
+			require.Contains(t, got.Remedy(), "accept-loss cannot give this up", name)
+		}
 	}
 }

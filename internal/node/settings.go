@@ -148,11 +148,17 @@ func (s *settings) ChangeSettings(ctx context.Context, change events.SettingsCha
 // submissionBytes is the limit of a submission as of now.
 func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settings.SubmissionBytes }
 
-// follow tells the owners each change of the settings until ctx ends.
+// follow tells the owners each change of the settings, and each accepted loss, until ctx ends.
 func (s *settings) follow(ctx context.Context, o *owners) error {
+	told := int64(0)
 	for {
 		moved := s.ns.catalog.movement()
 		recorded := s.ns.catalog.Settings()
+		for _, r := range s.ns.catalog.LossesAfter(told) {
+			if told = max(told, r.Offset+1); int(r.Partition) < len(o.shells) {
+				o.shells[r.Partition].Accepted()
+			}
+		}
 		for _, shell := range o.shells {
 			shell.SetSettings(recorded.Settings, recorded.Offset, recorded.Level)
 		}

@@ -154,7 +154,7 @@ func (s *stateStore) refuseGap(partition int32, log extent, next int64) error {
 	switch {
 	case log.start > 0:
 		return fmt.Errorf("%w: topic %s partition %d begins at offset %d, so the records before it were deleted, and the state here ends at offset %d; "+
-			"restore the topic from a copy, or start with the directory %s of a node that has folded more, or begin another --namespace",
+			"facts cannot be given up: restore the topic from a copy, or start with the directory %s of a node that has folded more, or begin another --namespace",
 			ErrGap, topic, partition, log.start, next, s.dir)
 	case log.end == 0 && next > 0:
 		return fmt.Errorf("%w: topic %s partition %d is empty, and the state here ends at offset %d: the topic was recreated or emptied; "+

@@ -12,6 +12,8 @@ type topic struct {
 	records  []events.Record
 	landedAt []events.Instant
 	readers  []*reading
+	// start is the offset of the first record that readers still find. The world remembers those before it.
+	start int64
 }
 
 func (t *topic) end() int64 { return int64(len(t.records)) }
@@ -24,7 +26,9 @@ type reading struct {
 	next  int64
 	// busy is set while a portion is in flight; over is set when nobody reads any more.
 	busy, over bool
-	give       func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64)
+	// lost hears that the records to be read next are deleted.
+	lost func()
+	give func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64)
 }
 
 // start starts a reading.
@@ -42,6 +46,10 @@ func (w *World) pump(r *reading) {
 	r.busy = true
 	w.after(w.lag(), func() {
 		if r.over {
+			return
+		}
+		if r.next < r.topic.start {
+			r.lost()
 			return
 		}
 		to := r.topic.end()

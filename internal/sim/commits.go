@@ -96,7 +96,7 @@ func (p *partition) readsItsWrites(s *slot) {
 		s.answered[in] = max(from, to)
 		for o := from; o < min(to, t.end()); o++ {
 			m := t.meta[o]
-			if m.Kind != InputSubmission || events.Home(m.Task, p.w.opt.Partitions) != p.id {
+			if m.Kind != InputSubmission || p.inputs.givenUp(in, o) || events.Home(m.Task, p.w.opt.Partitions) != p.id {
 				continue
 			}
 			if f := p.inputs.facts[events.CauseInput(in, p.id, o)]; f != nil && f.Body.Name() != events.NameSubmitted {

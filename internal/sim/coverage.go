@@ -128,6 +128,9 @@ const (
 	sawUncounted
 	sawRememberShorter
 	sawRememberLonger
+	sawGivenUp
+	sawGivenUpNone
+	sawLostMore
 	sawBarrier
 	sawTooOld
 	sawLevelRefused
@@ -258,6 +261,9 @@ var named = [situations]struct {
 	sawMissing:         {name: "steps wait for an agent without instances"},
 	sawRememberShorter: {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:  {name: "a partition adopts settings by which tasks are remembered for longer"},
+	sawGivenUp:         {name: "inputs are given up that were deleted before they were judged"},
+	sawGivenUpNone:     {name: "an input goes on although the last judged record is deleted", rare: true},
+	sawLostMore:        {name: "more is deleted after a loss was accepted and before an owner takes that up", rare: true},
 	sawBarrier:         {name: "a partition gets a barrier"},
 	sawTooOld:          {name: "an owner gives its partition up because its build is too old"},
 	sawLevelRefused:    {name: "the level is not raised while an older node is heard"},

@@ -70,6 +70,10 @@ func (s *slot) do(a supervisor.Action) {
 			w.levels.stops(s)
 			return
 		}
+		if errors.Is(a.Err, supervisor.ErrInputLost) && w.opt.Faults.Trim > 0 {
+			s.stop(a.Err)
+			return
+		}
 		w.fail("%s stops partition %d: %v", s.node.name, s.part.id, a.Err)
 	default:
 		w.fail("an unknown action %T", a)
@@ -87,7 +91,7 @@ func (s *slot) release() {
 	if s.producer != nil {
 		s.producer.closed = true
 	}
-	s.tail, s.inputs, s.producer, s.acked = nil, nil, nil, 0
+	s.tail, s.inputs, s.producer, s.acked, s.stopped = nil, nil, nil, 0, false
 }
 
 func (s *slot) load(a supervisor.Load) {
@@ -175,12 +179,19 @@ func describe(r *events.Record) string {
 
 func (s *slot) readInputs(a supervisor.ReadInputs) {
 	w := s.node.w
-	for _, r := range s.inputs {
-		r.over = true
+	if s.inputs == nil {
+		s.inputs = map[events.Input]*reading{}
 	}
-	s.inputs = map[events.Input]*reading{}
 	for _, in := range bothInputs {
-		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, gen: a.Generation, next: a.From[in],
+		from, ok := a.From[in]
+		if !ok {
+			continue
+		}
+		if r := s.inputs[in]; r != nil {
+			r.over = true
+		}
+		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, gen: a.Generation, next: from,
+			lost: func() { s.meetLoss(a.Generation, in) },
 			give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
 				o.Input(now, a.Generation, in, records, next)
 			}})

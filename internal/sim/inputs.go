@@ -20,6 +20,8 @@ type inputs struct {
 	content map[string]map[string]bool
 	// held are the requests that were ever held.
 	held map[string]bool
+	// accepted are the losses that an operator accepted, in their order.
+	accepted []events.AcceptedLoss
 }
 
 type inputTopic struct {
@@ -104,6 +106,7 @@ func (q *inputs) Input(in events.Input, offset int64) (Input, bool) {
 		return Input{}, false
 	}
 	x := t.meta[offset].Input
+	x.GivenUp = q.givenUp(in, offset)
 	if r := &x.Report; x.Kind == InputReport {
 		began, known := q.p.effects.attempts[Attempt{r.Task, r.Step, r.Operation, r.Attempt}]
 		x.Early = known && t.landedAt[offset] <= q.p.log.landedAt[began.from]

@@ -71,6 +71,12 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.SettingsAdopted:
 		p.rules.Adopts(b)
 		w.settings.adopted(p, b)
+	case *events.InputLossAccepted:
+		p.rules.GivesUp(b)
+		w.saw(sawGivenUp)
+		if b.From == b.To {
+			w.saw(sawGivenUpNone)
+		}
 	case *events.InputRejected:
 		p.inputs.rejects(f, b)
 	}

@@ -45,6 +45,8 @@ type Input struct {
 	// Early says that a report landed before its attempt began. No agent was asked then, so the report may be passed, even if
 	// the attempt runs by the time a fact passes it.
 	Early bool
+	// GivenUp says that it was deleted, and that an operator accepted the loss afterwards.
+	GivenUp bool
 	// Lethal says that judging it ends the process.
 	Lethal bool
 }
@@ -127,6 +129,18 @@ func (j *Judge) Passes(f *events.Fact) {
 			if why := j.needsFact(&x); why != "" {
 				j.Fail("INV12: the resume point skipped %s %d, which nobody judged: %s (partition %d)", in, o, why, j.ID)
 			}
+		}
+	}
+}
+
+// GivesUp checks that a fact gives up exactly the inputs from the resume point on that are lost and whose loss was accepted (INV12).
+func (j *Judge) GivesUp(b *events.InputLossAccepted) {
+	if at := j.State.Partition.Inputs[b.Input].Next; b.From != at {
+		j.Fail("INV12: the loss of %s from %d on is accepted, and the resume point is %d", b.Input, b.From, at)
+	}
+	for o := b.From; o < b.To; o++ {
+		if x, ok := j.Input(b.Input, o); !ok || !x.GivenUp {
+			j.Fail("INV12: the resume point skipped %s %d, which nobody gave up (partition %d)", b.Input, o, j.ID)
 		}
 	}
 }

@@ -62,6 +62,9 @@ type slot struct {
 	// offers is what the owner last heard of.
 	offers map[string]supervisor.Offer
 
+	// stopped says that the owner stopped because an input is lost.
+	stopped bool
+
 	producer *producer
 	tail     *reading
 	inputs   map[events.Input]*reading
@@ -113,7 +116,7 @@ func (s *slot) boot() {
 		w.fail("an owner cannot be made: %v", err)
 		return
 	}
-	s.owner, s.producer, s.tail, s.inputs = o, nil, nil, nil
+	s.owner, s.producer, s.tail, s.inputs, s.stopped = o, nil, nil, nil, false
 	s.clock, s.time, s.answered = supervisor.NewClock(s.node.reading()), &timeline{}, map[events.Input]int64{}
 }
 

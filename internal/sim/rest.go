@@ -97,6 +97,9 @@ func (q *inputs) accounted() {
 func (q *inputs) account(in events.Input, o int64, m *meta) {
 	cause := events.CauseInput(in, q.p.id, o)
 	f := q.facts[cause]
+	if f == nil && q.givenUp(in, o) {
+		return
+	}
 	if f == nil {
 		if m.Kind == InputSubmission && events.Home(m.Task, q.w.opt.Partitions) != q.p.id {
 			if !q.arrivedAtHome(cause, in, m) {

@@ -107,6 +107,7 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(6) == 0 {
 			f.Lethal = 0.3 * late.Float64()
 		}
+		f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
 		if late.IntN(3) == 0 {
 			f.Levels = float64(2 + late.IntN(8))
 		}

@@ -138,6 +138,10 @@ var taskCorruptions = []corruption{
 		_, into := late(h, events.NameTaskParked, "park-", "")
 		return h.forge(into, events.NameSettingsAdopted, "", &events.SettingsAdopted{Settings: events.DefaultSettings()}).place()
 	}},
+	{"inputs are given up from another offset than the resume point", verify.CheckInputs, "given_up_wrongly", false, func(h *harmed) string {
+		_, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameInputLossAccepted, "", &events.InputLossAccepted{Input: events.Submissions, From: 0, To: 1}).place()
+	}},
 	{"a definition that was not adopted", verify.CheckAttempts, "definition", false, func(h *harmed) string {
 		f := h.fact(events.NameSubmitted, "")
 		f.alter("hash", strings.Repeat("ab", 32))

@@ -165,6 +165,8 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.count.StateHashes++
 	case *events.InputsPassed:
 		return p.passed(b, at)
+	case *events.InputLossAccepted:
+		return p.givenUp(b, at)
 	case *events.DefinitionAdopted:
 		d := &definition{}
 		if err := json.Unmarshal(b.Body, d); err != nil {

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
@@ -53,7 +54,7 @@ func topicsOf(ns string) verify.Topics {
 func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 	t.Parallel()
 	var total verify.Counts
-	judged := 0
+	judged, givenUp := 0, 0
 	for seed := uint64(1); seed <= uint64(*simSeeds); seed++ {
 		run := sim.Record(seed, sim.Options{})
 		if run.Report.Violation != "" {
@@ -70,6 +71,10 @@ func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 		}
 		require.Empty(t, real, "seed %d", seed)
 		judged++
+		if n := r.Counts.Inputs["given_up"]; n > 0 {
+			givenUp += n
+			require.Contains(t, fmt.Sprint(r.Warnings), "an operator gave up", "seed %d", seed)
+		}
 		total.Facts += r.Counts.Facts
 		total.BrokenEpochs += r.Counts.BrokenEpochs
 		total.Epochs += r.Counts.Epochs
@@ -86,7 +91,7 @@ func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 		require.GreaterOrEqual(t, 10*judged, 9**simSeeds)
 		for what, n := range map[string]int{
 			"facts": int(total.Facts), "broken epochs": total.BrokenEpochs, "tasks": total.Tasks, "parked": total.Parked, "swept": total.Swept,
-			"undos": total.Undos, "dead letters": total.DeadLetters.Records, "forwards": total.Forwards.Records, "state hashes": total.StateHashes,
+			"undos": total.Undos, "dead letters": total.DeadLetters.Records, "forwards": total.Forwards.Records, "state hashes": total.StateHashes, "given up": givenUp,
 		} {
 			require.Positive(t, n, what)
 		}

@@ -64,6 +64,9 @@ type Engine struct {
 	cutNext     bool
 	// changes are the recorded changes of settings.
 	changes []events.SettingsChange
+	// lost is what the inputs have lost, and accepted what an operator gave up.
+	lost     []*api.Loss
+	accepted []events.AcceptedLoss
 }
 
 // New returns an engine that knows the workflow "order" with the steps reserve, charge and ship; its input is an

@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // Action is one thing that may happen next.
@@ -30,6 +32,7 @@ const (
 	actSend
 	actSendAck
 	actTick
+	actTryAgain
 	actAnswer
 	actSee
 	actCatalog
@@ -47,6 +50,8 @@ const (
 	actSlow
 	actRefuse
 	actSleep
+	actTrim
+	actAccept
 	actReassign
 	actCrash
 	actOlder
@@ -114,9 +119,12 @@ func (x replica) progress(list []Action) []Action {
 		}
 	}
 	for i, at := range x.reads {
-		if at >= 0 && at < int64(len(x.part.inputs[i])) {
+		if at >= 0 && (at < int64(len(x.part.inputs[i])) || x.gone(i)) {
 			do(actReadInput, i)
 		}
+	}
+	if x.stopped && x.news {
+		do(actTryAgain, 0)
 	}
 	if x.replayTo > 0 {
 		do(actReplay, 0)
@@ -238,6 +246,12 @@ func (w *World) partFaults(list []Action, p int) []Action {
 			list = append(list, Action{kind: actLateEffect, node: int16(p), i: int16(i)})
 		}
 	}
+	if w.left(Trims) && part.start < int64(len(part.inputs[topicOf(events.Submissions)])) {
+		list = append(list, Action{kind: actTrim, node: int16(p)})
+	}
+	if w.refused(p) {
+		list = append(list, Action{kind: actAccept, node: int16(p), Progress: true})
+	}
 	if w.left(Reassigns) {
 		for n := range w.sp.cfg.Nodes {
 			if n != int(part.group) {
@@ -279,6 +293,13 @@ func (w *World) Name(a Action) string {
 		return fmt.Sprintf("the broker tells %s the end of its log", who)
 	case actSeeEnd:
 		return who + " sees the end of its log"
+	case actTryAgain:
+		return who + " tries again, since a loss was accepted"
+	case actTrim:
+		return fmt.Sprintf("submissions %d is deleted", w.s.parts[n].start)
+	case actAccept:
+		from, to := w.loss(n)
+		return fmt.Sprintf("an operator gives up the submissions from %d to before %d", from, to)
 	case actSleep:
 		return who + " slept, and wakes up"
 	case actUnknownTick:

@@ -58,7 +58,11 @@ const (
 	// other sleeps are searched without them.
 	Sleeps Budget = 17
 
-	budgets = 18
+	// Trims: the oldest submission is deleted, judged or not. A partition that stops for it goes on when an operator has accepted the loss,
+	// which always happens in the end.
+	Trims Budget = 18
+
+	budgets = 19
 )
 
 // Kind is the kind of input that a client sends.

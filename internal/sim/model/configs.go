@@ -81,6 +81,12 @@ func ownership(add func(Bound, Config)) {
 	add(Large, Config{Name: "two doubled, reordered", Clients: one, InFlight: 3, Budgets: faults{Doubles: 2, LateAppends: 2, Reorders: 1}})
 	add(CI, Config{Name: "two tasks, a crash", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Budgets: faults{Crashes: 1, LateAppends: 1}})
 	add(CI, Config{Name: "a hand-over", Clients: one, Budgets: faults{Reassigns: 1}})
+	two := []Client{submit("T1", "none"), submit("T2", "none")}
+	add(Small, Config{Name: "lost submissions", Clients: two, Budgets: faults{Trims: 2}})
+	add(CI, Config{Name: "lost submissions, a hand-over", Clients: none, Budgets: faults{Trims: 1, Reassigns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "lost submissions, a crash, duplicates", Clients: append(two[:1:1], later(Submit, "T1", "none")), PassEvery: 1, Budgets: faults{Trims: 2, Crashes: 1, LateAppends: 1}})
+	add(CI, Config{Name: "lost submissions, an unknown outcome", Clients: two, Budgets: faults{Trims: 2, Unknowns: 1, LateAppends: 1}})
+	add(CI, Config{Name: "lost submissions, timers", Clients: []Client{submit("T1", "none"), later(Submit, "T2", "one")}, Budgets: faults{Trims: 1, Passes: 1}})
 	add(Small, Config{Name: "a sleep", Clients: one, Budgets: faults{Sleeps: 1, Crashes: 1}})
 	add(CI, Config{Name: "a sleep, a hand-over", Clients: one, InFlight: 1, Budgets: faults{Sleeps: 1, Reassigns: 1}})
 	add(CI, Config{Name: "a hand-over, no work", Clients: none, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})

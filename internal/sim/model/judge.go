@@ -59,6 +59,8 @@ func (j *judge) before(f *events.Fact, source string) {
 		if b.Workflow == newerWorkflow && p.Reader < newerLevel {
 			j.w.fail("a definition of level %d is adopted with the barrier %d", newerLevel, p.Reader)
 		}
+	case *events.InputLossAccepted:
+		j.GivesUp(b)
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
@@ -90,7 +92,10 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 	if offset < 0 || offset >= int64(len(list)) {
 		return sim.Input{}, false
 	}
-	return j.w.sp.inputs[list[offset].input].Input, true
+	x := j.w.sp.inputs[list[offset].input].Input
+	// Nothing comes back, so what lies below the end of an accepted loss was judged or is given up.
+	x.GivenUp = in == events.Submissions && offset < j.part.accepted[1]
+	return x, true
 }
 
 // DurableBefore implements sim.Witness.

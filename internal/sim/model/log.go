@@ -165,6 +165,8 @@ func (s *space) describe(rec int32) string {
 			}
 		}
 		what = strings.Join(parts, " ")
+	case *events.InputLossAccepted:
+		what = fmt.Sprintf("%s %d to before %d", b.Input, b.From, b.To)
 	case *events.TasksSwept:
 		what = strings.Join(b.Tasks, " ")
 	case *events.InputRejected:

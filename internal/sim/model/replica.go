@@ -92,7 +92,11 @@ func (x replica) execute(out *output) {
 	case outCommit:
 		x.committed(out)
 	case outReadInputs:
-		x.reads = [2]int64{out.from, out.to}
+		for i, from := range [...]int64{out.from, out.to} {
+			if from >= 0 {
+				x.reads[i] = from
+			}
+		}
 		x.w.note("%s owns epoch %s and reads submissions from %d, reports from %d", x.label(), claimName(x.sp.slots[x.slot].owner.Status().Epoch.ID), out.from, out.to)
 	case outReadFacts:
 		x.replayFor = x.sp.destination(out.in)
@@ -121,12 +125,16 @@ func (x replica) execute(out *output) {
 		x.release()
 		x.believes = false
 	case outStop:
-		if !x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) || !strings.Contains(out.err, events.ErrReaderTooOld.Error()) {
+		switch {
+		case out.lost && x.sp.cfg.Budgets[Trims] > 0:
+			x.stopped = true
+			x.w.note("%s stops: %s", x.label(), out.err)
+		case x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) && strings.Contains(out.err, events.ErrReaderTooOld.Error()):
+			x.w.note("%s gives the partition up: %s", x.label(), out.err)
+			x.part.group = uint8(x.sp.cfg.Older % x.sp.cfg.Nodes)
+		default:
 			x.w.fail("%s stops: %s", x.label(), out.err)
-			return
 		}
-		x.w.note("%s gives the partition up: %s", x.label(), out.err)
-		x.part.group = uint8(x.sp.cfg.Older % x.sp.cfg.Nodes)
 	}
 }
 
@@ -220,7 +228,7 @@ func (x replica) read() {
 	}
 	var some []int
 	for i, at := range x.reads {
-		if at >= 0 && at < int64(len(x.part.inputs[i])) {
+		if at >= 0 && (at < int64(len(x.part.inputs[i])) || x.gone(i)) {
 			some = append(some, i)
 		}
 	}
@@ -283,6 +291,10 @@ func (x replica) tickMatters() bool {
 }
 
 func (x replica) readInput(i int) {
+	if x.gone(i) {
+		x.meetLoss(i)
+		return
+	}
 	list := x.part.inputs[i]
 	e := event{kind: evInput, in: topics[i], from: x.reads[i], to: int64(len(list))}
 	for _, l := range list[x.reads[i]:] {

@@ -69,6 +69,7 @@ const (
 	evWoke
 	evEnd
 	evTick
+	evLost
 )
 
 var (
@@ -87,6 +88,8 @@ type output struct {
 	effect  int32
 	delta   *events.Delta
 	err     string
+	// lost says that the owner stops because an input is lost.
+	lost bool
 }
 
 type outputKind uint8
@@ -292,6 +295,12 @@ func (x *slot) call(s *space, e *event) {
 		o.LogEnd(now, o.Status().Generation, read[uint64](o, "waking", "question", "number"), e.to, nil)
 	case evTick:
 		o.Tick(now)
+	case evLost:
+		loss := supervisor.Loss{Start: e.from, Offset: e.to}
+		if e.to > 0 {
+			loss.Accepted = &events.AcceptedLoss{Input: e.in, Partition: x.part, From: int64(e.records[0]), To: int64(e.records[1])}
+		}
+		o.Lost(now, o.Status().Generation, supervisor.Topic(e.in), loss, supervisor.ErrPosition)
 	}
 }
 
@@ -389,7 +398,7 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		field(x.owner, "core", "store").Interface().(*view).Store = next
 		out.kind, out.delta = outCommit, a.Delta
 	case supervisor.ReadInputs:
-		out.kind, out.from, out.to = outReadInputs, a.From[events.Submissions], a.From[events.Reports]
+		out.kind, out.from, out.to = outReadInputs, offsetOf(a.From, events.Submissions), offsetOf(a.From, events.Reports)
 	case supervisor.ReadFacts:
 		out.kind, out.from, out.to = outReadFacts, a.From, a.To
 		out.in = events.Input(a.Destination)
@@ -405,7 +414,15 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 	case supervisor.AskCatalog:
 		out.kind = outAskCatalog
 	case supervisor.Stop:
-		out.kind, out.err = outStop, a.Err.Error()
+		out.kind, out.err, out.lost = outStop, a.Err.Error(), errors.Is(a.Err, supervisor.ErrInputLost)
 	}
 	r.outs = append(r.outs, out)
+}
+
+// offsetOf returns where an input is read from, -1 if its reading goes on as it is.
+func offsetOf(from map[events.Input]int64, in events.Input) int64 {
+	if at, ok := from[in]; ok {
+		return at
+	}
+	return -1
 }

@@ -26,6 +26,9 @@ type part struct {
 	log   int32
 	// inputs are submissions and reports.
 	inputs [2][]landed
+	// start is the offset of the first submission that was not deleted. accepted are the bounds of the loss that an operator accepted last.
+	start    int64
+	accepted [2]int64
 	// before is the number of reports in the topic when the current claim landed.
 	before int32
 	// arrived are the effects that have landed and that the folded watermark has not passed.
@@ -47,6 +50,8 @@ type share struct {
 	// believes says that the node believes that it should own the partition: that is the last thing it heard from the
 	// group.
 	believes bool
+	// stopped says that the owner stopped because submissions are lost, and news that a loss was accepted since.
+	stopped, news bool
 	// load says that the owner still waits for the end of the log. tail is how far the log was read, -1 for not at all.
 	load bool
 	tail int64
@@ -176,6 +181,9 @@ func (c *codec) part(p *part) {
 			num(c, &l.clock)
 		})
 	}
+	num(c, &p.start)
+	num(c, &p.accepted[0])
+	num(c, &p.accepted[1])
 	num(c, &p.before)
 	list(c, &p.arrived, num[int32])
 	list(c, &p.late, (*codec).flight)
@@ -185,6 +193,8 @@ func (c *codec) part(p *part) {
 func (c *codec) share(n *share) {
 	num(c, &n.slot)
 	c.flag(&n.believes)
+	c.flag(&n.stopped)
+	c.flag(&n.news)
 	c.flag(&n.load)
 	num(c, &n.tail)
 	list(c, &n.flights, (*codec).flight)

@@ -20,6 +20,7 @@ var cost = map[actionKind]Budget{
 	actLandCopy: Doubles, actLandPart: Splits, actReorder: Reorders, actLose: LostAppends, actUnknownTick: Unknowns,
 	actLate: LateAppends, actLateEffect: LateEffects, actSlow: SlowAcks, actRefuse: Refusals, actReassign: Reassigns,
 	actSleep: Sleeps, actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
+	actTrim: Trims,
 }
 
 // crashes are the events of a node that crashes.
@@ -71,6 +72,8 @@ func (w *World) do(a Action) {
 		end := x.woke.end
 		x.woke = endQuestion{}
 		x.deliver(&event{kind: evEnd, to: end})
+	case actTryAgain:
+		x.tryAgain()
 	case actSleep:
 		x.sleep()
 	case actReport:
@@ -110,6 +113,10 @@ func (w *World) world(a Action) {
 		e := p.lateEffects[i]
 		p.lateEffects = slices.Delete(p.lateEffects, i, i+1)
 		w.arrive(int32(n), e)
+	case actTrim:
+		p.start++
+	case actAccept:
+		w.accept(n)
 	case actReassign:
 		p.group = uint8(i)
 	case actCrash, actOlder, actEmpty:

@@ -1,0 +1,123 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
+	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
+	"github.com/stretchr/testify/require"
+)
+
+// Submissions are deleted before they are judged. The partition stops and prints the command that gives them up. When an operator does, the
+// running node goes on behind them.
+func TestALostInputIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit(ids("a", 20)...)
+		w.watch.ended(ids("a", 20)...)
+		<-time.After(5 * time.Second) // effects settle
+		require.NoError(t, n.stop())
+		w.submit(ids("lost", 6)...)
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 23)
+
+		p, err := w.open(dir)
+		require.NoError(t, err)
+		p.run()
+		w.stopped(p)
+		require.ErrorIs(t, p.Ready(), supervisor.ErrInputLost)
+		require.ErrorContains(t, p.Ready(), "or give up what is lost: sagalog namespace accept-loss --input submissions --partition 0 --from 20 --to 23")
+		require.Len(t, w.logs.find("ERROR the partition stopped"), 1)
+
+		for _, wrong := range []events.AcceptedLoss{
+			{Input: events.Submissions, From: 20, To: 24}, {Input: events.Submissions, From: 19, To: 23},
+			{Input: events.Submissions, From: 20, To: 22}, {Input: events.Reports, From: 20, To: 23},
+		} {
+			offset, now, err := p.Losses().AcceptLoss(t.Context(), wrong)
+			require.NoError(t, err)
+			require.Zero(t, offset, "%+v", wrong)
+			require.Len(t, now, 1)
+			require.Equal(t, "sagalog namespace accept-loss --input submissions --partition 0 --from 20 --to 23", now[0].Command())
+		}
+		require.Len(t, w.read(w.topics.Definitions(), 0), 2, "the namespace and the workflow: nothing was written")
+
+		// More is deleted before an acceptance arrives: the partition tries again, and stops again.
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 24)
+		loss := events.AcceptedLoss{Input: events.Submissions, Partition: 0, From: 20, To: 23, Reason: "retention was too short", By: "ada"}
+		subject := events.Subject{ID: "1", Source: "/test"}
+		r, err := scheduler.EncodeLoss(&loss, subject)
+		require.NoError(t, err)
+		w.produce(w.topics.Definitions(), 0, r)
+		<-time.After(5 * time.Second)
+		w.stopped(p)
+		require.ErrorContains(t, p.Ready(), "(the accepted loss of the offsets from 20 to before 23 does not cover it)")
+		require.ErrorContains(t, p.Ready(), "--from 20 --to 24")
+		// An acceptance for another topic of that name does not count.
+		other := events.AcceptedLoss{Input: events.Submissions, Partition: 0, From: 20, To: 24, TopicID: "00000000000000000000000000000007"}
+		r, err = scheduler.EncodeLoss(&other, subject)
+		require.NoError(t, err)
+		w.produce(w.topics.Definitions(), 0, r)
+		<-time.After(5 * time.Second)
+		w.stopped(p)
+		require.Len(t, w.logs.find("ERROR the partition stopped"), 3)
+
+		loss.To = 24
+		offset, _, err := p.Losses().AcceptLoss(t.Context(), loss)
+		require.NoError(t, err)
+		w.submit("b-0001")
+		w.watch.ended("b-0001", "lost-0004", "lost-0005")
+		require.NoError(t, p.Ready())
+		again, _, err := p.Losses().AcceptLoss(t.Context(), loss)
+		require.NoError(t, err)
+		require.Zero(t, again, "it is not lost any more")
+		require.Equal(t, []events.InputLossAccepted{{Input: events.Submissions, From: 20, To: 24, Offset: offset, Reason: "retention was too short", By: "ada"}}, w.givenUp())
+		require.NoError(t, p.stop())
+		w.watch.verify()
+	})
+}
+
+func (w *world) givenUp() (list []events.InputLossAccepted) {
+	for _, r := range w.read(w.topics.Events(), 0) {
+		f, err := events.DecodeFact(&r)
+		require.NoError(w.t, err)
+		if b, ok := f.Body.(*events.InputLossAccepted); ok {
+			list = append(list, *b)
+		}
+	}
+	return list
+}
+
+// Only the last judged record is deleted, and with it the proof that the topic is the same; and the acceptance is there before a node starts.
+func TestALossThatWasAcceptedStopsNoStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit(ids("a", 20)...)
+		w.watch.ended(ids("a", 20)...)
+		<-time.After(5 * time.Second)
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 20)
+		loss := events.AcceptedLoss{Input: events.Submissions, From: 20, To: 20}
+		offset, _, err := n.Losses().AcceptLoss(t.Context(), loss)
+		require.NoError(t, err)
+		require.Positive(t, offset)
+		<-time.After(time.Second)
+		require.NoError(t, n.Ready(), "a partition that runs does not look at what it has judged")
+		require.NoError(t, n.stop())
+		n = w.node(dir)
+		w.submit("b-0001")
+		w.watch.ended("b-0001")
+		require.Empty(t, w.logs.find("ERROR the partition stopped"))
+		require.Equal(t, []events.InputLossAccepted{{Input: events.Submissions, From: 20, To: 20, Offset: offset}}, w.givenUp())
+		require.NoError(t, n.stop())
+		w.watch.verify()
+	})
+}

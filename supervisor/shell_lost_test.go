@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A loss is accepted while the owner, which asked for the acceptance before, is about to stop: nobody says so again afterwards.
+func TestAnAcceptanceThatComesBeforeTheStopCounts(t *testing.T) {
+	t.Parallel()
+	stopped := func(accept ...int) (phase, error) {
+		s := &Shell{cfg: ShellConfig{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}, mailbox: newMailbox(), clock: NewClock(time.Now())}
+		o, err := NewOwner(Config{Partitions: 1, Node: "n", Entropy: func() (b [16]byte) { return b }}, nil, nil)
+		require.NoError(t, err)
+		s.owner, s.ctx = o, t.Context()
+		for turn := range 3 {
+			for _, at := range accept {
+				if at == turn {
+					s.Accepted()
+				}
+			}
+			for _, m := range s.drain() {
+				m(1)
+			}
+			if turn == 1 {
+				o.epoch.phase = phaseStopped
+				s.stop(fmt.Errorf("partition 0: %w", ErrInputLost))
+			}
+		}
+		_, err = s.Status()
+		return o.epoch.phase, err
+	}
+	for turn := range 3 {
+		p, err := stopped(turn)
+		require.Equal(t, phaseOpening, p, turn)
+		require.NoError(t, err)
+	}
+	p, err := stopped()
+	require.Equal(t, phaseStopped, p)
+	require.ErrorIs(t, err, ErrInputLost)
+}
