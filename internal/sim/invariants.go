@@ -30,6 +30,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.planned(f)
 	p.inputs.reported(f)
 	p.sagas.judge(f)
+	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		delete(p.sagas.cancelled, f.Task)
@@ -62,12 +63,6 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		}
 	case *events.TasksSwept:
 		p.rules.Sweeps(f, b)
-	case *events.PartitionClaimed:
-		w.levels.claims(p, b)
-	case *events.VersionBarrier:
-		w.levels.raises(p, b)
-	case *events.DefinitionAdopted:
-		w.levels.adopts(p, b)
 	case *events.SettingsAdopted:
 		p.rules.Adopts(b)
 		w.settings.adopted(p, b)

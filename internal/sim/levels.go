@@ -145,6 +145,18 @@ func (l *levels) heal() {
 	}
 }
 
+// judge checks an accepted fact before it is folded.
+func (l *levels) judge(p *partition, f *events.Fact) {
+	switch b := f.Body.(type) {
+	case *events.PartitionClaimed:
+		l.claims(p, b)
+	case *events.VersionBarrier:
+		l.raises(p, b)
+	case *events.DefinitionAdopted:
+		l.adopts(p, b)
+	}
+}
+
 // claims checks that no node below the barrier owns the partition.
 func (l *levels) claims(p *partition, c *events.PartitionClaimed) {
 	if c.Reader < p.barrier {
