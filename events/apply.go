@@ -137,11 +137,17 @@ func (p *PartitionState) owedAfter() Position {
 	return at
 }
 
-// claim accepts a claim that names the current one as its predecessor. So a late or repeated claim fails automatically.
+// claim accepts a claim that names the current one as its predecessor. So a late or repeated claim fails automatically. A node below the
+// barrier does not own: it could not read the facts that it claims to follow.
 func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	p := &s.Partition
 	//mutant:claim-names-predecessor
 	if (c.Prev != p.Epoch.ID && !s.lax.AnyClaim) || c.ID == "" || c.ID == p.Epoch.ID {
+		s.Void++
+		return FateVoid
+	}
+	//mutant:claim-passes-barrier
+	if c.Reader < p.Reader {
 		s.Void++
 		return FateVoid
 	}
@@ -270,8 +276,8 @@ func (s *State) fold(f *Fact) error {
 }
 
 func (s *State) barrier(b *VersionBarrier) error {
-	if b.Reader > FormatVersion {
-		return fmt.Errorf("%w: format %d, this one reads %d", ErrReaderTooOld, b.Reader, FormatVersion)
+	if b.Reader > s.level {
+		return TooOld(b.Reader, s.level)
 	}
 	s.Partition.Reader = max(s.Partition.Reader, b.Reader)
 	return nil

@@ -202,7 +202,13 @@ func (s *State) part(p part) any {
 
 // OpenState returns the state of a snapshot. The loader provides its tasks.
 func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
+	return OpenStateAt(FormatVersion, partition, snap, load)
+}
+
+// OpenStateAt is OpenState for a build that passes barriers up to the level: see [State.SetLevel].
+func OpenStateAt(level int, partition int32, snap Snapshot, load Loader) (*State, error) {
 	s := NewState(partition, load)
+	s.level = level
 	s.Next, s.sum, s.runs = snap.Next, snap.Sum, append([]Run(nil), snap.Runs...)
 	for _, row := range snap.Parts {
 		if err := s.restore(row); err != nil {

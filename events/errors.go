@@ -1,6 +1,9 @@
 package events
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrUnknownFact is returned for a fact whose name this version does not know. The partition stops: skipping it
@@ -15,3 +18,8 @@ var (
 	// ErrImpossible is returned for an accepted fact that does not fit the state: a defect of the writer.
 	ErrImpossible = errors.New("a fact does not fit the state")
 )
+
+// TooOld is ErrReaderTooOld for a build that understands levels up to its own and meets a higher one.
+func TooOld(level, own int) error {
+	return fmt.Errorf("%w: this takes level %d, and this build understands level %d: upgrade this node", ErrReaderTooOld, level, own)
+}

@@ -259,7 +259,7 @@ func TestPythonReader(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join("testdata", goldenLog))
 	require.NoError(t, err)
 	script := only(t, "python", "")
-	require.LessOrEqual(t, strings.Count(script, "\n"), 25)
+	require.LessOrEqual(t, strings.Count(script, "\n"), 27)
 	stdout, stderr := run(t, log, "-c", script)
 	var voids strings.Builder
 	histories := map[string][]string{}

@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
-// FormatVersion is the version of facts and fold that this program reads and writes.
+// FormatVersion is the version of facts and fold that this program reads and writes. It is the highest level of a namespace that this
+// build understands: see docs/protocol.md, "Versions of nodes".
 const FormatVersion = 1
+
+// FirstLevel is the level of a namespace that has recorded none, and of a node whose heartbeats name none.
+const FirstLevel = 1
 
 // Settings are what decisions depend on besides state, input and time. They belong to the namespace, and each
 // partition adopts them by a fact, so that changing one never reinterprets the past.
@@ -55,6 +59,8 @@ type SettingsChange struct {
 	Settings map[string]json.RawMessage `json:"settings"`
 	// By says who changed them.
 	By string `json:"by,omitempty"`
+	// Level, if it is higher than that of the namespace, becomes it: owners may write facts of this level from now on.
+	Level int `json:"level,omitzero"`
 	// Initial changes only the settings that no earlier record has set. Two nodes that start at once with different flags so
 	// agree on the first ones.
 	Initial bool `json:"initial,omitempty"`

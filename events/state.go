@@ -33,7 +33,7 @@ type PartitionState struct {
 	// ForgottenBefore is later than the end of each task that was forgotten while tasks were remembered for a shorter time than
 	// now. Zero means that there was no such time.
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
-	// Reader is the lowest format version that may continue reading.
+	// Reader is the barrier: the lowest format version that may continue reading, and claim.
 	Reader int `json:"reader,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
@@ -85,7 +85,9 @@ type State struct {
 	// refused is the first error of Apply, after which a fact may be half folded.
 	refused error
 
-	lax Lax
+	// level is the highest barrier that this build passes.
+	level int
+	lax   Lax
 }
 
 // Lax leaves out rules of the fold, so that the simulator can show what each of them prevents. Nothing else sets it.
@@ -98,6 +100,10 @@ type Lax struct {
 
 // SetLax is for the simulator: see Lax.
 func (s *State) SetLax(l Lax) { s.lax = l }
+
+// SetLevel sets the highest barrier that the fold passes, FormatVersion if it is not called. Only tests set another, to have builds of
+// two versions in one process.
+func (s *State) SetLevel(level int) { s.level = level }
 
 type part struct {
 	kind Kind
@@ -116,6 +122,7 @@ func NewState(partition int32, load Loader) *State {
 		parts:       map[part]Hash{},
 		dirtyOthers: map[string]bool{},
 		dirtyParts:  map[part]bool{},
+		level:       FormatVersion,
 	}
 	return s
 }

@@ -176,9 +176,11 @@ type Presence struct {
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
 	// Missing lists the operations that steps in the node's partitions wait for and no live instance offers.
-	Missing   []Missing `json:"missing,omitempty"`
-	StartedAt Instant   `json:"started_at"`
-	SeenAt    Instant   `json:"seen_at"`
+	Missing []Missing `json:"missing,omitempty"`
+	// Level is the highest level of a namespace that the node understands; absent for agents, and for builds before levels.
+	Level     int     `json:"level,omitzero"`
+	StartedAt Instant `json:"started_at"`
+	SeenAt    Instant `json:"seen_at"`
 }
 
 // Missing is an operation of an agent that steps wait for and no live instance offers.

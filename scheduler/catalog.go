@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -19,6 +20,8 @@ type Version struct {
 	Version int             `json:"version"`
 	Hash    string          `json:"hash"`
 	Body    json.RawMessage `json:"body"`
+	// Level is what its keys need, 0 for events.FirstLevel.
+	Level int `json:"level,omitzero"`
 	// AppliedAt is when the content was applied last.
 	AppliedAt events.Instant `json:"applied_at"`
 }
@@ -50,7 +53,7 @@ type workflowVersions struct {
 // NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog {
 	c := &Catalog{}
-	c.now.Store(&catalogState{workflows: map[string]*workflowVersions{}, settings: Recorded{Settings: events.DefaultSettings()}})
+	c.now.Store(&catalogState{workflows: map[string]*workflowVersions{}, settings: Recorded{Settings: events.DefaultSettings(), Level: events.FirstLevel}})
 	return c
 }
 
@@ -68,7 +71,7 @@ func (c *Catalog) Apply(rec *events.Record) error {
 	case typeNamespace:
 		err = c.applyNamespace(data)
 	case events.TypeDefinition:
-		err = c.applyDefinition(string(rec.Key), e, data)
+		err = c.applyDefinition(rec, e, data)
 	case events.TypeSettings:
 		err = c.applySettings(rec.Offset, e, data)
 	case events.TypeLoss:
@@ -93,11 +96,19 @@ func (c *Catalog) applyNamespace(data []byte) error {
 		return fmt.Errorf("read %s: %w", typeNamespace, err)
 	}
 	s.namespace = &n
+	s.settings.Level = max(s.settings.Level, n.Format)
 	c.now.Store(&s)
 	return nil
 }
 
-func (c *Catalog) applyDefinition(key string, e events.Envelope, data []byte) error {
+func (c *Catalog) applyDefinition(rec *events.Record, e events.Envelope, data []byte) error {
+	key, level := string(rec.Key), 0
+	if text := rec.Header(events.HeaderLevel); text != "" {
+		var err error
+		if level, err = strconv.Atoi(text); err != nil || level < events.FirstLevel {
+			return fmt.Errorf("%s %q is not a level", events.HeaderLevel, events.Clip(text, maxQuotedBytes))
+		}
+	}
 	workflow, hash, ok := strings.Cut(key, "/")
 	if !ok || !validName(workflow) {
 		return fmt.Errorf("key %q is not <workflow>/<hash>", key)
@@ -112,7 +123,7 @@ func (c *Catalog) applyDefinition(key string, e events.Envelope, data []byte) er
 	old := c.now.Load()
 	s := *old
 	s.workflows = maps.Clone(old.workflows)
-	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, AppliedAt: at})
+	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, Level: level, AppliedAt: at})
 	c.now.Store(&s)
 	return nil
 }

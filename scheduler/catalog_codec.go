@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -13,11 +14,11 @@ func EncodeDefinition(src *Source, s events.Subject) (events.Record, error) {
 	if src == nil || src.Hash != hashOf(src.Body) {
 		return events.Record{}, errors.New("the source of a definition was not made by Parse")
 	}
-	return events.Record{
-		Key:     []byte(src.Workflow + "/" + src.Hash),
-		Value:   src.Body,
-		Headers: headers(s, events.TypeDefinition, src.Workflow),
-	}, nil
+	h := headers(s, events.TypeDefinition, src.Workflow)
+	if src.Level > events.FirstLevel {
+		h = append(h, events.Header{Key: events.HeaderLevel, Value: strconv.AppendInt(nil, int64(src.Level), 10)})
+	}
+	return events.Record{Key: []byte(src.Workflow + "/" + src.Hash), Value: src.Body, Headers: h}, nil
 }
 
 // EncodeNamespace returns the first record of <ns>.definitions.

@@ -16,8 +16,11 @@ type Source struct {
 	// Body is compact JSON with sorted keys, every $ref inlined, numbers as they were written, and no defaults.
 	Body json.RawMessage
 	// Hash is the SHA-256 of Body in hexadecimal: the identity of the content.
-	Hash     string
-	Warnings []Fault
+	Hash string
+	// Level is what its keys need: see Levels. NeedsLevel is the path of a key that needs it, "" for events.FirstLevel.
+	Level      int
+	NeedsLevel string
+	Warnings   []Fault
 }
 
 // Parse reads a definition in YAML or JSON and reports every fault at once, by place. open reads a file that a $ref names, by its
@@ -76,7 +79,9 @@ func newSource(o *outline, schema any) (*Source, error) {
 	if _, err := Compile(d); err != nil {
 		return nil, err
 	}
-	return &Source{Workflow: o.workflow, Body: b, Hash: hashOf(b)}, nil
+	src := &Source{Workflow: o.workflow, Body: b, Hash: hashOf(b)}
+	src.Level, src.NeedsLevel = keyLevels.Of(b)
+	return src, nil
 }
 
 func hashOf(body []byte) string {

@@ -15,6 +15,9 @@ type Recorded struct {
 	Settings events.Settings
 	// Offset is that of the latest record that set one, 0 for none. It is the number by which partitions adopt them.
 	Offset int64
+	// Level is the highest that a record has given the namespace, and LevelSet says which record.
+	Level    int
+	LevelSet SettingRecord
 	// Set says which record set a setting last, by the setting's name. It is read-only.
 	Set map[string]SettingRecord
 }
@@ -60,6 +63,9 @@ func (c *Catalog) applySettings(offset int64, e events.Envelope, data []byte) er
 		}
 		next.Set[name] = SettingRecord{Offset: offset, At: at, By: change.By}
 		next.Offset = offset
+	}
+	if change.Level > next.Level {
+		next.Level, next.LevelSet = change.Level, SettingRecord{Offset: offset, At: at, By: change.By}
 	}
 	s.settings = next
 	c.now.Store(&s)

@@ -26,7 +26,9 @@ type bench struct {
 	log      []events.Record
 	inputs   map[events.Input][]events.Record
 	versions versions
-	entropy  byte
+	// level is that of the namespace.
+	level   int
+	entropy byte
 	// folded is the fold of the first records of the log.
 	folded  *events.State
 	applied int
@@ -59,6 +61,18 @@ func (b *bench) define(text string) {
 }
 
 type versions []supervisor.Version
+
+// Level implements supervisor.Catalog.
+func (c versions) Level() int { return events.FirstLevel }
+
+// leveled are the definitions of a namespace with a level.
+type leveled struct {
+	versions
+	level int
+}
+
+// Level implements supervisor.Catalog.
+func (c leveled) Level() int { return c.level }
 
 func (c versions) Current(name string) (v supervisor.Version, ok bool) {
 	for _, x := range c {
@@ -112,6 +126,7 @@ func (b *bench) report(p events.Report) int64 {
 func (b *bench) ticket(task string) string {
 	if b.folded == nil || b.applied > len(b.log) {
 		b.folded, b.applied = events.NewState(b.partition, nil), 0
+		b.folded.SetLevel(2)
 	}
 	for ; b.applied < len(b.log); b.applied++ {
 		f, err := events.DecodeFact(&b.log[b.applied])
@@ -157,6 +172,7 @@ func (b *bench) land(records ...events.Record) (offsets []int64) {
 // read folds the log from nothing, as every reader does.
 func (b *bench) read() (s *events.State, accepted []*events.Fact, void int) {
 	s = events.NewState(b.partition, nil)
+	s.SetLevel(2)
 	for i := range b.log {
 		f, err := events.DecodeFact(&b.log[i])
 		require.NoError(b.t, err)
@@ -368,7 +384,7 @@ func (c *candidate) do(a supervisor.Action) {
 	case supervisor.AskEnd:
 		c.o.LogEnd(b.now, a.Generation, a.Question, int64(len(b.log)), nil)
 	case supervisor.AskCatalog:
-		c.o.Definitions(b.now, a.Generation, a.Question, append(versions(nil), b.versions...), nil)
+		c.o.Definitions(b.now, a.Generation, a.Question, leveled{append(versions(nil), b.versions...), b.level}, nil)
 	}
 }
 

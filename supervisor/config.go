@@ -25,6 +25,9 @@ type Config struct {
 	// see Owner.SetSettings. The owner decides by those that its partition adopted.
 	Settings       events.Settings
 	SettingsOffset int64
+	// Level is that of the namespace, as far as this process has read. MaxLevel is the highest level that this build understands; only
+	// tests set it.
+	Level, MaxLevel int
 	// BatchFacts bounds the facts of one append. A lower bound wastes round trips; a higher one delays the first facts
 	// of a batch.
 	BatchFacts int
@@ -106,6 +109,7 @@ func (c Config) withDefaults() Config {
 	c.DeposedPause = cmp.Or(c.DeposedPause, time.Second)
 	c.Namespace = cmp.Or(c.Namespace, events.DefaultNamespace)
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
+	c.MaxLevel = cmp.Or(c.MaxLevel, events.FormatVersion)
 	return c
 }
 
@@ -169,10 +173,14 @@ type Version struct {
 	Body json.RawMessage
 	// Offset is its offset in the definitions topic.
 	Offset int64
+	// Level is what its keys need; at most events.FirstLevel for those of every build. Body is nil if this build understands less.
+	Level int
 }
 
 // Catalog is a snapshot of the definitions topic.
 type Catalog interface {
+	// Level is that of the namespace, as of the same record as the definitions.
+	Level() int
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)
 	ByHash(workflow, hash string) (Version, bool)

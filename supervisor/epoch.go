@@ -80,7 +80,7 @@ func (e *epoch) accepts(now events.Instant, gen uint64) bool {
 func (e *epoch) open() error {
 	snap, err := e.store.Snapshot()
 	if err == nil {
-		e.state, err = events.OpenState(e.cfg.Partition, snap, e.loadTask)
+		e.state, err = events.OpenStateAt(e.cfg.MaxLevel, e.cfg.Partition, snap, e.loadTask)
 	}
 	if err != nil {
 		return err
@@ -167,6 +167,9 @@ func (e *epoch) claimWhenLoaded() error {
 	if e.phase != phaseLoading || e.end < 0 || e.state.Next < e.end || e.now < e.retryAt {
 		return nil
 	}
+	if e.level > e.cfg.MaxLevel {
+		return events.TooOld(e.level, e.cfg.MaxLevel)
+	}
 	e.claim, e.sentAt, e.before = e.freshID(), e.now, e.state.Partition.Owner
 	r, err := events.EncodeFact(e.claimFact(), e.cfg.Partition, e.source)
 	if err != nil {
@@ -180,7 +183,7 @@ func (e *epoch) claimWhenLoaded() error {
 // claimFact returns the claim in flight, whose predecessor is the epoch that is folded now.
 func (e *epoch) claimFact() *events.Fact {
 	return &events.Fact{Time: e.stamp(), Body: &events.PartitionClaimed{
-		ID: e.claim, Prev: e.state.Partition.Epoch.ID, Owner: e.cfg.Node, Reader: events.FormatVersion,
+		ID: e.claim, Prev: e.state.Partition.Epoch.ID, Owner: e.cfg.Node, Reader: e.cfg.MaxLevel,
 	}}
 }
 
@@ -214,9 +217,22 @@ func (e *epoch) own() error {
 	return nil
 }
 
-// adopt records the latest settings of the namespace before anything is decided by them, and the hash of the state every
+// raise records the namespace's level as the barrier of the partition, before the first fact that needs it. In a build below the level
+// the fold refuses the barrier, and the owner gives the partition up.
+func (e *epoch) raise() error {
+	//mutant:barrier-before-newer-facts
+	if e.level > max(e.state.Partition.Reader, events.FirstLevel) {
+		return e.record(&events.Fact{Body: &events.VersionBarrier{Reader: e.level}, Cause: e.lastCause()}, nil)
+	}
+	return nil
+}
+
+// adopt records the level and the latest settings of the namespace before anything is decided by them, and the hash of the state every
 // Settings.HashEvery facts. An owner may know older settings than the partition has: those it does not adopt.
 func (e *epoch) adopt() error {
+	if err := e.raise(); err != nil {
+		return err
+	}
 	p := &e.state.Partition
 	//mutant:only-newer-settings-are-adopted
 	if p.Settings == (events.Settings{}) || e.cfg.SettingsOffset > p.SettingsOffset {

@@ -26,7 +26,7 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(cfg.Node)) // never fails
-	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}}
+	c := &core{cfg: cfg, sched: s, store: store, source: sourceOf(&cfg), cache: &cache{}, level: cfg.Level}
 	c.epoch, c.writer, c.timers, c.outbox = &epoch{core: c}, &writer{core: c}, &timers{core: c}, &outbox{core: c}
 	c.waking, c.delays = &waking{core: c}, &delays{core: c}
 	c.inbox = &inbox{core: c, poison: map[events.Cause]*poisoned{}, position: map[events.Input]int64{}}
@@ -146,14 +146,17 @@ func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 	o.deciding = true
 }
 
-// SetSettings tells the owner the settings of the namespace, as of the record at that offset of the definitions. The partition adopts
-// them if it has none of that offset or a later one.
-func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64) {
-	if offset <= o.cfg.SettingsOffset {
+// SetSettings tells the owner the settings of the namespace, as of the record at that offset of the definitions, and its level. The
+// partition adopts settings if it has none of that offset or a later one, and the level by a barrier if it is higher.
+func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64, level int) {
+	if offset <= o.cfg.SettingsOffset && level <= o.level {
 		return
 	}
 	o.enter(now)
-	o.cfg.Settings, o.cfg.SettingsOffset = s, offset
+	if offset > o.cfg.SettingsOffset {
+		o.cfg.Settings, o.cfg.SettingsOffset = s, offset
+	}
+	o.level = max(o.level, level)
 	o.deciding = true
 }
 

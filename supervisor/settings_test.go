@@ -68,12 +68,12 @@ func TestAnOwnerAdoptsNewSettingsWhileItOwns(t *testing.T) {
 
 	shorter := a.cfg.Settings
 	shorter.RememberFor = events.Duration(time.Minute)
-	a.o.SetSettings(b.now, shorter, 7)
+	a.o.SetSettings(b.now, shorter, 7, 1)
 	a.run()
 	list, _ := b.adopted()
 	require.Equal(t, []string{"0 1h", "7 1m"}, list)
-	a.o.SetSettings(b.now, a.cfg.Settings, 6) // read late
-	a.o.SetSettings(b.now, a.cfg.Settings, 7) // read again
+	a.o.SetSettings(b.now, a.cfg.Settings, 6, 1) // read late
+	a.o.SetSettings(b.now, a.cfg.Settings, 7, 1) // read again
 	a.forget("t1")
 	list, _ = b.adopted()
 	require.Len(t, list, 2)
@@ -112,7 +112,7 @@ func TestRememberingLongerDoesNotRunACopyAgain(t *testing.T) {
 
 	longer := a.cfg.Settings
 	longer.RememberFor = events.Duration(24 * time.Hour)
-	a.o.SetSettings(b.now, longer, 4)
+	a.o.SetSettings(b.now, longer, 4, 1)
 	b.put(events.Submissions, forwarded)
 	a.run()
 	require.NotContains(t, b.names()[4:], "Submitted", "%v", b.names())

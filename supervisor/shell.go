@@ -193,8 +193,8 @@ func (s *Shell) SetOffers(offers map[string]Offer) {
 }
 
 // SetSettings tells the owner the settings of the namespace: see Owner.SetSettings.
-func (s *Shell) SetSettings(settings events.Settings, offset int64) {
-	s.post(func(now events.Instant) { s.owner.SetSettings(now, settings, offset) })
+func (s *Shell) SetSettings(settings events.Settings, offset int64, level int) {
+	s.post(func(now events.Instant) { s.owner.SetSettings(now, settings, offset, level) })
 }
 
 // Status returns the owner's status as of the last step, and the error that stopped it.

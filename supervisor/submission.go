@@ -111,6 +111,12 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		}
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, what)
 	}
+	if v.Level > max(i.level, events.FirstLevel) {
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q needs level %d; the namespace has level %d", v.Version, v.Workflow, v.Level, max(i.level, events.FirstLevel)))
+	}
+	if err := i.epoch.raise(); err != nil {
+		return err
+	}
 	if d := i.state.Definition(v.Hash); d != nil {
 		v.Version, v.Body = d.Version, d.Body // this partition uses the definition that it adopted, even if defaults have changed since
 	}

@@ -30,6 +30,7 @@ def elements(text):
     return found
 
 
+LEVEL = 1
 SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -209,7 +210,7 @@ class State:
         p, time = self.partition, quote(h["ce_time"])
         if kind == "PartitionClaimed":
             claim = json.loads(record["payload"])
-            if claim["prev"] != self.ident or claim["id"] in ("", self.ident):
+            if claim["prev"] != self.ident or claim["id"] in ("", self.ident) or claim["reader"] < int(p["reader"]):
                 return
             self.ordinal, self.ident, self.next, self.broken = self.ordinal + 1, claim["id"], 0, False
             p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"], time=max(p.get("time", ""), time))
@@ -247,6 +248,7 @@ class State:
     def fold(self, kind, body, h, time):
         p, subject = self.partition, h.get("ce_subject", "")
         if kind == "VersionBarrier":
+            assert int(body["reader"]) <= LEVEL, f"this takes level {body['reader']}, and this reader understands level {LEVEL}"
             p["reader"] = str(max(int(p["reader"]), int(body["reader"])))
         elif kind == "SettingsAdopted":
             offset = body.get("offset", "0")

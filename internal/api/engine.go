@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -128,6 +130,20 @@ type Settings interface {
 	// ChangeSettings records new values, which are within their ranges. On return they are durable. If all of them are recorded already,
 	// nothing is written and changed is false.
 	ChangeSettings(ctx context.Context, change events.SettingsChange) (now NamespaceSettings, changed bool, err error)
+	// Upgrade raises the level of the namespace, up to what every live node understands if to is 0. It returns an UpgradeRefusedError
+	// if a live node understands less than to. If the namespace has that level already, nothing is written and changed is false.
+	Upgrade(ctx context.Context, to int, by string) (now NamespaceSettings, changed bool, err error)
+}
+
+// UpgradeRefusedError says which live node understands less than the level that was asked for.
+type UpgradeRefusedError struct {
+	To int
+	By NodeLevel
+}
+
+// Error implements error.
+func (e *UpgradeRefusedError) Error() string {
+	return fmt.Sprintf("level %d is not possible: node %s understands level %d; upgrade that node first", e.To, strconv.Quote(e.By.Node), e.By.Level)
 }
 
 // Losses knows which inputs were deleted before they were judged, and records that an operator gives them up.

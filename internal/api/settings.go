@@ -26,6 +26,16 @@ type NamespaceSettings struct {
 	Offset int64
 	// Set says which record set a setting last, by name. The others have their defaults.
 	Set map[string]SettingRecord
+	// Level is that of the namespace, LevelSet the record that raised it last, and Nodes the live nodes.
+	Level    int
+	LevelSet SettingRecord
+	Nodes    []NodeLevel
+}
+
+// NodeLevel is a live node and the highest level that it understands.
+type NodeLevel struct {
+	Node  string `json:"node"`
+	Level int    `json:"level" doc:"The highest level that its build understands"`
 }
 
 // SettingRecord is the record that set a setting.
@@ -58,7 +68,11 @@ type SettingDocument struct {
 type SettingsDocument struct {
 	Namespace string            `json:"namespace"`
 	Offset    int64             `json:"offset" doc:"The number of the settings: each partition adopts them by a fact SettingsAdopted with this offset"`
-	Changed   bool              `json:"changed,omitzero" doc:"This call changed a setting"`
+	Changed   bool              `json:"changed,omitzero" doc:"This call changed a setting, or the level"`
+	Level     int               `json:"level" doc:"The version of the format that owners may write: see the operation upgrade-namespace"`
+	LevelAt   events.Instant    `json:"level_set_at,omitzero" format:"date-time"`
+	LevelBy   string            `json:"level_by,omitempty" doc:"Who raised the level"`
+	Nodes     []NodeLevel       `json:"nodes" nullable:"false" doc:"The live nodes"`
 	Settings  []SettingDocument `json:"settings" nullable:"false"`
 }
 
@@ -83,6 +97,7 @@ func (s *settings) register(api huma.API) {
 	}), s.put)
 	example := map[string]any{"settings": map[string]any{"remember_for": "48h", "task_facts": 20000}, "by": "anna"}
 	describeBody(api, settingsPath, http.MethodPut, described{reflect.TypeFor[SettingsBody](), example, settingsBytes}, contentJSON)
+	s.registerUpgrade(api)
 }
 
 func (s *settings) get(ctx context.Context, _ *struct{}) (*SettingsAnswer, error) {
@@ -101,7 +116,9 @@ func (s *settings) failed(ctx context.Context, act string, err error, remedy str
 }
 
 func (s *settings) document(now NamespaceSettings) SettingsDocument {
-	d := SettingsDocument{Namespace: s.namespace, Offset: now.Offset}
+	d := SettingsDocument{
+		Namespace: s.namespace, Offset: now.Offset, Level: now.Level, LevelAt: now.LevelSet.At, LevelBy: now.LevelSet.By, Nodes: append([]NodeLevel{}, now.Nodes...),
+	}
 	for _, x := range events.SettingList() {
 		one := SettingDocument{Name: x.Name, Value: x.Value(now.Settings), Default: x.Value(events.DefaultSettings()), What: x.What, Range: x.Range()}
 		if r, set := now.Set[x.Name]; set {

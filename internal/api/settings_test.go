@@ -37,3 +37,25 @@ func TestSettingsThatCannotBeAreRefused(t *testing.T) {
 	}
 	require.Contains(t, string(w.do("GET", "/v1/settings", "").body), `"offset":0`)
 }
+
+func TestTheLevelOfTheNamespaceIsRaised(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	shown := string(w.do("GET", "/v1/settings", "").body)
+	require.Contains(t, shown, `"level":1,"nodes":[{"node":"node-a","level":3},{"node":"node-b","level":2}]`)
+
+	r := w.do("POST", "/v1/settings/upgrade", `{"to":3}`)
+	require.Equal(t, 409, r.status)
+	require.Contains(t, string(r.body), `level 3 is not possible: node \"node-b\" understands level 2; upgrade that node first`)
+	for _, body := range []string{`{"to":0}`, `{"to":"2"}`, `{"to":1001}`, `{"by":5}`, `{"level":2}`, `[]`} {
+		require.Equal(t, 422, w.do("POST", "/v1/settings/upgrade", body).status, body)
+	}
+	require.Contains(t, string(w.do("GET", "/v1/settings", "").body), `"level":1,`)
+
+	r = w.do("POST", "/v1/settings/upgrade", `{"by":"anna"}`)
+	require.Equal(t, 200, r.status, string(r.body))
+	require.Contains(t, string(r.body), `"changed":true,"level":2,"level_set_at":"2026-11-21T14:00:00.000Z","level_by":"anna"`)
+	r = w.do("POST", "/v1/settings/upgrade", "")
+	require.Equal(t, 200, r.status)
+	require.NotContains(t, string(r.body), `"changed"`)
+}

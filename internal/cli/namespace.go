@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -14,8 +15,9 @@ import (
 
 func namespaceCommand() *cobra.Command {
 	show := output(&cobra.Command{
-		Use: "show", Short: "Show the settings of the namespace", Args: cobra.NoArgs,
-		Long: "Show the settings of the namespace, with their defaults, and since when and by whom they are set. All nodes decide by them.",
+		Use: "show", Short: "Show the settings and the level of the namespace", Args: cobra.NoArgs,
+		Long: "Show the settings of the namespace, with their defaults, and since when and by whom they are set. All nodes decide by them. Below " +
+			"them are the level of the namespace and what the live nodes understand.",
 		RunE: client(func(s *session, _ []string) error {
 			doc, err := s.get(s.cmd.Context(), "/v1/settings", nil)
 			if err != nil {
@@ -40,7 +42,48 @@ change by a fact in its log and decides by it from then on. What was decided bef
 		RunE:    client(func(s *session, args []string) error { return s.setSettings(args) }),
 	})
 	set.Flags().String("by", "", "who changes them, for the record")
-	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs", show, set, acceptLossCommand())
+	upgrade := output(&cobra.Command{
+		Use: "upgrade", Short: "Raise the level of the namespace, after all nodes were upgraded", Args: cobra.NoArgs,
+		Long: `Raise the level of the namespace, by default to the highest that every live node understands. The level says which version of the
+format owners may write, and which keys definitions may use. It never falls. A node that understands less owns no partition
+afterwards, so the level is not raised while such a node is alive; ` + "`sagalog namespace show`" + ` lists what the nodes understand.`,
+		Example: "  sagalog namespace upgrade --by anna",
+		RunE:    client(func(s *session, _ []string) error { return s.upgradeNamespace() }),
+	})
+	upgrade.Flags().Int("to", 0, "the level; 0: the highest that every live node understands")
+	upgrade.Flags().String("by", "", "who raises it, for the record")
+	return group("namespace", "Show and change the settings that all nodes share, give up lost inputs", show, set, upgrade, acceptLossCommand())
+}
+
+func (s *session) upgradeNamespace() error {
+	to, err := s.cmd.Flags().GetInt("to")
+	if err != nil {
+		return err
+	}
+	if to < 0 {
+		return Usage("--to %d is not a level", to)
+	}
+	body, err := json.Marshal(api.UpgradeBody{To: to, By: s.flag("by")})
+	if err != nil {
+		return err
+	}
+	_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPost, path: "/v1/settings/upgrade", body: body, content: "application/json"})
+	if err != nil {
+		return err
+	}
+	return s.changed(doc, "nothing is changed: the namespace has this level already")
+}
+
+// changed shows the settings after a change; same is said if it changed nothing.
+func (s *session) changed(doc json.RawMessage, same string) error {
+	var d api.SettingsDocument
+	if err := decode(doc, &d); err != nil {
+		return err
+	}
+	if !d.Changed {
+		s.note("%s", same)
+	}
+	return s.one(doc, func(w io.Writer) error { return showSettings(w, doc) })
 }
 
 func (s *session) setSettings(args []string) error {
@@ -75,14 +118,7 @@ func (s *session) setSettings(args []string) error {
 	if err != nil {
 		return err
 	}
-	var d api.SettingsDocument
-	if err := decode(doc, &d); err != nil {
-		return err
-	}
-	if !d.Changed {
-		s.note("nothing is changed: these are the values already")
-	}
-	return s.one(doc, func(w io.Writer) error { return showSettings(w, doc) })
+	return s.changed(doc, "nothing is changed: these are the values already")
 }
 
 func showSettings(out io.Writer, doc json.RawMessage) error {
@@ -98,7 +134,29 @@ func showSettings(out io.Writer, doc json.RawMessage) error {
 		}
 		rows = append(rows, row{x.Name, plain(x.Value), plain(x.Default), instant(x.SetAt), x.By, offset, x.What})
 	}
-	return table(out, row{"SETTING", "VALUE", "DEFAULT", "SINCE", "BY", "OFFSET", "WHAT"}, rows)
+	if err := table(out, row{"SETTING", "VALUE", "DEFAULT", "SINCE", "BY", "OFFSET", "WHAT"}, rows); err != nil {
+		return err
+	}
+	return showLevel(out, &d)
+}
+
+// showLevel says which level the namespace has, and what its nodes understand.
+func showLevel(out io.Writer, d *api.SettingsDocument) error {
+	text := fmt.Sprintf("\nlevel %d", d.Level)
+	if d.LevelAt != 0 {
+		text += " since " + instant(d.LevelAt)
+	}
+	if d.LevelBy != "" {
+		text += " (raised by " + d.LevelBy + ")"
+	}
+	if _, err := fmt.Fprintln(out, text); err != nil {
+		return err
+	}
+	var rows []row
+	for _, n := range d.Nodes {
+		rows = append(rows, row{n.Node, strconv.Itoa(n.Level)})
+	}
+	return table(out, row{"NODE", "UNDERSTANDS"}, rows)
 }
 
 // plain returns a JSON value as a person writes it.

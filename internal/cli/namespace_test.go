@@ -38,3 +38,20 @@ func TestSettingsThatCannotBeAreRefusedByName(t *testing.T) {
 		require.Contains(t, r.err, want)
 	}
 }
+
+func TestTheNamespaceIsUpgraded(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	shown := e.run("namespace", "show")
+	require.Regexp(t, `(?s)\nlevel 1\n.*NODE +UNDERSTANDS\n *node-a +3\n *node-b +2\n`, shown.out)
+	refused := e.run("namespace", "upgrade", "--to", "3")
+	require.NotZero(t, refused.code)
+	require.Contains(t, refused.err, `level 3 is not possible: node "node-b" understands level 2; upgrade that node first`)
+	require.Equal(t, 2, e.run("namespace", "upgrade", "--to", "-1").code)
+	r := e.run("namespace", "upgrade", "--by", "anna")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `\nlevel 2 since 20\S+Z \(raised by anna\)\n`, r.out)
+	again := e.run("namespace", "upgrade")
+	require.Equal(t, 0, again.code)
+	require.Contains(t, again.err, "the namespace has this level already")
+}

@@ -19,6 +19,8 @@ type catalog struct {
 	cluster *kafka.Cluster
 	topic   string
 	log     *slog.Logger
+	// maxLevel is the highest level that this build understands.
+	maxLevel int
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -39,7 +41,7 @@ type catalog struct {
 func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
 	return &catalog{
 		Catalog: scheduler.NewCatalog(), cluster: c, topic: topic, log: log,
-		moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: map[string][]byte{},
+		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: map[string][]byte{},
 	}
 }
 
@@ -182,8 +184,12 @@ func (c *catalog) upTo(ctx context.Context, end int64) error {
 	}
 }
 
-// complete returns the version with every default filled in, as in DefinitionAdopted.
+// complete returns the version with every default filled in, as in DefinitionAdopted. A version above this build's level has no body:
+// its keys may be unknown here, and the owner that needs it gives its partition up.
 func (c *catalog) complete(v scheduler.Version) (supervisor.Version, error) {
+	if v.Level > c.maxLevel {
+		return supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Level: v.Level}, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	body, ok := c.full[v.Hash]
@@ -197,7 +203,7 @@ func (c *catalog) complete(v scheduler.Version) (supervisor.Version, error) {
 		}
 		c.full[v.Hash] = body
 	}
-	return supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Body: body, Offset: c.offsets[v.Hash]}, nil
+	return supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Body: body, Offset: c.offsets[v.Hash], Level: v.Level}, nil
 }
 
 func (c *catalog) completed(v scheduler.Version, ok bool) (supervisor.Version, bool) {
@@ -214,6 +220,8 @@ func (c *catalog) completed(v scheduler.Version, ok bool) (supervisor.Version, b
 
 // view is the catalog as owners see it.
 type view struct{ c *catalog }
+
+func (v view) Level() int { return v.c.Settings().Level }
 
 func (v view) Current(w string) (supervisor.Version, bool) {
 	return v.c.completed(v.c.Catalog.Current(w))

@@ -25,8 +25,11 @@ type definitionLimits struct {
 
 var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: 256 << 20, versions: 10_000}
 
-// room returns the faults of a definition for which the namespace has no room.
+// room returns the faults of a definition for which the namespace has no room, or not the level.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {
+	if faults := d.permitted(src); len(faults) > 0 {
+		return faults, nil
+	}
 	if f := d.roomInCatalog(src); f != nil {
 		faults = append(faults, *f)
 	}

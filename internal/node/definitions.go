@@ -25,6 +25,8 @@ type definitions struct {
 
 	programs programs
 	limits   definitionLimits
+	// levels are those of the keys of definitions.
+	levels scheduler.Levels
 }
 
 // Refresh implements api.Workflows.
@@ -110,21 +112,31 @@ func (d *definitions) byHash(hash string) (*scheduler.Program, bool) {
 	if p := d.programs.find(hash); p != nil {
 		return p, true
 	}
-	for _, current := range d.ns.catalog.List() {
-		for _, v := range d.ns.catalog.Versions(current.Workflow) {
-			if v.Hash == hash {
-				p, err := d.program(v)
-				return p, err == nil
-			}
-		}
+	v, ok := d.version(hash)
+	if !ok {
+		return nil, false
 	}
-	return nil, false
+	p, err := d.program(v)
+	return p, err == nil
 }
 
-// CheckInput implements api.Definitions.
+// version finds a version by its hash alone.
+func (d *definitions) version(hash string) (scheduler.Version, bool) {
+	for _, current := range d.ns.catalog.List() {
+		if v, ok := d.ns.catalog.Catalog.ByHash(current.Workflow, hash); ok {
+			return v, true
+		}
+	}
+	return scheduler.Version{}, false
+}
+
+// CheckInput implements api.Definitions. The input of a definition above this build's level is left to its owner.
 func (d *definitions) CheckInput(_ context.Context, hash string, input json.RawMessage) ([]api.Fault, error) {
 	p, ok := d.byHash(hash)
 	if !ok {
+		if v, known := d.version(hash); known && v.Level > d.ns.maxLevel {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("definition %s is not known", hash)
 	}
 	var list []api.Fault
@@ -182,6 +194,7 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 	if src == nil || len(faults) > 0 {
 		return nil, api.Applied{Warnings: warnings}, faults
 	}
+	src.Level, src.NeedsLevel = d.levels.Of(src.Body)
 	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.ns.catalog.Versions(src.Workflow)) + 1}
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)

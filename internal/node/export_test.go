@@ -195,3 +195,14 @@ func (b *Heartbeats) Clock() error { return b.l.compareClock() }
 
 // StopReason is stopReason.
 func StopReason(err error) string { return stopReason(err) }
+
+// MaxLevel makes a node one of a build that understands levels up to the given one.
+func MaxLevel(level int) func(*Config) { return func(c *Config) { c.maxLevel = level } }
+
+// SetKeyLevels replaces the levels that the keys of definitions need.
+func (n *Node) SetKeyLevels(l scheduler.Levels) { n.defs.levels = l }
+
+// Upgrade raises the level of the namespace.
+func (n *Node) Upgrade(ctx context.Context, to int) (api.NamespaceSettings, bool, error) {
+	return n.settings.Upgrade(ctx, to, "anna")
+}

@@ -73,7 +73,7 @@ func (h *heartbeat) record(owned []int32) (events.Record, error) {
 	name := h.liveness.self
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: name, Node: name, HTTP: h.http,
-		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), StartedAt: events.At(h.liveness.started), SeenAt: events.At(h.now()),
+		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), Level: h.ns.maxLevel, StartedAt: events.At(h.liveness.started), SeenAt: events.At(h.now()),
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + h.ns.name + "/nodes/" + name, Time: b.SeenAt})
 	r.Topic, r.Timestamp = h.ns.topics.Presence(), b.SeenAt // another timestamp is that of the broker: see skew

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,8 @@ type membership struct {
 type change struct {
 	partitions []int32
 	assigned   bool
+	// done, if set, is closed when the change is applied.
+	done chan struct{}
 }
 
 func (m *membership) groupName() string { return m.ns.name + ".owners" }
@@ -60,7 +63,7 @@ func (m *membership) changed(of kafka.Partitions, assigned bool) {
 	// The topic may have been given more partitions than the namespace has. They are of no use, and the audit reports them.
 	partitions := slices.DeleteFunc(slices.Clone(of[m.ns.topics.Events()]), func(p int32) bool { return p >= m.ns.partitions })
 	m.mu.Lock()
-	m.changes = append(m.changes, change{partitions, assigned})
+	m.changes = append(m.changes, change{partitions: partitions, assigned: assigned})
 	for _, p := range partitions {
 		if assigned {
 			m.assigned[p] = true
@@ -69,6 +72,11 @@ func (m *membership) changed(of kafka.Partitions, assigned bool) {
 		}
 	}
 	m.mu.Unlock()
+	m.look()
+}
+
+// look makes applyChanges look at the changes.
+func (m *membership) look() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -96,8 +104,14 @@ func (m *membership) Run(ctx context.Context) error {
 func (m *membership) stay(ctx context.Context) error {
 	wait := rejoinPause
 	for {
+		if err := m.ns.tooOld(); err != nil {
+			return m.resign(ctx, err)
+		}
 		begun := time.Now()
 		fenced := m.session(ctx)
+		if errors.Is(fenced, events.ErrReaderTooOld) {
+			return m.resign(ctx, fenced)
+		}
 		if !errors.Is(fenced, kafka.ErrFenced) {
 			return fenced
 		}
@@ -118,6 +132,41 @@ func (m *membership) stay(ctx context.Context) error {
 	}
 }
 
+// resign gives all partitions to nodes of a newer build, and waits until ctx ends: only another build can own them again.
+func (m *membership) resign(ctx context.Context, why error) error {
+	m.ns.log.Error("this node owns no partition any more", "error", why)
+	done := make(chan struct{})
+	m.mu.Lock()
+	m.changes = append(m.changes, change{partitions: slices.Sorted(maps.Keys(m.assigned)), done: done})
+	clear(m.assigned)
+	m.mu.Unlock()
+	m.look()
+	select {
+	case <-done: // nothing of this node lands after the next owner's claim
+	case <-ctx.Done():
+		return nil
+	}
+	m.leave()
+	m.group = nil
+	<-ctx.Done()
+	return nil
+}
+
+// watchLevel ends when the level of the namespace is above that of this build.
+func (m *membership) watchLevel(ctx context.Context) error {
+	for {
+		moved := m.ns.catalog.movement()
+		if err := m.ns.tooOld(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-moved:
+		}
+	}
+}
+
 // session joins the group and returns when the membership is lost for good, or ctx ends.
 func (m *membership) session(ctx context.Context) error {
 	var err error
@@ -131,6 +180,7 @@ func (m *membership) session(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.watch(ctx) })
+	g.Go(func() error { return m.watchLevel(ctx) })
 	g.Go(func() error { return m.evict(ctx) })
 	g.Go(func() error { return m.publishLag(ctx) })
 	return g.Wait()
@@ -188,6 +238,9 @@ func (m *membership) applyChanges(ctx context.Context) error {
 			}
 			if err := apply(ctx, c.partitions); err != nil {
 				return err
+			}
+			if c.done != nil {
+				close(c.done)
 			}
 		}
 	}

@@ -1,17 +1,21 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
 // ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
 type ownerMetrics struct {
 	owners *owners
+	// tooOld says why this build may own nothing, or nil.
+	tooOld func() error
 
 	owning, stopped, suspended                             *prometheus.Desc
 	inMemory, inFlight, unsent                             *prometheus.Desc
@@ -19,15 +23,15 @@ type ownerMetrics struct {
 	oldest, blocked                                        *prometheus.Desc
 }
 
-func newOwnerMetrics(o *owners) *ownerMetrics {
+func newOwnerMetrics(o *owners, tooOld func() error) *ownerMetrics {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
 	}
 	return &ownerMetrics{
-		owners: o,
+		owners: o, tooOld: tooOld,
 		owning: desc("owning", "1 while this node owns the partition."),
 		stopped: prometheus.NewDesc("sagalog_owner_stopped",
-			"1 while the partition cannot run here and needs an operator. The reason is input_lost, log or other; /readyz and the log say more.", []string{"partition", "reason"}, nil),
+			"1 while the partition cannot run here and needs an operator. The reason is input_lost, log, level or other; /readyz and the log say more.", []string{"partition", "reason"}, nil),
 		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
 		inMemory:  desc("tasks_in_memory", "Tasks held in memory."),
 		inFlight:  desc("appends_in_flight", "Appends without an answer."),
@@ -57,6 +61,7 @@ func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 	for p, s := range m.owners.shells {
 		status, err := s.Status()
+		err = cmp.Or(err, m.tooOld())
 		stats := status.Stats
 		label := strconv.Itoa(p)
 		gauge := func(d *prometheus.Desc, v float64) {
@@ -99,6 +104,8 @@ func stopReason(err error) string {
 		return ""
 	case errors.Is(err, supervisor.ErrInputLost):
 		return "input_lost"
+	case errors.Is(err, events.ErrReaderTooOld):
+		return "level"
 	case errors.Is(err, supervisor.ErrFold), errors.Is(err, supervisor.ErrPosition):
 		return "log"
 	}

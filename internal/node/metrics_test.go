@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ func TestAStoppedPartitionNamesItsReason(t *testing.T) {
 		"":           nil,
 		"input_lost": fmt.Errorf("partition 2: %w", supervisor.ErrInputLost),
 		"log":        errors.Join(supervisor.ErrFold, errors.New("unknown kind")),
+		"level":      errors.Join(supervisor.ErrFold, events.TooOld(2, 1)),
 		"other":      errors.New("no space left on device"),
 	} {
 		require.Equal(t, want, node.StopReason(err))

@@ -31,6 +31,8 @@ type namespace struct {
 	// namespace.
 	record     scheduler.Namespace
 	partitions int32
+	// maxLevel is the highest level that this build understands.
+	maxLevel int
 	// problems is the result of the last audit, nil for none.
 	problems atomic.Pointer[doctor.AuditError]
 	// warned is the last warning of inspect, "" for none. Owned by open, then by audit.
@@ -43,7 +45,7 @@ type namespace struct {
 
 func newNamespace(cfg *Config) *namespace {
 	return &namespace{
-		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions,
+		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions, maxLevel: cfg.maxLevel,
 	}
 }
 
@@ -98,6 +100,7 @@ func (s *namespace) readDefinitions(ctx context.Context) error {
 	}
 	if s.catalog == nil { // an earlier try may have started the reading already
 		s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log)
+		s.catalog.maxLevel = s.maxLevel
 		ctxRead, stop := context.WithCancel(context.WithoutCancel(ctx))
 		s.stop = stop
 		s.reading.Go(func() { _ = s.catalog.Run(ctxRead) })

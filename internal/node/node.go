@@ -15,6 +15,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/projector"
+	"github.com/sagalog/sagalog/scheduler"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -57,7 +58,9 @@ type Config struct {
 	Now     func() time.Time
 	Demo    api.Demo
 	Version string
-	Logger  *slog.Logger
+	// maxLevel is the highest level that this build understands; only tests set it.
+	maxLevel int
+	Logger   *slog.Logger
 	// Registry takes all metrics of the process.
 	Registry *prometheus.Registry
 }
@@ -77,6 +80,7 @@ func (c *Config) setDefaults() {
 	c.Partitions = cmp.Or(c.Partitions, 8)
 	c.Roles = cmp.Or(c.Roles, Roles{Owner: true, API: true, Projector: true})
 	c.Settings = cmp.Or(c.Settings, events.DefaultSettings())
+	c.maxLevel = cmp.Or(c.maxLevel, events.FormatVersion)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
 	if c.Now == nil {
@@ -144,7 +148,7 @@ func (n *Node) openProducers() (err error) {
 	if n.heartbeat.producer, err = kafka.NewProducer(n.cfg.Cluster); err != nil {
 		return err
 	}
-	n.ns.producer, n.settings = n.producer, &settings{ns: n.ns, producer: n.producer}
+	n.ns.producer, n.settings = n.producer, &settings{ns: n.ns, producer: n.producer, liveness: n.liveness}
 	return nil
 }
 
@@ -186,12 +190,12 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
 		return err
 	}
-	return n.cfg.Registry.Register(newOwnerMetrics(n.owners))
+	return n.cfg.Registry.Register(newOwnerMetrics(n.owners, n.ns.tooOld))
 }
 
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
-	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits}
+	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}

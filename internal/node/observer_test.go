@@ -41,6 +41,7 @@ func observe(w *world) *observer {
 	require.NoError(w.t, err)
 	for p := range w.parts {
 		o.states = append(o.states, events.NewState(p, nil))
+		o.states[p].SetLevel(newerBuild)
 		r.Add(w.topics.Events(), p, 0, -1)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -72,7 +72,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		store.record = n.store.recordAt(context.WithoutCancel(ctx), p)
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
-			Settings: recorded.Settings, SettingsOffset: recorded.Offset,
+			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
 			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
 		}, mortalScheduler(sched), store)

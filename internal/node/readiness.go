@@ -40,6 +40,9 @@ func (r *readiness) Ready() error {
 			missing = append(missing, err)
 		}
 	}
+	if err := r.ns.tooOld(); err != nil {
+		missing = append(missing, err)
+	}
 	everywhere := true
 	for p := range r.ns.partitions {
 		if err := r.ready(p); err != nil {

@@ -103,7 +103,7 @@ func (s *replica) open(f *following) (next int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("open partition %d to follow it: %w", f.partition, err)
 	}
-	state, err := events.OpenState(f.partition, snap, part.Loader())
+	state, err := events.OpenStateAt(s.store.ns.maxLevel, f.partition, snap, part.Loader())
 	if err != nil {
 		return 0, fmt.Errorf("open partition %d to follow it: %w", f.partition, err)
 	}

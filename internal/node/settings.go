@@ -21,6 +21,7 @@ import (
 type settings struct {
 	ns       *namespace
 	producer *kafka.Producer
+	liveness *liveness
 
 	// changing is held while a change is written, so that the answer says whether it changed something.
 	changing sync.Mutex
@@ -103,7 +104,10 @@ func (s *settings) Settings(ctx context.Context) (api.NamespaceSettings, error) 
 
 func (s *settings) known() api.NamespaceSettings {
 	recorded := s.ns.catalog.Settings()
-	known := api.NamespaceSettings{Settings: recorded.Settings, Offset: recorded.Offset, Set: map[string]api.SettingRecord{}}
+	known := api.NamespaceSettings{
+		Settings: recorded.Settings, Offset: recorded.Offset, Set: map[string]api.SettingRecord{},
+		Level: recorded.Level, LevelSet: api.SettingRecord(recorded.LevelSet), Nodes: s.liveness.levels(),
+	}
 	for name, r := range recorded.Set {
 		known.Set[name] = api.SettingRecord(r)
 	}
@@ -156,7 +160,7 @@ func (s *settings) follow(ctx context.Context, o *owners) error {
 			}
 		}
 		for _, shell := range o.shells {
-			shell.SetSettings(recorded.Settings, recorded.Offset)
+			shell.SetSettings(recorded.Settings, recorded.Offset, recorded.Level)
 		}
 		select {
 		case <-ctx.Done():

@@ -13,7 +13,7 @@ func (w *World) chaos() {
 	}{
 		{x.Crash, w.crash}, {x.Pause, w.pause}, {x.Reassign, w.reassign}, {x.Jump, w.jump},
 		{x.Flood, w.clients.flood}, {x.AgentDown, w.agents.goDown}, {x.AgentRestart, w.agents.restart},
-		{x.AgentGone, w.offers.leave}, {x.Settings, w.settings.change}, {x.Trim, w.trim},
+		{x.AgentGone, w.offers.leave}, {x.Settings, w.settings.change}, {x.Trim, w.trim}, {x.Levels, w.levels.change},
 	} {
 		for range w.count(c.mean) {
 			w.chaosAt(c.do)
@@ -21,6 +21,9 @@ func (w *World) chaos() {
 	}
 	for range len(applications) - appliedAtStart {
 		w.chaosAt(func() {
+			if next := catalog(w.catalogEnd + 1)[w.catalogEnd]; !w.levels.allows(&next) {
+				return
+			}
 			w.catalogEnd++
 			w.note("workflow %s is applied", catalog(w.catalogEnd)[w.catalogEnd-1].Workflow)
 		})

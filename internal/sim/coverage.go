@@ -131,6 +131,9 @@ const (
 	sawGivenUp
 	sawGivenUpNone
 	sawLostMore
+	sawBarrier
+	sawTooOld
+	sawLevelRefused
 
 	situations
 )
@@ -261,6 +264,9 @@ var named = [situations]struct {
 	sawGivenUp:         {name: "inputs are given up that were deleted before they were judged"},
 	sawGivenUpNone:     {name: "an input goes on although the last judged record is deleted", rare: true},
 	sawLostMore:        {name: "more is deleted after a loss was accepted and before an owner takes that up", rare: true},
+	sawBarrier:         {name: "a partition gets a barrier"},
+	sawTooOld:          {name: "an owner gives its partition up because its build is too old"},
+	sawLevelRefused:    {name: "the level is not raised while an older node is heard"},
 }
 
 // Coverage counts situations.

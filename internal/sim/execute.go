@@ -66,6 +66,10 @@ func (s *slot) do(a supervisor.Action) {
 		w.note("%s/%d releases generation %d", s.node.name, s.part.id, a.Generation)
 		s.release()
 	case supervisor.Stop:
+		if errors.Is(a.Err, events.ErrReaderTooOld) && w.levels.builds[s.node.index] < w.levels.level {
+			w.levels.stops(s)
+			return
+		}
 		if errors.Is(a.Err, supervisor.ErrInputLost) && w.opt.Faults.Trim > 0 {
 			s.stop(a.Err)
 			return
@@ -256,7 +260,7 @@ func (s *slot) askCatalog(a supervisor.AskCatalog) {
 	w := s.node.w
 	tell := s.line()
 	w.after(w.lag(), func() {
-		c, err := catalog(w.catalogEnd), w.fault(w.faults.AskFails)
+		c, err := w.levels.catalog(), w.fault(w.faults.AskFails)
 		tell(1+w.lag(), func(o *supervisor.Owner, now events.Instant) {
 			if err != nil {
 				o.Definitions(now, a.Generation, a.Question, nil, err)

@@ -30,6 +30,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	p.planned(f)
 	p.inputs.reported(f)
 	p.sagas.judge(f)
+	w.levels.judge(p, f)
 	switch b := f.Body.(type) {
 	case *events.Submitted:
 		delete(p.sagas.cancelled, f.Task)

@@ -98,6 +98,7 @@ func (s *slot) boot() {
 	cfg := w.cfg
 	cfg.Partition, cfg.Node = s.part.id, s.node.name
 	cfg.Settings, cfg.SettingsOffset = w.settings.last()
+	cfg.Level, cfg.MaxLevel = w.levels.level, w.levels.builds[s.node.index]
 	cfg.Entropy = func() (b [16]byte) {
 		for i := range b {
 			b[i] = byte(w.rng.IntN(256))

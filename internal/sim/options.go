@@ -81,6 +81,8 @@ type Faults struct {
 	// The average number of times that the oldest records of an input are deleted, among them some that are not judged. An operator
 	// accepts each loss later.
 	Trim float64 `json:",omitzero"`
+	// The average number of upgrades of a node to a newer build, or of the namespace to its level; with 0, all nodes have one build.
+	Levels float64 `json:",omitzero"`
 }
 
 // Report is what a run found.

@@ -35,6 +35,9 @@ type partition struct {
 	undone map[string]string
 	digest uint64
 
+	// barrier is the latest one, and reader the level that the current claim names.
+	barrier, reader int
+
 	rules   Judge
 	inputs  inputs
 	effects effects
@@ -50,6 +53,7 @@ func newPartition(w *World, id int32) *partition {
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
 	p.sagas = sagas{w: w, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())
+	p.state.SetLevel(newerBuild)
 	p.rules = Judge{&p.inputs, p.state, id, w.opt.Partitions, w.opt.Off, w.fail}
 	return p
 }
@@ -111,7 +115,7 @@ func (p *partition) judge(r *events.Record, by *producer) {
 func (p *partition) valid(f *events.Fact) bool {
 	lax := p.w.lax()
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
-		return (c.Prev == p.epoch.ID || lax.AnyClaim) && c.ID != p.epoch.ID
+		return (c.Prev == p.epoch.ID || lax.AnyClaim) && c.ID != p.epoch.ID && c.Reader >= p.barrier
 	}
 	return p.epoch.N > 0 && f.Epoch == p.epoch && !p.broken && (f.Sequence == p.sequence || lax.AnySequence)
 }

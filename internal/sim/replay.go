@@ -51,9 +51,11 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 func (p *partition) replays() {
 	fresh := events.NewState(p.id, nil)
 	fresh.SetLax(p.w.lax())
+	fresh.SetLevel(newerBuild)
 	store := NewStore()
 	through := events.NewState(p.id, store.Load)
 	through.SetLax(p.w.lax())
+	through.SetLevel(newerBuild)
 	often := 1 + p.w.aside.IntN(4)
 	for i := range p.log.records {
 		r := &p.log.records[i]
@@ -79,7 +81,7 @@ func (p *partition) replays() {
 		}
 		snap, err := store.Snapshot()
 		if err == nil {
-			through, err = events.OpenState(p.id, snap, store.Load)
+			through, err = events.OpenStateAt(newerBuild, p.id, snap, store.Load)
 		}
 		if err != nil {
 			p.w.fail("INV2: partition %d cannot be opened at offset %d: %v", p.id, i, err)

@@ -48,6 +48,9 @@ func (w *World) unrest() string {
 		if _, offset := w.settings.last(); p.state.Partition.SettingsOffset != offset {
 			left = append(left, fmt.Sprintf("partition %d has the settings of offset %d and not of %d", i, p.state.Partition.SettingsOffset, offset))
 		}
+		if level := w.levels.level; level > olderBuild && p.barrier != level {
+			left = append(left, fmt.Sprintf("partition %d has the barrier %d and not %d", i, p.barrier, level))
+		}
 		for to := range p.state.Partition.Delayed {
 			left = append(left, fmt.Sprintf("partition %d has delayed effects for %s", i, to))
 		}

@@ -39,11 +39,12 @@ func (s *settings) change() {
 // publishTo tells the owners of a node the settings as of now, d milliseconds later. (A node that starts knows them at once.)
 func (s *settings) publishTo(n *node, d int) {
 	now, offset := s.last()
+	level := s.w.levels.level
 	life := n.life
 	s.w.after(1+d+s.w.lag(), func() {
 		n.receive(life, func() {
 			for _, slot := range n.slots {
-				slot.owner.SetSettings(slot.now(), now, offset)
+				slot.owner.SetSettings(slot.now(), now, offset, level)
 				slot.execute()
 			}
 		})
@@ -52,7 +53,7 @@ func (s *settings) publishTo(n *node, d int) {
 
 // heal makes every node hear of the latest settings.
 func (s *settings) heal() {
-	if len(s.records) > 1 {
+	if len(s.records) > 1 || s.w.levels.level > olderBuild {
 		for _, n := range s.w.nodes {
 			s.publishTo(n, 0)
 		}

@@ -108,6 +108,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 			f.Lethal = 0.3 * late.Float64()
 		}
 		f.Trim = float64(max(late.IntN(6)-3, 0)) * 2
+		if late.IntN(3) == 0 {
+			f.Levels = float64(2 + late.IntN(8))
+		}
 		o.Faults = f
 	}
 }

@@ -143,6 +143,14 @@ func (c Catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version
 	return supervisor.Version{}, false
 }
 
+// Level implements supervisor.Catalog: no definition is applied above the level.
+func (c Catalog) Level() (level int) {
+	for i := range c {
+		level = max(level, c[i].Level)
+	}
+	return level
+}
+
 // Current implements supervisor.Catalog.
 func (c Catalog) Current(name string) (supervisor.Version, bool) {
 	return c.find(func(v *supervisor.Version) bool { return v.Workflow == name })

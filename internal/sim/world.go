@@ -34,6 +34,7 @@ type World struct {
 	clients *clients
 	// settings are those of the namespace.
 	settings *settings
+	levels   *levels
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
@@ -114,7 +115,7 @@ func newWorld(seed uint64, opt Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), aside: rand.New(rand.NewPCG(seed, 0xa51de)), now: begin, catalogEnd: appliedAtStart}
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
-	w.settings = newSettings(w)
+	w.settings, w.levels = newSettings(w), newLevels(w)
 	w.report.Kinds = map[events.Name]int{}
 	w.mute = map[string]events.Instant{}
 	for p := range w.opt.Partitions {
@@ -213,6 +214,7 @@ func (w *World) heal() {
 		}
 		n.revive()
 	}
+	w.levels.heal()
 	for p := range w.parts {
 		for i, n := range w.nodes {
 			n.assign(p, i == w.group[p])

@@ -34,6 +34,9 @@ func newFolding(p *partition) *folding {
 		load = f.shelf.Load
 	}
 	f.state = events.NewState(p.number, load)
+	if p.cfg.MaxLevel > 0 {
+		f.state.SetLevel(p.cfg.MaxLevel)
+	}
 	for _, s := range p.cfg.Stored {
 		if s.Partition == p.number && s.Damaged == "" {
 			f.stored = append(f.stored, s)

@@ -19,11 +19,14 @@ type Rule struct {
 	epoch  events.Epoch
 	next   uint64
 	broken bool
+	// barrier is the lowest level at which a build may still claim.
+	barrier int
 }
 
 // The reasons why a record is void.
 const (
 	VoidClaim = "late_claim"
+	VoidOlder = "claim_below_barrier"
 	VoidEpoch = "epoch_over"
 	VoidGap   = "behind_a_gap"
 	voidCopy  = "copy"
@@ -32,19 +35,23 @@ const (
 // Judge returns "" for a fact, and otherwise the reason why the record is void.
 func (r *Rule) Judge(f *events.Fact) string {
 	if c, ok := f.Body.(*events.PartitionClaimed); ok {
-		return r.claim(c.ID, c.Prev)
+		return r.claim(c.ID, c.Prev, c.Reader)
 	}
-	return r.fact(f.Epoch, f.Sequence)
+	void := r.fact(f.Epoch, f.Sequence)
+	if b, ok := f.Body.(*events.VersionBarrier); ok && void == "" {
+		r.barrier = max(r.barrier, b.Reader)
+	}
+	return void
 }
 
 // JudgeRecord is Judge for a reader that needs few of the facts: it decodes headers and claims only.
 func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
 	if record.Header(events.HeaderType) == events.TypePrefix+string(events.NamePartitionClaimed) {
-		var c struct{ ID, Prev string }
+		var c events.PartitionClaimed
 		if err := json.Unmarshal(record.Value, &c); err != nil {
 			return "", fmt.Errorf("decode the claim at offset %d: %w", record.Offset, err)
 		}
-		return r.claim(c.ID, c.Prev), nil
+		return r.claim(c.ID, c.Prev, c.Reader), nil
 	}
 	epoch, err := events.ParseEpoch(record.Header(events.HeaderEpoch))
 	if err != nil {
@@ -54,14 +61,25 @@ func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("decode the sequence of the record at offset %d: %w", record.Offset, err)
 	}
-	return r.fact(epoch, sequence), nil
+	void := r.fact(epoch, sequence)
+	if void == "" && record.Header(events.HeaderType) == events.TypePrefix+string(events.NameVersionBarrier) {
+		var b events.VersionBarrier
+		if err := json.Unmarshal(record.Value, &b); err != nil {
+			return "", fmt.Errorf("decode the barrier at offset %d: %w", record.Offset, err)
+		}
+		r.barrier = max(r.barrier, b.Reader)
+	}
+	return void, nil
 }
 
-func (r *Rule) claim(id, prev string) string {
-	if prev != r.epoch.ID || id == "" || id == r.epoch.ID {
+func (r *Rule) claim(id, prev string, reader int) string {
+	switch {
+	case prev != r.epoch.ID || id == "" || id == r.epoch.ID:
 		return VoidClaim
+	case reader < r.barrier:
+		return VoidOlder
 	}
-	*r = Rule{epoch: events.Epoch{N: r.epoch.N + 1, ID: id}}
+	*r = Rule{epoch: events.Epoch{N: r.epoch.N + 1, ID: id}, barrier: r.barrier}
 	return ""
 }
 

@@ -17,8 +17,13 @@ func TestHeadersSayWhatTheFactSays(t *testing.T) {
 	ended := func(e events.Epoch, sequence uint64) *events.Fact {
 		return &events.Fact{Epoch: e, Sequence: sequence, Task: "t", Time: 1, Body: &events.TaskProcessed{}}
 	}
-	claim := func(id, prev string) *events.Fact {
-		return &events.Fact{Time: 1, Body: &events.PartitionClaimed{ID: id, Prev: prev, Owner: "n"}}
+	claimOf := func(id, prev string, level int) *events.Fact {
+		return &events.Fact{Time: 1, Body: &events.PartitionClaimed{ID: id, Prev: prev, Owner: "n", Reader: level}}
+	}
+	claim := func(id, prev string) *events.Fact { return claimOf(id, prev, 1) }
+	c := events.Epoch{N: 3, ID: "c"}
+	barrier := func(e events.Epoch, sequence uint64) *events.Fact {
+		return &events.Fact{Epoch: e, Sequence: sequence, Time: 1, Body: &events.VersionBarrier{Reader: 2}}
 	}
 	var byFact, byHeaders verify.Rule
 	for i, x := range []struct {
@@ -36,6 +41,13 @@ func TestHeadersSayWhatTheFactSays(t *testing.T) {
 		{ended(b, 0), ""},
 		{ended(b, 2), verify.VoidGap},
 		{ended(b, 1), verify.VoidGap},
+		{barrier(b, 3), verify.VoidGap},
+		{claim("c", "b"), ""},
+		{barrier(c, 0), ""},
+		{claim("d", "c"), verify.VoidOlder},
+		{ended(c, 1), ""},
+		{claimOf("d", "c", 2), ""},
+		{claim("e", "d"), verify.VoidOlder},
 	} {
 		r, err := events.EncodeFact(x.fact, 0, "/sagalog/events/0/n")
 		require.NoError(t, err)

@@ -61,7 +61,7 @@ func TestEveryRunOfTheSimulatorIsProved(t *testing.T) {
 			t.Logf("seed %d failed in the simulator, so it is not judged: %s", seed, run.Report.Violation) // the simulator's own tests report it
 			continue
 		}
-		r, err := verify.Run(context.Background(), verify.Config{Log: &memory{run.Topics}, Topics: topicsOf("sim"), Now: events.Instant(1_900_000_000_000), AtRest: false})
+		r, err := verify.Run(context.Background(), verify.Config{Log: &memory{run.Topics}, Topics: topicsOf("sim"), Now: events.Instant(1_900_000_000_000), AtRest: false, MaxLevel: sim.MaxLevel})
 		require.NoError(t, err)
 		var real []string
 		for _, f := range r.Findings {

@@ -87,6 +87,8 @@ type Config struct {
 	Now events.Instant
 	// Grace is how late something may be before it is a warning; zero is 30 s.
 	Grace time.Duration
+	// MaxLevel is the highest level of the log that is understood, events.FormatVersion if zero; only tests set it.
+	MaxLevel int
 	// Show is how many findings of each kind are kept; zero is 5.
 	Show int
 	// Progress is called with the progress of reading a topic; nil if nobody asks.

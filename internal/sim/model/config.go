@@ -144,6 +144,9 @@ type Config struct {
 	Delays bool
 	// Settings makes the first node know later settings than the second one, which knows those before the partition's.
 	Settings bool
+	// Older is the number of the node, from 1, whose build is older: it understands level 1, while the namespace has level 2 already,
+	// which the node has not read. 0 means that all nodes have one build.
+	Older int
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
@@ -206,6 +209,12 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 		o.SettingsOffset = int64(settingsAt + 1 - 2*node)
 		o.Settings.TaskFacts -= node
 	}
+	if c.Older > 0 {
+		o.Level, o.MaxLevel = newerLevel, newerLevel
+		if c.older(node) {
+			o.Level, o.MaxLevel = events.FirstLevel, events.FirstLevel
+		}
+	}
 	if c.Delays {
 		o.DelayAfter = 1
 	}
@@ -217,6 +226,12 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 	}
 	return o
 }
+
+// newerLevel is the level of the namespace and of the newer build, where there are two.
+const newerLevel = 2
+
+// older says whether a node has the older build.
+func (c *Config) older(node int) bool { return node+1 == c.Older }
 
 func nodeName(i int) string { return string(rune('A' + i)) }
 

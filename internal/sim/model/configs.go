@@ -92,6 +92,9 @@ func ownership(add func(Bound, Config)) {
 	add(CI, Config{Name: "a hand-over, no work", Clients: none, Budgets: faults{Reassigns: 1, StaleClaims: 1, LateAppends: 1}})
 	add(CI, Config{Name: "two hand-overs, no work", Clients: none, Budgets: faults{Reassigns: 2}})
 	add(Small, Config{Name: "a hand-over, other settings", Clients: none, Settings: true, Budgets: faults{Reassigns: 1}})
+	newer := []Client{submit("T1", newerWorkflow)}
+	add(CI, Config{Name: "a hand-over to an older node", Older: 2, Catalog: true, Clients: newer, Budgets: faults{Reassigns: 1, LateAppends: 1}})
+	add(Small, Config{Name: "a hand-over from an older node", Older: 1, Catalog: true, Clients: newer, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "a hand-over and a crash", Clients: none, Budgets: faults{Reassigns: 1, Crashes: 1}})
 	add(CI, Config{Name: "a hand-over, doubled claims", Clients: none, ClaimAcks: true, Budgets: faults{Reassigns: 1, Doubles: 1, LateAppends: 1}})
 	add(Large, Config{Name: "a hand-over, late appends", Clients: one, Budgets: faults{Reassigns: 1, LateAppends: 1}})

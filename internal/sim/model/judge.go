@@ -29,6 +29,9 @@ func (j *judge) before(f *events.Fact, source string) {
 		}) != nil {
 			j.w.fail("INV11: the claim %s becomes current a second time and deposes the owner", claimName(c.ID))
 		}
+		if p.Reader > events.FirstLevel && j.w.sp.cfg.Older > 0 && c.Owner == nodeName(j.w.sp.cfg.Older-1) {
+			j.w.fail("INV11: %s owns the partition, and does not understand the barrier %d", c.Owner, p.Reader)
+		}
 		j.part.before = int32(len(j.part.inputs[topicOf(events.Reports)]))
 		return
 	}
@@ -52,6 +55,10 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.Sweeps(f, b)
 	case *events.SettingsAdopted:
 		j.Adopts(b)
+	case *events.DefinitionAdopted:
+		if b.Workflow == newerWorkflow && p.Reader < newerLevel {
+			j.w.fail("a definition of level %d is adopted with the barrier %d", newerLevel, p.Reader)
+		}
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
 	case *events.InputRejected:

@@ -74,6 +74,7 @@ func (s *space) lax() events.Lax {
 // definitions, so that a search need not repeat that.
 func (s *space) root(part int32) int32 {
 	l := &logNode{state: events.NewState(part, nil)}
+	l.state.SetLevel(newerLevel)
 	l.state.SetLax(s.lax())
 	s.logs = append(s.logs, l)
 	id := int32(len(s.logs) - 1)

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -124,12 +125,16 @@ func (x replica) execute(out *output) {
 		x.release()
 		x.believes = false
 	case outStop:
-		if out.lost && x.sp.cfg.Budgets[Trims] > 0 {
+		switch {
+		case out.lost && x.sp.cfg.Budgets[Trims] > 0:
 			x.stopped = true
 			x.w.note("%s stops: %s", x.label(), out.err)
-			return
+		case x.sp.cfg.older(x.n/int(x.sp.cfg.Full)) && strings.Contains(out.err, events.ErrReaderTooOld.Error()):
+			x.w.note("%s gives the partition up: %s", x.label(), out.err)
+			x.part.group = uint8(x.sp.cfg.Older % x.sp.cfg.Nodes)
+		default:
+			x.w.fail("%s stops: %s", x.label(), out.err)
 		}
-		x.w.fail("%s stops: %s", x.label(), out.err)
 	}
 }
 

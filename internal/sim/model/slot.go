@@ -282,7 +282,7 @@ func (x *slot) call(s *space, e *event) {
 	case evEnds:
 		o.Ends(now, o.Status().Generation, read[uint64](o, "timers", "ends", "number"), map[events.Input]int64{events.Submissions: e.from, events.Reports: e.to}, nil)
 	case evDefinitions:
-		o.Definitions(now, o.Status().Generation, read[uint64](o, "inbox", "catalog", "question", "number"), definitions(), nil)
+		o.Definitions(now, o.Status().Generation, read[uint64](o, "inbox", "catalog", "question", "number"), s.cfg.definitions(), nil)
 	case evWoke:
 		var unsent []uint64
 		for _, r := range e.records {

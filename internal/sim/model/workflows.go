@@ -2,11 +2,13 @@ package model
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // The workflows of the model, as small as a rule needs them. A backoff of 1ms does not count. Every other time in them
@@ -32,16 +34,36 @@ workflow: none
 input: {type: object, properties: {go: {type: boolean}}}
 steps:
   s: {agent: x, if: "${ input.go == true }"}
+`, `
+workflow: newer
+input: {type: object, properties: {go: {type: boolean}}}
+steps:
+  s: {agent: x, if: "${ input.go == true }"}
 `}
+
+// newerWorkflow needs newerLevel.
+const newerWorkflow = "newer"
 
 // definitions is the definitions topic: all workflows, applied before the world begins. All worlds share it: compiling costs
 // more than searching a small one.
 var definitions = sync.OnceValue(func() (all sim.Catalog) {
 	for _, w := range sim.Compile(sources) {
+		if w.Version.Workflow == newerWorkflow {
+			w.Version.Level = newerLevel
+		}
 		all = append(all, w.Version)
 	}
 	return all
 })
+
+// definitions returns the definitions topic. Where there is one build, nothing in it needs a level.
+func (c *Config) definitions() sim.Catalog {
+	all := definitions()
+	if c.Older > 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v supervisor.Version) bool { return v.Level > events.FirstLevel })
+}
 
 // process is the scheduler of one process. A retry without a wait does not need the clock to move.
 type process struct {
