@@ -18,7 +18,7 @@ func TestAFailingRunShrinks(t *testing.T) {
 		tasks int
 		kinds int
 	}{
-		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, 4, 6},
+		{"acknowledged offsets are contiguous", supervisor.RuleContiguous, 8, 6},
 		{"settled effects are contiguous and sent again", supervisor.RuleWatermark, 4, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
