@@ -245,6 +245,7 @@ type candidate struct {
 	// answer and do not land.
 	sent           []supervisor.Send
 	refuse, silent func(supervisor.Send) bool
+	unanswered     []supervisor.Send
 	tail           int64
 	read           map[events.Input]int64
 	gen            uint64
@@ -374,6 +375,7 @@ func (c *candidate) do(a supervisor.Action) {
 			return
 		}
 		if c.silent != nil && c.silent(a) {
+			c.unanswered = append(c.unanswered, a)
 			return
 		}
 		c.sent = append(c.sent, a)

@@ -47,8 +47,7 @@ type Config struct {
 	Tasks, TaskBytes int
 	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
 	Unacknowledged int
-	// SlowAfter is how long a partition of an agent's topic may leave a request unacknowledged before the request is sent to
-	// another one.
+	// SlowAfter is how long a partition of an agent's topic may leave a request unacknowledged before new work avoids it.
 	SlowAfter time.Duration
 	// DelayAfter is how long an effect holds the watermark before its destination is delayed.
 	DelayAfter time.Duration

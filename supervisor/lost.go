@@ -28,6 +28,9 @@ func (l *Loss) covered(at int64) bool {
 // judge and an operator gave up what is lost. docs/protocol.md, "Inputs that are lost".
 func (i *inbox) lose(in events.Input, loss Loss, err error) error {
 	q, at := i.queue(in), i.state.Partition.Inputs[in].Next
+	if loss.Start == at && i.state.Partition.Inputs[in].Hash == "" {
+		return inputLost(in, err) // nothing is left to give up
+	}
 	if q == nil || q.judged != at || len(q.items) > 0 || !loss.covered(at) {
 		if a := loss.Accepted; a != nil && a.To > at {
 			err = fmt.Errorf("%w (the accepted loss of the offsets from %d to before %d does not cover it)", err, a.From, a.To)

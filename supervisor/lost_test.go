@@ -71,6 +71,24 @@ func TestAnOwnerPassesOverALossThatAnOperatorAccepted(t *testing.T) {
 	}
 }
 
+// The input begins at the resume point, and still cannot be read: giving it up again would change nothing, without end.
+func TestALossIsGivenUpOnce(t *testing.T) {
+	t.Parallel()
+	b, a := losing(t)
+	loss := supervisor.Loss{Start: 3, Accepted: &events.AcceptedLoss{Input: events.Submissions, From: 1, To: 3}, Offset: 17}
+	a.lose(loss)
+	require.NoError(t, a.stopped)
+	a.lose(loss)
+	require.ErrorIs(t, a.stopped, supervisor.ErrInputLost)
+	n := 0
+	for _, name := range b.names() {
+		if name == string((&events.InputLossAccepted{}).Name()) {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}
+
 func TestALossThatNobodyAcceptedStopsThePartition(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

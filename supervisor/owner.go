@@ -183,7 +183,7 @@ func (o *Owner) Tick(now events.Instant) {
 		return
 	}
 	o.outbox.retryRefused()
-	o.dispatch.reroute()
+	o.dispatch.avoidSlow()
 	o.deciding = true
 }
 

@@ -54,7 +54,7 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	fault := i.faultOf(p)
 	effect := events.EffectInDoubt
 	//mutant:resent-attempt-is-in-doubt
-	if (p.Effect == events.EffectNone || p.Effect == events.EffectDoneUnknown) && !i.sentTwice(s, attempt{t.ID, p.Step, p.Operation, p.Attempt}) {
+	if (p.Effect == events.EffectNone || p.Effect == events.EffectDoneUnknown) && !i.sentTwice(s) {
 		effect = p.Effect
 	}
 	if p.Effect != events.EffectNone || p.Operation == events.Do && effect != events.EffectNone {
@@ -81,11 +81,9 @@ func tried(c events.Class) events.Class {
 }
 
 // sentTwice says whether the running attempt of a step may have been sent by an earlier owner and again by a later one:
-// it was started before the epoch, or its first request was not acknowledged in time. Then one copy may have no effect while the other, at another instance, has one. A
+// it was started before the epoch. Then one copy may have no effect while the other, at another instance, has one. A
 // report speaks for the whole attempt only if one request was sent.
-func (i *inbox) sentTwice(s *events.Step, a attempt) bool {
-	return s.StartedAt <= i.state.Partition.Since || i.dispatch.routing.twice[a]
-}
+func (i *inbox) sentTwice(s *events.Step) bool { return s.StartedAt <= i.state.Partition.Since }
 
 // faultOf returns the reported error within its limits, with a class that is known.
 func (i *inbox) faultOf(p *events.Report) events.Error {

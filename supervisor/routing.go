@@ -39,8 +39,6 @@ type routing struct {
 	agents map[string]instances
 	// slow are the partitions of work topics that take nothing, until when they are avoided.
 	slow map[workPartition]events.Instant
-	// twice are the attempts of this epoch whose request was sent again, to another partition, and so perhaps to another instance.
-	twice map[attempt]bool
 	// sent says which instance has an attempt, for agents with more than one instance. It begins empty in each epoch:
 	// attempts that an earlier owner sent end without being counted.
 	sent map[attempt]*target
@@ -87,7 +85,7 @@ func (r *routing) set(offers map[string]Offer) {
 
 // forget begins a new epoch.
 func (r *routing) forget() {
-	r.sent, r.slow, r.twice = nil, nil, nil
+	r.sent, r.slow = nil, nil
 	for _, i := range r.agents {
 		for _, t := range i.all {
 			t.out = 0
@@ -98,7 +96,7 @@ func (r *routing) forget() {
 // partition chooses the partition for a request: the home partition if no instance that offers its operation publishes
 // which ones it reads.
 func (r *routing) partition(agent string, key attempt, at place) int32 {
-	r.uncount(key) // a request that is sent again counts once
+	r.ended(key) // a request that is sent again counts once
 	list := r.taking(agent, key.op)
 	switch len(list) {
 	case 0:
@@ -117,13 +115,6 @@ func (r *routing) partition(agent string, key attempt, at place) int32 {
 
 // ended notes that an attempt has its outcome.
 func (r *routing) ended(key attempt) {
-	if len(r.twice) > 0 {
-		delete(r.twice, key)
-	}
-	r.uncount(key)
-}
-
-func (r *routing) uncount(key attempt) {
 	if len(r.sent) == 0 {
 		return
 	}

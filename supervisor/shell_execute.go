@@ -53,19 +53,23 @@ func (s *Shell) execute(a Action) error {
 	return nil
 }
 
+// assignAgain lets an owner that stopped begin again, unless its partition was revoked meanwhile.
+func (s *Shell) assignAgain() {
+	if s.owner.epoch.phase == phaseStopped {
+		s.owner.Revoke(s.now())
+		s.owner.Assign(s.now())
+	}
+}
+
 func (s *Shell) stop(cause error) {
 	if s.accepted && errors.Is(cause, ErrInputLost) {
 		s.accepted = false
-		s.owner.Revoke(s.now())
-		s.owner.Assign(s.now())
+		s.assignAgain()
 		return
 	}
 	if s.cfg.Repair != nil {
 		if cause = s.cfg.Repair(cause); cause == nil {
-			if s.owner.epoch.phase == phaseStopped { // otherwise it was revoked meanwhile
-				s.owner.Revoke(s.now())
-				s.owner.Assign(s.now())
-			}
+			s.assignAgain()
 			return
 		}
 	}

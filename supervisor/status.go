@@ -8,8 +8,8 @@ import (
 
 // Stats counts what an owner has done since it was created.
 type Stats struct {
-	Facts, Void, Passed, Epochs, Resent, Rerouted uint64
-	Timeouts                                      uint64
+	Facts, Void, Passed, Epochs, Resent uint64
+	Timeouts                            uint64
 }
 
 // Status is what an owner reports about itself.

@@ -17,10 +17,10 @@ type ownerMetrics struct {
 	// tooOld says why this build may own nothing, or nil.
 	tooOld func() error
 
-	owning, stopped, suspended                             *prometheus.Desc
-	inMemory, inFlight, unsent                             *prometheus.Desc
-	facts, void, passed, epochs, resent, rerouted, timeout *prometheus.Desc
-	oldest, blocked                                        *prometheus.Desc
+	owning, stopped, suspended                   *prometheus.Desc
+	inMemory, inFlight, unsent                   *prometheus.Desc
+	facts, void, passed, epochs, resent, timeout *prometheus.Desc
+	oldest, blocked                              *prometheus.Desc
 }
 
 func newOwnerMetrics(o *owners, tooOld func() error) *ownerMetrics {
@@ -41,7 +41,6 @@ func newOwnerMetrics(o *owners, tooOld func() error) *ownerMetrics {
 		passed:    desc("inputs_passed_total", "Inputs judged without a fact, such as repeats."),
 		epochs:    desc("epochs_total", "Claims of this node that were accepted."),
 		resent:    desc("facts_resent_total", "Facts of earlier epochs whose effects were sent again."),
-		rerouted:  desc("requests_rerouted_total", "Work requests sent again because their partition had not taken them for two seconds."),
 		timeout:   desc("timeouts_total", "Attempts whose complete-by time passed without a report."),
 		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
 			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", []string{"partition", "topic"}, nil),
@@ -82,7 +81,6 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		count(m.passed, stats.Passed)
 		count(m.epochs, stats.Epochs)
 		count(m.resent, stats.Resent)
-		count(m.rerouted, stats.Rerouted)
 		count(m.timeout, stats.Timeouts)
 		if b := status.Blocked; b.Since != 0 {
 			ch <- prometheus.MustNewConstMetric(m.blocked, prometheus.GaugeValue, status.Time.Sub(b.Since).Seconds(), label, string(b.Input))

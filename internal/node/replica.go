@@ -80,8 +80,15 @@ func newReplica(ctx context.Context, store *stateStore) (*replica, error) {
 	return s, nil
 }
 
-// follow begins to fold a partition from where its state ends.
+// follow begins to fold a partition from where its state ends. It does nothing if the partition is followed already, as when a node
+// that gave up its partitions leaves the group, which takes them away once more.
 func (s *replica) follow(partition int32) error {
+	s.mu.Lock()
+	already := s.followed[partition] != nil
+	s.mu.Unlock()
+	if already {
+		return nil
+	}
 	f := &following{partition: partition}
 	next, err := s.open(f)
 	if err != nil {

@@ -43,7 +43,6 @@ const (
 	sawEffectTwice
 	sawMute
 	sawMutePartition
-	sawRerouted
 	sawUnsent
 	sawDelayed
 	sawCaughtUp
@@ -176,7 +175,6 @@ var named = [situations]struct {
 	sawEffectTwice:     {name: "an effect lands twice"},
 	sawMute:            {name: "a topic answers no effect for a while"},
 	sawMutePartition:   {name: "a partition of an agent's topic takes no work for a while"},
-	sawRerouted:        {name: "work is sent again, to another partition", rare: true},
 	sawUnsent:          {name: "an attempt whose request nobody took is not counted", rare: true},
 	sawDelayed:         {name: "a destination is delayed"},
 	sawCaughtUp:        {name: "a delayed destination catches up"},

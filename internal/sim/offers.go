@@ -150,7 +150,4 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 	if len(s.owner.Status().Missing) > 0 {
 		w.saw(sawMissing)
 	}
-	if s.owner.Status().Stats.Rerouted > 0 {
-		w.saw(sawRerouted)
-	}
 }

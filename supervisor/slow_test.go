@@ -24,67 +24,36 @@ func twoInstances(b *bench) *candidate {
 	return a
 }
 
-func TestWorkThatItsPartitionDoesNotTakeGoesToAnother(t *testing.T) {
+func TestNewWorkAvoidsAPartitionThatTakesNone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, longStep)
 	a := twoInstances(b)
-	ids := home(4, 3)
+	ids := home(4, 4)
 	b.submit(ids[0], "long", "")
 	a.run()
 	a.pass(time.Second)
 	require.Empty(t, a.work(), "partition 0 has not answered yet")
 	a.pass(1500 * time.Millisecond)
-	require.Equal(t, []string{ids[0] + ".only do#1"}, a.work())
-	require.Equal(t, map[int32]int{1: 1}, spread(a, 0))
-
 	b.submit(ids[1], "long", "")
 	a.run()
-	require.Equal(t, map[int32]int{1: 2}, spread(a, 0), "the next one does not try the slow partition first")
+	require.Equal(t, []string{ids[1] + ".only do#1"}, a.work(), "the first request is not sent twice: its first copy may land later")
+	require.Equal(t, map[int32]int{1: 1}, spread(a, 0))
 
-	a.silent = nil
-	a.pass(slowFor)
+	a.pass(time.Minute)
 	b.submit(ids[2], "long", "")
 	a.run()
-	require.Equal(t, map[int32]int{0: 1, 1: 2}, spread(a, 0), "the slow partition is tried again")
-}
+	require.Equal(t, map[int32]int{1: 2}, spread(a, 0), "it is avoided for as long as it has not answered")
 
-const slowFor = 11 * time.Second
-
-// The first request may have landed without an answer, at an instance that has an effect.
-func TestAReroutedAttemptIsNeverWithoutEffect(t *testing.T) {
-	t.Parallel()
-	for name, wait := range map[string]time.Duration{"sent once": time.Second, "sent twice": 3 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, longStep)
-			a := twoInstances(b)
-			id := home(4, 1)[0]
-			b.submit(id, "long", "")
-			a.run()
-			a.pass(wait)
-			b.failed(id, "only", 1, events.ClassPermanent, events.EffectNone)
-			a.run()
-			want := events.EffectNone
-			if name == "sent twice" {
-				want = events.EffectInDoubt
-			}
-			require.Equal(t, want, last[*events.StepFailed](b).Effect)
-		})
+	b.done(ids[0], "only", 1) // the request had landed
+	a.silent = nil
+	for _, s := range a.unanswered {
+		a.o.Sent(b.now, s.Generation, s.ID, nil)
 	}
-}
-
-// The request landed without an answer, and its attempt has ended: a copy would do the step again, perhaps after its undo.
-func TestWorkOfAnAttemptThatEndedIsNotRerouted(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, longStep)
-	a := twoInstances(b)
-	id := home(4, 1)[0]
-	b.submit(id, "long", "")
 	a.run()
-	b.done(id, "only", 1)
+	a.pass(11 * time.Second)
+	b.submit(ids[3], "long", "")
 	a.run()
-	a.pass(5 * time.Second)
-	require.Empty(t, a.work())
+	require.Equal(t, map[int32]int{0: 1, 1: 2}, spread(a, 0), "it is tried again")
 }
 
 // Nothing else reads the work of the agent, so the attempt times out. It does not count, except where one attempt is allowed.

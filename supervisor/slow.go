@@ -1,0 +1,111 @@
+package supervisor
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// workPartition is a partition of an agent's work topic.
+type workPartition struct {
+	agent     string
+	partition int32
+}
+
+// slowFor is how long a partition of a work topic is avoided after it took no work for Config.SlowAfter.
+const slowFor = 10 * time.Second
+
+// avoidSlow lets new work avoid the partitions that have not taken theirs: the broker that leads a partition may be away for longer
+// than an attempt has time. What was sent is not sent elsewhere: the first copy could land later, and do the step again after its undo.
+func (d *dispatch) avoidSlow() {
+	d.routing.tryAgain(d.now)
+	d.noteSlow(d.outbox.entries)
+	for _, to := range d.delays.list {
+		if to.work() {
+			d.noteSlow(to.entries)
+		}
+	}
+}
+
+// noteSlow looks at a list until an entry is young enough.
+func (d *dispatch) noteSlow(list []*entry) {
+	for _, e := range list {
+		if e.since != 0 && d.now.Sub(e.since) < d.cfg.SlowAfter {
+			return
+		}
+		for _, y := range e.effects {
+			if y.kind == events.EffectWork && d.outbox.waiting[y.id] == y && d.now.Sub(y.sentAt) >= d.cfg.SlowAfter {
+				d.routing.avoid(workPartition{y.topic[len(workTopic):], y.record.Partition}, d.now)
+			}
+		}
+	}
+}
+
+// unacknowledged says whether no broker has acknowledged the request of an attempt. Of an attempt that an earlier owner may have sent
+// nobody knows.
+func (d *dispatch) unacknowledged(a attempt) bool {
+	for e := range d.outbox.all {
+		if e.fact.Task != a.task || e.fact.Epoch != d.state.Partition.Epoch {
+			continue
+		}
+		w, ok := workOf(e.fact)
+		if !ok || w.Step != a.path || w.Operation != a.op || w.Attempt != a.number {
+			continue
+		}
+		for _, y := range e.effects { // they may have moved to the list of their delayed destination
+			if y.kind == events.EffectWork {
+				return !y.done
+			}
+		}
+	}
+	return false
+}
+
+// avoid notes that a partition of an agent's topic takes no work. It does nothing for an agent whose instances do not publish what they
+// read, because then there is no choice.
+func (r *routing) avoid(p workPartition, now events.Instant) {
+	if len(r.agents[p.agent].all) == 0 {
+		return
+	}
+	if r.slow == nil {
+		r.slow = map[workPartition]events.Instant{}
+	}
+	r.slow[p] = now.Add(slowFor)
+}
+
+// tryAgain ends the avoidance of partitions that were avoided for long enough.
+func (r *routing) tryAgain(now events.Instant) {
+	if len(r.slow) > 0 {
+		maps.DeleteFunc(r.slow, func(_ workPartition, until events.Instant) bool { return until <= now })
+	}
+}
+
+func (r *routing) isSlow(agent string, partition int32) bool {
+	_, slow := r.slow[workPartition{agent, partition}]
+	return slow
+}
+
+// takes says whether an instance reads a partition that is not slow.
+func (r *routing) takes(agent string, t *target) bool {
+	return slices.ContainsFunc(t.Partitions, func(p int32) bool { return !r.isSlow(agent, p) })
+}
+
+// taking returns the instances that offer an operation, without those that read slow partitions only, unless all do.
+func (r *routing) taking(agent string, op events.Operation) []*target {
+	list := r.agents[agent].offering(op)
+	if len(r.slow) == 0 {
+		return list
+	}
+	var some []*target
+	for _, t := range list {
+		if r.takes(agent, t) {
+			some = append(some, t)
+		}
+	}
+	if some == nil {
+		return list
+	}
+	return some
+}
