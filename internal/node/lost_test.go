@@ -11,18 +11,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// judged20 starts a node that has judged 20 submissions, and waits until their effects have settled.
+func (w *world) judged20(dir string) *process {
+	n := w.node(dir)
+	w.apply(n, order)
+	w.hire(nil)
+	w.submit(ids("a", 20)...)
+	w.watch.ended(ids("a", 20)...)
+	<-time.After(5 * time.Second)
+	return n
+}
+
 // Submissions are deleted before they are judged. The partition stops and prints the command that gives them up. When an operator does, the
 // running node goes on behind them.
 func TestALostInputIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()
-		n := w.node(dir)
-		w.apply(n, order)
-		w.hire(nil)
-		w.submit(ids("a", 20)...)
-		w.watch.ended(ids("a", 20)...)
-		<-time.After(5 * time.Second) // effects settle
+		n := w.judged20(dir)
 		require.NoError(t, n.stop())
 		w.submit(ids("lost", 6)...)
 		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 23)
@@ -98,12 +104,7 @@ func TestALossThatWasAcceptedStopsNoStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		dir := t.TempDir()
-		n := w.node(dir)
-		w.apply(n, order)
-		w.hire(nil)
-		w.submit(ids("a", 20)...)
-		w.watch.ended(ids("a", 20)...)
-		<-time.After(5 * time.Second)
+		n := w.judged20(dir)
 		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 20)
 		loss := events.AcceptedLoss{Input: events.Submissions, From: 20, To: 20}
 		offset, _, err := n.Losses().AcceptLoss(t.Context(), loss)

@@ -150,12 +150,12 @@ func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settin
 
 // follow tells the owners each change of the settings, and each accepted loss, until ctx ends.
 func (s *settings) follow(ctx context.Context, o *owners) error {
-	told := int64(0)
+	next := int64(0)
 	for {
 		moved := s.ns.catalog.movement()
 		recorded := s.ns.catalog.Settings()
-		for _, r := range s.ns.catalog.LossesAfter(told) {
-			if told = max(told, r.Offset+1); int(r.Partition) < len(o.shells) {
+		for _, r := range s.ns.catalog.LossesAfter(next) {
+			if next = max(next, r.Offset+1); int(r.Partition) < len(o.shells) {
 				o.shells[r.Partition].Accepted()
 			}
 		}
