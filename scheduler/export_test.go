@@ -29,7 +29,7 @@ func (p *Program) With(step string, env *Env) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.input(env)
+	return c.kind.(*agentStep).input(env)
 }
 
 // UndoWith evaluates the input of a step's undo. Without a mapping it is the step's recorded input.
@@ -41,7 +41,7 @@ func (p *Program) UndoWith(step string, env *Env) (json.RawMessage, error) {
 	if c.step.Undo == nil {
 		return nil, fmt.Errorf("step %q has no undo", step)
 	}
-	return c.undoInput(env)
+	return c.kind.(*agentStep).undoInput(env, step)
 }
 
 func (p *Program) find(step string) (*compiledStep, error) {

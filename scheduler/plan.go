@@ -119,7 +119,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 			at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env)
 		case at.State == events.StepStateWaiting:
-			w.ready(c.step, at.RetryAt)
+			w.open(c.step.ID, c.kind.begin(), at.RetryAt)
 		case at.State == events.StepStateRunning:
 			running = true
 		default:
@@ -192,18 +192,20 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	case !yes:
 		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
 	default:
-		w.ready(c.step, 0)
+		w.open(c.step.ID, c.kind.begin(), 0)
 	}
 }
 
-func (w *planner) ready(step *Step, notBefore events.Instant) {
-	r := readyOf(w.task, step.ID, events.Do, step.Agent)
-	r.NotBefore = notBefore
-	w.plan.Ready = append(w.plan.Ready, r)
-}
-
-func readyOf(t *events.Task, path string, op events.Operation, agent string) events.Ready {
-	return events.Ready{Task: t.ID, Path: path, Operation: op, Agent: agent, Priority: t.Priority, Since: t.SubmittedAt}
+// open adds what starts a step or its undo. An attempt starts when its agent has room for it, and not before the given instant.
+func (w *planner) open(path string, o opening, notBefore events.Instant) {
+	if o.fact != nil {
+		w.plan.Facts = append(w.plan.Facts, o.fact)
+		return
+	}
+	t := w.task
+	w.plan.Ready = append(w.plan.Ready, events.Ready{
+		Task: t.ID, Path: path, Operation: o.call.Operation, Agent: o.call.Agent, Priority: t.Priority, Since: t.SubmittedAt, NotBefore: notBefore,
+	})
 }
 
 // finish ends the task. If its output cannot be built it parks the task, and the steps stay done.
@@ -248,13 +250,17 @@ func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.
 	if err != nil {
 		return events.Plan{}, err
 	}
-	step, ok := p.Step(at.Path)
-	if !ok || step.Undo == nil {
-		return events.Plan{}, fmt.Errorf("step %q of workflow %q has no undo in its definition", at.Path, t.Workflow)
+	c := p.compiled(at.Path)
+	if c == nil {
+		return events.Plan{}, fmt.Errorf("workflow %q has no step %q to undo", t.Workflow, at.Path)
 	}
-	r := readyOf(t, at.Path, events.Undo, step.Undo.Agent)
-	r.NotBefore = notBefore
-	return events.Plan{Ready: []events.Ready{r}}, nil
+	o, err := c.kind.undo()
+	if err != nil {
+		return events.Plan{}, fmt.Errorf("workflow %q: %w", t.Workflow, err)
+	}
+	w := planner{task: t}
+	w.open(at.Path, o, notBefore)
+	return w.plan, nil
 }
 
 // toUndo says whether a step must be undone: it has an undo, and at least one attempt may have had an effect.
@@ -284,62 +290,17 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 	if c == nil {
 		return events.Start{}, fmt.Errorf("workflow %q has no step %q", t.Workflow, path)
 	}
-	env := Env{task: t}
-	if op == events.Undo {
-		start, err := startUndo(c, &env)
-		start.Cost = env.Close()
-		return start, err
-	}
-	step := c.step
-	in, err := c.input(&env)
-	cost := env.Close()
-	if err != nil {
-		return events.Start{Cost: cost}, err
-	}
-	start := events.Start{Cost: cost, CompleteBy: step.CompleteBy, Input: in, Pivot: step.Pivot, Undoable: step.Undo != nil}
-	if step.If != "" {
-		yes := true // Plan offers no other attempts
-		start.Condition = &yes
-	}
-	return start, nil
-}
-
-func startUndo(c *compiledStep, env *Env) (events.Start, error) {
-	step, at := c.step, env.task.Step(c.step.ID)
-	if step.Undo == nil || at == nil {
-		return events.Start{}, fmt.Errorf("step %q has nothing to undo", step.ID)
-	}
-	start := events.Start{CompleteBy: step.Undo.CompleteBy, Input: at.Input, Output: at.Output}
-	if step.Undo.With == nil {
-		return start, nil
-	}
-	in, err := c.undoInput(env)
-	start.Input = in
-	return start, err
+	return c.kind.start(t, path, op)
 }
 
 // Policy returns the definition's policy for failures of the step's operation.
 func (s *Scheduler) Policy(t *events.Task, path string, op events.Operation) events.Policy {
-	p := s.Program(t.Definition)
-	if p == nil {
-		return events.Policy{Then: events.ActionPark}
+	if p := s.Program(t.Definition); p != nil {
+		if c := p.compiled(path); c != nil {
+			return c.kind.policy(op)
+		}
 	}
-	step, ok := p.Step(path)
-	if !ok || (op == events.Undo && step.Undo == nil) {
-		return events.Policy{Then: events.ActionPark}
-	}
-	if op == events.Undo {
-		return policyOf(step.Undo.CompleteBy, step.Undo.Retry, nil)
-	}
-	return policyOf(step.CompleteBy, step.Retry, step.CoolDown)
-}
-
-func policyOf(completeBy events.Duration, r Retry, c *CoolDown) events.Policy {
-	p := events.Policy{CompleteBy: completeBy, Attempts: r.Attempts, Backoff: r.Backoff, Factor: r.Factor, Max: r.Max, Then: events.Action(r.Then)}
-	if c != nil {
-		p.CoolDown, p.CoolDownTimes = c.Wait, c.Times
-	}
-	return p
+	return events.Policy{Then: events.ActionPark}
 }
 
 // Deadline returns the workflow's own deadline, zero if it has none.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
@@ -24,9 +25,8 @@ type Program struct {
 
 type compiledStep struct {
 	step      *Step
+	kind      stepKind
 	condition *exprlang.Condition
-	with      *exprlang.Template
-	undoWith  *exprlang.Template
 	slot      int
 	needs     []int
 }
@@ -109,16 +109,8 @@ func compileStep(s *Step) (_ *compiledStep, err error) {
 			return nil, fmt.Errorf("if: %w", err)
 		}
 	}
-	if c.with, err = compileTemplate(s.With, doVars); err != nil {
-		return nil, fmt.Errorf("with: %w", err)
-	}
-	if s.Undo == nil {
-		return c, nil
-	}
-	if c.undoWith, err = compileTemplate(s.Undo.With, undoVars); err != nil {
-		return nil, fmt.Errorf("undo.with: %w", err)
-	}
-	return c, nil
+	c.kind, err = compileKind(s)
+	return c, err
 }
 
 // compileTemplate returns nil for an absent template.
@@ -141,8 +133,9 @@ func (p *Program) Step(id string) (*Step, bool) {
 	return c.step, true
 }
 
-// compiled returns nil if there is no such step.
-func (p *Program) compiled(id string) *compiledStep {
+// compiled returns the step of a path: pack[17] is the 17th of pack. It returns nil if there is no such step.
+func (p *Program) compiled(path string) *compiledStep {
+	id, _, _ := strings.Cut(path, "[")
 	if slot, ok := p.slots[id]; ok {
 		return p.bySlot[slot]
 	}
@@ -165,24 +158,4 @@ func (c *compiledStep) runs(env *Env) (bool, error) {
 		return true, nil
 	}
 	return c.condition.Eval(env.open())
-}
-
-func (c *compiledStep) input(env *Env) (json.RawMessage, error) {
-	if c.with == nil {
-		return env.task.Input, nil
-	}
-	if constant, ok := c.with.Constant(); ok {
-		return constant, nil
-	}
-	return c.with.Eval(env.open())
-}
-
-func (c *compiledStep) undoInput(env *Env) (json.RawMessage, error) {
-	if c.undoWith == nil {
-		return env.step(c.step.ID).Input, nil
-	}
-	if constant, ok := c.undoWith.Constant(); ok {
-		return constant, nil
-	}
-	return c.undoWith.Eval(env.openUndo(c.step.ID))
 }

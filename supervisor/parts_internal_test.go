@@ -107,10 +107,3 @@ func foldsOf(t *testing.T) map[string]map[string]bool {
 	require.Equal(t, []string{"changeOf", "dispatch", "epoch", "inbox", "outbox", "planner", "workOf"}, slices.Sorted(maps.Keys(parts)))
 	return taken
 }
-
-// The items of a fan-out step share the step's definition.
-func TestAnItemOfAStepHasTheDefinitionOfTheStep(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "pack", definitionOf("pack[17]"))
-	require.Equal(t, "pack", definitionOf("pack"))
-}

@@ -124,7 +124,7 @@ func (p *planner) policy(t *events.Task, path string, op events.Operation) event
 	if err := p.prepare(t); err != nil {
 		return events.Policy{Then: events.ActionPark} // plan parks the task and says why
 	}
-	return p.sched.Policy(t, definitionOf(path), op)
+	return p.sched.Policy(t, path, op)
 }
 
 // verdict judges the failure of an attempt by the policy of its step, now.
@@ -235,7 +235,7 @@ func (p *planner) waits(r events.Ready) (bool, error) {
 }
 
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
-	notBefore, yes, err := p.sched.Offers(t, definitionOf(r.Path), r.Operation)
+	notBefore, yes, err := p.sched.Offers(t, r.Path, r.Operation)
 	return yes && notBefore <= p.stamp(), err
 }
 

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -22,15 +21,9 @@ func (a attempt) running(t *events.Task) bool {
 	return t != nil && t.Running(a.path, a.op, a.number)
 }
 
-// definitionOf returns the name of the step in its workflow's definition: pack[17] is the 17th of pack.
-func definitionOf(path string) string {
-	name, _, _ := strings.Cut(path, "[")
-	return name
-}
-
 // startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready.
 func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error) {
-	s, err := p.sched.Start(t, definitionOf(r.Path), r.Operation)
+	s, err := p.sched.Start(t, r.Path, r.Operation)
 	p.batch.cost += s.Cost
 	if err != nil {
 		return nil, &events.Error{Class: events.ClassExpression, Message: err.Error()}

@@ -86,9 +86,8 @@ func (d *definitions) work(src *scheduler.Source) ([]kafka.TopicSpec, error) {
 	}
 	agents := map[string]bool{}
 	for _, s := range def.Steps {
-		agents[s.Agent] = true
-		if s.Undo != nil {
-			agents[s.Undo.Agent] = true
+		for _, c := range s.Calls() {
+			agents[c.Agent] = true
 		}
 	}
 	var specs []kafka.TopicSpec

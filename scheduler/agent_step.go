@@ -1,0 +1,121 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/exprlang"
+)
+
+// agentStep is the work of an agent, which is done and undone in attempts.
+type agentStep struct {
+	step     *Step
+	with     *exprlang.Template
+	undoWith *exprlang.Template
+}
+
+func compileAgentStep(s *Step) (_ *agentStep, err error) {
+	a := &agentStep{step: s}
+	if a.with, err = compileTemplate(s.With, doVars); err != nil {
+		return nil, fmt.Errorf("with: %w", err)
+	}
+	if s.Undo == nil {
+		return a, nil
+	}
+	if a.undoWith, err = compileTemplate(s.Undo.With, undoVars); err != nil {
+		return nil, fmt.Errorf("undo.with: %w", err)
+	}
+	return a, nil
+}
+
+func (a *agentStep) begin() opening { return opening{call: Call{a.step.Agent, events.Do}} }
+
+func (a *agentStep) undo() (opening, error) {
+	if a.step.Undo == nil {
+		return opening{}, fmt.Errorf("step %q has no undo in its definition", a.step.ID)
+	}
+	return opening{call: Call{a.step.Undo.Agent, events.Undo}}, nil
+}
+
+func (a *agentStep) start(t *events.Task, path string, op events.Operation) (start events.Start, err error) {
+	env := Env{task: t}
+	if op == events.Undo {
+		start, err = a.startUndo(&env, path)
+	} else {
+		start, err = a.startDo(&env)
+	}
+	start.Cost = env.Close()
+	return start, err
+}
+
+func (a *agentStep) startDo(env *Env) (events.Start, error) {
+	in, err := a.input(env)
+	if err != nil {
+		return events.Start{}, err
+	}
+	start := events.Start{CompleteBy: a.step.CompleteBy, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
+	if a.step.If != "" {
+		yes := true // Plan offers no other attempts
+		start.Condition = &yes
+	}
+	return start, nil
+}
+
+func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {
+	at := env.task.Step(path)
+	if a.step.Undo == nil || at == nil {
+		return events.Start{}, fmt.Errorf("step %q has nothing to undo", path)
+	}
+	in, err := a.undoInput(env, path)
+	return events.Start{CompleteBy: a.step.Undo.CompleteBy, Input: in, Output: at.Output}, err
+}
+
+// input is the task's input if the step has no template.
+func (a *agentStep) input(env *Env) (json.RawMessage, error) {
+	if a.with == nil {
+		return env.task.Input, nil
+	}
+	if constant, ok := a.with.Constant(); ok {
+		return constant, nil
+	}
+	return a.with.Eval(env.open())
+}
+
+// undoInput is the recorded input of the do if the undo has no template.
+func (a *agentStep) undoInput(env *Env, path string) (json.RawMessage, error) {
+	if a.undoWith == nil {
+		return env.step(path).Input, nil
+	}
+	if constant, ok := a.undoWith.Constant(); ok {
+		return constant, nil
+	}
+	return a.undoWith.Eval(env.openUndo(path))
+}
+
+func (a *agentStep) policy(op events.Operation) events.Policy {
+	switch {
+	case op == events.Do:
+		return policyOf(a.step.CompleteBy, a.step.Retry, a.step.CoolDown)
+	case a.step.Undo != nil:
+		return policyOf(a.step.Undo.CompleteBy, a.step.Undo.Retry, nil)
+	default:
+		return events.Policy{Then: events.ActionPark}
+	}
+}
+
+func policyOf(completeBy events.Duration, r Retry, c *CoolDown) events.Policy {
+	p := events.Policy{CompleteBy: completeBy, Attempts: r.Attempts, Backoff: r.Backoff, Factor: r.Factor, Max: r.Max, Then: events.Action(r.Then)}
+	if c != nil {
+		p.CoolDown, p.CoolDownTimes = c.Wait, c.Times
+	}
+	return p
+}
+
+func (a *agentStep) calls() []Call {
+	list := []Call{{a.step.Agent, events.Do}}
+	if a.step.Undo != nil {
+		list = append(list, Call{a.step.Undo.Agent, events.Undo})
+	}
+	return list
+}

@@ -1,0 +1,42 @@
+package scheduler
+
+import "github.com/sagalog/sagalog/events"
+
+// stepKind is what distinguishes one kind of step from another. All else is the same for every step and known to no kind: its needs
+// and condition, its state, and the order in which steps are undone. What a kind decides becomes facts, so the fold of their state
+// (events) and the timers that move them (events.Task.Timers, supervisor) need no kind either.
+//
+// Only the steps of agents have attempts: start and policy of any other kind are never asked.
+type stepKind interface {
+	// begin returns what starts the step. All that the step needs is over, and its condition holds.
+	begin() opening
+	// undo returns what undoes the step, or an error if nothing can.
+	undo() (opening, error)
+	// start returns what an attempt of the operation is given. The path is that of the step, or of one of its items.
+	start(t *events.Task, path string, op events.Operation) (events.Start, error)
+	// policy returns what happens after failures of the operation.
+	policy(op events.Operation) events.Policy
+	// calls returns the operations of agents that the step may ask for.
+	calls() []Call
+}
+
+// opening is what starts a step or its undo: an attempt that waits until its agent has room, or, if there is no call, a fact.
+type opening struct {
+	call Call
+	fact events.Body
+}
+
+// Call is an operation of an agent.
+type Call struct {
+	Agent     string
+	Operation events.Operation
+}
+
+// kind returns the kind of a step, which is not compiled.
+func (s *Step) kind() stepKind { return &agentStep{step: s} }
+
+// Calls returns the operations of agents that the step may ask for.
+func (s *Step) Calls() []Call { return s.kind().calls() }
+
+// compileKind returns the kind of a step with its expressions compiled.
+func compileKind(s *Step) (stepKind, error) { return compileAgentStep(s) }

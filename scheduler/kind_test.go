@@ -1,0 +1,50 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+const packing = `
+workflow: w
+steps:
+  pack:
+    agent: packer
+    retry: {attempts: 3}
+    undo: {agent: unpacker, with: {of: "${ step.output }"}}
+`
+
+// The items of a fan-out step share the step's definition, and each has a separate state.
+func TestAnItemHasTheDefinitionOfItsStep(t *testing.T) {
+	t.Parallel()
+	src, _ := scheduler.Parse("f", []byte(packing), nil)
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(t, err)
+	body, err := json.Marshal(d)
+	require.NoError(t, err)
+	s := scheduler.New()
+	require.NoError(t, s.Prepare("h", body))
+	task := &events.Task{ID: "t", Workflow: "w", Definition: "h", State: events.TaskStateUndoing, Steps: []*events.Step{
+		{Path: "pack[17]", State: events.StepStateCompleted, Touched: true, Undoable: true, Completion: 1, Output: json.RawMessage(`17`)},
+	}}
+
+	require.Equal(t, s.Policy(task, "pack", events.Do), s.Policy(task, "pack[17]", events.Do))
+	plan, err := s.Plan(task)
+	require.NoError(t, err)
+	require.Equal(t, []events.Ready{{Task: "t", Path: "pack[17]", Operation: events.Undo, Agent: "unpacker"}}, plan.Ready)
+	start, err := s.Start(task, "pack[17]", events.Undo)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"of": 17}`, string(start.Input))
+}
+
+func TestAStepNamesTheOperationsThatItCalls(t *testing.T) {
+	t.Parallel()
+	step, ok := program(t, packing).Step("pack")
+	require.True(t, ok)
+	require.Equal(t, []scheduler.Call{{Agent: "packer", Operation: events.Do}, {Agent: "unpacker", Operation: events.Undo}}, step.Calls())
+}
