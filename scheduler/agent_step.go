@@ -29,7 +29,7 @@ func compileAgentStep(s *Step) (_ *agentStep, err error) {
 	return a, nil
 }
 
-func (a *agentStep) begin() opening { return opening{call: Call{a.step.Agent, events.Do}} }
+func (a *agentStep) begin(*events.Task) opening { return opening{call: Call{a.step.Agent, events.Do}} }
 
 func (a *agentStep) undo() (opening, error) {
 	if a.step.Undo == nil {

@@ -9,7 +9,7 @@ import "github.com/sagalog/sagalog/events"
 // Only the steps of agents have attempts: start and policy of any other kind are never asked.
 type stepKind interface {
 	// begin returns what starts the step. All that the step needs is over, and its condition holds.
-	begin() opening
+	begin(t *events.Task) opening
 	// undo returns what undoes the step, or an error if nothing can.
 	undo() (opening, error)
 	// start returns what an attempt of the operation is given. The path is that of the step, or of one of its items.

@@ -119,7 +119,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 			at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env)
 		case at.State == events.StepStateWaiting:
-			w.open(c.step.ID, c.kind.begin(), at.RetryAt)
+			w.open(c.step.ID, c.kind.begin(w.task), at.RetryAt)
 		case at.State == events.StepStateRunning:
 			running = true
 		default:
@@ -192,7 +192,7 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	case !yes:
 		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
 	default:
-		w.open(c.step.ID, c.kind.begin(), 0)
+		w.open(c.step.ID, c.kind.begin(w.task), 0)
 	}
 }
 

@@ -194,9 +194,15 @@ type Step struct {
 	Agent   string
 	Needs   []string
 	HasUndo bool
-	// UndoAgent is the agent of the undo; empty without an undo.
-	UndoAgent string
-	Pivot     bool
+	Pivot   bool
+	// Calls are the operations of agents that the step may ask for.
+	Calls []Call
+}
+
+// Call is an operation of an agent.
+type Call struct {
+	Agent     string
+	Operation events.Operation
 }
 
 // Draft is a definition as it was written, YAML or JSON.

@@ -37,6 +37,19 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 	require.NotContains(t, w.do("GET", "/v1/tasks/x", "").json(t), "waiting_for")
 }
 
+// A step waits for its agent, and a task must not turn back before somebody learns that nothing can undo it.
+func TestApplyNamesOperationsThatNobodyOffers(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.engine.Drafted = []api.Step{{ID: "charge", Agent: "bank", HasUndo: true, Calls: []api.Call{{Agent: "bank", Operation: events.Do}, {Agent: "bank", Operation: events.Undo}}}}
+	require.NotContains(t, w.do("PUT", "/v1/workflows/new", "workflow: new\n").json(t), "warnings")
+	w.engine.Gone = []events.Missing{{Agent: "bank", Operation: events.Undo}}
+	warnings := w.do("PUT", "/v1/workflows/new", "workflow: new\n").json(t)["warnings"].([]any)
+	require.Len(t, warnings, 1)
+	require.Equal(t, "/steps/charge/undo", warnings[0].(map[string]any)["pointer"])
+	require.Contains(t, warnings[0].(map[string]any)["message"], `no live instance of agent "bank" offers the operation undo of step "charge"`)
+}
+
 // An undo waits until no request of an attempt without an answer can take effect any more.
 func TestAnUndoThatWaitsForRequestsInDoubtSaysSo(t *testing.T) {
 	t.Parallel()

@@ -209,10 +209,12 @@ func (s *workflows) unoffered(ctx context.Context, a *Applied) (warnings []Probl
 		}
 	}
 	for _, st := range a.Steps {
-		at := "/steps/" + st.ID
-		warn(at+"/agent", st.ID, st.Agent, events.Do)
-		if st.HasUndo {
-			warn(at+"/undo", st.ID, st.UndoAgent, events.Undo)
+		for _, c := range st.Calls {
+			key := "/agent"
+			if c.Operation == events.Undo {
+				key = "/undo"
+			}
+			warn("/steps/"+st.ID+key, st.ID, c.Agent, c.Operation)
 		}
 	}
 	return warnings

@@ -158,8 +158,8 @@ func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) 
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
 		x := api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
-		if s.Undo != nil {
-			x.UndoAgent = s.Undo.Agent
+		for _, c := range s.Calls() {
+			x.Calls = append(x.Calls, api.Call(c))
 		}
 		list = append(list, x)
 	}

@@ -35,6 +35,8 @@ type Engine struct {
 	Waiting map[string][]events.ReadyKey
 	// Gone lists the operations that no live instance offers.
 	Gone []events.Missing
+	// Drafted are the steps of each definition that is applied.
+	Drafted []api.Step
 	// OffersBuilt counts calls of Offered.
 	OffersBuilt atomic.Int64
 	// NotReady is what Ready returns.
@@ -369,7 +371,7 @@ func (e *Engine) draft(d api.Draft) (api.Applied, []api.Fault) {
 		}
 	}
 	versions := e.definitions[d.Name]
-	a := api.Applied{Name: d.Name, Version: len(versions) + 1, Hash: fmt.Sprintf("hash-%s-%d", d.Name, len(versions)+1), Changed: true}
+	a := api.Applied{Name: d.Name, Version: len(versions) + 1, Hash: fmt.Sprintf("hash-%s-%d", d.Name, len(versions)+1), Changed: true, Steps: e.Drafted}
 	for _, w := range versions {
 		if string(w.Body) == string(d.Source) {
 			a.Version, a.Hash, a.Changed = w.Version, w.Hash, !w.Current
