@@ -108,7 +108,7 @@ func (c *consumer) applyClock(a *arrival, now time.Time) {
 		return
 	}
 	c.warnedClock = now
-	c.log.Warn("work requests come from the future: this machine's clock is behind their owner's, or the log's time is ahead; requests get their complete-within time from now on",
+	c.log.Warn("work requests come from the future: this machine's clock is behind their owner's, or the log's time is ahead; each request may take its complete_within, counted from when it was read",
 		"behind", behind.Truncate(time.Millisecond), "task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt,
 		"decided_by_owners_clock", a.decided, "complete_within", q.work.CompleteWithin)
 }

@@ -22,7 +22,7 @@ var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 // CheckName returns an error if name cannot name an agent.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("%q is not a name: a lower-case letter and up to 63 of a-z, 0-9, _ and -", name)
+		return fmt.Errorf("%q is not a valid name: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -", name)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type request struct {
 	// pool's mu.
 	places []offsets.Place
 	first  [1]offsets.Place
-	// after is the number of the last ownership question that was asked before the request was read (in its last place).
+	// after is the number of the last ownership question that was asked before the request was read (at its latest offset).
 	// Guarded by the pool's mu.
 	after int64
 	// attempt and report are the contexts of the function and of the report.

@@ -72,7 +72,7 @@ func (s *Store) Get(partition int32, id string) (task *events.Task, ok bool, err
 	return p.find(&p.asked, id)
 }
 
-// HistoryOffsets returns the offsets of a task's facts behind after (-1 is before all), in order.
+// HistoryOffsets returns the offsets of a task's facts greater than after, in order; -1 means all of them.
 func (s *Store) HistoryOffsets(partition int32, id string, after int64, limit int) (offsets []int64, err error) {
 	limit = bounded(limit)
 	_, err = lookup(s.db, historyKey(nil, partition, id), func(value []byte) error {

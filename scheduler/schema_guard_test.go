@@ -66,7 +66,7 @@ func members(n int) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// What was not counted: schemas that are booleans, schemas that stop at the first keyword, lists of names, chains of references, large
+// These were not counted: schemas that are booleans, schemas that stop at the first keyword, lists of names, chains of references, large
 // values visited again, and schemas that only a dynamic reference finds.
 func TestEveryVisitDrawsOnTheBudget(t *testing.T) {
 	t.Parallel()

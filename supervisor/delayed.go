@@ -134,7 +134,7 @@ func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []
 	return slices.DeleteFunc(list, func(y *effect) bool { return x.to(y.destination()) != nil })
 }
 
-// join adds the effects of a fact for the destination, which has then seen everything before the offset.
+// join adds the effects of a fact for the destination, which is then complete up to the offset.
 func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
 	own := slices.Clone(list)
 	own = slices.DeleteFunc(own, func(y *effect) bool { return y.destination() != d.destination })

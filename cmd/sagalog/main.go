@@ -46,7 +46,7 @@ func newLogger(quiet bool) *slog.Logger {
 
 // settingFlags adds a flag for each setting that a node may bring along. They belong to the namespace.
 func settingFlags(f *pflag.FlagSet, s *events.Settings) {
-	const shared = "; belongs to the namespace: refused if that has another value (see sagalog namespace set)"
+	const shared = "; a setting of the namespace: the start is refused if the namespace has a different value (see sagalog namespace set)"
 	f.IntVar(&s.SubmissionBytes, "submission-bytes", s.SubmissionBytes, "limit of a submission"+shared)
 	f.IntVar(&s.PayloadBytes, "payload-bytes", s.PayloadBytes, "limit of a step's input and of its output"+shared)
 	f.IntVar(&s.TaskFacts, "task-facts", s.TaskFacts, "limit of the facts of a task"+shared)

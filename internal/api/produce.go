@@ -52,7 +52,7 @@ func (p *producer) unavailable(err error) *Problem {
 
 func unavailableProblem() *Problem {
 	return problem(http.StatusServiceUnavailable, codeUnavailable,
-		"The log did not acknowledge it in time. It may hold it all the same: send it again with the same ID, which has the effect of once.").
+		"The log did not acknowledge it in time, but may hold it. Send it again with the same ID: a repeat is safe.").
 		retryAfter(time.Second)
 }
 

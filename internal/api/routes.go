@@ -165,7 +165,7 @@ func (p *probe) problem() *Problem {
 		allow := p.header.Get("Allow")
 		return problem(p.status, codeMethod, fmt.Sprintf("This path takes %s.", allow)).with("Allow", allow)
 	}
-	return problem(http.StatusNotFound, codeNotFound, "Nothing is at this path; /openapi.yaml lists what is.")
+	return problem(http.StatusNotFound, codeNotFound, "There is nothing at this path. /openapi.yaml lists all paths.")
 }
 
 // exchange is the request and its answer, for handlers that need more than huma's parameters, such as those that read

@@ -137,7 +137,7 @@ func (s *settings) put(ctx context.Context, _ *struct{}) (*SettingsAnswer, error
 	now, changed, err := s.settings.ChangeSettings(ctx, change)
 	if err != nil {
 		return nil, s.failed(ctx, "change the settings", err,
-			"The Kafka brokers do not answer at the moment. The settings may be changed all the same: change them again, which has the effect of once.")
+			"The Kafka brokers do not answer at the moment. The settings may have been changed. Change them again: a repeat is safe.")
 	}
 	d := s.document(now)
 	d.Changed = changed

@@ -184,7 +184,7 @@ func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error 
 		status = http.StatusConflict
 	}
 	why := events.Sentence("It was rejected: " + strings.ReplaceAll(r.Reason, "_", " ") + detail(r.Detail))
-	p := problem(status, codeRejected, why+" The dead letters hold it.")
+	p := problem(status, codeRejected, why+" It is among the dead letters.")
 	p.Reason = r.Reason
 	return p
 }

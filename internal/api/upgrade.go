@@ -47,7 +47,7 @@ func (s *settings) upgrade(ctx context.Context, _ *struct{}) (*SettingsAnswer, e
 		return nil, problem(http.StatusConflict, codePrecondition, refused.Error())
 	case err != nil:
 		return nil, s.failed(ctx, "raise the level", err,
-			"The Kafka brokers do not answer at the moment, or this node has not heard the others for long enough. Ask again, which has the effect of once.")
+			"The Kafka brokers do not answer at the moment, or this node has not heard the others for long enough. Ask again: repeating the request is safe.")
 	}
 	d := s.document(now)
 	d.Changed = changed

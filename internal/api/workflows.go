@@ -179,7 +179,7 @@ func (s *workflows) put(ctx context.Context, in *WorkflowPut) (*AppliedAnswer, e
 		p := s.log.internal(ctx, "apply a definition", err)
 		if errors.Is(err, ErrNoAnswer) {
 			p = problem(http.StatusServiceUnavailable, codeUnavailable,
-				"The Kafka brokers do not answer at the moment. The definition may be applied all the same: apply it again, which has the effect of once.").
+				"The Kafka brokers do not answer at the moment. The definition may have been applied. Apply it again: a repeat is safe.").
 				retryAfter(time.Second)
 		}
 		return nil, p

@@ -30,7 +30,7 @@ const backlogAhead = 5000
 // backlogMost bounds a run whose engine has stopped accepting.
 const backlogMost = 12 * time.Hour
 
-// Backlog submits tasks that nobody works on, and measures the memory that they take while they wait.
+// Backlog submits tasks that no agent takes, and measures the memory that they take while they wait.
 func Backlog(ctx context.Context, c *BacklogConfig) (_ *Result, err error) {
 	c.setDefaults()
 	c.Agents, c.untimed, c.Duration, c.Warmup = AgentsNone, true, backlogMost, 0

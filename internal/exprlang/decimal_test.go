@@ -29,7 +29,7 @@ func TestDecimalsOfFewDigitsAreExact(t *testing.T) {
 		`sum([0.1, 0.2])`: `0.3`, `sum(map(input.list, 0.1))`: `0.3`, `sum(input.list, # * 0.1)`: `0.6`, `reduce([0.1, 0.2, 0.3], #acc + #)`: `0.6`, `float('0.1') * 3`: `0.3`,
 		`0.0 * -1`: `0`, `1e22 * 10`: `1e+23`, `1e300 + 0.0`: `1e+300`, `input.huge * 0.0`: `0`, `9007199254740992 + 0.0`: `9007199254740992`, `99999999999999.5 + 0.25`: `99999999999999.75`,
 		`2 ** 10`: `1024`, `1.1 ** 2`: `1.21`, `10 ** 300`: `1e+300`, `2 ^ 53`: `9007199254740992`, `string(0.1 * 3)`: `"0.3"`, `2 * 1.5 + 1`: `4`,
-		// A quotient has no exact decimal, and so has nothing that is calculated from it.
+		// A quotient has no exact decimal, nor has anything calculated from it.
 		`1 / 3`: `0.3333333333333333`, `1 / 3 * 3`: `1`, `10 / 3 * 3`: `10`, `2 ** -1`: `0.5`, `1.05 ** 10 > 1.62`: `true`, `mean([1, 2])`: `1.5`, `median([1, 2])`: `1.5`, `1 / 3 + 0.1`: `0.43333333333333335`,
 	} {
 		got, err := evaluate(t, src)

@@ -48,7 +48,7 @@ func (m *marks) read(partition int32) (mark supervisor.Mark) {
 func (m *marks) keep(partition int32, mark supervisor.Mark) {
 	if err := m.write(partition, mark); err != nil {
 		m.failed.Do(func() {
-			m.log.Warn("the mark of what is judged cannot be written; an input that ends the process may end more than three", "partition", partition, "error", err)
+			m.log.Warn("the mark of what is judged cannot be written; an input that ends the process may end more than three processes", "partition", partition, "error", err)
 		})
 	}
 }

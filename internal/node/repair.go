@@ -47,7 +47,7 @@ func (s *stateStore) repair(ctx context.Context, partition int32, cause error) e
 	s.mu.Unlock()
 	switch {
 	case again && isOfStore(cause):
-		return s.fail(fmt.Errorf("%w: partition %d: a second time: %w; look at the disk and the memory of this machine", ErrStore, partition, cause))
+		return s.fail(fmt.Errorf("%w: partition %d: the rebuilt state is damaged again: %w; look at the disk and the memory of this machine", ErrStore, partition, cause))
 	case again: // what was folded from the beginning of the log meets the same: no node can do better
 		return fmt.Errorf("the log itself cannot be folded, here and probably everywhere; its facts up to there are intact: %w", cause)
 	}

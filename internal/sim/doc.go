@@ -27,7 +27,7 @@
 //	INV5   each commit     commits.go: keeps: the plan of each committed task is quiet
 //	INV6   each fact       saga.go: startsStep, skips; plans.go: planned
 //	INV7   each fact       saga.go: outcomes of running attempts only; judge.go: Passes: an input is folded once
-//	INV8   each effect     effects.go: leaves, asks: its fact is durable, accepted, committed here, and says the same
+//	INV8   each effect     effects.go: leaves, asks: its fact is durable and accepted, and says the same
 //	INV9   each fact       saga.go: sagas
 //	INV10  each fact       plans.go: moves; each commit: keeps, by the rows of the queue and the timers; at rest: unrest
 //	INV11  each record     partition.go: valid, by its own count of epochs; invariants.go: before: by the current claimant

@@ -37,7 +37,7 @@ func (s settled) covers(at events.Position, destination string) bool {
 	return !s.watermark.Before(at)
 }
 
-// coversWork says whether the work request of a fact is acknowledged, whoever its agent is. It may say no of a request that is, while
+// coversWork says whether the work request of a fact is acknowledged, whoever its agent is. It may return false for a request that is, while
 // another agent is delayed.
 func (s settled) coversWork(at events.Position) bool {
 	for to, after := range s.delayed {

@@ -199,7 +199,7 @@ func (w *httpWay) put(ctx context.Context, d draft) Result {
 	}
 	var a answer
 	if err := json.Unmarshal(b, &a); err != nil {
-		return unavailable(d.id, fmt.Errorf("%s answered %s, and not as an engine does", w.base, resp.Status))
+		return unavailable(d.id, fmt.Errorf("%s answered %s, which is not an answer of a Sagalog engine", w.base, resp.Status))
 	}
 	a.Status = resp.StatusCode
 	return a.result(d.id)

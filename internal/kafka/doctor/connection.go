@@ -20,7 +20,7 @@ type conn struct {
 }
 
 // errNotKafka is returned for a response that no Kafka broker sends.
-var errNotKafka = errors.New("the response is not Kafka's")
+var errNotKafka = errors.New("this is not the response of a Kafka broker")
 
 // maxAnswer is far above the size of the responses that we expect, and far below the size that the first bytes of any text
 // would mean.

@@ -59,7 +59,7 @@ func (a *auditor) fewCopies() Finding {
 		Check: CheckReplicas, Status: StatusWarn, audited: true,
 		What: fmt.Sprintf("there are %d brokers, but these topics have fewer than %d copies, and a record whose only copy is on a lost disk is lost: %s",
 			len(a.brokers), a.replication, strings.Join(topics, ", ")),
-		Remedy: fmt.Sprintf("run: echo '%s' > copies.json && %s --execute --reassignment-json-file copies.json; and when the same with --verify says that all is complete: "+
+		Remedy: fmt.Sprintf("run: echo '%s' > copies.json && %s --execute --reassignment-json-file copies.json; repeat the command with --verify instead of --execute until it reports completion, then run: "+
 			"for topic in %s; do %s --alter --entity-type topics --entity-name $topic --add-config min.insync.replicas=%d; done",
 			text, cfg.Script("kafka-reassign-partitions.sh"), strings.Join(names, " "), cfg.Script("kafka-configs.sh"), kafka.SafeInSync),
 	}
