@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -243,38 +242,54 @@ func TestEachMutantIsMarkedOnce(t *testing.T) {
 	require.Empty(t, places, "these marks have no row in the table of mutants")
 }
 
-// TestModelCatchesMutants compiles the product with one marked line changed at a time, and runs the search on it. It
-// takes several minutes: SAGALOG_MUTANTS=1 go test ./internal/sim/model -run '^TestModelCatchesMutants$' -v
+// TestModelCatchesMutants runs the search on the product with one marked line changed at a time. It takes a minute:
+// SAGALOG_MUTANTS=1 go test ./internal/sim/model -run '^TestModelCatchesMutants$' -v
 func TestModelCatchesMutants(t *testing.T) {
 	if os.Getenv("SAGALOG_MUTANTS") == "" {
-		t.Skip("compiles the product once for each mutant; to run it: SAGALOG_MUTANTS=1 go test ./internal/sim/model -run '^TestModelCatchesMutants$' -v")
+		t.Skip("compiles the product with its mutants; to run it: SAGALOG_MUTANTS=1 go test ./internal/sim/model -run '^TestModelCatchesMutants$' -v")
 	}
 	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
 	places := marked(t, root)
+	switched, alone := &build{sources: map[string]*source{}}, map[string]*build{}
+	for _, m := range mutants {
+		require.Len(t, places[m.name], 1)
+		at := &places[m.name][0]
+		done, err := switched.add(m.name, at, m.edit)
+		require.NoError(t, err)
+		if !done {
+			changed, err := at.apply(m.edit)
+			require.NoError(t, err)
+			alone[m.name] = &build{files: map[string]string{at.file: changed}}
+		}
+	}
+	program := switched.compile(t, root)
+	out, err := search(program, "", "^a crash$")
+	require.NoError(t, err, "the search fails although no mutant is selected:\n%s", out)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			require.Len(t, places[m.name], 1)
-			m.run(t, root, &places[m.name][0])
+			t.Parallel()
+			program := program
+			if b := alone[m.name]; b != nil {
+				program = b.compile(t, root)
+			}
+			m.run(t, program)
 		})
 	}
 }
 
-func (m *mutant) run(t *testing.T, root string, at *place) {
-	source, err := at.apply(m.edit)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(changed, []byte(source), 0o600))
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {at.file: changed}})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(overlay, list, 0o600))
-	cmd := exec.Command("go", "test", "-vet=off", "-overlay="+overlay, "-timeout=10m", "./internal/sim/model", "-run=TestModelHolds", "-args", "-model.cap=150000", "-model.only="+m.search)
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
+func (m *mutant) run(t *testing.T, program string) {
+	out, err := search(program, m.name, m.search)
 	require.Error(t, err, "nothing breaks without the rule: %s\n%s", m.rule, out)
 	found := regexp.MustCompile(`breaks after (\d+) steps: (.*)`).FindSubmatch(out)
 	require.NotNil(t, found, "%s", out)
 	require.Regexp(t, m.breaks, string(found[2]), "%s", out)
 	t.Logf("%s: caught after %s steps: %s", m.rule, found[1], found[2])
+}
+
+// search runs the search of the configurations with the mutant, or with none.
+func search(program, name, only string) ([]byte, error) {
+	cmd := exec.Command(program, "-test.timeout=30m", "-test.run=TestModelHolds", "-model.cap=150000", "-model.only="+only)
+	cmd.Env = append(os.Environ(), mutantVariable+"="+name)
+	return cmd.CombinedOutput()
 }
