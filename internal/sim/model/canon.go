@@ -71,6 +71,8 @@ type plans struct {
 	// skip are further fields that a configuration leaves out.
 	skip   map[string]bool
 	fields map[reflect.Type][]fieldPlan
+	// errors says which types are errors.
+	errors map[reflect.Type]bool
 }
 
 func (p *plans) of(t reflect.Type) []fieldPlan {
@@ -155,12 +157,15 @@ func (c *canon) value(v reflect.Value) {
 			return
 		}
 		c.uint(1)
-		if err, ok := v.Interface().(error); ok {
-			c.text(err.Error())
-			return
-		}
 		if v.Kind() == reflect.Interface {
+			if c.isError(v.Elem().Type()) {
+				c.text(open(v).Interface().(error).Error())
+				return
+			}
 			c.text(v.Elem().Type().String())
+		} else if c.isError(v.Type()) {
+			c.text(open(v).Interface().(error).Error())
+			return
 		}
 		c.value(v.Elem())
 	case reflect.Map:
@@ -180,15 +185,10 @@ func (c *canon) structure(v reflect.Value) {
 		c.ready(v)
 		return
 	}
-	if !v.CanAddr() {
-		a := reflect.New(t).Elem()
-		a.Set(v)
-		v = a
-	}
 	for _, f := range c.of(t) {
-		switch x := open(v.Field(f.index)); f.how {
+		switch x := v.Field(f.index); f.how {
 		case byTouched:
-			c.touched(x.Interface().(map[string]uint64))
+			c.touched(open(x).Interface().(map[string]uint64))
 		case bySet:
 			c.set(x)
 		default:
@@ -197,9 +197,20 @@ func (c *canon) structure(v reflect.Value) {
 	}
 }
 
+var errorType = reflect.TypeFor[error]()
+
+func (p *plans) isError(t reflect.Type) bool {
+	is, known := p.errors[t]
+	if !known {
+		is = t.Implements(errorType)
+		p.errors[t] = is
+	}
+	return is
+}
+
 // ready writes the attempts of a list in their order; where the list keeps them makes no difference.
 func (c *canon) ready(v reflect.Value) {
-	field := func(name string) reflect.Value { return open(v.FieldByName(name)) }
+	field := v.FieldByName
 	places, order := field("places"), field("order")
 	head := int(field("head").Int())
 	c.uint(uint64(order.Len() - head))
@@ -223,14 +234,24 @@ func (c *canon) set(v reflect.Value) {
 
 // sorted writes the entries of a map in the order of their bytes.
 func (c *canon) sorted(v reflect.Value, entry func(e *canon, key, value reflect.Value)) {
-	entries := make([][]byte, 0, v.Len())
+	c.uint(uint64(v.Len()))
+	from := len(c.buf)
+	ends := make([]int, 1, 9)
+	ends[0] = from
 	for i := v.MapRange(); i.Next(); {
-		e := canon{plans: c.plans, base: c.base, done: c.done}
-		entry(&e, i.Key(), i.Value())
-		entries = append(entries, e.buf)
+		entry(c, i.Key(), i.Value())
+		ends = append(ends, len(c.buf))
+	}
+	if len(ends) <= 2 {
+		return
+	}
+	written := bytes.Clone(c.buf[from:])
+	entries := make([][]byte, len(ends)-1)
+	for i := range entries {
+		entries[i] = written[ends[i]-from : ends[i+1]-from]
 	}
 	slices.SortFunc(entries, bytes.Compare)
-	c.uint(uint64(len(entries)))
+	c.buf = c.buf[:from]
 	for _, e := range entries {
 		c.buf = append(c.buf, e...)
 	}

@@ -24,7 +24,11 @@ var shared = map[reflect.Type]bool{
 }
 
 // copies holds how values of each type are copied.
-type copies struct{ flat map[reflect.Type]bool }
+type copies struct {
+	flat map[reflect.Type]bool
+	// deep holds, for structs of each type, the fields that are not flat.
+	deep map[reflect.Type][]int
+}
 
 // copyOf returns a deep copy of what p points to. Functions and interfaces are copied unchanged: bind binds those of an
 // owner or a state to the copy. Only the interfaces by which the parts of an owner know each other are followed.
@@ -106,7 +110,8 @@ func (c *copier) into(to, from reflect.Value) {
 	case c.isFlat(t):
 		to.Set(from)
 	case t.Kind() == reflect.Struct:
-		for i := range t.NumField() {
+		to.Set(from)
+		for _, i := range c.deepOf(t) {
 			c.into(open(to.Field(i)), open(from.Field(i)))
 		}
 	case t.Kind() == reflect.Array:
@@ -116,6 +121,19 @@ func (c *copier) into(to, from reflect.Value) {
 	default:
 		to.Set(c.value(from))
 	}
+}
+
+func (c *copies) deepOf(t reflect.Type) []int {
+	list, known := c.deep[t]
+	if !known {
+		for i := range t.NumField() {
+			if !c.isFlat(t.Field(i).Type) {
+				list = append(list, i)
+			}
+		}
+		c.deep[t] = list
+	}
+	return list
 }
 
 // open makes an unexported field of an addressable struct readable and writable.

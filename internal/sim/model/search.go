@@ -116,10 +116,11 @@ func (s Search) Run() *Report {
 		var next [][]byte
 		for i, b := range frontier {
 			frontier[i] = nil
-			next = s.expand(root.sp, g, n, b, next, r)
-			for k, used := range decode(b).used {
+			w := &World{sp: root.sp, s: decode(b)}
+			for k, used := range w.s.used {
 				most[k] = max(most[k], used)
 			}
+			next = s.expand(w, g, n, b, next, r)
 			n++
 			if r.Violation != "" || (s.MaxStates > 0 && len(g.prints) > s.MaxStates) {
 				frontier = nil
@@ -144,15 +145,14 @@ func (s Search) Run() *Report {
 	return r
 }
 
-// expand finds the worlds that the world with the given number leads to.
-func (s Search) expand(sp *space, g *graph, n uint32, b []byte, next [][]byte, r *Report) [][]byte {
-	w := &World{sp: sp, s: decode(b)}
+// expand finds the worlds that the world with the given number and bytes leads to.
+func (s Search) expand(w *World, g *graph, n uint32, b []byte, next [][]byte, r *Report) [][]byte {
 	g.first = append(g.first, uint32(len(g.edges)))
 	actions := w.Enabled()
 	quiet := true
 	for i, a := range actions {
 		quiet = quiet && !a.Progress
-		w := &World{sp: sp, s: decode(b), breaks: s.Breaks}
+		w := &World{sp: w.sp, s: decode(b), breaks: s.Breaks}
 		w.do(a)
 		r.Transitions++
 		if w.violation != "" {

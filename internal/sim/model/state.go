@@ -232,6 +232,10 @@ func num[T uint8 | int32 | int64](c *codec, v *T) {
 		c.buf = binary.AppendVarint(c.buf, int64(*v))
 		return
 	}
+	if b := c.buf[0]; b < 0x80 { // nearly all are this short
+		*v, c.buf = T(b>>1)^-T(b&1), c.buf[1:]
+		return
+	}
 	n, size := binary.Varint(c.buf)
 	*v, c.buf = T(n), c.buf[size:]
 }
@@ -248,7 +252,7 @@ func (c *codec) flag(v *bool) {
 func list[T any](c *codec, l *[]T, each func(*codec, *T)) {
 	n := int32(len(*l))
 	num(c, &n)
-	if c.reading {
+	if c.reading && n > 0 {
 		*l = make([]T, n)
 	}
 	for i := range *l {
