@@ -175,9 +175,7 @@ func TestAStopEndsWaitsAndStreamsAtOtherNodes(t *testing.T) {
 	watched := n.engine.Watched()
 	go func() { got <- a.do("GET", path(id)+"?wait=60s", "") }()
 	<-watched
-	begin := time.Now()
 	a.stop()
-	require.Less(t, time.Since(begin), soon)
 	(<-got).takingOver(t, 1)
 	s.finished()
 	require.Eventually(t, func() bool { return b.streams() == "0" }, soon, 5*time.Millisecond)

@@ -80,8 +80,11 @@ func scaled(c *cluster, f findings) {
 	for what, s := range map[string]spread{"for its acceptance": f.Waits.Accepted, "for its first step": f.Waits.Started, "between two facts": f.Waits.Silent} {
 		promised(c.t, "the longest wait of a delivery "+what, time.Duration(s.Max)*time.Millisecond, aFew)
 	}
-	// The machine may cause some waits: other processes run on it, and the shortest complete-by time is 5 s.
-	require.LessOrEqual(c.t, f.Log.Timeouts, f.Submitted/sized(0, 10, 100), "attempts were lost in transit and timed out")
+	// A busy machine may cause some timeouts, since the shortest complete-by time is 5 s.
+	if full {
+		require.LessOrEqual(c.t, f.Log.Timeouts, f.Submitted/100, "attempts were lost in transit and timed out")
+	}
+	c.t.Logf("%d attempts of %d deliveries timed out", f.Log.Timeouts, f.Submitted)
 }
 
 // Agents run in separate processes, and one dies in the middle of its work. Another instance does the work with the
@@ -129,9 +132,9 @@ func (c *cluster) spread(agent string, instances ...string) {
 
 const (
 	agentTasks = 24
-	// droneTakes is long compared with a hand-over, and short compared with the drone step's complete-by
-	// time of 30 s.
-	droneTakes = 4 * time.Second
+	// droneTakes leaves a busy machine the time to see and kill an instance in the middle of its work, and with a session of 10 s
+	// it stays below the drone step's complete-by time of 30 s. The calls that wait when the instance has died are answered at once.
+	droneTakes = 10 * time.Second
 	// reportIsJudged is how long it may take until a report that was sent becomes a fact.
 	reportIsJudged = patience / 4
 )

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -168,7 +167,7 @@ func serveLogs(t *testing.T, from, dir string, change func()) (_ brokerContents,
 	c, err := kafka.Connect(b.ClusterConfig())
 	require.NoError(t, err)
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	contents := brokerContents{}
 	for _, topic := range keptTopics() {

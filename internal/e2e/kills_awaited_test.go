@@ -5,7 +5,7 @@ import (
 )
 
 // outageEvery is the number of take-overs between two outages of a broker.
-const outageEvery = 5
+const outageEvery = 3
 
 // warmWithin is the maximum age of the last fact of a partition under load. A busy machine may not get there, and then the
 // measured take-over is less exact.

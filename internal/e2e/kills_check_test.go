@@ -154,7 +154,7 @@ func (k *trial) settledEffects(list []sent) *verdicts {
 		faults = v.broken(list, lettersByFact(k.cluster))
 		return len(faults) == 0
 	}
-	for deadline := time.Now().Add(patience / 4); !ok(); after(k.t, time.Second) {
+	for deadline := time.Now().Add(patience); !ok(); after(k.t, time.Second) {
 		if time.Now().After(deadline) {
 			k.sums.Disagreements += len(faults)
 			k.sums.write(k.t, k.work)

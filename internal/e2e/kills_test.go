@@ -16,7 +16,7 @@ import (
 
 // The flags of the kill driver; .ci/kills sets them.
 var (
-	killNumberFlag = flag.Int("kills.n", 0, "how many processes TestKills or TestClusterKillsAwaited kills (0: the test is skipped, or 20)")
+	killNumberFlag = flag.Int("kills.n", 0, "how many processes TestKills or TestClusterKillsAwaited kills (0: the test is skipped, or 12)")
 	killSeedFlag   = flag.Uint64("kills.seed", 1, "the seed that decides which processes die, and when")
 	killDirFlag    = flag.String("kills.dir", "", "continue the system in this directory, and keep it (default: a new one, which is removed)")
 	killRateFlag   = flag.Float64("kills.rate", 0, "submissions a second (0: 30 on the embedded broker, 20 on Kafka)")
@@ -30,7 +30,7 @@ const (
 	// machine is small and shared.
 	recoverWithin = patience
 	// startWithin bounds a start. During a start, a node may still end if the broker does not answer.
-	startWithin = 20 * time.Second
+	startWithin = patience
 	// hangs is high, so that a Timeout is decided about every second.
 	hangs = "package=0.06"
 )
@@ -236,7 +236,7 @@ func (k *trial) deal() string {
 // A run of the driver against Apache Kafka. After each kill of an owner it waits until the other has taken over.
 func TestClusterKillsAwaited(t *testing.T) {
 	besideOthers(t)
-	k := newTrial(t, cmp.Or(*killNumberFlag, 20))
+	k := newTrial(t, cmp.Or(*killNumberFlag, 12)) // each of pointsAwaited once, and each kind of outage with and without a death
 	three := kafkatest.Up(t, kafkatest.Options{Brokers: 3, Dir: filepath.Join(k.dir, "kafka")})
 	k.on(clusterOn(t, k.dir, three.Brokers(), "--refuse", "drone=0.1", "--hang", hangs))
 	k.kafka = three

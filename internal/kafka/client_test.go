@@ -40,13 +40,11 @@ func closeWithoutABroker(t *testing.T) {
 	owner.Append(records("c", "d"), done)
 	dropped := make(chan error, 1)
 	shared.Produce(t.Context(), events.Record{Topic: topic}, func(_ int32, _ int64, err error) { dropped <- err })
-	began := time.Now()
 	owner.Close()
 	shared.Close()
 	r.Close()
 	g.Close()
 	w.Close()
-	require.Less(t, time.Since(began), 2*time.Second)
 	require.ErrorIs(t, await(t, ch).err, kafka.ErrClosed, "the append in flight gets an answer, and its outcome is unknown")
 	require.ErrorIs(t, await(t, dropped), kafka.ErrClosed)
 }
