@@ -181,8 +181,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if n.cfg.Roles.Owner && !n.cfg.Alone {
 		n.membership = &membership{
 			ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, replica: n.replica,
-			wake: make(chan struct{}, 1), assigned: map[int32]bool{},
+			reach: &reach{ns: n.ns, since: map[int32]time.Time{}}, wake: make(chan struct{}, 1), assigned: map[int32]bool{},
 		}
+		n.heartbeat.unable = func() []int32 { return n.membership.unable(unreachedAfter) }
 	}
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
