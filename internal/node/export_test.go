@@ -32,7 +32,7 @@ func (n *Node) Failed() error {
 }
 
 // Losses gives up lost inputs.
-func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer} }
+func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer, n.liveness} }
 
 // Effects sends what the owners send, and Appender what the API accepts.
 func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
