@@ -188,6 +188,12 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
 	}
+	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sagalog_definitions_ignored_total",
+		Help: "Records of the topic definitions that this node passed over, or whose definition breaks the rules; the log says why."},
+		func() float64 { return float64(n.ns.catalog.ignoredRecords()) })
+	if err := n.cfg.Registry.Register(ignored); err != nil {
+		return err
+	}
 	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
 		return err
 	}
