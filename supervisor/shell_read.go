@@ -12,7 +12,7 @@ import (
 // retryPause is how long the shell waits before it asks again after a broker did not answer.
 const retryPause = 200 * time.Millisecond
 
-// The log says that a question has no answer after so many tries, about two seconds, and again after about every minute.
+// The numbers of tries after which the log says that a question has no answer: about two seconds, and then a minute each.
 const (
 	firstUnanswered = 10
 	moreUnanswered  = 300
