@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
@@ -79,6 +80,38 @@ func TestANodeThatReachesNoLeaderGivesItsPartitionsUp(t *testing.T) {
 		require.NoError(t, one.stop())
 		require.NoError(t, two.stop())
 		w.watch.verify()
+	})
+}
+
+// What a node knows can be read all the time: of the partition whose leader it does not reach, too, and while it gives its partitions up.
+func TestReadsGoOnWhileALeaderIsNotReached(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, one, two, far, _ := farBroker(t)
+		tasks := ids("before", 20)
+		w.submit(tasks...)
+		w.watch.ended(tasks...)
+		<-time.After(2 * time.Second)
+		defer one.net.lose(w.broker.(several).Addr(far))()
+		w.submit(ids("during", 20)...)
+		for range 100 {
+			<-time.After(200 * time.Millisecond)
+			for _, n := range []*process{one, two} {
+				page, err := n.Lists().List(t.Context(), api.Query{Limit: 100})
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, len(page.Tasks), len(tasks))
+				require.Len(t, page.AsOf, int(w.parts))
+				for p := range w.parts {
+					route := n.ClusterView().Route(p)
+					require.True(t, route.Here || route.Stale, "partition %d at %s: %+v", p, n.name, route)
+				}
+				for _, id := range tasks {
+					task, err := n.Tasks().Task(t.Context(), id)
+					require.NoError(t, err)
+					require.NotNil(t, task)
+				}
+			}
+		}
+		require.NotEmpty(t, w.logs.find("gives its partitions to others"))
 	})
 }
 
