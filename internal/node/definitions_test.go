@@ -156,7 +156,7 @@ func TestProgramsThatAreKeptHaveABound(t *testing.T) {
 
 func TestCompletedDefinitionsThatAreKeptHaveABound(t *testing.T) {
 	t.Parallel()
-	kept := node.KeptBodies(100, 500<<10)
+	kept := node.KeptBodies(40, 500<<10)
 	require.Positive(t, kept)
 	require.LessOrEqual(t, kept, 16<<20)
 }

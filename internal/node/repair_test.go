@@ -46,7 +46,7 @@ func TestADamagedRowIsRebuiltFromTheLogOnce(t *testing.T) {
 		err := <-p.ended
 		require.ErrorIs(t, err, node.ErrStore)
 		require.ErrorContains(t, err, "partition 0")
-		require.ErrorContains(t, err, "a second time")
+		require.ErrorContains(t, err, "the rebuilt state is damaged again")
 		t.Log(err)
 		p.ended <- err
 		_ = p.stop()
