@@ -177,6 +177,8 @@ type Presence struct {
 	HTTP       string             `json:"http,omitempty"`
 	// Missing lists the operations that steps in the node's partitions wait for and no live instance offers.
 	Missing []Missing `json:"missing,omitempty"`
+	// Unable lists the partitions that the node cannot own now, because it reaches no leader of theirs, or they stopped there.
+	Unable []int32 `json:"unable,omitempty"`
 	// Level is the highest level of a namespace that the node understands; absent for agents, and for builds before levels.
 	Level     int     `json:"level,omitzero"`
 	StartedAt Instant `json:"started_at"`

@@ -32,6 +32,13 @@ func (v Version) same(o Version) bool { return v.Hash == o.Hash }
 // Namespace is the first record of the topic definitions. It holds the settings that the namespace was created with.
 type Namespace = events.NamespaceCreated
 
+// MaxVersions and MaxBytes bound the versions of all workflows of a namespace, which each node holds in memory. All readers ignore the
+// records beyond them, so that they number the versions alike.
+const (
+	MaxVersions = 10_000
+	MaxBytes    = 256 << 20
+)
+
 // Catalog is the fold of the topic definitions. One goroutine applies records and any number may read. Each lookup sees the
 // catalog as it stood after some record.
 type Catalog struct{ now atomic.Pointer[catalogState] }
@@ -40,9 +47,11 @@ type Catalog struct{ now atomic.Pointer[catalogState] }
 // copy costs less than a lock in each lookup.
 type catalogState struct {
 	namespace *Namespace
-	workflows map[string]*workflowVersions
-	settings  Recorded
-	losses    map[lossOf]LossRecord
+	// versions is how many versions of workflows there are, and bytes is how much their bodies take.
+	versions, bytes int
+	workflows       map[string]*workflowVersions
+	settings        Recorded
+	losses          map[lossOf]LossRecord
 }
 
 type workflowVersions struct {
@@ -122,10 +131,21 @@ func (c *Catalog) applyDefinition(rec *events.Record, e events.Envelope, data []
 	}
 	old := c.now.Load()
 	s := *old
+	if !old.workflows[workflow].has(hash) {
+		if s.versions, s.bytes = s.versions+1, s.bytes+len(data); s.versions > MaxVersions || s.bytes > MaxBytes || len(data) > maxCompleteBytes {
+			return fmt.Errorf("workflow %q: no room for a version of %d bytes: a version takes at most %d bytes, and a namespace at most %d versions with %d bytes",
+				workflow, len(data), maxCompleteBytes, MaxVersions, MaxBytes)
+		}
+	}
 	s.workflows = maps.Clone(old.workflows)
 	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, Level: level, AppliedAt: at})
 	c.now.Store(&s)
 	return nil
+}
+
+// has says whether the content was applied before.
+func (w *workflowVersions) has(hash string) bool {
+	return w != nil && slices.ContainsFunc(w.versions, Version{Hash: hash}.same)
 }
 
 func appliedAt(text string) (events.Instant, error) {

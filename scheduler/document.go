@@ -29,18 +29,24 @@ type document struct {
 	data   []byte
 	root   *yaml.Node
 	faults *faults
+	// maxBytes and maxDepth are its limits.
+	maxBytes, maxDepth int
 }
 
 // openDocument reads a file into nodes and runs the checks that concern the whole file. It returns nil if there are no nodes to
 // check further.
 func openDocument(file string, data []byte, faults *faults) *document {
-	d := &document{file: file, data: data, faults: faults}
-	if len(data) > maxDocumentBytes {
-		d.at(yamltree.Place{Line: 1, Column: 1}, "", "the document is larger than %d bytes", maxDocumentBytes)
+	d := &document{file: file, data: data, faults: faults, maxBytes: maxDocumentBytes, maxDepth: maxDocumentDepth}
+	return d.read()
+}
+
+func (d *document) read() *document {
+	if len(d.data) > d.maxBytes {
+		d.at(yamltree.Place{Line: 1, Column: 1}, "", "the document is larger than %d bytes", d.maxBytes)
 		return nil
 	}
 	var n yaml.Node
-	if err := yaml.Load(readableJSON(data), &n, yaml.WithUniqueKeys(false)); err != nil {
+	if err := yaml.Load(readableJSON(d.data), &n, yaml.WithUniqueKeys(false)); err != nil {
 		d.syntax(err)
 		return nil
 	}
@@ -86,8 +92,8 @@ func (d *document) warn(n *yaml.Node, path, format string, args ...any) {
 // plain refuses YAML that JSON does not have. It refuses anchors too, because a small document with aliases can expand to a huge
 // one, and defaults serve the same purpose. It returns false if there is no point in checking further.
 func (d *document) plain(n *yaml.Node, path string, depth int) bool {
-	if depth > maxDocumentDepth {
-		d.fault(n, path, "nested more than %d levels deep", maxDocumentDepth)
+	if depth > d.maxDepth {
+		d.fault(n, path, "nested more than %d levels deep", d.maxDepth)
 		return false
 	}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {

@@ -40,6 +40,9 @@ func inlineInput(m *member, open func(string) ([]byte, error)) any {
 	}
 	before := len(m.doc.faults.list)
 	in := &inliner{faults: m.doc.faults, open: open, files: map[string]any{}}
+	if m.doc.maxBytes > maxDocumentBytes {
+		in.limits.subSchemas = -1 // files are inlined, and their $defs is one object more
+	}
 	at, root := source{doc: m.doc, node: m.value, name: ""}, value(m.value)
 	if ref := loneRef(m.value); ref != nil && isFile(ref.Value) && !strings.Contains(ref.Value, "#") {
 		d := in.load(source{doc: m.doc, node: ref}, ref.Value)

@@ -27,7 +27,11 @@ type Source struct {
 // path relative to the folder of the definition. Source is nil if any fault is an error.
 func Parse(file string, data []byte, open func(ref string) ([]byte, error)) (*Source, []Fault) {
 	all := &faults{}
-	d := openDocument(file, data, all)
+	return parse(openDocument(file, data, all), all, open)
+}
+
+// parse checks a document, which is nil if there are no nodes to check.
+func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*Source, []Fault) {
 	if d == nil {
 		return nil, all.sorted()
 	}

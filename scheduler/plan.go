@@ -2,50 +2,37 @@ package scheduler
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/sagalog/sagalog/events"
 )
 
-// Scheduler answers an owner's questions about tasks from the definitions that their partition adopted. It holds only compiled
-// definitions, so one serves every partition of a process.
-type Scheduler struct {
-	// programs are by definition hash. The map never changes: a new definition makes a new map, since definitions are looked up for
-	// each fact and adopted a few times a day.
-	programs atomic.Pointer[map[string]*Program]
-}
+// Scheduler answers an owner's questions about tasks from the definitions that their partition adopted.
+type Scheduler struct{ *programs }
 
 // New returns a Scheduler that knows no definition.
-func New() *Scheduler {
-	s := &Scheduler{}
-	s.programs.Store(&map[string]*Program{})
-	return s
-}
+func New() *Scheduler { return NewShared().New() }
 
-// Prepare compiles the definition with that hash unless it is known. body has every default filled.
+// Prepare compiles the definition with that hash unless it is known. body has every default filled. The definition stays known at least
+// until the next one is prepared; one that was not used for long is forgotten.
 func (s *Scheduler) Prepare(hash string, body []byte) error {
 	if s.Program(hash) != nil {
 		return nil
 	}
-	d, err := DecodeDefinition(body)
-	if err != nil {
-		return err
-	}
-	p, err := Compile(d)
-	if err != nil {
-		return err
-	}
-	for {
-		old := s.programs.Load()
-		programs := maps.Clone(*old)
-		programs[hash] = p
-		if s.programs.CompareAndSwap(old, &programs) {
-			return nil
+	p := s.shared.find(hash)
+	if p == nil {
+		d, err := DecodeDefinition(body)
+		if err != nil {
+			return err
 		}
+		if p, err = Compile(d); err != nil {
+			return err
+		}
+		s.shared.add(hash, p)
 	}
+	s.keep(hash, prepared{p, len(body)})
+	return nil
 }
 
 // prepared returns the program of a task.
@@ -55,9 +42,6 @@ func (s *Scheduler) prepared(t *events.Task) (*Program, error) {
 	}
 	return nil, fmt.Errorf("definition %s of workflow %q is not prepared", t.Definition, t.Workflow)
 }
-
-// Program returns the compiled definition with that hash, or nil if it was not prepared.
-func (s *Scheduler) Program(hash string) *Program { return (*s.programs.Load())[hash] }
 
 // CheckInput validates a task's input against the schema of the definition. It returns the faults as one text, or "".
 func (s *Scheduler) CheckInput(hash string, input []byte) string {

@@ -128,7 +128,7 @@ func (c Config) validate() error {
 
 // Scheduler answers an owner's questions about definitions. It is pure: the same task gives the same answer.
 type Scheduler interface {
-	// Prepare makes a definition known by its hash, or says why it cannot be used.
+	// Prepare makes a definition known by its hash, at least until the next one is prepared, or says why it cannot be used.
 	Prepare(hash string, body []byte) error
 	// CheckInput returns what is wrong with a task's input, or "" if it is valid.
 	CheckInput(hash string, input []byte) string
@@ -170,6 +170,8 @@ type Version struct {
 	Hash     string
 	// Body is the definition with every default filled in.
 	Body json.RawMessage
+	// Unusable says why the definition cannot be used, if it breaks the rules; Body is nil then.
+	Unusable string
 	// Offset is its offset in the definitions topic.
 	Offset int64
 	// Level is what its keys need; at most events.FirstLevel for those of every build. Body is nil if this build understands less.

@@ -333,5 +333,6 @@ func (p *planner) agenda(t *events.Task) (due events.Instant, ready []events.Rea
 // planGuarded asks for a plan. A panic sets nothing aside here, because the task was already planned when it changed.
 func (p *planner) planGuarded(t *events.Task) (plan events.Plan, err error) {
 	defer guard(&err, func(err error) error { return err })
+	_ = p.prepare(t) // Plan says so if the definition is missing and it needs it
 	return p.sched.Plan(t)
 }

@@ -115,7 +115,7 @@ func (s *Shell) append(a Append) {
 func (s *Shell) readFacts(a ReadFacts) {
 	s.spawn(func(ctx context.Context) {
 		var records []events.Record
-		err := retry(ctx, func() error {
+		err := s.retry(ctx, "facts whose effects may not be sent", func() error {
 			records = records[:0]
 			return s.cfg.Log.ReadRange(ctx, a.From, a.To, func(r events.Record) error {
 				records = append(records, r)
@@ -138,7 +138,7 @@ func (s *Shell) fetchInput(a FetchInput) {
 	}
 	s.spawn(func(ctx context.Context) {
 		var r events.Record
-		err := retry(ctx, func() (err error) {
+		err := s.retry(ctx, "an input that is judged again", func() (err error) {
 			r, err = s.cfg.Log.ReadInput(ctx, in, offset)
 			return err
 		})
@@ -158,7 +158,7 @@ func (s *Shell) askEnds(a AskEnds) {
 func (s *Shell) askEnd(a AskEnd) {
 	s.spawn(func(ctx context.Context) {
 		var end int64
-		err := retry(ctx, func() (err error) {
+		err := s.retry(ctx, "the end of its log", func() (err error) {
 			end, err = s.cfg.Log.End(ctx)
 			return err
 		})

@@ -1,9 +1,13 @@
 package supervisor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -42,4 +46,20 @@ func TestAnAcceptanceThatComesBeforeTheStopCounts(t *testing.T) {
 	p, err := stopped()
 	require.Equal(t, phaseStopped, p)
 	require.ErrorIs(t, err, ErrInputLost)
+}
+
+// Before a partition stops because an input lost records, the brokers are asked what was lost. Without an answer the partition stands
+// still, and an operator must learn why.
+func TestAQuestionWithoutAnAnswerIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, err := NewOwner(Config{Partitions: 1, Node: "n", Entropy: func() (b [16]byte) { return b }}, nil, nil)
+		require.NoError(t, err)
+		var lines strings.Builder
+		s := &Shell{owner: o, cfg: ShellConfig{Logger: slog.New(slog.NewTextHandler(&lines, nil))}}
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+		defer cancel()
+		require.EqualError(t, s.retry(ctx, "what was lost", func() error { return errors.New("definitions do not answer") }), "definitions do not answer")
+		require.Equal(t, 3, strings.Count(lines.String(), `question="what was lost"`), lines.String())
+		require.Contains(t, lines.String(), `error="definitions do not answer"`)
+	})
 }

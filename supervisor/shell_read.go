@@ -12,12 +12,21 @@ import (
 // retryPause is how long the shell waits before it asks again after a broker did not answer.
 const retryPause = 200 * time.Millisecond
 
-// retry calls ask until it succeeds, or fails with ErrPosition, which a retry cannot fix, or ctx ends.
-func retry(ctx context.Context, ask func() error) error {
-	for {
+// The numbers of tries after which the log says that a question has no answer: about two seconds, and then a minute each.
+const (
+	firstUnanswered = 10
+	moreUnanswered  = 300
+)
+
+// retry calls ask until it succeeds, or fails with ErrPosition, which a retry cannot fix, or ctx ends. what is the question.
+func (s *Shell) retry(ctx context.Context, what string, ask func() error) error {
+	for try := 1; ; try++ {
 		err := ask()
 		if err == nil || errors.Is(err, ErrPosition) || ctx.Err() != nil {
 			return err
+		}
+		if try%moreUnanswered == firstUnanswered {
+			s.cfg.Logger.Warn("the partition waits for an answer of the brokers; asking again", "partition", s.owner.core.cfg.Partition, "question", what, "tries", try, "error", err)
 		}
 		pause.For(ctx, retryPause)
 	}
@@ -27,7 +36,7 @@ func retry(ctx context.Context, ask func() error) error {
 func (s *Shell) load(a Load) {
 	s.spawn(func(ctx context.Context) {
 		var end int64
-		err := retry(ctx, func() (err error) { // an owner that got the error would load again at once, and loop while the broker is down
+		err := s.retry(ctx, "the end of its log", func() (err error) { // an owner that got the error would load again at once, and loop while the broker is down
 			end, err = s.cfg.Log.End(ctx)
 			return err
 		})
@@ -111,7 +120,7 @@ func (s *Shell) readInput(gen uint64, in events.Input, from int64) {
 			}
 		}, func(err error) {
 			var loss Loss
-			if retry(ctx, func() (e error) {
+			if s.retry(ctx, "where an input begins, and which loss was accepted", func() (e error) {
 				loss, e = s.cfg.Log.Loss(ctx, in)
 				return e
 			}) == nil {

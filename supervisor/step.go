@@ -23,6 +23,7 @@ func (a attempt) running(t *events.Task) bool {
 
 // startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready.
 func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error) {
+	_ = p.prepare(t) // Start says so if the definition is missing
 	s, err := p.sched.Start(t, r.Path, r.Operation)
 	p.batch.cost += s.Cost
 	if err != nil {

@@ -119,6 +119,8 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	}
 	if d := i.state.Definition(v.Hash); d != nil {
 		v.Version, v.Body = d.Version, d.Body // this partition uses the definition that it adopted, even if defaults have changed since
+	} else if v.Unusable != "" {
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
 	}
 	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))

@@ -16,6 +16,7 @@ import (
 )
 
 func main() {
+	keepPrivate()
 	tuneCollector()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // a closed terminal ends it too, unless nohup is used

@@ -146,12 +146,21 @@ func (e *UpgradeRefusedError) Error() string {
 	return fmt.Sprintf("level %d is not possible: node %s understands level %d; upgrade that node first", e.To, strconv.Quote(e.By.Node), e.By.Level)
 }
 
+// OlderNodeError names a live node whose build does not know the facts that a request leads to.
+type OlderNodeError struct{ Node string }
+
+// Error implements error.
+func (e *OlderNodeError) Error() string {
+	return fmt.Sprintf("node %s runs a build that stops at the fact InputLossAccepted; upgrade that node first", strconv.Quote(e.Node))
+}
+
 // Losses knows which inputs were deleted before they were judged, and records that an operator gives them up.
 type Losses interface {
 	// Losses returns what the inputs have lost, as of now.
 	Losses(ctx context.Context) ([]*Loss, error)
 	// AcceptLoss records that a loss is accepted, if it is exactly what is lost now. On return it is durable at the offset of the
-	// definitions. Otherwise nothing is written, and now is what that partition has lost, with offset 0.
+	// definitions. If that loss was the last to be accepted, nothing is written again. Otherwise nothing is written, and now is what that
+	// partition has lost, with offset 0. It returns an OlderNodeError while a live node would stop at the fact.
 	AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset int64, now []*Loss, err error)
 }
 

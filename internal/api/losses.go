@@ -100,7 +100,7 @@ func (l *losses) register(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "accept-loss", Method: http.MethodPost, Path: acceptedPath, Summary: "Give up inputs that were deleted before they were judged", Tags: tags,
 		Description: "The partition that stopped goes on behind them within moments. Lost submissions are gone; tasks that wait for lost reports go on " +
-			"by their timeouts. The answer is durable. 409 if the range is not exactly what is lost now, with what is. The same call again has no further effect.",
+			"by their timeouts. The answer is durable. 409 if the range is not exactly what is lost now, with what is, or while a node of an older build is alive. The same call again has no further effect.",
 	}), l.accept)
 	example := map[string]any{"input": "submissions", "partition": 3, "from": 12, "to": 40, "reason": "retention was too short", "by": "anna"}
 	describeBody(api, acceptedPath, http.MethodPost, described{reflect.TypeFor[AcceptedLossBody](), example, acceptedBytes}, contentJSON)
@@ -108,7 +108,7 @@ func (l *losses) register(api huma.API) {
 
 func (l *losses) failed(ctx context.Context, act string, err error) error {
 	if errors.Is(err, ErrNoAnswer) {
-		return problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment. Ask again.").retryAfter(time.Second)
+		return problem(http.StatusServiceUnavailable, codeUnavailable, "The Kafka brokers do not answer at the moment, or this node has not heard the others for long enough, or is far behind the log. Ask again.").retryAfter(time.Second)
 	}
 	return l.log.internal(ctx, act, err)
 }
@@ -127,7 +127,10 @@ func (l *losses) accept(ctx context.Context, _ *struct{}) (*AcceptedLossAnswer, 
 		return nil, err
 	}
 	offset, now, err := l.losses.AcceptLoss(ctx, a)
+	var older *OlderNodeError
 	switch {
+	case errors.As(err, &older):
+		return nil, problem(http.StatusConflict, codePrecondition, older.Error())
 	case err != nil:
 		return nil, l.failed(ctx, "accept a loss", err)
 	case offset == 0:

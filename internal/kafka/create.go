@@ -29,6 +29,9 @@ func (e *CreateError) Unwrap() error { return e.Err }
 
 // What says which topic was refused, and why.
 func (e *CreateError) What() string {
+	if errors.Is(e.Err, kerr.InvalidReplicationFactor) {
+		return fmt.Sprintf("fewer brokers are alive than the topic %s needs for its copies: %s", e.Topic, e.Reason)
+	}
 	return fmt.Sprintf("the cluster refuses to create the topic %s: %s", e.Topic, e.Reason)
 }
 
@@ -36,7 +39,7 @@ func (e *CreateError) What() string {
 func (e *CreateError) Remedy() string {
 	switch {
 	case errors.Is(e.Err, kerr.InvalidReplicationFactor):
-		return "start the missing brokers, or create the topic with fewer copies by: " + e.Command
+		return "start the missing brokers, which a start of this program waits for, or create the topic with fewer copies by: " + e.Command
 	case errors.Is(e.Err, kerr.InvalidTopicException):
 		return "choose another --namespace: a topic name has at most 249 characters, and two names may not differ only in . and _"
 	}

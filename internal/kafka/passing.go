@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"net"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// IsPassing reports whether the same question may be answered later: a leader moves, or no broker answers at the moment.
+// IsPassing reports whether the same question may be answered later: a leader moves, no broker answers at the moment, or fewer brokers
+// are alive than a new topic needs for its copies.
 func IsPassing(err error) bool {
 	if err == nil || errors.Is(err, ErrUnknownTopic) {
 		return false
+	}
+	if errors.Is(err, kerr.InvalidReplicationFactor) {
+		return true
 	}
 	if _, ok := errors.AsType[*TimeoutError](err); ok {
 		return true

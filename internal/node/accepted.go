@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,7 @@ import (
 type losses struct {
 	store    *stateStore
 	producer *kafka.Producer
+	liveness *liveness
 }
 
 // Losses implements api.Losses.
@@ -32,11 +34,8 @@ func (l *losses) Losses(ctx context.Context) ([]*api.Loss, error) {
 // AcceptLoss implements api.Losses. It refuses a range that is not exactly what is lost now: nobody gives up what exists.
 func (l *losses) AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset int64, now []*api.Loss, err error) {
 	ns := l.store.ns
-	if now, err = l.store.lost(ctx, a.Partition); err != nil {
+	if err := ns.catalog.upToNow(ctx); err != nil {
 		return 0, nil, noAnswer(err)
-	}
-	if !api.Covers(now, &a) {
-		return 0, now, nil
 	}
 	id, err := ns.cluster.TopicID(ctx, ns.topics.Input(a.Input))
 	if err != nil {
@@ -45,6 +44,15 @@ func (l *losses) AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset 
 	a.TopicID = projector.TopicID(id).String()
 	if r, ok := ns.catalog.AcceptedLoss(a.Input, a.Partition); ok && r.From == a.From && r.To == a.To && r.TopicID == a.TopicID {
 		return r.Offset, nil, nil
+	}
+	if now, err = l.store.lost(ctx, a.Partition); err != nil {
+		return 0, nil, noAnswer(err)
+	}
+	if !api.Covers(now, &a) {
+		return 0, now, nil
+	}
+	if err := l.liveness.allKnowLosses(); err != nil {
+		return 0, nil, err
 	}
 	r, err := scheduler.EncodeLoss(&a, events.Subject{ID: uuid.NewString(), Source: "/" + ns.name + "/settings", Time: events.At(time.Now())})
 	if err != nil {
@@ -56,6 +64,22 @@ func (l *losses) AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset 
 		return 0, nil, noAnswer(err)
 	}
 	return at[0], nil, noAnswer(ns.catalog.upTo(ctx, at[0]+1))
+}
+
+// allKnowLosses returns an OlderNodeError while a node is alive whose build stops at the fact of an accepted loss: builds that do not
+// announce a level do not know it.
+func (l *liveness) allKnowLosses() error {
+	if !l.hears() {
+		return fmt.Errorf("%w: this node has not heard the others for long enough", api.ErrNoAnswer)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.seen {
+		if b.Kind == events.PresenceNode && b.SeenAt != 0 && time.Since(b.at) <= silentAfter && b.Level == 0 {
+			return &api.OlderNodeError{Node: b.Instance}
+		}
+	}
+	return nil
 }
 
 // Loss implements supervisor.Log. An acceptance is for the topic that it was given for, and not for one of the same name that was made later.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -27,7 +28,10 @@ type catalog struct {
 	next    int64
 	moved   chan struct{} // closed when next moves
 	offsets map[string]int64
-	full    map[string][]byte // bodies with defaults, by hash
+	full    map[string]completed // by hash; those that were asked for lately
+	bytes   int                  // of full
+	// ignored counts the records that were passed over, and the definitions that cannot be used.
+	ignored int
 	// questions counts how often the broker was asked for the end offset, including a request under way.
 	questions int64
 
@@ -38,10 +42,16 @@ type catalog struct {
 	end      int64
 }
 
+// completed is a body with defaults, or why the definition cannot be used.
+type completed struct {
+	body     []byte
+	unusable string
+}
+
 func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
 	return &catalog{
 		Catalog: scheduler.NewCatalog(), cluster: c, topic: topic, log: log,
-		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: map[string][]byte{},
+		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: map[string]completed{},
 	}
 }
 
@@ -70,12 +80,33 @@ func (c *catalog) read(ctx context.Context) error {
 	from := c.next
 	c.mu.Unlock()
 	r.Add(c.topic, 0, from, -1)
-	return readAll(ctx, r, func(f *kafka.Fetch) {
+	err = readAll(ctx, r, func(f *kafka.Fetch) {
 		for i := range f.Records {
 			c.apply(&f.Records[i])
 		}
 		c.moveTo(f.Next)
 	})
+	var tooLarge *kafka.TooLargeError
+	if !errors.As(err, &tooLarge) {
+		return err
+	}
+	c.ignore()
+	c.log.Error("records of definitions unpack to too much; they are skipped", "offset", tooLarge.Offset, "next", tooLarge.Next, "error", err)
+	c.moveTo(tooLarge.Next)
+	return nil // it is read again from there
+}
+
+func (c *catalog) ignore() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ignored++
+}
+
+// ignoredRecords returns how many records were passed over, or hold a definition that cannot be used.
+func (c *catalog) ignoredRecords() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ignored
 }
 
 // readAll passes on what a reader fetches until it fails or ctx ends, and closes it.
@@ -97,6 +128,7 @@ func readAll(ctx context.Context, r *kafka.Reader, give func(*kafka.Fetch)) erro
 
 func (c *catalog) apply(r *events.Record) {
 	if err := c.Catalog.Apply(r); err != nil {
+		c.ignore()
 		c.log.Error("a record of definitions cannot be read; it is skipped", "offset", r.Offset, "error", err)
 		return
 	}
@@ -184,38 +216,46 @@ func (c *catalog) upTo(ctx context.Context, end int64) error {
 	}
 }
 
+// completedBytes bounds the bodies with defaults that are kept. One that was dropped is completed again when it is asked for.
+const completedBytes = 16 << 20
+
 // complete returns the version with every default filled in, as in DefinitionAdopted. A version above this build's level has no body:
 // its keys may be unknown here, and the owner that needs it gives its partition up.
-func (c *catalog) complete(v scheduler.Version) (supervisor.Version, error) {
-	if v.Level > c.maxLevel {
-		return supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Level: v.Level}, nil
+func (c *catalog) complete(v scheduler.Version, ok bool) (supervisor.Version, bool) {
+	out := supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Level: v.Level}
+	if !ok || v.Level > c.maxLevel {
+		return out, ok
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	body, ok := c.full[v.Hash]
-	if !ok {
-		d, err := scheduler.Complete(v.Body)
-		if err != nil {
-			return supervisor.Version{}, err
+	full, known := c.full[v.Hash]
+	if !known {
+		full = c.completed(v)
+		size := len(full.body) + len(full.unusable)
+		if c.bytes+size > completedBytes {
+			clear(c.full)
+			c.bytes = 0
 		}
-		if body, err = events.Marshal(d); err != nil {
-			return supervisor.Version{}, err
-		}
-		c.full[v.Hash] = body
+		c.full[v.Hash] = full
+		c.bytes += size
 	}
-	return supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Body: body, Offset: c.offsets[v.Hash], Level: v.Level}, nil
+	out.Body, out.Unusable, out.Offset = full.body, full.unusable, c.offsets[v.Hash]
+	return out, true
 }
 
-func (c *catalog) completed(v scheduler.Version, ok bool) (supervisor.Version, bool) {
-	if !ok {
-		return supervisor.Version{}, false
+// completed is called with mu held.
+func (c *catalog) completed(v scheduler.Version) completed {
+	d, err := scheduler.Applied(v)
+	if err == nil {
+		var body []byte
+		if body, err = events.Marshal(d); err == nil {
+			return completed{body: body}
+		}
 	}
-	out, err := c.complete(v)
-	if err != nil {
-		c.log.Error("a definition in the log cannot be completed", "workflow", v.Workflow, "version", v.Version, "error", err)
-		return supervisor.Version{}, false
-	}
-	return out, true
+	c.ignored++
+	c.log.Error("a definition cannot be used: it breaks the rules for definitions, and was not applied through the API", "workflow", v.Workflow, "version", v.Version,
+		"offset", c.offsets[v.Hash], "error", err)
+	return completed{unusable: err.Error()}
 }
 
 // view is the catalog as owners see it.
@@ -224,11 +264,11 @@ type view struct{ c *catalog }
 func (v view) Level() int { return v.c.Settings().Level }
 
 func (v view) Current(w string) (supervisor.Version, bool) {
-	return v.c.completed(v.c.Catalog.Current(w))
+	return v.c.complete(v.c.Catalog.Current(w))
 }
 func (v view) Version(w string, n int) (supervisor.Version, bool) {
-	return v.c.completed(v.c.Catalog.Version(w, n))
+	return v.c.complete(v.c.Catalog.Version(w, n))
 }
 func (v view) ByHash(w, h string) (supervisor.Version, bool) {
-	return v.c.completed(v.c.Catalog.ByHash(w, h))
+	return v.c.complete(v.c.Catalog.ByHash(w, h))
 }

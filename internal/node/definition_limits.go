@@ -23,7 +23,7 @@ type definitionLimits struct {
 	versions int
 }
 
-var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: 256 << 20, versions: 10_000}
+var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
 
 // room returns the faults of a definition for which the namespace has no room, or not the level.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {

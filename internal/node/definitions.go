@@ -96,7 +96,7 @@ func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
 	if p := d.programs.find(v.Hash); p != nil {
 		return p, nil
 	}
-	def, err := scheduler.Complete(v.Body)
+	def, err := scheduler.Applied(v)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,12 @@ func (d *definitions) version(hash string) (scheduler.Version, bool) {
 func (d *definitions) CheckInput(_ context.Context, hash string, input json.RawMessage) ([]api.Fault, error) {
 	p, ok := d.byHash(hash)
 	if !ok {
-		if v, known := d.version(hash); known && v.Level > d.ns.maxLevel {
+		v, known := d.version(hash)
+		if known && v.Level > d.ns.maxLevel {
 			return nil, nil
+		}
+		if _, err := d.program(v); known && err != nil {
+			return []api.Fault{{Message: fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err)}}, nil
 		}
 		return nil, fmt.Errorf("definition %s is not known", hash)
 	}
@@ -285,9 +289,11 @@ func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Ap
 	if err := d.ns.catalog.upTo(ctx, at[0]+1); err != nil {
 		return a, err
 	}
-	if v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
-		a.Version = v.Version
+	v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash)
+	if !ok {
+		return a, fmt.Errorf("workflow %q: others have taken the room of this namespace meanwhile", src.Workflow)
 	}
+	a.Version = v.Version
 	return a, nil
 }
 

@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,8 +10,10 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
 )
 
@@ -148,4 +152,46 @@ func TestDefinitionsLeaveOnlySoMuchBehind(t *testing.T) {
 func TestProgramsThatAreKeptHaveABound(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 32<<20, node.KeptPrograms(100, 1<<20))
+}
+
+func TestCompletedDefinitionsThatAreKeptHaveABound(t *testing.T) {
+	t.Parallel()
+	kept := node.KeptBodies(40, 500<<10)
+	require.Positive(t, kept)
+	require.LessOrEqual(t, kept, 16<<20)
+}
+
+// Whoever may write to the topic can produce what the API would refuse. That stops nothing else, and an operator sees it.
+func TestDefinitionsThatBreakTheRulesAreIgnored(t *testing.T) {
+	bombBubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		w.hire(nil)
+		body := `{"input":{"enum":[1` + strings.Repeat(",1", 3000) + `]},"steps":{"only":{"agent":"stock"}},"workflow":"heavy"}`
+		sum := sha256.Sum256([]byte(body))
+		heavy, err := scheduler.EncodeDefinition(&scheduler.Source{Workflow: "heavy", Body: []byte(body), Hash: hex.EncodeToString(sum[:])}, events.Subject{ID: "1", Source: "/x"})
+		require.NoError(t, err)
+		w.produce(w.topics.Definitions(), 0, events.Record{Key: []byte("k"), Value: []byte("no definition")}, heavy)
+		kafkatest.Bomb(t, w.broker, w.topics.Definitions(), 18<<20)
+		w.apply(n, order)
+		for range 2 {
+			w.produce(w.topics.Submissions(), -1, inOrder(fmt.Sprint("t-", w.serial), "heavy"))
+			id := fmt.Sprint("good-", w.serial)
+			w.submit(id)
+			w.watch.ended(id)
+			require.Equal(t, 3, n.IgnoredDefinitions())
+			require.Len(t, w.logs.find("a definition cannot be used"), w.serial)
+			require.NoError(t, n.stop())
+			n = w.node(dir) // it reads them again
+		}
+		letters := w.read(w.topics.DeadSubmissions(), 0)
+		require.Len(t, letters, 2)
+		require.Equal(t, events.RejectUnknownWorkflow, letters[0].Header(supervisor.DeadReason))
+		require.Contains(t, letters[0].Header("__dlq.errors.message"), `version 1 of workflow "heavy" cannot be used: input.enum: the lists of the schema have more than 2000 values`)
+		faults, err := n.Checked().CheckInput(t.Context(), hex.EncodeToString(sum[:]), []byte(`{}`))
+		require.NoError(t, err)
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0].Message, "cannot be used")
+	})
 }

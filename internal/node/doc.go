@@ -9,6 +9,7 @@
 //	stateStore   the projection, and whether it belongs to this log
 //	owners       one shell for each partition, and which partitions this node owns
 //	membership   the group that says which partitions this node should try to own; eviction of silent members
+//	reach        which partitions have a leader that does not answer this node
 //	replica      folds the partitions that others own into this node's store
 //	liveness     the heartbeats of all nodes and agents; heartbeat sends this node's
 //	readiness    whether this node is ready, and which partitions can be read here
@@ -35,6 +36,8 @@
 // back, but has seen none from another member for 2 s, it removes that member from its group (eviction.go). The coordinator
 // then moves the member's partitions at once, without waiting for its session to time out. A clean stop leaves the group,
 // after the shells have stopped.
+//
+// A node that cannot own some partition gives all of them to others for a while, if one of them can own all (aside.go).
 //
 // # What it refuses to do
 //

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +34,7 @@ func (n *Node) Failed() error {
 }
 
 // Losses gives up lost inputs.
-func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer} }
+func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer, n.liveness} }
 
 // Effects sends what the owners send, and Appender what the API accepts.
 func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
@@ -71,6 +73,7 @@ func (n *Node) Facts() api.History         { return &history{n.tasks} }
 func (n *Node) Refusals() api.Rejections   { return &rejections{n.tasks} }
 func (n *Node) ClusterView() api.Cluster   { return clusterView{n.readiness} }
 func (n *Node) Definitions() api.Workflows { return n.defs }
+func (n *Node) Checked() api.Definitions   { return n.defs }
 
 // LimitDefinitions sets how many work topics, versions and bytes definitions may leave behind.
 func (n *Node) LimitDefinitions(topics, versions, bytes int) {
@@ -88,6 +91,26 @@ func KeptPrograms(n, bytes int) int {
 	}
 	return len(c.kept) * bytes
 }
+
+// KeptBodies returns how many bytes of completed definitions are in memory, after n of some bytes were asked for.
+func KeptBodies(n, bytes int) int {
+	c := newCatalog(nil, "", nil)
+	for i := range n {
+		body := fmt.Sprintf(`{"workflow":"w","description":"%d %s","steps":{"a":{"agent":"x"}}}`, i, strings.Repeat("x", bytes))
+		if v, _ := c.complete(scheduler.Version{Workflow: "w", Hash: strconv.Itoa(i), Body: []byte(body)}, true); len(v.Body) < bytes {
+			return -1
+		}
+	}
+	kept := 0
+	for _, f := range c.full {
+		kept += len(f.body)
+	}
+	return kept
+}
+
+// IgnoredDefinitions is ignoredRecords.
+func (n *Node) IgnoredDefinitions() int { return n.ns.catalog.ignoredRecords() }
+
 func (n *Node) Letters() api.DeadLetters {
 	return &deadLetters{n.ns}
 }

@@ -27,6 +27,8 @@ type heartbeat struct {
 	producer *kafka.Producer
 	owners   *owners
 	liveness *liveness
+	// unable lists the partitions that this node cannot own now; nil for a node that shares none.
+	unable func() []int32
 	// http is where other nodes reach the API, empty if this node serves none.
 	http string
 	log  *slog.Logger
@@ -74,6 +76,9 @@ func (h *heartbeat) record(owned []int32) (events.Record, error) {
 	b := events.Presence{
 		Kind: events.PresenceNode, Instance: name, Node: name, HTTP: h.http,
 		Partitions: map[string][]int32{ownedTopic: owned}, Missing: h.owners.published(), Level: h.ns.maxLevel, StartedAt: events.At(h.liveness.started), SeenAt: events.At(h.now()),
+	}
+	if h.unable != nil {
+		b.Unable = h.unable()
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + h.ns.name + "/nodes/" + name, Time: b.SeenAt})
 	r.Topic, r.Timestamp = h.ns.topics.Presence(), b.SeenAt // another timestamp is that of the broker: see skew

@@ -53,12 +53,54 @@ func (s *stateStore) lost(ctx context.Context, partitions ...int32) (list []*api
 			if info.Next == 0 {
 				continue // this node has not folded the partition
 			}
-			if loss := LossOf(s.ns.topics, in, p, info.Inputs[in], starts[topic][p], ends[topic][p]); loss != nil {
+			loss := LossOf(s.ns.topics, in, p, info.Inputs[in], starts[topic][p], ends[topic][p])
+			if loss == nil {
+				continue
+			}
+			passed, err := s.passed(ctx, p) // the store may be behind what the log has judged
+			if err != nil {
+				return nil, err
+			}
+			if loss = LossOf(s.ns.topics, in, p, passed[in], starts[topic][p], ends[topic][p]); loss != nil {
 				list = append(list, loss)
 			}
 		}
 	}
 	return list, nil
+}
+
+// maxBehind bounds how many records passed folds in memory.
+const maxBehind = 20_000
+
+// passed returns the resume points of a partition at the end of its log. It folds what the store lacks, and stores nothing.
+func (s *stateStore) passed(ctx context.Context, partition int32) (map[events.Input]events.Passed, error) {
+	topic := s.ns.topics.Events()
+	end, err := s.ns.cluster.EndOffset(ctx, topic, partition)
+	if err != nil {
+		return nil, err
+	}
+	part := s.Partition(partition)
+	snap, _, _, err := part.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	if end-snap.Next > maxBehind {
+		return nil, fmt.Errorf("%w: partition %d is %d records behind its log on this node", api.ErrNoAnswer, partition, end-snap.Next)
+	}
+	state, err := events.OpenStateAt(s.ns.maxLevel, partition, snap, part.Loader())
+	if err != nil {
+		return nil, err
+	}
+	if snap.Next < end {
+		err = s.ns.cluster.ReadRange(ctx, topic, partition, snap.Next, end, func(r events.Record) error {
+			f, err := events.DecodeFact(&r)
+			if err == nil {
+				_, err = state.Apply(f, r.Offset)
+			}
+			return err
+		})
+	}
+	return state.Partition.Inputs, err
 }
 
 // explained adds to the error of a partition that stopped what its inputs have lost, and what can be done.

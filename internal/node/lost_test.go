@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -81,6 +82,10 @@ func TestALostInputIsGivenUp(t *testing.T) {
 		require.NoError(t, p.Ready())
 		again, _, err := p.Losses().AcceptLoss(t.Context(), loss)
 		require.NoError(t, err)
+		require.Equal(t, offset, again, "a repeat is answered alike when the partition has gone on")
+		loss.To = 23
+		again, _, err = p.Losses().AcceptLoss(t.Context(), loss)
+		require.NoError(t, err)
 		require.Zero(t, again, "it is not lost any more")
 		require.Equal(t, []events.InputLossAccepted{{Input: events.Submissions, From: 20, To: 24, Offset: offset, Reason: "retention was too short", By: "ada"}}, w.givenUp())
 		require.NoError(t, p.stop())
@@ -97,6 +102,49 @@ func (w *world) givenUp() (list []events.InputLossAccepted) {
 		}
 	}
 	return list
+}
+
+// The stored state is older than the log, as after a crash. Inputs that were judged meanwhile are not lost.
+func TestAnInputThatTheLogHasJudgedIsNotLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
+		n := w.judged20(dir)
+		require.NoError(t, n.stop())
+		copied(t, dir, old)
+		n = w.node(dir)
+		w.submit(ids("b", 10)...)
+		w.watch.ended(ids("b", 10)...)
+		<-time.After(5 * time.Second)
+		require.NoError(t, n.stop())
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 25)
+		w.state(old, func(p *process) {
+			list, err := p.Losses().Losses(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, list)
+		})
+	})
+}
+
+// A node of a build before levels would stop at the fact.
+func TestALossIsNotAcceptedWhileAnOlderNodeLives(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		n := w.judged20(t.TempDir())
+		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 20)
+		r, err := events.EncodePresence(events.Presence{Kind: events.PresenceNode, Instance: "old", SeenAt: events.At(time.Now())}, events.Subject{ID: "1", Source: "/old"})
+		require.NoError(t, err)
+		w.produce(w.topics.Presence(), 0, r)
+		<-time.After(time.Second)
+		loss := events.AcceptedLoss{Input: events.Submissions, From: 20, To: 20}
+		_, _, err = n.Losses().AcceptLoss(t.Context(), loss)
+		require.EqualError(t, err, `node "old" runs a build that stops at the fact InputLossAccepted; upgrade that node first`)
+		<-time.After(5 * time.Second)
+		offset, _, err := n.Losses().AcceptLoss(t.Context(), loss)
+		require.NoError(t, err)
+		require.Positive(t, offset)
+		require.NoError(t, n.stop())
+	})
 }
 
 // Only the last judged record is deleted, and with it the proof that the topic is the same; and the acceptance is there before a node starts.

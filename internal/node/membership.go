@@ -36,6 +36,7 @@ type membership struct {
 	owners   *owners
 	liveness *liveness
 	replica  *replica // nil for a node that follows nothing
+	reach    *reach
 	// group is nil before Run and between two sessions. Owned by stay.
 	group *kafka.Group
 	wake  chan struct{}
@@ -46,6 +47,8 @@ type membership struct {
 	changes []change
 	// assigned holds the partitions that the group assigned and did not take back.
 	assigned map[int32]bool
+	// aside is why this node has given its partitions to others, or nil.
+	aside error
 }
 
 // change is a set of partitions that the group assigned, or took back.
@@ -95,6 +98,7 @@ func (m *membership) isAssigned(p int32) bool {
 func (m *membership) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.applyChanges(ctx) })
+	g.Go(func() error { return m.reach.Run(ctx) })
 	g.Go(func() error { return m.stay(ctx) })
 	return g.Wait()
 }
@@ -102,7 +106,7 @@ func (m *membership) Run(ctx context.Context) error {
 // stay joins again after the group has fenced this node, unless another process with its name is alive. Being fenced does
 // not prove that there is one: the group also fences a member whose own join takes effect after it has given up waiting.
 func (m *membership) stay(ctx context.Context) error {
-	wait := rejoinPause
+	wait, aside := rejoinPause, asidePause
 	for {
 		if err := m.ns.tooOld(); err != nil {
 			return m.resign(ctx, err)
@@ -111,6 +115,16 @@ func (m *membership) stay(ctx context.Context) error {
 		fenced := m.session(ctx)
 		if errors.Is(fenced, events.ErrReaderTooOld) {
 			return m.resign(ctx, fenced)
+		}
+		if errors.Is(fenced, errUnable) {
+			if time.Since(begun) > asidePauseMax {
+				aside = asidePause
+			}
+			if !m.stepAside(ctx, fenced, aside) {
+				return nil
+			}
+			aside = min(2*aside, asidePauseMax)
+			continue
 		}
 		if !errors.Is(fenced, kafka.ErrFenced) {
 			return fenced
@@ -135,6 +149,14 @@ func (m *membership) stay(ctx context.Context) error {
 // resign gives all partitions to nodes of a newer build, and waits until ctx ends: only another build can own them again.
 func (m *membership) resign(ctx context.Context, why error) error {
 	m.ns.log.Error("this node owns no partition any more", "error", why)
+	if m.handOver(ctx) {
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// handOver gives all partitions up and leaves the group. It returns false if ctx ended before.
+func (m *membership) handOver(ctx context.Context) bool {
 	done := make(chan struct{})
 	m.mu.Lock()
 	m.changes = append(m.changes, change{partitions: slices.Sorted(maps.Keys(m.assigned)), done: done})
@@ -144,12 +166,11 @@ func (m *membership) resign(ctx context.Context, why error) error {
 	select {
 	case <-done: // nothing of this node lands after the next owner's claim
 	case <-ctx.Done():
-		return nil
+		return false
 	}
 	m.leave()
 	m.group = nil
-	<-ctx.Done()
-	return nil
+	return true
 }
 
 // watchLevel ends when the level of the namespace is above that of this build.
@@ -181,6 +202,7 @@ func (m *membership) session(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.watch(ctx) })
 	g.Go(func() error { return m.watchLevel(ctx) })
+	g.Go(func() error { return m.watchAble(ctx) })
 	g.Go(func() error { return m.evict(ctx) })
 	g.Go(func() error { return m.publishLag(ctx) })
 	return g.Wait()

@@ -38,7 +38,9 @@ type network struct {
 	// base is how long a frame takes otherwise. frames counts the frames, so that no two of them take exactly as long.
 	base   time.Duration
 	frames int
-	wg     sync.WaitGroup
+	// away holds, for each broker that this process does not reach, a channel that is closed when it does again.
+	away map[string]chan struct{}
+	wg   sync.WaitGroup
 	// received counts the bytes that came from the broker.
 	received atomic.Int64
 }
@@ -97,6 +99,40 @@ func (n *network) open() {
 	}
 }
 
+// lose makes packets to and from a broker wait until the returned function is called. The network neither refuses nor ends a
+// connection.
+func (n *network) lose(host string) (find func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.away == nil {
+		n.away = map[string]chan struct{}{}
+	}
+	gate := make(chan struct{})
+	n.away[host] = gate
+	return sync.OnceFunc(func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		close(gate)
+		delete(n.away, host)
+	})
+}
+
+// reaches waits until packets to a broker arrive.
+func (n *network) reaches(ctx context.Context, host string) error {
+	n.mu.Lock()
+	gate := n.away[host]
+	n.mu.Unlock()
+	if gate == nil {
+		return nil
+	}
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
+	}
+}
+
 // pass waits until the network is not frozen, and then as long as a frame takes.
 func (n *network) pass(answer bool) {
 	n.mu.Lock()
@@ -144,6 +180,9 @@ func (n *network) cut() {
 
 // Dial implements kafka.Dialer.
 func (n *network) Dial(ctx context.Context, network, host string) (net.Conn, error) {
+	if err := n.reaches(ctx, host); err != nil {
+		return nil, err
+	}
 	up, err := n.vn.DialContext(ctx, network, host)
 	if err != nil {
 		return nil, errCut
@@ -156,7 +195,7 @@ func (n *network) Dial(ctx context.Context, network, host string) (net.Conn, err
 		return nil, errCut
 	}
 	n.conns[up], n.conns[near] = struct{}{}, struct{}{}
-	l := &link{n: n, near: near, up: up, answers: map[uint32]answer{}}
+	l := &link{n: n, host: host, near: near, up: up, answers: map[uint32]answer{}}
 	n.wg.Go(l.requests)
 	n.wg.Go(l.responses)
 	return client, nil
@@ -176,6 +215,7 @@ func (n *network) ask(frame []byte) fate {
 // link is one connection. near is the client's end of it, and up is the end at the broker.
 type link struct {
 	n        *network
+	host     string
 	near, up net.Conn
 
 	// mu guards answers, by correlation ID.
@@ -206,6 +246,7 @@ func (l *link) requests() {
 			return
 		}
 		l.n.pass(false)
+		_ = l.n.reaches(context.Background(), l.host)
 		f := l.n.ask(frame)
 		if f.cutBefore {
 			return
@@ -246,6 +287,7 @@ func (l *link) responses() {
 			return
 		}
 		l.n.pass(true)
+		_ = l.n.reaches(context.Background(), l.host)
 		l.n.received.Add(int64(len(frame)))
 		l.mu.Lock()
 		id := binary.BigEndian.Uint32(frame)

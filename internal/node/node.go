@@ -181,11 +181,18 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if n.cfg.Roles.Owner && !n.cfg.Alone {
 		n.membership = &membership{
 			ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, replica: n.replica,
-			wake: make(chan struct{}, 1), assigned: map[int32]bool{},
+			reach: &reach{ns: n.ns, since: map[int32]time.Time{}}, wake: make(chan struct{}, 1), assigned: map[int32]bool{},
 		}
+		n.heartbeat.unable = func() []int32 { return n.membership.unable(unreachedAfter) }
 	}
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
+	}
+	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sagalog_definitions_ignored_total",
+		Help: "Records of the topic definitions that this node passed over, or whose definition breaks the rules; the log says why."},
+		func() float64 { return float64(n.ns.catalog.ignoredRecords()) })
+	if err := n.cfg.Registry.Register(ignored); err != nil {
+		return err
 	}
 	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
 		return err
@@ -201,7 +208,7 @@ func (n *Node) openAPI() (err error) {
 	}
 	cfg := api.Config{
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
-		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer},
+		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness},
 		Tasks: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
 		Workflows: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,

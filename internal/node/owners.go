@@ -65,7 +65,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		return err
 	}
 	n.owners.metrics = metrics
-	sched, recorded := scheduler.New(), n.ns.catalog.Settings()
+	shared, recorded := scheduler.NewShared(), n.ns.catalog.Settings()
 	marks := &marks{dir: filepath.Join(n.cfg.Dir, "marks"), log: n.cfg.Logger}
 	for p := range n.ns.partitions {
 		store := newPartitionStore(n.store, p)
@@ -75,7 +75,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
 			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
-		}, mortalScheduler(sched), store)
+		}, mortalScheduler(shared.New()), store)
 		if err != nil {
 			return err
 		}

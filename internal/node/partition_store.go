@@ -42,7 +42,7 @@ func (s *partitionStore) Snapshot() (events.Snapshot, error) {
 		return snap, err
 	}
 	if err := projector.Check(anchor, s.store.topic, s.record); errors.Is(err, projector.ErrAnchor) {
-		return snap, fmt.Errorf("%w: restart this node; its start rebuilds the partition from the log", err)
+		return snap, err
 	}
 	return snap, nil
 }

@@ -43,6 +43,11 @@ func (r *readiness) Ready() error {
 	if err := r.ns.tooOld(); err != nil {
 		missing = append(missing, err)
 	}
+	if r.membership != nil {
+		if err := r.membership.steppedAside(); err != nil {
+			missing = append(missing, err)
+		}
+	}
 	everywhere := true
 	for p := range r.ns.partitions {
 		if err := r.ready(p); err != nil {

@@ -11,9 +11,13 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// ErrStore is returned by Run when the state store cannot be used any longer. The next start goes on from what the store
-// and the log hold.
-var ErrStore = errors.New("the state store of this node cannot be used")
+var (
+	// ErrStore is returned by Run when the state store cannot be used any longer. The next start goes on from what the store
+	// and the log hold.
+	ErrStore = errors.New("the state store of this node cannot be used")
+	// ErrLog stops a partition whose log was folded from its beginning and still contradicts itself.
+	ErrLog = errors.New("the log itself cannot be folded, here and probably everywhere; its facts up to there are intact")
+)
 
 // repairs knows which partitions were emptied because of what was stored, each once in a process.
 type repairs struct {
@@ -33,11 +37,11 @@ func (s *stateStore) repair(ctx context.Context, partition int32, cause error) e
 	switch {
 	case s.Damage() != nil: // watch ends the node
 		return cause
-	case isOfStore(cause), isOfFold(cause):
+	case errors.Is(cause, supervisor.ErrInputLost) && !s.ofOtherLog(ctx, partition):
+		return s.explained(ctx, partition, cause)
+	case isOfStore(cause), isOfFold(cause), isOfOtherLog(cause):
 	case errors.Is(cause, projector.ErrRead):
 		return s.fail(fmt.Errorf("%w: partition %d: %w: free some space or repair the disk, then start this process again", ErrStore, partition, cause))
-	case errors.Is(cause, supervisor.ErrInputLost):
-		return s.explained(ctx, partition, cause)
 	default:
 		return cause
 	}
@@ -48,8 +52,11 @@ func (s *stateStore) repair(ctx context.Context, partition int32, cause error) e
 	switch {
 	case again && isOfStore(cause):
 		return s.fail(fmt.Errorf("%w: partition %d: the rebuilt state is damaged again: %w; look at the disk and the memory of this machine", ErrStore, partition, cause))
+	case again && isOfOtherLog(cause):
+		return s.fail(fmt.Errorf("%w: partition %d: the log lost acknowledged records again: %w; look at the disks of the brokers and at unclean.leader.election.enable",
+			ErrStore, partition, cause))
 	case again: // what was folded from the beginning of the log meets the same: no node can do better
-		return fmt.Errorf("the log itself cannot be folded, here and probably everywhere; its facts up to there are intact: %w", cause)
+		return fmt.Errorf("%w: %w", ErrLog, cause)
 	}
 	info, err := s.PartitionInfo(partition)
 	if err != nil { // not even the end of the state is known: an empty log would look as if it had always been empty
@@ -76,6 +83,18 @@ func isOfStore(err error) bool {
 // isOfFold says that the state does not fit the log. Which of the two is wrong shows when the log is folded again.
 func isOfFold(err error) bool {
 	return errors.Is(err, supervisor.ErrFold) && (errors.Is(err, events.ErrStateHash) || errors.Is(err, events.ErrImpossible))
+}
+
+// isOfOtherLog says that the log is not the one that the state was folded from: it lost acknowledged records, or was replaced.
+func isOfOtherLog(err error) bool {
+	return errors.Is(err, projector.ErrAnchor) || errors.Is(err, supervisor.ErrInputLost) || errors.Is(err, supervisor.ErrFold) && errors.Is(err, supervisor.ErrPosition)
+}
+
+// ofOtherLog says that the log lacks the record that was folded last. Then an input that seems to have lost records may hold all that
+// the log, as it is now, has not judged.
+func (s *stateStore) ofOtherLog(ctx context.Context, partition int32) bool {
+	_, anchor, _, err := s.Partition(partition).Snapshot()
+	return err == nil && errors.Is(projector.Check(anchor, s.topic, s.recordAt(ctx, partition)), projector.ErrAnchor)
 }
 
 // rebuildable returns ErrGap for a partition whose log cannot be folded from its beginning. next is where the state ends.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/node"
@@ -45,13 +46,46 @@ func TestADamagedRowIsRebuiltFromTheLogOnce(t *testing.T) {
 		err := <-p.ended
 		require.ErrorIs(t, err, node.ErrStore)
 		require.ErrorContains(t, err, "partition 0")
-		require.ErrorContains(t, err, "a second time")
+		require.ErrorContains(t, err, "the rebuilt state is damaged again")
 		t.Log(err)
 		p.ended <- err
 		_ = p.stop()
 
 		p = w.node(dir)
 		w.watch.ended("second")
+		require.NoError(t, p.stop())
+		w.watch.verify()
+		w.proveHashes(dir)
+	})
+}
+
+// The state is found not to fit the log when a new epoch begins. The node need not be restarted for that.
+func TestAStateOfAnotherLogIsRebuiltWithoutARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		dir := t.TempDir()
+		p := w.node(dir)
+		w.apply(p, order)
+		w.hire(nil)
+		w.submit("before")
+		w.watch.ended("before")
+		end := w.end(0)
+		_, err := p.Store().Wait(t.Context(), 0, func(i projector.Info) bool { return i.Next >= end })
+		require.NoError(t, err)
+		snap, anchor, _, err := p.Store().Partition(0).Snapshot()
+		require.NoError(t, err)
+		anchor.Hash = "other"
+		require.NoError(t, p.Store().Commit(projector.Batch{
+			Deltas:  []*events.Delta{{Next: snap.Next, Sum: snap.Sum, Runs: snap.Runs}},
+			Anchors: map[int32]projector.Anchor{0: anchor},
+		}))
+		stray, err := events.EncodeFact(&events.Fact{Time: events.At(time.Now()), Body: &events.PartitionClaimed{ID: "a", Prev: "b", Owner: "c"}}, 0, "/x")
+		require.NoError(t, err)
+		w.produce(w.topics.Events(), 0, stray) // ends the epoch
+		w.submit("after")
+		w.watch.ended("after")
+		require.Len(t, w.logs.find("the state of this partition cannot be used"), 1)
+		require.Empty(t, p.ended)
 		require.NoError(t, p.stop())
 		w.watch.verify()
 		w.proveHashes(dir)
@@ -113,7 +147,9 @@ func TestWhichFaultsRemoveTheStateOfAPartition(t *testing.T) {
 		"a differing hash":      {cause: errors.Join(supervisor.ErrFold, events.ErrStateHash), removed: true},
 		"a full disk":           {cause: fmt.Errorf("%w: %w", projector.ErrRead, syscall.ENOSPC), ends: true},
 		"a failing disk":        {cause: fmt.Errorf("%w: %w", projector.ErrRead, syscall.EIO), ends: true},
-		"a log that was cut":    {cause: projector.ErrAnchor},
+		"a log that was cut":    {cause: projector.ErrAnchor, removed: true},
+		"an end that is gone":   {cause: errors.Join(supervisor.ErrFold, supervisor.ErrPosition), removed: true},
+		"an input that is gone": {cause: fmt.Errorf("%w: %w", supervisor.ErrInputLost, supervisor.ErrPosition)},
 		"a newer log":           {cause: events.ErrReaderTooOld},
 		"an unknown fact":       {cause: events.ErrUnknownFact},
 		"something not thought": {cause: errors.New("other")},

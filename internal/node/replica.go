@@ -91,6 +91,11 @@ func (s *replica) follow(partition int32) error {
 	}
 	f := &following{partition: partition}
 	next, err := s.open(f)
+	if errors.Is(err, events.ErrReaderTooOld) { // the node serves what it can, and says that it is not ready
+		s.store.log.Error("the stored state needs a newer build; the partition is not followed", "partition", partition, "error", err)
+		s.lost[partition].Store(true)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

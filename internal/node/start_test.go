@@ -57,6 +57,23 @@ func TestAStartWaitsForBrokers(t *testing.T) {
 	}
 }
 
+// Two of three brokers are alive when the namespace is made, and its topics need three.
+func TestANewNamespaceWaitsForEnoughBrokers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w, brokers := fencing(t)
+		cfg := several{brokers}
+		w.broker = cfg
+		few := brokers.Fault(kafkatest.Fault{Request: "CreateTopics", Topic: "sagalog.definitions", Code: "INVALID_REPLICATION_FACTOR"})
+		err := w.starting(node.Config{Patience: &kafka.Patience{Within: 5 * time.Second, Logger: w.logs.logger()}})
+		require.ErrorContains(t, err, "fewer brokers are alive than the topic sagalog.definitions needs for its copies: INVALID_REPLICATION_FACTOR")
+		require.ErrorContains(t, err, "start the missing brokers, which a start of this program waits for, or create the topic with fewer copies by: ")
+		heal := time.AfterFunc(40*time.Second, few.Remove)
+		defer heal.Stop()
+		require.NoError(t, w.starting(node.Config{Patience: w.minute()}))
+		require.Len(t, w.logs.find(waits), 2)
+	})
+}
+
 func TestAStartThatWaitsInVainEndsWithTheReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, brokers := fencing(t)

@@ -208,7 +208,7 @@ func (e *examination) creationDenied(ctx context.Context, absent []kafka.TopicSp
 		case errors.Is(refused, kerr.TopicAuthorizationFailed), errors.Is(refused, kerr.ClusterAuthorizationFailed):
 			denied = append(denied, s)
 		default:
-			e.add(Finding{Check: CheckTopics, Status: StatusFail, What: refused.What(), Remedy: refused.Remedy()})
+			e.add(Finding{Check: CheckTopics, Status: StatusFail, What: refused.What(), Remedy: refused.Remedy(), passing: kafka.IsPassing(refused)})
 		}
 	}
 	if err != nil {

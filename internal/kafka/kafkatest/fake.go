@@ -193,3 +193,7 @@ func keyNamed(name string) (kmsg.Key, bool) {
 	}
 	return 0, false
 }
+
+// Addr returns the address of a broker, and Coordinator who coordinates a group.
+func (f *Fake) Addr(broker int32) string       { return f.cluster.ListenAddrs()[broker] }
+func (f *Fake) Coordinator(group string) int32 { return f.cluster.CoordinatorFor(group) }
