@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -246,9 +247,13 @@ type candidate struct {
 	sent           []supervisor.Send
 	refuse, silent func(supervisor.Send) bool
 	unanswered     []supervisor.Send
-	tail           int64
-	read           map[events.Input]int64
-	gen            uint64
+	// refuseAs is the error of what is refused.
+	refuseAs error
+	// tooLarge says that the broker refuses all appends because of their size.
+	tooLarge bool
+	tail     int64
+	read     map[events.Input]int64
+	gen      uint64
 	// stopped is the error of Stop.
 	stopped error
 	appends int
@@ -355,6 +360,10 @@ func (c *candidate) do(a supervisor.Action) {
 		c.o.Claimed(b.now, a.Generation, at[0], nil)
 	case supervisor.Append:
 		c.appends++
+		if c.tooLarge {
+			c.o.Appended(b.now, a.Generation, a.Batch, nil, fmt.Errorf("append: %w", events.ErrTooLarge))
+			return
+		}
 		at := b.land(a.Records...)
 		c.o.Appended(b.now, a.Generation, a.Batch, at, nil)
 	case supervisor.ReadInputs:
@@ -371,7 +380,7 @@ func (c *candidate) do(a supervisor.Action) {
 		c.o.Fetched(b.now, a.Generation, a.Cause, b.inputs[in][offset], nil)
 	case supervisor.Send:
 		if c.refuse != nil && c.refuse(a) {
-			c.o.Sent(b.now, a.Generation, a.ID, errors.New("refused"))
+			c.o.Sent(b.now, a.Generation, a.ID, cmp.Or(c.refuseAs, errors.New("refused")))
 			return
 		}
 		if c.silent != nil && c.silent(a) {

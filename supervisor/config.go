@@ -33,6 +33,8 @@ type Config struct {
 	BatchFacts int
 	// BatchBytes bounds the bytes of one append, and is below the topic's limit for a batch.
 	BatchBytes int
+	// RecordBytes bounds a fact, as a record of the log without its framing.
+	RecordBytes int
 	// InFlight bounds the appends without an answer: two hide the round trip; more only add to what is lost when the
 	// epoch ends.
 	InFlight int
@@ -92,6 +94,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.BatchFacts = cmp.Or(c.BatchFacts, 500)
 	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
+	c.RecordBytes = cmp.Or(c.RecordBytes, 2<<20-64<<10) // topics take 2 MiB; work requests are little larger than their facts
 	c.InFlight = cmp.Or(c.InFlight, 3)
 	c.Queue = cmp.Or(c.Queue, 2048)
 	c.Tasks = cmp.Or(c.Tasks, 2048)

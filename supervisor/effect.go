@@ -164,6 +164,19 @@ func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Recor
 	return events.Record{Partition: x.cfg.Partition, Headers: cut}
 }
 
+// coordinatesAlone returns a dead letter without anything of the input but its coordinates and its size.
+func coordinatesAlone(letter *events.Record) events.Record {
+	at := len(letter.Headers) - 1
+	for letter.Headers[at].Key != DeadTopic { // the input may have such headers too, before ours
+		at--
+	}
+	if at > 0 && letter.Headers[at-1].Key == events.HeaderCut {
+		return events.Record{Partition: letter.Partition, Headers: letter.Headers[at-1:]}
+	}
+	cut := events.Header{Key: events.HeaderCut, Value: []byte(strconv.Itoa(len(letter.Value)))}
+	return events.Record{Partition: letter.Partition, Headers: append([]events.Header{cut}, letter.Headers[at:]...)}
+}
+
 func fits(r *events.Record) bool { return r.Size()+headerBytes*len(r.Headers) <= maxDeadLetter }
 
 // failedEffects are the effects of EffectFailed: an alert, and for a failed forward the dead letter of the input.

@@ -85,7 +85,7 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	r := &item.record
 	cause := events.CauseInput(item.in, i.cfg.Partition, r.Offset)
 	if p, bad := i.poison[cause]; bad {
-		return i.rejectPoison(kind, item, p)
+		return i.setAside(kind, item, p.judged, events.RejectInternal, p.Error()) // without looking at it
 	}
 	i.judging = judging{cause: cause}
 	if why := i.alone.begin(item, cause); why != "" {
@@ -108,23 +108,30 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	if judge == nil {
 		return i.reject(item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", item.env.Type))
 	}
-	return judge(i, item)
+	err = judge(i, item)
+	if errors.Is(err, events.ErrTooLarge) { // the planner takes care of what follows, so nothing that names the input was recorded
+		return i.setAside(kind, item, i.judging.task, events.RejectTooLarge, err.Error())
+	}
+	return err
 }
 
-// rejectPoison judges an input that made deciding panic, without looking at it. A report parks its task: its content is
-// not lost, because the fact's cause names the record. Any other input becomes a dead letter.
-func (i *inbox) rejectPoison(kind *inputKind, item *input, p *poisoned) error {
-	if kind.parks && p.judged != "" {
-		t, err := i.state.Task(p.judged)
+// setAside judges an input for which nothing else can be recorded. A report parks its task: its content is not lost, because the
+// fact's cause names the record. Any other input becomes a dead letter.
+func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail string) error {
+	if kind.parks && task != "" {
+		t, err := i.state.Task(task)
 		if err != nil {
 			return err
 		}
 		if t != nil && !t.State.Ended() && t.State != events.TaskStateError {
-			reason := events.Clip(parkedInternal+p.Error(), maxDetail)
-			return i.record(i.caused(item, t.ID, &events.TaskParked{Reason: reason}), nil)
+			parked := detail
+			if reason == events.RejectInternal {
+				parked = parkedInternal + detail
+			}
+			return i.record(i.caused(item, t.ID, &events.TaskParked{Reason: events.Clip(parked, maxDetail)}), nil)
 		}
 	}
-	return i.reject(item, "", events.RejectInternal, p.Error())
+	return i.reject(item, "", reason, detail)
 }
 
 // reject records that an input is unusable. The effect of the fact is a dead letter.

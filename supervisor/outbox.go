@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -326,6 +327,9 @@ func (x *outbox) answered(id uint64, refused error) bool {
 		y.retryAt = x.now.Add(deadLetterPause)
 		x.refused = append(x.refused, y)
 		x.alertRefused(y, refused)
+		if errors.Is(refused, events.ErrTooLarge) {
+			y.record = coordinatesAlone(&y.record)
+		}
 	default:
 		y.failed = refused.Error()
 		//mutant:refused-work-fails

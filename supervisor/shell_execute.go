@@ -108,6 +108,10 @@ func (s *Shell) append(a Append) {
 		return
 	}
 	s.gen.producer.Append(a.Records, func(offsets []int64, err error) {
+		if errors.Is(err, events.ErrTooLarge) {
+			s.cfg.Logger.Error("the broker does not take this partition's facts because of their size; set max.message.bytes of the topic of events back to 2 MiB or more: nothing is decided until then",
+				"partition", s.owner.core.cfg.Partition, "error", err)
+		}
 		s.post(func(now events.Instant) { s.owner.Appended(now, a.Generation, a.Batch, offsets, err) })
 	})
 }

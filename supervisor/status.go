@@ -38,6 +38,8 @@ type Status struct {
 	Missing []events.Missing
 	// Queues lists the attempts that may start and wait, as of the last second.
 	Queues []Queue
+	// Refused is the error with which the broker refused the latest facts because of their size, nil after others were acknowledged.
+	Refused error
 	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
 	Blocked Blocked
 	Stats   Stats
@@ -75,7 +77,7 @@ func (o *Owner) Status() Status {
 	e := o.epoch
 	s := Status{
 		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Suspended: o.suspended, Generation: o.gen, Time: o.now,
-		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Stats: o.stats,
+		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Stats: o.stats, Refused: o.refused,
 	}
 	s.Oldest = oldest(o.outbox.entries)
 	for _, d := range o.delays.list {

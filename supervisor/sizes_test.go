@@ -1,0 +1,137 @@
+package supervisor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
+)
+
+// recordBytes is the limit of a fact in the tests of this file.
+const recordBytes = 3000
+
+// small makes the log of a candidate take facts of recordBytes only.
+func small(c *candidate) { c.cfg.RecordBytes = recordBytes }
+
+// pad is a JSON string of some bytes.
+func pad(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", n))) }
+
+// fits checks that every fact in the log is within the limit, and that no epoch ended.
+func fits(t *testing.T, a *candidate) {
+	t.Helper()
+	for i := range a.b.log {
+		require.LessOrEqual(t, a.b.log[i].Size(), recordBytes)
+	}
+	require.NoError(t, a.stopped)
+	require.EqualValues(t, 1, a.o.Status().Stats.Epochs)
+}
+
+func TestASubmissionWhoseFactDoesNotFitIsRejected(t *testing.T) {
+	t.Parallel()
+	large := strings.Replace(oneStep, "workflow: one", "workflow: large\ndescription: "+strings.Repeat("x", recordBytes), 1)
+	for name, submit := range map[string]func(b *bench){
+		"the task":       func(b *bench) { b.submit("t1", "one", `,"input":`+string(pad(recordBytes))) },
+		"the definition": func(b *bench) { b.submit("t1", "large", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep, large)
+			a := b.candidate("A", small).own()
+			submit(b)
+			b.submit("t2", "one", "")
+			a.run()
+			require.Equal(t, events.RejectTooLarge, last[*events.InputRejected](b).Reason)
+			require.Len(t, a.sentTo("dlq.submissions"), 1)
+			require.Equal(t, events.TaskStateProcessing, b.task("t2").State)
+			fits(t, a)
+		})
+	}
+}
+
+func TestAReportWhoseFactDoesNotFitParksItsTask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A", small).own()
+	b.submit("t1", "one", "")
+	a.run()
+	b.report(events.Report{Task: "t1", Run: 1, Step: "only", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: pad(recordBytes)})
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	require.Contains(t, b.task("t1").Reason, "StepCompleted would have")
+	fits(t, a)
+}
+
+// The undo of a step carries what its do got and what it returned.
+func TestAnUndoWhoseFactDoesNotFitParksItsTask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(twoSteps, "first: {", `first: {with: "${ input }", `, 1))
+	a := b.candidate("A", small).own()
+	b.submit("t1", "two", `,"input":`+string(pad(recordBytes/2)))
+	a.run()
+	b.report(events.Report{Task: "t1", Run: 1, Step: "first", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: pad(recordBytes / 2)})
+	a.run()
+	b.failed("t1", "second", 1, events.ClassPermanent, events.EffectNone)
+	a.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	require.Contains(t, b.task("t1").Reason, "CompensationStarted would have")
+	fits(t, a)
+}
+
+func TestAnOutputWhoseFactDoesNotFitParksItsTask(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoSteps+"output: {a: \"${ steps.first.output }\", b: \"${ steps.second.output }\"}\n")
+	a := b.candidate("A", small).own()
+	b.submit("t1", "two", "")
+	a.run()
+	for _, step := range []string{"first", "second"} {
+		b.report(events.Report{Task: "t1", Run: 1, Step: step, Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Output: pad(recordBytes / 2)})
+		a.run()
+	}
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
+	require.Contains(t, b.task("t1").Reason, "TaskProcessed would have")
+	fits(t, a)
+}
+
+// An operator has set the limit of the topic below what a batch takes. The owner says so, and does not claim four times a second.
+func TestAnOwnerWhoseBatchIsTooLargeWaits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.tooLarge = true
+	b.submit("t1", "one", "")
+	a.run()
+	for range 60 {
+		a.pass(time.Second)
+		require.NoError(t, a.stopped)
+	}
+	require.LessOrEqual(t, a.o.Status().Stats.Epochs, uint64(4))
+	require.ErrorIs(t, a.o.Status().Refused, events.ErrTooLarge)
+	a.tooLarge = false
+	for range 40 {
+		a.pass(time.Second)
+	}
+	require.NoError(t, a.o.Status().Refused)
+	require.Equal(t, "t1", b.task("t1").ID)
+}
+
+func TestADeadLetterThatIsRefusedForItsSizeIsCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.refuseAs = events.ErrTooLarge
+	a.refuse = func(s supervisor.Send) bool { return s.Topic == "dlq.submissions" && s.Record.Size() > 1000 }
+	b.put(events.Submissions, events.Record{Key: []byte("t1"), Value: pad(recordBytes), Headers: []events.Header{{Key: supervisor.DeadTopic, Value: pad(2000)}}})
+	a.run()
+	require.Empty(t, a.sentTo("dlq.submissions"))
+	a.pass(10 * time.Second)
+	letters := a.sentTo("dlq.submissions")
+	require.Len(t, letters, 1)
+	require.Equal(t, "sagalog.submissions", letters[0].Header(supervisor.DeadTopic))
+	require.Equal(t, fmt.Sprint(recordBytes+2), letters[0].Header(events.HeaderCut))
+}
