@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -70,7 +69,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 // passed moves the judged position past the first input.
 func (q *inputQueue) passed() {
 	item := &q.items[0]
-	q.judged = item.record.Offset + 1
+	q.judged = item.record.Next()
 	q.last = item.record
 	q.items[0] = input{}
 	q.items = q.items[1:]
@@ -91,8 +90,8 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	if why := i.alone.begin(item, cause); why != "" {
 		return i.reject(item, "", events.RejectEnded, why)
 	}
-	if r.Value == nil && slices.ContainsFunc(r.Headers, func(h events.Header) bool { return h.Key == HeaderUnpacked }) {
-		return i.reject(item, "", events.RejectTooLarge, "its batch unpacks to more than the engine reads; the bytes are still at these coordinates")
+	if r.Unread > 0 {
+		return i.rejectUnread(item)
 	}
 	if kind.limit != nil && len(r.Value) > kind.limit(i.settings()) {
 		return i.reject(item, "", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), kind.limit(i.settings())))
@@ -137,6 +136,15 @@ func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail stri
 // reject records that an input is unusable. The effect of the fact is a dead letter.
 func (i *inbox) reject(item *input, task, reason, detail string) error {
 	return i.record(i.caused(item, task, &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}), &item.record)
+}
+
+// rejectUnread rejects all inputs of a batch at once, since a small batch can hold a million.
+func (i *inbox) rejectUnread(item *input) error {
+	b := &events.InputRejected{Reason: events.RejectTooLarge, Detail: "the batch unpacks to more than the engine reads; the bytes are still at these coordinates"}
+	if n := item.record.Unread; n > 1 {
+		b.Last = item.record.Offset + n - 1
+	}
+	return i.record(i.caused(item, "", b), &item.record)
 }
 
 // maxDetail bounds the reason of a rejection in a fact; a schema can be violated in a thousand places.
@@ -189,7 +197,3 @@ func (i *inbox) elsewhere(item *input, id string) (bool, error) {
 	}
 	return true, i.record(i.caused(item, "", &events.InputForwarded{To: home}), r)
 }
-
-// HeaderUnpacked marks a record that stands in for one whose batch is too large for a reader when decompressed:
-// it has the coordinates but no bytes.
-const HeaderUnpacked = "sagalog-unpacked-too-large"

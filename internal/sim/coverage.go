@@ -68,6 +68,7 @@ const (
 	sawTooLarge
 	sawAtLimit
 	sawUnpacked
+	sawUnpackedBatch
 	sawInputLimit
 	sawOutputLimit
 	sawFactLimit
@@ -200,6 +201,7 @@ var named = [situations]struct {
 	sawTooLarge:        {name: "a submission is above its limit"},
 	sawAtLimit:         {name: "a submission is accepted at its very limit"},
 	sawUnpacked:        {name: "a record unpacks to more than the engine reads", rare: true},
+	sawUnpackedBatch:   {name: "a batch of several records unpacks to more than the engine reads", rare: true},
 	sawInputLimit:      {name: "the input of a step is above its limit"},
 	sawOutputLimit:     {name: "an output is above its limit"},
 	sawFactLimit:       {name: "a task is parked at its limit of facts"},
