@@ -166,7 +166,6 @@ func (p *PartitionState) pass(f *Fact) {
 	if !ok || partition != p.Partition {
 		return
 	}
-	//mutant:range-is-passed-whole
 	if b, ok := f.Body.(*InputRejected); ok && b.Last > offset {
 		p.passTo(in, Passed{Next: b.Last + 1}) // nothing is known about the last of them
 		return

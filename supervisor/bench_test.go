@@ -258,6 +258,9 @@ type candidate struct {
 	stopped error
 	appends int
 	asked   int
+	// page is how many facts are read at once, all if it is zero; pages counts how often.
+	page  int64
+	pages int
 }
 
 func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
@@ -374,7 +377,12 @@ func (c *candidate) do(a supervisor.Action) {
 			c.read[in] = from
 		}
 	case supervisor.ReadFacts:
-		c.o.Replayed(b.now, a.Generation, a.Destination, append([]events.Record(nil), b.log[a.From:a.To]...), true)
+		to := a.To
+		if c.page > 0 {
+			to = min(to, a.From+c.page)
+		}
+		c.pages++
+		c.o.Replayed(b.now, a.Generation, a.Destination, append([]events.Record(nil), b.log[a.From:to]...), to)
 	case supervisor.FetchInput:
 		in, _, offset, _ := a.Cause.Input()
 		c.o.Fetched(b.now, a.Generation, a.Cause, b.inputs[in][offset], nil)

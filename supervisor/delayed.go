@@ -251,8 +251,8 @@ func (x *delays) readOn() {
 	}
 }
 
-// replay takes records that readOn asked for; done is true with the last of them.
-func (x *delays) replay(records []events.Record, done bool) error {
+// replay takes records that readOn asked for; next is the offset read up to.
+func (x *delays) replay(records []events.Record, next int64) error {
 	d := x.to(x.reading)
 	for i := range records {
 		r := &records[i]
@@ -267,15 +267,15 @@ func (x *delays) replay(records []events.Record, done bool) error {
 			return err
 		}
 	}
-	if !done {
-		return nil
-	}
 	rest, to := x.later, x.laterTo
+	if next < x.readTo { // there is a gap between these records and the later ones
+		to = 0
+	}
 	x.reading, x.later, x.laterTo = "", nil, 0
 	if d == nil {
 		return nil
 	}
-	d.next = max(d.next, x.readTo)
+	d.next = max(d.next, next)
 	for _, l := range rest {
 		if to == 0 || l.offset < d.next {
 			continue

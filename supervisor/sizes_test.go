@@ -135,3 +135,20 @@ func TestADeadLetterThatIsRefusedForItsSizeIsCut(t *testing.T) {
 	require.Equal(t, "sagalog.submissions", letters[0].Header(supervisor.DeadTopic))
 	require.Equal(t, fmt.Sprint(recordBytes+2), letters[0].Header(events.HeaderCut))
 }
+
+// A new owner takes over more than fits in one page. It sends all of it again, and owns only when it has seen all of it.
+func TestATakeOverReadsInPages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.hold["Send"] = true
+	for i := range 10 {
+		b.submit(fmt.Sprintf("t%d", i), "one", "")
+		b.put(events.Submissions, events.Record{Value: []byte("{")})
+	}
+	a.run()
+	c := b.candidate("C", func(c *candidate) { c.page = 3 }).own()
+	require.Greater(t, c.pages, 5)
+	require.Len(t, c.sentTo("dlq.submissions"), 10)
+	require.Len(t, c.sentTo("work.alpha"), 10)
+}

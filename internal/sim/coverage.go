@@ -49,6 +49,7 @@ const (
 	sawDelayedFar
 	sawDelayedRead
 	sawDelayedTaken
+	sawFactsInPages
 	sawLeftBehind
 	sawWorkRefused
 	sawUndoRefused
@@ -181,6 +182,7 @@ var named = [situations]struct {
 	sawCaughtUp:        {name: "a delayed destination catches up"},
 	sawDelayedFar:      {name: "a delayed destination gets further", rare: true},
 	sawDelayedRead:     {name: "delayed effects are read from the log", rare: true},
+	sawFactsInPages:    {name: "facts are read from the log in pages"},
 	sawDelayedTaken:    {name: "a new owner takes over a delayed destination"},
 	sawLeftBehind:      {name: "an effect of a generation that is over lands"},
 	sawWorkRefused:     {name: "the broker refuses work"},

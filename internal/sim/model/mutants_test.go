@@ -62,6 +62,8 @@ var mutants = []mutant{
 		drop, "^a held cancel, work$", "a step started although a cancel was held"},
 	{"held-cancel-is-used-once", "a held cancel is used once",
 		drop, "^a held cancel$", "although its task was accepted after it"},
+	{"all-pages-are-read", "a new owner reads all pages of the facts above the watermark",
+		never, "^facts read in pages, a crash$", "the watermark passed an effect"},
 	{"new-owner-resends", "a new owner sends again the effects above the watermark",
 		never, "^a crash$", "effect"},
 	{"resent-work-waits-for-reports", "work is sent again only when the earlier reports are judged",
