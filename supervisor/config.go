@@ -49,6 +49,8 @@ type Config struct {
 	Tasks, TaskBytes int
 	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
 	Unacknowledged int
+	// UnacknowledgedBytes bounds the records of those effects in the same way.
+	UnacknowledgedBytes int
 	// SlowAfter is how long a partition of an agent's topic may leave a request unacknowledged before new work avoids it.
 	SlowAfter time.Duration
 	// DelayAfter is how long an effect holds the watermark before its destination is delayed.
@@ -100,6 +102,7 @@ func (c Config) withDefaults() Config {
 	c.Tasks = cmp.Or(c.Tasks, 2048)
 	c.TaskBytes = cmp.Or(c.TaskBytes, 8<<20)
 	c.Unacknowledged = cmp.Or(c.Unacknowledged, 20_000)
+	c.UnacknowledgedBytes = cmp.Or(c.UnacknowledgedBytes, 64<<20)
 	c.SlowAfter = cmp.Or(c.SlowAfter, 2*time.Second)
 	c.DelayAfter = cmp.Or(c.DelayAfter, 10*time.Second)
 	c.Window = cmp.Or(c.Window, 64)

@@ -182,6 +182,7 @@ func (o *Owner) Tick(now events.Instant) {
 	if o.epoch.phase == phaseOwning && !o.conclude(o.timers.ask()) {
 		return
 	}
+	o.outbox.works = nil
 	o.outbox.retryRefused()
 	o.dispatch.avoidSlow()
 	o.deciding = true

@@ -152,3 +152,39 @@ func TestATakeOverReadsInPages(t *testing.T) {
 	require.Len(t, c.sentTo("dlq.submissions"), 10)
 	require.Len(t, c.sentTo("work.alpha"), 10)
 }
+
+// Large dead letters that nobody takes stay in the log and not in memory, with the first owner and with the next.
+func TestLargeEffectsThatNobodyTakesAreBounded(t *testing.T) {
+	t.Parallel()
+	const room, size, many = 64 << 10, 8 << 10, 200
+	b := newBench(t, oneStep)
+	limited := func(c *candidate) { c.cfg.UnacknowledgedBytes = room }
+	a := b.candidate("A", limited).own()
+	dead := func(s supervisor.Send) bool { return s.Kind == events.EffectDeadLetter }
+	a.silent = dead
+	for i := range many {
+		b.put(events.Submissions, events.Record{Value: pad(size)})
+		b.submit(fmt.Sprintf("t%03d", i), "one", "")
+		a.run()
+	}
+	require.Equal(t, many, count[*events.InputRejected](b))
+	require.Equal(t, many, count[*events.Submitted](b), "everything else goes on")
+	require.Less(t, a.o.Status().UnsentBytes, room)
+	s, _, _ := b.read()
+	require.Contains(t, s.Partition.Delayed, "dlq.submissions")
+
+	c := b.candidate("C", limited)
+	c.silent = dead
+	c.own()
+	for range 30 {
+		c.pass(time.Second)
+		require.Less(t, c.o.Status().UnsentBytes, room+9*size)
+	}
+	c.silent = nil
+	for _, s := range c.unanswered {
+		c.sent = append(c.sent, s)
+		c.o.Sent(b.now, s.Generation, s.ID, nil)
+	}
+	c.run()
+	require.Len(t, c.sentTo("dlq.submissions"), many, "all of them get there in the end")
+}

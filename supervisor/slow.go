@@ -45,22 +45,12 @@ func (d *dispatch) noteSlow(list []*entry) {
 
 // unacknowledged says whether no broker has acknowledged the request of an attempt. Of an attempt that an earlier owner may have sent
 // nobody knows.
-func (d *dispatch) unacknowledged(a attempt) bool {
-	for e := range d.outbox.all {
-		if e.fact.Task != a.task || e.fact.Epoch != d.state.Partition.Epoch {
-			continue
-		}
-		w, ok := workOf(e.fact)
-		if !ok || w.Step != a.path || w.Operation != a.op || w.Attempt != a.number {
-			continue
-		}
-		for _, y := range e.effects { // they may have moved to the list of their delayed destination
-			if y.kind == events.EffectWork {
-				return !y.done
-			}
-		}
+func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instant) bool {
+	if y := d.outbox.request(a); y != nil {
+		return y.of.fact.Epoch == d.state.Partition.Epoch
 	}
-	return false
+	to := d.delays.to(workTopic + agent) // its request may wait in the log
+	return to != nil && to.next < d.outbox.next && started > to.readAt && started > d.state.Partition.Since
 }
 
 // avoid notes that a partition of an agent's topic takes no work. It does nothing for an agent whose instances do not publish what they

@@ -64,6 +64,8 @@ var mutants = []mutant{
 		drop, "^a held cancel$", "although its task was accepted after it"},
 	{"all-pages-are-read", "a new owner reads all pages of the facts above the watermark",
 		never, "^facts read in pages, a crash$", "the watermark passed an effect"},
+	{"resuming-owner-sends-nothing", "a new owner sends nothing before it has read all facts above the watermark",
+		never, "^facts read in pages, a crash$", "work is sent again although"},
 	{"new-owner-resends", "a new owner sends again the effects above the watermark",
 		never, "^a crash$", "effect"},
 	{"resent-work-waits-for-reports", "work is sent again only when the earlier reports are judged",
