@@ -53,8 +53,8 @@ type delayed struct {
 const (
 	// delayedRoom is how many facts of a delayed destination that are read again are in memory.
 	delayedRoom = 1000
-	// delayedBytes is how many bytes of its effects are in memory before no more are read.
-	delayedBytes = 8 << 20
+	// delayedShare is the part of Config.UnacknowledgedBytes beyond which no more of its effects are read.
+	delayedShare = 8
 	// delayedPage is how many records of the log are read at once for a delayed destination.
 	delayedPage = 1000
 	// delayedNote is the least time between two facts that say how far a delayed destination is.
@@ -75,8 +75,10 @@ func (d *delayed) after() events.Position {
 
 func (d *delayed) waiting() int { return len(d.entries) - d.settled }
 
-// full says whether nothing more may join those in memory.
-func (d *delayed) full() bool { return d.waiting() >= delayedRoom || d.bytes >= delayedBytes }
+// filled is how much of the room of a delayed destination is taken, by number or by size.
+func (x *delays) filled(d *delayed) float64 {
+	return max(float64(d.waiting())/delayedRoom, float64(d.bytes*delayedShare)/float64(x.cfg.UnacknowledgedBytes))
+}
 
 // trim drops the entries that are acknowledged.
 func (d *delayed) trim() {
@@ -134,7 +136,7 @@ func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []
 		}
 	}
 	for _, d := range x.list {
-		if offset < d.next || d.next < x.outbox.next || d.full() || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
+		if offset < d.next || d.next < x.outbox.next || x.filled(d) >= 1 || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
 			continue
 		}
 		x.join(d, f, list, offset+1)
@@ -247,7 +249,7 @@ func (x *delays) readOn() {
 	for i := range x.list {
 		d := x.list[(turn+i)%len(x.list)]
 		//mutant:delayed-work-waits-for-reports
-		if d.next >= x.outbox.next || d.waiting() > delayedRoom/2 || d.bytes > delayedBytes/2 || d.work() && !x.outbox.judged {
+		if d.next >= x.outbox.next || x.filled(d) > 0.5 || d.work() && !x.outbox.judged {
 			continue
 		}
 		x.reading, x.lastRead, x.readTo = d.destination, d.destination, min(x.outbox.next, d.next+delayedPage)

@@ -347,7 +347,7 @@ func (x *outbox) mayFetch(y *effect) bool {
 		return false
 	}
 	if d := y.of.delayed; d != nil {
-		return d.bytes < delayedBytes
+		return d.bytes*delayedShare < x.cfg.UnacknowledgedBytes
 	}
 	return x.bytes < x.cfg.UnacknowledgedBytes
 }

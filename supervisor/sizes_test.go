@@ -169,7 +169,7 @@ func TestLargeEffectsThatNobodyTakesAreBounded(t *testing.T) {
 	}
 	require.Equal(t, many, count[*events.InputRejected](b))
 	require.Equal(t, many, count[*events.Submitted](b), "everything else goes on")
-	require.Less(t, a.o.Status().UnsentBytes, room)
+	require.Less(t, a.o.Status().UnsentBytes, room+9*size)
 	s, _, _ := b.read()
 	require.Contains(t, s.Partition.Delayed, "dlq.submissions")
 
@@ -187,4 +187,34 @@ func TestLargeEffectsThatNobodyTakesAreBounded(t *testing.T) {
 	}
 	c.run()
 	require.Len(t, c.sentTo("dlq.submissions"), many, "all of them get there in the end")
+}
+
+// Of the requests for an agent whose topic takes nothing, most wait in the log and not in memory. No broker has those either.
+func TestWorkThatWaitsInTheLogIsUnacknowledged(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	b := newBench(t, oneStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.UnacknowledgedBytes, c.cfg.DelayAfter = 16<<10, 500*time.Millisecond }).own()
+	a.silent = silentPartition(0)
+	b.submit("first", "one", "")
+	a.run()
+	a.pass(900 * time.Millisecond)
+	for i := range many {
+		b.submit(fmt.Sprintf("t%02d", i), "one", "")
+	}
+	a.run()
+	require.Equal(t, many+1, count[*events.StepStarted](b))
+	s, _, _ := b.read()
+	require.Contains(t, s.Partition.Delayed, "work.alpha")
+	require.Less(t, a.o.Status().Unsent, many)
+	a.pass(1100 * time.Millisecond)
+	_, accepted, _ := b.read()
+	timeouts := 0
+	for _, f := range accepted {
+		if x, ok := f.Body.(*events.Timeout); ok {
+			timeouts++
+			require.True(t, x.Verdict.Uncounted, "%s: %s", f.Task, x.Verdict.Reason)
+		}
+	}
+	require.Equal(t, many+1, timeouts)
 }

@@ -50,7 +50,7 @@ func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instan
 		return y.of.fact.Epoch == d.state.Partition.Epoch
 	}
 	to := d.delays.to(workTopic + agent) // its request may wait in the log
-	return to != nil && to.next < d.outbox.next && started > to.readAt && started > d.state.Partition.Since
+	return to != nil && to.next < d.outbox.next && started >= to.readAt && started > d.state.Partition.Since
 }
 
 // avoid notes that a partition of an agent's topic takes no work. It does nothing for an agent whose instances do not publish what they

@@ -30,6 +30,8 @@ type Status struct {
 	// Linger is the length of the beats at which the owner should decide; zero means at once.
 	Linger                     time.Duration
 	InMemory, InFlight, Unsent int
+	// UnsentBytes is the size of the effects in memory that are not acknowledged.
+	UnsentBytes int
 	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
 	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
@@ -79,9 +81,11 @@ func (o *Owner) Status() Status {
 		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Suspended: o.suspended, Generation: o.gen, Time: o.now,
 		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Stats: o.stats, Refused: o.refused,
 	}
+	s.UnsentBytes = o.outbox.bytes
 	s.Oldest = oldest(o.outbox.entries)
 	for _, d := range o.delays.list {
 		s.Unsent += d.waiting()
+		s.UnsentBytes += d.bytes
 		if u := oldest(d.entries); u.Since != 0 {
 			s.Delayed = append(s.Delayed, u)
 			if s.Oldest.Since == 0 || u.Since < s.Oldest.Since {
