@@ -179,9 +179,5 @@ func (o *Owner) Definitions(now events.Instant, gen, question uint64, c Catalog,
 		return
 	}
 	o.inbox.catalog.learn(c, err)
-	if err == nil {
-		//mutant:level-comes-with-definitions
-		o.level = max(o.level, c.Level())
-	}
 	o.deciding = true
 }

@@ -182,9 +182,9 @@ type Version struct {
 	Level int
 }
 
-// Catalog is a snapshot of the definitions topic.
+// Catalog holds the definitions of the topic, at least up to the end that it was asked for. It may hold later ones.
 type Catalog interface {
-	// Level is that of the namespace, as of the same record as the definitions.
+	// Level is that of the namespace, as of the definitions that were found so far or later.
 	Level() int
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)
