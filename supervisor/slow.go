@@ -53,12 +53,35 @@ func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instan
 	return to != nil && to.next < d.outbox.next && started >= to.readAt && started > d.state.Partition.Since
 }
 
-// avoid notes that a partition of an agent's topic takes no work. It does nothing for an agent whose instances do not publish what they
-// read, because then there is no choice.
-func (r *routing) avoid(p workPartition, now events.Instant) {
-	if len(r.agents[p.agent].all) == 0 {
-		return
+// behind says whether nothing new starts for an operation because what was sent before has not left, and notes since when. More would
+// only time out. It ends when the brokers acknowledge what they have, or when all of it has timed out and its partitions are tried again.
+func (d *dispatch) behind(l *lane) bool {
+	to := d.delays.to(workTopic + l.agent)
+	if l.ready.len() == 0 || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.agent, l.op, d.cfg.Partition) {
+		l.behind = 0
+		return false
 	}
+	if l.behind == 0 {
+		l.behind = d.stamp()
+	}
+	return true
+}
+
+// blocked says whether all partitions to which a request could go take no work. Requests for an agent whose instances do not publish what
+// they read go to the home partition.
+func (r *routing) blocked(agent string, op events.Operation, home int32) bool {
+	if len(r.slow) == 0 {
+		return false
+	}
+	list := r.agents[agent].offering(op)
+	if len(list) == 0 {
+		return r.isSlow(agent, home)
+	}
+	return !slices.ContainsFunc(list, func(t *target) bool { return r.takes(agent, t) })
+}
+
+// avoid notes that a partition of an agent's topic takes no work.
+func (r *routing) avoid(p workPartition, now events.Instant) {
 	if r.slow == nil {
 		r.slow = map[workPartition]events.Instant{}
 	}

@@ -36,7 +36,7 @@ type Status struct {
 	Oldest Unanswered
 	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
 	Delayed []Unanswered
-	// Missing lists the operations that steps wait for and no live instance offers.
+	// Missing lists the operations that steps wait for because no live instance offers them, or no broker takes their requests.
 	Missing []events.Missing
 	// Queues lists the attempts that may start and wait, as of the last second.
 	Queues []Queue
@@ -51,8 +51,10 @@ type Status struct {
 type Queue struct {
 	Agent     string
 	Operation events.Operation
-	// Missing says that no live instance offers the operation; otherwise the instances are busy.
+	// Missing says that no live instance offers the operation; otherwise the instances are busy, unless Behind is set.
 	Missing bool
+	// Behind says that the brokers take no requests for it.
+	Behind bool
 	// Waiting counts the attempts in memory, of which there are at most twice Config.Queue; More says that the store has further ones.
 	Waiting int
 	More    bool
