@@ -225,9 +225,9 @@ func (x *delays) takeOut(destination string) *delayed {
 		moved := *e
 		moved.effects, moved.delayed = own, d
 		for _, y := range own {
-			x.outbox.weigh(y, -y.record.Size())
+			x.weigh(y, -y.record.Size())
 			y.of = &moved
-			x.outbox.weigh(y, y.record.Size())
+			x.weigh(y, y.record.Size())
 		}
 		if e.effects = rest; e.done() {
 			x.outbox.settled++
@@ -315,4 +315,24 @@ func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 	}
 	x.join(d, f, list, offset+1)
 	return nil
+}
+
+// weigh adds to the bytes of the list that an effect is in.
+func (x *delays) weigh(y *effect, bytes int) {
+	if d := y.of.delayed; d != nil {
+		d.bytes += bytes
+	} else {
+		x.outbox.bytes += bytes
+	}
+}
+
+// mayFetch says whether there is room for the bytes of one more input.
+func (x *delays) mayFetch(y *effect) bool {
+	if x.outbox.fetching >= fetchedAtOnce {
+		return false
+	}
+	if d := y.of.delayed; d != nil {
+		return d.bytes*delayedShare < x.cfg.UnacknowledgedBytes
+	}
+	return x.outbox.bytes < x.cfg.UnacknowledgedBytes
 }

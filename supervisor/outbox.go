@@ -37,7 +37,7 @@ type outbox struct {
 	fetching int
 	// works finds the requests that are not acknowledged, by attempt. It is made when somebody asks, and lasts until the next tick:
 	// only many attempts that time out together need it.
-	works map[attempt]*effect
+	works works
 	// owing are the facts with effects above the folded watermark; sweeps need them.
 	owing []marked
 	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
@@ -235,31 +235,32 @@ func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect,
 	for _, y := range list {
 		x.nextID++
 		y.id, y.of = x.nextID, e
-		x.weigh(y, y.record.Size())
+		x.delays.weigh(y, y.record.Size())
 		if x.works != nil {
-			x.findLater(y)
+			x.works.add(y)
 		}
 	}
 	x.fresh = append(x.fresh, list...)
 	return e
 }
 
-// weigh adds to the bytes of the list that an effect is in.
-func (x *outbox) weigh(y *effect, bytes int) {
-	if d := y.of.delayed; d != nil {
-		d.bytes += bytes
-	} else {
-		x.bytes += bytes
+// works finds requests by attempt.
+type works map[attempt]*effect
+
+func (w works) add(y *effect) {
+	if y.kind == events.EffectWork && !y.done {
+		b, _ := workOf(y.of.fact)
+		w[attempt{y.of.fact.Task, b.Step, b.Operation, b.Attempt}] = y
 	}
 }
 
 // request returns the request of an attempt, if it is in memory and was not acknowledged.
 func (x *outbox) request(a attempt) *effect {
 	if x.works == nil {
-		x.works = map[attempt]*effect{}
+		x.works = works{}
 		for e := range x.all {
 			for _, y := range e.effects {
-				x.findLater(y)
+				x.works.add(y)
 			}
 		}
 	}
@@ -267,13 +268,6 @@ func (x *outbox) request(a attempt) *effect {
 		return y
 	}
 	return nil
-}
-
-func (x *outbox) findLater(y *effect) {
-	if y.kind == events.EffectWork && !y.done {
-		w, _ := workOf(y.of.fact)
-		x.works[attempt{y.of.fact.Task, w.Step, w.Operation, w.Attempt}] = y
-	}
 }
 
 // leave drops the work request of an attempt that timed out. It is no longer needed, and if its topic accepts nothing, it must
@@ -292,7 +286,7 @@ func (x *outbox) settle(y *effect) {
 	if y.done {
 		return
 	}
-	x.weigh(y, -y.record.Size())
+	x.delays.weigh(y, -y.record.Size())
 	y.record = events.Record{}
 	if y.done = true; !y.of.done() {
 		return
@@ -320,7 +314,7 @@ func (x *outbox) send() {
 		if y.done {
 			continue
 		}
-		if y.wants != "" && !x.mayFetch(y) {
+		if y.wants != "" && !x.delays.mayFetch(y) {
 			later = append(later, y)
 			continue
 		}
@@ -339,17 +333,6 @@ func (x *outbox) send() {
 		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record, Within: x.within(y)})
 	}
 	x.fresh = later
-}
-
-// mayFetch says whether there is room for the bytes of one more input.
-func (x *outbox) mayFetch(y *effect) bool {
-	if x.fetching >= fetchedAtOnce {
-		return false
-	}
-	if d := y.of.delayed; d != nil {
-		return d.bytes*delayedShare < x.cfg.UnacknowledgedBytes
-	}
-	return x.bytes < x.cfg.UnacknowledgedBytes
 }
 
 // takeBack takes back effects that were not sent after all.
@@ -391,9 +374,9 @@ func (x *outbox) answered(id uint64, refused error) bool {
 		x.refused = append(x.refused, y)
 		x.alertRefused(y, refused)
 		if errors.Is(refused, events.ErrTooLarge) {
-			x.weigh(y, -y.record.Size())
+			x.delays.weigh(y, -y.record.Size())
 			y.record = coordinatesAlone(&y.record)
-			x.weigh(y, y.record.Size())
+			x.delays.weigh(y, y.record.Size())
 		}
 	default:
 		y.failed = refused.Error()

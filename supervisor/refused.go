@@ -76,7 +76,7 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 		body.Input = e.fact.Cause
 	case events.EffectWork:
 		task = e.fact.Task
-		x.failAttempt(e, body)
+		x.planner.failAttempt(e, body)
 	}
 	f := &events.Fact{Task: task, Body: body, Cause: events.CauseFact(e.at)}
 	if task != "" {
@@ -88,8 +88,8 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 // failAttempt makes a refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent
 // saw it; but if it was sent again after a take-over, an agent may have got it from the previous
 // owner.
-func (x *outbox) failAttempt(e *entry, body *events.EffectFailed) {
-	t, err := x.taskAt(e.fact)
+func (p *planner) failAttempt(e *entry, body *events.EffectFailed) {
+	t, err := p.outbox.taskAt(e.fact)
 	if err != nil {
 		return
 	}
@@ -104,9 +104,9 @@ func (x *outbox) failAttempt(e *entry, body *events.EffectFailed) {
 	if e.again {
 		failure.Effect = events.EffectInDoubt
 	}
-	switch b := failureOf(failure, began.number, x.planner.verdict(failure)).(type) {
+	switch b := failureOf(failure, began.number, p.verdict(failure)).(type) {
 	case *events.StepFailed:
-		b.QuietAt = x.planner.quietAt(t.Step(b.Step), b.Effect)
+		b.QuietAt = p.quietAt(t.Step(b.Step), b.Effect)
 		body.Failed = b
 	case *events.CompensationFailed:
 		body.CompensationFailed = b

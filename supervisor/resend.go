@@ -126,7 +126,7 @@ func (x *outbox) fetched(cause events.Cause, r *events.Record) {
 			if y.wants == cause && !y.done {
 				y.wants = ""
 				x.complete(e.fact, y, r)
-				x.weigh(y, y.record.Size())
+				x.delays.weigh(y, y.record.Size())
 				x.fresh = append(x.fresh, y)
 			}
 		}
