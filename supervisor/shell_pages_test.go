@@ -31,9 +31,9 @@ func TestAPageOfTheLogIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		size, count int
 	}{
-		"small records":                    {10, 3 * pageRecords},
-		"large records":                    {300 << 10, 100},
-		"records that are larger than one": {pageBytes + 1, 3},
+		"small records":                       {10, 3 * pageRecords},
+		"large records":                       {300 << 10, 100},
+		"records that are larger than a page": {pageBytes + 1, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

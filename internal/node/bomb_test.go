@@ -114,7 +114,7 @@ func TestABatchOfTooManyRecordsIsOneRejection(t *testing.T) {
 		w.submit("t-after")
 		w.watch.ended("t-after")
 		n.kill()
-		n = w.node(t.TempDir())
+		w.node(t.TempDir())
 		w.submit("t-later")
 		w.watch.ended("t-later")
 		deadLetters(t, w, 1)
