@@ -163,9 +163,14 @@ func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 // stays.
 func (p *PartitionState) pass(f *Fact) {
 	in, partition, offset, ok := f.Cause.Input()
-	if ok && partition == p.Partition {
-		p.passTo(in, Passed{Next: offset + 1, Hash: f.CauseHash})
+	if !ok || partition != p.Partition {
+		return
 	}
+	if b, ok := f.Body.(*InputRejected); ok && b.Last > offset {
+		p.passTo(in, Passed{Next: b.Last + 1}) // nothing is known about the last of them
+		return
+	}
+	p.passTo(in, Passed{Next: offset + 1, Hash: f.CauseHash})
 }
 
 func (p *PartitionState) passTo(in Input, to Passed) {

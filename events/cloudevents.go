@@ -49,6 +49,8 @@ const (
 	HeaderForwardedAt = "sagalog-forwarded-at"
 	// HeaderCut marks a dead letter that does not hold its input whole. Its value is the number of bytes of the input's value.
 	HeaderCut = "sagalog-cut"
+	// HeaderLast marks a dead letter of several inputs. Its value is the offset of the last of them.
+	HeaderLast = "sagalog-last-offset"
 	// HeaderLevel is the level that the keys of a definition need; absent for FirstLevel.
 	HeaderLevel = "sagalog-level"
 	// HeaderDefinition is the hash of the definition that the API validated a submission against.

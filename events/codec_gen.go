@@ -700,6 +700,9 @@ func (v *InputRejected) write(w *jsontext.Writer) {
 	if v.HeldAt != "" {
 		w.Text(`,"held_at":`, string(v.HeldAt))
 	}
+	if v.Last != 0 {
+		w.Int(`,"last":`, v.Last)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -718,6 +721,9 @@ func (v *InputRejected) read(r *jsontext.Reader) (seen uint64) {
 		case "held_at":
 			r.Once(&seen, 1<<3)
 			r.Text((*string)(&v.HeldAt))
+		case "last":
+			r.Once(&seen, 1<<4)
+			v.Last = r.Int64()
 		default:
 			r.Doubt()
 		}
@@ -737,6 +743,9 @@ func (v *InputRejected) size() int {
 	}
 	if v.HeldAt != "" {
 		n += 11 + 2 + len(v.HeldAt)
+	}
+	if v.Last != 0 {
+		n += 8 + 5
 	}
 	return n
 }

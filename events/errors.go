@@ -17,6 +17,8 @@ var (
 	ErrRow = errors.New("a stored task cannot be decoded")
 	// ErrImpossible is returned for an accepted fact that does not fit the state: a defect of the writer.
 	ErrImpossible = errors.New("a fact does not fit the state")
+	// ErrTooLarge is returned for a record, or a batch of records, of more bytes than its topic takes.
+	ErrTooLarge = errors.New("larger than the topic takes")
 )
 
 // TooOld is ErrReaderTooOld for a build that understands levels up to its own and meets a higher one.

@@ -319,6 +319,9 @@ type InputRejected struct {
 	Held string `json:"held,omitempty"`
 	// HeldAt names that input by its coordinates, because the cause of this fact is the timer.
 	HeldAt Cause `json:"held_at,omitempty"`
+	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be unpacked. The cause is
+	// the first of them.
+	Last int64 `json:"last,omitempty"`
 }
 
 // The reasons of a rejection.

@@ -304,6 +304,9 @@ func TestTheResumePointsOfTopicsRiseSeparately(t *testing.T) {
 	require.Equal(t, "00112233445566ff", w.state.Partition.Inputs[events.Reports].Hash)
 	w.write("", &events.DefinitionAdopted{Hash: "d"}, cause(events.CauseDefinition(100)))
 	require.Equal(t, [2]int64{20, 8}, next())
+	w.write("", &events.InputRejected{Reason: events.RejectTooLarge, Last: 1_000_000}, fromInput(events.Submissions, 20))
+	require.Equal(t, [2]int64{1_000_001, 8}, next(), "a whole batch")
+	require.Empty(t, w.state.Partition.Inputs[events.Submissions].Hash)
 }
 
 // A sweep forgets finished tasks and nothing else.

@@ -15,6 +15,9 @@ type Record struct {
 	// Value is nil for a tombstone.
 	Value   []byte
 	Headers []Header
+	// Unread is how many offsets the record stands for, if it stands for a batch, or the rest of one, that unpacks to more than a
+	// reader takes; zero if it was read. It has coordinates and no bytes.
+	Unread int64
 	// Control marks a transaction's marker, which holds no data but takes an offset.
 	Control bool
 }
@@ -34,6 +37,9 @@ func (r *Record) Header(key string) string {
 	}
 	return ""
 }
+
+// Next returns the offset after the record.
+func (r *Record) Next() int64 { return r.Offset + max(r.Unread, 1) }
 
 // Size returns the number of bytes of key, value and headers, which is compared with limits.
 func (r *Record) Size() int {

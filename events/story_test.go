@@ -191,6 +191,7 @@ func (w *scribe) inputs() {
 	w.write("", &events.InputsPassed{Inputs: map[events.Input]events.Passed{
 		events.Submissions: {Next: 12, Hash: "8899aabbccddeeff"}, events.Reports: {Next: 9, Hash: "0123456789abcdef"},
 	}}, watermark(w.next-1))
+	w.write("", &events.InputRejected{Reason: events.RejectTooLarge, Last: 1_300_011}, fromInput(events.Submissions, 12))
 	w.write("", &events.InputLossAccepted{Input: events.Reports, From: 9, To: 11, Offset: 12, Reason: "retention was too short", By: "ada"}, cause(events.CauseDefinition(12)))
 	w.write("", &events.EffectsDelayed{Destination: "submissions/5", After: events.Position{Epoch: w.epoch, Sequence: 1}})
 	w.write("", &events.EffectsDelayed{Destination: "alerts"})

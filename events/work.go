@@ -185,12 +185,14 @@ type Presence struct {
 	SeenAt    Instant `json:"seen_at"`
 }
 
-// Missing is an operation of an agent that steps wait for and no live instance offers.
+// Missing is an operation of an agent that steps wait for and no live instance offers, or no broker takes requests for.
 type Missing struct {
 	Agent     string    `json:"agent"`
 	Operation Operation `json:"operation"`
 	// Since is when the owner first found a step waiting for it.
 	Since Instant `json:"since"`
+	// Behind says that instances offer it, and that the brokers take no requests for it.
+	Behind bool `json:"behind,omitempty"`
 }
 
 // The kinds of presence, and the values of health.

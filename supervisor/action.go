@@ -52,7 +52,8 @@ type ReadInputs struct {
 	From       map[events.Input]int64
 }
 
-// ReadFacts reads the records of events in [From, To) once and passes them to Replayed.
+// ReadFacts reads the records of events from From on and passes them to Replayed, together with the offset read up to. That is To, or
+// an offset before it: no more records are read at once than fit in memory.
 type ReadFacts struct {
 	Generation uint64
 	// Destination is the delayed destination that they are read for; empty at a take-over.

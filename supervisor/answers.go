@@ -103,13 +103,13 @@ func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records [
 	}
 }
 
-// Replayed answers ReadFacts for the destination with records in order; done is true with the last of them.
-func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, records []events.Record, done bool) {
+// Replayed answers ReadFacts for the destination with records in order; next is the offset read up to.
+func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, records []events.Record, next int64) {
 	if !o.epoch.accepts(now, gen) {
 		return
 	}
 	if destination != "" {
-		if destination == o.delays.reading && o.conclude(o.delays.replay(records, done)) {
+		if destination == o.delays.reading && o.conclude(o.delays.replay(records, next)) {
 			o.deciding = true
 		}
 		return
@@ -117,7 +117,12 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, rec
 	if o.epoch.phase != phaseResuming {
 		return
 	}
-	if !o.conclude(o.outbox.replay(records)) || !done {
+	if !o.conclude(o.outbox.replay(records)) {
+		return
+	}
+	//mutant:all-pages-are-read
+	if next < o.state.Next {
+		o.say(ReadFacts{Generation: gen, From: next, To: o.state.Next})
 		return
 	}
 	//mutant:resent-work-is-kept
@@ -174,9 +179,5 @@ func (o *Owner) Definitions(now events.Instant, gen, question uint64, c Catalog,
 		return
 	}
 	o.inbox.catalog.learn(c, err)
-	if err == nil {
-		//mutant:level-comes-with-definitions
-		o.level = max(o.level, c.Level())
-	}
 	o.deciding = true
 }

@@ -1,5 +1,12 @@
 package supervisor
 
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
 // append sends the batch under construction. While it is in flight, the next batch is decided on the state after it.
 func (e *epoch) append() {
 	b := e.batch
@@ -33,10 +40,15 @@ func (e *epoch) answered(seq uint64, offsets []int64, err error) error {
 // are valid in every reader's fold; state and offset are committed, now or with a later batch, and the effects may leave
 // (INV3, INV8).
 func (e *epoch) acknowledge(b *batch) error {
+	if errors.Is(b.err, events.ErrTooLarge) {
+		e.refused = b.err
+		return fmt.Errorf("%w: %w", errEpochOver, b.err)
+	}
 	//mutant:failed-append-ends-epoch
 	if b.err != nil || !e.contiguous(b) {
 		return errEpochOver
 	}
+	e.refused = nil
 	e.flying[0] = nil // otherwise the slice's memory would keep the batch alive
 	e.flying = e.flying[1:]
 	e.confirmed += int64(len(b.facts))

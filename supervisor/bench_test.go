@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -246,13 +247,20 @@ type candidate struct {
 	sent           []supervisor.Send
 	refuse, silent func(supervisor.Send) bool
 	unanswered     []supervisor.Send
-	tail           int64
-	read           map[events.Input]int64
-	gen            uint64
+	// refuseAs is the error of what is refused.
+	refuseAs error
+	// tooLarge says that the broker refuses all appends because of their size.
+	tooLarge bool
+	tail     int64
+	read     map[events.Input]int64
+	gen      uint64
 	// stopped is the error of Stop.
 	stopped error
 	appends int
 	asked   int
+	// page is how many facts are read at once, all if it is zero; pages counts how often.
+	page  int64
+	pages int
 }
 
 func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
@@ -355,6 +363,10 @@ func (c *candidate) do(a supervisor.Action) {
 		c.o.Claimed(b.now, a.Generation, at[0], nil)
 	case supervisor.Append:
 		c.appends++
+		if c.tooLarge {
+			c.o.Appended(b.now, a.Generation, a.Batch, nil, fmt.Errorf("append: %w", events.ErrTooLarge))
+			return
+		}
 		at := b.land(a.Records...)
 		c.o.Appended(b.now, a.Generation, a.Batch, at, nil)
 	case supervisor.ReadInputs:
@@ -365,13 +377,18 @@ func (c *candidate) do(a supervisor.Action) {
 			c.read[in] = from
 		}
 	case supervisor.ReadFacts:
-		c.o.Replayed(b.now, a.Generation, a.Destination, append([]events.Record(nil), b.log[a.From:a.To]...), true)
+		to := a.To
+		if c.page > 0 {
+			to = min(to, a.From+c.page)
+		}
+		c.pages++
+		c.o.Replayed(b.now, a.Generation, a.Destination, append([]events.Record(nil), b.log[a.From:to]...), to)
 	case supervisor.FetchInput:
 		in, _, offset, _ := a.Cause.Input()
 		c.o.Fetched(b.now, a.Generation, a.Cause, b.inputs[in][offset], nil)
 	case supervisor.Send:
 		if c.refuse != nil && c.refuse(a) {
-			c.o.Sent(b.now, a.Generation, a.ID, errors.New("refused"))
+			c.o.Sent(b.now, a.Generation, a.ID, cmp.Or(c.refuseAs, errors.New("refused")))
 			return
 		}
 		if c.silent != nil && c.silent(a) {
@@ -467,28 +484,3 @@ func (c *candidate) sentTo(topic string) (list []events.Record) {
 	}
 	return list
 }
-
-// These are the workflows of the tests.
-const (
-	oneStep = `
-workflow: one
-defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: park}}
-steps:
-  only: {agent: alpha, undo: {retry: {attempts: 2, backoff: 100ms}}}
-`
-	twoSteps = `
-workflow: two
-defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
-steps:
-  first: {agent: alpha, undo: {retry: {attempts: 2, backoff: 100ms}}}
-  second: {agent: beta, needs: [first], undo: {retry: {attempts: 2, backoff: 100ms}}}
-`
-	pivoted = `
-workflow: pivoted
-defaults: {complete_by: 1s, retry: {attempts: 1, then: undo}}
-steps:
-  before: {agent: alpha, undo: {}}
-  point: {agent: alpha, needs: [before], pivot: true}
-  behind: {agent: alpha, needs: [point]}
-`
-)

@@ -33,6 +33,8 @@ type Config struct {
 	BatchFacts int
 	// BatchBytes bounds the bytes of one append, and is below the topic's limit for a batch.
 	BatchBytes int
+	// RecordBytes bounds a fact, as a record of the log without its framing.
+	RecordBytes int
 	// InFlight bounds the appends without an answer: two hide the round trip; more only add to what is lost when the
 	// epoch ends.
 	InFlight int
@@ -47,6 +49,8 @@ type Config struct {
 	Tasks, TaskBytes int
 	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
 	Unacknowledged int
+	// UnacknowledgedBytes bounds the records of those effects in the same way.
+	UnacknowledgedBytes int
 	// SlowAfter is how long a partition of an agent's topic may leave a request unacknowledged before new work avoids it.
 	SlowAfter time.Duration
 	// DelayAfter is how long an effect holds the watermark before its destination is delayed.
@@ -92,11 +96,13 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.BatchFacts = cmp.Or(c.BatchFacts, 500)
 	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
+	c.RecordBytes = cmp.Or(c.RecordBytes, 2<<20-64<<10) // topics take 2 MiB; work requests are little larger than their facts
 	c.InFlight = cmp.Or(c.InFlight, 3)
 	c.Queue = cmp.Or(c.Queue, 2048)
 	c.Tasks = cmp.Or(c.Tasks, 2048)
 	c.TaskBytes = cmp.Or(c.TaskBytes, 8<<20)
 	c.Unacknowledged = cmp.Or(c.Unacknowledged, 20_000)
+	c.UnacknowledgedBytes = cmp.Or(c.UnacknowledgedBytes, 64<<20)
 	c.SlowAfter = cmp.Or(c.SlowAfter, 2*time.Second)
 	c.DelayAfter = cmp.Or(c.DelayAfter, 10*time.Second)
 	c.Window = cmp.Or(c.Window, 64)
@@ -178,9 +184,9 @@ type Version struct {
 	Level int
 }
 
-// Catalog is a snapshot of the definitions topic.
+// Catalog holds the definitions of the topic, at least up to the end that it was asked for. It may hold later ones.
 type Catalog interface {
-	// Level is that of the namespace, as of the same record as the definitions.
+	// Level is that of the namespace, as of the definitions that were found so far or later.
 	Level() int
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)

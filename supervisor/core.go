@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"fmt"
+
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -32,6 +34,8 @@ type core struct {
 	flying []*batch
 	// unwritten says that acknowledged facts are not in the store.
 	unwritten bool
+	// refused is the error with which the broker refused the latest batch because of its size; nil otherwise.
+	refused error
 	// judging is the input or task that is being decided about, in case deciding panics.
 	judging judging
 	stats   Stats
@@ -111,7 +115,7 @@ func (c *core) advance(now events.Instant) {
 func (c *core) stamp() events.Instant { return max(c.now, c.state.Partition.Time) }
 
 // record records one fact: it folds it ahead of the log's answer and adds it to the batch. input is the record that an
-// effect of the fact needs, nil if none does.
+// effect of the fact needs, nil if none does. A fact that the log would not take changes nothing: record returns ErrTooLarge.
 func (c *core) record(f *events.Fact, input *events.Record) error {
 	b, p := c.batch, &c.state.Partition
 	f.Epoch, f.Sequence = p.Epoch, p.NextSequence
@@ -119,18 +123,27 @@ func (c *core) record(f *events.Fact, input *events.Record) error {
 	if w := c.outbox.watermark(); p.Watermark.Before(w) {
 		f.Watermark = w
 	}
-	if _, err := c.state.Apply(f, c.state.Next); err != nil {
-		return err
+	var t *events.Task
+	if _, first := f.Body.(*events.Submitted); !first {
+		t = c.taskOf(f)
 	}
-	t := c.taskOf(f)
 	if f.Traceparent == "" && t != nil {
 		f.Traceparent = t.Traceparent
 	}
-	c.foldRecorded(t, f)
 	r, err := events.EncodeFact(f, c.cfg.Partition, c.source)
 	if err != nil {
 		return err
 	}
+	if n := r.Size(); n > c.cfg.RecordBytes {
+		return fmt.Errorf("%w: the fact %s would have %d bytes; %d are allowed", events.ErrTooLarge, f.Body.Name(), n, c.cfg.RecordBytes)
+	}
+	if _, err := c.state.Apply(f, c.state.Next); err != nil {
+		return err
+	}
+	if t == nil {
+		t = c.taskOf(f)
+	}
+	c.foldRecorded(t, f)
 	if input != nil {
 		c.outbox.keep(f.Position(), input)
 	}

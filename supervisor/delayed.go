@@ -40,9 +40,12 @@ type delayed struct {
 	// behind one that is not.
 	entries []*entry
 	settled int
-	// read is the position of the latest fact whose effects for it are known, and next the offset behind it.
-	read events.Position
-	next int64
+	// bytes is the size of the records that are not acknowledged.
+	bytes int
+	// read is the position of the latest fact whose effects for it are known, readAt its time, and next the offset behind it.
+	read   events.Position
+	readAt events.Instant
+	next   int64
 	// notedAt is when the log last said how far it is.
 	notedAt events.Instant
 }
@@ -50,6 +53,8 @@ type delayed struct {
 const (
 	// delayedRoom is how many facts of a delayed destination that are read again are in memory.
 	delayedRoom = 1000
+	// delayedShare is the part of Config.UnacknowledgedBytes beyond which no more of its effects are read.
+	delayedShare = 8
 	// delayedPage is how many records of the log are read at once for a delayed destination.
 	delayedPage = 1000
 	// delayedNote is the least time between two facts that say how far a delayed destination is.
@@ -69,6 +74,11 @@ func (d *delayed) after() events.Position {
 }
 
 func (d *delayed) waiting() int { return len(d.entries) - d.settled }
+
+// filled is how much of the room of a delayed destination is taken, by number or by size.
+func (x *delays) filled(d *delayed) float64 {
+	return max(float64(d.waiting())/delayedRoom, float64(d.bytes*delayedShare)/float64(x.cfg.UnacknowledgedBytes))
+}
 
 // trim drops the entries that are acknowledged.
 func (d *delayed) trim() {
@@ -126,7 +136,7 @@ func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []
 		}
 	}
 	for _, d := range x.list {
-		if offset < d.next || d.next < x.outbox.next || d.waiting() >= delayedRoom || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
+		if offset < d.next || d.next < x.outbox.next || x.filled(d) >= 1 || d.work() && !x.outbox.judged && f.Epoch != x.state.Partition.Epoch {
 			continue
 		}
 		x.join(d, f, list, offset+1)
@@ -139,11 +149,9 @@ func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
 	own := slices.Clone(list)
 	own = slices.DeleteFunc(own, func(y *effect) bool { return y.destination() != d.destination })
 	if len(own) > 0 {
-		e := x.outbox.entryOf(f, d.read, own)
-		e.delayed = d
-		d.entries = append(d.entries, e)
+		d.entries = append(d.entries, x.outbox.entryOf(f, d.read, own, d))
 	}
-	d.read, d.next = f.Position(), next
+	d.read, d.readAt, d.next = f.Position(), f.Time, next
 }
 
 // update records which destinations are delayed, how far they are, and which have caught up.
@@ -179,7 +187,7 @@ func (x *delays) recordNew() error {
 			return nil
 		}
 		e := x.outbox.entries[at]
-		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.outbox.unsent() < x.cfg.Unacknowledged/2 {
+		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.outbox.filled() < 0.5 {
 			return nil
 		}
 		at = slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })
@@ -201,7 +209,7 @@ func (x *delays) note(b events.Body) error {
 
 // takeOut moves the effects for a destination out of the list that holds the watermark.
 func (x *delays) takeOut(destination string) *delayed {
-	d := &delayed{destination: destination, read: x.outbox.last, next: x.outbox.next, notedAt: x.now}
+	d := &delayed{destination: destination, read: x.outbox.last, readAt: x.stamp(), next: x.outbox.next, notedAt: x.now}
 	for _, e := range x.outbox.entries {
 		var own, rest []*effect
 		for _, y := range e.effects {
@@ -217,7 +225,9 @@ func (x *delays) takeOut(destination string) *delayed {
 		moved := *e
 		moved.effects, moved.delayed = own, d
 		for _, y := range own {
+			x.weigh(y, -y.record.Size())
 			y.of = &moved
+			x.weigh(y, y.record.Size())
 		}
 		if e.effects = rest; e.done() {
 			x.outbox.settled++
@@ -239,7 +249,7 @@ func (x *delays) readOn() {
 	for i := range x.list {
 		d := x.list[(turn+i)%len(x.list)]
 		//mutant:delayed-work-waits-for-reports
-		if d.next >= x.outbox.next || d.waiting() > delayedRoom/2 || d.work() && !x.outbox.judged {
+		if d.next >= x.outbox.next || x.filled(d) > 0.5 || d.work() && !x.outbox.judged {
 			continue
 		}
 		x.reading, x.lastRead, x.readTo = d.destination, d.destination, min(x.outbox.next, d.next+delayedPage)
@@ -251,8 +261,8 @@ func (x *delays) readOn() {
 	}
 }
 
-// replay takes records that readOn asked for; done is true with the last of them.
-func (x *delays) replay(records []events.Record, done bool) error {
+// replay takes records that readOn asked for; next is the offset read up to.
+func (x *delays) replay(records []events.Record, next int64) error {
 	d := x.to(x.reading)
 	for i := range records {
 		r := &records[i]
@@ -267,15 +277,15 @@ func (x *delays) replay(records []events.Record, done bool) error {
 			return err
 		}
 	}
-	if !done {
-		return nil
-	}
 	rest, to := x.later, x.laterTo
+	if next < x.readTo { // there is a gap between these records and the later ones
+		to = 0
+	}
 	x.reading, x.later, x.laterTo = "", nil, 0
 	if d == nil {
 		return nil
 	}
-	d.next = max(d.next, x.readTo)
+	d.next = max(d.next, next)
 	for _, l := range rest {
 		if to == 0 || l.offset < d.next {
 			continue
@@ -305,4 +315,24 @@ func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 	}
 	x.join(d, f, list, offset+1)
 	return nil
+}
+
+// weigh adds to the bytes of the list that an effect is in.
+func (x *delays) weigh(y *effect, bytes int) {
+	if d := y.of.delayed; d != nil {
+		d.bytes += bytes
+	} else {
+		x.outbox.bytes += bytes
+	}
+}
+
+// mayFetch says whether there is room for the bytes of one more input.
+func (x *delays) mayFetch(y *effect) bool {
+	if x.outbox.fetching >= fetchedAtOnce {
+		return false
+	}
+	if d := y.of.delayed; d != nil {
+		return d.bytes*delayedShare < x.cfg.UnacknowledgedBytes
+	}
+	return x.outbox.bytes < x.cfg.UnacknowledgedBytes
 }

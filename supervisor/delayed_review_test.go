@@ -142,7 +142,7 @@ func TestADelayedDestinationCatchesUpUnderLoad(t *testing.T) {
 		pages++
 		records = reads[0].To - reads[0].From
 		a.todo = nil
-		a.o.Replayed(b.now, reads[0].Generation, reads[0].Destination, append([]events.Record(nil), b.log[reads[0].From:reads[0].To]...), true)
+		a.o.Replayed(b.now, reads[0].Generation, reads[0].Destination, append([]events.Record(nil), b.log[reads[0].From:reads[0].To]...), reads[0].To)
 		a.run()
 	}
 	require.Less(t, pages, 100, "there is always one more page to read; the last one was of %d records", records)

@@ -115,11 +115,13 @@ func (d *dispatch) isMissing(agent string, op events.Operation) bool {
 	return d.offers != nil && !d.offers[agent].has(op)
 }
 
-// missing returns the operations that attempts wait for and no instance offers.
+// missing returns the operations that attempts wait for because no instance offers them, or because no broker takes their requests.
 func (d *dispatch) missing() (list []events.Missing) {
 	for _, l := range d.queue.lanes {
 		if l.missing != 0 {
 			list = append(list, events.Missing{Agent: l.agent, Operation: l.op, Since: l.missing})
+		} else if l.behind != 0 {
+			list = append(list, events.Missing{Agent: l.agent, Operation: l.op, Since: l.behind, Behind: true})
 		}
 	}
 	return list
@@ -133,7 +135,7 @@ func (d *dispatch) waiting() []Queue {
 	d.counted, d.countedAt = nil, d.now
 	for _, l := range d.queue.lanes {
 		if n := l.ready.len(); n > 0 {
-			d.counted = append(d.counted, Queue{l.agent, l.op, l.missing != 0, n, l.spilled})
+			d.counted = append(d.counted, Queue{l.agent, l.op, l.missing != 0, l.behind != 0, n, l.spilled})
 		}
 	}
 	return d.counted
@@ -171,6 +173,9 @@ func (d *dispatch) admit() error {
 		}
 		if err := d.await(a); err != nil {
 			return err
+		}
+		if d.behind(a) {
+			continue
 		}
 		for a.ready.len() > 0 && !d.full() {
 			room := d.room(a.agent, a.op)

@@ -136,10 +136,13 @@ const (
 // not fit it holds a prefix of the value: an input may unpack to several times the size of its record, and a dead letter that no
 // broker takes would hold back the partition.
 func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Record) events.Record {
-	reason, detail := events.RejectInternal, ""
+	reason, detail, headers := events.RejectInternal, "", input.Headers
 	switch b := f.Body.(type) {
 	case *events.InputRejected:
 		reason, detail = b.Reason, b.Detail
+		if b.Last > 0 {
+			headers = []events.Header{{Key: events.HeaderLast, Value: []byte(strconv.FormatInt(b.Last, 10))}}
+		}
 	case *events.EffectFailed:
 		reason, detail = events.RejectMisplaced, "the broker refused to take it in its home partition: "+b.Error
 	}
@@ -153,15 +156,28 @@ func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Recor
 		{Key: DeadFact, Value: []byte(events.FactID(f, x.cfg.Partition))},
 	}
 	r := events.Record{Partition: x.cfg.Partition, Key: input.Key, Value: input.Value}
-	if r.Headers = append(append(r.Headers, input.Headers...), coordinates...); fits(&r) {
+	if r.Headers = append(append(r.Headers, headers...), coordinates...); fits(&r) {
 		return r
 	}
 	cut := append([]events.Header{{Key: events.HeaderCut, Value: []byte(strconv.Itoa(len(input.Value)))}}, coordinates...)
 	r.Value = input.Value[:min(len(input.Value), deadPrefix)]
-	if r.Headers = append(append([]events.Header(nil), input.Headers...), cut...); fits(&r) {
+	if r.Headers = append(append([]events.Header(nil), headers...), cut...); fits(&r) {
 		return r
 	}
 	return events.Record{Partition: x.cfg.Partition, Headers: cut}
+}
+
+// coordinatesAlone returns a dead letter without anything of the input but its coordinates and its size.
+func coordinatesAlone(letter *events.Record) events.Record {
+	at := len(letter.Headers) - 1
+	for letter.Headers[at].Key != DeadTopic { // the input may have such headers too, before ours
+		at--
+	}
+	if at > 0 && letter.Headers[at-1].Key == events.HeaderCut {
+		return events.Record{Partition: letter.Partition, Headers: letter.Headers[at-1:]}
+	}
+	cut := events.Header{Key: events.HeaderCut, Value: []byte(strconv.Itoa(len(letter.Value)))}
+	return events.Record{Partition: letter.Partition, Headers: append([]events.Header{cut}, letter.Headers[at:]...)}
 }
 
 func fits(r *events.Record) bool { return r.Size()+headerBytes*len(r.Headers) <= maxDeadLetter }

@@ -56,6 +56,10 @@ type epoch struct {
 // commitEvery is the number of records after which a long fold is committed, so that a crash does not start it over.
 const commitEvery = 5000
 
+// refusedPause is how long an owner waits before it claims again after the broker refused a batch because of its size. Each of its
+// facts is small enough for a topic as it was created, so an operator has to raise the topic's limit again.
+const refusedPause = 30 * time.Second
+
 // reset begins a generation in a phase.
 func (e *epoch) reset(p phase) {
 	if e.gen > 0 {

@@ -177,10 +177,15 @@ func (i *inbox) read(in events.Input, records []events.Record, next int64) error
 			continue
 		}
 		if r.Offset < q.fetched {
-			continue
+			if r.Next() <= q.fetched {
+				continue
+			}
+			rest := *r // the resume point is within a batch that cannot be read
+			rest.Offset, rest.Unread = q.fetched, r.Next()-q.fetched
+			r = &rest
 		}
 		q.items = append(q.items, input{in: in, record: *r, delivery: i.catalog.deliveries})
-		q.fetched = r.Offset + 1
+		q.fetched = r.Next()
 	}
 	if q.verify != "" && next >= q.judged {
 		return inputLost(in, fmt.Errorf("offset %d does not exist", q.judged-1))

@@ -30,7 +30,7 @@ func TestAnUnusableInputBecomesADeadLetterWithItsReason(t *testing.T) {
 		"against the schema":             {events.Record{Value: []byte(`{"id":"t1","workflow":"strict","input":{}}`)}, events.Submissions, events.RejectSchema},
 		"a number with a huge exponent":  {events.Record{Value: []byte(`{"id":"t1","workflow":"strict","input":{"n":1e1000000}}`)}, events.Submissions, events.RejectInvalid},
 		"too large":                      {events.Record{Value: []byte(`{"id":"t1","workflow":"one","input":"` + big + `"}`)}, events.Submissions, events.RejectTooLarge},
-		"unpacks to too much":            {events.Record{Headers: []events.Header{{Key: supervisor.HeaderUnpacked, Value: []byte("1")}}}, events.Submissions, events.RejectTooLarge},
+		"unpacks to too much":            {events.Record{Unread: 1}, events.Submissions, events.RejectTooLarge},
 		"a foreign type":                 {events.Record{Value: []byte(`{}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte("other")}}}, events.Reports, events.RejectInvalid},
 		"a report of nothing":            {events.Record{Value: []byte(`{"task":"t1"}`)}, events.Reports, events.RejectInvalid},
 		"a retry of no task":             {events.Record{Value: []byte(`{"id":"q","task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeRetry)}}}, events.Reports, events.RejectRefused},

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -70,7 +69,7 @@ func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 // passed moves the judged position past the first input.
 func (q *inputQueue) passed() {
 	item := &q.items[0]
-	q.judged = item.record.Offset + 1
+	q.judged = item.record.Next()
 	q.last = item.record
 	q.items[0] = input{}
 	q.items = q.items[1:]
@@ -85,14 +84,14 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	r := &item.record
 	cause := events.CauseInput(item.in, i.cfg.Partition, r.Offset)
 	if p, bad := i.poison[cause]; bad {
-		return i.rejectPoison(kind, item, p)
+		return i.setAside(kind, item, p.judged, events.RejectInternal, p.Error()) // without looking at it
 	}
 	i.judging = judging{cause: cause}
 	if why := i.alone.begin(item, cause); why != "" {
 		return i.reject(item, "", events.RejectEnded, why)
 	}
-	if r.Value == nil && slices.ContainsFunc(r.Headers, func(h events.Header) bool { return h.Key == HeaderUnpacked }) {
-		return i.reject(item, "", events.RejectTooLarge, "its batch unpacks to more than the engine reads; the bytes are still at these coordinates")
+	if r.Unread > 0 {
+		return i.rejectUnread(item)
 	}
 	if kind.limit != nil && len(r.Value) > kind.limit(i.settings()) {
 		return i.reject(item, "", events.RejectTooLarge, fmt.Sprintf("the submission has %d bytes; %d are allowed", len(r.Value), kind.limit(i.settings())))
@@ -108,28 +107,44 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 	if judge == nil {
 		return i.reject(item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", item.env.Type))
 	}
-	return judge(i, item)
+	err = judge(i, item)
+	if errors.Is(err, events.ErrTooLarge) { // the planner takes care of what follows, so nothing that names the input was recorded
+		return i.setAside(kind, item, i.judging.task, events.RejectTooLarge, err.Error())
+	}
+	return err
 }
 
-// rejectPoison judges an input that made deciding panic, without looking at it. A report parks its task: its content is
-// not lost, because the fact's cause names the record. Any other input becomes a dead letter.
-func (i *inbox) rejectPoison(kind *inputKind, item *input, p *poisoned) error {
-	if kind.parks && p.judged != "" {
-		t, err := i.state.Task(p.judged)
+// setAside judges an input for which nothing else can be recorded. A report parks its task: its content is not lost, because the
+// fact's cause names the record. Any other input becomes a dead letter.
+func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail string) error {
+	if kind.parks && task != "" {
+		t, err := i.state.Task(task)
 		if err != nil {
 			return err
 		}
 		if t != nil && !t.State.Ended() && t.State != events.TaskStateError {
-			reason := events.Clip(parkedInternal+p.Error(), maxDetail)
-			return i.record(i.caused(item, t.ID, &events.TaskParked{Reason: reason}), nil)
+			parked := detail
+			if reason == events.RejectInternal {
+				parked = parkedInternal + detail
+			}
+			return i.record(i.caused(item, t.ID, &events.TaskParked{Reason: events.Clip(parked, maxDetail)}), nil)
 		}
 	}
-	return i.reject(item, "", events.RejectInternal, p.Error())
+	return i.reject(item, "", reason, detail)
 }
 
 // reject records that an input is unusable. The effect of the fact is a dead letter.
 func (i *inbox) reject(item *input, task, reason, detail string) error {
 	return i.record(i.caused(item, task, &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}), &item.record)
+}
+
+// rejectUnread rejects all inputs of a batch at once, since a small batch can hold a million.
+func (i *inbox) rejectUnread(item *input) error {
+	b := &events.InputRejected{Reason: events.RejectTooLarge, Detail: "the batch unpacks to more than the engine reads; the bytes are still at these coordinates"}
+	if n := item.record.Unread; n > 1 {
+		b.Last = item.record.Offset + n - 1
+	}
+	return i.record(i.caused(item, "", b), &item.record)
 }
 
 // maxDetail bounds the reason of a rejection in a fact; a schema can be violated in a thousand places.
@@ -182,7 +197,3 @@ func (i *inbox) elsewhere(item *input, id string) (bool, error) {
 	}
 	return true, i.record(i.caused(item, "", &events.InputForwarded{To: home}), r)
 }
-
-// HeaderUnpacked marks a record that stands in for one whose batch is too large for a reader when decompressed:
-// it has the coordinates but no bytes.
-const HeaderUnpacked = "sagalog-unpacked-too-large"

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 	"github.com/stretchr/testify/require"
 )
 
@@ -124,4 +125,33 @@ func TestADefinitionAboveTheLevelIsRejected(t *testing.T) {
 	rejected := accepted[len(accepted)-1].Body.(*events.InputRejected)
 	require.Equal(t, events.RejectUnknownWorkflow, rejected.Reason)
 	require.Equal(t, `version 1 of workflow "one" needs level 2; the namespace has level 1`, rejected.Detail)
+}
+
+// growing is a catalog in which a newer definition appears, with the level that it needs, while it is looked up.
+type growing struct {
+	versions
+	level *int
+}
+
+func (c growing) Level() int { return *c.level }
+
+func (c growing) Current(name string) (supervisor.Version, bool) {
+	*c.level = 2
+	return c.versions.Current(name)
+}
+
+func TestADefinitionThatJustAppearedBringsItsLevel(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.needs(2)
+	a := b.candidate("A", build(2, 1)).own()
+	a.hold["AskCatalog"] = true
+	b.submit("t1", "one", "")
+	a.run()
+	asks := held[supervisor.AskCatalog](a)
+	require.Len(t, asks, 1)
+	level := 1
+	a.o.Definitions(b.now, asks[0].Generation, asks[0].Question, growing{b.versions, &level}, nil)
+	a.run()
+	require.Equal(t, events.TaskStateProcessing, b.task("t1").State)
 }

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -29,8 +30,14 @@ type outbox struct {
 	judged bool
 	// lastDone is the position of the latest fact with an effect that the watermark has passed.
 	lastDone events.Position
-	// settled counts the entries whose effects are all done but that an older one keeps from the front.
-	settled int
+	// settled counts the entries whose effects are all done but that an older one keeps from the front. bytes is the size of the
+	// records that are not acknowledged.
+	settled, bytes int
+	// fetching counts the inputs that were asked for because effects need their bytes.
+	fetching int
+	// works finds the requests that are not acknowledged, by attempt. It is made when somebody asks, and lasts until the next tick:
+	// only many attempts that time out together need it.
+	works works
 	// owing are the facts with effects above the folded watermark; sweeps need them.
 	owing []marked
 	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
@@ -86,6 +93,8 @@ const (
 	// deadLetterPause is how long a refused dead letter waits before the next try. It is never given up; an operator
 	// has to repair the topic.
 	deadLetterPause = 5 * time.Second
+	// fetchedAtOnce is how many inputs are fetched at once. Each may have many megabytes.
+	fetchedAtOnce = 8
 	// settledKept is how many settled entries are kept before the list is rewritten without them.
 	settledKept = 64
 	// watermarkAfter is how long a partition is idle before a separate fact records the watermark. When tasks only
@@ -163,7 +172,7 @@ func (x *outbox) pass(f *events.Fact, offset int64, list []*effect) {
 		list = x.delays.separate(f, offset, list)
 	}
 	if len(list) > 0 {
-		x.entries = append(x.entries, x.entryOf(f, x.last, list))
+		x.entries = append(x.entries, x.entryOf(f, x.last, list, nil))
 		x.owing = append(x.owing, marked{f.Position(), f.Task})
 	}
 	x.last, x.next = f.Position(), offset+1
@@ -198,8 +207,11 @@ func (x *outbox) watermarkOverdue() bool {
 // bounded says whether the facts with unanswered effects are within their bound. Beyond it the owner records only that
 // the broker refused effects, and what is due, since only that ends effects. The bound does not apply while work is kept
 // back: the kept work waits for reports to be judged.
-func (x *outbox) bounded() bool {
-	return x.unsent() < x.cfg.Unacknowledged || len(x.kept) > 0
+func (x *outbox) bounded() bool { return x.filled() < 1 || len(x.kept) > 0 }
+
+// filled is how much of the room for unanswered effects is taken, by number or by size.
+func (x *outbox) filled() float64 {
+	return max(float64(x.unsent())/float64(x.cfg.Unacknowledged), float64(x.bytes)/float64(x.cfg.UnacknowledgedBytes))
 }
 
 func (x *outbox) unsent() int { return len(x.entries) - x.settled }
@@ -216,35 +228,57 @@ func oldest(list []*entry) Unanswered {
 	return Unanswered{}
 }
 
-// entryOf returns an entry for a fact whose effects are to be sent.
-func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect) *entry {
+// entryOf returns an entry for a fact whose effects are to be sent, to the delayed destination if it is not nil.
+func (x *outbox) entryOf(f *events.Fact, before events.Position, list []*effect, to *delayed) *entry {
 	//mutant:refused-again-is-in-doubt
-	e := &entry{at: f.Position(), before: before, fact: f, effects: list, again: f.Epoch != x.state.Partition.Epoch}
+	e := &entry{at: f.Position(), before: before, fact: f, effects: list, delayed: to, again: f.Epoch != x.state.Partition.Epoch}
 	for _, y := range list {
 		x.nextID++
 		y.id, y.of = x.nextID, e
+		x.delays.weigh(y, y.record.Size())
+		if x.works != nil {
+			x.works.add(y)
+		}
 	}
 	x.fresh = append(x.fresh, list...)
 	return e
+}
+
+// works finds requests by attempt.
+type works map[attempt]*effect
+
+func (w works) add(y *effect) {
+	if y.kind == events.EffectWork && !y.done {
+		b, _ := workOf(y.of.fact)
+		w[attempt{y.of.fact.Task, b.Step, b.Operation, b.Attempt}] = y
+	}
+}
+
+// request returns the request of an attempt, if it is in memory and was not acknowledged.
+func (x *outbox) request(a attempt) *effect {
+	if x.works == nil {
+		x.works = works{}
+		for e := range x.all {
+			for _, y := range e.effects {
+				x.works.add(y)
+			}
+		}
+	}
+	if y := x.works[a]; y != nil && !y.done {
+		return y
+	}
+	return nil
 }
 
 // leave drops the work request of an attempt that timed out. It is no longer needed, and if its topic accepts nothing, it must
 // not hold back the watermark or take up room for other effects. If it does arrive, the agent drops it.
 func (x *outbox) leave(timeout *events.Fact) {
 	over := timeout.Body.(*events.Timeout)
-	for e := range x.all {
-		w, ok := workOf(e.fact)
-		if !ok || e.fact.Task != timeout.Task || w.Step != over.Step || w.Operation != over.Operation || w.Attempt != over.Attempt {
-			continue
-		}
-		for _, y := range e.effects {
-			if y.kind == events.EffectWork {
-				delete(x.waiting, y.id)
-				x.settle(y)
-			}
-		}
+	if y := x.request(attempt{timeout.Task, over.Step, over.Operation, over.Attempt}); y != nil {
+		delete(x.waiting, y.id)
+		x.settle(y)
+		x.trim()
 	}
-	x.trim()
 }
 
 // settle notes that an effect needs nothing more.
@@ -252,9 +286,12 @@ func (x *outbox) settle(y *effect) {
 	if y.done {
 		return
 	}
+	x.delays.weigh(y, -y.record.Size())
+	y.record = events.Record{}
 	if y.done = true; !y.of.done() {
 		return
 	}
+	y.of.fact = nil // nobody needs its bytes while it waits behind an older one
 	if d := y.of.delayed; d != nil {
 		d.settled++
 	} else {
@@ -268,14 +305,24 @@ func (x *outbox) send() {
 	if x.waking.held {
 		return
 	}
+	//mutant:resuming-owner-sends-nothing
+	if x.epoch.phase == phaseResuming { // some of it is work, which waits for the reports: see keepWork
+		return
+	}
+	later := x.fresh[:0]
 	for _, y := range x.fresh {
 		if y.done {
+			continue
+		}
+		if y.wants != "" && !x.delays.mayFetch(y) {
+			later = append(later, y)
 			continue
 		}
 		if y.of.since == 0 {
 			y.of.since = x.now
 		}
 		if y.wants != "" {
+			x.fetching++
 			x.say(FetchInput{x.gen, y.wants})
 			continue
 		}
@@ -285,7 +332,7 @@ func (x *outbox) send() {
 		x.waiting[y.id], y.sentAt = y, x.now
 		x.say(Send{Generation: x.gen, ID: y.id, Kind: y.kind, Topic: y.topic, Record: y.record, Within: x.within(y)})
 	}
-	x.fresh = x.fresh[:0]
+	x.fresh = later
 }
 
 // takeBack takes back effects that were not sent after all.
@@ -326,40 +373,21 @@ func (x *outbox) answered(id uint64, refused error) bool {
 		y.retryAt = x.now.Add(deadLetterPause)
 		x.refused = append(x.refused, y)
 		x.alertRefused(y, refused)
+		if errors.Is(refused, events.ErrTooLarge) {
+			x.delays.weigh(y, -y.record.Size())
+			y.record = coordinatesAlone(&y.record)
+			x.delays.weigh(y, y.record.Size())
+		}
 	default:
 		y.failed = refused.Error()
 		//mutant:refused-work-fails
 		x.failed = true
 	}
 	x.trim()
+	if len(x.fresh) > 0 { // these waited for room
+		x.send()
+	}
 	return true
-}
-
-// alertRefused raises one alert for a dead letter that is refused. It is not the effect of a fact: if it is lost with the
-// epoch, the next refusal raises it again.
-func (x *outbox) alertRefused(y *effect, refused error) {
-	if y.alerted {
-		return
-	}
-	y.alerted = true
-	f := y.of.fact
-	for _, a := range x.alert(x.taskOf(f), f, AlertEffect, "", "dead letter, tried again: "+refused.Error()) {
-		x.say(Send{Generation: x.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
-	}
-}
-
-// retryRefused sends refused dead letters again when their pause is over.
-func (x *outbox) retryRefused() {
-	keep := x.refused[:0]
-	for _, y := range x.refused {
-		if y.retryAt <= x.now {
-			x.fresh = append(x.fresh, y)
-		} else {
-			keep = append(keep, y)
-		}
-	}
-	x.refused = keep
-	x.send()
 }
 
 // trim drops facts whose effects are all acknowledged: those at the front, and the others when they are many. Behind a front
@@ -387,86 +415,6 @@ func (e *entry) done() bool {
 		}
 	}
 	return true
-}
-
-// giveUp counts an effect as done once its EffectFailed is durable, so that the watermark can pass it.
-func (x *outbox) giveUp(failed *events.EffectFailed) {
-	for e := range x.all {
-		if e.at == failed.Of {
-			for _, y := range e.effects {
-				if y.failed != "" && y.kind == failed.Kind {
-					x.settle(y)
-				}
-			}
-			e.failing = false
-		}
-	}
-	x.trim()
-}
-
-// recordFailed records the effects that the broker refused for good.
-func (x *outbox) recordFailed() error {
-	if !x.failed {
-		return nil
-	}
-	x.failed = false
-	for e := range x.all {
-		for _, y := range e.effects {
-			if y.failed == "" || y.done || e.failing {
-				continue
-			}
-			e.failing = true
-			if err := blaming(e.fact.Task, func() error { return x.recordFailure(e, y) }); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (x *outbox) recordFailure(e *entry, y *effect) error {
-	body := &events.EffectFailed{Of: e.at, Kind: y.kind, Error: events.Clip(y.failed, maxDetail)}
-	task := ""
-	switch y.kind {
-	case events.EffectForward:
-		body.Input = e.fact.Cause
-	case events.EffectWork:
-		task = e.fact.Task
-		x.failAttempt(e, body)
-	}
-	f := &events.Fact{Task: task, Body: body, Cause: events.CauseFact(e.at)}
-	if task != "" {
-		return x.planner.recordAndPlan(f)
-	}
-	return x.record(f, nil)
-}
-
-// failAttempt makes a refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent
-// saw it; but if it was sent again after a take-over, an agent may have got it from the previous
-// owner.
-func (x *outbox) failAttempt(e *entry, body *events.EffectFailed) {
-	t, err := x.taskAt(e.fact)
-	if err != nil {
-		return
-	}
-	began := changeOf(t, e.fact)
-	if !began.running(t) {
-		return
-	}
-	failure := Failure{
-		Task: t, Path: began.path, Operation: began.op, Effect: events.EffectNone,
-		Error: events.Error{Class: events.ClassDispatch, Message: body.Error},
-	}
-	if e.again {
-		failure.Effect = events.EffectInDoubt
-	}
-	switch b := failureOf(failure, began.number, x.planner.verdict(failure)).(type) {
-	case *events.StepFailed:
-		b.QuietAt = x.planner.quietAt(t.Step(b.Step), b.Effect)
-		body.Failed = b
-	case *events.CompensationFailed:
-		body.CompensationFailed = b
-	}
 }
 
 // forgetPassed forgets the facts that the folded watermark has passed.

@@ -182,6 +182,7 @@ func (o *Owner) Tick(now events.Instant) {
 	if o.epoch.phase == phaseOwning && !o.conclude(o.timers.ask()) {
 		return
 	}
+	o.outbox.works = nil
 	o.outbox.retryRefused()
 	o.dispatch.avoidSlow()
 	o.deciding = true
@@ -212,6 +213,9 @@ func (o *Owner) conclude(err error) bool {
 	// Facts decided ahead of the log are void: the log is folded again, and the partition claimed again. Going back to
 	// the committed state within the same epoch would be wrong, because appends in flight may still land.
 	pause := o.epoch.pause()
+	if errors.Is(err, events.ErrTooLarge) {
+		pause += refusedPause
+	}
 	o.end(phaseOpening)
 	o.epoch.retryAt, o.epoch.again = o.now.Add(pause), true
 	return false

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,7 +87,9 @@ func (p *planner) plan(id string) error {
 		if cost > planCost {
 			return p.park(t, "the expressions evaluated for one decision do too much work; a retry goes on from here, and leave such work to an agent")
 		}
-		if err := p.recordPlan(t, plan); err != nil {
+		if err := p.recordPlan(t, plan); errors.Is(err, events.ErrTooLarge) {
+			return p.park(t, err.Error())
+		} else if err != nil {
 			return err
 		}
 	}
@@ -217,7 +220,11 @@ func (p *planner) start(r events.Ready) error {
 	if r.NotBefore != 0 {
 		f.Cause = events.CauseTimer(t.ID, t.Run, r.Path, attemptAfter(t, r.Path, r.Operation), events.TimerRetry)
 	}
-	return p.record(f, nil)
+	err = p.record(f, nil)
+	if errors.Is(err, events.ErrTooLarge) {
+		return p.recordAndPlan(p.notStarted(t, r.Path, r.Operation, events.Error{Class: events.ClassLimit, Message: err.Error()}))
+	}
+	return err
 }
 
 // waits says whether a queued attempt is still due.

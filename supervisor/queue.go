@@ -32,6 +32,8 @@ type lane struct {
 	ready readyList
 	// missing is when attempts began to wait for an operation that no instance offers; zero if none does.
 	missing events.Instant
+	// behind is when attempts began to wait because the brokers take no requests for the operation; zero if they do not wait for that.
+	behind events.Instant
 	// spilled says that the store holds rows that the list does not; none of them sorts before floor.
 	spilled bool
 	floor   events.Ready

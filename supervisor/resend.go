@@ -120,11 +120,13 @@ func (x *outbox) sendKept(judged events.Instant) error {
 
 // fetched adds the bytes of an input to the effects that need them.
 func (x *outbox) fetched(cause events.Cause, r *events.Record) {
+	x.fetching = max(x.fetching-1, 0)
 	for e := range x.all {
 		for _, y := range e.effects {
-			if y.wants == cause {
+			if y.wants == cause && !y.done {
 				y.wants = ""
 				x.complete(e.fact, y, r)
+				x.delays.weigh(y, y.record.Size())
 				x.fresh = append(x.fresh, y)
 			}
 		}

@@ -10,24 +10,42 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// The placeholders for an unreadable batch begin at its first offset, even if the resume point is in the middle of it.
-func TestResumeInsideABatchThatUnpacksToTooMuch(t *testing.T) {
+// A batch that cannot be unpacked is one rejection with one dead letter, whatever it holds. The next owner goes on behind it.
+func TestABatchThatUnpacksToTooMuchIsOneRejection(t *testing.T) {
+	t.Parallel()
+	const batch = 1_300_000
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	for range 3 { // one batch of three records, offsets 0..2
-		b.put(events.Submissions, events.Record{Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}})
-	}
+	b.put(events.Submissions, events.Record{Unread: batch})
 	a.run()
-	require.Len(t, a.sentTo("dlq.submissions"), 3)
+	require.Equal(t, []string{"InputRejected"}, b.names())
+	require.EqualValues(t, batch-1, last[*events.InputRejected](b).Last)
+	letters := a.sentTo("dlq.submissions")
+	require.Len(t, letters, 1)
+	require.Equal(t, "0", letters[0].Header(supervisor.DeadOffset))
+	require.Equal(t, "1299999", letters[0].Header(events.HeaderLast))
 	a.restart()
 	a.hold["Input"] = true
 	a.own()
-	from := a.read[events.Submissions]
-	require.EqualValues(t, 2, from) // one before the resume point
-	// like partitionLog.skip, which gets the batch's FIRST offset from TooLargeError.Offset
-	a.o.Input(b.now, a.gen, events.Submissions, append([]events.Record(nil), b.inputs[events.Submissions]...), 3)
-	a.drain()
+	require.EqualValues(t, batch, a.read[events.Submissions])
 	require.NoError(t, a.stopped)
+	sameEverywhere(t, b, a)
+}
+
+// An operator gave up the inputs up to the middle of a batch that cannot be unpacked. A reader may show the batch from its beginning.
+func TestARestOfABatchThatUnpacksToTooMuch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	b.put(events.Submissions, events.Record{Value: []byte("{")})
+	a.run()
+	a.hold["Input"] = true
+	a.o.Input(b.now, a.gen, events.Submissions, []events.Record{{Offset: 0, Unread: 3}}, 3)
+	a.run()
+	_, accepted, _ := b.read()
+	f := accepted[len(accepted)-1]
+	require.Equal(t, events.CauseInput(events.Submissions, 0, 1), f.Cause)
+	require.EqualValues(t, 2, f.Body.(*events.InputRejected).Last)
 }
 
 // Tasks folded at a take-over are planned even if a steady load keeps appends in flight all the time (INV10).

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -108,27 +109,63 @@ func (s *Shell) append(a Append) {
 		return
 	}
 	s.gen.producer.Append(a.Records, func(offsets []int64, err error) {
+		if errors.Is(err, events.ErrTooLarge) {
+			s.cfg.Logger.Error("the broker does not take this partition's facts because of their size; set max.message.bytes of the topic of events back to 2 MiB or more: nothing is decided until then",
+				"partition", s.owner.core.cfg.Partition, "error", err)
+		}
 		s.post(func(now events.Instant) { s.owner.Appended(now, a.Generation, a.Batch, offsets, err) })
 	})
 }
 
 func (s *Shell) readFacts(a ReadFacts) {
 	s.spawn(func(ctx context.Context) {
-		var records []events.Record
-		err := s.retry(ctx, "facts whose effects may not be sent", func() error {
-			records = records[:0]
-			return s.cfg.Log.ReadRange(ctx, a.From, a.To, func(r events.Record) error {
-				records = append(records, r)
-				return nil
-			})
+		var p page
+		err := s.retry(ctx, "facts whose effects may not be sent", func() (err error) {
+			p, err = readPage(ctx, s.cfg.Log, a)
+			return err
 		})
 		switch {
 		case err == nil:
-			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, a.Destination, records, true) })
+			s.post(func(now events.Instant) { s.owner.Replayed(now, a.Generation, a.Destination, p.records, p.next) })
 		case errors.Is(err, ErrPosition): // deleted: the effects of those facts are unknown
 			s.post(func(now events.Instant) { s.owner.Lost(now, a.Generation, EventsTopic, Loss{}, err) })
 		}
 	})
+}
+
+// page is a part of the log.
+type page struct {
+	records []events.Record
+	bytes   int
+	// next is the offset behind it.
+	next int64
+}
+
+// The bounds of a page. The log behind a watermark or a delayed destination can be longer than the memory.
+const (
+	pageRecords = 1000
+	pageBytes   = 4 << 20
+)
+
+var errPageFull = errors.New("the page is full")
+
+// readPage reads as much of the log as fits in a page, at least one record.
+func readPage(ctx context.Context, log Log, a ReadFacts) (page, error) {
+	p := page{next: a.To}
+	err := log.ReadRange(ctx, a.From, a.To, func(r events.Record) error {
+		size := r.Size()
+		if n := len(p.records); n > 0 && (n >= pageRecords || p.bytes+size > pageBytes) {
+			p.next = r.Offset
+			return errPageFull
+		}
+		r.Value = bytes.Clone(r.Value) // the fact may be kept, and shares its bytes with the whole answer of the broker
+		p.records, p.bytes = append(p.records, r), p.bytes+size
+		return nil
+	})
+	if errors.Is(err, errPageFull) {
+		err = nil
+	}
+	return p, err
 }
 
 func (s *Shell) fetchInput(a FetchInput) {

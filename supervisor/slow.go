@@ -45,30 +45,43 @@ func (d *dispatch) noteSlow(list []*entry) {
 
 // unacknowledged says whether no broker has acknowledged the request of an attempt. Of an attempt that an earlier owner may have sent
 // nobody knows.
-func (d *dispatch) unacknowledged(a attempt) bool {
-	for e := range d.outbox.all {
-		if e.fact.Task != a.task || e.fact.Epoch != d.state.Partition.Epoch {
-			continue
-		}
-		w, ok := workOf(e.fact)
-		if !ok || w.Step != a.path || w.Operation != a.op || w.Attempt != a.number {
-			continue
-		}
-		for _, y := range e.effects { // they may have moved to the list of their delayed destination
-			if y.kind == events.EffectWork {
-				return !y.done
-			}
-		}
+func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instant) bool {
+	if y := d.outbox.request(a); y != nil {
+		return y.of.fact.Epoch == d.state.Partition.Epoch
 	}
-	return false
+	to := d.delays.to(workTopic + agent) // its request may wait in the log
+	return to != nil && to.next < d.outbox.next && started >= to.readAt && started > d.state.Partition.Since
 }
 
-// avoid notes that a partition of an agent's topic takes no work. It does nothing for an agent whose instances do not publish what they
-// read, because then there is no choice.
-func (r *routing) avoid(p workPartition, now events.Instant) {
-	if len(r.agents[p.agent].all) == 0 {
-		return
+// behind says whether nothing new starts for an operation because what was sent before has not left, and notes since when. More would
+// only time out. It ends when the brokers acknowledge what they have, or when all of it has timed out and its partitions are tried again.
+func (d *dispatch) behind(l *lane) bool {
+	to := d.delays.to(workTopic + l.agent)
+	if l.ready.len() == 0 || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.agent, l.op, d.cfg.Partition) {
+		l.behind = 0
+		return false
 	}
+	if l.behind == 0 {
+		l.behind = d.stamp()
+	}
+	return true
+}
+
+// blocked says whether all partitions to which a request could go take no work. Requests for an agent whose instances do not publish what
+// they read go to the home partition.
+func (r *routing) blocked(agent string, op events.Operation, home int32) bool {
+	if len(r.slow) == 0 {
+		return false
+	}
+	list := r.agents[agent].offering(op)
+	if len(list) == 0 {
+		return r.isSlow(agent, home)
+	}
+	return !slices.ContainsFunc(list, func(t *target) bool { return r.takes(agent, t) })
+}
+
+// avoid notes that a partition of an agent's topic takes no work.
+func (r *routing) avoid(p workPartition, now events.Instant) {
 	if r.slow == nil {
 		r.slow = map[workPartition]events.Instant{}
 	}

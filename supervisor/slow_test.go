@@ -96,3 +96,48 @@ steps:
 		})
 	}
 }
+
+// While the brokers take no work for an agent at all, no more attempts of it start, since they would only time out. The work of others
+// goes on.
+func TestNoWorkStartsForATopicThatTakesNone(t *testing.T) {
+	t.Parallel()
+	for name, offered := range map[string]bool{"instances that publish what they read": true, "an agent that nobody routes to": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, longStep, `
+workflow: other
+defaults: {complete_by: 1h}
+steps:
+  only: {agent: beta}
+`)
+			a := b.candidate("A").own()
+			if offered {
+				alpha := offers(64, reads("a", 64, 0))
+				alpha["beta"] = supervisor.Offer{Window: 64, Do: true}
+				a.o.SetOffers(b.now, alpha)
+			}
+			a.silent = func(s supervisor.Send) bool { return s.Topic == "work.alpha" }
+			b.submit("t1", "long", "")
+			a.run()
+			a.pass(2500 * time.Millisecond)
+			b.submit("t2", "long", "")
+			b.submit("t3", "other", "")
+			a.run()
+			for range 40 {
+				a.pass(time.Second)
+			}
+			require.Equal(t, []string{"t3.only do#1"}, a.work())
+			require.Equal(t, 2, count[*events.StepStarted](b), b.names())
+			require.Equal(t, []events.Missing{{Agent: "alpha", Operation: events.Do, Since: start.Add(2501 * time.Millisecond), Behind: true}}, a.o.Status().Missing)
+
+			a.silent = nil
+			for _, s := range a.unanswered {
+				a.o.Sent(b.now, s.Generation, s.ID, nil)
+			}
+			a.run()
+			a.pass(11 * time.Second)
+			require.Equal(t, []string{"t3.only do#1", "t2.only do#1"}, a.work())
+			require.Empty(t, a.o.Status().Missing)
+		})
+	}
+}

@@ -30,14 +30,18 @@ type Status struct {
 	// Linger is the length of the beats at which the owner should decide; zero means at once.
 	Linger                     time.Duration
 	InMemory, InFlight, Unsent int
+	// UnsentBytes is the size of the effects in memory that are not acknowledged.
+	UnsentBytes int
 	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
 	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
 	Delayed []Unanswered
-	// Missing lists the operations that steps wait for and no live instance offers.
+	// Missing lists the operations that steps wait for because no live instance offers them, or no broker takes their requests.
 	Missing []events.Missing
 	// Queues lists the attempts that may start and wait, as of the last second.
 	Queues []Queue
+	// Refused is the error with which the broker refused the latest facts because of their size, nil after others were acknowledged.
+	Refused error
 	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
 	Blocked Blocked
 	Stats   Stats
@@ -47,8 +51,10 @@ type Status struct {
 type Queue struct {
 	Agent     string
 	Operation events.Operation
-	// Missing says that no live instance offers the operation; otherwise the instances are busy.
+	// Missing says that no live instance offers the operation; otherwise the instances are busy, unless Behind is set.
 	Missing bool
+	// Behind says that the brokers take no requests for it.
+	Behind bool
 	// Waiting counts the attempts in memory, of which there are at most twice Config.Queue; More says that the store has further ones.
 	Waiting int
 	More    bool
@@ -75,11 +81,13 @@ func (o *Owner) Status() Status {
 	e := o.epoch
 	s := Status{
 		Phase: e.phase.String(), Assigned: e.phase != phaseIdle, Owning: e.phase == phaseOwning, Suspended: o.suspended, Generation: o.gen, Time: o.now,
-		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Stats: o.stats,
+		InFlight: len(o.flying), Unsent: o.outbox.unsent(), Stats: o.stats, Refused: o.refused,
 	}
+	s.UnsentBytes = o.outbox.bytes
 	s.Oldest = oldest(o.outbox.entries)
 	for _, d := range o.delays.list {
 		s.Unsent += d.waiting()
+		s.UnsentBytes += d.bytes
 		if u := oldest(d.entries); u.Since != 0 {
 			s.Delayed = append(s.Delayed, u)
 			if s.Oldest.Since == 0 || u.Since < s.Oldest.Since {

@@ -104,6 +104,10 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		i.askCatalog()
 		return errUndefined
 	}
+	if c := i.catalog.catalog; c != nil { // only now: a catalog that grows gets the level before the definition that needs it
+		//mutant:level-comes-with-definitions
+		i.level = max(i.level, c.Level())
+	}
 	if !found {
 		what := fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
 		if sub.Version != 0 {

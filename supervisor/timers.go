@@ -238,13 +238,14 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 	if !task.Running(m.Path, m.Operation, m.Attempt) {
 		return nil
 	}
-	agent := task.Step(m.Path).Agent
+	s := task.Step(m.Path)
+	agent, started := s.Agent, s.StartedAt
 	if m.Operation == events.Undo {
-		agent = task.Step(m.Path).Undo.Agent
+		agent, started = s.Undo.Agent, s.Undo.StartedAt
 	}
 	v := t.planner.verdict(Failure{
 		Missing: t.dispatch.hasLeft(agent, m.Operation),
-		Unsent:  t.dispatch.unacknowledged(attempt{task.ID, m.Path, m.Operation, m.Attempt}),
+		Unsent:  t.dispatch.unacknowledged(attempt{task.ID, m.Path, m.Operation, m.Attempt}, agent, started),
 		Task:    task, Path: m.Path, Operation: m.Operation, Effect: events.EffectInDoubt,
 		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"},
 	})

@@ -119,7 +119,10 @@ defaults: {complete_by: 1h}
 steps:
   only: {agent: alpha}
 `)
-	a := b.candidate("A", func(c *candidate) { c.cfg.Settings.RememberFor = events.Duration(time.Minute) }).own()
+	a := b.candidate("A", func(c *candidate) {
+		c.cfg.Settings.RememberFor = events.Duration(time.Minute)
+		c.cfg.SlowAfter = 24 * time.Hour // or else nothing would start for the agent
+	}).own()
 	a.silent = func(s supervisor.Send) bool {
 		return s.Topic == "work.alpha" && s.Record.Header(events.HeaderSubject) == "stuck"
 	}

@@ -15,7 +15,11 @@ func (t *tail) pass(f *events.Fact) {
 		return
 	}
 	if in, partition, offset, ok := f.Cause.Input(); ok && partition == t.partition {
-		t.raise(in, events.Passed{Next: offset + 1, Hash: f.CauseHash})
+		p := events.Passed{Next: offset + 1, Hash: f.CauseHash}
+		if b, ok := f.Body.(*events.InputRejected); ok && b.Last > offset {
+			p = events.Passed{Next: b.Last + 1}
+		}
+		t.raise(in, p)
 	}
 	switch b := f.Body.(type) {
 	case *events.InputsPassed:

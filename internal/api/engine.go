@@ -269,7 +269,8 @@ type Offers interface {
 	// Offered returns a function that says whether a live instance of an agent takes work and offers an operation, as of this
 	// call. Call it once for a request: it goes through the heartbeats of all instances.
 	Offered() func(agent string, op events.Operation) bool
-	// Missing returns the operations that steps of any partition wait for and no live instance offers.
+	// Missing returns the operations that steps of any partition wait for because no live instance offers them, or because the brokers take no
+	// requests for them.
 	Missing() []events.Missing
 }
 

@@ -43,7 +43,7 @@ type AgentDocument struct {
 type AgentsAnswer struct {
 	Body struct {
 		Agents  []AgentDocument  `json:"agents" nullable:"false"`
-		Missing []events.Missing `json:"missing,omitempty" doc:"The operations that steps wait for and no live instance offers"`
+		Missing []events.Missing `json:"missing,omitempty" doc:"The operations that steps wait for and no live instance offers, or, with behind, that the brokers take no requests for"`
 	}
 }
 

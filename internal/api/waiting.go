@@ -12,15 +12,16 @@ import (
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
-	Kind  string         `json:"kind" enum:"agent,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
+	Kind  string         `json:"kind" enum:"agent,broker,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; broker: the brokers take no requests for it; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kind agent: when steps of any task began to wait for the operation"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kinds agent and broker: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }
 
 // The kinds of WaitingDocument.
 const (
 	waitsAgent    = "agent"
+	waitsBroker   = "broker"
 	waitsCapacity = "capacity"
 	waitsRetry    = "retry"
 	waitsCoolDown = "cool_down"
@@ -58,8 +59,12 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	offered, missing := s.offers.Offered(), s.offers.Missing()
 	for _, k := range queued {
 		w := WaitingDocument{Step: k.Path, Kind: waitsCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
-		if !offered(k.Agent, k.Operation) {
-			w.Kind, w.Since = waitsAgent, missingSince(missing, k.Agent, k.Operation)
+		m := missingOf(missing, k)
+		switch {
+		case !offered(k.Agent, k.Operation):
+			w.Kind, w.Since = waitsAgent, m.Since
+		case m.Behind:
+			w.Kind, w.Since = waitsBroker, m.Since
 		}
 		list = append(list, w)
 	}
@@ -85,11 +90,12 @@ func againAt(step string, at events.Instant, e *events.Error, op events.Operatio
 // notMade says whether the agent did not make the attempt.
 func notMade(e *events.Error) bool { return e != nil && e.Class == events.ClassUnavailable }
 
-func missingSince(missing []events.Missing, agent string, op events.Operation) events.Instant {
+// missingOf returns what is known about the wait for an operation, the zero value if nothing is.
+func missingOf(missing []events.Missing, k events.ReadyKey) events.Missing {
 	for _, m := range missing {
-		if m.Agent == agent && m.Operation == op {
-			return m.Since
+		if m.Agent == k.Agent && m.Operation == k.Operation {
+			return m
 		}
 	}
-	return 0
+	return events.Missing{}
 }

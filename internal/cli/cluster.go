@@ -24,7 +24,7 @@ func agentsCommand() *cobra.Command {
 	}))
 }
 
-// missingAgents lists on standard error the missing agents that steps wait for.
+// missingAgents lists on standard error the agents that steps wait for.
 func (s *session) missingAgents() error {
 	doc, err := s.get(s.cmd.Context(), "/v1/agents", nil)
 	if err != nil {
@@ -35,8 +35,11 @@ func (s *session) missingAgents() error {
 		return err
 	}
 	for _, m := range of.Missing {
-		s.note("steps have been waiting for the operation %s of agent %s since %s: no live instance offers it",
-			m.Operation, Printable(m.Agent), instant(m.Since))
+		why := "no live instance offers it"
+		if m.Behind {
+			why = "the brokers take no requests for it; look at the leaders and replicas of the agent's topic"
+		}
+		s.note("steps have been waiting for the operation %s of agent %s since %s: %s", m.Operation, Printable(m.Agent), instant(m.Since), why)
 	}
 	return nil
 }

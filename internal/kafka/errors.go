@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -114,6 +115,8 @@ func fromClient(err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return fmt.Errorf("%w: %w", ErrUnknownTopic, err)
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return fmt.Errorf("%w: %w", events.ErrTooLarge, err)
 	}
 	return err
 }

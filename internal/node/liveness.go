@@ -1,14 +1,12 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,7 +170,7 @@ func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 			continue
 		}
 		for _, m := range b.Missing {
-			if m.Agent == of.agent && m.Operation == of.op && (m.Since < since || m.Since == since && b.Instance < l.self) {
+			if m.Agent == of.agent && m.Operation == of.op && !m.Behind && (m.Since < since || m.Since == since && b.Instance < l.self) {
 				return true
 			}
 		}
@@ -191,7 +189,7 @@ func (l *liveness) alerted() map[operation]bool {
 			continue
 		}
 		for _, m := range b.Missing {
-			if b.SeenAt.Sub(m.Since) >= missingAfter+alertedAfter {
+			if !m.Behind && b.SeenAt.Sub(m.Since) >= missingAfter+alertedAfter {
 				list[operation{m.Agent, m.Operation}] = true
 			}
 		}
@@ -199,7 +197,7 @@ func (l *liveness) alerted() map[operation]bool {
 	return list
 }
 
-// missing returns the missing operations that steps of any live node wait for, each with the earliest start of a wait.
+// missing returns the operations that steps of any live node wait for, each with the earliest start of a wait.
 func (l *liveness) missing() (list []events.Missing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,10 +206,7 @@ func (l *liveness) missing() (list []events.Missing) {
 			list = append(list, b.Missing...)
 		}
 	}
-	slices.SortFunc(list, func(a, b events.Missing) int {
-		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)), cmp.Compare(a.Since, b.Since))
-	})
-	return slices.CompactFunc(list, func(a, b events.Missing) bool { return a.Agent == b.Agent && a.Operation == b.Operation })
+	return earliest(list)
 }
 
 // ownerOf returns the latest heartbeat of the node that claims to own the partition; false if no live node does.

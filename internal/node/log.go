@@ -119,30 +119,22 @@ func (l *partitionLog) same(ctx context.Context, topic string) error {
 	return nil
 }
 
-// skipAtOnce bounds how many records skip passes to give in one call. A batch of 2 MiB can have a million, and give blocks while the owner
-// is full.
-const skipAtOnce = 1000
-
-// skip passes over a batch of an input that is too large when decompressed. It gives an empty record for each of the
-// batch's records, so that the owner rejects them by their coordinates. Every other error ends the reading.
+// skip passes over a batch of an input that is too large when decompressed. It gives one record that stands for all of the batch, which
+// can have a million, so that the owner rejects them by their coordinates. Every other error ends the reading.
 func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give func([]events.Record, int64) error) (int64, error) {
 	var tooLarge *kafka.TooLargeError
 	if !input || !errors.As(f.Err, &tooLarge) {
 		return 0, position(f.Err)
 	}
-	headers := []events.Header{{Key: supervisor.HeaderUnpacked}}
-	for from := max(tooLarge.Offset, f.Next); from < tooLarge.Next; {
-		to := min(from+skipAtOnce, tooLarge.Next)
-		records := make([]events.Record, 0, to-from)
-		for at := from; at < to; at++ {
-			records = append(records, events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: at, Headers: headers})
-		}
-		if err := give(records, to); err != nil {
-			return 0, err
-		}
-		from = to
+	if err := give([]events.Record{unread(tooLarge, max(tooLarge.Offset, f.Next))}, tooLarge.Next); err != nil {
+		return 0, err
 	}
 	return tooLarge.Next, ctx.Err()
+}
+
+// unread returns the record that stands for a batch from an offset on.
+func unread(b *kafka.TooLargeError, offset int64) events.Record {
+	return events.Record{Topic: b.Topic, Partition: b.Partition, Offset: offset, Unread: b.Next - offset}
 }
 
 // position marks errors that a retry cannot fix.
@@ -168,7 +160,7 @@ func (l *partitionLog) ReadInput(ctx context.Context, in events.Input, offset in
 	r, err := l.cluster.ReadAt(ctx, l.topics.Input(in), l.partition, offset)
 	var tooLarge *kafka.TooLargeError
 	if errors.As(err, &tooLarge) {
-		return events.Record{Topic: tooLarge.Topic, Partition: tooLarge.Partition, Offset: offset, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}}, nil
+		return unread(tooLarge, offset), nil
 	}
 	return r, position(err)
 }

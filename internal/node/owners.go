@@ -154,6 +154,9 @@ func (o *owners) missing() map[operation]events.Instant {
 	since := map[operation]events.Instant{}
 	for p := range o.shells {
 		for _, m := range o.status(int32(p)).Missing {
+			if m.Behind {
+				continue
+			}
 			of := operation{m.Agent, m.Operation}
 			if first, ok := since[of]; !ok || m.Since < first {
 				since[of] = m.Since
@@ -166,14 +169,28 @@ func (o *owners) missing() map[operation]events.Instant {
 // maxPublished bounds how many missing operations a heartbeat lists.
 const maxPublished = 100
 
-// published returns the missing operations for the node's heartbeat.
+// published returns what steps of this node's partitions wait for, for the node's heartbeat: of each operation the earliest start of a
+// wait.
 func (o *owners) published() []events.Missing {
 	var list []events.Missing
-	for of, since := range o.missing() {
-		list = append(list, events.Missing{Agent: of.agent, Operation: of.op, Since: since})
+	for p := range o.shells {
+		list = append(list, o.status(int32(p)).Missing...)
+	}
+	list = earliest(list)
+	return list[:min(len(list), maxPublished)]
+}
+
+// earliest sorts operations, and keeps of each the earliest start of a wait. One that no instance offers comes before one that no broker
+// takes requests for.
+func earliest(list []events.Missing) []events.Missing {
+	behind := func(m events.Missing) int {
+		if m.Behind {
+			return 1
+		}
+		return 0
 	}
 	slices.SortFunc(list, func(a, b events.Missing) int {
-		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)))
+		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(string(a.Operation), string(b.Operation)), behind(a)-behind(b), cmp.Compare(a.Since, b.Since))
 	})
-	return list[:min(len(list), maxPublished)]
+	return slices.CompactFunc(list, func(a, b events.Missing) bool { return a.Agent == b.Agent && a.Operation == b.Operation })
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/proxy"
 )
 
@@ -80,6 +81,9 @@ func (r *readiness) ready(p int32) error {
 		status, err := r.owners.shells[p].Status()
 		if err != nil {
 			return err
+		}
+		if status.Refused != nil {
+			return fmt.Errorf("partition %d decides nothing until max.message.bytes of topic %s is at least %d: %w", p, r.ns.topics.Events(), kafka.MaxMessageBytes, status.Refused)
 		}
 		if !status.Owning {
 			return fmt.Errorf("partition %d is %s", p, status.Phase)

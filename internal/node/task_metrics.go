@@ -178,7 +178,7 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 		liveness: l, owners: o,
 		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for. Beyond 200 agents, missing ones first, the rest are _other together.", "agent"),
 		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),
-		ready: desc("ready_steps", "Attempts of this node's partitions that may start and wait, by what they wait for: agent (no live instance offers the operation) or capacity (all are busy). "+
+		ready: desc("ready_steps", "Attempts of this node's partitions that may start and wait, by what they wait for: agent (no live instance offers the operation), broker (none takes requests for it) or capacity (all instances are busy). "+
 			"Those that a partition holds in memory are counted, at most 4,096 of an agent's operation. Beyond 200 agents, the rest are _other together.", "agent", "operation", "waiting_for"),
 	}
 }
@@ -243,8 +243,11 @@ func (m *agentMetrics) queues() map[queue]int {
 		status, _ := s.Status()
 		for _, q := range status.Queues {
 			name := queue{m.owners.metrics.agent(q.Agent), q.Operation, "capacity"}
-			if q.Missing {
+			switch {
+			case q.Missing:
 				name.reason = "agent"
+			case q.Behind:
+				name.reason = "broker"
 			}
 			sum[name] += q.Waiting
 		}

@@ -49,6 +49,7 @@ const (
 	sawDelayedFar
 	sawDelayedRead
 	sawDelayedTaken
+	sawFactsInPages
 	sawLeftBehind
 	sawWorkRefused
 	sawUndoRefused
@@ -68,6 +69,7 @@ const (
 	sawTooLarge
 	sawAtLimit
 	sawUnpacked
+	sawUnpackedBatch
 	sawInputLimit
 	sawOutputLimit
 	sawFactLimit
@@ -180,6 +182,7 @@ var named = [situations]struct {
 	sawCaughtUp:        {name: "a delayed destination catches up"},
 	sawDelayedFar:      {name: "a delayed destination gets further", rare: true},
 	sawDelayedRead:     {name: "delayed effects are read from the log", rare: true},
+	sawFactsInPages:    {name: "facts are read from the log in pages"},
 	sawDelayedTaken:    {name: "a new owner takes over a delayed destination"},
 	sawLeftBehind:      {name: "an effect of a generation that is over lands"},
 	sawWorkRefused:     {name: "the broker refuses work"},
@@ -200,6 +203,7 @@ var named = [situations]struct {
 	sawTooLarge:        {name: "a submission is above its limit"},
 	sawAtLimit:         {name: "a submission is accepted at its very limit"},
 	sawUnpacked:        {name: "a record unpacks to more than the engine reads", rare: true},
+	sawUnpackedBatch:   {name: "a batch of several records unpacks to more than the engine reads", rare: true},
 	sawInputLimit:      {name: "the input of a step is above its limit"},
 	sawOutputLimit:     {name: "an output is above its limit"},
 	sawFactLimit:       {name: "a task is parked at its limit of facts"},

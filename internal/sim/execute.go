@@ -206,16 +206,12 @@ func (s *slot) readFacts(a supervisor.ReadFacts) {
 		w.saw(sawDelayedTaken)
 	}
 	records := append([]events.Record(nil), s.part.log.records[a.From:a.To]...)
-	cut := 0
-	if len(records) > 0 {
-		cut = w.rng.IntN(len(records))
+	if len(records) > 1 && w.rng.IntN(2) == 0 {
+		records = records[:1+w.rng.IntN(len(records)-1)]
+		w.saw(sawFactsInPages)
 	}
-	d := w.lag()
-	s.tell(d, func(o *supervisor.Owner, now events.Instant) {
-		o.Replayed(now, a.Generation, a.Destination, records[:cut], false)
-	})
-	s.tell(d, func(o *supervisor.Owner, now events.Instant) {
-		o.Replayed(now, a.Generation, a.Destination, records[cut:], true)
+	s.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) {
+		o.Replayed(now, a.Generation, a.Destination, records, a.From+int64(len(records)))
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/supervisor"
 )
 
 // garbage lands records that are not inputs: each must become a dead letter, and none may stop anything.
@@ -20,11 +19,22 @@ func (c *clients) garbage() {
 	}
 	r := list[w.rng.IntN(len(list))]
 	r.Headers = append([]events.Header(nil), r.Headers...)
-	m := &meta{Input: Input{Kind: InputGarbage}, tooLarge: r.Header(supervisor.HeaderUnpacked) != ""}
+	if r.Unread > 0 {
+		c.unread(p, in)
+		return
+	}
+	m := &meta{Input: Input{Kind: InputGarbage}}
 	if len(w.parts) > 1 && w.rng.IntN(4) == 0 { // it claims to have been sent home, but is in another partition
 		in, p, r = events.Submissions, w.parts[1-events.Home("t1", 2)], headed(events.HeaderForwardedFrom, "0/0")
 	}
 	p.inputs.put(in, r, m)
+}
+
+// unread lands a batch that unpacks to too much. A reader that begins at one of its offsets sees what is left of it.
+func (c *clients) unread(p *partition, in events.Input) {
+	for n := 1 + c.w.rng.Int64N(3); n > 0; n-- {
+		p.inputs.put(in, events.Record{Unread: n}, &meta{Input: Input{Kind: InputGarbage}, tooLarge: true})
+	}
 }
 
 // bad returns a record that is not an input; typed returns one that claims to be of the given type.
@@ -44,7 +54,8 @@ func headed(key, value string) events.Record {
 	return r
 }
 
-var unpacked = events.Record{Headers: []events.Header{{Key: supervisor.HeaderUnpacked, Value: []byte("1")}}}
+// unpacked stands for a batch that unpacks to too much.
+var unpacked = events.Record{Unread: 1}
 
 var badSubmissions = []events.Record{
 	bad("g", "{"), bad("g", `{"workflow":"one"`), bad("g", `[]`), bad("g", "\xff\xfe"), {}, bad("t1", `{"task":"t1"}`), bad("", `{"workflow":"one"}`),

@@ -145,6 +145,9 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 	if !ok || o >= q.of(in).end() {
 		return // passes has said so
 	}
+	if last := q.of(in).records[o].Next() - 1; max(b.Last, o) != last {
+		q.w.fail("INV12: %s is rejected up to %d; its batch ends at %d", f.Cause, b.Last, last)
+	}
 	m := q.of(in).meta[o]
 	t, _ := q.p.state.Task(m.Task)
 	wrong := ""

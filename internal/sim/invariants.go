@@ -94,8 +94,13 @@ func (p *partition) verdict(f *events.Fact, x supervisor.Failure, got events.Ver
 
 // after checks an accepted fact against the state after it, and notes the effects that it owes.
 func (p *partition) after(f *events.Fact, by *producer) {
-	if _, _, _, ok := f.Cause.Input(); ok {
+	if in, _, o, ok := f.Cause.Input(); ok {
 		p.inputs.facts[f.Cause] = f
+		if b, ok := f.Body.(*events.InputRejected); ok {
+			for o++; o <= b.Last; o++ {
+				p.inputs.facts[events.CauseInput(in, p.id, o)] = f
+			}
+		}
 	}
 	p.facts[events.FactID(f, p.id)] = f
 	p.effects.spans(f)

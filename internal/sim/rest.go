@@ -114,7 +114,8 @@ func (q *inputs) account(in events.Input, o int64, m *meta) {
 	}
 	switch f.Body.(type) {
 	case *events.InputRejected:
-		if !q.deadLettered(in, o, events.FactID(f, q.p.id)) {
+		_, _, first, _ := f.Cause.Input()
+		if !q.deadLettered(in, first, events.FactID(f, q.p.id)) {
 			q.w.fail("INV12: %s was rejected and has no dead letter with its bytes", cause)
 		}
 	case *events.InputForwarded:

@@ -109,6 +109,9 @@ func (w *World) seeRejected(b *events.InputRejected) {
 	switch {
 	case b.Reason == events.RejectTooLarge && says("unpacks"):
 		w.saw(sawUnpacked)
+		if b.Last > 0 {
+			w.saw(sawUnpackedBatch)
+		}
 	case b.Reason == events.RejectMisplaced && says("longer ago"):
 		w.saw(sawForwardTooOld)
 	case b.Reason == events.RejectMisplaced:

@@ -23,5 +23,6 @@ func TestOnlyALargeInputMayHaveACutDeadLetter(t *testing.T) {
 	require.False(t, printInput(&large).matches(letter(prefix, false)))
 	require.False(t, printInput(&large).matches(letter(other, true)))
 	require.False(t, printInput(&small).matches(letter(prefix, true)))
-	require.False(t, printInput(&small).matches(letter(events.Record{}, true)))
+	require.True(t, printInput(&small).matches(letter(events.Record{}, true)), "its topic may take less than usual")
+	require.False(t, printInput(&small).matches(letter(events.Record{}, false)))
 }

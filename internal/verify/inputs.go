@@ -85,6 +85,13 @@ func (j *join) upTo(offset int64, give func(*events.Record)) error {
 	}
 }
 
+// drop leaves out what is left below an offset: of records that were rejected together, the log may show more than the first.
+func (j *join) drop(offset int64) error {
+	last := j.last
+	defer func() { j.last = last }()
+	return j.upTo(offset, func(*events.Record) {})
+}
+
 // cause checks the cause of a fact, and returns the input that it names.
 func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 	in, number, offset, ok := f.Cause.Input()
@@ -110,9 +117,13 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 	if err := p.advance(j, offset, at); err != nil {
 		return nil, err
 	}
-	j.judged, j.since = offset+1, at.Offset
+	last := offset
+	if b, ok := f.Body.(*events.InputRejected); ok {
+		last = max(last, b.Last)
+	}
+	j.judged, j.since = last+1, at.Offset
 	if offset < j.Start {
-		return nil, nil
+		return nil, j.drop(last + 1)
 	}
 	r, err := j.peek()
 	if err != nil {
@@ -123,8 +134,14 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 		return nil, nil
 	}
 	j.peeked, j.last = nil, r
-	p.count.Inputs[string(in)]++
+	p.count.Inputs[string(in)] += int(last + 1 - offset)
 	p.input(j, r)
+	if last > offset && r.Next() != last+1 {
+		p.wrong(CheckInputs, "rejected_together", at, "the fact rejects the inputs of %s from offset %d to %d together, but the records there can be read from offset %d on", j.topic, offset, last, r.Next())
+	}
+	if err := j.drop(last + 1); err != nil {
+		return nil, err
+	}
 	if hash := events.HashInput(r); hash != f.CauseHash {
 		p.wrong(CheckInputs, "input_changed", at, "the fact judges the input %s with the hash %s, but the record there has %s", f.Cause, f.CauseHash, hash)
 	}

@@ -16,7 +16,7 @@ func (e *Engine) Queued(_ context.Context, id string) ([]events.ReadyKey, error)
 func (e *Engine) Offered() func(agent string, op events.Operation) bool {
 	e.OffersBuilt.Add(1)
 	return func(agent string, op events.Operation) bool {
-		return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Agent == agent && m.Operation == op })
+		return !slices.ContainsFunc(e.Gone, func(m events.Missing) bool { return m.Agent == agent && m.Operation == op && !m.Behind })
 	}
 }
 

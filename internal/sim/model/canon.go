@@ -24,6 +24,9 @@ type print [16]byte
 //	core.seq             batches differ by their order; seq of batches and of touched tasks is taken relative to it
 //	core of each part    written once, as the owner's
 //	outbox.nextID        effects differ by their records
+//	outbox.works         follows from the entries
+//	outbox.bytes, delayed.bytes: follow from the effects
+//	core.refused         for an operator
 //	effect.of            its entry, which lists it
 //	entry.delayed        its destination, which lists it
 //	question.number      the model answers the latest question alone
@@ -46,7 +49,7 @@ var leftOut = map[string]bool{
 	"core.now": true, "core.gen": true, "core.stats": true, "core.judging": true, "core.cfg": true, "core.sched": true,
 	"core.store": true, "core.seq": true,
 	"epoch.core": true, "inbox.core": true, "alone.core": true, "planner.core": true, "timers.core": true, "outbox.core": true, "dispatch.core": true, "writer.core": true, "waking.core": true, "delays.core": true,
-	"dispatch.endedAt": true, "outbox.nextID": true, "effect.id": true, "effect.of": true, "entry.delayed": true, "question.number": true,
+	"dispatch.endedAt": true, "outbox.nextID": true, "outbox.works": true, "outbox.bytes": true, "delayed.bytes": true, "core.refused": true, "effect.id": true, "effect.of": true, "entry.delayed": true, "question.number": true,
 	"epoch.sentAt": true, "epoch.last": true, "batch.sentAt": true, "logReading.lagSince": true, "logReading.next": true, "State.Void": true,
 	"State.load": true, "State.lax": true, "batch.seq": true, "Store.last": true,
 	"queue.turn": true, "queue.order": true, "queue.taken": true, "queue.rooms": true,

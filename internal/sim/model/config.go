@@ -134,6 +134,8 @@ type Config struct {
 	Catalog bool
 	// Replays makes an owner that takes over wait for the facts that it reads again; otherwise it gets them at once.
 	Replays bool
+	// Pages gives it one fact at a time.
+	Pages bool
 	// Coarse joins actions whose separate order makes no difference: a node that learns that it is assigned reads its
 	// log at once (it could just as well learn it later), and a node that owns its partition reads an input at once if
 	// only that one has something new.

@@ -104,6 +104,7 @@ func ownership(add func(Bound, Config)) {
 	add(CI, Config{Name: "a late store, an unknown outcome", LateStore: true, Clients: one, Budgets: faults{Unknowns: 1, LateAppends: 1, LateEffects: 1}})
 	add(CI, Config{Name: "a late store, a hand-over", LateStore: true, Clients: one, Budgets: faults{Reassigns: 1}})
 	add(CI, Config{Name: "a late store, two tasks, a crash", LateStore: true, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, InFlight: 3, Tasks: 1, Budgets: faults{Crashes: 1, LateAppends: 1}})
+	add(Small, Config{Name: "facts read in pages, a crash", Pages: true, Replays: true, Clients: []Client{submit("T1", "one"), {Kind: Garbage, AtStart: true}}, Budgets: faults{Crashes: 1, LateEffects: 1}})
 	add(Small, Config{Name: "batches, in parts", Clients: []Client{submit("T1", "one"), submit("T2", "none")}, BatchFacts: 8, InFlight: 2, Budgets: faults{Splits: 1, Crashes: 1}})
 	lethal := Client{Kind: Lethal, Task: "T2", Workflow: "none", AtStart: true}
 	add(Small, Config{Name: "a lethal input", Clients: []Client{submit("T1", "none"), lethal, submit("T3", "none")}, BatchFacts: 8})

@@ -68,7 +68,11 @@ func (x replica) skipDelays() {
 }
 
 func (x replica) replay() {
-	e := event{kind: evReplayed, in: x.sp.destinations[x.replayFor], from: x.replayFrom, records: x.log().records[x.replayFrom:x.replayTo]}
+	records := x.log().records[x.replayFrom:x.replayTo]
+	if x.sp.cfg.Pages && len(records) > 1 {
+		records = records[:1]
+	}
+	e := event{kind: evReplayed, in: x.sp.destinations[x.replayFor], from: x.replayFrom, records: records}
 	x.replayFrom, x.replayTo = 0, 0
 	x.deliver(&e)
 }

@@ -271,7 +271,7 @@ func (x *slot) call(s *space, e *event) {
 	case evInput:
 		o.Input(now, o.Status().Generation, e.in, s.inputRecords(x.part, e.in, e.records, e.from), e.to)
 	case evReplayed:
-		o.Replayed(now, o.Status().Generation, string(e.in), s.recordsAt(e.records, e.from), true)
+		o.Replayed(now, o.Status().Generation, string(e.in), s.recordsAt(e.records, e.from), e.from+int64(len(e.records)))
 	case evFetched:
 		list := s.inputRecords(x.part, e.in, e.records, e.from)
 		o.Fetched(now, o.Status().Generation, events.CauseInput(e.in, x.part, e.from), list[0], nil)

@@ -8,7 +8,6 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/verify"
-	"github.com/sagalog/sagalog/supervisor"
 )
 
 // Log gives package verify access to a cluster.
@@ -92,15 +91,15 @@ func (l Log) Read(ctx context.Context, s verify.Span, yield func(events.Record) 
 	return nil
 }
 
-// passTooLarge replaces each record of a batch that unpacks to too much by one without bytes, as the owner does.
+// passTooLarge replaces a batch that unpacks to too much by one record without bytes, as the owner does.
 func passTooLarge(f kafka.Fetch, at int64, yield func(events.Record) error) (int64, error) {
 	var large *kafka.TooLargeError
 	if !errors.As(f.Err, &large) {
 		return at, f.Err
 	}
-	for offset := max(large.Offset, at); offset < large.Next; offset++ {
-		r := events.Record{Topic: large.Topic, Partition: large.Partition, Offset: offset, Headers: []events.Header{{Key: supervisor.HeaderUnpacked}}}
-		if err := yield(r); err != nil {
+	offset := max(large.Offset, at)
+	if offset < large.Next {
+		if err := yield(events.Record{Topic: large.Topic, Partition: large.Partition, Offset: offset, Unread: large.Next - offset}); err != nil {
 			return at, err
 		}
 	}
