@@ -48,7 +48,7 @@ func TestKills(t *testing.T) {
 	b.launch()
 	b.ready()
 	k.broker = b
-	k.on(clusterOn(t, k.dir, []string{b.addr}, "--refuse", "drone=0.1", "--hang", hangs))
+	k.on(clusterOn(t, k.dir, []string{b.addr}, "--unkind", "--refuse", "drone=0.1", "--hang", hangs))
 	k.begin(30)
 	for k.killed < k.wanted {
 		k.act(k.deal())
