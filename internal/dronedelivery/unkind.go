@@ -100,7 +100,7 @@ func (t twist) bend(v verdict) verdict {
 const (
 	// forgets knows a key only as long as what it made is there: a do after its undo is carried out.
 	forgets = iota
-	// refuses answers 409 to a repeat of a key, for ever.
+	// refuses answers 409 to each repeat of a key.
 	refuses
 	// repeats gives the first answer again, also when what it made has been undone.
 	repeats

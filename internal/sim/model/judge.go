@@ -218,7 +218,7 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 // quietAt returns the time until which a request of the task may still land: of an attempt in doubt, or of one that was sent in
 // two epochs and that only one instance has reported.
 func (j *judge) quietAt(task string) (quiet events.Instant) {
-	completeBy, epochs := map[string]events.Instant{}, map[string]events.Epoch{}
+	completeBy, started := map[string]events.Instant{}, map[string]events.Epoch{}
 	until := func(step string) {
 		quiet = max(quiet, completeBy[step].Add(settings().Grace.Std()))
 	}
@@ -228,9 +228,12 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 		}
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
-			completeBy[b.Step], epochs[b.Step] = b.CompleteBy, f.Epoch
+			completeBy[b.Step] = b.CompleteBy
+			if b.Undoable {
+				started[b.Step] = f.Epoch
+			}
 		case *events.StepCompleted:
-			if epochs[b.Step] != f.Epoch { // two instances may have it, and the other one may still carry it out
+			if e, undoable := started[b.Step]; undoable && e != f.Epoch { // two instances may have it, and the other one may still carry it out
 				until(b.Step)
 			}
 		case *events.StepFailed:
