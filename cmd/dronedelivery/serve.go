@@ -17,7 +17,7 @@ type serveFlags struct {
 	data, host         string
 	portBase           int
 	refuse, hang, fail []string
-	unkind             bool
+	unkind, keepKeys   bool
 	seed               uint64
 }
 
@@ -54,6 +54,7 @@ undo of nothing is answered 404; a third of the repeated keys are refused with 4
 	flags.StringArrayVar(&f.hang, "hang", nil, "`SERVICE=RATE`: never answer this share of the calls")
 	flags.StringArrayVar(&f.fail, "fail", nil, "`SERVICE=RATE`: answer 503 to this share of the calls")
 	flags.BoolVar(&f.unkind, "unkind", false, "break rules that real services break")
+	flags.BoolVar(&f.keepKeys, "keep-keys", false, "with --unkind: remember keys after their undo")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed that decides which tasks and calls are hit")
 	return cmd
 }
@@ -67,8 +68,8 @@ func serve(cmd *cobra.Command, f serveFlags) error {
 		Dir:    f.data,
 		Addr:   net.JoinHostPort(f.host, strconv.Itoa(f.portBase)),
 		Faults: faults,
-		Unkind: f.unkind,
-		Seed:   f.seed,
+		Unkind: f.unkind, KeepKeys: f.keepKeys,
+		Seed: f.seed,
 		Log:    slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	})
 	if err != nil {

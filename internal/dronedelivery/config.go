@@ -40,6 +40,8 @@ type Config struct {
 	// Unkind makes the services as unkind as real ones may be: see the package documentation. Seed decides by chance which calls
 	// they hit.
 	Unkind bool
+	// KeepKeys makes unkind services remember each key forever. An agent that dies may carry out a do again after its undo.
+	KeepKeys bool
 	Seed   uint64
 	// Log takes notices, for example that a ledger was cut. Nil discards them.
 	Log *slog.Logger

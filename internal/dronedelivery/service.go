@@ -49,7 +49,7 @@ func newService(name string, cfg Config, stop <-chan struct{}) (*service, error)
 	}
 	s.ledger = l
 	if cfg.Unkind {
-		s.unkind = newUnkindness(name, cfg.Seed)
+		s.unkind = newUnkindness(name, cfg)
 	}
 	for _, f := range cfg.Faults[name] {
 		s.faults.begin(f, time.Now())

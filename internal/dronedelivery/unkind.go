@@ -42,10 +42,12 @@ type unkindness struct {
 	r *rand.Rand
 	// hits counts the calls that were hit, by resource and key.
 	hits map[digest]int
+	// keepKeys is Config.KeepKeys.
+	keepKeys bool
 }
 
-func newUnkindness(service string, seed uint64) *unkindness {
-	return &unkindness{r: rand.New(rand.NewPCG(seed, uint64(pick(service, "", 1<<16)))), hits: map[digest]int{}}
+func newUnkindness(service string, cfg Config) *unkindness {
+	return &unkindness{keepKeys: cfg.KeepKeys, r: rand.New(rand.NewPCG(cfg.Seed, uint64(pick(service, "", 1<<16)))), hits: map[digest]int{}}
 }
 
 // twist is what happens to one call. The zero twist changes nothing.
@@ -112,6 +114,9 @@ const (
 func (s *service) recollection(key string) int {
 	if !s.kind.undoable {
 		return repeats
+	}
+	if s.unkind.keepKeys {
+		return []int{refuses, repeats}[pick("recollection", key, 2)]
 	}
 	return pick("recollection", key, keyMemories)
 }
