@@ -70,7 +70,7 @@ func serve(cmd *cobra.Command, f serveFlags) error {
 		Faults: faults,
 		Unkind: f.unkind, KeepKeys: f.keepKeys,
 		Seed: f.seed,
-		Log:    slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		Log:  slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	})
 	if err != nil {
 		return usageError{fmt.Errorf("serve: %w", err)}

@@ -42,7 +42,7 @@ type Config struct {
 	Unkind bool
 	// KeepKeys makes unkind services remember each key forever. An agent that dies may carry out a do again after its undo.
 	KeepKeys bool
-	Seed   uint64
+	Seed     uint64
 	// Log takes notices, for example that a ledger was cut. Nil discards them.
 	Log *slog.Logger
 }
