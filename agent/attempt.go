@@ -19,6 +19,8 @@ type Attempt struct {
 	Attempt   int
 	// Try counts the tries of this attempt inside the agent, from 1. It is always 1 without WithRetry.
 	Try int
+	// Repeated says, of an undo, that another instance may have carried it out before, so there may be nothing left to undo.
+	Repeated bool
 	// CompleteBy is when the engine stops waiting. The context ends then (a little earlier for a retry inside the
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
@@ -51,11 +53,19 @@ func WithAttempt(ctx context.Context, a Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }
 
+// InDoubt says that an earlier call for the attempt that ctx belongs to may still be carried out, although the function returns a
+// success: its undo must not begin before that is over. (A failure says so by its effect.)
+func InDoubt(ctx context.Context) {
+	if q, ok := ctx.Value(attemptKey{}).(*request); ok {
+		q.doubt.Store(true)
+	}
+}
+
 func attemptOf(q *request) Attempt {
 	w := &q.work
 	return Attempt{
 		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
-		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), CompleteBy: w.CompleteBy.Time(),
+		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.repeated, CompleteBy: w.CompleteBy.Time(),
 		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.traceparent,
 	}
 }

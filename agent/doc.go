@@ -79,7 +79,8 @@
 //	(1) An instance starts a request only after the group has confirmed, in answer to a question that was asked after the
 //	    request was read, that it still had the partition (ownership.go).
 //	(2) An instance that is assigned a partition asks afterwards where the partition ends. Other instances may have read
-//	    the requests below that end, so if one of these fails, it is in doubt (transport.Assigned.Shared). A request
+//	    the requests below that end, so if one of these fails or completes, it is in doubt (transport.Assigned.Shared): its
+//	    undo waits until the other run is over. If it is an undo, there may be nothing left to undo. A request
 //	    above that end belongs to this instance alone: any other instance reads it after this assignment, and learns by (1)
 //	    that the partition has moved.
 //
@@ -101,7 +102,9 @@
 // heartbeats in presence. If it hears a live process with its name, or is not allowed to read presence, it ends with FencedError.
 // Otherwise it joins again.
 //
-// One gap remains: the same attempt may be stored at two offsets. An engine that dies may send it twice. So for an attempt
+// Two gaps remain. A request that has completed is delivered again if the instance dies before its next commit, and then it may run
+// after its undo, if that was done by another instance and no longer lies in the partitions of this one. Services that remember
+// their undos are safe. The other gap: the same attempt may be stored at two offsets. An engine that dies may send it twice. So for an attempt
 // that an earlier epoch started, the engine treats the effect as in doubt, whatever is reported. Also, a broker that lost its producer
 // state (the embedded one does when it dies) may store a retried request twice. If the partition also moves to another
 // instance between the two copies, only the Idempotency-Key prevents a second effect.

@@ -20,6 +20,8 @@ type try struct {
 	failure *Failure
 	// retry says that another try may help and fits before the complete-by time.
 	retry bool
+	// doubt says of a success that an earlier try, or another run of the attempt, may still be under way.
+	doubt bool
 }
 
 // executor makes attempts of one agent. It is shared by the agent's workers.
@@ -106,6 +108,7 @@ func (x *executor) retryFrom(ctx context.Context, a onceArgs, first try) try {
 	})
 	// The result comes from last, because failsafe returns the context's error if the context ends during a wait, and not the
 	// outcome of the last try.
+	last.doubt = last.doubt || effect == events.EffectInDoubt
 	if last.failure != nil {
 		last.failure.Effect = effect
 		if last.failure.Class == events.ClassUnavailable {
@@ -131,7 +134,8 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 	if f := x.gate.enter(ctx, a.until); f != nil {
 		return try{failure: f}
 	}
-	if q, ok := ctx.Value(attemptKey{}).(*request); ok {
+	q, _ := ctx.Value(attemptKey{}).(*request)
+	if q != nil {
 		q.tries.Add(1)
 	}
 	began := time.Now()
@@ -151,7 +155,7 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 	}
 	if err == nil {
 		x.gate.record(served)
-		return try{output: out}
+		return try{output: out, doubt: q != nil && q.doubt.Load()}
 	}
 	f := failureOf(err)
 	x.gate.record(judge(tryCtx, f, time.Since(began)))

@@ -250,3 +250,64 @@ func TestAPartitionThatComesBackResumesWhereItWas(t *testing.T) {
 		require.EqualValues(t, 3, m.Committed()[0])
 	})
 }
+
+// The other instance may still be working on the request when this one has completed it.
+func TestASuccessOfASharedRequestIsInDoubt(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]error{"completed": nil, "over": agent.Ended(errBoom)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+					wait(3 * time.Second)
+					return in, nil
+				}))
+				w := h.Work("package", events.Do, parcel{})
+				h.Send(w)
+				synctest.Wait()
+
+				next := h.Sources["package"].Successor()
+				second := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) { return in, outcome }),
+					func(c *agent.Config) { c.Sources["package"] = next })
+				r, ok := second.Await(w)
+				require.True(t, ok)
+				require.Equal(t, events.EffectInDoubt, r.Effect)
+				wait(4 * time.Second)
+
+				later := second.Work("package", events.Do, parcel{})
+				later.Task = "later"
+				next.Add(second.Record(later))
+				r, ok = second.Await(later)
+				require.True(t, ok)
+				require.NotEqual(t, events.EffectInDoubt, r.Effect, "no other instance can have this request")
+			})
+		})
+	}
+}
+
+// What another instance has undone is not there any more.
+func TestAnUndoKnowsThatItMayHaveRunBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var repeated []bool
+		undo := agent.WithUndo(func(ctx context.Context, _ agent.Undo[parcel, parcel]) error {
+			a, _ := agent.FromContext(ctx)
+			repeated = append(repeated, a.Repeated)
+			if len(repeated) == 1 {
+				wait(3 * time.Second)
+			}
+			return nil
+		})
+		do := func(_ context.Context, in parcel) (parcel, error) { return in, nil }
+		h := agenttest.Start(t, handle(do, undo))
+		w := h.Work("package", events.Undo, parcel{})
+		h.Send(w)
+		synctest.Wait()
+		next := h.Sources["package"].Successor()
+		second := agenttest.Start(t, handle(do, undo), func(c *agent.Config) { c.Sources["package"] = next })
+		_, ok := second.Await(w)
+		require.True(t, ok)
+		require.Equal(t, []bool{false, true}, repeated)
+		wait(4 * time.Second)
+	})
+}

@@ -54,6 +54,9 @@ func (r *reporter) record(p report) (events.Record, error) {
 		Result: events.ResultCompleted, Output: p.try.output, Instance: r.instance,
 		StartedAt: events.At(p.began), FinishedAt: events.At(p.ended),
 	}
+	if p.try.doubt && w.Operation == events.Do {
+		e.Effect = events.EffectInDoubt
+	}
 	if f := p.try.failure; f != nil {
 		e.Result, e.Output = events.ResultFailed, nil
 		e.Error, e.Effect = f.report(), f.Effect

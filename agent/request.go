@@ -27,6 +27,10 @@ type request struct {
 	progress atomic.Int32
 	// tries counts the calls of the function.
 	tries atomic.Int32
+	// repeated says that another instance may have received the request of an undo before. Set before the function is called.
+	repeated bool
+	// doubt says that something of the attempt may still be under way although the function has returned.
+	doubt atomic.Bool
 }
 
 // The progress of a report.

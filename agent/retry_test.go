@@ -178,3 +178,22 @@ func TestAPanickingProbeDoesNotLeaveTheBreakerHalfOpen(t *testing.T) {
 		require.Equal(t, events.ResultCompleted, h.Do("package", parcel{}).Result)
 	})
 }
+
+// The first try may still be under way when the second one has completed.
+func TestASuccessAfterATryInDoubtIsInDoubt(t *testing.T) {
+	t.Parallel()
+	for want, first := range map[events.Effect]error{events.EffectInDoubt: errBoom, "": agent.Ended(errBoom)} {
+		synctest.Test(t, func(t *testing.T) {
+			tries := 0
+			h := agenttest.Start(t, handle(func(_ context.Context, in parcel) (parcel, error) {
+				if tries++; tries == 1 {
+					return in, first
+				}
+				return in, nil
+			}, agent.WithRetry(agent.Retry{Tries: 2})))
+			r := h.Do("package", parcel{})
+			require.Equal(t, events.ResultCompleted, r.Result)
+			require.Equal(t, want, r.Effect)
+		})
+	}
+}

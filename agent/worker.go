@@ -58,6 +58,7 @@ func (c *consumer) standing(q *request, now time.Time) standing {
 func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(+1)
 	q.attempt = deadline{parent: work, by: q.by, request: q}
+	q.repeated = q.work.Operation == events.Undo && !c.exclusive(q)
 	began := time.Now()
 	t := c.exec.execute(&q.attempt, &q.work)
 	now := time.Now()
@@ -110,11 +111,18 @@ func (c *consumer) reported(q *request, err error) {
 // would stay. But its request is delivered again after a crash if an earlier request of the partition holds back the low-water
 // mark. So the report waits for a commit that covers the request, by the low-water mark or by the runs in its metadata. Without
 // such a commit the effect is reported as unknown, which is always safe. It is also unknown if another instance may have the
-// same request: the run there may have an effect and end second, and then its report is ignored.
+// same request: the run there may have an effect and end second, and then its report is ignored. For the same reason a success,
+// or a failure that is over, is in doubt then: its undo waits for the other run.
 
-// withProvenEffect returns the try with an effect that is safe to report: effect none becomes unknown if it cannot be proved.
+// withProvenEffect returns the try with an effect that is safe to report.
 func (c *consumer) withProvenEffect(work context.Context, q *request, t try) try {
-	if t.failure == nil || t.failure.Effect != events.EffectNone {
+	switch {
+	case t.failure == nil:
+		t.doubt = t.doubt || !c.exclusive(q)
+		return t
+	case t.failure.Effect == events.EffectDoneUnknown && !c.exclusive(q):
+		return t.inDoubt()
+	case t.failure.Effect != events.EffectNone:
 		return t
 	}
 	if places, _ := c.pool.where(q); c.pool.offsets.Exclusive(places) {
@@ -124,10 +132,21 @@ func (c *consumer) withProvenEffect(work context.Context, q *request, t try) try
 		c.often.Warn("an attempt had no effect, which cannot be recorded; the effect is reported as unknown",
 			"task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt)
 	}
+	return t.inDoubt()
+}
+
+// inDoubt returns a failed try with that effect.
+func (t try) inDoubt() try {
 	f := *t.failure
 	f.Effect = events.EffectInDoubt
 	t.failure = &f
 	return t
+}
+
+// exclusive says whether no other instance can have received the request.
+func (c *consumer) exclusive(q *request) bool {
+	places, _ := c.pool.where(q)
+	return c.pool.offsets.Exclusive(places)
 }
 
 // neverAgain makes sure that the attempt never runs again, and reports whether it could. A duplicate that arrives meanwhile

@@ -133,6 +133,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 	t.Completions++
 	s.State, s.EndedAt, s.Output, s.Error, s.Reason = StepStateCompleted, f.Time, b.Output, nil, ""
 	s.Completion, s.Touched = t.Completions, true
+	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	if s.Pivot {
 		t.PivotPassed = true
 	}

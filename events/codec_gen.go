@@ -1548,6 +1548,10 @@ func (v *StepCompleted) write(w *jsontext.Writer) {
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
 	}
+	if v.QuietAt != 0 {
+		w.Literal(`,"quiet_at":`)
+		v.QuietAt.write(w)
+	}
 	if v.Instance != "" {
 		w.Text(`,"instance":`, v.Instance)
 	}
@@ -1582,20 +1586,23 @@ func (v *StepCompleted) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<2)
 			r.Raw(&v.Output)
-		case "instance":
+		case "quiet_at":
 			r.Once(&seen, 1<<3)
+			v.QuietAt.read(r)
+		case "instance":
+			r.Once(&seen, 1<<4)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.FinishedAt.read(r)
 		default:
 			r.Doubt()
@@ -1611,6 +1618,9 @@ func (v *StepCompleted) size() int {
 	n += 5
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.QuietAt != 0 {
+		n += 12 + 26
 	}
 	if v.Instance != "" {
 		n += 12 + 2 + len(v.Instance)

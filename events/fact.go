@@ -162,6 +162,9 @@ type StepCompleted struct {
 	Step    string          `json:"step"`
 	Attempt int             `json:"attempt"`
 	Output  json.RawMessage `json:"output,omitempty"`
+	// QuietAt is set if the attempt may also be carried out by another instance, or once more: its complete-by time plus the grace. No
+	// undo starts before it.
+	QuietAt Instant `json:"quiet_at,omitzero"`
 	Outcome
 }
 

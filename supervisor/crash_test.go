@@ -380,3 +380,62 @@ func failure(t *testing.T, b *bench) *events.StepFailed {
 	require.NotNil(t, found)
 	return found
 }
+
+// After a take-over two instances may have the same attempt. One reports that it has completed; the other may be slow and act after
+// the undo, if that does not wait. An agent that got a request twice says so.
+func TestAnUndoWaitsForACopyOfACompletedAttempt(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		taken  bool
+		effect events.Effect
+		waits  bool
+	}{"sent once": {}, "after a take-over": {taken: true, waits: true}, "its agent got it twice": {effect: events.EffectInDoubt, waits: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, undoable)
+			a := b.candidate("A").own()
+			b.submit("t1", "w", "")
+			a.run()
+			if x.taken {
+				a.restart()
+				a.own()
+			}
+			quiet := b.task("t1").Step("only").CompleteBy.Add(events.DefaultSettings().Grace.Std())
+			b.report(events.Report{Task: "t1", Run: 1, Step: "only", Operation: events.Do, Attempt: 1, Result: events.ResultCompleted, Effect: x.effect})
+			a.run()
+			b.failed("t1", "next", 1, events.ClassPermanent, events.EffectNone)
+			b.request(events.RequestCancel, "q", "t1")
+			a.run()
+			if x.waits {
+				require.Equal(t, quiet, b.task("t1").QuietAt)
+				a.pass(quiet.Sub(b.now) - time.Millisecond)
+				require.NotContains(t, a.work(), "t1.only undo#1")
+				a.pass(time.Millisecond)
+			}
+			require.Contains(t, a.work(), "t1.only undo#1")
+		})
+	}
+}
+
+// Two instances run the same undo. The one that comes second finds nothing, and its report comes first.
+func TestAnUndoThatWasSentTwiceIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, undoable)
+	a := b.candidate("A").own()
+	b.submit("t1", "w", "")
+	a.run()
+	b.done("t1", "only", 1)
+	a.run()
+	b.failed("t1", "next", 1, events.ClassPermanent, events.EffectNone)
+	b.request(events.RequestCancel, "q", "t1")
+	a.run()
+	require.Contains(t, a.work(), "t1.only undo#1")
+	a.restart()
+	a.own()
+	b.report(events.Report{Task: "t1", Run: 1, Step: "only", Operation: events.Undo, Attempt: 1, Result: events.ResultFailed,
+		Error: &events.Error{Class: events.ClassPermanent, Code: "http_404", Message: "there is nothing"}})
+	a.run()
+	a.pass(time.Minute)
+	require.Contains(t, a.work(), "t1.only undo#2")
+	require.Equal(t, events.TaskStateUndoing, b.task("t1").State)
+}

@@ -46,10 +46,14 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		case p.Operation == events.Undo:
 			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, Outcome: times}
 		case err == nil && len(out) <= i.settings().PayloadBytes:
-			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, Outcome: times}
+			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, QuietAt: i.planner.quietAt(s, i.afterwards(s, p)), Outcome: times}
+		}
+		if i.afterwards(s, p) == events.EffectInDoubt {
+			p.Effect = events.EffectInDoubt
+		} else {
+			p.Effect = events.EffectDoneUnknown
 		}
 		p.Error = &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the output has %d bytes; %d are allowed (step output limit)", len(p.Output), i.settings().PayloadBytes)}
-		p.Effect = events.EffectDoneUnknown
 	}
 	fault := i.faultOf(p)
 	effect := events.EffectInDoubt
@@ -59,6 +63,10 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	}
 	if p.Effect != events.EffectNone || p.Operation == events.Do && effect != events.EffectNone {
 		fault.Class = tried(fault.Class)
+	}
+	if p.Operation == events.Undo && fault.Class == events.ClassPermanent && s.Undo.StartedAt <= i.state.Partition.Since {
+		// The other copy may have removed what this one did not find. The next attempt is allowed to find nothing.
+		fault.Class = events.ClassRetryable
 	}
 	v := i.planner.verdict(Failure{
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),
@@ -70,6 +78,16 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, effect),
 		RetryAfter: p.RetryAfter, Verdict: v, Outcome: times,
 	}
+}
+
+// afterwards says what an attempt that completed may still do: it is in doubt if its request was sent more than once, by owners
+// or by agents, since a copy of it may still be carried out, perhaps after the undo.
+func (i *inbox) afterwards(s *events.Step, p *events.Report) events.Effect {
+	//mutant:completed-twice-is-in-doubt
+	if s.Undoable && (p.Effect == events.EffectInDoubt || i.sentTwice(s)) {
+		return events.EffectInDoubt
+	}
+	return events.EffectDoneUnknown
 }
 
 // tried corrects the class of an attempt that may have been made: the agent cannot say that it did not try.

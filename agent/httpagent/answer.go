@@ -48,6 +48,9 @@ func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 		}
 		return nil, f
 	}
+	if x.connections.count() > 1 {
+		agent.InDoubt(x.ctx) // the service may still be working on the first sending
+	}
 	body, err := x.body(resp)
 	if undo {
 		// Nothing reads the output of an undo, so the status is the whole answer.
@@ -64,7 +67,7 @@ func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 // it, unless the binding says otherwise.
 func (x *exchange) mayBeGone() bool {
 	a, _ := agent.FromContext(x.ctx)
-	return x.call.gone || len(x.work.Output) == 0 || x.work.Attempt > 1 || a.Try > 1 || x.connections.count() > 1
+	return x.call.gone || len(x.work.Output) == 0 || x.work.Attempt > 1 || a.Try > 1 || a.Repeated || x.connections.count() > 1
 }
 
 // body reads at most one byte more than the limit, into a buffer of the announced length. (Less may come: the answer to a

@@ -62,3 +62,21 @@ func TestAnAttemptIsOneCallUnlessTheBindingAsksForMore(t *testing.T) {
 		})
 	}
 }
+
+// The service may still be working on the request whose connection broke when it has answered the one that net/http sent after it.
+func TestASuccessOfASilentRepeatIsInDoubt(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	h := bind(t, oneTry, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if calls.Add(1) == 2 {
+			c, _, _ := w.(http.Hijacker).Hijack()
+			_ = c.Close()
+		}
+	}))
+	require.Empty(t, h.Do("package", anInput).Effect)
+	r := h.Do("package", anInput)
+	require.EqualValues(t, 3, calls.Load(), "net/http repeated the request")
+	require.Equal(t, events.ResultCompleted, r.Result)
+	require.Equal(t, inDoubt, r.Effect)
+}

@@ -51,10 +51,11 @@
 //
 // In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504, while the
 // service goes on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says
-// nothing about the first request, and the attempt is in doubt even if the answer is a 4xx.
+// nothing about the first request, and the attempt is in doubt even if the answer is a 4xx. If it is a success, the undo still waits
+// for what the first request may do.
 //
 // An undo that is answered 404 or 410 has succeeded if the do may never have happened (it did not report completion), or if an
-// earlier call of the undo may have removed the thing. Otherwise the first undo of a do that reported completion has failed for
+// earlier call of the undo, perhaps by another instance, may have removed the thing. Otherwise the first undo of a do that reported completion has failed for
 // good, because it looked in the wrong place, unless undo has gone: undone. Any 2xx is the success of an undo, whatever its body
 // holds.
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -161,7 +162,7 @@ func (c *comparison) line(e *entry, seen map[string]bool) {
 	switch {
 	case e.Fault == dronedelivery.Hang:
 		n.Hung++
-	case e.Fault == dronedelivery.Fail:
+	case e.Fault == dronedelivery.Fail, e.Fault == dronedelivery.Failed, e.Fault == dronedelivery.Late && e.Status != 0:
 		n.Failed++
 	case e.Status >= 400:
 		n.Refused++
@@ -242,13 +243,13 @@ func (c *comparison) attempt(s *story, d *doing, a *attempt) {
 			wrong(0, "the log says completed, but no call was answered with 2xx")
 		}
 	case events.NameCompensated:
-		if !status(0) {
-			wrong(0, "the log says undone, but no call was answered with 2xx")
+		if !slices.ContainsFunc(calls, (*entry).undid) {
+			wrong(0, "the log says undone, but no call was answered with 2xx or 404")
 		}
 		c.undoneAfter(s, d, calls, wrong)
 	case events.NameStepFailed, events.NameCompensationFailed:
 		var code int
-		if _, err := fmt.Sscanf(a.code, "http_%d", &code); err == nil && !status(code) {
+		if _, err := fmt.Sscanf(a.code, "http_%d", &code); err == nil && !status(code) && !broken(code, calls) {
 			wrong(0, "the log says %s, but no call was answered with that status", a.code)
 		}
 	}
@@ -259,11 +260,16 @@ func (c *comparison) attempt(s *story, d *doing, a *attempt) {
 	}
 }
 
+// broken says whether the status may be the answer of a proxy whose connection to the service broke.
+func broken(code int, calls []*entry) bool {
+	return code == http.StatusBadGateway && slices.ContainsFunc(calls, func(e *entry) bool { return e.Status == 0 || e.Fault == dronedelivery.Cut })
+}
+
 // undoneAfter checks that nothing of the do took effect after the undo that succeeded.
 func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(int, string, ...any)) {
 	undo := 0
 	for _, e := range calls {
-		if e.ok() {
+		if e.undid() {
 			undo = max(undo, e.number)
 		}
 	}

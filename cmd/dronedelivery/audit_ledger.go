@@ -34,6 +34,11 @@ func (e *entry) operation() events.Operation {
 // ok says whether the call was answered with a success.
 func (e *entry) ok() bool { return e.Status >= 200 && e.Status <= 299 }
 
+// undid says whether the call was answered as an undo that has succeeded: there is nothing left to undo.
+func (e *entry) undid() bool {
+	return e.ok() || e.Method == http.MethodDelete && e.Status == http.StatusNotFound
+}
+
 // readLedgers reads the lines of all services whose task has the prefix, in the order of each ledger.
 func readLedgers(ctx context.Context, f auditFlags) ([]*entry, error) {
 	var all []*entry
@@ -130,20 +135,72 @@ func (w world) of(e *entry) *thing {
 // fold returns what is wrong with the line, "" if it fits those before it.
 func (w world) fold(e *entry) string {
 	t := w.of(e)
-	hung := e.Status == 0 && e.Fault == dronedelivery.Hang
-	if e.Fault == dronedelivery.Hang && e.Status != 0 {
-		return fmt.Sprintf("hung, but was answered with %d", e.Status)
+	hung := e.Status == 0 && e.Fault != ""
+	if !fits(e.Fault, e.Status) {
+		return fmt.Sprintf("was answered with %d, which contradicts its fault %q", e.Status, e.Fault)
 	}
-	if e.Status >= 500 && e.Fault != dronedelivery.Fail {
-		return fmt.Sprintf("was answered with %d, but no fault made the service fail", e.Status)
-	}
-	if e.Applied && !e.ok() && !hung {
+	if e.Applied && !e.ok() && !hung && e.Fault != dronedelivery.Failed {
 		return fmt.Sprintf("took effect and was answered with %d", e.Status)
 	}
-	if e.Method == http.MethodDelete {
+	switch undo := e.Method == http.MethodDelete; {
+	case e.Unkind && undo:
+		return t.undoUnkindly(e)
+	case e.Unkind:
+		return t.doUnkindly(e)
+	case undo:
 		return t.undo(e, hung)
+	default:
+		return t.do(e, hung)
 	}
-	return t.do(e, hung)
+}
+
+// fits says whether a call with this fault is answered in this way.
+func fits(f dronedelivery.Mode, status int) bool {
+	switch f {
+	case dronedelivery.Hang, dronedelivery.Reset:
+		return status == 0
+	case dronedelivery.Late:
+		return status == 0 || status == http.StatusGatewayTimeout
+	case dronedelivery.Fail, dronedelivery.Failed:
+		return status >= 400
+	case dronedelivery.Cut:
+		return status >= 200 && status <= 299
+	}
+	return status < 500
+}
+
+// doUnkindly takes a do at a service that may forget its keys when they are undone.
+func (t *thing) doUnkindly(e *entry) string {
+	there, known := t.by == e.IdempotencyKey, t.keys[e.IdempotencyKey]
+	if e.Applied {
+		t.keys[e.IdempotencyKey], t.by = true, e.IdempotencyKey
+	}
+	switch {
+	case e.Applied && there:
+		return "took effect twice"
+	case !e.Applied && e.ok() && !known:
+		return "was answered as a repeat, but nothing came before it"
+	case !e.Applied && e.Status == http.StatusCreated:
+		return "was answered with 201 but made nothing"
+	case e.Status == http.StatusConflict && !known:
+		return "was answered with 409, but nothing came before it"
+	}
+	return ""
+}
+
+// undoUnkindly takes an undo at a service without tombstones.
+func (t *thing) undoUnkindly(e *entry) string {
+	there := t.by != "" && (e.Undoes == "" || e.Undoes == t.by)
+	if e.Applied {
+		t.by = ""
+	}
+	switch {
+	case e.Applied != there && (e.Applied || e.ok() || e.Status == http.StatusNotFound):
+		return "is an undo that found something where nothing was, or nothing where something was"
+	case e.ok() && !e.Applied:
+		return "is an undo that was answered as done, but nothing was there"
+	}
+	return ""
 }
 
 func (t *thing) do(e *entry, hung bool) string {

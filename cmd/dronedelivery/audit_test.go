@@ -123,6 +123,27 @@ func (s *scribe) retried(task string) {
 	s.fact(task, &events.TaskProcessed{})
 }
 
+// unkindly is a delivery at unkind services: a connection breaks after the effect, the repeat is refused, and the undo is repeated
+// too.
+func (s *scribe) unkindly(task string) {
+	unkind := func(fault dronedelivery.Mode, applied bool) func(*dronedelivery.Line) {
+		return func(l *dronedelivery.Line) { l.Unkind, l.Fault, l.Applied, l.Tombstone = true, fault, applied, false }
+	}
+	s.fact(task, &events.Submitted{Workflow: "w", Version: 1, Hash: "h", Content: "c"})
+	s.fact(task, &events.StepStarted{Step: "package", Agent: "package", Attempt: 1, Undoable: true})
+	s.call(task, "package", http.MethodPut, 1, 0, unkind(dronedelivery.Reset, true))
+	s.call(task, "package", http.MethodPut, 1, 409, unkind("", false))
+	s.fact(task, &events.StepFailed{Step: "package", Attempt: 1, Effect: events.EffectInDoubt, Error: events.Error{Code: "http_409"}, Verdict: events.Verdict{Action: events.ActionUndo}})
+	s.fact(task, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1})
+	s.call(task, "package", http.MethodDelete, 1, 504, unkind(dronedelivery.Late, false))
+	s.fact(task, &events.CompensationFailed{Step: "package", Attempt: 1, Error: events.Error{Code: "http_504"}, Verdict: events.Verdict{Action: events.ActionRetry}})
+	s.call(task, "package", http.MethodDelete, 1, 0, unkind(dronedelivery.Late, true))
+	s.fact(task, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 2})
+	s.call(task, "package", http.MethodDelete, 2, 404, unkind("", false))
+	s.fact(task, &events.Compensated{Step: "package", Attempt: 2})
+	s.fact(task, &events.TaskUndone{})
+}
+
 // audit returns the summary, and whether the audit found a fault.
 func (s *scribe) audit(f auditFlags, ids ...string) (report, error) {
 	book := newLogBook(f.prefix)
@@ -173,6 +194,34 @@ func TestAuditFindsNothingIfEverythingAgrees(t *testing.T) {
 	require.Equal(t, 2, sum.Log.Epochs)
 	require.Equal(t, 1, sum.Log.Timeouts)
 	require.Equal(t, 1, sum.Ledgers["package"].Repeats)
+}
+
+func TestAuditJudgesUnkindServicesByTheirEffects(t *testing.T) {
+	t.Parallel()
+	s := newScribe(t)
+	s.claim("a", "")
+	s.unkindly("d1")
+	sum, err := s.audit(auditFlags{}, "d1")
+	require.NoError(t, err, "%+v", sum.First)
+	for says, harm := range map[string]func(l []dronedelivery.Line) []dronedelivery.Line{
+		"the do took effect after its undo": func(l []dronedelivery.Line) []dronedelivery.Line {
+			return append(l, func(l dronedelivery.Line) dronedelivery.Line { l.Fault = dronedelivery.Late; return l }(l[0]))
+		},
+		"an effect of it is left":            func(l []dronedelivery.Line) []dronedelivery.Line { return slices.Delete(l, 3, 4) },
+		"but nothing came before it":         func(l []dronedelivery.Line) []dronedelivery.Line { return l[1:] },
+		"took effect twice":                  func(l []dronedelivery.Line) []dronedelivery.Line { return slices.Insert(l, 1, l[0]) },
+		"contradicts its fault":              func(l []dronedelivery.Line) []dronedelivery.Line { l[0].Status = 201; return l },
+		"found something where nothing was":  func(l []dronedelivery.Line) []dronedelivery.Line { return slices.Insert(l, 4, l[3]) },
+		"no call was answered with 2xx or 4": func(l []dronedelivery.Line) []dronedelivery.Line { return l[:4] },
+	} {
+		s := newScribe(t)
+		s.claim("a", "")
+		s.unkindly("d1")
+		s.ledgers["package"] = harm(s.ledgers["package"])
+		sum, err := s.audit(auditFlags{}, "d1")
+		require.Error(t, err, says)
+		require.Contains(t, fmt.Sprint(sum.First), says)
+	}
 }
 
 func TestAuditFindsEachDisagreement(t *testing.T) {

@@ -17,6 +17,7 @@ type serveFlags struct {
 	data, host         string
 	portBase           int
 	refuse, hang, fail []string
+	unkind, keepKeys   bool
 	seed               uint64
 }
 
@@ -34,7 +35,11 @@ even after kill -9. Do not use the directory of 'sagalog dev'.
 --refuse, --hang and --fail break services permanently, at a rate from 0 to 1: refuse always answers 422 for that share of
 the tasks; hang carries out that share of the calls but never answers them; fail answers 503 to that share of the calls. They
 may be combined and repeated. Only --seed decides which calls are hit. GET, PUT and DELETE /fault of a service show,
-begin and end faults while it runs.`,
+begin and end faults while it runs.
+
+--unkind makes the services as unkind as real ones may be. A sixth of the calls fail before their effect or after it, break
+their connection after it, cut the answer, or take effect after the answer. A do that comes after its undo is carried out; an
+undo of nothing is answered 404; a third of the repeated keys are refused with 409.`,
 		Example: `  dronedelivery serve --data ./services
   dronedelivery serve --data ./services --port-base 7100 --refuse transport=0.1 --refuse package=0.02 --hang transport=0.005`,
 		Args: usage(cobra.NoArgs),
@@ -48,6 +53,8 @@ begin and end faults while it runs.`,
 	flags.StringArrayVar(&f.refuse, "refuse", nil, "`SERVICE=RATE`: always refuse this share of the tasks")
 	flags.StringArrayVar(&f.hang, "hang", nil, "`SERVICE=RATE`: never answer this share of the calls")
 	flags.StringArrayVar(&f.fail, "fail", nil, "`SERVICE=RATE`: answer 503 to this share of the calls")
+	flags.BoolVar(&f.unkind, "unkind", false, "break rules that real services break")
+	flags.BoolVar(&f.keepKeys, "keep-keys", false, "with --unkind: remember keys after their undo")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed that decides which tasks and calls are hit")
 	return cmd
 }
@@ -61,7 +68,9 @@ func serve(cmd *cobra.Command, f serveFlags) error {
 		Dir:    f.data,
 		Addr:   net.JoinHostPort(f.host, strconv.Itoa(f.portBase)),
 		Faults: faults,
-		Log:    slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		Unkind: f.unkind, KeepKeys: f.keepKeys,
+		Seed: f.seed,
+		Log:  slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	})
 	if err != nil {
 		return usageError{fmt.Errorf("serve: %w", err)}

@@ -55,8 +55,8 @@ func printReport(w io.Writer, r *verify.Report) error {
 	}{{"work requests", n.Work}, {"dead letters", n.DeadLetters}, {"sent home", n.Forwards}} {
 		fmt.Fprintf(&b, "  %s %d: sent again %d, not there yet %d, never sent (timed out before) %d\n", e.name, e.n.Records, e.n.Repeats, e.n.NotYet, e.n.Unsent)
 	}
-	fmt.Fprintf(&b, "  state hashes in the log %d, states of nodes %d; calls in ledgers %d under %d identifiers, doubles %d, not there yet %d\n",
-		n.StateHashes, n.Stores, n.Ledgers.Calls, n.Ledgers.Identifiers, n.Ledgers.Doubles, n.Ledgers.NotYet)
+	fmt.Fprintf(&b, "  state hashes in the log %d, states of nodes %d; calls in ledgers %d under %d identifiers, not there yet %d\n",
+		n.StateHashes, n.Stores, n.Ledgers.Calls, n.Ledgers.Identifiers, n.Ledgers.NotYet)
 	fmt.Fprintf(&b, "  %.1f s, %.0f records/s\n", r.Seconds, float64(n.Records)/max(r.Seconds, 0.001))
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -319,6 +319,8 @@ class State:
         s.take(body, "output")
         s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true")
         s.clear_of("error", "reason")
+        if "quiet_at" in body:
+            t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         if s["pivot"] == "true":
             t["pivot_passed"] = "true"
 

@@ -37,6 +37,12 @@ type Config struct {
 	// Faults holds the faults that are active from the start, by service. A fault with a zero For has no end. A service may
 	// have several, one for each mode and operation.
 	Faults map[string][]Fault
+	// Unkind makes the services as unkind as real ones may be: see the package documentation. Seed decides by chance which calls
+	// they hit.
+	Unkind bool
+	// KeepKeys makes unkind services remember each key forever. An agent that dies may carry out a do again after its undo.
+	KeepKeys bool
+	Seed     uint64
 	// Log takes notices, for example that a ledger was cut. Nil discards them.
 	Log *slog.Logger
 }

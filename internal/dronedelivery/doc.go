@@ -43,6 +43,7 @@
 //	undoes           the key of the do that an undo reverses, if it names one
 //	fault            the injected fault that decided the answer, if any
 //	tombstone        the call was an accepted undo, whether or not there was something to undo
+//	unkind           the service was an unkind one
 //	answer           the body of an applied PUT, given again to the same key
 //
 // # Faults
@@ -60,10 +61,25 @@
 // With a rate below 1, a hash decides which calls are hit. It covers seed, service, key and attempt, so that a retry is decided
 // separately. For refuse it covers seed, service and task, so that a refused task is always refused.
 //
+// # Unkind services
+//
+// With Config.Unkind the services break the rules above that real services break:
+//
+//   - No tombstones: an undo of nothing is answered 404 and forgotten, and a do that comes after its undo is carried out.
+//   - A service that has an undo remembers a key in one of three ways, which depend on the key: until its undo; forever, with the
+//     first answer, even if what it made has been undone; or forever, with 409 to each repeat. (One without an undo repeats its
+//     answers: an operator would have to deal with its refusal.)
+//   - A sixth of the calls, at most two for each key, go wrong. They fail before their effect (5xx, 429) or after it (5xx, 408),
+//     have their connection broken or their answer cut after it, or are answered 504 and take effect up to 1.5 s later.
+//   - Half of the undos are answered 200 with a body that is not JSON.
+//
+// They never answer 4xx other than 408 to a call that has had or will have an effect, if it is the first with its key. The ledger
+// tells the truth about effects: a call that takes effect late has two lines, of its answer and of its effect (status 0).
+//
 // # Invariants
 //
 //   - The order of the ledger is the order of effects. No call is answered before it is in the ledger.
-//   - At most one applied PUT for each resource and key.
+//   - At most one applied PUT for each resource and key, at kind services.
 //   - The listeners are on loopback, since anyone who reaches them can break them.
 //
 // A service's memory grows with its ledger, by about 100 bytes per thing. Bodies stay in the file.

@@ -14,3 +14,6 @@ func (f *Fleet) Handler(service string) http.Handler {
 
 // Stop ends calls that are under way, as the end of Run does.
 func (f *Fleet) Stop() { close(f.stop) }
+
+// LateMax is how late an unkind service may be.
+const LateMax = lateMax

@@ -172,6 +172,7 @@ func (f *Fleet) Close() error {
 		}
 	}
 	for _, s := range f.services {
+		s.late.Wait() // at most lateMax
 		errs = append(errs, s.ledger.file.Close())
 	}
 	if f.lock != nil {

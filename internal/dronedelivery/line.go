@@ -24,6 +24,7 @@ type Line struct {
 	Undoes         string          `json:"undoes,omitempty"`
 	Fault          Mode            `json:"fault,omitempty"`
 	Tombstone      bool            `json:"tombstone,omitempty"`
+	Unkind         bool            `json:"unkind,omitempty"`
 	Answer         json.RawMessage `json:"answer,omitempty"`
 }
 

@@ -77,6 +77,8 @@ func (m *memory) fold(l Line, resource string, at int64) {
 			m.bury(d.id) // a person's DELETE names no key, and what it removed must not come back either
 			delete(m.inForce, digestOf(resource))
 		}
+	case l.Method == http.MethodDelete && l.Applied: // by an unkind service, which leaves no tombstone
+		delete(m.inForce, digestOf(resource))
 	}
 }
 

@@ -19,11 +19,15 @@ type service struct {
 	// stop is closed when the service ends, so that no delayed or hanging call outlives it.
 	stop    <-chan struct{}
 	control http.Handler
+	// late are the calls that an unkind service has answered and not yet carried out.
+	late sync.WaitGroup
 
 	// mu makes it one step to decide, to write and to remember. It guards the fields below.
 	mu     sync.Mutex
 	memory *memory
 	ledger *ledger
+	// unkind is nil in a kind service.
+	unkind *unkindness
 }
 
 // newService reads the ledger of a service and activates its initial faults.
@@ -44,6 +48,9 @@ func newService(name string, cfg Config, stop <-chan struct{}) (*service, error)
 		return nil, err
 	}
 	s.ledger = l
+	if cfg.Unkind {
+		s.unkind = newUnkindness(name, cfg)
+	}
 	for _, f := range cfg.Faults[name] {
 		s.faults.begin(f, time.Now())
 	}
@@ -61,20 +68,35 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hit := s.faults.strike(c, time.Now())
 	slow, fail, hang := hit[Slow], hit[Fail], hit[Hang]
 	waited := slow == nil || slow.pause(slow.Delay, s.stop)
-	v := s.handle(c, func() verdict {
+	t := s.twist(c)
+	decide := func() verdict {
 		switch {
 		case !waited:
 			return verdict{fault: Slow}
 		case fail != nil:
 			return refused(refusal(fail.Status, "a fault makes the %s service fail", s.kind.name)).by(Fail)
+		case t.mode == Fail:
+			return refused(refusal(t.status, "the %s service fails", s.kind.name)).by(Fail)
 		case wrong != nil:
 			return refused(wrong)
 		default:
 			return s.decide(c, hit[Refuse], time.Now())
 		}
-	}, hang)
+	}
+	if t.mode == Late && waited {
+		s.serveLate(w, c, t, decide)
+		return
+	}
+	v := s.handle(c, func() verdict {
+		v := t.bend(decide())
+		if hang != nil && v.fault != Fail && v.status != 0 {
+			// It is carried out like any other call, but its line says that it was not answered.
+			v.status, v.fault = 0, Hang
+		}
+		return v
+	})
 	if v.status == 0 {
-		if waited {
+		if v.fault == Hang {
 			hang.hold(r.Context(), time.Now(), s.stop)
 		}
 		// This is net/http's way to cut a connection without an answer. It is not logged.
@@ -83,18 +105,21 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.write(w)
 }
 
+func (s *service) twist(c call) twist {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unkind.draw(c)
+}
+
 // handle decides a call, writes the ledger and remembers the result in one step. It returns the answer, with status 0 for none.
-// A call that hangs is decided like any other, but its line says that it was not answered.
-func (s *service) handle(c call, decide func() verdict, hang *active) verdict {
+func (s *service) handle(c call, decide func() verdict) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := decide()
-	if hang != nil && v.fault != Fail && v.status != 0 {
-		v.status, v.fault = 0, Hang
-	}
 	line := Line{
 		Time: stamp(time.Now()), Method: c.method, Path: c.path, IdempotencyKey: c.key, Attempt: c.attempt,
 		Status: v.status, Applied: v.applied, Task: c.task, Run: c.run, Undoes: c.undoes, Fault: v.fault, Tombstone: v.tombstone,
+		Unkind: s.unkind != nil,
 	}
 	if v.applied {
 		line.Answer = v.body
@@ -129,10 +154,14 @@ func (s *service) decide(c call, refuse *active, now time.Time) verdict {
 
 // decideDo checks for a repeated call before it checks for refusals: see the package documentation.
 func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
-	if s.memory.undoneKey(c.resource, c.key) {
+	if s.unkind != nil {
+		if v, repeated := s.decideRepeat(c); repeated {
+			return v
+		}
+	} else if s.memory.undoneKey(c.resource, c.key) {
 		return refused(refusal(http.StatusConflict, "an undo of %s has already named the Idempotency-Key of this call, so the call came too late", c.path))
 	}
-	if at, ok := s.memory.did(c); ok {
+	if at, ok := s.memory.did(c); ok && s.unkind == nil {
 		return s.recall(at)
 	}
 	if refuse != nil {
@@ -156,6 +185,9 @@ func (s *service) decideDo(c call, refuse *active, now time.Time) verdict {
 func (s *service) decideUndo(c call, refuse *active) verdict {
 	if refuse != nil && !s.memory.undoneKey(c.resource, c.undoes) {
 		return refused(refusal(refuse.Status, "a fault makes the %s service refuse", s.kind.name)).by(Refuse)
+	}
+	if s.unkind != nil {
+		return s.decideUndoUnkindly(c)
 	}
 	return verdict{status: http.StatusNoContent, applied: s.memory.takesBack(c), tombstone: true}
 }

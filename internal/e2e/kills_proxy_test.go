@@ -50,7 +50,10 @@ func newGate(t *testing.T, f *fleet) *gate {
 		to, err := url.Parse(f.urls[s])
 		require.NoError(t, err)
 		proxy := &httputil.ReverseProxy{
-			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) },
+			// A connection that is used again may break, and then the transport sends the call again, so that the agent gets the
+			// answer to the second sending and cannot know.
+			Transport: &http.Transport{DisableKeepAlives: true},
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to) },
 			// An agent that died or gave up is not an error.
 			ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 			ModifyResponse: g.answered,

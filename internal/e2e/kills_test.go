@@ -48,7 +48,8 @@ func TestKills(t *testing.T) {
 	b.launch()
 	b.ready()
 	k.broker = b
-	k.on(clusterOn(t, k.dir, []string{b.addr}, "--refuse", "drone=0.1", "--hang", hangs))
+	// An agent that dies may carry out a do again after its undo (package agent, "Many instances"): the services remember their keys.
+	k.on(clusterOn(t, k.dir, []string{b.addr}, "--unkind", "--keep-keys", "--refuse", "drone=0.1", "--hang", hangs))
 	k.begin(30)
 	for k.killed < k.wanted {
 		k.act(k.deal())

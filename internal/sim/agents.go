@@ -92,6 +92,7 @@ func (a *agents) receive(r events.Record) {
 	d := delivery{work: work, trace: r.Header(events.HeaderTraceparent), instance: int(r.Partition) % instances}
 	list := append(a.recent[work.Agent], d)
 	a.recent[work.Agent] = list[max(0, len(list)-8):]
+	a.copyLandsLater(d)
 	for range 1 + a.w.bit(a.w.faults.EffectTwice/2) {
 		a.deliver(d)
 	}
@@ -178,6 +179,9 @@ func (a *agents) work(d delivery) {
 		a.landLater(l, &work)
 	}
 	a.fill(&p, f)
+	if work.Operation == events.Do && p.Result == events.ResultCompleted && w.chance(w.faults.AgentTwice) {
+		p.Effect = events.EffectInDoubt // the agent got the request twice
+	}
 	a.odd(p, work.Home)
 	if f == outcomeSilent {
 		return
@@ -207,6 +211,20 @@ func (a *agents) apply(l *effectLedger, op events.Operation, f outcome) {
 	case !l.undone:
 		l.applied = true
 	}
+}
+
+// copyLandsLater lets a request that another owner has sent again be carried out at another instance, perhaps after the attempt has
+// completed.
+func (a *agents) copyLandsLater(d delivery) {
+	key, p := d.work.IdempotencyKey, a.w.parts[d.work.Home]
+	if !p.sagas.sentAgain(&d.work, p.state.Partition.Epoch) {
+		return
+	}
+	if a.ledger[key] == nil {
+		a.ledger[key] = &effectLedger{}
+	}
+	a.w.saw(sawCopyLandedLate)
+	a.landLater(a.ledger[key], &d.work)
 }
 
 // landLater lets the effect of a do in doubt arrive after its report, but before its complete-by time and the grace. The service

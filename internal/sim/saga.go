@@ -57,8 +57,9 @@ type sagaStep struct {
 	notBefore, undoNotBefore events.Instant
 	// undoFailed says that its undo failed and waits for an operator.
 	undoFailed bool
-	// completeBy is that of the latest attempt.
+	// completeBy is that of the latest attempt, and epoch the one in which it started.
 	completeBy events.Instant
+	epoch      events.Epoch
 }
 
 func newSaga(b *events.Submitted) *saga {
@@ -122,7 +123,7 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.StepStarted:
 		return a.startsStep(g, f, b)
 	case *events.StepCompleted:
-		return g.completes(b)
+		return a.completes(g, f, b)
 	case *events.StepFailed:
 		return a.fails(g, f, b)
 	case *events.Timeout:
@@ -223,7 +224,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteBy.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	s.attempt, s.running, s.agent, s.completeBy = b.Attempt, true, b.Agent, b.CompleteBy
+	s.attempt, s.running, s.agent, s.completeBy, s.epoch = b.Attempt, true, b.Agent, b.CompleteBy, f.Epoch
 	s.tries++
 	return a.takesPlace(b.Agent, b.Input)
 }
@@ -253,11 +254,30 @@ func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	return ""
 }
 
-func (g *saga) completes(b *events.StepCompleted) string {
+// sentAgain says whether an attempt runs that started before this epoch.
+func (a *sagas) sentAgain(work *events.Work, now events.Epoch) bool {
+	g := a.byTask[work.Task]
+	if g == nil || work.Operation != events.Do {
+		return false
+	}
+	s := g.steps[work.Step]
+	return s != nil && s.running && s.attempt == work.Attempt && s.epoch != now
+}
+
+// completes records a success. If the attempt was sent in two epochs, or its agent is in doubt, a copy may still be carried out.
+func (a *sagas) completes(g *saga, f *events.Fact, b *events.StepCompleted) string {
 	s := g.steps[b.Step]
 	if s == nil || !s.running || s.attempt != b.Attempt {
 		return "INV7: the outcome of an attempt that does not run"
 	}
+	quiet := s.completeBy.Add(a.w.cfg.Settings.Grace.Std())
+	switch twice := s.epoch != f.Epoch; {
+	case b.QuietAt != 0 && b.QuietAt != quiet, twice && s.def.Undo != nil && b.QuietAt == 0:
+		return "the time until which a copy of a completed attempt may act is wrong"
+	case b.QuietAt != 0 && !twice:
+		a.w.saw(sawCompletedInDoubt)
+	}
+	g.quiet = max(g.quiet, b.QuietAt)
 	s.running, s.done, s.touched, s.output = false, true, true, b.Output
 	g.completed = append(g.completed, b.Step)
 	g.pivotPassed = g.pivotPassed || s.def.Pivot
@@ -319,7 +339,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo starts again before its time"
 	}
 	if f.Time < g.quiet {
-		return "an undo starts while an attempt in doubt may still act"
+		return "an undo starts while an attempt of the task may still act"
 	}
 	turn := slices.Index(g.completed, b.Step)
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {

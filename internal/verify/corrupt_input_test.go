@@ -318,6 +318,32 @@ var ledgerCorruptions = []corruption{
 		}
 		return task + "/pack"
 	}},
+	{"an effect is left by an undo that did nothing", verify.CheckLedgers, "left", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensated, "", func(f found) bool { return f.text("step") != "pack" }, h.ended)
+		h.calls[h.call(f, events.Undo)].Outcome = "repeated"
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"an effect twice", verify.CheckLedgers, "twice", false, func(h *harmed) string {
+		f := h.fact(events.NameStepCompleted, "ok-")
+		h.calls = append(h.calls, h.calls[h.call(f, events.Do)])
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"an undo twice", verify.CheckLedgers, "twice", false, func(h *harmed) string {
+		f := h.fact(events.NameCompensated, "", func(f found) bool { return f.text("step") != "pack" })
+		h.calls = append(h.calls, h.calls[h.call(f, events.Undo)])
+		return string(f.Key) + "/" + f.text("step")
+	}},
+	{"undos in the wrong order", verify.CheckLedgers, "undo_order", false, func(h *harmed) string {
+		task, reserve, charge := h.undoneTwice()
+		h.calls[reserve], h.calls[charge] = h.calls[charge], h.calls[reserve]
+		return task + "/reserve"
+	}},
+	{"undos in the wrong order in two ledgers", verify.CheckLedgers, "undo_order", false, func(h *harmed) string {
+		task, reserve, charge := h.undoneTwice()
+		h.calls[reserve].Time, h.calls[charge].Time = h.calls[charge].Time, h.calls[reserve].Time
+		h.apart = true
+		return task + "/reserve"
+	}},
 	{"a call for another task", verify.CheckLedgers, "other_task", false, func(h *harmed) string {
 		i := h.rng.IntN(len(h.calls))
 		task, step := h.calls[i].Task, h.calls[i].Step
@@ -329,6 +355,26 @@ var ledgerCorruptions = []corruption{
 		h.calls[i].Task = "other"
 		return task + "/" + step
 	}},
+}
+
+// call finds the call of a fact's step that took effect.
+func (h *harmed) call(f found, op events.Operation) int {
+	i := slices.IndexFunc(h.calls, func(c verify.Call) bool {
+		return c.Task == string(f.Key) && c.Step == f.text("step") && c.Operation == op && c.Outcome == "done"
+	})
+	require.GreaterOrEqual(h.t, i, 0)
+	return i
+}
+
+// undoneTwice picks a task of which the undos of charge and then of reserve took effect, and returns these calls.
+func (h *harmed) undoneTwice() (task string, reserve, charge int) {
+	f := h.fact(events.NameCompensated, "", step("charge"), h.ended, func(f found) bool {
+		return slices.ContainsFunc(h.calls, func(c verify.Call) bool {
+			return c.Task == string(f.Key) && c.Step == "reserve" && c.Operation == events.Undo && c.Outcome == "done"
+		})
+	})
+	task = string(f.Key)
+	return task, h.call(h.of(events.NameCompensated, task, "reserve"), events.Undo), h.call(f, events.Undo)
 }
 
 func (h *harmed) forget(task, step string, op events.Operation) {

@@ -40,24 +40,29 @@ const (
 type LedgerCounts struct {
 	Calls       int `json:"calls"`
 	Identifiers int `json:"identifiers"`
-	// Doubles are effects that a service made although an earlier call with the same identifier had taken effect.
-	Doubles int `json:"doubles"`
 	// NotYet are outcomes whose call may be missing: newer than the ledgers' end, or of a task that is under way.
 	NotYet int `json:"not_yet"`
 }
 
 // calls summarizes the calls with one identifier.
 type calls struct {
-	op         events.Operation
-	task       uint32
-	ledger     int
-	first      int // line
-	lastDone   int // line
-	lastTime   events.Instant
-	count      int
-	done       int
-	successful bool
-	used       bool
+	op     events.Operation
+	task   uint32
+	ledger int
+	first  int // line
+	// last is the last effect, if done is positive, and before holds those before it.
+	last   effect
+	before []effect
+	done   int
+	// answered says that some call was answered with success, and unknown that nobody knows what some call did.
+	answered, unknown bool
+	used              bool
+}
+
+// effect is the place of a call that took effect.
+type effect struct {
+	ledger, line int
+	time         events.Instant
 }
 
 // Ledgers are the ledgers of the services, by identifier.
@@ -100,16 +105,16 @@ func (l *Ledgers) Read(name string, r io.Reader, written events.Instant) (err er
 		if err != nil {
 			return err
 		}
-		c, err := readCall(line)
+		c, answered, err := readCall(line)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		l.add(c, n)
+		l.add(c, n, answered)
 	}
 }
 
-// readCall reads a Call, or a line of the ledgers of the drone delivery.
-func readCall(line []byte) (Call, error) {
+// readCall reads a Call, or a line of the ledgers of the drone delivery, and says whether the call was answered with success.
+func readCall(line []byte) (c Call, answered bool, err error) {
 	var x struct {
 		Call
 		Key     *string `json:"idempotency_key"`
@@ -118,36 +123,38 @@ func readCall(line []byte) (Call, error) {
 		Applied bool    `json:"applied"`
 	}
 	if err := json.Unmarshal(line, &x); err != nil {
-		return Call{}, err
+		return Call{}, false, err
 	}
-	if x.Key != nil {
-		x.Identifier, x.Operation, x.Outcome = *x.Key, events.Do, callUnknown
+	if x.Key == nil {
+		answered = x.Outcome == callDone || x.Outcome == callRepeated
+	} else {
+		x.Identifier, x.Operation, x.Outcome = *x.Key, events.Do, callRefused
+		answered = x.Status >= 200 && x.Status <= 299
 		if x.Method == "DELETE" {
 			x.Operation = events.Undo
+			answered = answered || x.Status == 404
 		}
-		switch ok := x.Status >= 200 && x.Status <= 299; {
-		case x.Applied && ok:
+		if x.Applied { // whatever was answered, if anything was
 			x.Outcome = callDone
-		case ok:
+		} else if answered {
 			x.Outcome = callRepeated
-		case x.Status >= 400 && x.Status <= 499:
-			x.Outcome = callRefused
 		}
 		if task, err := url.PathUnescape(x.Task); err == nil {
 			x.Task = task
 		}
 	}
 	if x.Operation != events.Do && x.Operation != events.Undo {
-		return Call{}, fmt.Errorf("the operation %q is neither do nor undo", x.Operation)
+		return Call{}, false, fmt.Errorf("the operation %q is neither do nor undo", x.Operation)
 	}
 	switch x.Outcome {
 	case callDone, callRepeated, callRefused, callUnknown:
-		return x.Call, nil
+		return x.Call, answered, nil
 	}
-	return Call{}, fmt.Errorf("the outcome %q is not %s, %s, %s or %s", x.Outcome, callDone, callRepeated, callRefused, callUnknown)
+	return Call{}, false, fmt.Errorf("the outcome %q is not %s, %s, %s or %s", x.Outcome, callDone, callRepeated, callRefused, callUnknown)
 }
 
-func (l *Ledgers) add(c Call, line int) {
+// add takes a call. The answered ones were answered with success.
+func (l *Ledgers) add(c Call, line int, answered bool) {
 	l.total++
 	if c.Step != "" {
 		l.covered(c.Step)
@@ -165,12 +172,16 @@ func (l *Ledgers) add(c Call, line int) {
 		s = &calls{op: c.Operation, task: crc32.ChecksumIEEE([]byte(c.Task)), ledger: at, first: line}
 		l.calls[id] = s
 	}
-	s.count++
-	s.successful = s.successful || c.Outcome == callDone || c.Outcome == callRepeated
-	if c.Outcome == callDone {
-		s.done++
-		s.lastDone, s.lastTime, s.ledger = line, c.Time, at
+	s.answered = s.answered || answered
+	s.unknown = s.unknown || c.Outcome == callUnknown
+	if c.Outcome != callDone {
+		return
 	}
+	if s.done > 0 {
+		s.before = append(s.before, s.last)
+	}
+	s.done++
+	s.last, s.ledger = effect{at, line, c.Time}, at
 }
 
 // covered notes that the ledger that is being read holds calls of a step, or of an agent.
@@ -199,10 +210,13 @@ func (p *partition) ledgerTask(s *story, at Place) {
 	if l == nil {
 		return
 	}
+	steps := make([]ledgerStep, 0, len(s.steps))
 	for _, st := range s.steps {
 		w := events.Work{Task: s.id, Ticket: s.incarnation, Run: 1, Step: st.id}
-		p.ledgerStep(ledgerStep{s, st, l.of(w.Key(p.id, events.Do)), l.of(w.Key(p.id, events.Undo)), at})
+		steps = append(steps, ledgerStep{s, st, l.of(w.Key(p.id, events.Do)), l.of(w.Key(p.id, events.Undo)), at})
+		p.ledgerStep(steps[len(steps)-1])
 	}
+	p.ledgerOrder(steps)
 }
 
 func (l *Ledgers) of(key string) *calls {
@@ -253,30 +267,13 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		}
 		wrong("not_called", "%s", what)
 	}
-	if st.done && (x.do == nil || !x.do.successful) {
+	if st.done && (x.do == nil || !x.do.answered) {
 		missing(st.doneAt, "the log says that it completed, but no ledger holds a call of it that succeeded")
 	}
-	if st.undone && (x.undo == nil || !x.undo.successful) {
+	if st.undone && (x.undo == nil || !x.undo.answered) {
 		missing(st.undoneAt, "the log says that it was undone, but no ledger holds a call to undo it that succeeded")
 	}
-	if x.do == nil || x.do.done == 0 {
-		return
-	}
-	switch {
-	case st.undone && x.undo != nil && x.undo.done > 0 && x.do.behind(x.undo):
-		wrong("do_after_undo", "line %d of the ledger %s is a do of it that took effect after its undo in line %d of %s", x.do.lastDone, l.names[x.do.ledger], x.undo.lastDone, l.names[x.undo.ledger])
-	case x.s.end == events.NameTaskUndone && st.undoable && !st.undone:
-		wrong("left", "line %d of the ledger %s is a do of it that took effect, but the task ended undone without its undo", x.do.lastDone, l.names[x.do.ledger])
-	}
-}
-
-// behind says whether the last effect came after the effect of the other calls: by line numbers if they are in one
-// ledger, otherwise by time.
-func (c *calls) behind(other *calls) bool {
-	if c.ledger == other.ledger {
-		return c.lastDone > other.lastDone
-	}
-	return c.lastTime != 0 && other.lastTime != 0 && c.lastTime > other.lastTime
+	p.ledgerEffects(x, wrong)
 }
 
 // ledgers reports the calls that no attempt asked for.
@@ -290,7 +287,6 @@ func (c *check) ledgers() {
 		c.book.add(f)
 	}
 	for id, s := range l.calls {
-		c.count.Ledgers.Doubles += max(s.done-1, 0)
 		if !s.used && !c.partial() {
 			c.book.add(Finding{Check: CheckLedgers, Kind: "no_attempt",
 				What: fmt.Sprintf("line %d of the ledger %s has the identifier %s (%s), which no attempt in the log has", s.first, l.names[s.ledger], id, s.op)})

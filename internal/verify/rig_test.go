@@ -144,6 +144,9 @@ func (r *rig) act(ctx context.Context) error {
 		hang = true
 	}
 	r.mu.Lock()
+	if outcome == "done" && slices.ContainsFunc(r.calls, func(c verify.Call) bool { return c.Identifier == a.IdempotencyKey && c.Outcome == "done" }) {
+		outcome = "repeated"
+	}
 	r.calls = append(r.calls, verify.Call{Identifier: a.IdempotencyKey, Task: a.Task, Step: a.Step, Operation: a.Operation, Outcome: outcome, Time: events.At(time.Now())})
 	r.mu.Unlock()
 	if hang {
@@ -197,7 +200,9 @@ type recorded struct {
 	memory
 	stored []verify.Stored
 	calls  []verify.Call
-	acks   []verify.Acknowledged
+	// apart says that each step has a ledger.
+	apart bool
+	acks  []verify.Acknowledged
 	// altered is as in rig.
 	altered []events.Hash
 }
@@ -247,12 +252,20 @@ func (w *recorded) ledgers(t testing.TB) *verify.Ledgers { return w.ledgersOf(t,
 
 func (w *recorded) ledgersOf(t testing.TB, written events.Instant) *verify.Ledgers {
 	l := verify.NewLedgers()
-	var b strings.Builder
-	e := json.NewEncoder(&b)
+	texts := map[string]*strings.Builder{}
 	for _, c := range w.calls {
-		require.NoError(t, e.Encode(c))
+		name := "calls"
+		if w.apart {
+			name = c.Step
+		}
+		if texts[name] == nil {
+			texts[name] = new(strings.Builder)
+		}
+		require.NoError(t, json.NewEncoder(texts[name]).Encode(c))
 	}
-	require.NoError(t, l.Read("calls", strings.NewReader(b.String()), written))
+	for name, b := range texts {
+		require.NoError(t, l.Read(name, strings.NewReader(b.String()), written))
+	}
 	return l
 }
 

@@ -148,6 +148,10 @@ func (t *telling) tell() {
 		if st := t.outcome(b.Step, events.Do, b.Attempt); st != nil {
 			t.story.completed++
 			st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
+			if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.completeBy && (b.QuietAt != 0 || twice && st.undoable) {
+				t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+			}
+			t.quiet = max(t.quiet, b.QuietAt)
 		}
 	case *events.StepFailed:
 		t.failed(b)

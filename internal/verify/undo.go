@@ -37,7 +37,7 @@ func (t *telling) mayUndo(st *step) {
 		t.wrong(CheckUndo, "twice", st.id, "its undo begins again although it is undone")
 	}
 	if t.fact.Time < t.quiet {
-		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, but a request of a timed-out attempt may land until %s", t.fact.Time, t.quiet)
+		t.wrong(CheckUndo, "not_quiet", st.id, "its undo begins at %s, but a request of an attempt may land until %s", t.fact.Time, t.quiet)
 	}
 	for _, other := range t.steps {
 		switch {

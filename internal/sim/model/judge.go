@@ -211,13 +211,14 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 		}
 	}
 	if f.Time < j.quietAt(f.Task) {
-		j.w.fail("step %s of %s is undone while an attempt in doubt may still act", b.Step, f.Task)
+		j.w.fail("step %s of %s is undone while an attempt of the task may still act", b.Step, f.Task)
 	}
 }
 
-// quietAt returns the time until which a request of the task's attempts in doubt may still land.
+// quietAt returns the time until which a request of the task may still land: of an attempt in doubt, or of one that was sent in
+// two epochs and that only one instance has reported.
 func (j *judge) quietAt(task string) (quiet events.Instant) {
-	completeBy := map[string]events.Instant{}
+	completeBy, started := map[string]events.Instant{}, map[string]events.Epoch{}
 	until := func(step string) {
 		quiet = max(quiet, completeBy[step].Add(settings().Grace.Std()))
 	}
@@ -228,6 +229,13 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
 			completeBy[b.Step] = b.CompleteBy
+			if b.Undoable {
+				started[b.Step] = f.Epoch
+			}
+		case *events.StepCompleted:
+			if e, undoable := started[b.Step]; undoable && e != f.Epoch { // two instances may have it, and the other one may still carry it out
+				until(b.Step)
+			}
 		case *events.StepFailed:
 			if b.Attempt > 0 && b.Effect == events.EffectInDoubt {
 				until(b.Step)

@@ -1,0 +1,89 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// ledgerEffects judges what the calls of a step did, whatever was answered or reported.
+func (p *partition) ledgerEffects(x ledgerStep, wrong func(kind, format string, args ...any)) {
+	l, st := p.cfg.Ledgers, x.st
+	for _, c := range []*calls{x.do, x.undo} {
+		if first, second, ok := c.twice(x.undo); ok {
+			wrong("twice", "line %d of the ledger %s is a %s of it that took effect, although that of line %d of %s had",
+				second.line, l.names[second.ledger], c.op, first.line, l.names[first.ledger])
+		}
+	}
+	if x.do == nil || x.do.done == 0 {
+		return
+	}
+	do := x.do.last
+	switch ended := x.s.end == events.NameTaskUndone && st.undoable; {
+	case st.undone && x.undo != nil && x.undo.done > 0 && do.behind(x.undo.last):
+		wrong("do_after_undo", "line %d of the ledger %s is a do of it that took effect after its undo in line %d of %s", do.line, l.names[do.ledger], x.undo.last.line, l.names[x.undo.last.ledger])
+	case ended && !st.undone:
+		wrong("left", "line %d of the ledger %s is a do of it that took effect, but the task ended undone without its undo", do.line, l.names[do.ledger])
+	case ended && x.undo != nil && x.undo.answered && x.undo.done == 0 && !x.undo.unknown:
+		wrong("left", "line %d of the ledger %s is a do of it that took effect, but no call to undo it did", do.line, l.names[do.ledger])
+	}
+}
+
+// twice returns two effects under one identifier between which no undo took effect.
+func (c *calls) twice(undo *calls) (first, second effect, ok bool) {
+	if c == nil || c.done < 2 {
+		return first, second, false
+	}
+	all := c.effects()
+	for i, e := range c.before {
+		next := all[i+1]
+		if c == undo || !undo.between(e, next) {
+			return e, next, true
+		}
+	}
+	return first, second, false
+}
+
+// between says whether one of the effects may lie between two others.
+func (c *calls) between(a, b effect) bool {
+	if c == nil || c.done == 0 {
+		return false
+	}
+	for _, e := range c.effects() {
+		if !a.behind(e) && !e.behind(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// effects returns the effects in the order in which they were read, if there is one.
+func (c *calls) effects() []effect { return append(c.before[:len(c.before):len(c.before)], c.last) }
+
+// behind says whether the effect came after another: by line numbers if they are in one ledger, otherwise by time.
+func (e effect) behind(other effect) bool {
+	if e.ledger == other.ledger {
+		return e.line > other.line
+	}
+	return e.time != 0 && other.time != 0 && e.time > other.time
+}
+
+// ledgerOrder checks that the steps of a task were undone at the services in the reverse order of completion. If two steps are
+// in two ledgers, the clocks of the services must agree to within the time that an undo takes.
+func (p *partition) ledgerOrder(steps []ledgerStep) {
+	for _, earlier := range steps {
+		for _, later := range steps {
+			if earlier.st.completion == 0 || later.st.completion > 0 && later.st.completion <= earlier.st.completion {
+				continue
+			}
+			if earlier.undo == nil || earlier.undo.done == 0 || later.undo == nil || later.undo.done == 0 {
+				continue
+			}
+			if a, b := earlier.undo.effects()[0], later.undo.effects()[0]; b.behind(a) {
+				p.book.add(Finding{Check: CheckLedgers, Kind: "undo_order", Place: earlier.at, Task: earlier.s.id, Step: earlier.st.id, What: fmt.Sprintf(
+					"line %d of the ledger %s is its undo, which took effect before that of step %s, which completed later or is of unknown outcome, in line %d of %s",
+					a.line, p.cfg.Ledgers.names[a.ledger], later.st.id, b.line, p.cfg.Ledgers.names[b.ledger])})
+			}
+		}
+	}
+}
