@@ -2142,6 +2142,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.ParkedFrom != "" {
 		w.Text(`,"parked_from":`, string(v.ParkedFrom))
 	}
+	if v.ParkedReason != "" {
+		w.Text(`,"parked_reason":`, v.ParkedReason)
+	}
 	if v.PivotPassed {
 		w.Bool(`,"pivot_passed":`, v.PivotPassed)
 	}
@@ -2282,20 +2285,23 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_from":
 			r.Once(&seen, 1<<21)
 			v.ParkedFrom = TaskState(word(r))
-		case "pivot_passed":
+		case "parked_reason":
 			r.Once(&seen, 1<<22)
+			r.Text(&v.ParkedReason)
+		case "pivot_passed":
+			r.Once(&seen, 1<<23)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2304,7 +2310,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.Requests = make([]string, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item string
@@ -2312,7 +2318,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "steps":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2321,10 +2327,10 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Last.read(r)
 		default:
 			r.Doubt()

@@ -235,8 +235,18 @@ func (p *planner) waits(r events.Ready) (bool, error) {
 }
 
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
+	if r.Operation == events.Do && p.overdue(t) {
+		return false, nil
+	}
 	notBefore, yes, err := p.sched.Offers(t, r.Path, r.Operation)
 	return yes && notBefore <= p.stamp(), err
+}
+
+// overdue says whether the deadline of a task is about to undo it. No do starts then: it would only be undone, or it would be the
+// pivot, and the deadline could not undo the task any more.
+func (p *planner) overdue(t *events.Task) bool {
+	//mutant:no-do-starts-overdue
+	return t.Deadline != 0 && t.Deadline <= p.stamp() && !t.DeadlinePassed && !t.Irrevocable()
 }
 
 // parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose

@@ -136,7 +136,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason pivot_passed deadline_passed quiet_at
         completions held requests steps traceparent last"""
 
     def step(self, path):
@@ -398,6 +398,7 @@ class State:
 
     def TaskProcessed(self, t, body, time):
         t.update(state='"processed"', ended_at=time)
+        t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
@@ -405,6 +406,8 @@ class State:
 
     def TaskParked(self, t, body, time):
         if t["state"] != '"error"':
+            if t["state"] == '"undoing"':
+                t["parked_reason"] = t["reason"]
             t.update(parked_from=t["state"], state='"error"')
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
@@ -422,8 +425,10 @@ class State:
                 s.clear_of("tries", "cool_downs")
         t.judge(body["request"])
         if t["state"] == '"error"':
+            if t["parked_from"] == '"undoing"':
+                t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            t.clear_of("parked_from", "reason")
+            t.clear_of("parked_from", "parked_reason", "deadline_passed")
 
 
 state = None

@@ -173,6 +173,9 @@ func others(add func(Bound, Config)) {
 	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(CI, Config{Name: "an operator retries", Clients: []Client{submit("T1", "one"), later(Retry, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
+	dated := []Client{submit("T1", "dated"), later(Retry, "T1", "dated")}
+	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "definitions asked for", Catalog: true, Clients: []Client{submit("T1", "none"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "definitions, a crash, work", Catalog: true, Replays: true, Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "a small cache", Tasks: 1, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, Budgets: faults{Unknowns: 1}})
