@@ -316,20 +316,19 @@ func (p *planner) planNew(id string) (err error) {
 
 // agenda tells the store when the owner must look at a task next, and which of its steps wait in the queue. These
 // attempts join the queue now, because a row for a ready step no longer says when its retry was due.
-func (p *planner) agenda(t *events.Task) (due events.Instant, ready []events.ReadyKey) {
+func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []events.ReadyKey) {
 	now := p.stamp()
 	for _, m := range t.Timers() {
-		waits := m.Kind == events.TimerRetry || m.Kind == events.TimerQuiet
-		if waits && m.Due <= now {
-			continue // it is due, so the step is in the queue already
-		}
-		if due == 0 || m.Due < due {
-			due = m.Due
+		switch {
+		case rowOf(m.Kind).reads != nil:
+			due = earliest(due, m.Due)
+		case m.Due > now: // otherwise the step is in the queue already
+			wake = earliest(wake, m.Due)
 		}
 	}
 	plan, err := p.planGuarded(t)
 	if err != nil {
-		return due, nil
+		return due, wake, nil
 	}
 	p.dispatch.queue.push(plan.Ready, now)
 	for _, r := range plan.Ready {
@@ -337,7 +336,15 @@ func (p *planner) agenda(t *events.Task) (due events.Instant, ready []events.Rea
 			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}
 	}
-	return due, ready
+	return due, wake, ready
+}
+
+// earliest returns the earlier of two instants, of which zero is none.
+func earliest(a, b events.Instant) events.Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // planGuarded asks for a plan. A panic sets nothing aside here, because the task was already planned when it changed.

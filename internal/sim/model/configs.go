@@ -138,6 +138,7 @@ func effects(add func(Bound, Config)) {
 // timing covers timers, sweeps and held requests.
 func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a timer", Clients: one, Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a timer, a deadline", Nodes: 1, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
 	add(CI, Config{Name: "an attempt without effect", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Crashes: 1}})

@@ -149,11 +149,10 @@ func (j *judge) arrives(id int32) {
 
 // expires checks that a deadline acts once, unless an operator reopened the task since, and undoes the task if it can.
 func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
-	due, passed := j.deadline(f.Task)
+	j.PassesDeadline(f, b)
+	_, passed := j.deadline(f.Task)
 	t, _ := j.State.Task(f.Task)
 	switch {
-	case f.Time < due:
-		j.w.fail("the deadline of %s passed early", f.Task)
 	case passed:
 		j.w.fail("the deadline of %s passes twice", f.Task)
 	case t != nil && (b.Action == events.DeadlineAlert) != (t.State == events.TaskStateError || j.irrevocable(f.Task)):
