@@ -887,6 +887,10 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 		w.Literal(`,"time":`)
 		v.Time.write(w)
 	}
+	if v.JumpedAt != 0 {
+		w.Literal(`,"jumped_at":`)
+		v.JumpedAt.write(w)
+	}
 	if len(v.Inputs) > 0 {
 		w.Literal(`,"inputs":`)
 		from := len(w.B)
@@ -959,8 +963,11 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "time":
 			r.Once(&seen, 1<<6)
 			v.Time.read(r)
-		case "inputs":
+		case "jumped_at":
 			r.Once(&seen, 1<<7)
+			v.JumpedAt.read(r)
+		case "inputs":
+			r.Once(&seen, 1<<8)
 			v.Inputs = map[Input]Passed{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := Input(r.Key())
@@ -972,10 +979,10 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "watermark":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.Watermark.read(r)
 		case "delayed":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Delayed = map[string]Position{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -986,19 +993,19 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "settings":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Settings.read(r)
 		case "settings_offset":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.SettingsOffset = r.Int64()
 		case "forgotten_before":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.ForgottenBefore.read(r)
 		case "reader":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.Reader = r.Int()
 		case "since_hash":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()

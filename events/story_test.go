@@ -206,6 +206,9 @@ func (w *scribe) inputs() {
 	w.write("", &events.EffectsDelayed{Destination: "submissions/5", After: events.Position{Epoch: w.epoch, Sequence: 1}})
 	w.write("", &events.EffectsDelayed{Destination: "alerts"})
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions"})
+	w.now = w.now.Add(2 * time.Hour)
+	w.write("", &events.InputsPassed{}) // its time jumped, so that the sweep waits
+	w.now = w.now.Add(events.SweepAfterJump)
 	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now})
 	w.hash1()
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions", After: events.Position{Epoch: w.epoch, Sequence: 2}}, watermark(w.next-1))

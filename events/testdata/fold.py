@@ -115,7 +115,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
 
 
 class Passed(Entity):
@@ -213,7 +213,8 @@ class State:
             if claim["prev"] != self.ident or claim["id"] in ("", self.ident) or claim["reader"] < int(p["reader"]):
                 return
             self.ordinal, self.ident, self.next, self.broken = self.ordinal + 1, claim["id"], 0, False
-            p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"], time=max(p.get("time", ""), time))
+            p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"])
+            self.advance(time)
             p["since"] = p["time"]
             return
         current = self.ordinal > 0 and h["ce_epoch"] == f"{self.ordinal}-{self.ident}"
@@ -226,12 +227,18 @@ class State:
         p.add("since_hash")
         if kind == "StateHash":
             p.clear_of("since_hash")
-        p["time"] = max(p.get("time", ""), time)
+        self.advance(time)
         cause = h.get("ce_causationid", "").split("/")
         if cause[0] in "sr" and len(cause) == 3 and cause[1] == p["partition"]:
             self.passed({"s": "submissions", "r": "reports"}[cause[0]], int(cause[2]) + 1, quote(h.get("ce_causehash", "")))
         if "sagalog-watermark" in h and self.after(h["sagalog-watermark"]):
             p["watermark"] = quote(h["sagalog-watermark"])
+
+    def advance(self, time):
+        p = self.partition
+        if "time" in p and less(time, UNITS["h"] // 10**6) > p["time"]:
+            p["jumped_at"] = time
+        p["time"] = max(p.get("time", ""), time)
 
     def after(self, position):
         def rank(text):

@@ -243,6 +243,12 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 	if b.EndedBefore.Add(remember) > f.Time {
 		j.Fail("a sweep at %s forgets tasks that ended before %s, but this partition remembers them for %s", f.Time, b.EndedBefore, remember)
 	}
+	if at := j.State.Partition.JumpedAt; at != 0 && f.Time.Sub(at) < events.SweepAfterJump {
+		j.Fail("tasks are forgotten at %s, and the time of the log jumped at %s", f.Time, at)
+	}
+	if f.Time.Sub(j.State.Partition.Time) > events.TimeJump {
+		j.Fail("tasks are forgotten by the fact with which the time of the log jumps from %s to %s", j.State.Partition.Time, f.Time)
+	}
 	for _, id := range b.Tasks {
 		t, _ := j.State.Task(id)
 		if t == nil || !t.State.Ended() || t.EndedAt >= b.EndedBefore {

@@ -153,6 +153,8 @@ func timing(add func(Bound, Config)) {
 	add(CI, Config{Name: "retries that wait", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
 	add(CI, Config{Name: "retries that wait, more", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 2, Failures: 1}})
 	add(Small, Config{Name: "a sweep, a duplicate", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Small, Config{Name: "a sweep, a jump", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2}})
+	add(CI, Config{Name: "a sweep, a jump, a crash", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2, Crashes: 1}})
 	add(CI, Config{Name: "a sweep, a cancel", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a sweep, a cancel, more", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a sweep with effects", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})

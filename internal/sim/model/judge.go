@@ -101,7 +101,7 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 
 // DurableBefore implements sim.Witness.
 func (j *judge) DurableBefore(in events.Input, offset int64, before events.Instant) bool {
-	return at(j.part.inputs[topicOf(in)][offset].clock) < before
+	return j.w.sp.cfg.at(j.part.inputs[topicOf(in)][offset].clock) < before
 }
 
 // Folded implements sim.Witness.
