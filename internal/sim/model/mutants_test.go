@@ -57,7 +57,7 @@ var mutants = []mutant{
 	{"sweep-waits-for-ends", "a sweep waits for the ends of the inputs",
 		swap("at.Add", "t.now.Add"), "^a sweep, a duplicate$", "durable before the horizon"},
 	{"sweep-waits-after-jump", "nothing is forgotten right after the time of the log has jumped",
-		swap("wait || ", ""), "^a sweep, a jump$", "the time of the log jump"},
+		swap("wait ||", "wait && false ||"), "^a sweep, a jump$", "the time of the log jump"},
 	{"sweep-waits-for-effects", "a task is not swept while an effect of it is unacknowledged",
 		swap("!busy[id]", "(busy[id] || true)"), "^a sweep with effects$", "was swept while an effect of it is not acknowledged"},
 	{"held-cancel-is-recorded", "a held cancel is recorded as a fact",
