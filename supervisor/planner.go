@@ -339,7 +339,7 @@ func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []even
 	return due, wake, ready
 }
 
-// earliest returns the earlier of two instants, of which zero is none.
+// earliest returns the earlier of two instants; zero means that there is no such instant.
 func earliest(a, b events.Instant) events.Instant {
 	if a == 0 || b != 0 && b < a {
 		return b
