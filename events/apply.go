@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sagalog/sagalog/internal/jsontext"
 )
@@ -67,7 +68,7 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 	if _, ok := f.Body.(*StateHash); ok {
 		p.SinceHash = 0
 	}
-	p.Time = max(p.Time, f.Time)
+	p.advance(f.Time)
 	p.pass(f)
 	s.runs.add(f, p.Epoch, offset)
 	if p.Watermark.Before(f.Watermark) {
@@ -153,10 +154,28 @@ func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	}
 	p.Epoch = Epoch{N: p.Epoch.N + 1, ID: c.ID}
 	p.Owner, p.NextSequence, p.Broken = c.Owner, 0, false
-	p.Time = max(p.Time, f.Time)
+	p.advance(f.Time)
 	p.Since = p.Time
 	s.touchPart(KindPartition, "")
 	return FateAccepted
+}
+
+// A jump of the log's time is a quiet partition, or a wrong clock. An owner that forgets tasks cannot tell the two apart: by a clock that is
+// ten days ahead, every task that has ended is to be forgotten. So it waits for SweepAfterJump, in which others notice the clock.
+const (
+	// TimeJump is longer than it takes to notice that a busy partition has no owner.
+	TimeJump = time.Hour
+	// SweepAfterJump is longer than a node takes to compare its clock with those of others, and short beside the time for which tasks
+	// are remembered.
+	SweepAfterJump = 10 * time.Minute
+)
+
+// advance moves the time of the partition to that of a fact or claim, unless it is later already.
+func (p *PartitionState) advance(to Instant) {
+	if p.Time != 0 && to.Sub(p.Time) > TimeJump {
+		p.JumpedAt = to
+	}
+	p.Time = max(p.Time, to)
 }
 
 // pass moves the resume point past the input that caused the fact. If the input is in another partition, the resume point

@@ -44,11 +44,14 @@ func (s *State) foldTask(f *Fact) error {
 			t.beginUndoing("the deadline passed")
 		}
 	case *TaskProcessed:
-		t.State, t.EndedAt, t.Output = TaskStateProcessed, f.Time, b.Output
+		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
 	case *TaskUndone:
 		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
 	case *TaskParked:
 		if t.State != TaskStateError { // otherwise it could never be reopened
+			if t.State == TaskStateUndoing {
+				t.ParkedReason = t.Reason
+			}
 			t.ParkedFrom, t.State = t.State, TaskStateError
 		}
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
@@ -311,10 +314,23 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		}
 	}
 	t.judged(b.Request)
-	if t.State == TaskStateError {
-		t.State, t.ParkedFrom, t.Reason = t.ParkedFrom, "", ""
-	}
+	t.unpark()
 	return nil
+}
+
+// unpark lets a parked task go on. The reason for which it was parked stays until there is another, since an operator who looks at the
+// task would not find it elsewhere; but a task that is undone ends with the reason for that. A deadline that passed while the task was
+// parked has only raised an alert, and nobody could keep it then. So it passes again.
+func (t *Task) unpark() {
+	if t.State != TaskStateError {
+		return
+	}
+	if t.ParkedFrom == TaskStateUndoing {
+		t.Reason = t.ParkedReason
+	}
+	t.State, t.ParkedFrom, t.ParkedReason = t.ParkedFrom, "", ""
+	//mutant:deadline-passes-again
+	t.DeadlinePassed = false
 }
 
 // judged remembers the ID of a request and removes it from the held requests.

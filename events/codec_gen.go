@@ -896,6 +896,10 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 		w.Literal(`,"time":`)
 		v.Time.write(w)
 	}
+	if v.JumpedAt != 0 {
+		w.Literal(`,"jumped_at":`)
+		v.JumpedAt.write(w)
+	}
 	if len(v.Inputs) > 0 {
 		w.Literal(`,"inputs":`)
 		from := len(w.B)
@@ -968,8 +972,11 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "time":
 			r.Once(&seen, 1<<6)
 			v.Time.read(r)
-		case "inputs":
+		case "jumped_at":
 			r.Once(&seen, 1<<7)
+			v.JumpedAt.read(r)
+		case "inputs":
+			r.Once(&seen, 1<<8)
 			v.Inputs = map[Input]Passed{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := Input(r.Key())
@@ -981,10 +988,10 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "watermark":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.Watermark.read(r)
 		case "delayed":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Delayed = map[string]Position{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -995,19 +1002,19 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "settings":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Settings.read(r)
 		case "settings_offset":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.SettingsOffset = r.Int64()
 		case "forgotten_before":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.ForgottenBefore.read(r)
 		case "reader":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.Reader = r.Int()
 		case "since_hash":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()
@@ -2161,6 +2168,9 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.ParkedFrom != "" {
 		w.Text(`,"parked_from":`, string(v.ParkedFrom))
 	}
+	if v.ParkedReason != "" {
+		w.Text(`,"parked_reason":`, v.ParkedReason)
+	}
 	if v.PivotPassed {
 		w.Bool(`,"pivot_passed":`, v.PivotPassed)
 	}
@@ -2301,20 +2311,23 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_from":
 			r.Once(&seen, 1<<21)
 			v.ParkedFrom = TaskState(word(r))
-		case "pivot_passed":
+		case "parked_reason":
 			r.Once(&seen, 1<<22)
+			r.Text(&v.ParkedReason)
+		case "pivot_passed":
+			r.Once(&seen, 1<<23)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2323,7 +2336,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.Requests = make([]string, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item string
@@ -2331,7 +2344,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "steps":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2340,10 +2353,10 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Last.read(r)
 		default:
 			r.Doubt()

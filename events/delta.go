@@ -25,7 +25,7 @@ type Rejection struct {
 
 // Agenda supplies Flush with the owner's plan for a task, which is not part of its state. Without an Agenda, a live task counts
 // as unplanned.
-type Agenda func(t *Task) (due Instant, ready []ReadyKey)
+type Agenda func(t *Task) (due, wake Instant, ready []ReadyKey)
 
 // TaskRow is one changed task in its canonical encoding. A nil Encoding means that the task was forgotten.
 type TaskRow struct {
@@ -153,7 +153,7 @@ func keysOf(t *Task, agenda Agenda) Keys {
 	case agenda == nil:
 		k.Due, k.Unplanned = t.Due(), true
 	default:
-		k.Due, k.Ready = agenda(t)
+		k.Due, k.Wake, k.Ready = agenda(t)
 	}
 	return k
 }

@@ -157,6 +157,61 @@ func TestATaskParkedTwiceReturnsToWhereItWas(t *testing.T) {
 	require.Empty(t, w.task("t").ParkedFrom)
 }
 
+// An operator who retries a task still sees why it was parked, until there is another reason or it ends well.
+func TestAReopenedTaskKeepsItsReason(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.fail("t", "a", 1, park("attempts used up"))
+	w.write("t", &events.TaskParked{Step: "a", Reason: "attempts used up"})
+	w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
+	for _, goesOn := range []func(){func() {}, func() { w.start("t", "a", 2) }} {
+		goesOn()
+		require.Equal(t, "attempts used up", w.task("t").Reason)
+		require.NotNil(t, w.task("t").Step("a").Error)
+		require.Equal(t, "attempts used up", w.task("t").Step("a").Reason)
+	}
+	w.complete("t", "a", 2)
+	require.Nil(t, w.task("t").Step("a").Error)
+	w.write("t", &events.TaskProcessed{})
+	require.Empty(t, w.task("t").Reason)
+}
+
+// A task that was parked because an undo failed ends with the reason for which it is undone.
+func TestATaskParkedInItsUndoKeepsTheFirstReason(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	w.start("t", "a", 1)
+	w.complete("t", "a", 1)
+	w.write("t", &events.CancelRequested{Request: "q1", Reason: "not wanted"})
+	w.write("t", &events.CompensationStarted{Step: "a", Agent: "a", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.write("t", &events.CompensationFailed{Step: "a", Attempt: 1, Error: events.Error{Class: events.ClassPermanent, Message: "no"}, Verdict: park("it cannot be undone")})
+	w.write("t", &events.TaskParked{Step: "a", Reason: "it cannot be undone"})
+	w.write("t", &events.TaskParked{Reason: "internal: again"})
+	require.Equal(t, "internal: again", w.task("t").Reason)
+	w.write("t", &events.TaskReopened{Request: "q2", Steps: []string{"a"}})
+	require.Equal(t, "not wanted", w.task("t").Reason)
+	require.NotNil(t, w.task("t").Step("a").Undo.Error)
+	require.Empty(t, w.task("t").ParkedReason)
+}
+
+// A deadline that passed while the task was parked has only raised an alert, so it passes again.
+func TestADeadlinePassesAgainAfterAReopening(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.write("t", &events.Submitted{Workflow: "w", Deadline: w.now.Add(1e9), Content: "c"})
+	due := w.task("t").Deadline
+	w.start("t", "a", 1)
+	w.fail("t", "a", 1, park("x"))
+	w.write("t", &events.TaskParked{Step: "a", Reason: "x"})
+	w.write("t", &events.DeadlinePassed{Deadline: due, Action: events.DeadlineAlert})
+	require.Zero(t, w.task("t").Due(), "a parked task raises one alert")
+	w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
+	require.Equal(t, due, w.task("t").Due())
+}
+
 // A cancel or its deadline makes a parked task undo its steps.
 func TestParkedTasksCanTurnBack(t *testing.T) {
 	t.Parallel()

@@ -27,8 +27,9 @@ type Keys struct {
 	SubmittedAt Instant           `json:"submitted_at"`
 	EndedAt     Instant           `json:"ended_at,omitzero"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	// Due is when the owner must look at the task next.
+	// Due is when the owner must look at the task next. Wake is the same for the timers that do not wait for reports.
 	Due   Instant    `json:"due,omitzero"`
+	Wake  Instant    `json:"wake,omitzero"`
 	Ready []ReadyKey `json:"ready,omitempty"`
 	// Unplanned marks a live task whose row was written without an Agenda, by a fold that nobody planned for: a fact that
 	// follows from its state may be missing, so a new owner plans it.
@@ -45,7 +46,8 @@ const (
 	keysDue       = 4
 	keysReady     = 8
 	keysUnplanned = 16
-	keysAll       = 31
+	keysWake      = 32
+	keysAll       = 63
 )
 
 // keyWords are the texts that are encoded in one byte. The byte 0 says that another text follows. The code of a text never
@@ -74,6 +76,9 @@ func AppendKeys(dst []byte, k *Keys) []byte {
 	if k.Due != 0 {
 		dst = binary.AppendVarint(dst, int64(k.Due-k.SubmittedAt))
 	}
+	if k.Wake != 0 {
+		dst = binary.AppendVarint(dst, int64(k.Wake-k.SubmittedAt))
+	}
 	if len(k.Ready) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(k.Ready)))
 	}
@@ -97,6 +102,9 @@ func (k *Keys) holds() (bits byte) {
 	}
 	if k.Due != 0 {
 		bits |= keysDue
+	}
+	if k.Wake != 0 {
+		bits |= keysWake
 	}
 	if len(k.Ready) > 0 {
 		bits |= keysReady
@@ -175,6 +183,9 @@ func (r *keyReader) keys(k *Keys) {
 	}
 	if holds&keysDue != 0 {
 		k.Due = k.SubmittedAt + Instant(r.signed())
+	}
+	if holds&keysWake != 0 {
+		k.Wake = k.SubmittedAt + Instant(r.signed())
 	}
 	if holds&keysReady != 0 {
 		k.Ready = make([]ReadyKey, r.count(5))

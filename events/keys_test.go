@@ -16,7 +16,7 @@ func drawKeys(t *rapid.T) events.Keys {
 	k := events.Keys{
 		State:    rapid.SampledFrom([]events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateProcessed, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateError, "new"}).Draw(t, "state"),
 		Workflow: text.Draw(t, "workflow"), SubmittedAt: instant.Draw(t, "submitted"), EndedAt: instant.Draw(t, "ended"),
-		Due: instant.Draw(t, "due"), Unplanned: rapid.Bool().Draw(t, "unplanned"),
+		Due: instant.Draw(t, "due"), Wake: instant.Draw(t, "wake"), Unplanned: rapid.Bool().Draw(t, "unplanned"),
 	}
 	if labels := rapid.MapOfN(text, text, 0, 4).Draw(t, "labels"); len(labels) > 0 {
 		k.Labels = labels
@@ -52,8 +52,8 @@ func TestKeysAreReadAsTheyWereWritten(t *testing.T) {
 func TestKeysKeepTheirBytes(t *testing.T) {
 	t.Parallel()
 	k := events.Keys{State: events.TaskStateProcessing, Workflow: "w", SubmittedAt: 1000, EndedAt: 1001, Labels: map[string]string{"b": "2", "a": "1"},
-		Due: 1002, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}}}
-	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x1f\x02\x02\x01a\x011\x01b\x012\x04\x01\x01g\x01p\x08\x00\x01", string(events.AppendKeys(nil, &k)))
+		Due: 1002, Wake: 1003, Unplanned: true, Ready: []events.ReadyKey{{Agent: "g", Path: "p", Operation: events.Undo, Since: 1000, Priority: -1}}}
+	require.Equal(t, "\x01\x02\x01w\xd0\x0f\x3f\x02\x02\x01a\x011\x01b\x012\x04\x06\x01\x01g\x01p\x08\x00\x01", string(events.AppendKeys(nil, &k)))
 }
 
 func FuzzDecodeKeys(f *testing.F) {

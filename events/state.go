@@ -21,6 +21,8 @@ type PartitionState struct {
 	Broken bool `json:"broken,omitzero"`
 	// Time is the time of the latest fact; the next fact's time is not earlier.
 	Time Instant `json:"time,omitzero"`
+	// JumpedAt is the time of the latest fact or claim that was more than TimeJump later than all before it.
+	JumpedAt Instant `json:"jumped_at,omitzero"`
 	// Inputs holds the resume point of each input topic. It is stored nowhere else.
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
 	// Watermark is the position up to which all effects are known to be acknowledged, apart from those of delayed destinations.

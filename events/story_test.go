@@ -159,7 +159,8 @@ func (w *scribe) parked() {
 	w.write(id, &events.TaskUndone{Reason: "the work request was refused"})
 }
 
-// deadlines: one passes, a result arrives while the task is already undoing, and an expression fails before any work.
+// deadlines: one passes, a result arrives while the task is already undoing, and an expression fails before any work. Another passes while
+// its task is parked, and again when an operator has reopened the task.
 func (w *scribe) deadlines() {
 	const id = "delivery-5"
 	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(3e9), Content: "c5"}, fromInput(events.Submissions, 4))
@@ -177,6 +178,16 @@ func (w *scribe) deadlines() {
 		Error: events.Error{Class: events.ClassExpression, Message: "with: no member \"owner\" of input"},
 	})
 	w.write(broken, &events.TaskUndone{Reason: "permanent"})
+
+	const late = "delivery-7"
+	w.write(late, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(1e9), Content: "c7"})
+	w.start(late, "package", 1)
+	w.fail(late, "package", 1, park("attempts used up"))
+	w.write(late, &events.TaskParked{Step: "package", Reason: "attempts used up"})
+	w.write(late, &events.DeadlinePassed{Deadline: w.task(late).Deadline, Action: events.DeadlineAlert})
+	w.write(late, &events.TaskReopened{Request: "q5", Steps: []string{"package"}})
+	w.write(late, &events.DeadlinePassed{Deadline: w.task(late).Deadline, Action: events.DeadlineUndo})
+	w.write(late, &events.TaskUndone{Reason: "the deadline passed"})
 }
 
 // inputs: a conflict, an input in the wrong partition, one that is refused in its home partition, duplicates that are
@@ -196,6 +207,9 @@ func (w *scribe) inputs() {
 	w.write("", &events.EffectsDelayed{Destination: "submissions/5", After: events.Position{Epoch: w.epoch, Sequence: 1}})
 	w.write("", &events.EffectsDelayed{Destination: "alerts"})
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions"})
+	w.now = w.now.Add(2 * time.Hour)
+	w.write("", &events.InputsPassed{}) // its time jumped, so that the sweep waits
+	w.now = w.now.Add(events.SweepAfterJump)
 	w.write("", &events.TasksSwept{Tasks: []string{"delivery-1", "delivery-2"}, EndedBefore: w.now})
 	w.hash1()
 	w.write("", &events.EffectsDelayed{Destination: "dlq.submissions", After: events.Position{Epoch: w.epoch, Sequence: 2}}, watermark(w.next-1))

@@ -57,8 +57,9 @@ type Task struct {
 	EndedAt     Instant `json:"ended_at,omitzero"`
 	Deadline    Instant `json:"deadline,omitzero"`
 
-	FailureCount int    `json:"failure_count,omitzero"`
-	Reason       string `json:"reason,omitempty"`
+	FailureCount int `json:"failure_count,omitzero"`
+	// Reason says why the task was last parked, or why it is or was undone. A task that went on and ended well has none.
+	Reason string `json:"reason,omitempty"`
 	// Facts counts the facts of the task. It is limited by Settings.TaskFacts.
 	Facts int `json:"facts"`
 
@@ -67,6 +68,8 @@ type Task struct {
 	ParkReason string `json:"park_reason,omitempty"`
 	// ParkedFrom is the state that TaskReopened restores.
 	ParkedFrom TaskState `json:"parked_from,omitempty"`
+	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
+	ParkedReason string `json:"parked_reason,omitempty"`
 
 	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`

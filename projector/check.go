@@ -101,7 +101,7 @@ func (c *checker) row(key, value []byte) error {
 
 func (c *checker) endPartition() {
 	a, b := &c.stored, &c.counted
-	if a.Due != b.Due || a.Unplanned != b.Unplanned || !slices.Equal(a.States, b.States) || !slices.Equal(a.Ready, b.Ready) {
+	if a.Due != b.Due || a.Wake != b.Wake || a.Unplanned != b.Unplanned || !slices.Equal(a.States, b.States) || !slices.Equal(a.Ready, b.Ready) {
 		c.fault("partition %d stores the counts %+v, but its tasks add up to %+v", c.partition, *a, *b)
 	}
 }
@@ -178,7 +178,7 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 	switch key[rowPrefix-1] {
 	case rowUnplanned:
 		return partition, string(rest), true
-	case rowDue, rowEnded:
+	case rowDue, rowWake, rowEnded:
 		if len(rest) < intSize {
 			return 0, "", false
 		}

@@ -217,8 +217,8 @@ func TestAnOwnersFlushMovesTasksFromUnplannedToTheQueue(t *testing.T) {
 		if len(page) == 0 {
 			break
 		}
-		d, err := state.Flush(func(task *events.Task) (events.Instant, []events.ReadyKey) {
-			return task.Due(), []events.ReadyKey{{Agent: "package", Path: "next", Operation: events.Do, Since: task.SubmittedAt}}
+		d, err := state.Flush(func(task *events.Task) (events.Instant, events.Instant, []events.ReadyKey) {
+			return task.Due(), task.Due() + 1, []events.ReadyKey{{Agent: "package", Path: "next", Operation: events.Do, Since: task.SubmittedAt}}
 		})
 		require.NoError(t, err)
 		require.NoError(t, s.Commit(projector.Batch{Deltas: []*events.Delta{d}}))

@@ -70,6 +70,10 @@ func (s *keySet) add(kind move, partition int32, id string, k *events.Keys) {
 		if k.Due != 0 {
 			s.timed(partition, rowDue, k.Due, id)
 		}
+	case moveWake:
+		if k.Wake != 0 {
+			s.timed(partition, rowWake, k.Wake, id)
+		}
 	case moveEnded:
 		if k.EndedAt != 0 {
 			s.timed(partition, rowEnded, k.EndedAt, id)

@@ -32,6 +32,7 @@ const (
 	rowRejection byte = 'r'
 	rowTask      byte = 't'
 	rowUnplanned byte = 'u'
+	rowWake      byte = 'w'
 )
 
 // The lists over all partitions.

@@ -15,8 +15,8 @@ type meta struct {
 	Sum    events.Hash
 	Runs   []events.Run
 	Anchor Anchor
-	// Due counts the tasks with a due row.
-	Due       int64
+	// Due and Wake count the tasks with such a row.
+	Due, Wake int64
 	Unplanned int64
 	States    counts
 	// Ready counts the rows of the queue by agent.
@@ -39,6 +39,9 @@ func (m *meta) count(k *events.Keys, n int64) {
 	if k.Due != 0 {
 		m.Due += n
 	}
+	if k.Wake != 0 {
+		m.Wake += n
+	}
 	if k.Unplanned {
 		m.Unplanned += n
 	}
@@ -49,7 +52,7 @@ func (m *meta) count(k *events.Keys, n int64) {
 
 // sameCounts reports whether two sets of keys certainly add the same to the counts.
 func sameCounts(a, b *events.Keys) bool {
-	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready)
+	return a.State == b.State && (a.Due == 0) == (b.Due == 0) && (a.Wake == 0) == (b.Wake == 0) && a.Unplanned == b.Unplanned && slices.Equal(a.Ready, b.Ready)
 }
 
 func (m *meta) live() int64 {
@@ -106,7 +109,7 @@ func (m *meta) append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, m.Anchor.Offset)
 	dst = binary.AppendVarint(dst, int64(m.Anchor.LeaderEpoch))
 	dst = appendSized(dst, m.Anchor.Hash)
-	dst = binary.AppendVarint(dst, m.Due)
+	dst = binary.AppendVarint(binary.AppendVarint(dst, m.Due), m.Wake)
 	dst = binary.AppendVarint(dst, m.Unplanned)
 	dst = m.States.append(dst)
 	return m.Ready.append(dst)
@@ -137,7 +140,7 @@ func decodeMeta(b []byte) (m meta, err error) {
 	}
 	copy(m.Anchor.TopicID[:], r.cut(len(m.Anchor.TopicID)))
 	m.Anchor.Offset, m.Anchor.LeaderEpoch, m.Anchor.Hash = r.signed(), int32(r.signed()), r.text()
-	m.Due, m.Unplanned = r.signed(), r.signed()
+	m.Due, m.Wake, m.Unplanned = r.signed(), r.signed(), r.signed()
 	m.States, m.Ready = r.counts(), r.counts()
 	if r.bad || len(r.rest) > 0 {
 		return meta{}, fmt.Errorf("%w: the meta row of %d bytes cannot be decoded", ErrDamaged, len(b))

@@ -15,7 +15,7 @@ func TestMetaRowsAreReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := meta{
 			Next: rapid.Int64Min(0).Draw(t, "next"), Sum: events.Hash{Hi: rapid.Uint64().Draw(t, "hi"), Lo: rapid.Uint64().Draw(t, "lo")},
-			Due: rapid.Int64().Draw(t, "due"), Unplanned: rapid.Int64().Draw(t, "unplanned"),
+			Due: rapid.Int64().Draw(t, "due"), Wake: rapid.Int64().Draw(t, "wake"), Unplanned: rapid.Int64().Draw(t, "unplanned"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "runs") {
 			m.Runs = append(m.Runs, events.Run{

@@ -97,7 +97,7 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 	task := pending(id, events.Instant(rapid.IntRange(-1, 4).Draw(t, "submitted")))
 	task.Workflow, task.Labels = rapid.SampledFrom(workflows).Draw(t, "workflow"), rapid.SampledFrom(labels).Draw(t, "labels")
 	task.State = rapid.SampledFrom(states).Draw(t, "state")
-	k := events.Keys{Unplanned: rapid.Bool().Draw(t, "unplanned"), Due: events.Instant(rapid.IntRange(0, 6).Draw(t, "due"))}
+	k := events.Keys{Unplanned: rapid.Bool().Draw(t, "unplanned"), Due: events.Instant(rapid.IntRange(0, 6).Draw(t, "due")), Wake: events.Instant(rapid.IntRange(0, 6).Draw(t, "wake"))}
 	if task.State.Ended() {
 		k = events.Keys{}
 		task.EndedAt = events.Instant(rapid.IntRange(1, 5).Draw(t, "ended"))
@@ -286,6 +286,10 @@ func (m *model) compareDue(t *rapid.T, p *modelPartition, v *projector.Partition
 	got, err := v.Due(by, limit)
 	require.NoError(t, err)
 	require.Equal(t, due[:min(limit, len(due))], append([]projector.DueRow{}, got...))
+	waking := p.at(by, func(k *events.Keys) events.Instant { return k.Wake })
+	got, err = v.Waking(by, limit)
+	require.NoError(t, err)
+	require.Equal(t, waking[:min(limit, len(waking))], append([]projector.DueRow{}, got...))
 	next, ok, err := v.NextDue()
 	require.NoError(t, err)
 	require.Equal(t, len(all) > 0, ok)
@@ -344,9 +348,14 @@ func (p *modelPartition) ready(agent string, op events.Operation) []projector.Re
 }
 
 func (p *modelPartition) due(by events.Instant) []projector.DueRow {
+	return p.at(by, func(k *events.Keys) events.Instant { return k.Due })
+}
+
+// at lists the tasks with a time of one kind at or before an instant, the earliest first.
+func (p *modelPartition) at(by events.Instant, timeOf func(k *events.Keys) events.Instant) []projector.DueRow {
 	list := []projector.DueRow{}
 	for id, x := range p.tasks {
-		if d := x.row.Keys.Due; d != 0 && d <= by {
+		if d := timeOf(&x.row.Keys); d != 0 && d <= by {
 			list = append(list, projector.DueRow{Due: d, Task: id})
 		}
 	}

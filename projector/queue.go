@@ -63,6 +63,14 @@ func (p *Partition) Due(by events.Instant, limit int) ([]DueRow, error) {
 	return p.timed(timedScan{row: rowDue, by: by, limit: limit})
 }
 
+// Waking returns the tasks with a timer that does not wait for reports and is due at or before an instant, earliest first.
+func (p *Partition) Waking(by events.Instant, limit int) ([]DueRow, error) {
+	if p.view.Load().meta.Wake == 0 { // as in most rounds
+		return nil, nil
+	}
+	return p.timed(timedScan{row: rowWake, by: by, limit: limit})
+}
+
 // Running returns the tasks that have a due row, in the order of Due and after the row after (the zero DueRow comes before
 // all). A new owner walks all of them once. A task whose instant moves during the walk may be seen twice or not at all, so
 // the walk ends before the first commit of the epoch.

@@ -10,7 +10,7 @@ import (
 
 // formatVersion is the version of this package's keys and values, not of the facts. Any change raises it, and the store is
 // then rebuilt.
-const formatVersion = 4
+const formatVersion = 5
 
 // TopicID is Kafka's identifier of a topic: a topic that was deleted and recreated has another.
 type TopicID [16]byte

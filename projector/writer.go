@@ -167,7 +167,7 @@ func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 }
 
 // move is the set of kinds of a task's index rows that a delta changes.
-type move uint8
+type move uint16
 
 const (
 	moveDue move = 1 << iota
@@ -178,10 +178,11 @@ const (
 	moveLabels
 	moveState
 	moveWorkflow
+	moveWake
 )
 
 // moveKinds is the order in which rows are written: the order of their keys.
-var moveKinds = [...]move{moveDue, moveEnded, moveReady, moveUnplanned, moveAll, moveLabels, moveState, moveWorkflow}
+var moveKinds = [...]move{moveDue, moveEnded, moveReady, moveUnplanned, moveWake, moveAll, moveLabels, moveState, moveWorkflow}
 
 // moveOf compares keys before building rows from them: most commits move only the due row.
 func moveOf(row *events.TaskRow) (m move) {
@@ -195,6 +196,9 @@ func moveOf(row *events.TaskRow) (m move) {
 	}
 	if was.Due != now.Due {
 		m |= moveDue
+	}
+	if was.Wake != now.Wake {
+		m |= moveWake
 	}
 	if was.EndedAt != now.EndedAt {
 		m |= moveEnded

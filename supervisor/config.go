@@ -159,11 +159,13 @@ type Store interface {
 	Ready(agent string, op events.Operation, limit int) ([]events.Ready, error)
 	// Queues returns the agents that have rows in the queue.
 	Queues() ([]string, error)
-	// Due returns up to limit tasks that are due at or before the instant, the first due first.
+	// Due returns up to limit tasks that are due at or before the instant, the first due first. Waking does the same for the timers
+	// that do not wait for reports.
 	Due(at events.Instant, limit int) ([]string, error)
+	Waking(at events.Instant, limit int) ([]string, error)
 	// Unplanned returns up to limit live tasks that no owner planned since they were folded.
 	Unplanned(limit int) ([]string, error)
-	// Live calls yield for each live task that has something running or a timer.
+	// Live calls yield for each live task that is due at some time, and so for each with something running.
 	Live(yield func(id string) error) error
 	// Ended returns up to limit tasks that ended before the instant.
 	Ended(before events.Instant, limit int) ([]string, error)

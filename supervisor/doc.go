@@ -63,7 +63,7 @@
 //   - INV8: no effect leaves before its fact is durable, at a contiguous offset, and in the current epoch.
 //   - INV11: it decides only in an epoch whose claim it has read back as valid.
 //   - INV12: an input is passed only by a fact, in the order of its topic.
-//   - A timer fires only when every report that was durable before it fell due has been judged in this epoch.
+//   - An attempt times out, and a deadline passes, only when every report that was durable before has been judged in this epoch.
 //
 // It refuses to resume from anything but the fold, to go on after an append of unknown outcome, and to undo a task past its
 // pivot. It does not know what a workflow is about. docs/protocol.md has the reason for each rule.

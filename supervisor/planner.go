@@ -242,8 +242,18 @@ func (p *planner) waits(r events.Ready) (bool, error) {
 }
 
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
+	if r.Operation == events.Do && p.overdue(t) {
+		return false, nil
+	}
 	notBefore, yes, err := p.sched.Offers(t, r.Path, r.Operation)
 	return yes && notBefore <= p.stamp(), err
+}
+
+// overdue says whether the deadline of a task is about to undo it. No do starts then: it would only be undone, or it would be the
+// pivot, and the deadline could not undo the task any more.
+func (p *planner) overdue(t *events.Task) bool {
+	//mutant:no-do-starts-overdue
+	return t.Deadline != 0 && t.Deadline <= p.stamp() && !t.DeadlinePassed && !t.Irrevocable()
 }
 
 // parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
@@ -313,20 +323,19 @@ func (p *planner) planNew(id string) (err error) {
 
 // agenda tells the store when the owner must look at a task next, and which of its steps wait in the queue. These
 // attempts join the queue now, because a row for a ready step no longer says when its retry was due.
-func (p *planner) agenda(t *events.Task) (due events.Instant, ready []events.ReadyKey) {
+func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []events.ReadyKey) {
 	now := p.stamp()
 	for _, m := range t.Timers() {
-		waits := m.Kind == events.TimerRetry || m.Kind == events.TimerQuiet
-		if waits && m.Due <= now {
-			continue // it is due, so the step is in the queue already
-		}
-		if due == 0 || m.Due < due {
-			due = m.Due
+		switch {
+		case rowOf(m.Kind).reads != nil:
+			due = earliest(due, m.Due)
+		case m.Due > now: // otherwise the step is in the queue already
+			wake = earliest(wake, m.Due)
 		}
 	}
 	plan, err := p.planGuarded(t)
 	if err != nil {
-		return due, nil
+		return due, wake, nil
 	}
 	p.dispatch.queue.push(plan.Ready, now)
 	for _, r := range plan.Ready {
@@ -334,7 +343,15 @@ func (p *planner) agenda(t *events.Task) (due events.Instant, ready []events.Rea
 			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}
 	}
-	return due, ready
+	return due, wake, ready
+}
+
+// earliest returns the earlier of two instants; zero means that there is no such instant.
+func earliest(a, b events.Instant) events.Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // planGuarded asks for a plan. A panic sets nothing aside here, because the task was already planned when it changed.

@@ -29,6 +29,11 @@ func (t *timers) sweep(at events.Instant) error {
 	if len(swept) == 0 {
 		return nil
 	}
+	//mutant:sweep-waits-after-jump
+	if wait, err := t.jumped(); wait || err != nil {
+		t.sweptAt = t.now
+		return err
+	}
 	//mutant:passed-before-sweep
 	if t.inbox.unpassed() {
 		if err := t.inbox.pass(); err != nil {
@@ -39,6 +44,16 @@ func (t *timers) sweep(at events.Instant) error {
 		Body:  &events.TasksSwept{Tasks: swept, EndedBefore: before},
 		Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon),
 	}, nil)
+}
+
+// jumped says whether the time of the log has jumped a short while ago, so that nothing may be forgotten yet. A partition in which nothing
+// happened for an hour needs a fact to say since when its time goes on.
+func (t *timers) jumped() (bool, error) {
+	p := &t.state.Partition
+	if t.now.Sub(p.Time) > events.TimeJump {
+		return true, t.inbox.pass()
+	}
+	return p.JumpedAt != 0 && t.now.Sub(p.JumpedAt) < events.SweepAfterJump, nil
 }
 
 // sweepable returns some tasks that may be forgotten now, and whether there are more. Those do not wait for the next

@@ -9,10 +9,10 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// timers decides about everything that falls due. A timer due at T fires only when, in this epoch, everything below an
-// end offset of its inputs asked for after T has been judged, and the timer is still due then; otherwise a take-over
-// would time out large amounts of work that was answered long ago. docs/protocol.md, "A timer waits for the
-// reports".
+// timers decides about everything that falls due. A timer due at T that decides something an unread report could contradict fires
+// only when, in this epoch, everything below an end offset of its inputs asked for after T has been judged, and the timer
+// is still due then; otherwise a take-over would time out large amounts of work that was answered long ago.
+// docs/protocol.md, "A timer waits for the reports".
 type timers struct {
 	*core
 	ends question
@@ -40,19 +40,28 @@ type goal struct {
 // timerKind says what a kind of timer waits for and decides.
 type timerKind struct {
 	kind events.TimerKind
-	// reads are the inputs that must be judged up to an end asked for after the timer fell due.
+	// reads are the inputs that must be judged up to an end asked for after the timer fell due, nil if there are none.
 	reads []events.Input
 	// decide returns the fact for a due timer of a task, or nil if it is no longer due. If it is not set, the planner
 	// continues the task.
 	decide func(t *timers, task *events.Task, m events.Timer) events.Body
 }
 
-// timerKinds are the timers of tasks. The store knows when they are due.
+// timerKinds are the timers of tasks. The store knows when they are due. The last two decide nothing that a report could contradict,
+// and must not wait while the reports cannot be read: they only say that an attempt may start now. A retry or the end
+// of a cool-down follows an attempt that is over, and no report about that counts any more (INV7). The same holds for the attempts in doubt
+// whose quiet time ends; while an attempt of the task runs, no undo starts anyway.
 var timerKinds = []timerKind{
+	//mutant:timeout-waits-for-reports
 	{kind: events.TimerCompleteBy, reads: outcomeInputs, decide: (*timers).expireAttempt},
+	//mutant:deadline-waits-for-reports
 	{kind: events.TimerDeadline, reads: outcomeInputs, decide: (*timers).passDeadline},
-	{kind: events.TimerRetry, reads: outcomeInputs},
-	{kind: events.TimerQuiet, reads: outcomeInputs},
+	{kind: events.TimerRetry},
+	{kind: events.TimerQuiet},
+}
+
+func rowOf(k events.TimerKind) *timerKind {
+	return &timerKinds[slices.IndexFunc(timerKinds, func(row timerKind) bool { return row.kind == k })]
 }
 
 // partitionTimer is a timer of the partition.
@@ -173,26 +182,39 @@ func (t *timers) reached(reads []events.Input) events.Instant {
 // fire decides the timers that are due.
 func (t *timers) fire() (err error) {
 	defer guard(&err, func(err error) error { return blame(t.judging.task, err) })
+	ids, err := t.store.Waking(t.now, dueBatch)
+	if err != nil {
+		return err
+	}
+	if err := t.fireTasks(ids); err != nil {
+		return err
+	}
 	at := t.reached(outcomeInputs)
 	if at == 0 {
 		return nil
 	}
-	ids, err := t.store.Due(at, dueBatch)
-	if err != nil {
+	if ids, err = t.store.Due(at, dueBatch); err != nil {
 		return err
 	}
+	if err := t.fireTasks(ids); err != nil || t.full() {
+		return err
+	}
+	for i := range partitionTimers {
+		row := &partitionTimers[i]
+		if err := row.fire(t, t.reached(row.reads)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *timers) fireTasks(ids []string) error {
 	for _, id := range ids {
 		if t.full() {
 			return nil
 		}
 		if err := t.fireTask(id); err != nil {
 			return blame(id, err)
-		}
-	}
-	for i := range partitionTimers {
-		row := &partitionTimers[i]
-		if err := row.fire(t, t.reached(row.reads)); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -208,9 +230,9 @@ func (t *timers) fireTask(id string) error {
 	sort.Slice(list, func(i, j int) bool { return list[i].Due < list[j].Due })
 	moved := false
 	for _, m := range list {
-		row := &timerKinds[slices.IndexFunc(timerKinds, func(k timerKind) bool { return k.kind == m.Kind })]
+		row := rowOf(m.Kind)
 		if m.Due > t.reached(row.reads) {
-			break
+			continue
 		}
 		if row.decide != nil {
 			body := row.decide(t, task, m)

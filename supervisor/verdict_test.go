@@ -245,6 +245,30 @@ func TestTheConsequencesOfVerdicts(t *testing.T) {
 			a.pass(3 * time.Second)
 			b.request(events.RequestCancel, "q", "t1")
 		}, []string{"Submitted", "StepStarted", "StepFailed", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "CancelRequested", "TaskUndone"}},
+		"a deadline that only alerted undoes the task that an operator retries": {"deadline: 3s\n" + oneStep[1:], func(b *bench, a *candidate) {
+			b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
+			a.run()
+			a.pass(3 * time.Second)
+			a.pass(3 * time.Second)
+			require.Equal(b.t, 1, count[*events.DeadlinePassed](b), "a parked task raises one alert")
+			b.request(events.RequestRetry, "q", "t1")
+			a.run()
+			a.pass(10 * time.Millisecond)
+		}, []string{"Submitted", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "TaskReopened", "DeadlinePassed", "TaskUndone"}},
+		"past the pivot a deadline alerts once for each retry": {"deadline: 3s\n" + pivoted[1:], func(b *bench, a *candidate) {
+			b.done("t1", "before", 1)
+			a.run()
+			b.done("t1", "point", 1)
+			a.run()
+			b.failed("t1", "behind", 1, events.ClassPermanent, events.EffectNone)
+			a.run()
+			a.pass(3 * time.Second)
+			b.request(events.RequestRetry, "q", "t1")
+			a.run()
+			a.pass(time.Second / 2)
+			a.pass(time.Second / 4)
+			b.done("t1", "behind", 2)
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "TaskReopened", "StepStarted", "DeadlinePassed", "StepCompleted", "TaskProcessed"}},
 		"no undo before a timed-out attempt is quiet": {strings.Replace(oneStep, "then: park", "then: undo", 1), func(b *bench, a *candidate) {
 			for range 3 {
 				a.pass(1100 * time.Millisecond)

@@ -115,7 +115,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
 
 
 class Passed(Entity):
@@ -136,7 +136,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason pivot_passed deadline_passed quiet_at
         completions held requests steps traceparent last"""
 
     def step(self, path):
@@ -213,7 +213,8 @@ class State:
             if claim["prev"] != self.ident or claim["id"] in ("", self.ident) or claim["reader"] < int(p["reader"]):
                 return
             self.ordinal, self.ident, self.next, self.broken = self.ordinal + 1, claim["id"], 0, False
-            p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"], time=max(p.get("time", ""), time))
+            p.update(epoch=quote(f"{self.ordinal}-{self.ident}"), owner=body["owner"])
+            self.advance(time)
             p["since"] = p["time"]
             return
         current = self.ordinal > 0 and h["ce_epoch"] == f"{self.ordinal}-{self.ident}"
@@ -226,7 +227,7 @@ class State:
         p.add("since_hash")
         if kind == "StateHash":
             p.clear_of("since_hash")
-        p["time"] = max(p.get("time", ""), time)
+        self.advance(time)
         cause = h.get("ce_causationid", "").split("/")
         if cause[0] in "sr" and len(cause) == 3 and cause[1] == p["partition"]:
             last = int(body.get("last", "0")) if kind == "InputRejected" else 0
@@ -234,6 +235,12 @@ class State:
             self.passed({"s": "submissions", "r": "reports"}[cause[0]], max(int(cause[2]), last) + 1, '""' if several else quote(h.get("ce_causehash", "")))
         if "sagalog-watermark" in h and self.after(h["sagalog-watermark"]):
             p["watermark"] = quote(h["sagalog-watermark"])
+
+    def advance(self, time):
+        p = self.partition
+        if "time" in p and less(time, UNITS["h"] // 10**6) > p["time"]:
+            p["jumped_at"] = time
+        p["time"] = max(p.get("time", ""), time)
 
     def after(self, position):
         def rank(text):
@@ -402,6 +409,7 @@ class State:
 
     def TaskProcessed(self, t, body, time):
         t.update(state='"processed"', ended_at=time)
+        t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
@@ -409,6 +417,8 @@ class State:
 
     def TaskParked(self, t, body, time):
         if t["state"] != '"error"':
+            if t["state"] == '"undoing"':
+                t["parked_reason"] = t["reason"]
             t.update(parked_from=t["state"], state='"error"')
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
@@ -426,8 +436,10 @@ class State:
                 s.clear_of("tries", "cool_downs")
         t.judge(body["request"])
         if t["state"] == '"error"':
+            if t["parked_from"] == '"undoing"':
+                t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            t.clear_of("parked_from", "reason")
+            t.clear_of("parked_from", "parked_reason", "deadline_passed")
 
 
 state = None

@@ -29,7 +29,7 @@ type TaskDocument struct {
 	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
 	FailureCount int            `json:"failure_count"`
-	Reason       string         `json:"reason,omitempty" doc:"Why it was undone or parked"`
+	Reason       string         `json:"reason,omitempty" doc:"Why it was last parked, or why it is undone"`
 
 	Steps []StepDocument `json:"steps" nullable:"false" doc:"All steps of the definition in its order"`
 

@@ -69,8 +69,12 @@ func (c clusterView) describe(part *api.Partition, now events.Instant) error {
 	if err != nil {
 		return err
 	}
+	waking, err := p.Waking(now, maxDueShown)
+	if err != nil {
+		return err
+	}
 	part.Known, part.Owner, part.Epoch, part.Since = true, i.Owner, i.Epoch, i.Since
-	part.AppliedOffset, part.StateHash, part.Live, part.Due = i.Next, i.StateHash, i.Live, int64(len(due))
+	part.AppliedOffset, part.StateHash, part.Live, part.Due = i.Next, i.StateHash, i.Live, int64(min(len(due)+len(waking), maxDueShown))
 	return nil
 }
 

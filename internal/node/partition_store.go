@@ -81,11 +81,21 @@ func (s *partitionStore) Due(at events.Instant, limit int) ([]string, error) {
 		}
 	}
 	rows, err := s.part.Due(at, limit)
+	return tasksOf(rows), err
+}
+
+// Waking implements supervisor.Store.
+func (s *partitionStore) Waking(at events.Instant, limit int) ([]string, error) {
+	rows, err := s.part.Waking(at, limit)
+	return tasksOf(rows), err
+}
+
+func tasksOf(rows []projector.DueRow) []string {
 	ids := make([]string, len(rows))
 	for i, r := range rows {
 		ids[i] = r.Task
 	}
-	return ids, err
+	return ids
 }
 
 // Unplanned implements supervisor.Store.

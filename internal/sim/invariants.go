@@ -58,9 +58,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 			Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,
 			Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
 	case *events.DeadlinePassed:
-		if f.Time < b.Deadline {
-			w.fail("the deadline of task %q passed early", f.Task)
-		}
+		p.rules.PassesDeadline(f, b)
 	case *events.TasksSwept:
 		p.rules.Sweeps(f, b)
 	case *events.SettingsAdopted:

@@ -211,6 +211,23 @@ func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
 	}
 }
 
+// PassesDeadline checks that no report of a running attempt of the task was durable before its deadline: the task might have ended.
+func (j *Judge) PassesDeadline(f *events.Fact, b *events.DeadlinePassed) {
+	if f.Time < b.Deadline {
+		j.Fail("the deadline of task %q passes early", f.Task)
+	}
+	t, _ := j.State.Task(f.Task)
+	if t == nil {
+		return // the fold refuses the fact
+	}
+	for o, x := range j.Pending(events.Reports) {
+		r := &x.Report
+		if t.Running(r.Step, r.Operation, r.Attempt) && x.Outcome(Attempt{f.Task, r.Step, r.Operation, r.Attempt}, t.Incarnation) && j.DurableBefore(events.Reports, o, b.Deadline) {
+			j.Fail("a deadline beat a report that was durable before it passed: reports %d of task %q, step %q", o, f.Task, r.Step)
+		}
+	}
+}
+
 // Adopts checks that a partition adopts only later settings than it has.
 func (j *Judge) Adopts(b *events.SettingsAdopted) {
 	if p := &j.State.Partition; p.Settings != (events.Settings{}) && b.Offset <= p.SettingsOffset {
@@ -225,6 +242,12 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 	remember := j.State.Partition.Settings.RememberFor.Std()
 	if b.EndedBefore.Add(remember) > f.Time {
 		j.Fail("a sweep at %s forgets tasks that ended before %s, but this partition remembers them for %s", f.Time, b.EndedBefore, remember)
+	}
+	if at := j.State.Partition.JumpedAt; at != 0 && f.Time.Sub(at) < events.SweepAfterJump {
+		j.Fail("tasks are forgotten at %s, and the time of the log jumped at %s", f.Time, at)
+	}
+	if f.Time.Sub(j.State.Partition.Time) > events.TimeJump {
+		j.Fail("tasks are forgotten by the fact with which the time of the log jumps from %s to %s", j.State.Partition.Time, f.Time)
 	}
 	for _, id := range b.Tasks {
 		t, _ := j.State.Task(id)

@@ -24,7 +24,10 @@ type saga struct {
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
-	quiet     events.Instant
+	quiet events.Instant
+	// deadline passes once, and once again when an operator has reopened the task. expired says that it has.
+	deadline  events.Instant
+	expired   bool
 	steps     map[string]*sagaStep
 	completed []string // in order
 }
@@ -63,7 +66,7 @@ type sagaStep struct {
 }
 
 func newSaga(b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
+	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -146,9 +149,7 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		}
 		return "a request is judged twice"
 	case *events.DeadlinePassed:
-		if b.Action == events.DeadlineUndo {
-			return g.turns("a deadline")
-		}
+		return g.expires(b)
 	case *events.TaskProcessed:
 		return g.ends(b)
 	case *events.TaskUndone:
@@ -188,7 +189,7 @@ func (g *saga) parks(b *events.TaskParked) string {
 
 // reopens resets the counts of the steps that an operator retries.
 func (g *saga) reopens(b *events.TaskReopened) {
-	g.parked = false
+	g.expired, g.parked = g.expired && !g.parked, false
 	for _, id := range b.Steps {
 		switch s := g.steps[id]; {
 		case s == nil:
@@ -209,6 +210,8 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "a step starts in a task that is undone, is parked, or must be parked"
 	case s.running || s.done || s.skipped:
 		return "INV7: a step starts that runs or has ended"
+	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
+		return "a step starts in a task that its deadline is about to undo"
 	case b.Attempt != s.attempt+1:
 		return "INV7: an attempt is numbered wrong"
 	case f.Time < s.notBefore:
@@ -289,12 +292,34 @@ func (g *saga) turns(why string) string {
 	if g.undoing {
 		return ""
 	}
-	for _, s := range g.steps {
-		if s.def.Pivot && (s.running || s.touched) {
-			return why + " undoes a task that may be past its pivot"
-		}
+	if g.irrevocable() {
+		return why + " undoes a task that may be past its pivot"
 	}
 	g.undoing, g.parked, g.parkDue = true, false, false
+	return ""
+}
+
+func (g *saga) irrevocable() bool {
+	for _, s := range g.steps {
+		if s.def.Pivot && (s.running || s.touched) {
+			return true
+		}
+	}
+	return false
+}
+
+// expires checks that a deadline acts once, and that it undoes the task if it can.
+func (g *saga) expires(b *events.DeadlinePassed) string {
+	switch {
+	case g.expired:
+		return "a deadline passes twice"
+	case b.Action != events.DeadlineUndo && !g.parked && !g.irrevocable():
+		return "a deadline does not undo a task that it could undo"
+	}
+	g.expired = true
+	if b.Action == events.DeadlineUndo {
+		return g.turns("a deadline")
+	}
 	return ""
 }
 

@@ -102,7 +102,7 @@ func (s *Store) applyTask(r *events.TaskRow) error {
 
 func sameKeys(a, b *events.Keys) bool {
 	return a.State == b.State && a.Workflow == b.Workflow && a.SubmittedAt == b.SubmittedAt && a.EndedAt == b.EndedAt &&
-		a.Due == b.Due && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready)
+		a.Due == b.Due && a.Wake == b.Wake && a.Unplanned == b.Unplanned && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ready, b.Ready)
 }
 
 // full adds up the hashes of everything stored.
@@ -180,6 +180,11 @@ func (s *Store) Queues() ([]string, error) {
 // Due implements supervisor.Store.
 func (s *Store) Due(at events.Instant, limit int) ([]string, error) {
 	return s.before(at+1, limit, due), nil
+}
+
+// Waking implements supervisor.Store.
+func (s *Store) Waking(at events.Instant, limit int) ([]string, error) {
+	return s.before(at+1, limit, func(k *events.Keys) events.Instant { return k.Wake }), nil
 }
 
 // Ended implements supervisor.Store.

@@ -126,6 +126,10 @@ var taskCorruptions = []corruption{
 		f, into := late(h, events.NameStepFailed, "park-", "", step("ship"))
 		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
 	}},
+	{"a deadline that only alerts", verify.CheckAttempts, "deadline_alerts", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
+	}},
 	{"a task that has not ended is forgotten", verify.CheckAttempts, "swept", false, func(h *harmed) string {
 		f, into := late(h, events.NameTaskParked, "park-", "")
 		return h.forge(into, events.NameTasksSwept, "", &events.TasksSwept{Tasks: []string{string(f.Key)}, EndedBefore: 1_900_000_000_000}).place()

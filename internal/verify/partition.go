@@ -51,6 +51,8 @@ type partition struct {
 	next     int64
 	settled  settled
 	settings settings
+	// time is that of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
+	time, jumpedAt events.Instant
 }
 
 // partition reads one partition of events, and the topics that belong to it.
@@ -134,7 +136,11 @@ func (p *partition) record(r *events.Record) error {
 	if p.cfg.Fact != nil {
 		p.cfg.Fact(f, r, accepted)
 	}
-	if _, claim := f.Body.(*events.PartitionClaimed); claim || !accepted {
+	if !accepted {
+		return nil
+	}
+	p.timed(f.Time)
+	if _, claim := f.Body.(*events.PartitionClaimed); claim {
 		return nil
 	}
 	p.count.Facts++

@@ -127,15 +127,25 @@ func (t *telling) turn(why string) {
 	if t.back {
 		return
 	}
+	if st := t.pivot(); st != nil {
+		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
+	}
 	for _, st := range t.steps {
-		if st.pivot && (st.touched || st.do.running) {
-			t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
-		}
 		if st.do.waiting {
 			st.do.waiting, st.failed = false, true
 		}
 	}
 	t.back, t.parked, t.parkDue = true, false, false
+}
+
+// pivot returns the pivot if it may have had an effect, nil otherwise.
+func (s *story) pivot() *step {
+	for _, st := range s.steps {
+		if st.pivot && (st.touched || st.do.running) {
+			return st
+		}
+	}
+	return nil
 }
 
 // tell adds an accepted fact of a live task.
@@ -362,9 +372,14 @@ func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
 	if b.Deadline != t.deadline || t.fact.Time < b.Deadline {
 		t.wrong(CheckAttempts, "deadline", "", "its deadline %s passes at %s, but the task has the deadline %q", b.Deadline, t.fact.Time, t.deadline.String())
 	}
+	if t.expired {
+		t.wrong(CheckAttempts, "deadline_again", "", "its deadline passes again, and nobody has reopened it since")
+	}
 	t.expired = true
 	if b.Action == events.DeadlineUndo {
 		t.turn("the deadline undoes the task")
+	} else if !t.parked && t.pivot() == nil {
+		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor past its pivot")
 	}
 }
 
@@ -383,7 +398,7 @@ func (t *telling) reopened(b *events.TaskReopened) {
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
 	}
-	t.parked = false
+	t.expired, t.parked = t.expired && !t.parked, false
 }
 
 func (t *telling) processed() {

@@ -149,6 +149,8 @@ type Config struct {
 	// Older is the number of the node, from 1, whose build is older: it understands level 1, while the namespace has level 2 already,
 	// which the node has not read. 0 means that all nodes have one build.
 	Older int
+	// Jump makes the clock pass two hours at first, and then a quarter of an hour at a time.
+	Jump bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }
@@ -238,4 +240,9 @@ func (c *Config) older(node int) bool { return node+1 == c.Older }
 func nodeName(i int) string { return string(rune('A' + i)) }
 
 // at returns the time after the clock has moved n times.
-func at(clock uint8) events.Instant { return Begin.Add(time.Duration(clock) * Step) }
+func (c *Config) at(clock uint8) events.Instant {
+	if c.Jump && clock > 0 {
+		return Begin.Add(2*time.Hour + time.Duration(clock-1)*15*time.Minute)
+	}
+	return Begin.Add(time.Duration(clock) * Step)
+}

@@ -139,6 +139,7 @@ func effects(add func(Bound, Config)) {
 // timing covers timers, sweeps and held requests.
 func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a timer", Clients: one, Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a timer, a deadline", Nodes: 1, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
 	add(CI, Config{Name: "an attempt without effect", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Crashes: 1}})
@@ -153,6 +154,8 @@ func timing(add func(Bound, Config)) {
 	add(CI, Config{Name: "retries that wait", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 1, Failures: 1}})
 	add(CI, Config{Name: "retries that wait, more", Clients: []Client{submit("T1", "wait")}, Outcomes: []Outcome{Failed}, Budgets: faults{Passes: 2, Failures: 1}})
 	add(Small, Config{Name: "a sweep, a duplicate", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Small, Config{Name: "a sweep, a jump", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2}})
+	add(CI, Config{Name: "a sweep, a jump, a crash", Jump: true, Nodes: 1, Clients: none, Budgets: faults{Passes: 2, Crashes: 1}})
 	add(CI, Config{Name: "a sweep, a cancel", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1}})
 	add(Large, Config{Name: "a sweep, a cancel, more", Clients: []Client{submit("T1", "none"), later(Submit, "T1", "none"), later(Cancel, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a sweep with effects", Clients: []Client{submit("T1", "none"), later(Conflict, "T1", "none")}, Budgets: faults{Passes: 1, Crashes: 1}})
@@ -174,6 +177,9 @@ func others(add func(Bound, Config)) {
 	add(CI, Config{Name: "an undo, failures, timers", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(CI, Config{Name: "an operator retries", Clients: []Client{submit("T1", "one"), later(Retry, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
+	dated := []Client{submit("T1", "dated"), later(Retry, "T1", "dated")}
+	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "definitions asked for", Catalog: true, Clients: []Client{submit("T1", "none"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "definitions, a crash, work", Catalog: true, Replays: true, Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "a small cache", Tasks: 1, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, Budgets: faults{Unknowns: 1}})

@@ -48,9 +48,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.Timeout:
 		j.TimesOut(f, b)
 	case *events.DeadlinePassed:
-		if f.Time < b.Deadline {
-			j.w.fail("the deadline of %s passed early", f.Task)
-		}
+		j.expires(f, b)
 	case *events.TasksSwept:
 		j.Sweeps(f, b)
 	case *events.SettingsAdopted:
@@ -66,6 +64,9 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.StepStarted:
 		if slices.Contains(j.log.cancelled, f.Task) {
 			j.w.fail("a step started although a cancel was held before the task was accepted")
+		}
+		if due, passed := j.deadline(f.Task); due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
+			j.w.fail("a step starts in a task that its deadline is about to undo")
 		}
 	case *events.StepFailed:
 		j.failed(f, b)
@@ -100,7 +101,7 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 
 // DurableBefore implements sim.Witness.
 func (j *judge) DurableBefore(in events.Input, offset int64, before events.Instant) bool {
-	return at(j.part.inputs[topicOf(in)][offset].clock) < before
+	return j.w.sp.cfg.at(j.part.inputs[topicOf(in)][offset].clock) < before
 }
 
 // Folded implements sim.Witness.
@@ -144,6 +145,49 @@ func (j *judge) arrives(id int32) {
 	if owed && !slices.Contains(j.part.arrived, id) {
 		j.part.arrived = append(j.part.arrived, id)
 	}
+}
+
+// expires checks that a deadline acts once, unless an operator reopened the task since, and undoes the task if it can.
+func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
+	j.PassesDeadline(f, b)
+	_, passed := j.deadline(f.Task)
+	t, _ := j.State.Task(f.Task)
+	switch {
+	case passed:
+		j.w.fail("the deadline of %s passes twice", f.Task)
+	case t != nil && (b.Action == events.DeadlineAlert) != (t.State == events.TaskStateError || j.irrevocable(f.Task)):
+		j.w.fail("the deadline of %s passes with the action %s", f.Task, b.Action)
+	}
+}
+
+// deadline returns the deadline of a task, and whether it has passed since the task was last parked and reopened.
+func (j *judge) deadline(task string) (due events.Instant, passed bool) {
+	parked := false
+	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
+		if f.Task != task {
+			return true
+		}
+		switch b := f.Body.(type) {
+		case *events.Submitted:
+			due, passed, parked = b.Deadline, false, false
+		case *events.DeadlinePassed:
+			passed = true
+		case *events.TaskParked:
+			parked = true
+		case *events.TaskReopened:
+			passed, parked = passed && !parked, false
+		}
+		return true
+	})
+	return due, passed
+}
+
+// irrevocable says whether the pivot of a task may have had an effect.
+func (j *judge) irrevocable(task string) bool {
+	t, _ := j.State.Task(task)
+	return t != nil && slices.ContainsFunc(t.Steps, func(s *events.Step) bool {
+		return s.Pivot && (s.State == events.StepStateRunning || s.Touched)
+	})
 }
 
 func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {

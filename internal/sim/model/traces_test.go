@@ -83,7 +83,7 @@ func TestTheProtocolNamesEachTrace(t *testing.T) {
 		names[c.name] = true
 		assert.Contains(t, protocol, strconv.Quote(c.name))
 	}
-	require.Equal(t, 71, len(names))
+	require.Equal(t, 73, len(names))
 }
 
 func traces() []trace {

@@ -207,6 +207,34 @@ var timerTraces = []trace{
 		never: []string{"Timeout("},
 	},
 	{
+		name:   "a retry waits for no reports",
+		config: Config{Budgets: budget{Passes: 1, Failures: 1}, Outcomes: []Outcome{Failed}, Clients: []Client{{Kind: Submit, Task: "T1", Workflow: "wait", AtStart: true}}},
+		script: sent + `
+			the agent reports T1.s attempt 1: failed
+			A reads reports
+			A's append lands: StepFailed
+			A has the ack of its append: StepFailed
+			the clock passes the next step
+			A ticks
+			without asks for the end offsets
+			=> A decides StepStarted(T1.s attempt 2)[A1/`,
+		comes: []string{"TaskProcessed(T1) .. accepted"},
+	},
+	{
+		name:   "an undo waits for no reports",
+		config: Config{Budgets: budget{Passes: 1, Failures: 1}, Outcomes: []Outcome{FailedInDoubt}, Clients: []Client{{Kind: Submit, Task: "T1", Workflow: "saga", AtStart: true}}},
+		script: sent + `
+			the agent reports T1.s attempt 1: failed in doubt
+			A reads reports
+			A's append lands: StepFailed
+			A has the ack of its append: StepFailed
+			the clock passes the next step
+			A ticks
+			without asks for the end offsets
+			=> A decides CompensationStarted(`,
+		comes: []string{"TaskUndone(T1) .. accepted"},
+	},
+	{
 		// A report of progress that extends an attempt is not a fact yet, so a result that ends the attempt stands in
 		// for it.
 		name:   "a timer must still be due when it may fire",

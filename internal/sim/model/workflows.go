@@ -35,6 +35,12 @@ input: {type: object, properties: {go: {type: boolean}}}
 steps:
   s: {agent: x, if: "${ input.go == true }"}
 `, `
+workflow: dated
+deadline: 10s
+defaults: {complete_by: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:
