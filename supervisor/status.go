@@ -10,6 +10,8 @@ import (
 type Stats struct {
 	Facts, Void, Passed, Epochs, Resent uint64
 	Timeouts                            uint64
+	// Durable counts the facts that the log has acknowledged.
+	Durable uint64
 }
 
 // Status is what an owner reports about itself.
@@ -30,6 +32,8 @@ type Status struct {
 	// Linger is the length of the beats at which the owner should decide; zero means at once.
 	Linger                     time.Duration
 	InMemory, InFlight, Unsent int
+	// Waiting counts the inputs that were read and are to be judged now.
+	Waiting int
 	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
 	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
@@ -87,7 +91,7 @@ func (o *Owner) Status() Status {
 			}
 		}
 	}
-	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
+	if s.Waiting = o.inbox.backlogs(); s.Waiting < o.cfg.BatchFacts/4 {
 		s.Linger = o.dispatch.linger()
 	}
 	if s.Owning {
