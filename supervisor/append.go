@@ -74,6 +74,7 @@ func (e *epoch) acknowledge(b *batch) error {
 func (e *epoch) foldDurable(b *batch) {
 	for i, f := range b.facts {
 		t := e.taskOf(f)
+		e.stats.Durable++
 		e.planner.fold(f)
 		e.outbox.fold(t, f, e.confirmed-int64(len(b.facts)-i))
 		if e.cfg.Durable != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -97,6 +98,9 @@ type Shell struct {
 	mailbox
 	// sent collects the outcomes of effects.
 	sent sent
+	// born is when the shell was made; begun is how long after that the current step began, plus a nanosecond, or 0 between steps.
+	born  time.Time
+	begun atomic.Int64
 
 	// Owned by Run.
 	ctx     context.Context
@@ -147,7 +151,7 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shell{cfg: cfg, owner: o, mailbox: newMailbox(), inflows: map[events.Input]*inflow{}}, nil
+	return &Shell{cfg: cfg, owner: o, mailbox: newMailbox(), inflows: map[events.Input]*inflow{}, born: time.Now()}, nil
 }
 
 // Assign makes the owner a candidate.
@@ -204,6 +208,18 @@ func (s *Shell) Status() (Status, error) {
 	return s.status, s.err
 }
 
+// Busy returns how long the shell has been at its current step, 0 if it waits for something to do.
+func (s *Shell) Busy() time.Duration {
+	begun := s.begun.Load()
+	if begun == 0 {
+		return 0
+	}
+	return time.Since(s.born) - time.Duration(begun-1)
+}
+
+// stepBegins notes when the current step began.
+func (s *Shell) stepBegins() { s.begun.Store(int64(time.Since(s.born)) + 1) }
+
 // Run works until ctx ends. It returns an error when the store cannot be written.
 func (s *Shell) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -225,6 +241,7 @@ func (s *Shell) Run(ctx context.Context) error {
 		case <-s.wake:
 			// All waiting messages are processed before anything is decided, so that inputs that arrive together share
 			// a batch.
+			s.stepBegins()
 			now := s.now()
 			for _, m := range s.drain() {
 				m(now)
@@ -237,6 +254,7 @@ func (s *Shell) Run(ctx context.Context) error {
 			}
 			s.revoked = nil
 		case <-ticks.C:
+			s.stepBegins()
 			now := s.now()
 			s.owner.Tick(now)
 			s.warnUnanswered(now)
@@ -245,12 +263,14 @@ func (s *Shell) Run(ctx context.Context) error {
 				return err
 			}
 		case <-s.linger.timer.C:
+			s.stepBegins()
 			s.linger.lingers = false
 			if err := s.executeAll(); err != nil {
 				return err
 			}
 		}
 		s.publish()
+		s.begun.Store(0)
 	}
 }
 

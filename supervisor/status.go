@@ -10,6 +10,8 @@ import (
 type Stats struct {
 	Facts, Void, Passed, Epochs, Resent uint64
 	Timeouts                            uint64
+	// Durable counts the facts that the log has acknowledged.
+	Durable uint64
 }
 
 // Status is what an owner reports about itself.
@@ -32,6 +34,8 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// UnsentBytes is the size of the effects in memory that are not acknowledged.
 	UnsentBytes int
+	// Waiting counts the inputs that were read and are to be judged now.
+	Waiting int
 	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
 	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
@@ -95,7 +99,7 @@ func (o *Owner) Status() Status {
 			}
 		}
 	}
-	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
+	if s.Waiting = o.inbox.backlogs(); s.Waiting < o.cfg.BatchFacts/4 {
 		s.Linger = o.dispatch.linger()
 	}
 	if s.Owning {

@@ -28,7 +28,7 @@ Start with:  sagalog dev`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand())
-	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version()})...)
+	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}})...)
 	return cli.Execute(ctx, root, args)
 }
 

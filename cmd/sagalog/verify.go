@@ -13,7 +13,6 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/cli"
-	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
@@ -23,9 +22,8 @@ import (
 
 // verifyConfig holds the flags of verify.
 type verifyConfig struct {
-	connection
-	format, namespace    string
-	data                 string
+	logPlace
+	format               string
 	stores, apis         []string
 	ledgers              []string
 	acknowledged, task   string
@@ -73,9 +71,8 @@ something could not be checked, such as a --task that is not in the log: the out
 		},
 	}
 	f := cmd.Flags()
-	c.connection.flags(f)
-	f.StringVar(&c.data, "data", "", "data directory of a stopped sagalog dev: its log, and its state")
-	f.StringVar(&c.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
+	c.logPlace.Flags(f)
+	f.Lookup("data").Usage = "data directory of a stopped sagalog dev: its log, and its state"
 	f.StringSliceVar(&c.stores, "store", nil, "data directories of stopped nodes of sagalog serve, whose state is compared with the log")
 	f.StringSliceVar(&c.apis, "api", nil, "URLs of running nodes, whose state hashes are compared with the log")
 	cli.WithoutVariable(f, "api") // SAGALOG_API is the engine that the other commands talk to; evidence must be named explicitly
@@ -99,26 +96,14 @@ func (c *verifyConfig) validate() error {
 	switch {
 	case c.format != "table" && c.format != "json":
 		return usage("-o %q is not known; %s", c.format, events.Suggest(c.format, []string{"table", "json"}))
-	case c.data == "" && len(c.brokers) == 0:
-		return usage("give the place of the log: --data or --brokers")
-	case c.data != "" && len(c.brokers) > 0:
-		return usage("give one place of the log: --data or --brokers (SAGALOG_BROKERS), not both")
-	case missing(c.data):
-		return usage("%s does not exist (--data)", c.data)
 	case slices.ContainsFunc(c.stores, missing):
 		return usage("%s does not exist (--store)", c.stores[slices.IndexFunc(c.stores, missing)])
-	case c.data != "" && !hasBroker(c.data):
+	case c.data != "" && !missing(c.data) && !hasBroker(c.data):
 		return usage("%s does not hold a log (--data): give the --brokers that do, and --store %s to compare the state", c.data, c.data)
 	case c.show < 1 || c.grace < 0 || c.onePartition && c.partition < 0:
 		return usage("--show must be at least 1, and --grace and --partition must not be negative")
 	}
-	return nil
-}
-
-// missing says whether a named directory does not exist.
-func missing(dir string) bool {
-	_, err := os.Stat(dir)
-	return dir != "" && errors.Is(err, os.ErrNotExist)
+	return c.logPlace.validate()
 }
 
 func (c *verifyConfig) run(cmd *cobra.Command) error {
@@ -188,23 +173,6 @@ func (c *verifyConfig) check(ctx context.Context, progress io.Writer) (_ *verify
 	cfg.Log, cfg.Topics = kafkalog.Log{Cluster: cluster}, kafkalog.Topics(c.namespace)
 	cfg.Shelf, cfg.Progress, cfg.Now = shelves.of, bar.show, events.At(time.Now())
 	return verify.Run(ctx, cfg)
-}
-
-// open opens the log.
-func (c *verifyConfig) open(ctx context.Context) (*kafka.Cluster, func() error, error) {
-	if c.data != "" {
-		s := stateConfig{data: c.data}
-		cluster, closeLog, err := s.openBroker()
-		if _, held := errors.AsType[*embedded.LockedError](err); held {
-			err = fmt.Errorf("%w; or give the `--brokers` of it", err)
-		}
-		return cluster, closeLog, err
-	}
-	cluster, err := c.reach(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return cluster, func() error { cluster.Close(); return nil }, nil
 }
 
 // stored reads the states of stopped and running nodes, before the ends of the log are asked for.

@@ -48,18 +48,11 @@ func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
 	require.Equal(t, 2, r.Counts.Stores)
 	require.Positive(t, r.Counts.Work.Records)
 
-	held := at.run(t, "verify", "--data", data)
-	require.Equal(t, 2, held.code())
-	require.Contains(t, held.err.String(), "the data directory is in use by process")
-	require.Contains(t, held.err.String(), "or give the `--brokers` of it")
-	require.NotContains(t, held.err.String(), "for usage")
-	other := place{dir: at.dir, env: []string{"SAGALOG_API=http://127.0.0.1:1"}}.run(t, "verify", "--brokers", e.Kafka)
-	require.Equal(t, 0, other.code(), "%s", other.err.String())
-	require.Contains(t, other.out.String(), "no store was compared")
-	other = at.run(t, "verify", "--brokers", e.Kafka, "--namespace", "foo")
-	require.Equal(t, 2, other.code())
-	require.Contains(t, other.err.String(), `there is no namespace "foo"`)
+	verifyBesideIt(t, at, data, e)
+	asked := at.run(t, "task", "history", task, "-o", "json", "--api", e.HTTP)
+	require.Equal(t, 0, asked.code(), asked.err.String())
 	require.Equal(t, 0, dev.stop())
+	historyFromLog(t, at, data, task, asked.out.String())
 
 	ledgers := filepath.Join(data, "demo")
 	stopped := at.run(t, "verify", "--data", data, "--ledgers", ledgers, "-o", "json")
@@ -91,6 +84,36 @@ func TestVerifyOfARunningAndAStoppedEngine(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(rotten, "state", "DAMAGED"))
 
 	verifyFinds(t, at, data, ledgers)
+}
+
+// verifyBesideIt verifies while the engine runs, at the right and at the wrong place.
+func verifyBesideIt(t *testing.T, at place, data string, e endpoints) {
+	t.Helper()
+	held := at.run(t, "verify", "--data", data)
+	require.Equal(t, 2, held.code())
+	require.Contains(t, held.err.String(), "the data directory is in use by process")
+	require.Contains(t, held.err.String(), "or give the `--brokers` of it")
+	require.NotContains(t, held.err.String(), "for usage")
+	other := place{dir: at.dir, env: []string{"SAGALOG_API=http://127.0.0.1:1"}}.run(t, "verify", "--brokers", e.Kafka)
+	require.Equal(t, 0, other.code(), "%s", other.err.String())
+	require.Contains(t, other.out.String(), "no store was compared")
+	other = at.run(t, "verify", "--brokers", e.Kafka, "--namespace", "foo")
+	require.Equal(t, 2, other.code())
+	require.Contains(t, other.err.String(), `there is no namespace "foo"`)
+}
+
+// historyFromLog reads in the data directory of a stopped engine what the engine answered about an ended task.
+func historyFromLog(t *testing.T, at place, data, task, answered string) {
+	t.Helper()
+	read := at.run(t, "task", "history", task, "--from-log", "--data", data, "-o", "json")
+	require.Equal(t, 0, read.code(), read.err.String())
+	require.JSONEq(t, answered, read.out.String())
+	unknown := at.run(t, "task", "history", "nope", "--from-log", "--data", data)
+	require.Equal(t, 3, unknown.code())
+	require.Regexp(t, `there is no task "nope" in the log from offset 0 of sagalog.events/[01] on`, unknown.err.String())
+	nowhere := at.run(t, "task", "history", task, "--from-log")
+	require.Equal(t, 2, nowhere.code())
+	require.Contains(t, nowhere.err.String(), "give the place of the log: --data or --brokers")
 }
 
 // verifyFinds asks for a task that does not exist, and takes a call out of a ledger.

@@ -126,7 +126,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 			page.Next = cursorOf(last.Partition, last.Offset)
 			break
 		}
-		page.Events = append(page.Events, historyEvent(f))
+		page.Events = append(page.Events, EventOf(f))
 	}
 	b, err := events.Marshal(page)
 	if err != nil {
@@ -139,7 +139,8 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 	}}, nil
 }
 
-func historyEvent(f LoggedFact) HistoryEvent {
+// EventOf returns a fact as a history shows it.
+func EventOf(f LoggedFact) HistoryEvent {
 	r := &f.Record
 	e := HistoryEvent{
 		Partition: r.Partition, Offset: r.Offset, Owner: f.Owner,

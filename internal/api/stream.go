@@ -138,7 +138,7 @@ func (s *histories) sendNew(ctx context.Context, out eventStream, id string, fro
 			return false, s.log.internal(ctx, "read a history", err)
 		}
 		for _, f := range facts {
-			e := historyEvent(f)
+			e := EventOf(f)
 			b, err := events.Marshal(e)
 			if err != nil {
 				return false, s.log.internal(ctx, "encode a history", err)

@@ -18,12 +18,14 @@ type Deps struct {
 	Load func(file string, data []byte) (*scheduler.Source, []scheduler.Fault)
 	// Version is the version of the program.
 	Version string
+	// Log reads the log without an engine; nil if this program cannot.
+	Log Log
 }
 
 // Commands returns the client commands.
 func Commands(d Deps) []*cobra.Command {
 	return []*cobra.Command{
-		workflowCommand(d), taskCommand(), agentsCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), versionCommand(d),
+		workflowCommand(d), taskCommand(d), agentsCommand(), partitionsCommand(), deadLetterCommand(), namespaceCommand(), demoCommand(), versionCommand(d),
 	}
 }
 

@@ -41,22 +41,35 @@ func factRow(f api.HistoryEvent) row {
 
 var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL"}
 
-func historyCommand() *cobra.Command {
+func historyCommand(log Log) *cobra.Command {
+	ask := client(func(s *session, args []string) error {
+		q := url.Values{"limit": {s.flag("limit")}}
+		if v := s.flag("cursor"); v != "" {
+			q.Set("cursor", v)
+		}
+		return s.pages(taskPath(args[0])+"/history", q, "events", factHead, rowOf(factRow))
+	})
 	c := output(&cobra.Command{
 		Use: "history ID", Short: "Read what happened to a task", Args: cobra.ExactArgs(1),
-		Long:    "Read the facts of a task from the log, in order. `sagalog task watch` follows it live.",
-		Example: "  sagalog task history delivery-42\n  sagalog task history delivery-42 -o jsonl | jq .type",
-		RunE: client(func(s *session, args []string) error {
-			q := url.Values{"limit": {s.flag("limit")}}
-			if v := s.flag("cursor"); v != "" {
-				q.Set("cursor", v)
+		Long: "Read the facts of a task from the log, in order. `sagalog task watch` follows it live.\n\n" +
+			"The engine knows a task until it has forgotten it, days after its end. With --from-log the command needs no engine: it\n" +
+			"reads the whole partition of the task on --brokers, or in the --data of a stopped `sagalog dev`, which takes longer.",
+		Example: "  sagalog task history delivery-42\n  sagalog task history delivery-42 -o jsonl | jq .type\n" +
+			"  sagalog task history delivery-42 --from-log --brokers k1:9092",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if from, _ := cmd.Flags().GetBool("from-log"); log != nil && from {
+				return historyFromLog(cmd, log, args[0])
 			}
-			return s.pages(taskPath(args[0])+"/history", q, "events", factHead, rowOf(factRow))
-		}),
+			return ask(cmd, args)
+		},
 	})
 	c.Flags().Int("limit", 1000, "facts a page, up to 1000")
 	c.Flags().String("cursor", "", "continue after an earlier page")
 	c.Flags().Bool("all", true, "all pages")
+	if log != nil {
+		c.Flags().Bool("from-log", false, "read the log without an engine")
+		log.Flags(c.Flags())
+	}
 	return c
 }
 

@@ -20,9 +20,9 @@ import (
 
 var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked"}
 
-func taskCommand() *cobra.Command {
+func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
-		submitCommand(), getCommand(), listCommand(), historyCommand(), watchCommand(),
+		submitCommand(), getCommand(), listCommand(), historyCommand(d.Log), watchCommand(),
 		requestCommand(requestUse{
 			kind: "cancel", short: "Cancel a task and undo its steps",
 			long: "Cancel a task and undo its steps. A task past its point of no return cannot be cancelled (exit 4). Neither can one\n" +

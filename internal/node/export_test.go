@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -229,3 +230,28 @@ func (n *Node) SetKeyLevels(l scheduler.Levels) { n.defs.levels = l }
 func (n *Node) Upgrade(ctx context.Context, to int) (api.NamespaceSettings, bool, error) {
 	return n.settings.Upgrade(ctx, to, "anna")
 }
+
+// Stalls looks at partitions whose owners are fakes.
+type Stalls struct{ s stalls }
+
+// NewStalls is newStalls.
+func NewStalls(log *slog.Logger, owners ...interface {
+	Status() (supervisor.Status, error)
+	Busy() time.Duration
+}) *Stalls {
+	s := &Stalls{stalls{log: log, spells: make([]spell, len(owners))}}
+	for _, o := range owners {
+		s.s.partitions = append(s.s.partitions, o)
+	}
+	return s
+}
+
+// Wait looks as often as a node does, for that time. Of returns the error of a partition.
+func (s *Stalls) Wait(d time.Duration) {
+	for ; d > 0; d -= stalledEvery {
+		<-time.After(stalledEvery)
+		s.s.look()
+	}
+}
+
+func (s *Stalls) Of(partition int32) error { return s.s.of(partition) }

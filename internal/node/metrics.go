@@ -14,25 +14,27 @@ import (
 // ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
 type ownerMetrics struct {
 	owners *owners
+	stalls *stalls
 	// tooOld says why this build may own nothing, or nil.
 	tooOld func() error
 
-	owning, stopped, suspended                   *prometheus.Desc
+	owning, stopped, suspended, stalled          *prometheus.Desc
 	inMemory, inFlight, unsent                   *prometheus.Desc
 	facts, void, passed, epochs, resent, timeout *prometheus.Desc
 	oldest, blocked                              *prometheus.Desc
 }
 
-func newOwnerMetrics(o *owners, tooOld func() error) *ownerMetrics {
+func newOwnerMetrics(o *owners, stalls *stalls, tooOld func() error) *ownerMetrics {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("sagalog_owner_"+name, help, []string{"partition"}, nil)
 	}
 	return &ownerMetrics{
-		owners: o, tooOld: tooOld,
+		owners: o, stalls: stalls, tooOld: tooOld,
 		owning: desc("owning", "1 while this node owns the partition."),
 		stopped: prometheus.NewDesc("sagalog_owner_stopped",
 			"1 while the partition cannot run here and needs an operator. The reason is input_lost, log, level or other; /readyz and the log say more.", []string{"partition", "reason"}, nil),
 		suspended: desc("suspended", "1 while nothing is decided because the clock of this machine is suspect."),
+		stalled:   desc("stalled_seconds", "How long nothing has been decided although inputs wait; 0 until that is too long."),
 		inMemory:  desc("tasks_in_memory", "Tasks held in memory."),
 		inFlight:  desc("appends_in_flight", "Appends without an answer."),
 		unsent:    desc("facts_above_watermark", "Facts whose effects are not all acknowledged."),
@@ -73,6 +75,7 @@ func (m *ownerMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.owning, flag[status.Owning])
 		ch <- prometheus.MustNewConstMetric(m.stopped, prometheus.GaugeValue, flag[err != nil], label, stopReason(err))
 		gauge(m.suspended, flag[status.Suspended])
+		gauge(m.stalled, m.stalls.stalled(int32(p)).Seconds())
 		gauge(m.inMemory, float64(status.InMemory))
 		gauge(m.inFlight, float64(status.InFlight))
 		gauge(m.unsent, float64(status.Unsent))

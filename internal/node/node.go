@@ -104,6 +104,7 @@ type Node struct {
 	// replica is nil for a node that follows nothing.
 	replica   *replica
 	readiness *readiness
+	stalls    *stalls
 	defs      *definitions
 	settings  *settings
 	tasks     *tasks
@@ -185,8 +186,9 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 		}
 		n.heartbeat.unable = func() []int32 { return n.membership.unable(unreachedAfter) }
 	}
+	n.stalls = newStalls(n.cfg.Logger, n.owners.shells)
 	n.readiness = &readiness{
-		alone: n.cfg.Alone, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
+		alone: n.cfg.Alone, stalls: n.stalls, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
 	}
 	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sagalog_definitions_ignored_total",
 		Help: "Records of the topic definitions that this node passed over, or whose definition breaks the rules; the log says why."},
@@ -197,7 +199,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if err := n.cfg.Registry.Register(newAgentMetrics(n.liveness, n.owners)); err != nil {
 		return err
 	}
-	return n.cfg.Registry.Register(newOwnerMetrics(n.owners, n.ns.tooOld))
+	return n.cfg.Registry.Register(newOwnerMetrics(n.owners, n.stalls, n.ns.tooOld))
 }
 
 func (n *Node) openAPI() (err error) {
@@ -245,6 +247,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.cfg.Roles.Owner {
 		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
+		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })
 	g.Go(func() error { return n.store.watch(ctx) })

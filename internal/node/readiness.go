@@ -24,11 +24,12 @@ type readiness struct {
 	liveness   *liveness
 	membership *membership // nil for a node that is alone, or owns nothing
 	replica    *replica    // nil for a node that follows nothing
+	stalls     *stalls
 	// everOwned says that every partition had an owner once.
 	everOwned atomic.Bool
 }
 
-// Ready returns nil if every partition assigned here is owned and every followed one has caught up, otherwise an error
+// Ready returns nil if every partition assigned here is owned and decides about its inputs, and every followed one has caught up, otherwise an error
 // that says what is missing. A node is not ready before every partition has had an owner somewhere once, or ownersWithin
 // is over.
 func (r *readiness) Ready() error {
@@ -88,7 +89,7 @@ func (r *readiness) ready(p int32) error {
 		if !status.Owning {
 			return fmt.Errorf("partition %d is %s", p, status.Phase)
 		}
-		return nil
+		return r.stalls.of(p)
 	}
 	switch {
 	case r.replica == nil:

@@ -21,6 +21,8 @@ type Rule struct {
 	broken bool
 	// barrier is the lowest level at which a build may still claim.
 	barrier int
+	// cut says that the log's beginning is gone and no fact was read yet: the first record is taken as it is.
+	cut bool
 }
 
 // The reasons why a record is void.
@@ -74,16 +76,22 @@ func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
 
 func (r *Rule) claim(id, prev string, reader int) string {
 	switch {
+	case r.cut && r.epoch.ID == "" && id != "":
+		r.epoch.ID = id // its ordinal stands in its facts
+		return ""
 	case prev != r.epoch.ID || id == "" || id == r.epoch.ID:
 		return VoidClaim
 	case reader < r.barrier:
 		return VoidOlder
 	}
-	*r = Rule{epoch: events.Epoch{N: r.epoch.N + 1, ID: id}, barrier: r.barrier}
+	*r = Rule{epoch: events.Epoch{N: r.epoch.N + 1, ID: id}, barrier: r.barrier, cut: r.cut}
 	return ""
 }
 
 func (r *Rule) fact(epoch events.Epoch, sequence uint64) string {
+	if r.cut && (r.epoch.ID == "" || r.epoch.ID == epoch.ID) {
+		r.epoch, r.next, r.cut = epoch, sequence, false
+	}
 	switch {
 	case r.epoch.N == 0 || epoch != r.epoch:
 		return VoidEpoch

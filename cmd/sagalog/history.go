@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/internal/cli"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/verify"
+	"github.com/sagalog/sagalog/internal/verify/kafkalog"
+	"github.com/spf13/pflag"
+)
+
+// Flags implements cli.Log.
+func (l *logPlace) Flags(f *pflag.FlagSet) {
+	l.connection.flags(f)
+	f.StringVar(&l.data, "data", "", "data directory of a stopped sagalog dev, which holds its log")
+	f.StringVar(&l.namespace, "namespace", events.DefaultNamespace, "prefix of all topic names")
+}
+
+// History implements cli.Log.
+func (l *logPlace) History(ctx context.Context, task string, progress io.Writer, show func(api.HistoryEvent) error) (_ cli.LogPlace, err error) {
+	if err := l.validate(); err != nil {
+		return cli.LogPlace{}, err
+	}
+	cluster, closeLog, err := l.open(ctx)
+	if err != nil {
+		return cli.LogPlace{}, err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	ns, err := readNamespace(ctx, cluster, l.namespace)
+	if err != nil {
+		return cli.LogPlace{}, err
+	}
+	bar := newVerifyBar(progress)
+	defer bar.close()
+	at := cli.LogPlace{Topic: kafka.Topics{Namespace: l.namespace}.Events(), Partition: events.Home(task, ns.Partitions)}
+	bounds, err := verify.History(ctx, verify.Search{Log: kafkalog.Log{Cluster: cluster}, Topic: at.Topic, Task: task, Progress: bar.show},
+		func(r events.Record, owner string) error {
+			return show(api.EventOf(api.LoggedFact{Record: r, Owner: owner}))
+		})
+	at.From = bounds.Start
+	return at, err
+}
