@@ -71,6 +71,7 @@ const (
 	sawInputLimit
 	sawOutputLimit
 	sawFactLimit
+	sawTaskRow
 	sawHeld
 	sawHeldConsumed
 	sawHeldExpired
@@ -203,6 +204,7 @@ var named = [situations]struct {
 	sawInputLimit:      {name: "the input of a step is above its limit"},
 	sawOutputLimit:     {name: "an output is above its limit"},
 	sawFactLimit:       {name: "a task is parked at its limit of facts"},
+	sawTaskRow:         {name: "a task is committed in several rows"},
 	sawHeld:            {name: "a cancel is held"},
 	sawHeldConsumed:    {name: "a held cancel is consumed by its task"},
 	sawHeldExpired:     {name: "a held cancel expires"},

@@ -36,7 +36,7 @@ func TestUnknownTypesAndTagsAreRefused(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		text := "package events\ntype Work struct {\n" + field + "\n}\n"
-		for _, name := range []string{"Report", "Submission", "Task", "PartitionState", "HeldRequest", "Definition"} {
+		for _, name := range []string{"Report", "Submission", "Task", "stepRow", "requestRow", "PartitionState", "HeldRequest", "Definition"} {
 			text += "type " + name + " struct {\nID string `json:\"id\"`\n}\n"
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(text), 0o600))
