@@ -230,7 +230,8 @@ func (s *State) compare(h *StateHash) error {
 // Hash returns the hash of the current state. The changes stay for the next Flush.
 func (s *State) Hash() (Hash, error) {
 	ids := s.changedTasks()
-	e := entityWriter{jsontext.Writer{B: make([]byte, 0, min(entityBytes, partBytes+len(ids)<<10))}}
+	e := entityWriter{jsontext.Writer{B: make([]byte, 0, partBytes)}}
+	w := newTaskWriter(len(ids))
 	sum := s.sum
 	for _, id := range ids {
 		t := s.tasks[id]
@@ -238,10 +239,10 @@ func (s *State) Hash() (Hash, error) {
 			continue
 		}
 		if !t.hashed {
-			if _, err := e.write(KindTask, id, t); err != nil {
+			if err := w.write(t); err != nil {
 				return Hash{}, err
 			}
-			t.now, t.hashed = e.hash(), true
+			t.now, t.hashed = w.sum, true
 		}
 		sum = sum.Sub(t.hash).Add(t.now)
 	}
@@ -325,6 +326,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		// docs/protocol.md, "A cancel that comes first is held by a fact".
 		//mutant:task-keeps-held-cancel
 		t.Held = append(t.Held, h.Request)
+		t.changeRequest(h.Request.ID)
 		//mutant:held-cancel-is-used-once
 		s.dropHeld(f.Task, h.Request.ID)
 	}
@@ -357,7 +359,7 @@ func (s *State) sweep(b *TasksSwept) error {
 		s.sum = s.sum.Sub(t.hash)
 		s.tasks[id] = nil
 		if t.keys != nil { // otherwise the store has no row for it, or the row of an earlier task that was swept since the last Flush
-			s.swept[id] = t.keys
+			s.swept[id] = sweptTask{t.keys, t.removals()}
 		}
 		s.dirtyOthers[id] = true
 	}

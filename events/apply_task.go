@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // foldTask changes the task that the fact is about.
 func (s *State) foldTask(f *Fact) error {
@@ -84,7 +87,7 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 	if s.State != StepStateNotStarted && s.State != StepStateWaiting {
 		return nil, fmt.Errorf("%w: %s of step %q, which is %s", ErrImpossible, why, path, s.State)
 	}
-	return s, nil
+	return s.change(), nil
 }
 
 func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
@@ -116,7 +119,7 @@ func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if s.Attempt > 0 {
 		return fmt.Errorf("%w: step %q is skipped after attempt %d", ErrImpossible, b.Step, s.Attempt)
 	}
-	*s = Step{Path: b.Step, State: StepStateSkipped, EndedAt: f.Time, Reason: b.Why}
+	*s = Step{Path: b.Step, State: StepStateSkipped, EndedAt: f.Time, Reason: b.Why, row: s.row, changed: true}
 	return nil
 }
 
@@ -125,7 +128,7 @@ func (t *Task) attempt(path string, op Operation, attempt int) (*Step, error) {
 	if !t.Running(path, op, attempt) {
 		return nil, fmt.Errorf("%w: %s attempt %d of step %q is not running", ErrImpossible, op, attempt, path)
 	}
-	return t.Step(path), nil
+	return t.Step(path).change(), nil
 }
 
 func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
@@ -219,6 +222,7 @@ func (t *Task) beginUndoing(reason string) {
 	t.ParkDue, t.ParkReason = "", ""
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
+			s.change()
 			s.State, s.RetryAt = StepStateFailed, 0
 		}
 	}
@@ -254,7 +258,7 @@ func (t *Task) openUndo(path string, why Name) (*Step, error) {
 	case s.Undo.State != StepStateWaiting:
 		return nil, fmt.Errorf("%w: %s of step %q, whose undo is %s", ErrImpossible, why, path, s.Undo.State)
 	}
-	return s, nil
+	return s.change(), nil
 }
 
 func (t *Task) compensated(f *Fact, b *Compensated) error {
@@ -304,6 +308,7 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		if s == nil {
 			return fmt.Errorf("%w: step %q is reopened and never started", ErrImpossible, path)
 		}
+		s.change()
 		switch {
 		case s.State == StepStateUndoFailed || (s.Undo != nil && s.Undo.State == StepStateWaiting):
 			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
@@ -338,16 +343,11 @@ func (t *Task) judged(id string) {
 	if id == "" {
 		return
 	}
-	if !t.HasRequest(id) {
-		t.Requests = append(t.Requests, id)
+	t.changeRequest(id)
+	if i, known := slices.BinarySearch(t.Requests, id); !known {
+		t.Requests = slices.Insert(t.Requests, i, id)
 	}
-	if over := len(t.Requests) - maxRequests; over > 0 {
-		t.Requests = append([]string(nil), t.Requests[over:]...)
-	}
-	for i, h := range t.Held {
-		if h.ID == id {
-			t.Held = append(append([]Request(nil), t.Held[:i]...), t.Held[i+1:]...)
-			break
-		}
+	if i := slices.IndexFunc(t.Held, func(r Request) bool { return r.ID == id }); i >= 0 {
+		t.Held = slices.Delete(slices.Clone(t.Held), i, i+1)
 	}
 }

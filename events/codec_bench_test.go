@@ -210,7 +210,7 @@ func BenchmarkDecodeTask(b *testing.B) {
 	b.SetBytes(int64(len(d.Tasks[0].Encoding)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := events.DecodeTask(d.Tasks[0].Encoding); err != nil {
+		if _, err := events.DecodeTask(d.Tasks[0].Encoding, d.Tasks[0].Rows); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2207,6 +2207,13 @@ func (v *Task) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
+	if v.Traceparent != "" {
+		w.Text(`,"traceparent":`, v.Traceparent)
+	}
+	if v.Last != (Position{}) {
+		w.Literal(`,"last":`)
+		v.Last.write(w)
+	}
 	if len(v.Steps) > 0 {
 		w.Literal(`,"steps":`)
 		w.B = append(w.B, '[')
@@ -2224,12 +2231,9 @@ func (v *Task) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
-	if v.Traceparent != "" {
-		w.Text(`,"traceparent":`, v.Traceparent)
-	}
-	if v.Last != (Position{}) {
-		w.Literal(`,"last":`)
-		v.Last.write(w)
+	if v.Rows != nil {
+		w.Literal(`,"rows":`)
+		v.Rows.write(w)
 	}
 	w.B = append(w.B, '}')
 }
@@ -2343,8 +2347,14 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				item = r.String()
 				v.Requests = append(v.Requests, item)
 			}
-		case "steps":
+		case "traceparent":
 			r.Once(&seen, 1<<29)
+			r.Text(&v.Traceparent)
+		case "last":
+			r.Once(&seen, 1<<30)
+			v.Last.read(r)
+		case "steps":
+			r.Once(&seen, 1<<31)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2352,12 +2362,10 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				item.read(r)
 				v.Steps = append(v.Steps, item)
 			}
-		case "traceparent":
-			r.Once(&seen, 1<<30)
-			r.Text(&v.Traceparent)
-		case "last":
-			r.Once(&seen, 1<<31)
-			v.Last.read(r)
+		case "rows":
+			r.Once(&seen, 1<<32)
+			v.Rows = new(TaskRows)
+			v.Rows.read(r)
 		default:
 			r.Doubt()
 		}
@@ -2494,6 +2502,45 @@ func (v *TaskReopened) size() int {
 		n += 6 + 2 + len(v.By)
 	}
 	return n
+}
+
+func (v *TaskRows) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.Input {
+		w.Bool(`,"input":`, v.Input)
+	}
+	if v.Output {
+		w.Bool(`,"output":`, v.Output)
+	}
+	if v.Steps != 0 {
+		w.Int(`,"steps":`, int64(v.Steps))
+	}
+	if v.Requests != 0 {
+		w.Int(`,"requests":`, int64(v.Requests))
+	}
+	w.End(from)
+}
+
+func (v *TaskRows) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "input":
+			r.Once(&seen, 1<<0)
+			v.Input = r.Bool()
+		case "output":
+			r.Once(&seen, 1<<1)
+			v.Output = r.Bool()
+		case "steps":
+			r.Once(&seen, 1<<2)
+			v.Steps = r.Int()
+		case "requests":
+			r.Once(&seen, 1<<3)
+			v.Requests = r.Int()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
 }
 
 func (v *TaskUndone) write(w *jsontext.Writer) {
@@ -2900,6 +2947,52 @@ func (v *Work) size() int {
 	n += 5
 	n += 2 + len(v.Ticket)
 	return n
+}
+
+func (v *requestRow) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.Held != nil {
+		w.Literal(`,"held":`)
+		v.Held.write(w)
+	}
+	w.End(from)
+}
+
+func (v *requestRow) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "held":
+			r.Once(&seen, 1<<0)
+			v.Held = new(Request)
+			v.Held.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *stepRow) write(w *jsontext.Writer) {
+	w.Int(`{"ordinal":`, int64(v.Ordinal))
+	w.Literal(`,"step":`)
+	v.Step.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *stepRow) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "ordinal":
+			r.Once(&seen, 1<<0)
+			v.Ordinal = r.Int()
+		case "step":
+			r.Once(&seen, 1<<1)
+			v.Step.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
 }
 
 // wordOf is a conversion that copies no known word.

@@ -27,16 +27,21 @@ type Rejection struct {
 // as unplanned.
 type Agenda func(t *Task) (due, wake Instant, ready []ReadyKey)
 
-// TaskRow is one changed task in its canonical encoding. A nil Encoding means that the task was forgotten.
+// TaskRow is one changed task: its head in its canonical encoding, and those of its other rows that changed. A nil Encoding means that
+// the task was forgotten; Rows then removes all of its other rows.
 type TaskRow struct {
 	ID       string
 	Encoding []byte
 	Keys     Keys
 	// Was holds the keys of the row that this one replaces, or nil if it replaces none.
 	Was *Keys
+	// Rows are the changed rows besides the head. A later one replaces an earlier one of the same kind and ID.
+	Rows []PartRow
+	// Others is how many rows the task now has besides the head, and Bytes the size of the encodings of all.
+	Others, Bytes int
 }
 
-// PartRow is a changed entity of another kind. A nil Encoding means that the entity was removed.
+// PartRow is a changed entity of another kind than the head of a task. A nil Encoding means that the entity was removed.
 type PartRow struct {
 	Kind     Kind
 	ID       string
@@ -90,7 +95,7 @@ func (s *State) Flush(agenda Agenda) (*Delta, error) {
 
 func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 	ids := s.changedTasks()
-	e := entityWriter{jsontext.Writer{B: make([]byte, 0, min(entityBytes, len(ids)<<10))}}
+	w := newTaskWriter(len(ids))
 	if len(ids) > 0 {
 		d.Tasks = make([]TaskRow, 0, len(ids))
 	}
@@ -106,20 +111,21 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 				continue
 			}
 		}
-		row := TaskRow{ID: id, Was: s.swept[id]}
+		gone := s.swept[id]
+		row := TaskRow{ID: id, Was: gone.keys, Rows: gone.rows}
 		if t != nil {
 			if t.keys != nil {
 				row.Was = t.keys
 			}
-			from, err := e.write(KindTask, id, t)
-			if err != nil {
+			if err := w.write(t); err != nil {
 				return err
 			}
-			h := e.hash()
-			s.sum = s.sum.Sub(t.hash).Add(h)
-			t.hash, t.dirty = h, false
+			s.sum = s.sum.Sub(t.hash).Add(w.sum)
+			t.hash, t.dirty = w.sum, false
 			keys := keysOf(t, agenda) // not &row.Keys, which would keep the encoding in memory
-			row.Encoding, row.Keys, t.keys = kept.keep(e.B[from:], len(ids)-i), keys, &keys
+			row.Encoding, row.Keys, t.keys = kept.keep(w.head.B[w.from:], len(ids)-i), keys, &keys
+			row.Others, row.Bytes = w.rows.total(), w.bytes
+			row.Rows = w.flushed(t, row.Rows, &kept)
 		}
 		d.Tasks = append(d.Tasks, row)
 	}

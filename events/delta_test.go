@@ -196,9 +196,11 @@ func TestAStoreThatCannotLoadStopsItsCaller(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk")
 	for name, load := range map[string]events.Loader{
-		"an error":      func(string) ([]byte, []byte, error) { return nil, nil, broken },
-		"a damaged row": func(string) ([]byte, []byte, error) { return []byte("{"), []byte("{}"), nil },
-		"damaged keys":  func(string) ([]byte, []byte, error) { return []byte("{}"), nil, nil },
+		"an error": func(string) (events.StoredTask, error) { return events.StoredTask{}, broken },
+		"a damaged row": func(string) (events.StoredTask, error) {
+			return events.StoredTask{Encoding: []byte("{"), Keys: []byte("{}")}, nil
+		},
+		"damaged keys": func(string) (events.StoredTask, error) { return events.StoredTask{Encoding: []byte("{}")}, nil },
 	} {
 		s := events.NewState(testPartition, load)
 		_, err := s.Apply(&events.Fact{Time: testStart, Body: &events.PartitionClaimed{ID: "a0"}}, 0)

@@ -68,6 +68,23 @@
 // Every step that may have changed something outside (Step.Touched) is undone. No undo starts while an attempt of a do is
 // running: see docs/protocol.md, "Undo".
 //
+// # The rows of a task
+//
+// A task is stored, hashed and written as several entities, its rows. So a fact costs what it changes and not what the task holds, and
+// whatever can grow is rows, each smaller than a record:
+//
+//	task            its head: what is small, the steps that are no rows, and which rows there are
+//	input, output   the value, if it is longer than headBytes
+//	step            a step that is longer than headBytes, or not among the first headSteps
+//	request         a request that came before the task, or the ID of one that was judged
+//
+// The ID of a row is that of the task; for a step and a request, a NUL and its path or ID follow. What is a row depends on the state
+// alone (INV2). Most tasks are a single row: the head is written with each fact anyway, and a further row costs more than some hundred
+// bytes in it.
+//
+// In memory a task is one Task. The fold marks each step that it changes (Step.change), and Flush writes the head and the marked rows. The
+// head is bounded, so what a later version adds to a task in large numbers becomes rows of a further kind.
+//
 // # The undo of a step
 //
 // We say undo for what the saga literature calls compensation. The names of the facts use compensation.

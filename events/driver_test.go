@@ -1,7 +1,9 @@
 package events_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -18,6 +20,7 @@ type driver struct {
 	next  uint64
 	now   events.Instant
 	read  int64 // of submissions
+	steps []string
 }
 
 type move struct {
@@ -27,11 +30,21 @@ type move struct {
 
 var (
 	driverTasks = []string{"a", "b", "ü/c"}
-	driverSteps = []string{"p", "q[0]", "r"}
+	driverSteps = []string{"p", "q[0]", "r", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"}
 )
+
+// blob returns a value that is short, about as long as a head takes, or longer. Its encoding may have another length.
+func (d *driver) blob(short string) json.RawMessage {
+	n := rapid.SampledFrom([]int{0, 0, 0, 330, 700, 1020, 1024, 1500}).Draw(d.t, "length")
+	if n == 0 {
+		return raw(short)
+	}
+	return raw(`["` + strings.Repeat("x", n-10) + `\ufffd"]`)
+}
 
 func newDriver(t *rapid.T) *driver {
 	d := &driver{t: t, state: events.NewState(testPartition, nil), now: testStart}
+	d.steps = driverSteps[:rapid.SampledFrom([]int{3, 3, 11}).Draw(t, "steps")]
 	d.claim()
 	return d
 }
@@ -109,10 +122,10 @@ func (d *driver) moves() []move {
 }
 
 func (d *driver) newcomer(id string) []move {
-	request := events.Request{ID: rapid.SampledFrom([]string{"q1", "q2"}).Draw(d.t, "request"), Kind: events.RequestCancel, Task: id}
+	request := events.Request{ID: rapid.SampledFrom([]string{"q1", "q2", "q\x003"}).Draw(d.t, "request"), Kind: events.RequestCancel, Task: id}
 	list := []move{
 		{id, &events.Submitted{
-			Workflow: "w", Version: 1, Hash: "d1", Input: raw(`{ "x" : "\ufffd<\u2028>" , "n": 1.50e3 }`), Content: "c",
+			Workflow: "w", Version: 1, Hash: "d1", Input: d.blob(`{ "x" : "\ufffd<\u2028>" , "n": 1.50e3 }`), Content: "c",
 			Labels: map[string]string{"b": "2", "a": "1"}, Deadline: d.now.Add(60e9), Priority: 1,
 		}},
 		{id, &events.RequestHeld{Request: request, ExpiresAt: d.now.Add(60e9)}},
@@ -131,7 +144,7 @@ func (d *driver) verdict() events.Verdict {
 }
 
 func (d *driver) failure() events.Error {
-	return events.Error{Class: events.ClassRetryable, Message: rapid.SampledFrom([]string{"no", "b\xffd"}).Draw(d.t, "message"), Detail: raw(`[ 1.0 ]`)}
+	return events.Error{Class: events.ClassRetryable, Message: rapid.SampledFrom([]string{"no", "b\xffd"}).Draw(d.t, "message"), Detail: d.blob(`[ 1.0 ]`)}
 }
 
 // bodies returns facts that fit a live task.
@@ -141,7 +154,7 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 		return []events.Body{&events.CancelRequested{Request: t.Held[0].ID}}
 	}
 	idle := true
-	for _, path := range driverSteps {
+	for _, path := range d.steps {
 		s := t.Step(path)
 		if s == nil {
 			s = &events.Step{Path: path, State: events.StepStateNotStarted}
@@ -154,7 +167,7 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 	case t.State == events.TaskStateUndoing && idle:
 		list = append(list, &events.TaskUndone{Reason: t.Reason})
 	case t.State == events.TaskStateProcessing && idle:
-		list = append(list, &events.TaskProcessed{Output: raw(`{ "z":1 }`)})
+		list = append(list, &events.TaskProcessed{Output: d.blob(`{ "z":1 }`)})
 	}
 	if !t.DeadlinePassed {
 		list = append(list, &events.DeadlinePassed{Deadline: t.Deadline, Action: rapid.SampledFrom([]string{events.DeadlineUndo, events.DeadlineAlert}).Draw(d.t, "deadline")})
@@ -169,14 +182,14 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 		outcome := events.Outcome{Instance: "i", StartedAt: d.now}
 		failed := &events.StepFailed{Step: path, Attempt: s.Attempt, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict(), Outcome: outcome}
 		return []events.Body{
-			&events.StepCompleted{Step: path, Attempt: s.Attempt, Output: raw(`{ "o" : [ 1 ] }`), Outcome: outcome}, failed,
+			&events.StepCompleted{Step: path, Attempt: s.Attempt, Output: d.blob(`{ "o" : [ 1 ] }`), Outcome: outcome}, failed,
 			&events.Timeout{Step: path, Operation: events.Do, Attempt: s.Attempt, QuietAt: d.now.Add(2e9), Verdict: d.verdict()},
 			&events.EffectFailed{Kind: events.EffectWork, Error: "e", Failed: failed},
 		}
 	case events.StepStateNotStarted, events.StepStateWaiting:
 		list := []events.Body{&events.StepFailed{Step: path, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict()}}
 		if t.State == events.TaskStatePending || t.State == events.TaskStateProcessing {
-			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), Input: raw(` 1 `), Undoable: true, Pivot: path == "r"})
+			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
 		}
 		if s.Attempt == 0 {
 			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})

@@ -16,8 +16,13 @@ type Kind string
 const (
 	KindPartition  Kind = "partition"
 	KindDefinition Kind = "definition"
-	KindTask       Kind = "task"
 	KindHeld       Kind = "held"
+	// KindTask is the head of a task; the other kinds of its rows follow. See "The rows of a task" in the package comment.
+	KindTask    Kind = "task"
+	KindInput   Kind = "input"
+	KindOutput  Kind = "output"
+	KindStep    Kind = "step"
+	KindRequest Kind = "request"
 )
 
 // hashEntity returns the first 128 bits of SHA-256 over kind, ID and encoding, separated by NUL.
@@ -43,11 +48,35 @@ const entityBytes = 4 << 10
 
 // write writes kind, ID and encoding, separated by NUL. It returns where the encoding begins.
 func (e *entityWriter) write(k Kind, id string, v any) (from int, err error) {
-	e.B, e.Odd = append(append(append(append(e.B[:0], k...), 0), id...), 0), false
-	from = len(e.B)
+	e.B = e.B[:0]
+	return e.add(k, id, v)
+}
+
+// add is write behind what was written before.
+func (e *entityWriter) add(k Kind, id string, v any) (from int, err error) {
+	from = e.begin(k, id)
+	return from, e.value(v)
+}
+
+// begin writes what precedes the encoding.
+func (e *entityWriter) begin(k Kind, id string) (from int) {
+	e.B = append(append(append(append(e.B, k...), 0), id...), 0)
+	return len(e.B)
+}
+
+// value writes an encoding.
+func (e *entityWriter) value(v any) (err error) {
+	from := len(e.B)
+	e.Odd = false
 	switch v := v.(type) {
 	case *Task:
 		v.write(&e.Writer)
+	case *Step:
+		v.write(&e.Writer)
+	case *requestRow:
+		v.write(&e.Writer)
+	case json.RawMessage:
+		e.Raw("", v)
 	case *PartitionState:
 		v.write(&e.Writer)
 	case *HeldRequest:
@@ -58,7 +87,7 @@ func (e *entityWriter) write(k Kind, id string, v any) (from int, err error) {
 	if e.Odd {
 		err = e.Marshalled(from, v)
 	}
-	return from, err
+	return err
 }
 
 // hash returns the hash of the entity that was written.
@@ -67,23 +96,8 @@ func (e *entityWriter) hash() Hash {
 	return hashOf(&sum)
 }
 
-// DecodeTask reads a task's encoding. The task shares no bytes with it: a store's value is valid only for a moment.
-func DecodeTask(b []byte) (*Task, error) {
-	t := new(Task)
-	r := jsontext.NewReader(b)
-	if t.read(&r); !r.Done() {
-		t = new(Task)
-		if err := json.Unmarshal(b, t); err != nil {
-			return nil, fmt.Errorf("read a task of the store: %w", err)
-		}
-	}
-	t.hash = hashEntity(KindTask, t.ID, b)
-	return t, nil
-}
-
-// DecodeBrief reads a task's encoding without what may be large: the input, the output, the requests and the steps. The
-// result is for lists only; it has no hash.
-func DecodeBrief(b []byte) (*Task, error) {
+// DecodeBrief reads the head of a task without its input, its output and its steps. The result is for lists only; it has no hash.
+func DecodeBrief(head []byte) (*Task, error) {
 	type members Task // without its methods
 	var brief struct {
 		members
@@ -92,8 +106,9 @@ func DecodeBrief(b []byte) (*Task, error) {
 		Held     unread `json:"held"`
 		Requests unread `json:"requests"`
 		Steps    unread `json:"steps"`
+		Rows     unread `json:"rows"`
 	}
-	if err := json.Unmarshal(b, &brief); err != nil {
+	if err := json.Unmarshal(head, &brief); err != nil {
 		return nil, fmt.Errorf("read a task of the store: %w", err)
 	}
 	return (*Task)(&brief.members), nil

@@ -17,7 +17,7 @@ type codec interface {
 
 // Codecs returns an empty value of each type that has a generated codec.
 func Codecs() []any {
-	list := []any{new(Work), new(Report), new(Task), new(PartitionState), new(HeldRequest), new(Definition), new(Submission)}
+	list := []any{new(Work), new(Report), new(Task), new(stepRow), new(requestRow), new(PartitionState), new(HeldRequest), new(Definition), new(Submission)}
 	for _, name := range Names() {
 		body, err := NewBody(name)
 		if err != nil {
@@ -27,6 +27,12 @@ func Codecs() []any {
 	}
 	return list
 }
+
+// NewStepRow returns an empty row of a step.
+func NewStepRow() any { return new(stepRow) }
+
+// NewRequestRow returns an empty row of a request.
+func NewRequestRow() any { return new(requestRow) }
 
 // ReadFast gives data to the generated reader of v's type. It returns a new value, or nil if encoding/json must be used.
 func ReadFast(v any, data []byte) any {

@@ -273,7 +273,7 @@ func TestOnlyFailedAndWaitingStepsReopen(t *testing.T) {
 	require.Empty(t, s.Reason)
 }
 
-// The IDs of judged requests are remembered up to a bound, each once.
+// The IDs of judged requests are remembered as long as the task, each once.
 func TestRequestsAreRemembered(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
@@ -284,10 +284,11 @@ func TestRequestsAreRemembered(t *testing.T) {
 		w.write("t", &events.TaskReopened{Request: fmt.Sprint("q", i)})
 	}
 	got := w.task("t")
-	require.Len(t, got.Requests, 64)
-	require.True(t, got.HasRequest("q69"))
-	require.True(t, got.HasRequest("q6"))
-	require.False(t, got.HasRequest("q5"))
+	require.Len(t, got.Requests, 70)
+	for i := range 70 {
+		require.True(t, got.HasRequest(fmt.Sprint("q", i)))
+	}
+	require.False(t, got.HasRequest("q70"))
 }
 
 // A request that overtakes its task is held by a fact, moves into the task when the task is accepted, and is removed

@@ -142,7 +142,7 @@ func TestExamplesAreReal(t *testing.T) {
 		"submission": func() any { return new(events.Submission) }, "work": func() any { return new(events.Work) },
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
-		"task": func() any { return new(events.Task) }, "partition": func() any { return new(events.PartitionState) },
+		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },
 		"held": func() any { return new(events.HeldRequest) }, "settings": func() any { return new(events.SettingsChange) }, "loss": func() any { return new(events.AcceptedLoss) }, "definition": func() any { return new(events.Definition) },
 	}
 	seen := map[string]bool{}

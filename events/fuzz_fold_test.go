@@ -161,6 +161,9 @@ func counted(s *store) (sum events.Hash) {
 	}
 	for id, row := range s.tasks {
 		add(events.KindTask, id, row.Encoding)
+		for _, r := range s.rows[id] {
+			add(r.Kind, r.ID, r.Encoding)
+		}
 	}
 	for _, row := range s.parts {
 		add(row.Kind, row.ID, row.Encoding)

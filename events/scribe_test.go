@@ -2,6 +2,8 @@ package events_test
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,20 +178,22 @@ func raw(s string) json.RawMessage { return json.RawMessage(s) }
 // store holds the rows of all deltas, as a projector does. So it provides a Loader and a Snapshot.
 type store struct {
 	tasks map[string]events.TaskRow
+	// rows holds the other rows of the tasks, by task and then by kind and ID.
+	rows  map[string]map[string]events.PartRow
 	parts map[string]events.PartRow
 	last  *events.Delta
 }
 
 func newStore() *store {
-	return &store{tasks: map[string]events.TaskRow{}, parts: map[string]events.PartRow{}}
+	return &store{tasks: map[string]events.TaskRow{}, rows: map[string]map[string]events.PartRow{}, parts: map[string]events.PartRow{}}
 }
 
-func (s *store) load(id string) (encoding, keys []byte, err error) {
+func (s *store) load(id string) (events.StoredTask, error) {
 	row, ok := s.tasks[id]
 	if !ok {
-		return nil, nil, nil
+		return events.StoredTask{}, nil
 	}
-	return row.Encoding, events.AppendKeys(nil, &row.Keys), nil
+	return events.StoredTask{Encoding: row.Encoding, Keys: events.AppendKeys(nil, &row.Keys), Rows: slices.Collect(maps.Values(s.rows[id]))}, nil
 }
 
 // commit writes a delta and checks that it replaces exactly the rows that are present.
@@ -205,6 +209,7 @@ func (s *store) commit(t tester, d *events.Delta) {
 		if row.Encoding != nil {
 			s.tasks[row.ID] = row
 		}
+		s.commitRows(t, &row)
 	}
 	for _, row := range d.Parts {
 		delete(s.parts, string(row.Kind)+row.ID)
@@ -213,6 +218,33 @@ func (s *store) commit(t tester, d *events.Delta) {
 		}
 	}
 	s.last = d
+}
+
+// commitRows writes the other rows of a task and checks that the task has as many as it says, and no row that is larger than a record may be.
+func (s *store) commitRows(t tester, row *events.TaskRow) {
+	t.Helper()
+	of := s.rows[row.ID]
+	if of == nil {
+		of = map[string]events.PartRow{}
+	}
+	for _, r := range row.Rows {
+		key := string(r.Kind) + "\x00" + r.ID
+		if r.Encoding == nil {
+			require.Contains(t, of, key, "a row is removed that was not there")
+			delete(of, key)
+		} else {
+			of[key] = r
+		}
+	}
+	require.Len(t, of, row.Others)
+	bytes := len(row.Encoding)
+	for _, r := range of {
+		bytes += len(r.Encoding)
+	}
+	require.Equal(t, bytes, row.Bytes)
+	if s.rows[row.ID] = of; len(of) == 0 {
+		delete(s.rows, row.ID)
+	}
 }
 
 func (s *store) snapshot() events.Snapshot {

@@ -49,9 +49,23 @@ type Definition struct {
 	Body     json.RawMessage `json:"body"`
 }
 
-// Loader finds a task that is not in memory: the encoding of its entity, nil if the task does not exist, and its Keys as
-// AppendKeys wrote them.
-type Loader func(id string) (encoding, keys []byte, err error)
+// StoredTask is a task as a store holds it.
+type StoredTask struct {
+	// Encoding is that of its head, nil if the task does not exist, and Keys are its Keys as AppendKeys wrote them.
+	Encoding, Keys []byte
+	// Rows are all of its other rows, in any order.
+	Rows []PartRow
+}
+
+// Loader finds a task that is not in memory.
+type Loader func(id string) (StoredTask, error)
+
+// sweptTask is what a store still holds of a task that was swept.
+type sweptTask struct {
+	keys *Keys
+	// rows deletes the rows besides the head.
+	rows []PartRow
+}
 
 // State is the fold of one partition of events. It is not safe for concurrent use: one goroutine owns it.
 //
@@ -65,7 +79,7 @@ type State struct {
 
 	// tasks holds nil for a task that was swept and may still be in the store.
 	tasks       map[string]*Task
-	swept       map[string]*Keys
+	swept       map[string]sweptTask
 	held        heldRequests
 	definitions map[string]*Definition
 	load        Loader
@@ -117,7 +131,7 @@ func NewState(partition int32, load Loader) *State {
 	s := &State{
 		Partition:   PartitionState{Partition: partition},
 		tasks:       map[string]*Task{},
-		swept:       map[string]*Keys{},
+		swept:       map[string]sweptTask{},
 		held:        heldRequests{},
 		definitions: map[string]*Definition{},
 		load:        load,
@@ -137,18 +151,18 @@ func (s *State) Task(id string) (*Task, error) {
 	if s.load == nil {
 		return nil, nil
 	}
-	b, keys, err := s.load(id)
+	stored, err := s.load(id)
 	if err != nil {
 		return nil, fmt.Errorf("load task %q: %w", id, err)
 	}
-	if b == nil {
+	if stored.Encoding == nil {
 		return nil, nil
 	}
-	t, err := DecodeTask(b)
+	t, err := DecodeTask(stored.Encoding, stored.Rows)
 	if err != nil {
 		return nil, fmt.Errorf("%w: task %q: %w", ErrRow, id, err)
 	}
-	if t.keys, err = DecodeKeys(keys); err != nil {
+	if t.keys, err = DecodeKeys(stored.Keys); err != nil {
 		return nil, fmt.Errorf("%w: task %q: %w", ErrRow, id, err)
 	}
 	s.tasks[id] = t

@@ -1,6 +1,9 @@
 package events
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // TaskState is the process state of a task.
 type TaskState string
@@ -35,8 +38,9 @@ const (
 	StepStateUndoFailed StepState = "undo_failed"
 )
 
-// Task is the state of one task: an entity of its partition. Its JSON is the canonical encoding of the entity, so
-// the order of the fields is part of the format, and a field that is absent does not change the hash.
+// Task is the state of one task: several entities of its partition, see "The rows of a task" in the package comment. Its JSON, without
+// what is in other rows, is the canonical encoding of its head, so the order of the fields is part of the format, and a field that is
+// absent does not change the hash.
 type Task struct {
 	ID string `json:"id"`
 	// Incarnation is the position of the task's Submitted. It distinguishes the task from a forgotten one with the same ID.
@@ -81,21 +85,26 @@ type Task struct {
 
 	// Held are requests that arrived before the task. Plan turns them into facts before any start.
 	Held []Request `json:"held,omitempty"`
-	// Requests are the IDs of the requests already judged, the newest last, at most maxRequests.
+	// Requests are the IDs of the requests already judged, sorted.
 	Requests []string `json:"requests,omitempty"`
-	// Steps holds the steps that have left not_started, in the order in which they did.
-	Steps []*Step `json:"steps,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
 	Last Position `json:"last,omitzero"`
 
-	hash Hash // hash of the last encoding that State.Sum includes; zero if none.
+	// Steps holds the steps that have left not_started, in the order in which they did.
+	Steps []*Step `json:"steps,omitempty"`
+	// Rows is set in a head only.
+	Rows *TaskRows `json:"rows,omitempty"`
+
+	hash Hash // the sum over its rows that State.Sum includes; zero if none.
 	// now is the current hash of the task, if hashed is true. Between two Flushes the state hash may be compared often, and
 	// each comparison would otherwise encode every changed task again.
 	now    Hash
 	hashed bool
 	keys   *Keys // of the last flushed row; nil if none.
+	// rows are the rows besides the head and the steps; nil if the task never had one.
+	rows *valueRows
 	// dirty says that the task changed since the last Flush, and is in State.dirtyTasks.
 	dirty bool
 }
@@ -126,8 +135,13 @@ type Step struct {
 	Completion int  `json:"completion,omitzero"`
 	Pivot      bool `json:"pivot,omitzero"`
 	Undoable   bool `json:"undoable,omitzero"`
+	// changed says that the step changed since the last Flush, see change.
+	changed bool
 
 	Undo *UndoState `json:"undo,omitempty"`
+
+	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
+	row *rowState
 }
 
 // UndoState is the state of the undo of one step.
@@ -146,11 +160,10 @@ type UndoState struct {
 
 // usualSteps is the room for the steps of a new task. Most workflows have fewer, and a slice that grows to it from one costs four
 // allocations.
-const usualSteps = 8
+const usualSteps = headSteps
 
-// maxRequests bounds the remembered request IDs of a task: an operator rarely sends more than a few, and a sender retries
-// within seconds.
-const maxRequests = 64
+// MaxRequests bounds the requests that a task remembers, so that no sender can make loading a task slow. An owner refuses more.
+const MaxRequests = 10_000
 
 // Step returns the state of a step, and nil if it has not started.
 func (t *Task) Step(path string) *Step {
@@ -164,12 +177,8 @@ func (t *Task) Step(path string) *Step {
 
 // HasRequest says whether a request with this ID was judged for the task.
 func (t *Task) HasRequest(id string) bool {
-	for _, r := range t.Requests {
-		if r == id {
-			return true
-		}
-	}
-	return false
+	_, ok := slices.BinarySearch(t.Requests, id)
+	return ok
 }
 
 // Running says whether the given attempt of a step is running. An outcome of any other attempt does not become a fact (INV7).

@@ -1,10 +1,13 @@
 package projector
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -34,6 +37,12 @@ type checker struct {
 	// its rows amount to.
 	partition       int32
 	stored, counted meta
+	// task is the task whose rows are being read, as far as they were read; its ID is empty between tasks.
+	task struct {
+		id     string
+		others uint64
+		events.StoredTask
+	}
 }
 
 func (c *checker) fault(format string, args ...any) {
@@ -44,6 +53,9 @@ func (c *checker) fault(format string, args ...any) {
 
 func (c *checker) run() error {
 	if err := eachOf(c.reader, []byte{spacePartition}, c.row); err != nil {
+		return err
+	}
+	if err := c.endTask(); err != nil {
 		return err
 	}
 	c.endPartition()
@@ -63,7 +75,13 @@ func (c *checker) row(key, value []byte) error {
 		c.fault("unknown row %x", key)
 		return nil
 	}
-	if partition := readPartition(key[1:]); partition != c.partition {
+	partition := readPartition(key[1:])
+	if partition != c.partition || key[rowPrefix-1] != rowTask {
+		if err := c.endTask(); err != nil {
+			return err
+		}
+	}
+	if partition != c.partition {
 		c.endPartition()
 		c.partition, c.stored, c.counted = partition, meta{}, meta{}
 		if key[rowPrefix-1] != rowMeta {
@@ -92,7 +110,7 @@ func (c *checker) row(key, value []byte) error {
 			c.fault("the rejection row %x of partition %d does not name a fact below offset %d", key, c.partition, c.stored.Next)
 		}
 	case rowTask:
-		return c.task(string(key[rowPrefix:]), value)
+		return c.taskRow(key[rowPrefix:], value)
 	default:
 		c.found++
 	}
@@ -106,12 +124,50 @@ func (c *checker) endPartition() {
 	}
 }
 
-func (c *checker) task(id string, value []byte) error {
-	keys, err := c.keys(id, value)
+// taskRow is called with the rows of a task in order; its head comes first.
+func (c *checker) taskRow(key, value []byte) error {
+	id, kind, part, err := otherOf(key)
 	if err != nil {
-		c.fault("task %q: %s", id, err)
+		c.fault("%s", err)
 		return nil
 	}
+	if kind == "" {
+		if err := c.endTask(); err != nil {
+			return err
+		}
+		row, err := readTaskRow(bytes.Clone(value))
+		if err != nil {
+			c.fault("task %q: %s", id, err)
+			return nil
+		}
+		c.task.id, c.task.others, c.task.StoredTask = id, row.others, events.StoredTask{Encoding: row.encoding, Keys: row.keys}
+		return nil
+	}
+	if id != c.task.id {
+		c.fault("the %s row %q belongs to no task", kind, key)
+		return nil
+	}
+	c.task.Rows = append(c.task.Rows, events.PartRow{Kind: kind, ID: otherID(id, part), Encoding: bytes.Clone(value)})
+	return nil
+}
+
+// endTask checks the task whose rows were read.
+func (c *checker) endTask() error {
+	t := c.task
+	c.task.id, c.task.StoredTask = "", events.StoredTask{}
+	if t.Encoding == nil {
+		return nil
+	}
+	if n := uint64(len(t.Rows)); n != t.others {
+		c.fault("task %q has %d rows besides its head, and %d are expected", t.id, n, t.others)
+		return nil
+	}
+	keys, err := keysOf(t.id, t.StoredTask)
+	if err != nil {
+		c.fault("task %q: %s", t.id, err)
+		return nil
+	}
+	id := t.id
 	c.counted.count(keys, 1)
 	c.set.fill(c.partition, id, keys)
 	c.wanted += len(c.set.rows)
@@ -127,23 +183,19 @@ func (c *checker) task(id string, value []byte) error {
 	return nil
 }
 
-// keys reads the keys of a task's row and compares them with the task.
-func (c *checker) keys(id string, value []byte) (*events.Keys, error) {
-	encoding, raw, err := splitTaskRow(value)
+// keysOf reads the keys of a task and compares them with the task.
+func keysOf(id string, stored events.StoredTask) (*events.Keys, error) {
+	k, err := decodeKeys(stored.Keys)
 	if err != nil {
 		return nil, err
 	}
-	k, err := decodeKeys(raw)
-	if err != nil {
-		return nil, err
-	}
-	t, err := events.DecodeTask(encoding)
+	t, err := events.DecodeTask(stored.Encoding, stored.Rows)
 	if err != nil {
 		return nil, err
 	}
 	if t.ID != id || t.State != k.State || t.Workflow != k.Workflow || t.SubmittedAt != k.SubmittedAt ||
 		t.EndedAt != k.EndedAt || !maps.Equal(t.Labels, k.Labels) {
-		return nil, fmt.Errorf("its stored keys %s differ from those of %s", raw, encoding)
+		return nil, fmt.Errorf("its stored keys %s differ from those of %s", stored.Keys, stored.Encoding)
 	}
 	return k, nil
 }
@@ -155,8 +207,12 @@ func (c *checker) surplus(key, _ []byte) error {
 		return nil
 	}
 	var keys *events.Keys
-	_, err := lookup(c.reader, taskKey(nil, partition, id), func(value []byte) (err error) {
-		keys, err = c.keys(id, value)
+	task := taskKey(nil, partition, id)
+	_, err := lookupFrom(c.reader, task, func(it *pebble.Iterator) error {
+		stored, err := readTask(it, task, id)
+		if err == nil {
+			keys, err = keysOf(id, stored)
+		}
 		return err
 	})
 	c.set.fill(partition, id, keys)

@@ -24,7 +24,10 @@
 //	s r <u32 partition>                              a Reset that is not finished
 //	p <u32> a                                        meta: offset, sum, runs, anchor, counts
 //	p <u32> b <text kind> <id>                       part: held request, definition, the partition itself
-//	p <u32> t <id>                                   task: uvarint length, canonical encoding, Keys in binary
+//	p <u32> t <id>                                   head of a task: uvarint number of its other rows, uvarint length of
+//	                                                 the encoding, canonical encoding, Keys in binary
+//	p <u32> t <id> 00 <text kind> <part>             its other rows: canonical encoding. part is what follows the task's ID
+//	                                                 and a NUL in the ID of the entity, empty for the input and the output
 //	p <u32> h <id>                                   history: the offsets of the task's facts, see eachOffset
 //	p <u32> r <text input> <i64 offset>              rejected input of the last hour: offset of the fact, instant
 //	p <u32> q <text agent> <~i64 priority> <i64 since> <text id> <text path> <text operation>   the queue
@@ -42,6 +45,9 @@
 // Each of these rows is written once and deleted once, so that Pebble drops both entries when they meet in a compaction (see
 // writer.difference).
 //
+// No task ID has a NUL, so the rows of a task follow its head directly: one scan reads a task, and a brief list reads only heads. The
+// number in the head tells most lookups that there is nothing to scan, and all others whether a row is missing.
+//
 // A task's value is stored as JSON, its canonical encoding. The state hash needs this encoding at each flush anyway, so a
 // binary form would be a second encoding for each commit. It would save only a copy of some hundred bytes, and space that
 // Snappy saves too.
@@ -54,6 +60,7 @@
 //   - An offset never moves back, except by Reset.
 //   - A partition has a meta row if and only if something was committed for it since its last Reset.
 //   - Each index row belongs to one task row, and each task row has all of its index rows.
+//   - A task has as many other rows as its head says. A head with a row missing is damage.
 //
 // # What it refuses to do
 //

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sagalog/sagalog/events"
 )
 
 // finder looks up rows of a partition with one iterator that it reuses: creating an iterator and finding the files that may
@@ -21,33 +23,55 @@ type finder struct {
 // finderLasts is long enough for the lookups of a batch of submissions, and too short to delay the removal of files.
 const finderLasts = 100 * time.Millisecond
 
-// get returns a copy of a row's value, or nil if the row does not exist.
-func (f *finder) get(db *pebble.DB, key []byte) ([]byte, error) {
+// head returns a copy of the row of a task's head, or nil if the task does not exist.
+func (f *finder) head(p *Partition, id string) (value []byte, err error) {
+	err = f.find(p.store.db, taskKey(nil, p.number, id), func(it *pebble.Iterator) error {
+		found, err := it.ValueAndErr()
+		if err != nil {
+			return readError(err)
+		}
+		value = append(make([]byte, 0, len(found)), found...)
+		return nil
+	})
+	return value, err
+}
+
+// task returns copies of all rows of a task.
+func (f *finder) task(p *Partition, id string) (task events.StoredTask, err error) {
+	key := taskKey(nil, p.number, id)
+	err = f.find(p.store.db, key, func(it *pebble.Iterator) error {
+		task, err = readTask(it, key, id)
+		return err
+	})
+	return task, err
+}
+
+// find calls use with the iterator at the key; use may move it. It does not call use if there is no such row.
+func (f *finder) find(db *pebble.DB, key []byte, use func(it *pebble.Iterator) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	if f.it == nil {
 		it, err := db.NewIter(&lookupOptions)
 		if err != nil {
-			return nil, readError(err)
+			return readError(err)
 		}
 		f.it = it
 		time.AfterFunc(finderLasts, func() { f.expire(it) })
 	}
 	if !f.it.SeekPrefixGE(key) {
 		if f.it.Error() != nil {
-			return nil, f.close()
+			return f.close()
 		}
-		return nil, nil
+		return nil
 	}
-	value, err := f.it.ValueAndErr()
+	err := use(f.it)
 	if err != nil {
 		_ = f.close() // the error of the row says more
-		return nil, readError(err)
 	}
-	return append(make([]byte, 0, len(value)), value...), nil
+	return err
 }
 
 func (f *finder) expire(it *pebble.Iterator) {

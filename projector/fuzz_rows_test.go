@@ -80,7 +80,7 @@ func readAll(s *Store) {
 }
 
 // storeOfOneTask returns a store with a row of each kind.
-func storeOfOneTask(f *testing.F) *vfs.MemFS {
+func storeOfOneTask(f testing.TB) *vfs.MemFS {
 	f.Helper()
 	fs := vfs.NewCrashableMem()
 	s, err := Open("state", Options{Namespace: "n", FS: fs, CacheBytes: 1 << 20, MemTableBytes: 64 << 10})
@@ -93,7 +93,18 @@ func storeOfOneTask(f *testing.F) *vfs.MemFS {
 		b, err := events.Marshal(task)
 		require.NoError(f, err)
 		k.State, k.Workflow, k.SubmittedAt, k.EndedAt, k.Labels = state, "ship", 5, task.EndedAt, task.Labels
-		return events.TaskRow{ID: id, Encoding: b, Keys: k}
+		r := events.TaskRow{ID: id, Encoding: b, Keys: k}
+		if id == "t" { // with a row of each kind
+			r.Encoding = append(b[:len(b)-1], `,"steps":[{"path":"a","state":"skipped"}],"rows":{"input":true,"output":true,"steps":1,"requests":2}}`...)
+			r.Others = 5
+			r.Rows = []events.PartRow{
+				{Kind: events.KindInput, ID: "t", Encoding: []byte(`1`)}, {Kind: events.KindOutput, ID: "t", Encoding: []byte(`{}`)},
+				{Kind: events.KindStep, ID: "t\x00p", Encoding: []byte(`{"ordinal":1,"step":{"path":"p","state":"running"}}`)},
+				{Kind: events.KindRequest, ID: "t\x00q", Encoding: []byte(`{}`)},
+				{Kind: events.KindRequest, ID: "t\x00r", Encoding: []byte(`{"held":{"id":"r","kind":"cancel","task":"t"}}`)},
+			}
+		}
+		return r
 	}
 	partition, err := events.Marshal(events.PartitionState{Partition: 3})
 	require.NoError(f, err)

@@ -3,6 +3,7 @@ package projector
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -132,6 +133,28 @@ func prefixEnd(prefix []byte) []byte {
 
 func taskKey(dst []byte, partition int32, id string) []byte {
 	return append(appendRow(dst, partition, rowTask), id...)
+}
+
+// appendOther makes the key of one of a task's other rows from that of its head. They follow the head directly, because no task ID has a
+// NUL: one scan reads a task.
+func appendOther(head []byte, kind, part string) []byte {
+	return append(appendText(append(head, taskEnd), kind), part...)
+}
+
+// taskEnd ends the task ID in the key of a row that is not a head.
+const taskEnd byte = 0
+
+// otherOf reads the key of one of a task's rows from the task ID on. kind is empty for a head.
+func otherOf(key []byte) (task string, kind events.Kind, part string, err error) {
+	id, rest, ok := bytes.Cut(key, []byte{taskEnd})
+	if !ok {
+		return string(id), "", "", nil
+	}
+	text, rest, ok := cutText(rest)
+	if !ok || text == "" {
+		return "", "", "", fmt.Errorf("%w: the row %q of a task has an invalid key", ErrDamaged, key)
+	}
+	return string(id), events.Kind(text), string(rest), nil
 }
 
 func partKey(dst []byte, partition int32, kind, id string) []byte {

@@ -62,21 +62,43 @@ func TestReadyRowsSurviveTheirKeys(t *testing.T) {
 }
 
 func FuzzTaskRow(f *testing.F) {
-	f.Add([]byte{1, 'a', '{', '}'})
-	f.Add([]byte{0x80, 0x00, 'a'}) // a length in more bytes than necessary
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Add([]byte{0, 1, 'a', '{', '}'})
+	f.Add([]byte{3, 2, '{', '}'})
+	f.Add([]byte{0, 0x80, 0x00, 'a'}) // a length in more bytes than necessary
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0})
+	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		encoding, keys, err := splitTaskRow(value)
+		row, err := readTaskRow(value)
 		if err != nil {
 			require.ErrorIs(t, err, ErrDamaged)
 			return
 		}
-		whole := append(append([]byte{}, encoding...), keys...)
+		whole := append(append([]byte{}, row.encoding...), row.keys...)
 		require.True(t, bytes.HasSuffix(value, whole))
-		again, rest, err := splitTaskRow(append(appendTaskHead(nil, encoding), whole...))
+		if row.others > math.MaxInt {
+			return
+		}
+		again, err := readTaskRow(append(appendTaskLead(nil, int(row.others), row.encoding), whole...))
 		require.NoError(t, err)
-		require.Equal(t, string(encoding), string(again))
-		require.Equal(t, string(keys), string(rest))
+		require.Equal(t, row, again)
+	})
+}
+
+func FuzzOtherRow(f *testing.F) {
+	f.Add("a", "step", "p[0]")
+	f.Add("a", "input", "")
+	f.Add("a\x00", "request", "\x00q")
+	f.Fuzz(func(t *testing.T, task, kind, part string) {
+		_, _, _, _ = otherOf([]byte(task)) // no key makes it panic
+		if strings.Contains(task, "\x00") || kind == "" {
+			return
+		}
+		key := appendOther(taskKey(nil, 3, task), kind, part)
+		id, k, p, err := otherOf(key[rowPrefix:])
+		require.NoError(t, err)
+		require.Equal(t, []string{task, kind, part}, []string{id, string(k), p})
+		require.Negative(t, bytes.Compare(taskKey(nil, 3, task), key))
+		require.Negative(t, bytes.Compare(key, taskKey(nil, 3, task+"\x01")), "no other task is between a head and its rows")
 	})
 }
 

@@ -110,11 +110,16 @@ func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next 
 		if len(tasks) == f.limit() {
 			return tasks, encodeCursor(suffix), nil
 		}
-		if _, err := lookup(r, taskKey(nil, partition, id), func(value []byte) error { // not found if its partition is being reset
-			if size += len(value); size > MaxListBytes && len(tasks) > 0 {
+		key := taskKey(nil, partition, id)
+		if _, err := lookupFrom(r, key, func(it *pebble.Iterator) error { // not found if its partition is being reset
+			stored, err := f.read(it, key, id)
+			if err != nil {
+				return err
+			}
+			if size += sizeOf(stored); size > MaxListBytes && len(tasks) > 0 {
 				return errPageFull
 			}
-			task, err := f.task(value)
+			task, err := f.decode(stored)
 			if err == nil {
 				tasks = append(tasks, task)
 			}
@@ -131,15 +136,32 @@ func (f *Filter) page(r reader, j *join, at []byte) (tasks []*events.Task, next 
 // errPageFull says that the next task would exceed the bytes of a page.
 var errPageFull = errors.New("the page is full")
 
-func (f *Filter) task(value []byte) (*events.Task, error) {
+// read reads the task whose head the iterator is at. If only the head is needed, it is valid until the iterator moves.
+func (f *Filter) read(it *pebble.Iterator, key []byte, id string) (events.StoredTask, error) {
 	if !f.Brief {
-		return taskOfRow(value)
+		return readTask(it, key, id)
 	}
-	encoding, _, err := splitTaskRow(value)
+	value, err := it.ValueAndErr()
 	if err != nil {
-		return nil, err
+		return events.StoredTask{}, readError(err)
 	}
-	task, err := events.DecodeBrief(encoding)
+	row, err := readTaskRow(value)
+	return events.StoredTask{Encoding: row.encoding, Keys: row.keys}, err
+}
+
+func sizeOf(stored events.StoredTask) int {
+	n := len(stored.Encoding) + len(stored.Keys)
+	for i := range stored.Rows {
+		n += len(stored.Rows[i].Encoding)
+	}
+	return n
+}
+
+func (f *Filter) decode(stored events.StoredTask) (*events.Task, error) {
+	if !f.Brief {
+		return decodeTask(stored)
+	}
+	task, err := events.DecodeBrief(stored.Encoding)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -312,7 +312,7 @@ func TestABriefListHoldsNothingLarge(t *testing.T) {
 	task := pending("t", 1)
 	task.Labels, task.UpdatedAt, task.Version, task.Reason, task.FailureCount = map[string]string{"a": "b"}, 7, 3, "why", 2
 	want := *task
-	task.Input, task.Output, task.Requests = json.RawMessage(`{"a":1}`), json.RawMessage(`[2]`), []string{"r"}
+	task.Input, task.Output = json.RawMessage(`{"a":1}`), json.RawMessage(`[2]`)
 	task.Steps = []*events.Step{{Path: "p", State: events.StepStateCompleted}}
 	commit(t, s, &events.Delta{Next: 1, Tasks: []events.TaskRow{row(t, task, events.Keys{}, nil)}})
 	tasks, _, err := s.List(projector.Filter{Brief: true})

@@ -92,7 +92,7 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 	old := p.tasks[id]
 	if old != nil && rapid.IntRange(0, 3).Draw(t, "forget") == 0 {
 		delete(p.tasks, id)
-		return events.TaskRow{ID: id, Was: &old.row.Keys}
+		return events.TaskRow{ID: id, Was: &old.row.Keys, Rows: removed(old.row.Rows, nil)}
 	}
 	task := pending(id, events.Instant(rapid.IntRange(-1, 4).Draw(t, "submitted")))
 	task.Workflow, task.Labels = rapid.SampledFrom(workflows).Draw(t, "workflow"), rapid.SampledFrom(labels).Draw(t, "labels")
@@ -117,9 +117,29 @@ func (m *model) touch(t *rapid.T, p *modelPartition, id string) events.TaskRow {
 			delete(p.history, id)
 		}
 	}
+	if rapid.Bool().Draw(t, "large") {
+		task.Input = []byte(`"` + strings.Repeat("i", rapid.IntRange(1000, 1100).Draw(t, "input")) + `"`)
+		for _, path := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"p", "p[1]", "pack"}), 0, 3, rapid.ID).Draw(t, "steps") {
+			output := []byte(`"` + strings.Repeat("o", rapid.IntRange(900, 1000).Draw(t, "output")) + `"`)
+			task.Steps = append(task.Steps, &events.Step{Path: path, State: events.StepStateCompleted, Output: output})
+		}
+	}
 	r := row(t, task, k, was)
 	p.tasks[id] = &modelTask{task: task, row: r}
+	if old != nil {
+		r.Rows = slices.Concat(removed(old.row.Rows, r.Rows), r.Rows)
+	}
 	return r
+}
+
+// removed returns what removes those rows that are not among the new ones.
+func removed(rows, now []events.PartRow) (list []events.PartRow) {
+	for _, r := range rows {
+		if !slices.ContainsFunc(now, func(n events.PartRow) bool { return n.Kind == r.Kind && n.ID == r.ID }) {
+			list = append(list, events.PartRow{Kind: r.Kind, ID: r.ID})
+		}
+	}
+	return list
 }
 
 func TestStoreReadsLikeAModel(t *testing.T) {
@@ -221,14 +241,15 @@ func (m *model) compareTasks(t *rapid.T, s *projector.Store) {
 		task, ok, err := s.Get(n, id)
 		require.NoError(t, err)
 		require.Equal(t, x != nil, ok)
-		encoding, keys, err := load(id)
+		stored, err := load(id)
 		require.NoError(t, err)
 		if x == nil {
-			require.Nil(t, encoding)
+			require.Nil(t, stored.Encoding)
 		} else {
 			require.Equal(t, jsonOf(t, x.task), jsonOf(t, task))
-			require.Equal(t, x.row.Encoding, encoding)
-			decoded, err := events.DecodeKeys(keys)
+			require.Equal(t, x.row.Encoding, stored.Encoding)
+			require.ElementsMatch(t, x.row.Rows, stored.Rows)
+			decoded, err := events.DecodeKeys(stored.Keys)
 			require.NoError(t, err)
 			require.Equal(t, jsonOf(t, x.row.Keys), jsonOf(t, decoded))
 		}

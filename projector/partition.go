@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -124,13 +125,7 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.
 func (p *Partition) Loader() events.Loader {
-	return func(id string) (encoding, keys []byte, err error) {
-		value, err := p.finder.get(p.store.db, taskKey(nil, p.number, id))
-		if value == nil || err != nil {
-			return nil, nil, err
-		}
-		return splitTaskRow(value)
-	}
+	return func(id string) (events.StoredTask, error) { return p.finder.task(p, id) }
 }
 
 // Task returns a task by its ID; ok is false if it is unknown.
@@ -139,25 +134,72 @@ func (p *Partition) Task(id string) (task *events.Task, ok bool, err error) {
 }
 
 func (p *Partition) find(by *finder, id string) (task *events.Task, ok bool, err error) {
-	value, err := by.get(p.store.db, taskKey(nil, p.number, id))
-	if value == nil || err != nil {
+	stored, err := by.task(p, id)
+	if stored.Encoding == nil || err != nil {
 		return nil, false, err
 	}
-	task, err = taskOfRow(value)
+	task, err = decodeTask(stored)
 	return task, err == nil, err
 }
 
-// taskOfRow decodes the task of a row.
-func taskOfRow(value []byte) (*events.Task, error) {
-	encoding, _, err := splitTaskRow(value)
-	if err != nil {
-		return nil, err
-	}
-	task, err := events.DecodeTask(encoding)
+func decodeTask(stored events.StoredTask) (*events.Task, error) {
+	task, err := events.DecodeTask(stored.Encoding, stored.Rows)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return task, nil
+}
+
+// readTask returns copies of all rows of a task, from an iterator that is positioned at the head, whose key is given.
+func readTask(it *pebble.Iterator, key []byte, id string) (task events.StoredTask, err error) {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return task, readError(err)
+	}
+	head, err := readTaskRow(append(make([]byte, 0, len(value)), value...))
+	if err != nil {
+		return task, err
+	}
+	task = events.StoredTask{Encoding: head.encoding, Keys: head.keys}
+	if head.others == 0 {
+		return task, nil
+	}
+	prefix := append(key, taskEnd)
+	for ok := it.SeekGE(prefix); ok && bytes.HasPrefix(it.Key(), prefix); ok = it.Next() {
+		row, err := readOther(it)
+		if err != nil {
+			return events.StoredTask{}, err
+		}
+		task.Rows = append(task.Rows, row)
+	}
+	if err := it.Error(); err != nil {
+		return events.StoredTask{}, readError(err)
+	}
+	if uint64(len(task.Rows)) != head.others {
+		return events.StoredTask{}, fmt.Errorf("%w: the task %q has %d rows besides its head, and %d are expected", ErrDamaged, id, len(task.Rows), head.others)
+	}
+	return task, nil
+}
+
+// readOther returns a copy of a row that is not a head.
+func readOther(it *pebble.Iterator) (events.PartRow, error) {
+	task, kind, part, err := otherOf(it.Key()[rowPrefix:])
+	if err != nil {
+		return events.PartRow{}, err
+	}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return events.PartRow{}, readError(err)
+	}
+	return events.PartRow{Kind: kind, ID: otherID(task, part), Encoding: append(make([]byte, 0, len(value)), value...)}, nil
+}
+
+// otherID returns the ID of the entity of a task's row. An input or an output has no part.
+func otherID(task, part string) string {
+	if part == "" {
+		return task
+	}
+	return task + "\x00" + part
 }
 
 // endLookups makes later lookups see everything stored until now.

@@ -34,15 +34,15 @@ func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]Ready
 
 // Queued returns what the queues hold of a task; nothing for an unknown one.
 func (p *Partition) Queued(id string) ([]events.ReadyKey, error) {
-	value, err := p.finder.get(p.store.db, taskKey(nil, p.number, id))
+	value, err := p.finder.head(p, id)
 	if value == nil || err != nil {
 		return nil, err
 	}
-	_, encoded, err := splitTaskRow(value)
+	row, err := readTaskRow(value)
 	if err != nil {
 		return nil, err
 	}
-	k, err := decodeKeys(encoded)
+	k, err := decodeKeys(row.keys)
 	if err != nil {
 		return nil, err
 	}

@@ -31,19 +31,31 @@ func (t *TopicID) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// appendTaskHead appends what precedes the encoding in a task's row.
-func appendTaskHead(dst []byte, encoding []byte) []byte {
-	return binary.AppendUvarint(dst, uint64(len(encoding)))
+// taskRow is the row of a task's head.
+type taskRow struct {
+	// others is how many rows the task has besides.
+	others uint64
+	// encoding and keys share the bytes of the row.
+	encoding, keys []byte
 }
 
-// splitTaskRow returns the two halves of a task's row, which share its bytes.
-func splitTaskRow(value []byte) (encoding, keys []byte, err error) {
-	n, head := binary.Uvarint(value)
-	if head <= 0 || n > uint64(len(value)-head) {
-		return nil, nil, fmt.Errorf("%w: a task row of %d bytes contains an invalid length", ErrDamaged, len(value))
+// appendTaskLead appends what precedes the encoding in the row of a head.
+func appendTaskLead(dst []byte, others int, encoding []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(others)), uint64(len(encoding)))
+}
+
+func readTaskRow(value []byte) (taskRow, error) {
+	others, lead := binary.Uvarint(value)
+	if lead <= 0 {
+		return taskRow{}, fmt.Errorf("%w: a task row of %d bytes contains an invalid number of rows", ErrDamaged, len(value))
 	}
-	end := head + int(n)
-	return value[head:end:end], value[end:], nil
+	n, more := binary.Uvarint(value[lead:])
+	lead += max(more, 0)
+	if more <= 0 || n > uint64(len(value)-lead) {
+		return taskRow{}, fmt.Errorf("%w: a task row of %d bytes contains an invalid length", ErrDamaged, len(value))
+	}
+	end := lead + int(n)
+	return taskRow{others, value[lead:end:end], value[end:]}, nil
 }
 
 func decodeKeys(b []byte) (*events.Keys, error) {

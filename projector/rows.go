@@ -28,11 +28,18 @@ func (s *Store) rows(r reader, partition int32, yield func(kind events.Kind, id 
 		return err
 	}
 	return eachOf(r, tasks, func(key, value []byte) error {
-		encoding, _, err := splitTaskRow(value)
+		task, kind, part, err := otherOf(key[rowPrefix:])
 		if err != nil {
 			return err
 		}
-		return yield(events.KindTask, string(key[rowPrefix:]), encoding)
+		if kind != "" {
+			return yield(kind, otherID(task, part), value)
+		}
+		row, err := readTaskRow(value)
+		if err != nil {
+			return err
+		}
+		return yield(events.KindTask, task, row.encoding)
 	})
 }
 

@@ -70,13 +70,21 @@ var nastyIDs = []string{
 	strings.Repeat("x", 255), strings.Repeat("x", 254), strings.Repeat("é", 127),
 }
 
-// row returns a task's row as Flush would make it.
+// row returns a task's rows as Flush makes them.
 func row(t tb, task *events.Task, k events.Keys, was *events.Keys) events.TaskRow {
 	t.Helper()
 	b, err := events.Marshal(task)
 	require.NoError(t, err)
+	s := events.NewState(0, func(string) (events.StoredTask, error) {
+		return events.StoredTask{Encoding: b, Keys: events.AppendKeys(nil, &events.Keys{})}, nil
+	})
+	s.Touch(task.ID)
+	d, err := s.Flush(nil)
+	require.NoError(t, err)
+	r := d.Tasks[0]
 	k.State, k.Workflow, k.SubmittedAt, k.EndedAt, k.Labels = task.State, task.Workflow, task.SubmittedAt, task.EndedAt, task.Labels
-	return events.TaskRow{ID: task.ID, Encoding: b, Keys: k, Was: was}
+	r.Keys, r.Was = k, was
+	return r
 }
 
 // pending returns a new task.

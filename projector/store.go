@@ -310,6 +310,17 @@ var lookupOptions = pebble.IterOptions{UseL6Filters: true}
 
 // lookup calls use with a row's value; use must not keep it.
 func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err error) {
+	return lookupFrom(r, key, func(it *pebble.Iterator) error {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		return use(value)
+	})
+}
+
+// lookupFrom calls use with an iterator at a row; use may move it.
+func lookupFrom(r reader, key []byte, use func(it *pebble.Iterator) error) (found bool, err error) {
 	it, err := r.NewIter(&lookupOptions)
 	if err != nil {
 		return false, readError(err)
@@ -317,11 +328,7 @@ func lookup(r reader, key []byte, use func(value []byte) error) (found bool, err
 	if !it.SeekPrefixGE(key) {
 		return false, closeIter(it)
 	}
-	value, err := it.ValueAndErr()
-	if err == nil {
-		err = use(value)
-	}
-	if err != nil {
+	if err := use(it); err != nil {
 		return true, closeFailed(err, it)
 	}
 	return true, closeIter(it)

@@ -1,9 +1,11 @@
 package projector
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -18,7 +20,7 @@ type writer struct {
 	batch *pebble.Batch
 	tasks int
 	key   []byte
-	head  []byte
+	lead  []byte
 	value []byte
 	// moves holds, for each task of the delta, which of its index rows change.
 	moves    []move
@@ -142,22 +144,46 @@ func (w *writer) task(c *change, partition int32, row *events.TaskRow) error {
 		c.meta.count(&row.Keys, 1)
 	}
 	w.key = taskKey(w.key[:0], partition, row.ID)
-	w.head = appendTaskHead(w.head[:0], row.Encoding)
+	if err := w.others(row); err != nil {
+		return err
+	}
+	w.lead = appendTaskLead(w.lead[:0], row.Others, row.Encoding)
 	w.value = events.AppendKeys(w.value[:0], &row.Keys)
-	op := w.batch.SetDeferred(len(w.key), len(w.head)+len(row.Encoding)+len(w.value))
+	op := w.batch.SetDeferred(len(w.key), len(w.lead)+len(row.Encoding)+len(w.value))
 	copy(op.Key, w.key)
-	n := copy(op.Value, w.head)
+	n := copy(op.Value, w.lead)
 	n += copy(op.Value[n:], row.Encoding)
 	copy(op.Value[n:], w.value)
 	return op.Finish()
 }
 
-// forget deletes a task's row. A task that came and went between two flushes has no former keys; its index rows could not
+// others writes the rows of a task besides the head, whose key w.key is.
+func (w *writer) others(row *events.TaskRow) error {
+	head := len(w.key)
+	for i := range row.Rows {
+		r := &row.Rows[i]
+		part := strings.TrimPrefix(strings.TrimPrefix(r.ID, row.ID), "\x00")
+		w.key = appendOther(w.key[:head], string(r.Kind), part)
+		var err error
+		if r.Encoding == nil {
+			err = w.batch.Delete(w.key, nil)
+		} else {
+			err = w.batch.Set(w.key, r.Encoding, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.key = w.key[:head]
+	return nil
+}
+
+// forget deletes a task's rows. A task that came and went between two flushes has no former keys; its index rows could not
 // be found without them, so there must be no row either.
 func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 	w.key = taskKey(w.key[:0], partition, row.ID)
 	if row.Was != nil {
-		return w.batch.Delete(w.key, nil)
+		return errors.Join(w.others(row), w.batch.Delete(w.key, nil))
 	}
 	found, err := lookup(c.p.store.db, w.key, func([]byte) error { return nil })
 	if found {

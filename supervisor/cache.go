@@ -17,7 +17,7 @@ type cache struct {
 	ended []string
 }
 
-// cached describes the latest row of a task: the last batch that wrote it, and the size of the latest committed row.
+// cached describes the latest row of a task: the last batch that wrote it, and the size of all rows of the task as of the last commit.
 type cached struct {
 	seq   uint64
 	bytes int
@@ -59,8 +59,8 @@ func (c *cache) commit(b *batch) {
 		}
 		c.idle = append(c.idle, idleTask{row.ID, b.seq})
 		if k, ok := c.known[row.ID]; ok {
-			c.bytes += len(row.Encoding) - k.bytes
-			c.known[row.ID] = cached{k.seq, len(row.Encoding)}
+			c.bytes += row.Bytes - k.bytes
+			c.known[row.ID] = cached{k.seq, row.Bytes}
 		}
 	}
 }

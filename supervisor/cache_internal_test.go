@@ -13,7 +13,7 @@ func written(c *cache, seq uint64, bytes int, ids ...string) {
 	b := &batch{seq: seq, delta: new(events.Delta)}
 	for _, id := range ids {
 		c.touch(id, seq)
-		b.delta.Tasks = append(b.delta.Tasks, events.TaskRow{ID: id, Encoding: make([]byte, bytes), Keys: events.Keys{State: events.TaskStateProcessing}})
+		b.delta.Tasks = append(b.delta.Tasks, events.TaskRow{ID: id, Encoding: []byte("{}"), Bytes: bytes, Keys: events.Keys{State: events.TaskStateProcessing}})
 	}
 	c.commit(b)
 }

@@ -154,7 +154,7 @@ type Store interface {
 	// Snapshot returns the committed snapshot, or the zero Snapshot before the first commit.
 	Snapshot() (events.Snapshot, error)
 	// Load finds a task: see events.Loader.
-	Load(id string) (encoding, keys []byte, err error)
+	Load(id string) (events.StoredTask, error)
 	// Ready returns up to limit rows of the queue for an agent's operation, in order.
 	Ready(agent string, op events.Operation, limit int) ([]events.Ready, error)
 	// Queues returns the agents that have rows in the queue.

@@ -97,11 +97,12 @@ func (e *epoch) open() error {
 }
 
 // loadTask finds a task in the store.
-func (e *epoch) loadTask(id string) (encoding, keys []byte, err error) {
-	if encoding, keys, err = e.store.Load(id); err != nil {
+func (e *epoch) loadTask(id string) (events.StoredTask, error) {
+	task, err := e.store.Load(id)
+	if err != nil {
 		err = storeError{err}
 	}
-	return encoding, keys, err
+	return task, err
 }
 
 // load folds a record of the log before the owner decides. It returns true when the record is the owner's own claim,

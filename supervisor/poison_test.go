@@ -195,10 +195,10 @@ type failing struct {
 
 var errDisk = errors.New("disk")
 
-func (f *failing) Load(id string) (encoding, keys []byte, err error) {
+func (f *failing) Load(id string) (events.StoredTask, error) {
 	if f.fail > 0 {
 		f.fail--
-		return nil, nil, errDisk
+		return events.StoredTask{}, errDisk
 	}
 	return f.Store.Load(id)
 }

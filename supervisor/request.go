@@ -82,6 +82,9 @@ func requested(t *events.Task, q *events.Request) (events.Body, string) {
 	if t.State.Ended() {
 		return nil, fmt.Sprintf("the task has ended: %s", t.State)
 	}
+	if n := len(t.Requests) + len(t.Held); n >= events.MaxRequests { // each is remembered, and loaded with the task
+		return nil, fmt.Sprintf("the task has had %d requests, which is the limit", n)
+	}
 	if q.Kind == events.RequestCancel {
 		switch {
 		case t.State == events.TaskStateUndoing:

@@ -98,9 +98,8 @@ type Shell struct {
 	mailbox
 	// sent collects the outcomes of effects.
 	sent sent
-	// born is when the shell was made; begun is how long after that the current step began, plus a nanosecond, or 0 between steps.
-	born  time.Time
-	begun atomic.Int64
+	// step knows since when Run has been at its current step.
+	step stopwatch
 
 	// Owned by Run.
 	ctx     context.Context
@@ -151,7 +150,7 @@ func NewShell(o *Owner, cfg ShellConfig) (*Shell, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shell{cfg: cfg, owner: o, mailbox: newMailbox(), inflows: map[events.Input]*inflow{}, born: time.Now()}, nil
+	return &Shell{cfg: cfg, owner: o, mailbox: newMailbox(), inflows: map[events.Input]*inflow{}, step: stopwatch{born: time.Now()}}, nil
 }
 
 // Assign makes the owner a candidate.
@@ -209,16 +208,26 @@ func (s *Shell) Status() (Status, error) {
 }
 
 // Busy returns how long the shell has been at its current step, 0 if it waits for something to do.
-func (s *Shell) Busy() time.Duration {
-	begun := s.begun.Load()
+func (s *Shell) Busy() time.Duration { return s.step.running() }
+
+// stopwatch measures one step after the other. Any goroutine may look at it.
+type stopwatch struct {
+	born time.Time
+	// begun is how long after born the current step began, plus a nanosecond; 0 between steps.
+	begun atomic.Int64
+}
+
+func (w *stopwatch) begin() { w.begun.Store(int64(time.Since(w.born)) + 1) }
+
+func (w *stopwatch) end() { w.begun.Store(0) }
+
+func (w *stopwatch) running() time.Duration {
+	begun := w.begun.Load()
 	if begun == 0 {
 		return 0
 	}
-	return time.Since(s.born) - time.Duration(begun-1)
+	return time.Since(w.born) - time.Duration(begun-1)
 }
-
-// stepBegins notes when the current step began.
-func (s *Shell) stepBegins() { s.begun.Store(int64(time.Since(s.born)) + 1) }
 
 // Run works until ctx ends. It returns an error when the store cannot be written.
 func (s *Shell) Run(ctx context.Context) error {
@@ -241,7 +250,7 @@ func (s *Shell) Run(ctx context.Context) error {
 		case <-s.wake:
 			// All waiting messages are processed before anything is decided, so that inputs that arrive together share
 			// a batch.
-			s.stepBegins()
+			s.step.begin()
 			now := s.now()
 			for _, m := range s.drain() {
 				m(now)
@@ -254,7 +263,7 @@ func (s *Shell) Run(ctx context.Context) error {
 			}
 			s.revoked = nil
 		case <-ticks.C:
-			s.stepBegins()
+			s.step.begin()
 			now := s.now()
 			s.owner.Tick(now)
 			s.warnUnanswered(now)
@@ -263,14 +272,14 @@ func (s *Shell) Run(ctx context.Context) error {
 				return err
 			}
 		case <-s.linger.timer.C:
-			s.stepBegins()
+			s.step.begin()
 			s.linger.lingers = false
 			if err := s.executeAll(); err != nil {
 				return err
 			}
 		}
 		s.publish()
-		s.begun.Store(0)
+		s.step.end()
 	}
 }
 

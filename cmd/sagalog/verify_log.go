@@ -94,7 +94,7 @@ type shelf struct {
 }
 
 // Load implements verify.Shelf.
-func (s *shelf) Load(id string) (encoding, keys []byte, err error) { return s.load(id) }
+func (s *shelf) Load(id string) (events.StoredTask, error) { return s.load(id) }
 
 // Commit implements verify.Shelf.
 func (s *shelf) Commit(d *events.Delta, last *events.Record) error {

@@ -70,6 +70,15 @@ def obj(pairs):
     return "{" + ",".join(f'"{k}":{v}' for k, v in kept) + "}"
 
 
+def encoded(text):
+    return re.sub(r"(\\\\)|\\ufffd", lambda m: m[1] or "\ufffd", text)
+
+
+def large(text):
+    """Whether a value or a step is an entity of its own."""
+    return len(encoded(text).encode()) > 1024
+
+
 RAW = {"input", "output", "body", "detail"}
 
 
@@ -137,7 +146,7 @@ class Held(Entity):
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
         ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason pivot_passed deadline_passed quiet_at
-        completions held requests steps traceparent last"""
+        completions traceparent last steps rows"""
 
     def step(self, path):
         for s in self["steps"]:
@@ -165,8 +174,35 @@ class Task(Entity):
         if request in ('""', None):
             return
         if request not in self["requests"]:
-            self["requests"] = (self["requests"] + [request])[-64:]
+            self["requests"].append(request)
         self["held"] = [h for h in self["held"] if h["id"] != request]
+
+
+    def entities(self, ident):
+        """The head and the other entities of the task."""
+        rows, head, steps = Rows(steps=0, requests=0), Task(self), []
+        for name in "input", "output":
+            if large(self[name]):
+                yield name, ident, self[name]
+                rows[name] = "true"
+                head.clear_of(name)
+        for n, s in enumerate(self["steps"]):
+            if n < 8 and not large(s.text()):
+                steps.append(s)
+                continue
+            yield "step", ident + "\0" + json.loads(s["path"]), obj([("ordinal!", str(n + 1)), ("step!", s.text())])
+            rows["steps"] += 1
+        for r in self["held"]:
+            yield "request", ident + "\0" + json.loads(r["id"]), obj([("held", r.text())])
+        for r in self["requests"]:
+            yield "request", ident + "\0" + json.loads(r), "{}"
+        rows.update(steps=str(rows["steps"]), requests=str(len(self["held"]) + len(self["requests"])))
+        head.update(steps=steps, rows=rows)
+        yield "task", ident, head.text()
+
+
+class Rows(Entity):
+    order = "input output steps requests"
 
 
 class Step(Entity):
@@ -194,13 +230,12 @@ class State:
     def hash(self):
         p = self.partition
         p.update(next_sequence=str(self.next), broken="true" if self.broken else "false")
-        entities = [("partition", "", p)] + [("task", k, t) for k, t in self.tasks.items()]
-        entities += [("definition", k, d) for k, d in self.definitions.items()]
-        entities += [("held", t + "\0" + r, h) for (t, r), h in self.held.items()]
+        entities = [("partition", "", p.text())] + [e for k, t in self.tasks.items() for e in t.entities(k)]
+        entities += [("definition", k, d.text()) for k, d in self.definitions.items()]
+        entities += [("held", t + "\0" + r, h.text()) for (t, r), h in self.held.items()]
         total = 0
-        for kind, ident, e in entities:
-            text = re.sub(r"(\\\\)|\\ufffd", lambda m: m[1] or "\ufffd", e.text())
-            digest = hashlib.sha256("\0".join((kind, ident, text)).encode()).digest()
+        for kind, ident, text in entities:
+            digest = hashlib.sha256("\0".join((kind, ident, encoded(text))).encode()).digest()
             total += int.from_bytes(digest[:16], "big")
         return f"{total % (1 << 128):032x}"
 

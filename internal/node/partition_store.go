@@ -48,7 +48,7 @@ func (s *partitionStore) Snapshot() (events.Snapshot, error) {
 }
 
 // Load implements supervisor.Store.
-func (s *partitionStore) Load(id string) ([]byte, []byte, error) { return s.load(id) }
+func (s *partitionStore) Load(id string) (events.StoredTask, error) { return s.load(id) }
 
 // Ready implements supervisor.Store.
 func (s *partitionStore) Ready(agent string, op events.Operation, limit int) ([]events.Ready, error) {

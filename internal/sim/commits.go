@@ -28,6 +28,9 @@ func (p *partition) committed(s *slot, a supervisor.Commit) {
 	w.note("%s/%d commits up to %d", s.node.name, p.id, d.Next)
 	for i := range d.Tasks {
 		p.keeps(s, &d.Tasks[i])
+		if d.Tasks[i].Others > 0 {
+			w.saw(sawTaskRow)
+		}
 	}
 	if w.aside.IntN(4) == 0 {
 		p.readsItsWrites(s)
@@ -46,7 +49,12 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	if row.Encoding == nil || k.Unplanned || p.w.clients.toxic[row.ID] != "" {
 		return // if planning panics, the store has no timers of the task: a running attempt moves it, and then the panic parks it
 	}
-	t, err := events.DecodeTask(row.Encoding)
+	stored, err := s.store.Load(row.ID)
+	if err != nil {
+		p.w.fail("INV3: %s/%d cannot load task %q, which it commits: %v", s.node.name, p.id, row.ID, err)
+		return
+	}
+	t, err := events.DecodeTask(stored.Encoding, stored.Rows)
 	if err != nil {
 		p.w.fail("INV3: %s/%d commits a task that cannot be read: %v", s.node.name, p.id, err)
 		return

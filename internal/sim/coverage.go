@@ -75,6 +75,7 @@ const (
 	sawInputLimit
 	sawOutputLimit
 	sawFactLimit
+	sawTaskRow
 	sawHeld
 	sawHeldConsumed
 	sawHeldExpired
@@ -273,6 +274,7 @@ var named = [situations]struct {
 	sawLevelRefused:     {name: "the level is not raised while an older node is heard"},
 	sawCopyLandedLate:   {name: "a copy of an attempt lands after the report of another one"},
 	sawCompletedInDoubt: {name: "an agent reports that a completed attempt is in doubt"},
+	sawTaskRow:          {name: "a task is committed in several rows"},
 }
 
 // Coverage counts situations.

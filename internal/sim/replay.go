@@ -32,7 +32,7 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 	}
 	add(events.KindPartition, "", &s.Partition)
 	s.Loaded(func(t *events.Task) bool {
-		add(events.KindTask, t.ID, t)
+		taskRows(t, add)
 		return true
 	})
 	for _, h := range s.Held() {
@@ -44,6 +44,54 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 		}
 	}
 	return sum, err
+}
+
+// What is longer than largeBytes, or comes after the first headSteps steps, is a row besides the head.
+const (
+	largeBytes = 1024
+	headSteps  = 8
+)
+
+func large(v any) bool {
+	b, err := events.Marshal(v)
+	return err == nil && len(b) > largeBytes
+}
+
+// taskRows calls add with the rows of a task by FORMAT.md, independently of the engine's code.
+func taskRows(t *events.Task, add func(kind events.Kind, id string, v any)) {
+	head := *t
+	head.Steps, head.Held, head.Requests = nil, nil, nil
+	var rows events.TaskRows
+	if rows.Input = len(t.Input) > 0 && large(t.Input); rows.Input {
+		add(events.KindInput, t.ID, t.Input)
+		head.Input = nil
+	}
+	if rows.Output = len(t.Output) > 0 && large(t.Output); rows.Output {
+		add(events.KindOutput, t.ID, t.Output)
+		head.Output = nil
+	}
+	for i, s := range t.Steps {
+		if i < headSteps && !large(s) {
+			head.Steps = append(head.Steps, s)
+			continue
+		}
+		add(events.KindStep, t.ID+"\x00"+s.Path, struct {
+			Ordinal int          `json:"ordinal"`
+			Step    *events.Step `json:"step"`
+		}{i + 1, s})
+		rows.Steps++
+	}
+	for i := range t.Held {
+		add(events.KindRequest, t.ID+"\x00"+t.Held[i].ID, map[string]any{"held": t.Held[i]})
+	}
+	for _, id := range t.Requests {
+		add(events.KindRequest, t.ID+"\x00"+id, struct{}{})
+	}
+	rows.Requests = len(t.Held) + len(t.Requests)
+	if rows != (events.TaskRows{}) {
+		head.Rows = &rows
+	}
+	add(events.KindTask, t.ID, &head)
 }
 
 // replays folds the log from nothing, once in memory and once with a store, flushed, forgotten and read again at random

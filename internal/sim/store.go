@@ -27,6 +27,8 @@ type Store struct {
 type row struct {
 	encoding []byte
 	keys     events.Keys
+	// others are the other rows of the task, by kind and ID. A commit replaces the map, since clones of the store share it.
+	others map[string]events.PartRow
 }
 
 // NewStore returns an empty store.
@@ -92,10 +94,31 @@ func (s *Store) applyTask(r *events.TaskRow) error {
 	case had && !sameKeys(&old.keys, r.Was):
 		return fmt.Errorf("task %q: Was is %+v, the store holds %+v", r.ID, *r.Was, old.keys)
 	}
+	others := old.others
+	if len(r.Rows) > 0 {
+		others = maps.Clone(others)
+	}
+	for _, o := range r.Rows {
+		k := string(o.Kind) + "\x00" + o.ID
+		if _, ok := others[k]; o.Encoding == nil && !ok {
+			return fmt.Errorf("task %q: the %s row %q is removed, the store does not hold it", r.ID, o.Kind, o.ID)
+		}
+		if o.Encoding == nil {
+			delete(others, k)
+			continue
+		}
+		if others == nil {
+			others = map[string]events.PartRow{}
+		}
+		others[k] = o
+	}
+	if len(others) != r.Others {
+		return fmt.Errorf("task %q: the store holds %d other rows, there are %d", r.ID, len(others), r.Others)
+	}
 	if r.Encoding == nil {
 		delete(s.tasks, r.ID)
 	} else {
-		s.tasks[r.ID] = row{r.Encoding, r.Keys}
+		s.tasks[r.ID] = row{r.Encoding, r.Keys, others}
 	}
 	return nil
 }
@@ -110,6 +133,9 @@ func (s *Store) full() events.Hash {
 	var sum events.Hash
 	for id, r := range s.tasks {
 		sum = sum.Add(hashOf(events.KindTask, id, r.encoding))
+		for _, o := range r.others {
+			sum = sum.Add(hashOf(o.Kind, o.ID, o.Encoding))
+		}
 	}
 	for _, p := range s.parts {
 		sum = sum.Add(hashOf(p.Kind, p.ID, p.Encoding))
@@ -136,12 +162,12 @@ func (s *Store) Snapshot() (events.Snapshot, error) {
 }
 
 // Load implements supervisor.Store.
-func (s *Store) Load(id string) (encoding, keys []byte, err error) {
+func (s *Store) Load(id string) (events.StoredTask, error) {
 	r, ok := s.tasks[id]
 	if !ok {
-		return nil, nil, nil
+		return events.StoredTask{}, nil
 	}
-	return r.encoding, events.AppendKeys(nil, &r.keys), nil
+	return events.StoredTask{Encoding: r.encoding, Keys: events.AppendKeys(nil, &r.keys), Rows: slices.Collect(maps.Values(r.others))}, nil
 }
 
 // Ready implements supervisor.Store.

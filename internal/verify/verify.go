@@ -37,7 +37,7 @@ type Log interface {
 
 // Shelf stores the state of the fold, so that a long log needs little memory.
 type Shelf interface {
-	Load(id string) (encoding, keys []byte, err error)
+	Load(id string) (events.StoredTask, error)
 	Commit(d *events.Delta, last *events.Record) error
 }
 

@@ -36,7 +36,7 @@ func TestUnknownTypesAndTagsAreRefused(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		text := "package events\ntype Work struct {\n" + field + "\n}\n"
-		for _, name := range []string{"Report", "Submission", "Task", "PartitionState", "HeldRequest", "Definition"} {
+		for _, name := range []string{"Report", "Submission", "Task", "stepRow", "requestRow", "PartitionState", "HeldRequest", "Definition"} {
 			text += "type " + name + " struct {\nID string `json:\"id\"`\n}\n"
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte(text), 0o600))
@@ -58,6 +58,6 @@ func TestMembersHaveTheOrderOfTheFields(t *testing.T) {
 	for _, m := range (&writer{pkg: p}).members("StepCompleted") {
 		names = append(names, m.name)
 	}
-	require.Equal(t, []string{"step", "attempt", "output", "instance", "ready_at", "started_at", "accepted_at", "finished_at"}, names)
+	require.Equal(t, []string{"step", "attempt", "output", "quiet_at", "instance", "ready_at", "started_at", "accepted_at", "finished_at"}, names)
 	require.Len(t, p.bodies(), 30)
 }

@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,13 +109,19 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 		e.reject(events.Reports, cause, r, events.RejectRefused)
 	case strings.HasSuffix(r.Header(events.HeaderType), "cancel"):
 		t.State, t.Reason = events.TaskStateUndoing, "cancelled"
-		t.Requests = append(t.Requests, r.Header(events.HeaderID))
+		judged(t, r.Header(events.HeaderID))
 		e.fact(id, cause, &events.CancelRequested{Request: r.Header(events.HeaderID)})
 	default:
 		t.State = events.TaskStateProcessing
-		t.Requests = append(t.Requests, r.Header(events.HeaderID))
+		judged(t, r.Header(events.HeaderID))
 		e.fact(id, cause, &events.TaskReopened{Request: r.Header(events.HeaderID)})
 	}
+}
+
+// judged remembers the ID of a request. The IDs are sorted.
+func judged(t *events.Task, id string) {
+	t.Requests = append(t.Requests, id)
+	slices.Sort(t.Requests)
 }
 
 func (e *Engine) reject(in events.Input, cause events.Cause, r *events.Record, reason string) {

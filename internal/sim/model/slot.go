@@ -175,7 +175,7 @@ func (x *slot) bind(s *space) {
 		cfg.Mark = x.keep
 	}
 	if st := read[*events.State](o, "core", "state"); st != nil {
-		field(st, "load").Set(reflect.ValueOf(events.Loader(func(id string) (encoding, keys []byte, err error) { return v.Store.Load(id) })))
+		field(st, "load").Set(reflect.ValueOf(events.Loader(func(id string) (events.StoredTask, error) { return v.Store.Load(id) })))
 	}
 }
 
