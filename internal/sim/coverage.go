@@ -133,6 +133,12 @@ const (
 	sawBarrier
 	sawTooOld
 	sawLevelRefused
+	sawUndoneBare
+	sawLandedInGrace
+	sawCopyAfterUndo
+	sawReplayed
+	sawUndoOfNothing
+	sawUndoNotFound
 
 	situations
 )
@@ -265,6 +271,12 @@ var named = [situations]struct {
 	sawBarrier:         {name: "a partition gets a barrier"},
 	sawTooOld:          {name: "an owner gives its partition up because its build is too old"},
 	sawLevelRefused:    {name: "the level is not raised while an older node is heard"},
+	sawUndoneBare:      {name: "a do is undone at a service that does not refuse it afterwards"},
+	sawLandedInGrace:   {name: "an effect lands after its complete-by time"},
+	sawCopyAfterUndo:   {name: "a second copy of a request comes after its undo", rare: true},
+	sawReplayed:        {name: "a service is asked again for a task ID whose keys it remembers", rare: true},
+	sawUndoOfNothing:   {name: "an undo finds nothing and succeeds"},
+	sawUndoNotFound:    {name: "an undo of a completed do finds nothing and fails", rare: true},
 }
 
 // Coverage counts situations.

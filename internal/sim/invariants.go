@@ -119,6 +119,8 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
 	case *events.TaskUndone:
 		p.mustBeGone(t)
+	case *events.TaskProcessed:
+		p.mustBeThere(t)
 	case *events.TaskParked:
 		if strings.HasPrefix(b.Reason, "internal") && p.w.clients.toxic[f.Task] == "" {
 			p.w.fail("a task is parked as internal: %s", b.Reason)

@@ -73,6 +73,9 @@ type slot struct {
 func newNode(w *World, i int) *node {
 	n := &node{w: w, index: i, name: string(rune('A' + i))}
 	n.ahead = []time.Duration{0, 0, 2500, -1500, 300}[w.rng.IntN(5)] * time.Millisecond
+	if w.faults.Unkind > 0 {
+		n.ahead = min(n.ahead, 0) // otherwise all services would be kind
+	}
 	n.w.begunAhead = n.w.begunAhead || n.ahead > 0
 	for _, p := range w.parts {
 		n.slots = append(n.slots, &slot{node: n, part: p, store: NewStore()})

@@ -76,6 +76,7 @@ func (w *World) finish() {
 		}
 		p.inputs.accounted()
 		p.undoneForGood()
+		p.doneForGood()
 		p.stores()
 		p.sumsUp(p.state.Sum())
 		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all the other checks together
@@ -159,6 +160,25 @@ func (p *partition) mustBeGone(t *events.Task) {
 		if s.Undo != nil {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.ID}
 			p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.ID, t.ID)
+		}
+	}
+}
+
+// mustBeThere records which effects of a processed task must be there.
+func (p *partition) mustBeThere(t *events.Task) {
+	for _, s := range t.Steps {
+		if s.Completion > 0 {
+			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.Path}
+			p.done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
+		}
+	}
+}
+
+// doneForGood checks that the effects of a processed task are there.
+func (p *partition) doneForGood() {
+	for key, step := range p.done {
+		if l := p.w.agents.entry(key); !l.applied && !l.lied {
+			p.w.fail("the task is processed, but an effect is not there: %s", step)
 		}
 	}
 }

@@ -111,6 +111,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(3) == 0 {
 			f.Levels = float64(2 + late.IntN(8))
 		}
+		if late.IntN(3) == 0 {
+			f.Unkind, f.Jump = 0.3+0.7*late.Float64(), 0
+		}
 		o.Faults = f
 	}
 }
