@@ -139,6 +139,10 @@ const (
 	sawReplayed
 	sawUndoOfNothing
 	sawUndoNotFound
+	sawTransaction
+	sawAborted
+	sawReportBehind
+	sawWaitedHours
 
 	situations
 )
@@ -277,6 +281,10 @@ var named = [situations]struct {
 	sawReplayed:        {name: "a service is asked again for a task ID whose keys it remembers", rare: true},
 	sawUndoOfNothing:   {name: "an undo finds nothing and succeeds"},
 	sawUndoNotFound:    {name: "an undo of a completed do finds nothing and fails", rare: true},
+	sawTransaction:     {name: "an open transaction holds an input back"},
+	sawAborted:         {name: "a transaction is aborted"},
+	sawReportBehind:    {name: "the complete-by time of an attempt passes while its report lies behind an open transaction"},
+	sawWaitedHours:     {name: "a task waits for an agent for hours"},
 }
 
 // Coverage counts situations.

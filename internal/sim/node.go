@@ -126,8 +126,15 @@ func (s *slot) boot() {
 // tick is how often an owner looks at its timers.
 const tick = 200
 
+// quietTick replaces it in the hours in which nothing happens but that agents are away.
+const quietTick = 20_000
+
 func (n *node) ticks(life int) {
-	n.w.after(1+n.w.rng.IntN(tick), func() {
+	every := tick
+	if len(n.w.absent) > 0 {
+		every = quietTick
+	}
+	n.w.after(1+n.w.rng.IntN(every), func() {
 		if n.life != life || !n.up {
 			return
 		}

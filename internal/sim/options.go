@@ -86,6 +86,10 @@ type Faults struct {
 	Trim float64 `json:",omitzero"`
 	// The average number of upgrades of a node to a newer build, or of the namespace to its level; with 0, all nodes have one build.
 	Levels float64 `json:",omitzero"`
+	// The average number of transactions on a partition of an input that stay open for seconds or minutes.
+	Transaction float64 `json:",omitzero"`
+	// How many hours some agents are away for after the other faults have ended.
+	Away float64 `json:",omitzero"`
 }
 
 // Report is what a run found.

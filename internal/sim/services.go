@@ -30,7 +30,7 @@ func drawServices(dice *rand.Rand, unkind float64) map[string]service {
 	list := map[string]service{}
 	for _, agent := range everyAgent {
 		s := service{
-			bare: dice.IntN(2) == 0, strict: dice.IntN(2) == 0, replays: dice.IntN(4) == 0,
+			bare: dice.IntN(2) == 0, strict: dice.IntN(2) == 0, replays: dice.IntN(2) == 0,
 			memory: time.Duration(dice.IntN(4)) * 400 * time.Millisecond,
 		}
 		if dice.Float64() >= unkind {
@@ -155,7 +155,7 @@ func (a *agents) does(f outcome) bool {
 // carries it out even after the undo.
 func (a *agents) landLater(l *effectLedger, work *events.Work) {
 	room := work.CompleteBy.Add(a.w.cfg.Settings.Grace.Std()).Sub(a.w.now).Milliseconds()
-	if room <= 0 || !a.w.clocksHold() || a.w.rng.IntN(2) == 0 {
+	if room <= 0 || !a.w.clocksHold() || !a.serviceOf(work).unkind() && a.w.rng.IntN(2) == 0 {
 		return
 	}
 	a.w.after(a.w.rng.IntN(int(room)), func() {

@@ -113,6 +113,15 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		}
 		if late.IntN(3) == 0 {
 			f.Unkind, f.Jump = 0.3+0.7*late.Float64(), 0
+			if late.IntN(2) == 0 {
+				f.AgentFails, f.AgentSilent, f.EffectTwice, f.Cancel, f.Panic, f.Retry = 0.8, 0.1, 0.3*float64(late.IntN(2)), 0.3, 0, 0
+			}
+		}
+		if late.IntN(3) == 0 {
+			f.Transaction = float64(1 + late.IntN(4))
+		}
+		if late.IntN(12) == 0 {
+			f.Away = float64(1 + late.IntN(30))
 		}
 		o.Faults = f
 	}

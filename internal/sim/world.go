@@ -42,6 +42,8 @@ type World struct {
 	begunAhead bool
 	// mute says until when a topic takes no effect.
 	mute map[string]events.Instant
+	// absent are the agents that are away for hours, with the time at which they left.
+	absent map[string]events.Instant
 
 	violation string
 	trace     []string
@@ -94,6 +96,7 @@ func play(seed uint64, opt Options) *World {
 	w.start()
 	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
 	w.heal()
+	w.away()
 	w.loop(w.now.Add(healing), w.atRest)
 	if w.violation == "" && !w.atRest() {
 		w.fail("the world does not come to rest: %s", w.unrest())
@@ -105,9 +108,9 @@ func play(seed uint64, opt Options) *World {
 }
 
 // healing bounds the time that a world without faults may take to come to rest: a corrected clock is suspected for a
-// minute, and retries, cool-downs, held requests and deadlines take up to a minute and a half, and twice that for an
-// owner whose log is ahead of its clock.
-const healing = 8 * time.Minute
+// minute, retries, cool-downs, held requests and deadlines take up to a minute and a half, and twice that for an
+// owner whose log is ahead of its clock, and a transaction may stay open for three minutes.
+const healing = 11 * time.Minute
 
 func newWorld(seed uint64, opt Options) *World {
 	// The options are drawn from a separate stream, so that setting some of them does not change the others.
@@ -117,7 +120,7 @@ func newWorld(seed uint64, opt Options) *World {
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
 	w.settings, w.levels = newSettings(w), newLevels(w)
 	w.report.Kinds = map[events.Name]int{}
-	w.mute = map[string]events.Instant{}
+	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
