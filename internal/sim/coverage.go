@@ -143,6 +143,9 @@ const (
 	sawAborted
 	sawReportBehind
 	sawWaitedHours
+	sawOutage
+	sawUnacknowledged
+	sawRefusedForGood
 
 	situations
 )
@@ -285,6 +288,9 @@ var named = [situations]struct {
 	sawAborted:         {name: "a transaction is aborted"},
 	sawReportBehind:    {name: "the complete-by time of an attempt passes while its report lies behind an open transaction"},
 	sawWaitedHours:     {name: "a task waits for an agent for hours"},
+	sawOutage:          {name: "a topic takes no effect any more"},
+	sawUnacknowledged:  {name: "a topic acknowledges no effect any more"},
+	sawRefusedForGood:  {name: "a topic refuses every effect from now on"},
 }
 
 // Coverage counts situations.

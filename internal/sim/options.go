@@ -88,6 +88,8 @@ type Faults struct {
 	Levels float64 `json:",omitzero"`
 	// The average number of transactions on a partition of an input that stay open for seconds or minutes.
 	Transaction float64 `json:",omitzero"`
+	// A topic stops taking effects and does not recover: the work of an agent, the alerts, or the dead letters of an input.
+	Outage float64 `json:",omitzero"`
 	// How many hours some agents are away for after the other faults have ended.
 	Away float64 `json:",omitzero"`
 }

@@ -123,6 +123,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(12) == 0 {
 			f.Away = float64(1 + late.IntN(30))
 		}
+		if late.IntN(6) == 0 {
+			f.Outage = 1
+		}
 		o.Faults = f
 	}
 }

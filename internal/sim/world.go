@@ -44,6 +44,7 @@ type World struct {
 	mute map[string]events.Instant
 	// absent are the agents that are away for hours, with the time at which they left.
 	absent map[string]events.Instant
+	outage outage
 
 	violation string
 	trace     []string
@@ -118,6 +119,7 @@ func newWorld(seed uint64, opt Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), aside: rand.New(rand.NewPCG(seed, 0xa51de)), now: begin, catalogEnd: appliedAtStart}
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
+	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
 	w.settings, w.levels = newSettings(w), newLevels(w)
 	w.report.Kinds = map[events.Name]int{}
 	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
