@@ -119,8 +119,8 @@ func (a *agents) refuses(s service, l *effectLedger, work *events.Work) bool {
 	return false
 }
 
-// copied says whether an attempt reached agents more than once. A copy may then be under way when the other one has completed and is
-// undone, and only a service that refuses a do after its undo keeps the promise: the simulation lets all services refuse such a copy.
+// copied says whether an attempt reached agents more than once. A copy may then act although the other one has completed and is undone,
+// and only a service that refuses a do after its undo keeps the promise: here all services refuse such a copy.
 func (l *effectLedger) copied(attempt int) bool { return l.requests[attempt] > 1 }
 
 func (a *agents) serveUndo(l *effectLedger, work *events.Work, f outcome) outcome {
@@ -132,6 +132,9 @@ func (a *agents) serveUndo(l *effectLedger, work *events.Work, f outcome) outcom
 			a.w.saw(sawUndoneBare)
 		}
 		l.applied, l.undone, l.undoneAt = false, true, a.w.now
+		if s.unkind() && a.w.chance(a.w.faults.EffectTwice) {
+			a.again(work.Undoes)
+		}
 	case answered && len(work.Output) > 0 && work.Attempt == 1:
 		// The do completed and its effect is not there, so the agent thinks that it looked in the wrong place. It is wrong if another
 		// copy of the undo came first.
@@ -144,6 +147,17 @@ func (a *agents) serveUndo(l *effectLedger, work *events.Work, f outcome) outcom
 		a.w.saw(sawUndoOfNothing)
 	}
 	return f
+}
+
+// again delivers the latest requests of a do once more, as to an instance that starts again.
+func (a *agents) again(key string) {
+	for _, agent := range everyAgent {
+		for _, d := range a.recent[agent] {
+			if d.work.IdempotencyKey == key {
+				a.deliver(d)
+			}
+		}
+	}
 }
 
 // does says whether an attempt with this outcome is carried out.
