@@ -126,73 +126,10 @@ var faultsOfStorms = []fault{
 		h := s.anyNode()
 		s.crash(h, 100)
 		h.skew = []time.Duration{time.Hour, 48 * time.Hour, 20 * time.Minute, 0}[s.dice.IntN(4)]
+		s.skewed = true
 		s.note("skew %s", h.skew)
 		s.perhapsStart()
 	}},
-}
-
-// lasts notes that a fault ends after d, even if the storm is over by then.
-func (s *storm) lasts(d time.Duration) time.Duration {
-	if end := time.Now().Add(d); end.After(s.until) {
-		s.until = end
-	}
-	return d
-}
-
-// agentsLeave stops all crews for minutes or hours.
-func (s *storm) agentsLeave() {
-	if !s.back.IsZero() {
-		return
-	}
-	d := time.Duration(1+s.dice.IntN(5)) * time.Minute
-	if s.dice.IntN(4) == 0 {
-		d = time.Duration(1+s.dice.IntN(3)) * time.Hour
-	}
-	s.note("the agents leave for %s", d)
-	for _, c := range s.crews {
-		if s.dice.IntN(2) == 0 {
-			c.net.cut()
-		}
-		c.leave()
-	}
-	s.back = time.Now().Add(s.lasts(d))
-}
-
-// comeBack hires new crews when the time of those that left is over.
-func (s *storm) comeBack() {
-	if s.back.IsZero() || time.Now().Before(s.back) {
-		return
-	}
-	s.note("the agents come back")
-	s.reached["the agents came back"]++
-	s.back = time.Time{}
-	for i := range s.crews {
-		s.retired = append(s.retired, s.crews[i])
-		s.crews[i] = s.hire(s.ledger.act)
-	}
-}
-
-// transaction opens a transaction on a partition of an input, for seconds or minutes.
-func (s *storm) transaction() {
-	all := garbage()
-	r := all[s.dice.IntN(len(all))]
-	r.Topic, r.Partition = []string{s.topics.Reports(), s.topics.Submissions()}[s.dice.IntN(2)], int32(s.dice.IntN(int(s.parts)))
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	x := kafkatest.BeginTransaction(s.t, s.brokers)
-	if x.Try(ctx, r) == nil {
-		s.reached["a transaction held an input back"]++
-	}
-	d, commit := time.Duration(1+s.dice.IntN(10))*time.Second, s.dice.IntN(2) == 0
-	if s.dice.IntN(3) == 0 {
-		d *= 12
-	}
-	s.note("a transaction on %s/%d stays open for %s, and commits: %v", r.Topic, r.Partition, d, commit)
-	time.AfterFunc(s.lasts(d), func() {
-		for x.End(context.Background(), commit) != nil {
-			<-time.After(time.Second)
-		}
-	})
 }
 
 func (s *storm) anyNode() *host { return s.nodes[s.dice.IntN(len(s.nodes))] }

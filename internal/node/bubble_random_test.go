@@ -73,6 +73,11 @@ type storm struct {
 	reached map[string]int
 	// back is when the agents return, zero while they are there. until is when the last fault ends that healing does not end.
 	back, until time.Time
+	// absences are the times without agents, and holds those in which reports of a partition lay behind an open transaction, as far as
+	// owners must know of them.
+	absences, holds []period
+	skewed          bool
+	healed          time.Time
 }
 
 // host is a machine: its disk outlives the nodes that run on it.
@@ -231,6 +236,7 @@ func (s *storm) offer(id string, r events.Record) {
 // heal ends every fault. From now on the agents do all work that they receive.
 func (s *storm) heal() {
 	s.note("healing")
+	s.healed = time.Now()
 	for _, f := range s.faults {
 		f.Remove()
 	}
@@ -318,6 +324,7 @@ func (s *storm) prove() {
 	}
 	void := s.watch.verify()
 	s.oneOutcome()
+	s.nothingRashHappened()
 	all := &crew{}
 	for _, c := range append(s.crews, s.retired...) {
 		all.calls = append(all.calls, c.all()...)
