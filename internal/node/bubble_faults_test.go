@@ -53,6 +53,9 @@ var faultsOfStorms = []fault{
 	{"a crew is paused", func(s *storm) { c := s.anyCrew(); s.hold(c.net, c.net.freeze) }},
 	{"the API's connection to the brokers is paused", func(s *storm) { s.hold(s.way, s.way.freeze) }},
 	{"a crew is killed", func(s *storm) {
+		if !s.back.IsZero() {
+			return
+		}
 		i := s.dice.IntN(len(s.crews))
 		s.crews[i].net.cut()
 		s.crews[i].leave()
@@ -110,10 +113,20 @@ var faultsOfStorms = []fault{
 			s.ask(events.RequestCancel, id, "c-"+id)
 		}
 	}},
+	{"the agents leave", func(s *storm) { s.agentsLeave() }},
+	{"a topic takes nothing for a minute", func(s *storm) {
+		topics := []string{s.topics.Work("stock"), s.topics.Work("bank"), s.topics.Alerts(), s.topics.DeadSubmissions(), s.topics.Reports()}
+		topic := topics[s.dice.IntN(len(topics))]
+		s.note("%s takes nothing", topic)
+		f := s.brokers.Fault(kafkatest.Fault{Request: "Produce", Topic: topic, Code: "NOT_ENOUGH_REPLICAS"})
+		time.AfterFunc(s.lasts(time.Minute), f.Remove)
+	}},
+	{"a transaction stays open", func(s *storm) { s.transaction() }},
 	{"a machine's clock is wrong", func(s *storm) {
 		h := s.anyNode()
 		s.crash(h, 100)
 		h.skew = []time.Duration{time.Hour, 48 * time.Hour, 20 * time.Minute, 0}[s.dice.IntN(4)]
+		s.skewed = true
 		s.note("skew %s", h.skew)
 		s.perhapsStart()
 	}},

@@ -6,18 +6,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sagalog/sagalog/agent"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/kafkatest"
@@ -74,6 +71,13 @@ type storm struct {
 	begun   time.Time
 	log     []string
 	reached map[string]int
+	// back is when the agents return, zero while they are there. until is when the last fault ends that healing does not end.
+	back, until time.Time
+	// absences are the times without agents, and holds those in which reports of a partition lay behind an open transaction, as far as
+	// owners must know of them.
+	absences, holds []period
+	skewed          bool
+	healed          time.Time
 }
 
 // host is a machine: its disk outlives the nodes that run on it.
@@ -134,10 +138,12 @@ var situations = []string{
 	"a task was processed", "a task was undone", "a task was parked", "an attempt timed out", "an attempt failed",
 	"a partition changed hands", "a record of a deposed owner was void", "a claim was refused", "a call was repeated",
 	"an input was rejected", "a power cut took what was not synced", "a task was submitted twice",
+	"the agents came back", "a transaction held an input back", "a do was undone at a service that does not refuse it afterwards",
+	"an effect landed late", "an undo found nothing",
 }
 
 func ride(t *testing.T, seed uint64, total *tally) {
-	s := &storm{seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), reached: map[string]int{}, ledger: &ledger{seed: seed}}
+	s := &storm{seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), reached: map[string]int{}, ledger: newLedger(seed)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("replay: go test -tags synctests ./internal/node -run TestRandomFaults -bubble.seeds 1 -bubble.seed %d\ninjected:\n%s", seed, strings.Join(s.log, "\n"))
@@ -156,6 +162,7 @@ func ride(t *testing.T, seed uint64, total *tally) {
 		s.crews = append(s.crews, s.hire(s.ledger.act))
 	}
 	for range 8 + s.dice.IntN(10) {
+		s.comeBack()
 		s.submitSome()
 		f := faultsOfStorms[s.dice.IntN(len(faultsOfStorms))]
 		s.note("fault: %s", f.name)
@@ -229,6 +236,7 @@ func (s *storm) offer(id string, r events.Record) {
 // heal ends every fault. From now on the agents do all work that they receive.
 func (s *storm) heal() {
 	s.note("healing")
+	s.healed = time.Now()
 	for _, f := range s.faults {
 		f.Remove()
 	}
@@ -255,6 +263,7 @@ func (s *storm) rest() {
 	begun := time.Now()
 	retried := map[string]int{}
 	for {
+		s.comeBack()
 		var open []string
 		s.watch.mu.Lock()
 		require.NoError(s.t, s.watch.err)
@@ -279,11 +288,15 @@ func (s *storm) rest() {
 				s.ask(events.RequestRetry, id, fmt.Sprintf("r-%s-%d", id, n))
 			}
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(begun) > time.Minute && time.Since(s.until) > time.Minute {
 			s.tell(open)
 			require.FailNow(s.t, "tasks do not end", "%v", open)
 		}
-		<-time.After(100 * time.Millisecond)
+		pause := 100 * time.Millisecond
+		if wait := time.Until(s.until); wait > time.Minute {
+			pause = wait - time.Minute
+		}
+		<-time.After(pause)
 	}
 }
 
@@ -311,6 +324,7 @@ func (s *storm) prove() {
 	}
 	void := s.watch.verify()
 	s.oneOutcome()
+	s.nothingRashHappened()
 	all := &crew{}
 	for _, c := range append(s.crews, s.retired...) {
 		all.calls = append(all.calls, c.all()...)
@@ -370,85 +384,9 @@ func (s *storm) sum(all *crew, void int) {
 		}
 	}
 	s.reached["a call was repeated"] += all.repeats()
-	s.reached["a service refused a do behind its undo"] += int(s.ledger.stale.Load())
+	s.ledger.tell(s.reached)
 	s.reached["records in events"] += len(s.watch.log())
 	s.reached["void records"] += void
 	s.reached["epochs"] += epochs(s.watch.log())
 	s.reached["virtual seconds"] += int(time.Since(s.begun).Seconds())
-}
-
-// ledger stands for the services: it records what they did for each task, in order. They refuse a do after its undo, as
-// real services must: work is delivered at least once, so another copy of a request may arrive after the undo.
-type ledger struct {
-	seed  uint64
-	fixed atomic.Bool
-	stale atomic.Int64
-	mu    sync.Mutex
-	lines []effect
-}
-
-type effect struct {
-	task, step string
-	op         events.Operation
-	attempt    int
-	applied    bool
-}
-
-// act does what the agent is asked to do, or fails as the seed decides: before the effect, after it, or by hanging
-// after it.
-func (l *ledger) act(ctx context.Context, a agent.Attempt) error {
-	h := fnv.New64a()
-	fmt.Fprint(h, l.seed, a.Task, a.Step, a.Operation, a.Attempt)
-	luck := h.Sum64() % 24
-	if l.fixed.Load() {
-		luck = 23
-	}
-	line := effect{a.Task, a.Step, a.Operation, a.Attempt, luck != 0 && luck != 1}
-	l.mu.Lock()
-	undone := a.Operation == events.Do && slices.ContainsFunc(l.lines, func(e effect) bool {
-		return e.task == a.Task && e.step == a.Step && e.op == events.Undo && e.applied
-	})
-	line.applied = line.applied && !undone
-	l.lines = append(l.lines, line)
-	l.mu.Unlock()
-	switch {
-	case undone:
-		l.stale.Add(1)
-		return agent.Permanent(agent.NoEffect(errRefused))
-	case luck == 0 && a.Operation == events.Do:
-		return agent.Permanent(agent.NoEffect(errRefused))
-	case luck <= 1:
-		return agent.NoEffect(errRefused)
-	case luck == 2:
-		return errRefused // although the effect happened
-	case luck == 3:
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return nil
-}
-
-// holds says whether the last operation on a step that had an effect was a do.
-func (l *ledger) holds(task, step string) (held bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.lines {
-		if e.task == task && e.step == step && e.applied {
-			held = e.op == events.Do
-		}
-	}
-	return held
-}
-
-// of formats the ledger of a task.
-func (l *ledger) of(task string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var lines []string
-	for _, e := range l.lines {
-		if e.task == task {
-			lines = append(lines, fmt.Sprintf("%s %s %d applied=%v", e.op, e.step, e.attempt, e.applied))
-		}
-	}
-	return strings.Join(lines, "\n")
 }

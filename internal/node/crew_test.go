@@ -27,6 +27,9 @@ type crew struct {
 	net     *network
 }
 
+// outputKey is the key of the output of the do, in the context of an undo.
+type outputKey struct{}
+
 type input struct {
 	ID string `json:"id"`
 }
@@ -48,7 +51,9 @@ func (w *world) hire(act func(ctx context.Context, a agent.Attempt) error, optio
 	w.t.Helper()
 	c := &crew{act: act, ended: make(chan error, 1), net: w.way()}
 	reg := agent.NewRegistry()
-	undo := agent.WithUndo(func(ctx context.Context, _ agent.Undo[input, output]) error { return c.called(ctx) })
+	undo := agent.WithUndo(func(ctx context.Context, u agent.Undo[input, output]) error {
+		return c.called(context.WithValue(ctx, outputKey{}, u.Output))
+	})
 	for _, name := range w.agents() {
 		agent.Handle(reg, name, func(ctx context.Context, _ input) (output, error) {
 			a, _ := agent.FromContext(ctx)

@@ -8,10 +8,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// agents plays all agents and the remote services behind them. A service applies a do once for each idempotency key, refuses a do
-// after its undo, and never forgets a key.
+// agents plays all agents and the remote services behind them.
 type agents struct {
 	w *World
+	// services holds the service behind each agent.
+	services map[string]service
 	// ledger holds what each do changed, by its idempotency key.
 	ledger map[string]*effectLedger
 	// outcomes remembers the outcome of each attempt at each instance: a redelivered request has the same outcome.
@@ -32,9 +33,6 @@ type delivery struct {
 	instance int
 }
 
-// effectLedger records what one step of one task changed at its service.
-type effectLedger struct{ applied, undone bool }
-
 type outcome int
 
 const (
@@ -52,9 +50,9 @@ const (
 	outcomeLate
 )
 
-func newAgents(w *World) *agents {
+func newAgents(w *World, services map[string]service) *agents {
 	return &agents{
-		w: w, ledger: map[string]*effectLedger{}, outcomes: map[string]outcome{},
+		w: w, services: services, ledger: map[string]*effectLedger{}, outcomes: map[string]outcome{},
 		down: map[string]events.Instant{}, recent: map[string][]delivery{}, reported: map[string][]delivery{},
 	}
 }
@@ -105,6 +103,9 @@ func (a *agents) deliver(d delivery) {
 		wait = int(until - a.w.now)
 		a.w.saw(sawAgentDown)
 	}
+	if d.work.Operation == events.Do {
+		a.entry(d.work.IdempotencyKey).requests[d.work.Attempt]++
+	}
 	a.w.after(1+wait+a.w.lag(), func() { a.work(d) })
 }
 
@@ -151,38 +152,24 @@ func (a *agents) draw(work *events.Work, instance int) outcome {
 // work makes one attempt. After its complete-by time an agent stops and reports nothing (docs/protocol.md, "Attempts and effect none").
 func (a *agents) work(d delivery) {
 	w, work := a.w, d.work
-	if w.now > work.CompleteBy.Add(3e9) {
+	if w.now > a.startsUntil(&work) {
 		return
 	}
 	key := work.IdempotencyKey
 	if work.Operation == events.Undo {
 		key = work.Undoes
 	}
-	l := a.ledger[key]
-	if l == nil {
-		l = &effectLedger{}
-		a.ledger[key] = l
-	}
-	f := a.draw(&work, d.instance)
+	l := a.entry(key)
+	f := a.serve(l, &work, a.draw(&work, d.instance))
 	p := events.Report{
 		Task: work.Task, Run: work.Run, Step: work.Step, Operation: work.Operation, Attempt: work.Attempt, Ticket: work.Ticket,
 		Result: events.ResultCompleted, Instance: fmt.Sprintf("agent-%d", d.instance), StartedAt: w.now, FinishedAt: w.now,
-	}
-	switch {
-	case work.Operation == events.Do && l.undone:
-		f = outcomePermanentUnknown
-	case work.Operation == events.Do && l.applied && (f == outcomeFailedNone || f == outcomePermanentNone || f == outcomeNotMade):
-		f = outcomeDone // the service answers that it has done it
-	}
-	a.apply(l, work.Operation, f)
-	if f == outcomeFailedDoubt || f == outcomePermanentDoubt {
-		a.landLater(l, &work)
 	}
 	a.fill(&p, f)
 	if work.Operation == events.Do && p.Result == events.ResultCompleted && w.chance(w.faults.AgentTwice) {
 		p.Effect = events.EffectInDoubt // the agent got the request twice
 	}
-	a.odd(p, work.Home)
+	a.odd(p, &work)
 	if f == outcomeSilent {
 		return
 	}
@@ -202,43 +189,14 @@ func (a *agents) work(d delivery) {
 	}
 }
 
-func (a *agents) apply(l *effectLedger, op events.Operation, f outcome) {
-	does := f == outcomeDone || f == outcomeLate || ((f == outcomeSilent || f == outcomeFailedUnknown) && a.w.rng.IntN(2) == 0)
-	switch {
-	case !does:
-	case op == events.Undo:
-		l.applied, l.undone = false, true
-	case !l.undone:
-		l.applied = true
-	}
-}
-
 // copyLandsLater lets a request that another owner has sent again be carried out at another instance, perhaps after the attempt has
-// completed.
+// completed. The undo waits for it, so no service needs to refuse it.
 func (a *agents) copyLandsLater(d delivery) {
-	key, p := d.work.IdempotencyKey, a.w.parts[d.work.Home]
-	if !p.sagas.sentAgain(&d.work, p.state.Partition.Epoch) {
-		return
+	if a.w.parts[d.work.Home].sagas.sentAgain(&d.work, a.w.parts[d.work.Home].state.Partition.Epoch) {
+		a.w.saw(sawCopyLandedLate)
+		l := a.entry(d.work.IdempotencyKey)
+		a.landWithin(l, &d.work, func() bool { return true })
 	}
-	if a.ledger[key] == nil {
-		a.ledger[key] = &effectLedger{}
-	}
-	a.w.saw(sawCopyLandedLate)
-	a.landLater(a.ledger[key], &d.work)
-}
-
-// landLater lets the effect of a do in doubt arrive after its report, but before its complete-by time and the grace. The service
-// carries it out even after the undo.
-func (a *agents) landLater(l *effectLedger, work *events.Work) {
-	room := work.CompleteBy.Add(a.w.cfg.Settings.Grace.Std()).Sub(a.w.now).Milliseconds()
-	if work.Operation != events.Do || room <= 0 || !a.w.clocksHold() || a.w.rng.IntN(2) == 0 {
-		return
-	}
-	a.w.after(a.w.rng.IntN(int(room)), func() {
-		a.w.saw(sawLandedLate)
-		a.w.note("the effect of %s.%s lands late", work.Task, work.Step)
-		l.applied = true
-	})
 }
 
 func (a *agents) fill(p *events.Report, f outcome) {
@@ -276,13 +234,17 @@ func (a *agents) fill(p *events.Report, f outcome) {
 
 // odd adds reports that contradict the report of an attempt, or that are for an attempt that never existed. None of
 // them denies an effect that happened or reports an undo that did not: nothing could be proved with an agent that lies.
-func (a *agents) odd(p events.Report, home int32) {
-	w := a.w
+func (a *agents) odd(p events.Report, work *events.Work) {
+	w, home := a.w, work.Home
 	if !w.chance(w.faults.Odd) {
 		return
 	}
 	switch kind := w.rng.IntN(7); {
 	case kind == 0 && p.Operation == events.Do:
+		if a.serviceOf(work).unkind() {
+			return // the do may be under way, and the service carries it out after its undo
+		}
+		a.entry(work.IdempotencyKey).lied = true
 		p.Result, p.Output, p.Error, p.Effect = events.ResultCompleted, json.RawMessage(`{"v": 7}`), nil, ""
 	case kind <= 1:
 		p.Result, p.Output, p.Effect = events.ResultFailed, nil, ""

@@ -14,6 +14,9 @@ type topic struct {
 	readers  []*reading
 	// start is the offset of the first record that readers still find. The world remembers those before it.
 	start int64
+	// open holds the first offsets of open transactions, and aborted the records of those that were aborted.
+	open    []int64
+	aborted map[int64]bool
 }
 
 func (t *topic) end() int64 { return int64(len(t.records)) }
@@ -40,7 +43,7 @@ func (w *World) startReading(r *reading) *reading {
 
 // pump fetches the next portion if the reading is idle and there is something to read.
 func (w *World) pump(r *reading) {
-	if r.busy || r.over || r.next >= r.topic.end() {
+	if r.busy || r.over || len(r.topic.fetch(r.next, r.topic.stable())) == 0 {
 		return
 	}
 	r.busy = true
@@ -52,11 +55,11 @@ func (w *World) pump(r *reading) {
 			r.lost()
 			return
 		}
-		to := r.topic.end()
-		if n := int64(1 + w.rng.IntN(12)); w.rng.IntN(3) == 0 && to-r.next > n {
+		to := r.topic.stable()
+		if n := int64(1 + w.rng.IntN(12)); w.rng.IntN(3) == 0 && to-r.next > n && len(r.topic.fetch(r.next, r.next+n)) > 0 {
 			to = r.next + n
 		}
-		records := append([]events.Record(nil), r.topic.records[r.next:to]...)
+		records := r.topic.fetch(r.next, to)
 		r.slot.tell(w.lag(), func(o *supervisor.Owner, now events.Instant) {
 			if r.over {
 				return

@@ -138,6 +138,19 @@ const (
 	sawBarrier
 	sawTooOld
 	sawLevelRefused
+	sawUndoneBare
+	sawLandedInGrace
+	sawCopyAfterUndo
+	sawReplayed
+	sawUndoOfNothing
+	sawUndoNotFound
+	sawTransaction
+	sawAborted
+	sawReportBehind
+	sawWaitedHours
+	sawOutage
+	sawUnacknowledged
+	sawRefusedForGood
 
 	situations
 )
@@ -275,6 +288,19 @@ var named = [situations]struct {
 	sawCopyLandedLate:   {name: "a copy of an attempt lands after the report of another one"},
 	sawCompletedInDoubt: {name: "an agent reports that a completed attempt is in doubt"},
 	sawTaskRow:          {name: "a task is committed in several rows"},
+	sawUndoneBare:       {name: "a do is undone at a service that does not refuse it afterwards"},
+	sawLandedInGrace:    {name: "an effect lands after its complete-by time"},
+	sawCopyAfterUndo:    {name: "a second copy of a request comes after its undo", rare: true},
+	sawReplayed:         {name: "a service is asked again for a task ID whose keys it remembers", rare: true},
+	sawUndoOfNothing:    {name: "an undo finds nothing and succeeds"},
+	sawUndoNotFound:     {name: "an undo of a completed do finds nothing and fails", rare: true},
+	sawTransaction:      {name: "an open transaction holds an input back"},
+	sawAborted:          {name: "a transaction is aborted"},
+	sawReportBehind:     {name: "the complete-by time of an attempt passes while its report lies behind an open transaction"},
+	sawWaitedHours:      {name: "a task waits for an agent for hours"},
+	sawOutage:           {name: "a topic takes no effect any more"},
+	sawUnacknowledged:   {name: "a topic acknowledges no effect any more"},
+	sawRefusedForGood:   {name: "a topic refuses every effect from now on"},
 }
 
 // Coverage counts situations.

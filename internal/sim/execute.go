@@ -273,7 +273,7 @@ func (s *slot) send(a supervisor.Send) {
 	s.sends(&a)
 	s.part.effects.goes(&a)
 	key := s.part.effects.leaves(s, a)
-	if w.violation != "" {
+	if w.violation != "" || s.sendLost(a, key) {
 		return
 	}
 	if a.Kind != "" && w.chance(w.faults.Refuse) && a.ID != 0 {

@@ -13,17 +13,11 @@ func (c *clients) garbage() {
 		return
 	}
 	in, p := bothInputs[w.rng.IntN(2)], w.parts[w.rng.IntN(len(w.parts))]
-	list := badSubmissions
-	if in == events.Reports {
-		list = badReports
-	}
-	r := list[w.rng.IntN(len(list))]
-	r.Headers = append([]events.Header(nil), r.Headers...)
+	r, m := c.bad(in)
 	if r.Unread > 0 {
 		c.unread(p, in)
 		return
 	}
-	m := &meta{Input: Input{Kind: InputGarbage}}
 	if len(w.parts) > 1 && w.rng.IntN(4) == 0 { // it claims to have been sent home, but is in another partition
 		in, p, r = events.Submissions, w.parts[1-events.Home("t1", 2)], headed(events.HeaderForwardedFrom, "0/0")
 	}
@@ -35,6 +29,17 @@ func (c *clients) unread(p *partition, in events.Input) {
 	for n := 1 + c.w.rng.Int64N(3); n > 0; n-- {
 		p.inputs.put(in, events.Record{Unread: n}, &meta{Input: Input{Kind: InputGarbage}, tooLarge: true})
 	}
+}
+
+// bad draws a record that is not an input of the topic.
+func (c *clients) bad(in events.Input) (events.Record, *meta) {
+	list := badSubmissions
+	if in == events.Reports {
+		list = badReports
+	}
+	r := list[c.w.rng.IntN(len(list))]
+	r.Headers = append([]events.Header(nil), r.Headers...)
+	return r, &meta{Input: Input{Kind: InputGarbage}, tooLarge: r.Unread > 0}
 }
 
 // bad returns a record that is not an input; typed returns one that claims to be of the given type.

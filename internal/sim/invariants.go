@@ -117,11 +117,15 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.inputs.held[f.Task+"\x00"+b.Request.ID] = true
 	case *events.StepStarted:
 		p.startedAt[f.Task+"\x00"+b.Step] = f
+		p.w.asksAbsent(b.Agent)
 		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
 	case *events.CompensationStarted:
+		p.w.asksAbsent(b.Agent)
 		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
 	case *events.TaskUndone:
 		p.mustBeGone(t)
+	case *events.TaskProcessed:
+		p.mustBeThere(t)
 	case *events.TaskParked:
 		if strings.HasPrefix(b.Reason, "internal") && p.w.clients.toxic[f.Task] == "" {
 			p.w.fail("a task is parked as internal: %s", b.Reason)

@@ -73,6 +73,9 @@ type slot struct {
 func newNode(w *World, i int) *node {
 	n := &node{w: w, index: i, name: string(rune('A' + i))}
 	n.ahead = []time.Duration{0, 0, 2500, -1500, 300}[w.rng.IntN(5)] * time.Millisecond
+	if w.faults.Unkind > 0 {
+		n.ahead = min(n.ahead, 0) // otherwise all services would be kind
+	}
 	n.w.begunAhead = n.w.begunAhead || n.ahead > 0
 	for _, p := range w.parts {
 		n.slots = append(n.slots, &slot{node: n, part: p, store: NewStore()})
@@ -123,8 +126,15 @@ func (s *slot) boot() {
 // tick is how often an owner looks at its timers.
 const tick = 200
 
+// quietTick replaces it in the hours in which nothing happens but that agents are away.
+const quietTick = 20_000
+
 func (n *node) ticks(life int) {
-	n.w.after(1+n.w.rng.IntN(tick), func() {
+	every := tick
+	if len(n.w.absent) > 0 {
+		every = quietTick
+	}
+	n.w.after(1+n.w.rng.IntN(every), func() {
 		if n.life != life || !n.up {
 			return
 		}

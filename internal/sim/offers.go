@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
@@ -50,6 +51,43 @@ func (o *offers) leave() {
 	})
 }
 
+// away keeps some agents away for hours after all other faults have ended. Their requests wait for them.
+func (w *World) away() {
+	hours := w.opt.Faults.Away
+	if w.violation != "" || hours == 0 {
+		return
+	}
+	back := w.now.Add(time.Duration(hours * float64(time.Hour)))
+	for _, i := range w.rng.Perm(len(everyAgent))[:1+w.rng.IntN(len(everyAgent))] {
+		agent := everyAgent[i]
+		w.absent[agent] = w.now
+		w.note("agent %s leaves for %v hours", agent, hours)
+		w.agents.down[agent] = back
+	}
+	w.offers.publish()
+	w.loop(back, func() bool { return false })
+	w.now = max(w.now, back)
+	for _, p := range w.parts {
+		p.state.Loaded(func(t *events.Task) bool {
+			if !t.State.Ended() && t.State != events.TaskStateError {
+				w.saw(sawWaitedHours)
+			}
+			return true
+		})
+	}
+	w.note("all agents are back")
+	clear(w.absent)
+	w.agents.heal()
+	w.offers.heal()
+}
+
+// asksAbsent checks that no attempt starts at an agent that has been away for a minute, whatever the owners have heard.
+func (w *World) asksAbsent(agent string) {
+	if left, absent := w.absent[agent]; absent && w.now.Sub(left) > time.Minute {
+		w.fail("an attempt starts at agent %s, which left %s ago", agent, w.now.Sub(left))
+	}
+}
+
 // heal brings all instances back.
 func (o *offers) heal() {
 	for _, ops := range o.gone {
@@ -85,7 +123,8 @@ func (o *offers) publishTo(n *node) {
 func (o *offers) now() map[string]supervisor.Offer {
 	list := map[string]supervisor.Offer{}
 	for _, agent := range everyAgent {
-		x := supervisor.Offer{Window: o.w.cfg.Window, Do: o.gone[agent][events.Do] == 0, Undo: o.gone[agent][events.Undo] == 0}
+		_, absent := o.w.absent[agent]
+		x := supervisor.Offer{Window: o.w.cfg.Window, Do: o.gone[agent][events.Do] == 0 && !absent, Undo: o.gone[agent][events.Undo] == 0 && !absent}
 		if o.w.rng.IntN(3) > 0 { // otherwise some instance does not publish what it reads
 			for i := range instances {
 				x.Targets = append(x.Targets, supervisor.Target{Instance: fmt.Sprintf("agent-%d", i), Partitions: []int32{int32(i), int32(i + instances)}, Do: x.Do, Undo: x.Undo, Capacity: 64})

@@ -68,6 +68,9 @@ type Faults struct {
 	// it, a repeated report, a slow one, or reports that contradict one another or name attempts that never
 	// existed.
 	AgentSilent, AgentFails, AgentLate, AgentTwice, AgentSlow, Odd float64 `json:",omitzero"`
+	// The service behind an agent is unkind: it carries out a do after its undo, at once or after a while, answers "not found" to an
+	// undo of nothing, or remembers a key for longer than a task is remembered.
+	Unkind float64 `json:",omitzero"`
 	// The inputs of a task are in another partition, are repeated, contradict it, or are not inputs at all; somebody
 	// cancels or retries it; its payload has a size around a limit; deciding about it panics.
 	Misplaced, Duplicate, Conflict, Garbage, Cancel, Retry, Oversize, Panic float64 `json:",omitzero"`
@@ -83,6 +86,12 @@ type Faults struct {
 	Trim float64 `json:",omitzero"`
 	// The average number of upgrades of a node to a newer build, or of the namespace to its level; with 0, all nodes have one build.
 	Levels float64 `json:",omitzero"`
+	// The average number of transactions on a partition of an input that stay open for seconds or minutes.
+	Transaction float64 `json:",omitzero"`
+	// A topic stops taking effects and does not recover: the work of an agent, the alerts, or the dead letters of an input.
+	Outage float64 `json:",omitzero"`
+	// How many hours some agents are away for after the other faults have ended.
+	Away float64 `json:",omitzero"`
 }
 
 // Report is what a run found.

@@ -42,8 +42,8 @@ func (w *World) unrest() string {
 		if s.store.Next() != p.log.end() {
 			left = append(left, fmt.Sprintf("partition %d is committed up to %d of %d", i, s.store.Next(), p.log.end()))
 		}
-		if len(p.effects.owed) > 0 {
-			left = append(left, fmt.Sprintf("partition %d has its watermark below %s", i, p.effects.owed[0].key))
+		if key := p.unsettled(); key != "" {
+			left = append(left, fmt.Sprintf("partition %d has its watermark below %s", i, key))
 		}
 		if _, offset := w.settings.last(); p.state.Partition.SettingsOffset != offset {
 			left = append(left, fmt.Sprintf("partition %d has the settings of offset %d and not of %d", i, p.state.Partition.SettingsOffset, offset))
@@ -52,13 +52,15 @@ func (w *World) unrest() string {
 			left = append(left, fmt.Sprintf("partition %d has the barrier %d and not %d", i, p.barrier, level))
 		}
 		for to := range p.state.Partition.Delayed {
-			left = append(left, fmt.Sprintf("partition %d has delayed effects for %s", i, to))
+			if !w.outage.holds(to) {
+				left = append(left, fmt.Sprintf("partition %d has delayed effects for %s", i, to))
+			}
 		}
 		for _, h := range p.state.Held() {
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && t.State != events.TaskStateError {
+			if !t.State.Ended() && t.State != events.TaskStateError && !w.outage.mayWait(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			return true
@@ -76,6 +78,7 @@ func (w *World) finish() {
 		}
 		p.inputs.accounted()
 		p.undoneForGood()
+		p.doneForGood()
 		p.stores()
 		p.sumsUp(p.state.Sum())
 		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all the other checks together
@@ -142,6 +145,9 @@ func (q *inputs) arrivedAtHome(cause events.Cause, in events.Input, m *meta) boo
 
 // deadLettered says whether the dead letters contain the input with its bytes and coordinates.
 func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
+	if q.w.outage.holds("dlq." + string(in)) {
+		return true // as far as anybody can see
+	}
 	r := &q.of(in).records[o]
 	for _, d := range q.dead {
 		if d.in == in && d.record.Header(supervisor.DeadOffset) == fmt.Sprint(o) && (fact == "" || d.record.Header(supervisor.DeadFact) == fact) {
@@ -160,6 +166,25 @@ func (p *partition) mustBeGone(t *events.Task) {
 		if s.Undo != nil {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.ID}
 			p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.ID, t.ID)
+		}
+	}
+}
+
+// mustBeThere records which effects of a processed task must be there.
+func (p *partition) mustBeThere(t *events.Task) {
+	for _, s := range t.Steps {
+		if s.Completion > 0 {
+			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.Path}
+			p.done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
+		}
+	}
+}
+
+// doneForGood checks that the effects of a processed task are there.
+func (p *partition) doneForGood() {
+	for key, step := range p.done {
+		if l := p.w.agents.entry(key); !l.applied && !l.lied {
+			p.w.fail("the task is processed, but an effect is not there: %s", step)
 		}
 	}
 }

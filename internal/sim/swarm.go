@@ -111,6 +111,26 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(3) == 0 {
 			f.Levels = float64(2 + late.IntN(8))
 		}
+		if late.IntN(3) == 0 {
+			f.Unkind, f.Jump = 0.3+0.7*late.Float64(), 0
+			switch late.IntN(4) {
+			case 0, 1: // dos that fail in doubt and are undone
+				f.AgentFails, f.AgentSilent, f.Cancel, f.Panic, f.Retry = 0.8, 0.1, 0.3, 0, 0
+			case 2: // requests that come again
+				f.AgentFails, f.AgentTwice, f.EffectTwice, f.AgentRestart, f.Slow, f.Cancel = 0.3, 0.3, 0.4, 8, 0.3, 0.5
+			case 3: // task IDs that come again
+				f.Duplicate, f.Settings, f.Trim = 0.8, 3, 0
+			}
+		}
+		if late.IntN(3) == 0 {
+			f.Transaction = float64(1 + late.IntN(4))
+		}
+		if late.IntN(12) == 0 {
+			f.Away = float64(1 + late.IntN(30))
+		}
+		if late.IntN(6) == 0 {
+			f.Outage = 1
+		}
 		o.Faults = f
 	}
 }

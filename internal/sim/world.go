@@ -42,6 +42,9 @@ type World struct {
 	begunAhead bool
 	// mute says until when a topic takes no effect.
 	mute map[string]events.Instant
+	// absent are the agents that are away for hours, with the time at which they left.
+	absent map[string]events.Instant
+	outage outage
 
 	violation string
 	trace     []string
@@ -94,6 +97,7 @@ func play(seed uint64, opt Options) *World {
 	w.start()
 	w.loop(w.now.Add(w.opt.Chaos), func() bool { return false })
 	w.heal()
+	w.away()
 	w.loop(w.now.Add(healing), w.atRest)
 	if w.violation == "" && !w.atRest() {
 		w.fail("the world does not come to rest: %s", w.unrest())
@@ -105,9 +109,9 @@ func play(seed uint64, opt Options) *World {
 }
 
 // healing bounds the time that a world without faults may take to come to rest: a corrected clock is suspected for a
-// minute, and retries, cool-downs, held requests and deadlines take up to a minute and a half, and twice that for an
-// owner whose log is ahead of its clock.
-const healing = 8 * time.Minute
+// minute, retries, cool-downs, held requests and deadlines take up to a minute and a half, and twice that for an
+// owner whose log is ahead of its clock, and a transaction may stay open for three minutes.
+const healing = 11 * time.Minute
 
 func newWorld(seed uint64, opt Options) *World {
 	// The options are drawn from a separate stream, so that setting some of them does not change the others.
@@ -115,13 +119,14 @@ func newWorld(seed uint64, opt Options) *World {
 	w := &World{rng: rand.New(rand.NewPCG(seed, 0x5a6a106)), aside: rand.New(rand.NewPCG(seed, 0xa51de)), now: begin, catalogEnd: appliedAtStart}
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
+	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
 	w.settings, w.levels = newSettings(w), newLevels(w)
 	w.report.Kinds = map[events.Name]int{}
-	w.mute = map[string]events.Instant{}
+	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
 	for p := range w.opt.Partitions {
 		w.parts = append(w.parts, newPartition(w, p))
 	}
-	w.agents, w.offers, w.clients = newAgents(w), newOffers(w), newClients(w)
+	w.agents, w.offers, w.clients = newAgents(w, drawServices(rand.New(rand.NewPCG(seed, 0x5e271ce)), w.faults.Unkind)), newOffers(w), newClients(w)
 	for i := range w.opt.Nodes {
 		w.nodes = append(w.nodes, newNode(w, i))
 	}

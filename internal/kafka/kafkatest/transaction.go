@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -31,12 +32,22 @@ func BeginTransaction(t testing.TB, b Reachable) *Transaction {
 func (x *Transaction) Produce(records ...events.Record) {
 	x.t.Helper()
 	for _, r := range records {
-		k := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
-		for _, h := range r.Headers {
-			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		require.NoError(x.t, x.client.ProduceSync(x.t.Context(), k).FirstErr())
+		require.NoError(x.t, x.Try(x.t.Context(), r))
 	}
+}
+
+// Try is Produce while brokers may refuse.
+func (x *Transaction) Try(ctx context.Context, r events.Record) error {
+	k := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return x.client.ProduceSync(ctx, k).FirstErr()
+}
+
+// End commits or aborts the transaction while brokers may refuse.
+func (x *Transaction) End(ctx context.Context, commits bool) error {
+	return x.client.EndTransaction(ctx, kgo.TransactionEndTry(commits))
 }
 
 // Commit commits the transaction.
