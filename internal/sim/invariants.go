@@ -117,10 +117,10 @@ func (p *partition) after(f *events.Fact, by *producer) {
 		p.inputs.held[f.Task+"\x00"+b.Request.ID] = true
 	case *events.StepStarted:
 		p.startedAt[f.Task+"\x00"+b.Step] = f
-		p.w.asksAbsent(b.Agent)
+		p.w.offers.startsAt(b.Agent)
 		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
 	case *events.CompensationStarted:
-		p.w.asksAbsent(b.Agent)
+		p.w.offers.startsAt(b.Agent)
 		p.w.agents.remind(AttemptOf(f.Task, b), t.Incarnation)
 	case *events.TaskUndone:
 		p.mustBeGone(t)

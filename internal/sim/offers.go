@@ -81,8 +81,9 @@ func (w *World) away() {
 	w.offers.heal()
 }
 
-// asksAbsent checks that no attempt starts at an agent that has been away for a minute, whatever the owners have heard.
-func (w *World) asksAbsent(agent string) {
+// startsAt checks that no attempt starts at an agent that has been away for a minute, whatever the owners have heard.
+func (o *offers) startsAt(agent string) {
+	w := o.w
 	if left, absent := w.absent[agent]; absent && w.now.Sub(left) > time.Minute {
 		w.fail("an attempt starts at agent %s, which left %s ago", agent, w.now.Sub(left))
 	}

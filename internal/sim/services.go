@@ -18,7 +18,7 @@ type service struct {
 	strict bool
 	// replays: it answers a key that it has seen with its first answer, and does nothing, however long ago that was.
 	replays bool
-	// memory is how long it refuses a do after its undo; 0 is for ever.
+	// memory is how long it refuses a do after its undo; with 0 it never forgets.
 	memory time.Duration
 }
 
