@@ -35,7 +35,7 @@ do: {method: PSOT, path: items, boddy: 1}
 http: {base: ftp://x, concurrency: 0, breaker: {failures: 7, window: -1s, calls: many, open: [1]}, timeout: 0s, retry: {tries: 101}}
 do: {method: GET, path: /, headers: {Sagalog-Task: x, "a b": y}}
 `, []string{
-			`f.yaml:1:8: "Package" is not a name`, `f.yaml:2:36: must be a whole number from 1 to 10000`,
+			`f.yaml:1:8: "Package" is not a valid name`, `f.yaml:2:36: must be a whole number from 1 to 10000`,
 			`f.yaml:2:59: failures is a rate`, `f.yaml:2:70: must be longer than zero`, `f.yaml:2:82: must be a whole number`,
 			`f.yaml:2:94: must be a duration`, `f.yaml:2:109: must be longer than zero`, `f.yaml:2:128: must be a whole number from 1 to 100`,
 			`f.yaml:3:38: header Sagalog-Task is set by the agent`, `f.yaml:3:55: "a b" is not a header name`,
