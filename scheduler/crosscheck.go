@@ -93,8 +93,8 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 	for _, s := range o.steps {
 		switch {
 		case s == pivot || ancestors.needs(s.id, pivot.id):
-			if s.then != nil && s.then.value.Value == ThenUndo {
-				s.then.fault("the pivot and the steps after it are never undone: write park, or leave then out")
+			if s != pivot && s.then != nil && s.then.value.Value == ThenUndo {
+				s.then.fault("the steps after the pivot are never undone: write park, or leave then out")
 			}
 			if s.undo != nil {
 				s.undo.warn("never used: the pivot and the steps after it are never undone")

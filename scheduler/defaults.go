@@ -159,7 +159,7 @@ func (b *body) step(id string, forward bool) Step {
 		Retry:      retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown:   coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
-	if forward {
+	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says so itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark
 	}
 	if s.Undo != nil {

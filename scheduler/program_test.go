@@ -178,6 +178,11 @@ steps:
 	require.Nil(t, b.CoolDown)
 	c, _ := p.Step("c")
 	require.Equal(t, "park", c.Retry.Then, "after the pivot a task only goes forward")
+	p = program(t, "workflow: w\nsteps:\n  a: {agent: a, pivot: true, retry: {then: undo}}\n  b: {agent: b, needs: [a]}\n")
+	a, _ = p.Step("a")
+	require.Equal(t, "undo", a.Retry.Then, "a pivot says itself what happens when it is refused")
+	b, _ = p.Step("b")
+	require.Equal(t, "park", b.Retry.Then)
 }
 
 func TestADefinitionSurvivesItsEncoding(t *testing.T) {

@@ -23,4 +23,11 @@ steps:
   point: {agent: alpha, needs: [before], pivot: true}
   behind: {agent: alpha, needs: [point]}
 `
+
+	pivotThatUndoes = `
+workflow: pivoted
+steps:
+  before: {agent: alpha, undo: {}}
+  point: {agent: alpha, needs: [before], pivot: true, retry: {then: undo}}
+`
 )

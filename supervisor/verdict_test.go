@@ -235,6 +235,18 @@ func TestTheConsequencesOfVerdicts(t *testing.T) {
 			b.request(events.RequestCancel, "q", "t1")
 			b.failed("t1", "behind", 1, events.ClassPermanent, "")
 		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "StepStarted", "InputRejected", "StepFailed", "TaskParked"}},
+		"a pivot that says undo undoes when it is refused without effect": {pivotThatUndoes, func(b *bench, a *candidate) {
+			b.done("t1", "before", 1)
+			a.run()
+			b.failed("t1", "point", 1, events.ClassPermanent, events.EffectNone)
+			a.run()
+			b.undone("t1", "before", 1)
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "CompensationStarted", "Compensated", "TaskUndone"}},
+		"a pivot that says undo parks when it may have had an effect": {pivotThatUndoes, func(b *bench, a *candidate) {
+			b.done("t1", "before", 1)
+			a.run()
+			b.failed("t1", "point", 1, events.ClassPermanent, events.EffectDoneUnknown)
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepFailed", "TaskParked"}},
 		"a deadline undoes": {"deadline: 3s\n" + oneStep[1:], func(b *bench, a *candidate) {
 			b.failed("t1", "only", 1, events.ClassRetryable, events.EffectNone)
 			a.run()

@@ -18,13 +18,12 @@ type outage struct {
 	how   outageKind
 }
 
+// outageKind is what happens to the records. Of kind 0, none lands and none is answered.
 type outageKind int
 
 const (
-	// outageSilent: nothing lands and nothing is answered.
-	outageSilent outageKind = iota
 	// outageUnacknowledged: records land, and no owner hears of it.
-	outageUnacknowledged
+	outageUnacknowledged outageKind = iota + 1
 	// outageRefused: each record is refused.
 	outageRefused
 	outageKinds

@@ -35,7 +35,7 @@ func (w *World) topics() map[string][][]events.Record {
 		}
 		all["sim.events"] = append(all["sim.events"], log)
 		for _, in := range bothInputs {
-			all["sim."+string(in)] = append(all["sim."+string(in)], slices.Clone(p.inputs.of(in).records))
+			all["sim."+string(in)] = append(all["sim."+string(in)], p.inputs.of(in).committed())
 			all["dlq.sim."+string(in)] = append(all["dlq.sim."+string(in)], dead[in])
 		}
 	}

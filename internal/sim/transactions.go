@@ -24,6 +24,17 @@ func (t *topic) fetch(from, to int64) (list []events.Record) {
 	return list
 }
 
+// committed returns what an outside reader can read: nothing of an aborted transaction but a gap, as of a marker.
+func (t *topic) committed() []events.Record {
+	list := slices.Clone(t.records[:t.stable()])
+	for o := range t.aborted {
+		if o < int64(len(list)) {
+			list[o] = events.Record{Topic: list[o].Topic, Partition: list[o].Partition, Offset: o, Control: true}
+		}
+	}
+	return list
+}
+
 // transaction opens a transaction on a partition of an input, for seconds or minutes. The records behind its first one are durable, and
 // nobody can read them until it ends.
 func (c *clients) transaction() {
