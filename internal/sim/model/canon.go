@@ -166,8 +166,8 @@ func (c *canon) value(v reflect.Value) {
 				return
 			}
 			c.text(v.Elem().Type().String())
-		} else if c.isError(v.Type()) {
-			c.text(open(v).Interface().(error).Error())
+		} else if c.isError(v.Type()) { // it may be the value of a map, which cannot be opened
+			c.text(reflect.NewAt(v.Type().Elem(), v.UnsafePointer()).Interface().(error).Error())
 			return
 		}
 		c.value(v.Elem())
