@@ -261,6 +261,8 @@ type candidate struct {
 	// page is how many facts are read at once, all if it is zero; pages counts how often.
 	page  int64
 	pages int
+	// through wraps the store that the owner reads, if it is set.
+	through func(*sim.Store) supervisor.Store
 }
 
 func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
@@ -283,7 +285,11 @@ func (b *bench) candidate(name string, change ...func(*candidate)) *candidate {
 
 // restart starts a new process on the existing store.
 func (c *candidate) restart() {
-	o, err := supervisor.NewOwner(c.cfg, c.sched, c.store)
+	var store supervisor.Store = c.store
+	if c.through != nil {
+		store = c.through(c.store)
+	}
+	o, err := supervisor.NewOwner(c.cfg, c.sched, store)
 	require.NoError(c.b.t, err)
 	c.o, c.todo, c.read, c.gen = o, nil, nil, 0
 }

@@ -87,7 +87,7 @@ func TestACleanStopIsQuickAndLosesNothing(t *testing.T) {
 	w.watch.await("half of it is done", func() bool { return len(w.watch.facts) > 1000 })
 	begin := time.Now()
 	require.NoError(t, n.stop())
-	require.Less(t, time.Since(begin), 3*time.Second)
+	require.Less(t, time.Since(begin), time.Minute, "far above what a slow machine needs")
 	w.proveHashes(dir)
 	n = w.node(dir)
 	w.watch.ended(tasks...)

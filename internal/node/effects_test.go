@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The owners' effects go to a partition that takes none, until it has its share of the buffer. Other effects and submissions pass
-// it: a task ends before any of those effects is answered.
-func TestEffectsThatNobodyTakesBlockNoOthers(t *testing.T) {
+// The owners' effects go to partitions that take none, until the buffer as a whole is full. Submissions pass them: one is accepted before
+// any of those effects is answered.
+func TestEffectsThatNobodyTakesBlockNoSubmission(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())
@@ -22,8 +23,9 @@ func TestEffectsThatNobodyTakesBlockNoOthers(t *testing.T) {
 
 		var answered atomic.Int64
 		full := 0
-		nobody := events.Record{Topic: w.topics.Work("nobody")}
-		for range kafka.ProducerMaxBuffered {
+		const destinations = 9 // one takes an eighth of the buffer
+		for i := range kafka.ProducerMaxBuffered * destinations / 8 {
+			nobody := events.Record{Topic: w.topics.Work(fmt.Sprint("nobody-", i%destinations))}
 			n.Effects().TryProduce(t.Context(), nobody, func(_ int32, _ int64, err error) {
 				if errors.Is(err, kafka.ErrBufferFull) {
 					full++ // called at once, by this goroutine
@@ -32,14 +34,14 @@ func TestEffectsThatNobodyTakesBlockNoOthers(t *testing.T) {
 				answered.Add(1)
 			})
 		}
-		require.Equal(t, kafka.ProducerMaxBuffered*7/8, full)
+		require.Equal(t, kafka.ProducerMaxBuffered/8, full, "the buffer as a whole is full")
 
 		r := submission("t-1", map[string]any{"n": 1})
 		r.Topic = w.topics.Submissions()
 		accepted := make(chan error, 1)
 		n.Appender().Produce(t.Context(), r, func(_ int32, _ int64, err error) { accepted <- err })
 		require.NoError(t, <-accepted)
+		require.Zero(t, answered.Load(), "no effect had been answered when the submission was accepted")
 		w.watch.ended("t-1")
-		require.Zero(t, answered.Load(), "no effect had been answered when the task ended")
 	})
 }
