@@ -37,3 +37,25 @@ func TestTimersFireAlthoughTheLogIsAheadOfTheClock(t *testing.T) {
 		})
 	}
 }
+
+// The clock is right again while the log still is days ahead: a task that ended a few minutes ago is not old.
+func TestALogThatIsAheadForgetsByTheClock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	b.submit("t1", "one", "")
+	a.run()
+	b.done("t1", "only", 1)
+	a.run()
+	right := b.now
+	b.now = right.Add(8 * 24 * time.Hour)
+	b.candidate("C").own().pass(10 * time.Second)
+	b.now = right.Add(time.Minute)
+	d := b.candidate("D").own()
+	for range 150 {
+		d.pass(10 * time.Second)
+	}
+	b.submit("t1", "one", "")
+	d.run()
+	require.Equal(t, 1, count[*events.Submitted](b))
+}

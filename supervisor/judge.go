@@ -135,16 +135,16 @@ func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail stri
 
 // reject records that an input is unusable. The effect of the fact is a dead letter.
 func (i *inbox) reject(item *input, task, reason, detail string) error {
-	return i.record(i.caused(item, task, &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}), &item.record)
+	b := &events.InputRejected{Reason: reason, Detail: events.Clip(detail, maxDetail)}
+	if n := item.record.Unread; n > 1 { // the rest of the batch is judged with its first record
+		b.Last = item.record.Offset + n - 1
+	}
+	return i.record(i.caused(item, task, b), &item.record)
 }
 
 // rejectUnread rejects all inputs of a batch at once, since a small batch can hold a million.
 func (i *inbox) rejectUnread(item *input) error {
-	b := &events.InputRejected{Reason: events.RejectTooLarge, Detail: "the batch unpacks to more than the engine reads; the bytes are still at these coordinates"}
-	if n := item.record.Unread; n > 1 {
-		b.Last = item.record.Offset + n - 1
-	}
-	return i.record(i.caused(item, "", b), &item.record)
+	return i.reject(item, "", events.RejectTooLarge, "the batch unpacks to more than the engine reads; the bytes are still at these coordinates")
 }
 
 // maxDetail bounds the reason of a rejection in a fact; a schema can be violated in a thousand places.

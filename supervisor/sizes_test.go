@@ -218,3 +218,19 @@ func TestWorkThatWaitsInTheLogIsUnacknowledged(t *testing.T) {
 	}
 	require.Equal(t, many+1, timeouts)
 }
+
+func TestABatchThatEndedProcessesIsRejectedAsAWhole(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	at := b.put(events.Submissions, events.Record{Unread: 5})
+	for range 4 {
+		b.put(events.Submissions, events.Record{Unread: 1})
+	}
+	suspect := supervisor.Suspect{Input: events.CauseInput(events.Submissions, 0, at), Hash: events.HashInput(&b.inputs[events.Submissions][0]), Ended: 3}
+	b.candidate("A", func(c *candidate) {
+		c.cfg.Marked = supervisor.Mark{Owning: true, Suspects: []supervisor.Suspect{suspect}}
+	}).own().pass(2 * time.Second)
+	r := last[*events.InputRejected](b)
+	require.Equal(t, events.RejectEnded, r.Reason)
+	require.Equal(t, at+4, r.Last)
+}

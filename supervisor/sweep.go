@@ -6,7 +6,7 @@ func (t *timers) sweepDue() (bool, error) {
 	if t.now.Sub(t.sweptAt) < sweepEvery {
 		return false, nil
 	}
-	ended, err := t.store.Ended(t.now.Add(-t.settings().RememberFor.Std()), 1)
+	ended, err := t.store.Ended(t.rememberedSince(t.now), 1)
 	return err == nil && len(ended) > 0, nil
 }
 
@@ -15,7 +15,7 @@ func (t *timers) sweepDue() (bool, error) {
 // watermark. docs/protocol.md, "Sweeps and held requests".
 func (t *timers) sweep(at events.Instant) error {
 	//mutant:sweep-waits-for-ends
-	before := at.Add(-t.settings().RememberFor.Std())
+	before := t.rememberedSince(at)
 	if before <= 0 || t.now.Sub(t.sweptAt) < sweepEvery {
 		return nil
 	}
@@ -44,6 +44,12 @@ func (t *timers) sweep(at events.Instant) error {
 		Body:  &events.TasksSwept{Tasks: swept, EndedBefore: before},
 		Cause: events.CauseTimer("", 0, "", 0, events.TimerHorizon),
 	}, nil)
+}
+
+// rememberedSince returns the time before which a task must have ended to be forgotten. While the log is ahead of the clock, because an
+// earlier owner's clock was wrong, the clock counts: by the time of the log, each task that has ended would be days old.
+func (t *timers) rememberedSince(at events.Instant) events.Instant {
+	return min(at, t.read).Add(-t.settings().RememberFor.Std())
 }
 
 // jumped says whether the time of the log has jumped a short while ago, so that nothing may be forgotten yet. A partition in which nothing
