@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{"resent-work-is-kept", "work that is sent again waits for the reports",
 		drop, "^a crash$", "work is sent again although its report was durable"},
 	{"sweep-waits-for-ends", "a sweep waits for the ends of the inputs",
-		swap("at.Add", "t.now.Add"), "^a sweep, a duplicate$", "durable before the horizon"},
+		swap("(at)", "(t.now)"), "^a sweep, a duplicate$", "durable before the horizon"},
 	{"sweep-waits-after-jump", "nothing is forgotten right after the time of the log has jumped",
 		swap("wait ||", "wait && false ||"), "^a sweep, a jump$", "the time of the log jump"},
 	{"sweep-waits-for-effects", "a task is not swept while an effect of it is unacknowledged",
