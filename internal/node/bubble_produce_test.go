@@ -96,13 +96,23 @@ func TestFaultAGapVoidsTheRestOfTheEpoch(t *testing.T) {
 		p := w.watch.states[0].Partition
 		w.watch.mu.Unlock()
 		before := epochs(w.watch.log())
-		ahead.Epoch, ahead.Sequence = p.Epoch, p.NextSequence+3
+		ahead.Epoch, ahead.Sequence = p.Epoch, p.NextSequence+1000
 		r, err := events.EncodeFact(&ahead, 0, "/sagalog/events/0/node-1")
 		require.NoError(t, err)
 		w.produce(w.topics.Events(), 0, r)
 		f.quick("b", 5*time.Second)
 		require.Equal(t, before+1, epochs(w.watch.log()), "the owner claimed again")
-		require.Equal(t, 1, voidFacts(w.watch.log()))
+		void, gap := 0, false
+		for _, s := range w.watch.log() {
+			gap = gap || s.fact.Sequence == ahead.Sequence && s.fact.Epoch == ahead.Epoch
+			if _, claim := s.fact.Body.(*events.PartitionClaimed); claim || !gap || s.fact.Epoch != ahead.Epoch {
+				continue
+			}
+			void++ // the fact behind the gap, and what the owner had on its way
+			require.Equal(t, events.FateVoid, s.fate, "offset %d", s.offset)
+		}
+		require.Positive(t, void)
+		require.Equal(t, void, voidFacts(w.watch.log()), "nothing before the gap is void")
 		f.prove()
 	})
 }
