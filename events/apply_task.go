@@ -55,7 +55,7 @@ func (s *State) foldTask(f *Fact) error {
 			if t.State == TaskStateUndoing {
 				t.ParkedReason = t.Reason
 			}
-			t.ParkedFrom, t.State = t.State, TaskStateError
+			t.ParkedFrom, t.ParkedAt, t.State = t.State, f.Time, TaskStateError
 		}
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
 	case *TaskReopened:
@@ -218,7 +218,7 @@ func (t *Task) beginUndoing(reason string) {
 	if t.undoing() {
 		return
 	}
-	t.State, t.Reason, t.ParkedFrom = TaskStateUndoing, reason, ""
+	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
 	t.ParkDue, t.ParkReason = "", ""
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
@@ -319,23 +319,27 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		}
 	}
 	t.judged(b.Request)
-	t.unpark()
+	t.unpark(f.Time)
 	return nil
 }
 
 // unpark lets a parked task go on. The reason for which it was parked stays until there is another, since an operator who looks at the
-// task would not find it elsewhere; but a task that is undone ends with the reason for that. A deadline that passed while the task was
-// parked has only raised an alert, and nobody could keep it then. So it passes again.
-func (t *Task) unpark() {
+// task would not find it elsewhere; but a task that is undone ends with the reason for that. A deadline that was still to come when the
+// task was parked counts on from there. If it passed in the meantime, it has only raised an alert, and can pass again.
+func (t *Task) unpark(now Instant) {
 	if t.State != TaskStateError {
 		return
 	}
 	if t.ParkedFrom == TaskStateUndoing {
 		t.Reason = t.ParkedReason
 	}
-	t.State, t.ParkedFrom, t.ParkedReason = t.ParkedFrom, "", ""
-	//mutant:deadline-passes-again
-	t.DeadlinePassed = false
+	if t.Deadline > t.ParkedAt {
+		//mutant:deadline-counts-on
+		t.Deadline = min(t.Deadline+max(0, now-t.ParkedAt), lastInstant)
+		//mutant:deadline-passes-again
+		t.DeadlinePassed = false
+	}
+	t.State, t.ParkedFrom, t.ParkedAt, t.ParkedReason = t.ParkedFrom, "", 0, ""
 }
 
 // judged remembers the ID of a request and removes it from the held requests.

@@ -2168,6 +2168,10 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.ParkedFrom != "" {
 		w.Text(`,"parked_from":`, string(v.ParkedFrom))
 	}
+	if v.ParkedAt != 0 {
+		w.Literal(`,"parked_at":`)
+		v.ParkedAt.write(w)
+	}
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
@@ -2315,23 +2319,26 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_from":
 			r.Once(&seen, 1<<21)
 			v.ParkedFrom = TaskState(word(r))
-		case "parked_reason":
+		case "parked_at":
 			r.Once(&seen, 1<<22)
+			v.ParkedAt.read(r)
+		case "parked_reason":
+			r.Once(&seen, 1<<23)
 			r.Text(&v.ParkedReason)
 		case "pivot_passed":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2340,7 +2347,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.Requests = make([]string, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item string
@@ -2348,13 +2355,13 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2363,7 +2370,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -197,19 +197,65 @@ func TestATaskParkedInItsUndoKeepsTheFirstReason(t *testing.T) {
 	require.Empty(t, w.task("t").ParkedReason)
 }
 
-// A deadline that passed while the task was parked has only raised an alert, so it passes again.
-func TestADeadlinePassesAgainAfterAReopening(t *testing.T) {
+// The time for which a task is parked does not count towards its deadline, however often it is parked. A deadline that passed in the
+// meantime has only raised an alert, so it can pass again.
+func TestADeadlineCountsOnAfterAReopening(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
-	w.write("t", &events.Submitted{Workflow: "w", Deadline: w.now.Add(1e9), Content: "c"})
-	due := w.task("t").Deadline
-	w.start("t", "a", 1)
-	w.fail("t", "a", 1, park("x"))
-	w.write("t", &events.TaskParked{Step: "a", Reason: "x"})
-	w.write("t", &events.DeadlinePassed{Deadline: due, Action: events.DeadlineAlert})
-	require.Zero(t, w.task("t").Due(), "a parked task raises one alert")
-	w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
-	require.Equal(t, due, w.task("t").Due())
+	w.write("t", &events.Submitted{Workflow: "w", Deadline: w.now.Add(60e9), Content: "c"})
+	for i := range 3 {
+		due := w.task("t").Deadline
+		w.start("t", "a", i+1)
+		w.fail("t", "a", i+1, park("x"))
+		w.write("t", &events.TaskParked{Step: "a", Reason: "x"})
+		parked := w.now
+		require.Equal(t, parked, w.task("t").ParkedAt)
+		w.now += 3600e3
+		if i == 1 {
+			w.write("t", &events.DeadlinePassed{Deadline: due, Action: events.DeadlineAlert})
+			require.Zero(t, w.task("t").Due(), "a parked task raises one alert")
+			w.write("t", &events.TaskParked{Reason: "again"})
+		}
+		w.write("t", &events.TaskReopened{Request: fmt.Sprint("q", i), Steps: []string{"a"}})
+		require.Equal(t, due+w.now-parked, w.task("t").Deadline)
+		require.False(t, w.task("t").DeadlinePassed)
+		require.Zero(t, w.task("t").ParkedAt)
+		w.write("t", &events.TaskReopened{Request: fmt.Sprint("w", i), Steps: []string{"a"}}) // of a waiting step
+		require.Equal(t, due+w.now-parked-1e3, w.task("t").Deadline, "it was not parked")
+	}
+}
+
+// A deadline that came before the task was parked keeps its place: it has been seen, or acts once.
+func TestADeadlineThatCameBeforeTheParkingStays(t *testing.T) {
+	t.Parallel()
+	for _, seen := range []bool{true, false} {
+		w := owned(t)
+		w.write("t", &events.Submitted{Workflow: "w", Deadline: w.now.Add(1e9), Content: "c"})
+		due := w.task("t").Deadline
+		w.start("t", "a", 1)
+		w.fail("t", "a", 1, park("x"))
+		w.now = due - 1e3 // the time of the next fact is a second later
+		w.write("t", &events.TaskParked{Step: "a", Reason: "x"})
+		if seen {
+			w.write("t", &events.DeadlinePassed{Deadline: due, Action: events.DeadlineAlert})
+		}
+		w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
+		require.Equal(t, due, w.task("t").Deadline)
+		require.Equal(t, seen, w.task("t").DeadlinePassed)
+	}
+}
+
+// No deadline moves behind the last instant that has a text.
+func TestADeadlineMovesNoFurtherThanAnInstantCan(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	last, err := events.ParseInstant("9999-12-31T23:59:59.999Z")
+	require.NoError(t, err)
+	w.write("t", &events.Submitted{Workflow: "w", Deadline: last - 1, Content: "c"})
+	w.write("t", &events.TaskParked{Reason: "x"})
+	w.now += 3600e3
+	w.write("t", &events.TaskReopened{Request: "q"})
+	require.Equal(t, last, w.task("t").Deadline)
 }
 
 // A cancel or its deadline makes a parked task undo its steps.
@@ -226,6 +272,7 @@ func TestParkedTasksCanTurnBack(t *testing.T) {
 		w.write("t", b)
 		require.Equal(t, events.TaskStateUndoing, w.task("t").State)
 		require.Empty(t, w.task("t").ParkedFrom)
+		require.Zero(t, w.task("t").ParkedAt)
 		require.Equal(t, events.StepStateFailed, w.task("t").Step("a").State, "no do starts any more")
 	}
 }

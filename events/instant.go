@@ -60,8 +60,11 @@ func parseWritten(b []byte) (Instant, bool) {
 	return Instant(ms), ok
 }
 
-// zeroTime is the zero time.Time as an Instant.
-const zeroTime = -62_135_596_800_000
+// zeroTime is the zero time.Time as an Instant, and lastInstant the latest that has a text.
+const (
+	zeroTime    = -62_135_596_800_000
+	lastInstant = 253_402_300_799_999
+)
 
 // ParseInstant reads RFC 3339 with any offset and precision. It refuses instants outside of the years 0 to 9999 in UTC: a text
 // with an offset may name such an instant, but the text that String writes for it could not be read, and a fact that held it

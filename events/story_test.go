@@ -160,7 +160,7 @@ func (w *scribe) parked() {
 }
 
 // deadlines: one passes, a result arrives while the task is already undoing, and an expression fails before any work. Another passes while
-// its task is parked, and again when an operator has reopened the task.
+// its task is parked, counts on when an operator has reopened the task, and passes again. The last one cannot move any further.
 func (w *scribe) deadlines() {
 	const id = "delivery-5"
 	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(3e9), Content: "c5"}, fromInput(events.Submissions, 4))
@@ -188,6 +188,14 @@ func (w *scribe) deadlines() {
 	w.write(late, &events.TaskReopened{Request: "q5", Steps: []string{"package"}})
 	w.write(late, &events.DeadlinePassed{Deadline: w.task(late).Deadline, Action: events.DeadlineUndo})
 	w.write(late, &events.TaskUndone{Reason: "the deadline passed"})
+
+	const last = "delivery-8"
+	w.write(last, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: 253_402_300_799_000, Content: "c8"})
+	w.write(last, &events.TaskParked{Reason: "the fault of the test"})
+	w.write(last, &events.TaskReopened{Request: "q6"})
+	w.write(last, &events.TaskParked{Reason: "the fault of the test"})
+	w.write(last, &events.CancelRequested{Request: "q7"})
+	w.write(last, &events.TaskUndone{})
 }
 
 // inputs: a conflict, an input in the wrong partition, one that is refused in its home partition, duplicates that are

@@ -72,6 +72,8 @@ type Task struct {
 	ParkReason string `json:"park_reason,omitempty"`
 	// ParkedFrom is the state that TaskReopened restores.
 	ParkedFrom TaskState `json:"parked_from,omitempty"`
+	// ParkedAt is since when the task is parked: that time does not count towards its deadline.
+	ParkedAt Instant `json:"parked_at,omitzero"`
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 

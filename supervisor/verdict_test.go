@@ -257,17 +257,25 @@ func TestTheConsequencesOfVerdicts(t *testing.T) {
 			a.pass(3 * time.Second)
 			b.request(events.RequestCancel, "q", "t1")
 		}, []string{"Submitted", "StepStarted", "StepFailed", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "CancelRequested", "TaskUndone"}},
-		"a deadline that only alerted undoes the task that an operator retries": {"deadline: 3s\n" + oneStep[1:], func(b *bench, a *candidate) {
-			b.failed("t1", "only", 1, events.ClassPermanent, events.EffectNone)
-			a.run()
-			a.pass(3 * time.Second)
-			a.pass(3 * time.Second)
-			require.Equal(b.t, 1, count[*events.DeadlinePassed](b), "a parked task raises one alert")
-			b.request(events.RequestRetry, "q", "t1")
-			a.run()
-			a.pass(10 * time.Millisecond)
-		}, []string{"Submitted", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "TaskReopened", "DeadlinePassed", "TaskUndone"}},
-		"past the pivot a deadline alerts once for each retry": {"deadline: 3s\n" + pivoted[1:], func(b *bench, a *candidate) {
+		"a deadline counts on after each retry, and undoes in the end": {"deadline: 500ms\n" + oneStep[1:], func(b *bench, a *candidate) {
+			for i := range 2 {
+				b.failed("t1", "only", i+1, events.ClassPermanent, events.EffectNone)
+				a.run()
+				a.pass(3 * time.Second)
+				a.pass(3 * time.Second)
+				require.Equal(b.t, i+1, count[*events.DeadlinePassed](b), "a parked task raises one alert")
+				b.request(events.RequestRetry, fmt.Sprint("q", i), "t1")
+				a.run()
+				a.pass(time.Second / 8)
+			}
+			a.pass(time.Second / 4)
+			a.pass(time.Second / 4)
+			b.failed("t1", "only", 3, events.ClassPermanent, events.EffectNone)
+		}, []string{
+			"Submitted", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed", "TaskReopened", "StepStarted", "StepFailed", "TaskParked", "DeadlinePassed",
+			"TaskReopened", "StepStarted", "DeadlinePassed", "StepFailed", "TaskUndone",
+		}},
+		"past the pivot a deadline counts on and alerts again": {"deadline: 500ms\n" + pivoted[1:], func(b *bench, a *candidate) {
 			b.done("t1", "before", 1)
 			a.run()
 			b.done("t1", "point", 1)

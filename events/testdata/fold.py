@@ -47,9 +47,19 @@ def span(text):
     return int(sum(float(n) * UNITS[unit] for n, unit in parts)) // 10**6
 
 
-def less(instant, milliseconds):
-    t = datetime.datetime.fromisoformat(json.loads(instant)) - datetime.timedelta(milliseconds=milliseconds)
+LAST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999000, datetime.timezone.utc)
+
+
+def instant(text):
+    return datetime.datetime.fromisoformat(json.loads(text)) if text not in ABSENT else datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
+
+
+def instant_text(t):
     return quote(t.strftime("%Y-%m-%dT%H:%M:%S.") + f"{t.microsecond // 1000:03d}Z")
+
+
+def less(text, milliseconds):
+    return instant_text(instant(text) - datetime.timedelta(milliseconds=milliseconds))
 
 
 def normal(text):
@@ -145,7 +155,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at parked_reason pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -160,7 +170,7 @@ class Task(Entity):
         if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
             return
         self.update(state='"undoing"', reason=reason)
-        self.clear_of("parked_from", "park_due", "park_reason")
+        self.clear_of("parked_from", "parked_at", "park_due", "park_reason")
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
@@ -454,7 +464,7 @@ class State:
         if t["state"] != '"error"':
             if t["state"] == '"undoing"':
                 t["parked_reason"] = t["reason"]
-            t.update(parked_from=t["state"], state='"error"')
+            t.update(parked_from=t["state"], parked_at=time, state='"error"')
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
 
@@ -474,7 +484,11 @@ class State:
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            t.clear_of("parked_from", "parked_reason", "deadline_passed")
+            if instant(t["deadline"]) > instant(t["parked_at"]):
+                parked = max(instant(time) - instant(t["parked_at"]), datetime.timedelta())
+                t["deadline"] = instant_text(min(instant(t["deadline"]), LAST - parked) + parked)
+                t.clear_of("deadline_passed")
+            t.clear_of("parked_from", "parked_at", "parked_reason")
 
 
 state = None

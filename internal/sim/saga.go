@@ -25,11 +25,11 @@ type saga struct {
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
-	// deadline passes once, and once again when an operator has reopened the task. expired says that it has.
-	deadline  events.Instant
-	expired   bool
-	steps     map[string]*sagaStep
-	completed []string // in order
+	// deadline counts on from parkedAt when an operator reopens the task. expired says that it has passed.
+	deadline, parkedAt events.Instant
+	expired            bool
+	steps              map[string]*sagaStep
+	completed          []string // in order
 }
 
 // sagas are the tasks of a partition.
@@ -149,18 +149,18 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		}
 		return "a request is judged twice"
 	case *events.DeadlinePassed:
-		return g.expires(b)
+		return g.expires(f, b)
 	case *events.TaskProcessed:
 		return g.ends(b)
 	case *events.TaskUndone:
 		return g.endsUndone()
 	case *events.TaskParked:
-		return g.parks(b)
+		return g.parks(f, b)
 	case *events.TaskReopened:
 		if !g.once(b.Request) {
 			return "a request is judged twice"
 		}
-		g.reopens(b)
+		g.reopens(f, b)
 	}
 	return ""
 }
@@ -173,7 +173,7 @@ func (g *saga) once(request string) bool {
 }
 
 // parks checks that an operator is asked for a step that needs one.
-func (g *saga) parks(b *events.TaskParked) string {
+func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
 	s := g.steps[b.Step]
 	switch {
 	case g.parked:
@@ -183,13 +183,16 @@ func (g *saga) parks(b *events.TaskParked) string {
 	case b.Step != "" && g.undoing != s.undoFailed:
 		return "a task is parked for a step that needs no operator"
 	}
-	g.parked, g.parkDue = true, false
+	g.parked, g.parkDue, g.parkedAt = true, false, f.Time
 	return ""
 }
 
-// reopens resets the counts of the steps that an operator retries.
-func (g *saga) reopens(b *events.TaskReopened) {
-	g.expired, g.parked = g.expired && !g.parked, false
+// reopens resets the counts of the steps that an operator retries. The time for which the task was parked was not its own.
+func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
+	if g.parked && g.parkedAt < g.deadline {
+		g.deadline, g.expired = g.deadline.Add(f.Time.Sub(g.parkedAt)), false
+	}
+	g.parked = false
 	for _, id := range b.Steps {
 		switch s := g.steps[id]; {
 		case s == nil:
@@ -309,8 +312,10 @@ func (g *saga) irrevocable() bool {
 }
 
 // expires checks that a deadline acts once, and that it undoes the task if it can.
-func (g *saga) expires(b *events.DeadlinePassed) string {
+func (g *saga) expires(f *events.Fact, b *events.DeadlinePassed) string {
 	switch {
+	case b.Deadline != g.deadline || f.Time < g.deadline:
+		return "a deadline passes that the task does not have, or before its time"
 	case g.expired:
 		return "a deadline passes twice"
 	case b.Action != events.DeadlineUndo && !g.parked && !g.irrevocable():
@@ -421,7 +426,8 @@ func (a *sagas) agrees(t *events.Task) {
 		return
 	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
-	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") {
+	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
+		g.deadline != t.Deadline || g.expired != t.DeadlinePassed {
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, *g)
 	}
 	for id, s := range g.steps {

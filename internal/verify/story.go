@@ -22,6 +22,7 @@ type story struct {
 	expired     bool
 	back        bool // it turned back: undoing
 	parked      bool
+	parkedAt    events.Instant // the deadline counts on from there
 	parkDue     bool
 	quiet       events.Instant
 	completed   int
@@ -183,6 +184,9 @@ func (t *telling) tell() {
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
+		if !t.parked {
+			t.parkedAt = t.fact.Time
+		}
 		t.parked, t.parkDue = true, false
 	case *events.TaskReopened:
 		t.reopened(b)
@@ -398,7 +402,10 @@ func (t *telling) reopened(b *events.TaskReopened) {
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
 	}
-	t.expired, t.parked = t.expired && !t.parked, false
+	if t.parked && t.deadline > t.parkedAt {
+		t.deadline, t.expired = t.deadline.Add(t.fact.Time.Sub(t.parkedAt)), false
+	}
+	t.parked = false
 }
 
 func (t *telling) processed() {

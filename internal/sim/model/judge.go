@@ -65,8 +65,12 @@ func (j *judge) before(f *events.Fact, source string) {
 		if slices.Contains(j.log.cancelled, f.Task) {
 			j.w.fail("a step started although a cancel was held before the task was accepted")
 		}
-		if due, passed := j.deadline(f.Task); due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
+		due, passed := j.deadline(f.Task)
+		if due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
 			j.w.fail("a step starts in a task that its deadline is about to undo")
+		}
+		if t, _ := j.State.Task(f.Task); t != nil && (t.Deadline != due || t.DeadlinePassed != passed) {
+			j.w.fail("a step starts with the deadline %s (passed: %v), and its task has %s (passed: %v)", t.Deadline, t.DeadlinePassed, due, passed)
 		}
 	case *events.StepFailed:
 		j.failed(f, b)
@@ -147,12 +151,15 @@ func (j *judge) arrives(id int32) {
 	}
 }
 
-// expires checks that a deadline acts once, unless an operator reopened the task since, and undoes the task if it can.
+// expires checks that a deadline acts once, unless an operator reopened the task since and it was still to come when the task was parked,
+// and undoes the task if it can.
 func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 	j.PassesDeadline(f, b)
-	_, passed := j.deadline(f.Task)
+	due, passed := j.deadline(f.Task)
 	t, _ := j.State.Task(f.Task)
 	switch {
+	case b.Deadline != due:
+		j.w.fail("the deadline %s of %s passes, and it has the deadline %s", b.Deadline, f.Task, due)
 	case passed:
 		j.w.fail("the deadline of %s passes twice", f.Task)
 	case t != nil && (b.Action == events.DeadlineAlert) != (t.State == events.TaskStateError || j.irrevocable(f.Task)):
@@ -160,22 +167,27 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 	}
 }
 
-// deadline returns the deadline of a task, and whether it has passed since the task was last parked and reopened.
+// deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
-	parked := false
+	var parked events.Instant
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task != task {
 			return true
 		}
 		switch b := f.Body.(type) {
 		case *events.Submitted:
-			due, passed, parked = b.Deadline, false, false
+			due, passed, parked = b.Deadline, false, 0
 		case *events.DeadlinePassed:
 			passed = true
 		case *events.TaskParked:
-			parked = true
+			if parked == 0 {
+				parked = f.Time
+			}
 		case *events.TaskReopened:
-			passed, parked = passed && !parked, false
+			if parked != 0 && parked < due {
+				due, passed = due.Add(f.Time.Sub(parked)), false
+			}
+			parked = 0
 		}
 		return true
 	})
