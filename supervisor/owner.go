@@ -102,8 +102,8 @@ func (o *Owner) fill() error {
 		return nil
 	}
 	if o.timers.moved {
-		// Some retries fell due but cannot start yet, so there is no fact. Their rows are rewritten all the same;
-		// otherwise they would stay ahead of all later timers.
+		// Retries fell due but cannot start yet, or deadlines came, so there is no fact. The rows of these tasks are rewritten all
+		// the same; otherwise they would stay ahead of all later timers, or ahead of younger tasks.
 		o.unwritten = true
 	}
 	return o.inbox.passWhenIdle()

@@ -81,7 +81,7 @@ func (p *planner) plan(id string) error {
 		cost += plan.Cost
 		p.batch.cost += plan.Cost
 		if plan.Quiet() {
-			p.dispatch.queue.push(plan.Ready, p.stamp())
+			p.dispatch.queue.push(p.queued(t, plan), p.stamp())
 			return nil
 		}
 		if cost > planCost {
@@ -243,10 +243,22 @@ func (p *planner) waits(r events.Ready) (bool, error) {
 
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 	if r.Operation == events.Do && p.overdue(t) {
+		// Its row in the store goes, or it would be read again and again until the deadline passes, ahead of younger tasks. That may
+		// take long, because a deadline waits for the reports.
+		p.state.Touch(t.ID)
+		p.timers.moved = true
 		return false, nil
 	}
 	notBefore, yes, err := p.sched.Offers(t, r.Path, r.Operation)
 	return yes && notBefore <= p.stamp(), err
+}
+
+// queued returns the attempts of a plan that may wait in the queue.
+func (p *planner) queued(t *events.Task, plan events.Plan) []events.Ready {
+	if !p.overdue(t) {
+		return plan.Ready
+	}
+	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool { return r.Operation == events.Do })
 }
 
 // overdue says whether the deadline of a task is about to undo it. No do starts then: it would only be undone, or it would be the
@@ -337,8 +349,9 @@ func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []even
 	if err != nil {
 		return due, wake, nil
 	}
-	p.dispatch.queue.push(plan.Ready, now)
-	for _, r := range plan.Ready {
+	list := p.queued(t, plan)
+	p.dispatch.queue.push(list, now)
+	for _, r := range list {
 		if r.NotBefore <= now {
 			ready = append(ready, events.ReadyKey{Agent: r.Agent, Path: r.Path, Operation: r.Operation, Since: r.Since, Priority: r.Priority})
 		}

@@ -23,7 +23,7 @@ type timers struct {
 	goals map[events.Input]goal
 	// horizon holds, for each input, the latest time for which everything durable before it has been judged.
 	horizon map[events.Input]events.Instant
-	// moved says that retries of some tasks fell due and the changed rows of these tasks are not written yet.
+	// moved says that the rows of some tasks changed with the time alone and are not written yet: retries fell due, or deadlines came.
 	moved bool
 	// expiredAt is the time up to which held requests have expired.
 	expiredAt events.Instant

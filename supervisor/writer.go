@@ -29,7 +29,7 @@ const (
 )
 
 // pressing says that a flush does not wait. There are two reasons: while tasks of a take-over are planned, the store must
-// know the planned ones before it is asked for the next; and the timer rows of retries that fell due are found again and
+// know the planned ones before it is asked for the next; and the rows of tasks whose time has come are found again and
 // again until they are rewritten.
 func (w *writer) pressing() bool { return w.planner.unplanned || w.timers.moved }
 

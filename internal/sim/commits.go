@@ -70,7 +70,11 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		p.w.fail("INV5: %s/%d commits task %q, %s, from which facts still follow: %+v %v", s.node.name, p.id, t.ID, t.State, plan, err)
 		return
 	}
+	overdue := t.Deadline != 0 && !t.DeadlinePassed && !t.Irrevocable() && t.Deadline <= max(s.owner.Status().Time, p.state.Partition.Time)
 	for _, r := range plan.Ready {
+		if overdue && r.Operation == events.Do {
+			continue // its deadline moves the task
+		}
 		queued := slices.ContainsFunc(k.Ready, func(x events.ReadyKey) bool {
 			return x.Path == r.Path && x.Operation == r.Operation && x.Agent == r.Agent && x.Since == r.Since && x.Priority == r.Priority
 		})
