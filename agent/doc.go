@@ -32,7 +32,9 @@
 //	           +-- stop, and the grace is over --------------> abandoned: delivered again
 //
 // Each try goes through the circuit breaker. While the breaker is open, an attempt waits as long as its complete-by time
-// allows. If it stays open for longer, the attempt fails: retryable, without effect, and with a Retry-After.
+// allows. If it stays open for longer, the attempt was not made: without effect, and with a Retry-After. An agent has one breaker,
+// since it calls one service (a binding has one base URL). Agents that call the same host do not share one: a part of a service may
+// fail while others work, and each agent needs only a few calls to find out.
 //
 // The parts are the consumer (one agent in one process), which reads; its pool of requests and workers; ownership, which asks
 // the group who owns a partition; the committer with its offset tracker (internal/offsets); the executor with retry, breaker

@@ -159,6 +159,33 @@ func TestWorkIsSentAgainAfterTheReportsAreJudged(t *testing.T) {
 	require.Zero(t, a.o.Status().Unsent, "no effect is left to send")
 }
 
+// Two instances have a copy of the first attempt of an undo. The slower one finds nothing, and is the first to be heard. That uses up no
+// attempt: the next one may find nothing, and no operator is needed.
+func TestACopyOfAnUndoThatFindsNothingParksNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, strings.Replace(oneStep, "undo: {retry: {attempts: 2,", "undo: {retry: {attempts: 1,", 1))
+	a := b.candidate("A").own()
+	b.submit("t1", "one", "")
+	a.run()
+	b.request(events.RequestCancel, "q", "t1")
+	a.run()
+	b.done("t1", "only", 1)
+	a.run()
+	require.Equal(t, []string{"t1.only do#1", "t1.only undo#1"}, a.work())
+	c := b.candidate("C").own()
+	c.pass(100 * time.Millisecond)
+	require.Equal(t, []string{"t1.only undo#1"}, c.work())
+	b.report(events.Report{Task: "t1", Step: "only", Operation: events.Undo, Attempt: 1, Result: events.ResultFailed, Effect: events.EffectNone, Error: &events.Error{Class: events.ClassPermanent}})
+	c.run()
+	require.Equal(t, events.TaskStateUndoing, b.task("t1").State)
+	c.pass(2 * time.Second)
+	c.pass(2 * time.Second)
+	require.Equal(t, []string{"t1.only undo#1", "t1.only undo#2"}, c.work())
+	b.report(events.Report{Task: "t1", Step: "only", Operation: events.Undo, Attempt: 2, Result: events.ResultFailed, Error: &events.Error{Class: events.ClassPermanent}})
+	c.run()
+	require.Equal(t, events.TaskStateError, b.task("t1").State, "the second attempt has one copy only")
+}
+
 // An attempt of an earlier owner may have been sent twice, so a report of no effect from one copy proves nothing about
 // the other. An attempt started in this epoch was sent only once.
 func TestEffectNoneIsBelievedOfWorkSentOnce(t *testing.T) {

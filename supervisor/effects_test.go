@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,20 @@ func TestWorkRefusedWhenSentAgainMayHaveHadAnEffect(t *testing.T) {
 	require.Empty(t, c.work(), "the agent may still be at it")
 	c.pass(3 * time.Second)
 	require.Equal(t, []string{"t1.only undo#1"}, c.work())
+}
+
+// Within an epoch a try without an answer may have reached the agent, before the next one was refused.
+func TestWorkRefusedAfterAnUnansweredTryIsInDoubt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.refuse = func(s supervisor.Send) bool { return s.Kind == events.EffectWork }
+	a.refuseAs = fmt.Errorf("%w: refused", supervisor.ErrUnanswered)
+	b.submit("t1", "one", "")
+	a.run()
+	f := last[*events.EffectFailed](b).Failed
+	require.Equal(t, events.EffectInDoubt, f.Effect)
+	require.Greater(t, f.QuietAt, b.now)
 }
 
 // A dead letter that no broker takes would hold back its partition.

@@ -11,4 +11,7 @@ var (
 	ErrFold = errors.New("the log of the partition cannot be folded")
 	// ErrPosition is what a Log returns for an offset that it does not hold: the log lost records, or was trimmed.
 	ErrPosition = errors.New("the log does not hold that offset")
+	// ErrUnanswered is in the error with which a Log refuses a record if an earlier try of the same Send got no answer: that one may be in
+	// the topic.
+	ErrUnanswered = errors.New("refused after a try without an answer")
 )

@@ -243,6 +243,8 @@ func (i *inbox) pass() error {
 		}
 		//mutant:passed-is-judged
 		p := events.Passed{Next: q.judged}
+		// A marker has no content to compare. Behind one, the next owner does not notice that the topic was replaced by another of the
+		// same length or a greater one, until it has judged a record again.
 		if q.last.Offset == q.judged-1 && !q.last.Control {
 			p.Hash = events.HashInput(&q.last)
 		}

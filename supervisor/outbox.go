@@ -62,7 +62,7 @@ type entry struct {
 	since events.Instant
 	// delayed is its destination if that is delayed.
 	delayed *delayed
-	// again says that an earlier owner may have sent the effects too.
+	// again says that the effects may have been sent before: by an earlier owner, or in a try that got no answer.
 	again bool
 	// failing is set while an EffectFailed for it is on its way.
 	failing bool
@@ -380,6 +380,7 @@ func (x *outbox) answered(id uint64, refused error) bool {
 		}
 	default:
 		y.failed = refused.Error()
+		y.of.again = y.of.again || errors.Is(refused, ErrUnanswered)
 		//mutant:refused-work-fails
 		x.failed = true
 	}

@@ -86,8 +86,9 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 }
 
 // failAttempt makes a refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent
-// saw it; but if it was sent again after a take-over, an agent may have got it from the previous
-// owner.
+// saw it; but if it was sent again after a take-over, or after a try without an answer, an agent may have got the earlier one. (What the
+// Kafka client tries again within one call it may have sent unanswered too. A record that was taken once is refused then only if
+// somebody lowers the topic's limit, takes a right away or deletes the topic within these seconds.)
 func (p *planner) failAttempt(e *entry, body *events.EffectFailed) {
 	t, err := p.outbox.taskAt(e.fact)
 	if err != nil {

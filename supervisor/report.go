@@ -65,8 +65,9 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		fault.Class = tried(fault.Class)
 	}
 	if p.Operation == events.Undo && fault.Class == events.ClassPermanent && s.Undo.StartedAt <= i.state.Partition.Since {
-		// The other copy may have removed what this one did not find. The next attempt is allowed to find nothing.
-		fault.Class = events.ClassRetryable
+		// The other copy may have removed what this one did not find. The next attempt is allowed to find nothing, so there must be
+		// one, even if the policy allows no other.
+		fault.Class = events.ClassUnavailable
 	}
 	v := i.planner.verdict(Failure{
 		Task: t, Path: p.Step, Operation: p.Operation, Error: fault, Effect: effect, RetryAfter: p.RetryAfter.Std(),

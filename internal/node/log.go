@@ -224,7 +224,8 @@ func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, don
 			done(i, nil)
 			return
 		}
-		again := sending{refused: kafka.IsPermanent(err), done: func(err error) { done(i, err) }}
+		again := sending{done: func(err error) { done(i, err) }}
+		_ = again.failed(err)
 		if within := list[i].Within; within > 0 {
 			again.until = began.Add(within)
 		}
@@ -238,8 +239,23 @@ type sending struct {
 	// refused says that the broker refused the record once. Brokers refuse whole batches, so another record of the batch
 	// may have been the cause.
 	refused bool
+	// unanswered says that some try ended without an answer, so the record may be in the topic.
+	unanswered bool
 	// until ends the tries, if it is not zero.
 	until time.Time
+}
+
+// failed takes the error of a try, and returns the final one if the record is refused for good.
+func (s *sending) failed(err error) error {
+	refused := kafka.IsPermanent(err)
+	if refused && s.refused && s.unanswered {
+		return fmt.Errorf("%w: %w", supervisor.ErrUnanswered, err)
+	} else if refused && s.refused {
+		return err
+	}
+	s.refused = refused
+	s.unanswered = s.unanswered || !refused && !errors.Is(err, kafka.ErrBufferFull)
+	return nil
 }
 
 // sendAgain tries a record again after a pause, until it is sent, refused twice, too old, or ctx ends.
@@ -249,15 +265,13 @@ func (l *partitionLog) sendAgain(ctx context.Context, r events.Record, s sending
 			return
 		}
 		l.effects.TryProduce(ctx, r, func(_ int32, _ int64, err error) {
-			switch {
-			case err == nil:
-				s.done(nil)
-			case kafka.IsPermanent(err) && s.refused:
-				s.done(err)
-			default:
-				s.refused = kafka.IsPermanent(err)
-				l.sendAgain(ctx, r, s)
+			if err != nil {
+				if err = s.failed(err); err == nil {
+					l.sendAgain(ctx, r, s)
+					return
+				}
 			}
+			s.done(err)
 		})
 	})
 }
