@@ -145,3 +145,46 @@ steps:
 		w.watch.verify()
 	})
 }
+
+// Nor does an undo count while the breaker is open, so few tasks need an operator.
+func TestAnOpenBreakerUsesUpNoUndoAttempts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const attempts = 3
+		w := setup(t, 2)
+		w.kinds = []string{"stock", "bank"}
+		n := w.node(t.TempDir())
+		w.apply(n, `
+workflow: w
+steps:
+  first: {agent: stock, undo: {complete_by: 2s, retry: {attempts: 3, backoff: 100ms, max: 5s}}}
+  second: {agent: bank, needs: [first], retry: {attempts: 1, then: undo}}
+`)
+		var broken atomic.Bool
+		broken.Store(true)
+		crew := w.hire(func(_ context.Context, a agent.Attempt) error {
+			switch {
+			case a.Step == "second":
+				return agent.Permanent(agent.NoEffect(errRefused))
+			case a.Operation == events.Undo && broken.Load():
+				return errRefused
+			}
+			return nil
+		}, agent.Concurrency(8), agent.WithBreaker(agent.Breaker{Open: 20 * time.Second}))
+		w.windowKnown(n, "stock")
+		tasks := ids("t", 100)
+		w.urge(0, tasks...)
+		<-time.After(10 * time.Minute)
+		broken.Store(false)
+		parked := 0
+		for _, id := range tasks {
+			if task := w.watch.state(id, events.TaskStateUndone, events.TaskStateError); task.State == events.TaskStateError {
+				parked++
+				require.Len(t, crew.of(id, "first", events.Undo), attempts, id)
+			}
+		}
+		require.Less(t, parked, 50, "each of them was called three times")
+		t.Logf("%d of %d tasks were parked", parked, len(tasks))
+		require.NoError(t, n.stop())
+		w.watch.verify()
+	})
+}
