@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/supervisor"
@@ -15,7 +14,8 @@ import (
 // left.
 func TestARefusalSaysIfAnEarlierTryWasUnanswered(t *testing.T) {
 	t.Parallel()
-	refusal, cut := error(kerr.MessageTooLarge), errors.New("the connection was cut")
+	refusal, cut := errors.New("invalid record partitioning choice"), errors.New("the connection was cut")
+	require.True(t, kafka.IsPermanent(refusal))
 	for name, c := range map[string]struct {
 		tries             []error
 		final, unanswered bool
