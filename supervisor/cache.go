@@ -74,7 +74,7 @@ func (c *cache) forget(id string) {
 	delete(c.known, id)
 }
 
-// current says whether this entry is for its task's latest row.
+// current says whether this entry is for the task's latest row.
 func (c *cache) current(t idleTask) bool {
 	k, ok := c.known[t.id]
 	return ok && k.seq == t.seq

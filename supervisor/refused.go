@@ -4,7 +4,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Effects that the broker refuses for good: dead letters are tried again, and a fact says that the others failed.
+// Effects that the broker refuses for good: dead letters are retried, and the failure of any other effect is recorded as a fact.
 
 // alertRefused raises one alert for a dead letter that is refused. It is not the effect of a fact: if it is lost with the
 // epoch, the next refusal raises it again.
@@ -14,7 +14,7 @@ func (x *outbox) alertRefused(y *effect, refused error) {
 	}
 	y.alerted = true
 	f := y.of.fact
-	for _, a := range x.alert(x.taskOf(f), f, AlertEffect, "", "dead letter, tried again: "+refused.Error()) {
+	for _, a := range x.alert(x.taskOf(f), f, AlertEffect, "", "dead letter, will be retried: "+refused.Error()) {
 		x.say(Send{Generation: x.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
 	}
 }
@@ -33,7 +33,7 @@ func (x *outbox) retryRefused() {
 	x.send()
 }
 
-// giveUp counts an effect as done once its EffectFailed is durable, so that the watermark can pass it.
+// giveUp treats an effect as done once its EffectFailed is durable, so that the watermark can pass it.
 func (x *outbox) giveUp(failed *events.EffectFailed) {
 	for e := range x.all {
 		if e.at == failed.Of {
@@ -85,9 +85,8 @@ func (x *outbox) recordFailure(e *entry, y *effect) error {
 	return x.record(f, nil)
 }
 
-// failAttempt makes a refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent
-// saw it; but if it was sent again after a take-over, an agent may have got it from the previous
-// owner.
+// failAttempt makes a refused work request a failed attempt, if the attempt still runs. It had no effect, since no agent saw it;
+// but if it was sent again after a take-over, an agent may have received it from the previous owner.
 func (p *planner) failAttempt(e *entry, body *events.EffectFailed) {
 	t, err := p.outbox.taskAt(e.fact)
 	if err != nil {

@@ -2,8 +2,8 @@ package supervisor
 
 import "github.com/sagalog/sagalog/events"
 
-// waking holds back the effects of an owner whose process did not run for a while. Somebody else may have taken the partition
-// over, finished the very attempts that this owner is about to send, and undone them. So nothing leaves until the owner
+// waking holds back the effects of an owner whose process did not run for a while. Another owner may have taken over the
+// partition, finished the very attempts that this owner is about to send, and undone them. So nothing leaves until the owner
 // has learned where its log ends now, and that all facts below that end are its own. docs/protocol.md,
 // "An owner that slept asks for the end of its log".
 type waking struct {
@@ -23,8 +23,8 @@ func (w *waking) begin() {
 	w.say(AskEnd{w.gen, w.question.number})
 }
 
-// learn compares the end with what this owner is known to have written. Acknowledgements that are contiguous up to the end prove
-// that nobody else has written below it.
+// learn compares the end with this owner's own writes. Contiguous acknowledgements up to the end prove that nobody else has
+// written below it.
 func (w *waking) learn() error {
 	switch {
 	case !w.held || w.end < 0:

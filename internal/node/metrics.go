@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
+// ownerMetrics reads the owners' counters when it is scraped, so that they cost nothing while owners decide.
 type ownerMetrics struct {
 	owners *owners
 	stalls *stalls
@@ -54,7 +54,7 @@ func newOwnerMetrics(o *owners, stalls *stalls, tooOld func() error) *ownerMetri
 // Describe implements prometheus.Collector.
 func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(m, ch)
-	ch <- m.oldest // which there is only while a topic takes nothing
+	ch <- m.oldest // which exists only while a topic takes nothing
 	ch <- m.blocked
 }
 
