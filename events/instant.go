@@ -63,9 +63,9 @@ func parseWritten(b []byte) (Instant, bool) {
 // zeroTime is the zero time.Time as an Instant.
 const zeroTime = -62_135_596_800_000
 
-// ParseInstant reads RFC 3339 with any offset and precision. It refuses instants outside of the years 0 to 9999 in UTC: a text
-// with an offset may name such an instant, but the text that String writes for it could not be read, and a fact that held it
-// would stop its partition.
+// ParseInstant reads RFC 3339 with any offset and precision. It refuses instants outside the years 0 to 9999 in UTC: a text with
+// an offset may name such an instant, but the text that String writes for it could not be read back, and a fact with it would
+// stop its partition.
 func ParseInstant(s string) (Instant, error) {
 	if i, ok := parseWritten([]byte(s)); ok {
 		return i, nil

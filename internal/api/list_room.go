@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// listMemory bounds the pages that all lists of clients hold at once, and again those for other nodes: four full pages,
+	// listMemory bounds the pages that all lists of clients hold at once, and separately those for other nodes: four full pages,
 	// so that a few readers of large tasks cannot take the memory that the owners need.
 	listMemory = 4 * fullList
 	// fullList is what a list may hold: its documents, and their JSON.

@@ -73,7 +73,7 @@ func (x exchange) readUpgrade() (body UpgradeBody, err error) {
 		}
 	})
 	if err == nil && len(faults) > 0 {
-		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The level cannot be raised so; nothing is changed.", faults...)
+		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The level cannot be raised like this; nothing is changed.", faults...)
 	}
 	return body, err
 }

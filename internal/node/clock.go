@@ -14,8 +14,8 @@ const (
 	// brokersVotes is the weight of the brokers' time, which is that of the presence topic's leader: it is right more often than
 	// that of a node that has just started.
 	brokersVotes = 2
-	// clockWithin is how long a node that starts waits for a first comparison. If there is none by then, the brokers do not
-	// answer, and the node can decide nothing anyway.
+	// clockWithin is how long a node that starts waits for a first comparison. By then, brokers that have not answered are down,
+	// and the node can decide nothing anyway.
 	clockWithin = reachWithin
 )
 

@@ -14,7 +14,7 @@ import (
 type writer struct {
 	*pkg
 	b bytes.Buffer
-	// words holds the string types with constants that are read: their values need no memory.
+	// words holds the string types with constants that are read: those values need no allocation.
 	words map[string]bool
 	// raw is the method that writes raw JSON.
 	raw string
