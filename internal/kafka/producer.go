@@ -200,7 +200,7 @@ func (p *Producer) replace(old *kgo.Client) {
 	}
 	client, err := p.open()
 	if err != nil {
-		return // cannot fail: the same options have opened a client before
+		return // cannot fail: the same options have already opened a client
 	}
 	p.client = client
 	p.retiring.Go(func() {

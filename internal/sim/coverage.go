@@ -155,7 +155,7 @@ const (
 	situations
 )
 
-// named has a name for each situation; the rare ones are required in long runs only.
+// named has a name for each situation; rare ones are required only in long runs.
 var named = [situations]struct {
 	name string
 	rare bool
@@ -313,7 +313,7 @@ func (c *Coverage) Add(o *Coverage) {
 	}
 }
 
-// Missing returns the situations that never occurred. Rare ones count in long runs only.
+// Missing returns the situations that never occurred. Rare ones count only in long runs.
 func (c *Coverage) Missing(long bool) (names []string) {
 	for i, n := range c {
 		if n == 0 && (long || !named[i].rare) {

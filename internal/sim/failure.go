@@ -63,7 +63,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	}
 	want := v.Action
 	switch {
-	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, asking for its policy panics
+	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, looking up the policy panics
 	case g.undoing:
 		want = events.ActionUndo
 	case x.uncounted(s.tries, s.attempt):

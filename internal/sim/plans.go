@@ -22,7 +22,7 @@ func (p *partition) planned(f *events.Fact) {
 	}
 	t, err := p.state.Task(f.Task)
 	if err != nil || t == nil {
-		return // the fold says so
+		return // the fold reports it
 	}
 	plan, err := programs.Plan(t)
 	if err != nil {

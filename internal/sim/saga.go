@@ -19,13 +19,13 @@ type saga struct {
 	pivotPassed            bool
 	// accepted is the offset of the fact that accepted it.
 	accepted int64
-	// requests are those that were judged.
+	// requests are the judged requests.
 	requests map[string]bool
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
-	// deadline passes once, and once again when an operator has reopened the task. expired says that it has.
+	// deadline passes once, and once more after an operator has reopened the task. expired says that it has passed.
 	deadline  events.Instant
 	expired   bool
 	steps     map[string]*sagaStep
@@ -120,7 +120,7 @@ func (a *sagas) judge(f *events.Fact) {
 	}
 }
 
-// tells adds the fact to the saga, or says which promise it breaks.
+// tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	switch b := body.(type) {
 	case *events.StepStarted:
@@ -232,7 +232,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	return a.takesPlace(b.Agent, b.Input)
 }
 
-// takesPlace checks the window of an agent and the limit of a step's input.
+// takesPlace checks an agent's window and the limit of a step's input.
 func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	n := 0
 	for _, g := range a.byTask {

@@ -80,7 +80,7 @@ func (d *Decoder) Decode(p *kmsg.FetchResponseTopicPartition) error {
 	return nil
 }
 
-// cutOff says that no whole batch is left: a broker cuts its answer off when it is full.
+// cutOff says that no whole batch is left: a broker cuts off its answer when it is full.
 func cutOff(in []byte) bool {
 	if len(in) <= magicAt+1 {
 		return true

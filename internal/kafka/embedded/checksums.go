@@ -16,8 +16,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // could silently hide the end or the beginning of a log.
 const sumsFile = "sums.json"
 
-// smallFiles are those whose content is known only after a clean stop. The snapshot of each partition is listed too. Nobody writes
-// snapshots while the broker runs, so their checksums stay valid after a crash.
+// smallFiles are the files whose content is known only after a clean stop. The snapshot of each partition is listed too. Nobody
+// writes snapshots while the broker runs, so their checksums stay valid after a crash.
 var smallFiles = []string{metaFile, topicsFile, sessionFile, "groups.log", "pids.log", sequencesFile, "broker_configs.json", "acls.json", "sasl.json", "quotas.json"}
 
 // sums holds the checksums from the last start or clean stop.
