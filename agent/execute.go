@@ -78,7 +78,7 @@ func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	return x.retryFrom(ctx, a, last)
 }
 
-// mayRetry reports whether another try may follow the given number of tries, of which the last one failed with f.
+// mayRetry reports whether another try may follow the given number of tries, the last of which failed with f.
 func (x *executor) mayRetry(f *Failure, tries int, until time.Time) bool {
 	return f.Class == events.ClassRetryable &&
 		time.Now().Add(x.retry.longest(tries, f.RetryAfter)).Before(until)

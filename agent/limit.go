@@ -138,7 +138,7 @@ func (l *limiter) wake() {
 	}
 }
 
-// leave gives a place back.
+// leave frees a place.
 func (l *limiter) leave(place int) {
 	if place < 0 {
 		return

@@ -70,17 +70,17 @@
 //
 // # The rows of a task
 //
-// A task is stored, hashed and written as several entities, its rows. So a fact costs what it changes and not what the task holds, and
-// whatever can grow is rows, each smaller than a record:
+// A task is stored, hashed and written as several entities, its rows. So the cost of a fact depends on what it changes, not on
+// the size of the task, and everything that can grow is in rows, each smaller than a record:
 //
-//	task            its head: what is small, the steps that are no rows, and which rows there are
+//	task its head: the small members, the steps that are not rows, and the numbers of the other rows
 //	input, output   the value, if it is longer than headBytes
 //	step            a step that is longer than headBytes, or not among the first headSteps
 //	request         a request that came before the task, or the ID of one that was judged
 //
-// The ID of a row is that of the task; for a step and a request, a NUL and its path or ID follow. What is a row depends on the state
-// alone (INV2). Most tasks are a single row: the head is written with each fact anyway, and a further row costs more than a few
-// hundred bytes in the head.
+// The ID of a row is that of the task; for a step and a request, a NUL and its path or ID follow. The choice of rows depends on
+// the state alone (INV2). Most tasks are a single row: the head is written with each fact anyway, and a further row costs more
+// than a few hundred bytes in the head.
 //
 // In memory a task is one Task. The fold marks each step that it changes (Step.change), and Flush writes the head and the marked
 // rows. The head is bounded, so anything that a later version adds to tasks in large numbers becomes rows of a new kind.

@@ -12,7 +12,7 @@ import (
 type Setting struct {
 	// Name is the name in records, in the API and on the command line.
 	Name string
-	// What says what the setting is.
+	// What describes the setting.
 	What string
 	// Least and Most bound it: a number, or nanoseconds.
 	Least, Most int64

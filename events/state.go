@@ -60,7 +60,7 @@ type StoredTask struct {
 // Loader finds a task that is not in memory.
 type Loader func(id string) (StoredTask, error)
 
-// sweptTask is what a store still holds of a task that was swept.
+// sweptTask describes the rows of a swept task that a store still holds.
 type sweptTask struct {
 	keys *Keys
 	// rows deletes the rows besides the head.

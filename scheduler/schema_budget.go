@@ -26,8 +26,8 @@ const (
 	membersPerVisit, bytesPerVisit = 16, 256
 	// chainPerVisit is how many schemas that visit one value inside each other are searched for a cycle in that time.
 	chainPerVisit = 32
-	// maxNested is how many schemas visit values inside each other. Each takes some kilobytes of the stack, and a process whose stack is
-	// full ends. An input has 100 levels.
+	// maxNested is how many schemas visit values inside each other. Each takes a few kilobytes of the stack, and a stack overflow
+	// ends the process. An input has 100 levels.
 	maxNested = 5_000
 )
 

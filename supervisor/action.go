@@ -103,7 +103,7 @@ type AskCatalog struct {
 // Release stops the reads and the producer of the generation.
 type Release struct{ Generation uint64 }
 
-// Stop ends the ownership for good with an error that an operator must see.
+// Stop ends the ownership for good, with an error that an operator must see.
 type Stop struct{ Err error }
 
 func (Load) action()       {}

@@ -188,7 +188,7 @@ type Version struct {
 	Level int
 }
 
-// Catalog holds the definitions of the topic, at least up to the end that it was asked for. It may hold later ones.
+// Catalog holds the definitions of the topic, at least up to the requested end, perhaps more.
 type Catalog interface {
 	// Level is that of the namespace, at least as recent as the definitions that were found so far.
 	Level() int

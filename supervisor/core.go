@@ -94,8 +94,8 @@ func (c *core) enter(now events.Instant) {
 	}
 }
 
-// advance moves the time. If the clock is behind the time of the log, because an earlier owner's clock was ahead, time
-// goes on from the log's time at half speed: if it stood still, no timer of the partition would fire until the clock
+// advance moves the time. If the clock is behind the time of the log, because an earlier owner's clock was ahead, time continues
+// from the log's time at half speed: if it stood still, no timer of the partition would fire until the clock
 // had caught up, which could take years. (Clock does the same if the clock of one process is set back.)
 func (c *core) advance(now events.Instant) {
 	passed := max(now-c.read, 0)

@@ -15,7 +15,7 @@
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
 //	timers what is due, which inputs must be judged first, and the decision
 //	outbox     the effects of durable facts, the watermark, sending again
-//	delays     the destinations that take no effects for a while, and how far each is
+//	delays the destinations that take no effects for a while, and the position of each
 //	waking     whether effects wait because the process slept, and what must be known before they leave
 //	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
 //
@@ -65,6 +65,6 @@
 //   - INV12: an input is passed only by a fact, in the order of its topic.
 //   - An attempt times out, and a deadline passes, only when every report that was durable before has been judged in this epoch.
 //
-// It refuses to resume from anything but the fold, to go on after an append of unknown outcome, and to undo a task past its
+// It refuses to resume from anything but the fold, to continue after an append of unknown outcome, and to undo a task past its
 // pivot. It does not know what a workflow is about. docs/protocol.md has the reason for each rule.
 package supervisor

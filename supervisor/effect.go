@@ -133,8 +133,8 @@ const (
 )
 
 // deadLetter returns the rejected input, bytes and headers untouched, with the reason and the coordinates. If the input would not
-// fit, the dead letter holds a prefix of the value: an input may unpack to several times the size of its record, and a dead
-// letter that no broker takes would hold back the partition.
+// fit, the dead letter holds a prefix of the value: an input may have several times the size of its record when decompressed, and
+// a dead letter that no broker takes would hold back the partition.
 func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Record) events.Record {
 	reason, detail, headers := events.RejectInternal, "", input.Headers
 	switch b := f.Body.(type) {

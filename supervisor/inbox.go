@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// inbox holds the inputs that were read and not judged, how far each topic was judged, and which inputs are poison.
+// inbox holds the inputs that were read but not judged, how far each topic has been judged, and which inputs are poison.
 type inbox struct {
 	*core
 	// queues are in the order of inputKinds. There are none while the owner does not decide.

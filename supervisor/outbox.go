@@ -33,7 +33,7 @@ type outbox struct {
 	// settled counts the entries whose effects are all done but that wait behind an older entry. bytes is the size of the
 	// records that are not acknowledged.
 	settled, bytes int
-	// fetching counts the inputs that were asked for because effects need their bytes.
+	// fetching counts the inputs being fetched because effects need their bytes.
 	fetching int
 	// works maps attempts to their unacknowledged requests. It is built on demand and kept until the next tick: it pays only when
 	// many attempts time out together.
@@ -58,7 +58,7 @@ type entry struct {
 	at, before events.Position
 	fact       *events.Fact
 	effects    []*effect
-	// since is when it was first sent, or its input first asked for; zero before that.
+	// since is when it was first sent, or its input first requested; zero before that.
 	since events.Instant
 	// delayed is its destination if that is delayed.
 	delayed *delayed

@@ -131,7 +131,7 @@ func (o *Owner) Assign(now events.Instant) {
 	}
 }
 
-// Revoke gives the partition up. Facts in flight may still land; they are valid until somebody else claims.
+// Revoke gives up the partition. Facts in flight may still land; they are valid until somebody else claims.
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)
 	o.end(phaseIdle)

@@ -63,7 +63,7 @@ func (q *queue) lane(agent string, op events.Operation) *lane {
 	return q.lanes[at]
 }
 
-// undoFirst compares an operation with the other one: undo sorts before do.
+// undoFirst compares two operations: undo sorts before do.
 func undoFirst(op events.Operation) int {
 	if op == events.Undo {
 		return -1

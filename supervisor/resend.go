@@ -91,7 +91,7 @@ func (x *outbox) keepWork() {
 }
 
 // sendKept sends the work of running attempts again once every report below an end offset requested in this epoch has been
-// judged. judged is the time at which that end was asked for, zero until then. docs/protocol.md, "Work is sent again
+// judged. judged is the time at which that end was requested, zero until then. docs/protocol.md, "Work is sent again
 // after the reports are judged".
 func (x *outbox) sendKept(judged events.Instant) error {
 	//mutant:resent-work-waits-for-reports

@@ -9,7 +9,7 @@ import (
 // Target is an instance of an agent that takes work, according to its heartbeats.
 type Target struct {
 	Instance string
-	// Partitions are those of work.<agent> that it reads, in their order; never empty.
+	// Partitions are the partitions of work.<agent> that it reads, in order; never empty.
 	Partitions []int32
 	// Do and Undo say whether it offers the operation.
 	Do, Undo bool

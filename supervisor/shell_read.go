@@ -136,7 +136,7 @@ func (s *Shell) readInput(gen uint64, in events.Input, from int64) {
 type inflow struct {
 	sizes []int
 	bytes int
-	// room is closed when the read may go on; nil if it is not paused.
+	// room is closed when the read may continue; nil if it is not paused.
 	room chan struct{}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // catalogReading holds the catalog of definitions and says how recent it is.
 type catalogReading struct {
-	// deliveries counts the deliveries of inputs; seen is the last one before catalog was asked for.
+	// deliveries counts the deliveries of inputs; seen is the last delivery before catalog was requested.
 	deliveries, seen uint64
 	catalog          Catalog
 	question         question

@@ -10,8 +10,8 @@ func (t *timers) sweepDue() (bool, error) {
 	return err == nil && len(ended) > 0, nil
 }
 
-// sweep forgets tasks that ended longer ago than Settings.RememberFor. All inputs below end offsets that were asked for
-// after that time must have been judged and passed in this epoch, and the tasks may have no effect above the folded
+// sweep forgets tasks that ended longer ago than Settings.RememberFor. All inputs below end offsets that were requested after
+// that time must have been judged and passed in this epoch, and the tasks may have no effect above the folded
 // watermark. docs/protocol.md, "Sweeps and held requests".
 func (t *timers) sweep(at events.Instant) error {
 	//mutant:sweep-waits-for-ends

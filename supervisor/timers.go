@@ -16,7 +16,7 @@ import (
 type timers struct {
 	*core
 	ends question
-	// askedAt is when the ends were last asked for.
+	// askedAt is when the ends were last requested.
 	askedAt events.Instant
 	// goals holds, for each input, the end offset that is not reached yet. A newer answer does not replace it: under a
 	// steady load the goal would move as fast as the owner gets closer, and no timer would ever fire.
@@ -31,7 +31,7 @@ type timers struct {
 	sweptAt events.Instant
 }
 
-// goal is an end offset that was asked for at a time.
+// goal is an end offset, with the time at which it was requested.
 type goal struct {
 	end     int64
 	askedAt events.Instant
@@ -40,7 +40,7 @@ type goal struct {
 // timerKind says what a kind of timer waits for and what it decides.
 type timerKind struct {
 	kind events.TimerKind
-	// reads are the inputs that must be judged up to an end asked for after the timer fell due, nil if there are none.
+	// reads are the inputs that must be judged up to an end requested after the timer fell due, or nil.
 	reads []events.Input
 	// decide returns the fact for a due timer of a task, or nil if it is no longer due. If it is not set, the planner
 	// continues the task.

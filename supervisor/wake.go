@@ -18,7 +18,7 @@ func (w *waking) reset() { *w = waking{core: w.core} }
 
 // begin holds the effects back and asks.
 func (w *waking) begin() {
-	w.held, w.end, w.question.asked = true, -1, false // an end that was asked for before the sleep is no answer
+	w.held, w.end, w.question.asked = true, -1, false // an end that was requested before the sleep is no answer
 	w.question.ask()
 	w.say(AskEnd{w.gen, w.question.number})
 }
@@ -38,7 +38,7 @@ func (w *waking) learn() error {
 }
 
 // Woke says that the process did not run for a while, or that nobody knows whether it did. unsent are the effects that the
-// caller has taken and not sent: the owner takes them back, in their order.
+// caller has taken and not sent: the owner takes them back, in order.
 func (o *Owner) Woke(now events.Instant, gen uint64, unsent []uint64) {
 	if !o.epoch.accepts(now, gen) || o.epoch.phase != phaseResuming && o.epoch.phase != phaseOwning {
 		return

@@ -220,7 +220,7 @@ func (b *bulkRun) produce(w *batch) {
 		b.records = append(b.records, b.s.record(&b.drafts[i], h))
 	}
 	b.s.producer.appender.ProduceBatch(b.ctx, b.records, w.acknowledge)
-	clear(b.drafts) // the log owns what they hold
+	clear(b.drafts) // the log owns their contents
 	clear(b.records)
 	clear(b.ids)
 	b.drafts, b.records = b.drafts[:0], b.records[:0]

@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Config says what the API serves and which parts of the engine it asks. A field without a default is required.
+// Config says what the API serves and which parts of the engine it calls. A field without a default is required.
 type Config struct {
 	// Addr is where to listen; default DefaultAddr. Port 0 takes a free one.
 	Addr string

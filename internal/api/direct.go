@@ -15,7 +15,7 @@ const tasksPath = "/v1/tasks"
 // operations are also registered with them, for the documentation and for submissions that do not have the plain form. direct
 // returns false for the latter, before it has read or written anything.
 //
-// Invariant: it answers what they would, byte for byte.
+// Invariant: it gives the same answers as they would, byte for byte.
 func (s *submissions) direct(w http.ResponseWriter, r *http.Request, escaped string) bool {
 	if r.URL.RawQuery != "" || !takesJSON(r) {
 		return false

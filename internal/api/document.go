@@ -39,7 +39,7 @@ type TaskDocument struct {
 	only []string
 }
 
-// MarshalJSON writes the members that were asked for.
+// MarshalJSON writes the requested members.
 func (d TaskDocument) MarshalJSON() ([]byte, error) {
 	type whole TaskDocument // a type without this method
 	b, err := json.Marshal(whole(d))

@@ -19,7 +19,7 @@ var ErrBadCursor = errors.New("not a cursor of this list")
 // leader moves: the same call may succeed a little later. Only the calls that write may have had their effect anyway.
 var ErrNoAnswer = errors.New("the brokers do not answer at the moment")
 
-// The interfaces below are what the API asks of the engine; the caller of New wires them. They know the partitions that
+// The interfaces below are how the API calls the engine; the caller of New wires them. They know the partitions that
 // are here (proxy.Route.Here). Their knowledge of other partitions may be missing or long out of date. All methods are
 // safe for concurrent use.
 
@@ -47,7 +47,7 @@ type Lists interface {
 	Place(cursor string) (string, error)
 }
 
-// Inputs knows how far the inputs were judged.
+// Inputs knows how far the inputs have been judged.
 type Inputs interface {
 	// WaitPassed returns nil when the committed resume point of that input is after offset: the input was judged
 	// and the result can be read. It returns ctx's error when ctx ends first.
@@ -135,7 +135,7 @@ type Settings interface {
 	Upgrade(ctx context.Context, to int, by string) (now NamespaceSettings, changed bool, err error)
 }
 
-// UpgradeRefusedError says which live node understands less than the level that was asked for.
+// UpgradeRefusedError says which live node understands less than the requested level.
 type UpgradeRefusedError struct {
 	To int
 	By NodeLevel
@@ -249,7 +249,7 @@ type Appender interface {
 	// durable, or with an error. It may block for back-pressure until ctx ends. done must not block. The caller never
 	// changes the bytes of key, value and headers; the slice of the headers is not kept.
 	Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error))
-	// ProduceBatch is Produce for each of records, in their order, with one done for all of them: it is called exactly
+	// ProduceBatch is Produce for each of records, in order, with one done for all of them: it is called exactly
 	// once for each, with its index, from any goroutine. The slice of the records is not kept.
 	ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error))
 }

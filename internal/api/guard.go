@@ -29,8 +29,8 @@ func (g *guard) allows(host string) bool {
 	return g.hosts[host] || net.ParseIP(host) != nil
 }
 
-// GuardHost refuses requests whose Host is not an IP address, localhost or one of the hosts. It is for the pages of a process beside
-// its API.
+// GuardHost refuses requests whose Host is not an IP address, localhost or one of the hosts. It is for pages that a process
+// serves besides its API.
 func GuardHost(next http.Handler, hosts ...string) http.Handler {
 	g := newGuard(hosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,8 +22,8 @@ const (
 	acceptedBytes = 32 << 10
 )
 
-// Loss is what a partition of an input has lost: the records from From to before To were deleted before they were judged. If To
-// equals From, the only missing record is the one before them, by which the topic is known to be the same.
+// Loss is the loss of an input's partition: the records from From up to, but not including, To were deleted before they were
+// judged. If To equals From, the only missing record is the one before them, by which the topic is known to be the same.
 type Loss struct {
 	Input     events.Input `json:"input" doc:"submissions or reports"`
 	Partition int32        `json:"partition"`
@@ -34,7 +34,7 @@ type Loss struct {
 	What       string `json:"what" doc:"What is lost"`
 }
 
-// Command is the command that gives up what is lost.
+// Command is the command that gives up the lost records.
 func (l *Loss) Command() string {
 	return fmt.Sprintf("sagalog namespace accept-loss --input %s --partition %d --from %d --to %d", l.Input, l.Partition, l.From, l.To)
 }
@@ -54,22 +54,22 @@ func Covers(lost []*Loss, a *events.AcceptedLoss) bool {
 	})
 }
 
-// losses shows what the inputs have lost, and records what an operator gives up.
+// losses shows the losses of the inputs, and records those that an operator accepts.
 type losses struct {
 	losses     Losses
 	partitions int32
 	log        logger
 }
 
-// LossesDocument is what the inputs have lost.
+// LossesDocument lists the losses of the inputs.
 type LossesDocument struct {
 	Losses []*Loss `json:"losses" nullable:"false"`
 }
 
-// LossesAnswer is what the inputs have lost.
+// LossesAnswer lists the losses of the inputs.
 type LossesAnswer struct{ Body LossesDocument }
 
-// AcceptedLossBody gives up what an input has lost.
+// AcceptedLossBody gives up the lost records of an input.
 type AcceptedLossBody struct {
 	Input     string `json:"input" enum:"submissions,reports"`
 	Partition int32  `json:"partition" minimum:"0"`

@@ -141,7 +141,7 @@ func needsOwner(api huma.API, op huma.Operation) huma.Operation {
 	op = operation(api, op)
 	unavailable := *op.Responses["default"]
 	unavailable.Description = "A problem document with the code taking-over: the partition is being taken over by another node, or its owner " +
-		"does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot go on with the partition; detail says why"
+		"does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why"
 	op.Responses["503"] = &unavailable
 	return op
 }

@@ -193,7 +193,7 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 }
 
 // find returns the task of a request. An unknown task may be in a submission that has not been judged yet, since a producer may
-// cancel what it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
+// cancel a task that it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
 // answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
 // there.
 func (s *requests) find(ctx context.Context, id string) (*events.Task, error) {

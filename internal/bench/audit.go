@@ -23,7 +23,7 @@ type outcome struct{ submitted, ended uint8 }
 // verify.Rule says which records are void. It shares no code with the watcher or the fold.
 type audit struct {
 	names names
-	// before are the ends of the log before the run. Records before them are judged but not counted.
+	// before holds the ends of the log before the run. Records before them are judged but not counted.
 	before map[int32]int64
 
 	// Each task is in one partition, and each partition is read by one goroutine.

@@ -25,7 +25,7 @@ type Node struct {
 	kind    byte
 	decoded bool
 	unknown bool
-	// fields are the members or elements of raw in their order. If two members have the same name, the last
+	// fields are the members or elements of raw, in order. If two members have the same name, the last
 	// one counts.
 	fields []field
 	value  any

@@ -63,7 +63,7 @@ func (e *DataLossError) Error() string {
 		e.Topic, e.Partition, e.ReadTo, e.LostFrom)
 }
 
-// TooLargeError is returned for a batch that unpacks to more than the limit. The reader has stopped before it. Add with Next
+// TooLargeError is returned for a batch that exceeds the limit when decompressed. The reader has stopped before it. Add with Next
 // skips it.
 type TooLargeError struct {
 	Topic     string

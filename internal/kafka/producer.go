@@ -243,7 +243,7 @@ func (p *Producer) ProduceSync(ctx context.Context, recs ...events.Record) ([]in
 	return offsets, nil
 }
 
-// Close abandons what is unanswered: its outcome is unknown, and done is called with ErrClosed.
+// Close abandons all unanswered records: their outcome is unknown, and done is called with ErrClosed.
 func (p *Producer) Close() {
 	p.mu.Lock()
 	p.closed = true

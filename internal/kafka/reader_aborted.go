@@ -134,8 +134,8 @@ func (r *Reader) quiet() map[place]int64 {
 	return out
 }
 
-// lookForAborted starts to look at the partitions that are due. Poll does not wait for it: the leader of one partition may be gone, and the
-// others go on.
+// lookForAborted starts to look at the partitions that are due. Poll does not wait for it: the leader of one partition may be
+// gone while the others continue.
 func (r *Reader) lookForAborted() {
 	due := r.quiet()
 	if len(due) == 0 {

@@ -20,7 +20,7 @@ import (
 // The limits of a record batch, in bytes. The limit of an input is lower than the limit of a fact, which is lower than these.
 const (
 	MaxMessageBytes = 2 << 20
-	// DeadMaxMessageBytes leaves room for an input of a foreign client that unpacks to several times its size.
+	// DeadMaxMessageBytes leaves room for an input from a foreign client that has several times its size when decompressed.
 	DeadMaxMessageBytes = 8 << 20
 
 	// DeadPrefix is the prefix of the names of dead-letter topics.

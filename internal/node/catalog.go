@@ -109,7 +109,7 @@ func (c *catalog) ignoredRecords() int {
 	return c.ignored
 }
 
-// readAll passes on what a reader fetches until it fails or ctx ends, and then closes it.
+// readAll passes on the fetches of a reader until it fails or ctx ends, and then closes it.
 func readAll(ctx context.Context, r *kafka.Reader, give func(*kafka.Fetch)) error {
 	defer r.Close()
 	for {

@@ -233,8 +233,8 @@ func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, 
 	return a, faults, noAnswer(err)
 }
 
-// applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than what was
-// applied while it was down.
+// applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than the
+// definitions that were applied while it was down.
 func (d *definitions) applyNew(ctx context.Context, file string, source []byte, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()

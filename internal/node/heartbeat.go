@@ -18,8 +18,8 @@ const (
 	lookEvery      = 100 * time.Millisecond
 )
 
-// heartbeat publishes that this node is alive, what it owns and where its API is. It watches the other heartbeats for
-// changes of what the agents offer, and for silence of the brokers.
+// heartbeat publishes that this node is alive, what it owns and where its API is. It watches the other heartbeats for changes in
+// the agents' offers, and for silence of the brokers.
 type heartbeat struct {
 	ns *namespace
 	// producer sends only heartbeats: if they shared a buffer with effects, they would stop with them while a leader is gone, and

@@ -32,7 +32,7 @@ func LossOf(topics kafka.Topics, in events.Input, partition int32, passed events
 	return loss
 }
 
-// lost says what the inputs of the partitions have lost, as of now.
+// lost returns the present losses of the partitions' inputs.
 func (s *stateStore) lost(ctx context.Context, partitions ...int32) (list []*api.Loss, err error) {
 	for _, in := range events.Inputs {
 		topic := s.ns.topics.Input(in)

@@ -22,7 +22,7 @@ const (
 	// before it alerts must not keep the others silent.
 	alertedAfter = 5 * missingEvery
 	// forgetAfter ends a missing spell in which nobody waits any more. It is longer than a partition takes to move, because
-	// then nobody publishes what it waits for.
+	// meanwhile nobody publishes what the partition's steps wait for.
 	forgetAfter = 5 * time.Minute
 	// maxSaid bounds the operations that are remembered: anyone may write heartbeats.
 	maxSaid = 10_000

@@ -193,7 +193,7 @@ func (s *replica) Run(ctx context.Context) error {
 	}
 }
 
-// fold folds fetches of one partition. It returns only errors of the store, without which the node cannot go on.
+// fold folds fetches of one partition. It returns only errors of the store, without which the node cannot continue.
 func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -87,7 +87,7 @@ func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 	return offsets
 }
 
-// producer is the client that appends to events for one claim and what follows it.
+// producer is the client that appends to events for one claim and the facts after it.
 type producer struct {
 	slot *slot
 	gen  uint64

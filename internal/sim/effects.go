@@ -74,7 +74,7 @@ type Settled struct {
 	Delayed   map[string]events.Position
 }
 
-// SettledAfter returns what is settled after one more fact.
+// SettledAfter returns Settled after one more fact.
 func SettledAfter(p *events.PartitionState, f *events.Fact) Settled {
 	s := Settled{p.Watermark, maps.Clone(p.Delayed)}
 	if s.Watermark.Before(f.Watermark) {

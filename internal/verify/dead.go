@@ -35,8 +35,8 @@ func (p inputPrint) matches(l *deadLetter) bool {
 	return p.sum == l.sum || l.alone() || l.cut && p.large && l.cutSum == p.cut
 }
 
-// alone says whether the dead letter holds nothing of its input but the coordinates. An owner that sends such a letter may be followed
-// by one that can send the whole input.
+// alone says whether the dead letter holds nothing of its input but the coordinates. The owner that sends such a letter may be
+// succeeded by one that can send the whole input.
 func (l *deadLetter) alone() bool { return l.cut && l.cutSum == printBytes(&events.Record{}, nil) }
 
 func printInput(r *events.Record) inputPrint {

@@ -32,7 +32,7 @@ func (d *definition) step(id string) *stepRule {
 	return nil
 }
 
-// agentsIn adds the agents of a definition as it is in the definitions topic, before defaults.
+// agentsIn adds the agents of a definition as stored in the definitions topic, before defaults.
 func agentsIn(value []byte, into map[string]bool) error {
 	d := struct {
 		Steps json.RawMessage `json:"steps"`

@@ -85,7 +85,7 @@ func (f Finding) String() string {
 type CheckResult struct {
 	Check string `json:"check"`
 	What  string `json:"what"`
-	// Status is proved, refuted, incomplete (something could not be looked at) or skipped (nobody asked for it).
+	// Status is proved, refuted, incomplete (something could not be examined) or skipped (it was not requested).
 	Status   string `json:"status"`
 	Findings int    `json:"findings"`
 	// Do is the advice for an operator if the check is refuted.
@@ -143,7 +143,7 @@ func (b *book) cannot(check, format string, args ...any) {
 	}
 }
 
-// results returns the outcome of each check. skipped names the checks that nobody asked for.
+// results returns the outcome of each check. skipped names the checks that were not requested.
 func (b *book) results(skipped ...string) (list []CheckResult, verdict string) {
 	verdict = Proved
 	for _, c := range checks {

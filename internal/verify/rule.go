@@ -12,8 +12,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Rule is the rule by which every reader of a partition tells facts from void records (events/FORMAT.md). It takes the
-// records of one partition in their order, from the first one. It is written here a second time on purpose: a check that
+// Rule is the rule by which every reader of a partition tells facts from void records (events/FORMAT.md). It takes the records of
+// one partition in order, from the first one on. It is written here a second time on purpose: a check that
 // used the engine's fold would share its mistakes.
 type Rule struct {
 	epoch  events.Epoch

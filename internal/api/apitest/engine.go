@@ -66,7 +66,7 @@ type Engine struct {
 	cutNext     bool
 	// changes are the recorded changes of settings.
 	changes []events.SettingsChange
-	// lost is what the inputs have lost, and accepted what an operator gave up.
+	// lost are the losses of the inputs, and accepted those that an operator accepted.
 	lost     []*api.Loss
 	accepted []events.AcceptedLoss
 }

@@ -41,7 +41,7 @@ func (s *Share) Direct(partition int32, to proxy.Route) {
 	s.routes[partition] = to
 }
 
-// Misreads returns what was asked of partitions that are not here.
+// Misreads returns the reads of partitions that are not here.
 func (s *Share) Misreads() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/sagalog/sagalog/internal/pause"
 )
 
-// Need is what a process needs of a cluster.
+// Need is what a process needs from a cluster.
 type Need struct {
 	Topics kafka.Topics
 	// Partitions is the number of partitions that a new namespace gets. PartitionsSet says that a person chose it; then an existing
