@@ -96,8 +96,8 @@ func outsideEpochs(n Name) bool { return n == NamePartitionClaimed || n == NameN
 // older reader must pass.)
 func DecodeFact(r *Record) (*Fact, error) { return decodeFact(r, new(Fact), nil) }
 
-// FactReader decodes one fact after another into the same memory, for callers that fold each fact before they read the
-// next: State keeps only texts and JSON of a fact, which have their own memory.
+// FactReader decodes one fact after another into the same memory, for callers that fold each fact before they read the next:
+// State keeps only a fact's texts and JSON, which have their own memory.
 type FactReader struct {
 	fact Fact
 	// The bodies of kinds that occur more than once for a task.

@@ -106,7 +106,7 @@ func (o *owners) await(victim string, now int64) (list []int32) {
 	return list
 }
 
-// taken says that each of them has a successor, which works if there is work.
+// taken says that each partition has a successor, which works if there is work.
 func (o *owners) taken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +115,7 @@ func (o *owners) taken() bool {
 	})
 }
 
-// times returns the time to the claim of each of them, and the time to the first fact of those where a task was waiting.
+// times returns the time to the claim of each partition, and the time to the first fact of those in which a task was waiting.
 func (o *owners) times() (toClaim, toFact []time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

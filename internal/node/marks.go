@@ -38,7 +38,7 @@ func (m *marks) read(partition int32) (mark supervisor.Mark) {
 		err = json.NewDecoder(f).Decode(&mark) // anything after the first value is left over from a longer mark
 	}
 	if err != nil {
-		m.log.Warn("the mark of what was judged when the last process ended cannot be read; it is ignored", "partition", partition, "error", err)
+		m.log.Warn("the mark of the last process, which says what it was judging when it ended, cannot be read; it is ignored", "partition", partition, "error", err)
 		return supervisor.Mark{}
 	}
 	return mark
@@ -48,7 +48,7 @@ func (m *marks) read(partition int32) (mark supervisor.Mark) {
 func (m *marks) keep(partition int32, mark supervisor.Mark) {
 	if err := m.write(partition, mark); err != nil {
 		m.failed.Do(func() {
-			m.log.Warn("the mark of what is judged cannot be written; an input that ends the process may end more than three processes", "partition", partition, "error", err)
+			m.log.Warn("the mark of the input being judged cannot be written; an input that ends the process may end more than three processes", "partition", partition, "error", err)
 		})
 	}
 }

@@ -273,7 +273,7 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 func (j *Judge) Expires(f *events.Fact, b *events.InputRejected) {
 	i := slices.IndexFunc(j.State.HeldFor(f.Task), func(h *events.HeldRequest) bool { return h.Request.ID == b.Held })
 	if i < 0 {
-		j.Fail("a request of %q expires that is not held", f.Task)
+		j.Fail("a request of %q that is not held expires", f.Task)
 		return
 	}
 	expiry := j.State.HeldFor(f.Task)[i].ExpiresAt

@@ -11,7 +11,7 @@ const (
 	newerBuild = olderBuild + 1
 	// MaxLevel is the highest level of a simulated log.
 	MaxLevel = newerBuild
-	// newerWorkflow is the workflow whose definition needs newerBuild, where there are two builds.
+	// newerWorkflow is the workflow whose definition needs newerBuild, if there are two builds.
 	newerWorkflow = "late"
 )
 

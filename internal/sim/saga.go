@@ -209,7 +209,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	case g.undoing || g.parked || g.parkDue:
 		return "a step starts in a task that is undone, is parked, or must be parked"
 	case s.running || s.done || s.skipped:
-		return "INV7: a step starts that runs or has ended"
+		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
 	case b.Attempt != s.attempt+1:
@@ -257,7 +257,7 @@ func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	return ""
 }
 
-// sentAgain says whether an attempt runs that started before this epoch.
+// sentAgain says whether an attempt that started before this epoch is running.
 func (a *sagas) sentAgain(work *events.Work, now events.Epoch) bool {
 	g := a.byTask[work.Task]
 	if g == nil || work.Operation != events.Do {
@@ -327,7 +327,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	s := g.steps[b.Step]
 	switch {
 	case s == nil || s.running || s.done || s.attempt > 0:
-		return "INV6: a step is skipped that was attempted"
+		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
 	}
@@ -336,7 +336,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 		Extra bool        `json:"extra"`
 	}
 	if err := json.Unmarshal(g.input, &in); err == nil && g.def.Workflow == "dag" && in.Extra {
-		return "INV6: a step is skipped whose condition holds"
+		return "INV6: a step whose condition holds is skipped"
 	}
 	s.skipped = true
 	return ""
@@ -352,7 +352,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	case !g.undoing || g.parked || own.undoFailed:
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
-		return "an undo starts that is not needed"
+		return "an undo that is not needed starts"
 	case b.Attempt != own.undo+1:
 		return "INV7: an attempt is numbered wrong"
 	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteBy.Std()):
@@ -400,7 +400,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 
 func (g *saga) endsUndone() string {
 	if !g.undoing || g.parked {
-		return "a task ends undone that was not being undone"
+		return "a task that was not being undone ends undone"
 	}
 	for _, s := range g.steps {
 		switch {

@@ -196,7 +196,7 @@ func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {
 	}
 	if in, _, offset, ok := f.Cause.Input(); b.Reason == events.RejectEnded && ok {
 		if x := j.w.sp.inputs[j.part.inputs[topicOf(in)][offset].input]; !x.Lethal {
-			j.w.fail("an input is rejected that ends no process: %s", x.name)
+			j.w.fail("an input that ends no process is rejected: %s", x.name)
 		}
 	}
 	if b.Reason == events.RejectUnknownWorkflow {
@@ -312,7 +312,7 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	})
 	switch {
 	case f == nil:
-		j.w.fail("INV8: phantom: an effect was sent whose fact the log does not hold: %s", e.name)
+		j.w.fail("INV8: phantom: the log does not hold the fact of an effect that was sent: %s", e.name)
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
