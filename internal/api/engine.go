@@ -16,7 +16,7 @@ import (
 var ErrBadCursor = errors.New("not a cursor of this list")
 
 // ErrNoAnswer is wrapped in the errors of all interfaces when the brokers do not answer at the moment, for example because a
-// leader moves: the same call may succeed a little later. Only the calls that write may have had their effect anyway.
+// leader moves: the same call may succeed a little later. A call that writes may have had its effect anyway.
 var ErrNoAnswer = errors.New("the brokers do not answer at the moment")
 
 // The interfaces below are how the API calls the engine; the caller of New wires them. They know the partitions that

@@ -84,7 +84,7 @@ func (p *Problem) Error() string {
 	return p.Detail
 }
 
-// GetStatus, ContentType and GetHeaders make an error an answer of huma's.
+// GetStatus, ContentType and GetHeaders let huma send an error as an answer.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType returns the media type of problem documents, whatever was negotiated.

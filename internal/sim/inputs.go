@@ -135,7 +135,7 @@ func (q *inputs) Unsent(task string) string {
 	return ""
 }
 
-// rejects checks that an input is rejected for a reason that is true.
+// rejects checks that the reason for which an input is rejected is true.
 func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 	if b.Held != "" {
 		q.p.rules.Expires(f, b)

@@ -64,7 +64,7 @@ type share struct {
 	replayFor            int32
 	fetches              []fetch
 	ends                 question
-	// catalog says that definitions were asked for.
+	// catalog says that definitions were requested.
 	catalog bool
 	sends   []send
 	// stale says that the owner's epoch was over when its process woke up. woke is the question that it has asked about the end
