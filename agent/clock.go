@@ -20,7 +20,7 @@ const (
 	clockHomes = 10_000
 )
 
-// clock finds out how far this machine's clock is behind those of owners.
+// clock finds out how far this machine's clock is behind the owners' clocks.
 //
 // An agent whose clock is behind would begin a do after its complete-by time, when the engine has perhaps undone the step
 // already. A request cannot have been read before it was decided. So if it seems that way, this clock is behind by at least the

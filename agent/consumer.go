@@ -37,7 +37,7 @@ type consumer struct {
 	running atomic.Int64
 	// warnedExpired is when warnExpired last logged. Owned by readLoop.
 	warnedExpired time.Time
-	// clock compares this machine's clock with those of owners, and warnedClock is when a difference was last logged. Owned by
+	// clock compares this machine's clock with the owners' clocks, and warnedClock is when a difference was last logged. Owned by
 	// readLoop.
 	clock       clock
 	warnedClock time.Time

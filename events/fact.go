@@ -101,8 +101,8 @@ type VersionBarrier struct {
 	Reader int `json:"reader"`
 }
 
-// SettingsAdopted holds the settings that decide uses besides state, input and time. Offset is that of the record of the
-// definitions that they come from, 0 if the namespace has none.
+// SettingsAdopted holds the settings that decide uses besides state, input and time. Offset is the offset of the definitions
+// record that they come from, 0 if the namespace has none.
 type SettingsAdopted struct {
 	Settings Settings `json:"settings"`
 	Offset   int64    `json:"offset,omitzero"`
@@ -369,7 +369,7 @@ type InputLossAccepted struct {
 	Input Input `json:"input"`
 	From  int64 `json:"from"`
 	To    int64 `json:"to"`
-	// Offset is that of the acceptance in the definitions; Reason and By are copied from there.
+	// Offset is the offset of the acceptance in the definitions; Reason and By are copied from it.
 	Offset int64  `json:"offset"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`

@@ -25,7 +25,8 @@ type PartitionState struct {
 	JumpedAt Instant `json:"jumped_at,omitzero"`
 	// Inputs holds the resume point of each input topic. It is stored nowhere else.
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
-	// Watermark is the position up to which all effects are known to be acknowledged, apart from those of delayed destinations.
+	// Watermark is the position up to which all effects are known to be acknowledged, apart from effects for delayed
+	// destinations.
 	Watermark Position `json:"watermark,omitzero"`
 	// Delayed holds, for each destination that took no effects for a while, the position up to which it has taken all.
 	Delayed map[string]Position `json:"delayed,omitempty"`
@@ -51,7 +52,7 @@ type Definition struct {
 
 // StoredTask is a task as a store holds it.
 type StoredTask struct {
-	// Encoding is that of the task's head, nil if the task does not exist. Keys are its Keys as AppendKeys wrote them.
+	// Encoding is the encoding of the task's head, nil if the task does not exist. Keys are its Keys as AppendKeys wrote them.
 	Encoding, Keys []byte
 	// Rows are all of its other rows, in any order.
 	Rows []PartRow

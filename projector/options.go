@@ -120,7 +120,7 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 }
 
 // Fatalf must not return: Pebble calls it when continuing would lose or invent rows, for example when its log cannot be
-// written. The process ends as by kill -9, and the next one finds a consistent store or rebuilds it.
+// written. The process ends as if by kill -9, and the next one finds a consistent store or rebuilds it.
 func (l pebbleLog) Fatalf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.log.Error("state store: " + text)

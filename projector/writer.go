@@ -187,7 +187,7 @@ func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 	}
 	found, err := lookup(c.p.store.db, w.key, func([]byte) error { return nil })
 	if found {
-		return fmt.Errorf("%w: it is to be forgotten, but its former keys are missing", ErrDelta)
+		return fmt.Errorf("%w: it must be forgotten, but its former keys are missing", ErrDelta)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ const (
 	// noticed while someone still waits for the task.
 	DefaultCompleteBy = events.Duration(30 * time.Second)
 	// DefaultAttempts outlasts a restart of the remote service: with the backoff below, the pauses add up to 15 s. With fewer, a
-	// deployment would undo tasks; with many more, the resources of earlier steps would be held for long.
+	// deployment would undo tasks; with many more, the resources of earlier steps would be held too long.
 	DefaultAttempts = 5
 	// DefaultBackoff is about the time that a connection pool or a leader election needs.
 	DefaultBackoff = events.Duration(time.Second)

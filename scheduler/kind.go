@@ -12,7 +12,7 @@ type stepKind interface {
 	begin(t *events.Task) opening
 	// undo returns what undoes the step, or an error if nothing can.
 	undo() (opening, error)
-	// start returns the input of an attempt of the operation, and its time. The path is that of the step, or of one of its items.
+	// start returns the input of an attempt of the operation, and its time. path is the path of the step, or of one of its items.
 	start(t *events.Task, path string, op events.Operation) (events.Start, error)
 	// policy returns what happens after failures of the operation.
 	policy(op events.Operation) events.Policy

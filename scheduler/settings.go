@@ -13,7 +13,7 @@ import (
 // Recorded holds the settings of a namespace: those that its records have set, and defaults for the rest.
 type Recorded struct {
 	Settings events.Settings
-	// Offset is that of the latest record that set one, or 0. It is the number by which partitions adopt them.
+	// Offset is the offset of the latest record that set one, or 0. It is the number by which partitions adopt them.
 	Offset int64
 	// Level is the highest level that a record has given the namespace, and LevelSet says which record.
 	Level    int

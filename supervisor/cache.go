@@ -13,7 +13,7 @@ type cache struct {
 	// idle holds the tasks in the order of their latest rows. A task appears once for each of its rows, and only the
 	// latest counts: see current and pop.
 	idle []idleTask
-	// ended are the tasks that ended; they are evicted at once.
+	// ended holds the tasks that have ended; they are evicted at once.
 	ended []string
 }
 

@@ -69,7 +69,7 @@ func (c *Clock) move(t time.Time) {
 	c.behind %= time.Millisecond
 }
 
-// Suspect says whether the clock is not to be trusted now.
+// Suspect says whether the clock must not be trusted now.
 func (c *Clock) Suspect() bool { return c.suspect }
 
 // Jump returns how far the wall clock is ahead of the trusted time.

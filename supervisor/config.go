@@ -21,12 +21,12 @@ type Config struct {
 	Namespace string
 	// NamespaceID is the ID from NamespaceCreated. Identifiers sent to remote services are built from it.
 	NamespaceID uuid.UUID
-	// Settings are those of the namespace, and SettingsOffset is the offset of the record that last changed them, or 0: see
+	// Settings are the namespace's settings, and SettingsOffset is the offset of the record that last changed them, or 0: see
 	// Owner.SetSettings. The owner applies the settings that its partition has adopted.
 	Settings       events.Settings
 	SettingsOffset int64
-	// Level is that of the namespace, as far as this process has read. MaxLevel is the highest level that this build understands; only
-	// tests set it.
+	// Level is the namespace's level, as far as this process has read. MaxLevel is the highest level that this build understands;
+	// only tests set it.
 	Level, MaxLevel int
 	// BatchFacts bounds the facts of one append. A lower bound wastes round trips; a higher one delays the first facts
 	// of a batch.
@@ -190,7 +190,7 @@ type Version struct {
 
 // Catalog holds the definitions of the topic, at least up to the requested end, perhaps more.
 type Catalog interface {
-	// Level is that of the namespace, at least as recent as the definitions that were found so far.
+	// Level is the namespace's level, at least as recent as the definitions that were found so far.
 	Level() int
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)

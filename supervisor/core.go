@@ -17,7 +17,7 @@ type core struct {
 	// gen is the current generation, with which every request is marked: see epoch.
 	gen uint64
 	now events.Instant
-	// level is that of the namespace, as far as the owner knows. It never falls.
+	// level is the namespace's level, as far as the owner knows. It never falls.
 	level int
 	// read is the latest reading of the clock; behind is the fraction of a millisecond that now has yet to advance: see
 	// advance.

@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// delays are the destinations that are delayed, in order: those of Partition.Delayed. docs/protocol.md, "A destination that takes
+// delays holds the delayed destinations in order, the same as Partition.Delayed. docs/protocol.md, "A destination that takes
 // nothing is delayed".
 type delays struct {
 	*core
@@ -43,7 +43,7 @@ type delayed struct {
 	settled int
 	// bytes is the size of the records that are not acknowledged.
 	bytes int
-	// read is the position of the latest fact whose effects for it are known, readAt its time, and next the offset behind it.
+	// read is the position of the latest fact whose effects for it are known, readAt its time, and next the offset after it.
 	read   events.Position
 	readAt events.Instant
 	next   int64

@@ -10,8 +10,8 @@ import (
 type Loss struct {
 	// Start is the offset of the first record that the input holds.
 	Start int64
-	// Accepted is the latest loss of this input that an operator accepted, nil if there was none. Offset is that of its record in the
-	// definitions.
+	// Accepted is the latest loss of this input that an operator accepted, nil if there was none. Offset is the offset of its
+	// record in the definitions.
 	Accepted *events.AcceptedLoss
 	Offset   int64
 }

@@ -391,7 +391,7 @@ func (x *outbox) answered(id uint64, refused error) bool {
 }
 
 // trim drops facts whose effects are all acknowledged: those at the front, and the others once there are many. Otherwise they
-// would fill the memory behind a front that waits for long.
+// would fill the memory behind a front that waits for a long time.
 func (x *outbox) trim() {
 	for len(x.entries) > 0 && x.entries[0].done() {
 		x.lastDone = x.entries[0].at

@@ -147,7 +147,8 @@ func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 }
 
 // SetSettings tells the owner the level of the namespace, and its settings as of the record at that offset of the definitions.
-// The partition adopts the settings unless it has those of that offset or a later one, and a higher level by a barrier.
+// The partition adopts the settings unless it already has settings of that offset or a later one; a higher level is adopted by a
+// barrier.
 func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64, level int) {
 	if offset <= o.cfg.SettingsOffset && level <= o.level {
 		return

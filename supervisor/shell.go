@@ -23,7 +23,7 @@ const EventsTopic Topic = "events"
 type Log interface {
 	// Read reads the partition of the topic from the offset on and calls give with the records, in order, until ctx
 	// ends or give returns an error. It reads inputs with isolation level read committed, and counts transaction
-	// markers. Reading continues at next. give may block for long. Read never skips to another offset: an offset
+	// markers. Reading continues at next. give may block for a long time. Read never skips to another offset: an offset
 	// that does not exist is an error.
 	Read(ctx context.Context, t Topic, from int64, give func(records []events.Record, next int64) error) error
 	// ReadRange calls give with the records of events in [from, to).

@@ -65,7 +65,7 @@ type Query struct {
 	Labels map[string]string
 	// Since and Until bound submitted_at: Since <= t < Until.
 	Since, Until events.Instant
-	// Partitions are those whose tasks are listed; none means all.
+	// Partitions are the partitions whose tasks are listed; none means all.
 	Partitions []int32
 	// Fields are the members of the documents to return; none means all.
 	Fields []string

@@ -22,11 +22,11 @@ const (
 // NamespaceSettings are the settings of a namespace.
 type NamespaceSettings struct {
 	Settings events.Settings
-	// Offset is that of the record in the definitions that last changed one, or 0.
+	// Offset is the offset of the definitions record that last changed a setting, or 0.
 	Offset int64
 	// Set holds, by name, the record that last set each setting. The others have their defaults.
 	Set map[string]SettingRecord
-	// Level is that of the namespace, LevelSet the record that raised it last, and Nodes the live nodes.
+	// Level is the namespace's level, LevelSet the record that last raised it, and Nodes the live nodes.
 	Level    int
 	LevelSet SettingRecord
 	Nodes    []NodeLevel

@@ -235,7 +235,7 @@ func (r *replay) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// nothing starts a node without state, which it rebuilds, as after the loss of the directory.
+// nothing starts a node without state, as after the loss of its directory, so that the node rebuilds the state.
 func (r *replay) nothing(ctx context.Context) error {
 	if err := os.RemoveAll(r.stateDir()); err != nil {
 		return err

@@ -89,7 +89,7 @@ type takeover struct {
 	// known is the number of tasks that look has passed to owners.
 	known int
 	nodes map[string]*child
-	// kills are those whose take-overs were measured.
+	// kills are the kills whose take-overs were measured.
 	kills int
 	// times are the take-over times of all partitions that were taken over, in no particular order.
 	toClaim, toFact []time.Duration

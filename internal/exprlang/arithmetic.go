@@ -19,7 +19,7 @@ var (
 	errDuration = errors.New("durations can be added and subtracted, and multiplied by an integer")
 )
 
-// operators are those whose result may not fit or may not be exact.
+// operators are the operators whose result may not fit or may not be exact.
 var operators = []string{"+", "-", "*", "/", "%", "**", "^"}
 
 // operationUnits is what an operation costs in addition to the loop around it. An operation on decimals takes up to a

@@ -206,7 +206,7 @@ func (p *Producer) replace(old *kgo.Client) {
 	p.retiring.Go(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, retireWait)
 		defer cancel()
-		_ = old.Flush(ctx) // records without an answer by then fail with ErrClosed
+		_ = old.Flush(ctx) // records that have no answer by then fail with ErrClosed
 		closeClient(old, func() {})
 	})
 }

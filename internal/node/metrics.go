@@ -47,7 +47,7 @@ func newOwnerMetrics(o *owners, stalls *stalls, tooOld func() error) *ownerMetri
 		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
 			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", []string{"partition", "topic"}, nil),
 		blocked: prometheus.NewDesc("sagalog_owner_input_blocked_seconds",
-			"How long timers have waited for records of an input that cannot be read, as behind an open transaction.", []string{"partition", "topic"}, nil),
+			"How long timers have waited for records of an input that cannot be read, for example behind an open transaction.", []string{"partition", "topic"}, nil),
 	}
 }
 

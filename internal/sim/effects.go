@@ -14,7 +14,7 @@ import (
 type effects struct {
 	w *World
 	p *partition
-	// owed are the effects above the watermark; arrived are those that landed or were given up.
+	// owed are the effects above the watermark; arrived are the effects that landed or were given up.
 	owed    []debt
 	arrived map[string]bool
 	// sentTo lists the partitions of its topic to which each attempt was sent. Its keys include the ticket.

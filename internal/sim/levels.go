@@ -21,7 +21,7 @@ type levels struct {
 	w *World
 	// builds is the highest level that each node understands.
 	builds []int
-	// level is that of the namespace.
+	// level is the namespace's level.
 	level int
 }
 
@@ -175,7 +175,7 @@ func (l *levels) raises(p *partition, b *events.VersionBarrier) {
 	l.w.saw(sawBarrier)
 }
 
-// adopts checks that a definition is adopted behind the barrier that it needs.
+// adopts checks that a definition is adopted after the barrier that it needs.
 func (l *levels) adopts(p *partition, b *events.DefinitionAdopted) {
 	if l.on() && b.Workflow == newerWorkflow && p.barrier < newerBuild {
 		l.w.fail("partition %d adopts a definition of level %d with the barrier %d", p.id, newerBuild, p.barrier)

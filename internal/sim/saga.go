@@ -60,7 +60,7 @@ type sagaStep struct {
 	notBefore, undoNotBefore events.Instant
 	// undoFailed says that its undo failed and waits for an operator.
 	undoFailed bool
-	// completeBy is that of the latest attempt, and epoch the one in which it started.
+	// completeBy is the complete-by time of the latest attempt, and epoch the epoch in which that started.
 	completeBy events.Instant
 	epoch      events.Epoch
 }

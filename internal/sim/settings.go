@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// settings are those of the namespace. An operator changes how long tasks are remembered, and each node hears of it late: until
+// settings are the namespace's settings. An operator changes how long tasks are remembered, and each node hears of it late: until
 // then it may take over a partition that has already adopted the new settings.
 type settings struct {
 	w *World

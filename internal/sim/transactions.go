@@ -70,7 +70,7 @@ func (c *clients) transaction() {
 	})
 }
 
-// seeBehind counts what lies behind an open transaction that ends now.
+// seeBehind counts the situations behind an open transaction that ends now.
 func (q *inputs) seeBehind(in events.Input, from int64) {
 	if q.of(in).end() > from+1 {
 		q.w.saw(sawTransaction)

@@ -32,7 +32,7 @@ type World struct {
 	agents  *agents
 	offers  *offers
 	clients *clients
-	// settings are those of the namespace.
+	// settings are the namespace's settings.
 	settings *settings
 	levels   *levels
 	// catalogEnd is how many workflows have been applied.

@@ -35,7 +35,7 @@ func (p inputPrint) matches(l *deadLetter) bool {
 	return p.sum == l.sum || l.alone() || l.cut && p.large && l.cutSum == p.cut
 }
 
-// alone says whether the dead letter holds nothing of its input but the coordinates. The owner that sends such a letter may be
+// alone says whether the dead letter holds only the coordinates of its input. The owner that sends such a letter may be
 // succeeded by one that can send the whole input.
 func (l *deadLetter) alone() bool { return l.cut && l.cutSum == printBytes(&events.Record{}, nil) }
 

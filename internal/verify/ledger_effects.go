@@ -11,7 +11,7 @@ func (p *partition) ledgerEffects(x ledgerStep, wrong func(kind, format string, 
 	l, st := p.cfg.Ledgers, x.st
 	for _, c := range []*calls{x.do, x.undo} {
 		if first, second, ok := c.twice(x.undo); ok {
-			wrong("twice", "line %d of the ledger %s is a %s of it that took effect, although that of line %d of %s had",
+			wrong("twice", "line %d of the ledger %s is a %s of it that took effect, although the one in line %d of %s had",
 				second.line, l.names[second.ledger], c.op, first.line, l.names[first.ledger])
 		}
 	}

@@ -51,7 +51,7 @@ type partition struct {
 	next     int64
 	settled  settled
 	settings settings
-	// time is that of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
+	// time is the time of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
 	time, jumpedAt events.Instant
 }
 

@@ -28,7 +28,7 @@ type sums struct {
 }
 
 // checkSums refuses a directory in which a listed file has changed. A missing snapshot is accepted, because an operator removes one to
-// accept a loss. Without the list, as after a crash in the middle of a stop, nothing is checked.
+// accept a loss. Without the list, for example after a crash in the middle of a stop, nothing is checked.
 func checkSums(dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -198,7 +198,7 @@ func (l *logScrub) cutUnacknowledged(file string, at, size int64, later []int64,
 	l.ended, l.forget = true, true
 	offset := l.next
 	l.repair(func() error {
-		l.log.Warn("cut records behind the last ones known to be on the disk when the broker died; everything acknowledged more than a second before is intact",
+		l.log.Warn("cut the records after the last ones known to have been on the disk when the broker died; everything acknowledged more than a second before is intact",
 			slog.String("topic", l.topic), slog.Int("partition", int(l.partition)), slog.Int64("offset", offset),
 			slog.Int64("durable", l.mark), slog.Int64("bytes", size-at), slog.Int("segments", len(later)), slog.String("file", file),
 			slog.String("fault", fault))
