@@ -54,7 +54,7 @@ func WithAttempt(ctx context.Context, a Attempt) context.Context {
 }
 
 // InDoubt says that an earlier call for the attempt that ctx belongs to may still be carried out, although the function returns a
-// success: its undo must not begin before that is over. (A failure says so by its effect.)
+// success: the undo must not begin until that call is over. (A failure says so by its effect.)
 func InDoubt(ctx context.Context) {
 	if q, ok := ctx.Value(attemptKey{}).(*request); ok {
 		q.doubt.Store(true)

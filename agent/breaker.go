@@ -14,7 +14,7 @@ import (
 )
 
 // Breaker says when an agent stops calling its remote service: when at least Failures of the tries in the last Window failed in
-// a retryable way (a permanent refusal shows a live service). After the time Open a single try probes the service, and its
+// a retryable way (a permanent refusal shows a live service). After the time Open, a single try probes the service, and its
 // success closes the breaker.
 type Breaker struct {
 	// Failures is the failure rate, above 0 and up to 1, at which the breaker opens. Zero means 0.5: a lower rate would open it

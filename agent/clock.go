@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// clockTolerance is how far ahead of this machine's clock a request may have been decided before that is logged. Clocks that
+	// clockTolerance is how far ahead of this machine's clock a request may have been decided without being logged. Clocks that
 	// are kept by NTP differ by far less.
 	clockTolerance = time.Second
 	// clockKept is the shortest time for which an observed difference counts. A clock that was corrected is believed
 	// after at most twice this time.
 	clockKept = 30 * time.Second
-	// clockDoubted is the difference at which the log's time is assumed to be wrong, rather than this machine's: a log
-	// keeps the time of an owner whose clock once was ahead, by days perhaps, until it is corrected.
+	// clockDoubted is the difference at which the log's time is assumed to be wrong, rather than this machine's: a log keeps the
+	// time of an owner whose clock was once ahead, perhaps by days, until real time catches up.
 	clockDoubted = time.Hour
 	// clockHomes bounds the memory for home partitions that do not exist.
 	clockHomes = 10_000
 )
 
-// clock finds out how far this machine's clock is behind those of owners.
+// clock finds out how far this machine's clock is behind the owners' clocks.
 //
 // An agent whose clock is behind would begin a do after its complete-by time, when the engine has perhaps undone the step
 // already. A request cannot have been read before it was decided. So if it seems that way, this clock is behind by at least the
-// difference, and every complete-by time from that owner has come that much earlier.
+// difference, and every complete-by time from that owner comes that much earlier.
 //
 // A clock that is ahead looks the same as requests that waited for long. Requests then expire too early, which is safe.
 type clock struct {
@@ -32,10 +32,10 @@ type clock struct {
 	homes map[int32]*difference
 }
 
-// difference is the largest one that was seen since a time, and in the period before.
+// difference is the largest difference seen since a time, and in the period before it.
 //
-// It shrinks by three quarters of a second in each second. An owner whose clock is behind its log goes on at half speed until
-// its clock has caught up, so the difference shrinks by half a second. While a partition has no owner it shrinks by a
+// It shrinks by three quarters of a second in each second. The time of an owner whose clock is behind its log advances at half
+// speed until the clock has caught up, so the difference shrinks by half a second. While a partition has no owner it shrinks by a
 // whole second. If an old difference counted in full, all requests of that owner would soon seem late.
 type difference struct {
 	since, at    time.Time // at is the time that seen and before refer to
@@ -65,7 +65,7 @@ func (c *clock) completeBy(w *events.Work, decided string, now time.Time) (by ti
 	return by, behind
 }
 
-// observe records that a request was decided this much after now, and returns the largest difference that still counts; 0 if
+// observe records that a request was decided this long after now, and returns the largest difference that still counts; 0 if
 // this clock is not behind.
 func (c *clock) observe(home int32, ahead time.Duration, now time.Time) time.Duration {
 	d := c.homes[home]

@@ -15,7 +15,7 @@ import (
 
 // Config says how a Runner works. The zero value of a field means its default.
 type Config struct {
-	// Namespace begins the names of all topics. Default "sagalog".
+	// Namespace is the prefix of all topic names. Default "sagalog".
 	Namespace string
 	// Instance names this process in reports and presence; unique among the running ones. Required.
 	Instance string
@@ -26,7 +26,7 @@ type Config struct {
 	Sink transport.Sink
 	// OutputLimit bounds an output in bytes. Default 256 KiB, the engine's own limit.
 	OutputLimit int
-	// Grace is how long attempts may keep running after a stop before their contexts are cancelled, and again how long they may
+	// Grace is how long attempts may keep running after a stop before their contexts are cancelled, and also how long they may
 	// then take to return. Default 2 s: most calls end within it, and a process supervisor usually waits for 10 s.
 	Grace time.Duration
 	// CommitEvery is the interval between commits. Work that finished after the last commit is done twice after a crash, except

@@ -29,7 +29,7 @@ type consumer struct {
 	reports   *reporter
 	metrics   *agentMetrics
 	log       *slog.Logger
-	// often is for warnings of single requests: while a broker is down, each of hundreds has the same to say.
+	// often limits warnings about single requests: while a broker is down, hundreds would say the same.
 	often *slog.Logger
 
 	workers sync.WaitGroup
@@ -37,7 +37,7 @@ type consumer struct {
 	running atomic.Int64
 	// warnedExpired is when warnExpired last logged. Owned by readLoop.
 	warnedExpired time.Time
-	// clock compares this machine's clock with those of owners, and warnedClock is when a difference was last logged. Owned by
+	// clock compares this machine's clock with the owners' clocks, and warnedClock is when a difference was last logged. Owned by
 	// readLoop.
 	clock       clock
 	warnedClock time.Time
@@ -85,7 +85,7 @@ func (c *consumer) run(stop context.Context) error {
 	return err
 }
 
-// drain waits for the workers for one grace. Then it cancels their contexts and waits for a second one.
+// drain waits for the workers for one grace. Then it cancels their contexts and waits for a second grace.
 func (c *consumer) drain(kill context.CancelCauseFunc) error {
 	ended := make(chan struct{})
 	go func() {
@@ -124,7 +124,7 @@ func (c *consumer) commitLoop(drained <-chan struct{}) {
 }
 
 // expire ends the requests whose complete-by time passed while they waited for the group, or for the answer to their report. It
-// gives up such a report.
+// gives up the reports that have no answer by then.
 func (c *consumer) expire(now time.Time) {
 	unanswered, unconfirmed := c.pool.expire(now)
 	for _, q := range unanswered {

@@ -63,7 +63,7 @@ func (d *deadline) timed() context.Context {
 	return d.real
 }
 
-// end cancels the context, and thereby anything that a function started with it and left running.
+// end cancels the context, and with it anything that a function started and left running.
 func (d *deadline) end() {
 	d.mu.Lock()
 	d.over = true

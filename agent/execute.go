@@ -20,7 +20,7 @@ type try struct {
 	failure *Failure
 	// retry says that another try may help and fits before the complete-by time.
 	retry bool
-	// doubt says of a success that an earlier try, or another run of the attempt, may still be under way.
+	// doubt says that, despite the success, an earlier try or another run of the attempt may still be under way.
 	doubt bool
 }
 
@@ -36,7 +36,7 @@ type executor struct {
 }
 
 // reportShare and its bounds say how much of an attempt's time is reserved for its report, because a failure that arrives after
-// the complete-by time is ignored. The network and the owner's batch take some milliseconds.
+// the complete-by time is ignored. The network and the owner's batch take a few milliseconds.
 const (
 	reportShare     = 20
 	reportMarginMin = 5 * time.Millisecond
@@ -54,7 +54,7 @@ func reportMargin(left time.Duration) time.Duration {
 func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	fn, ok := x.agent.operations[w.Operation]
 	if !ok {
-		// Another instance may offer it, as while a new version is deployed.
+		// Another instance may offer it, for example while a new version is being deployed.
 		return try{failure: &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "no_operation",
 			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s", x.agent.name, w.Operation)}}
 	}
@@ -78,14 +78,14 @@ func (x *executor) execute(ctx context.Context, w *events.Work) try {
 	return x.retryFrom(ctx, a, last)
 }
 
-// mayRetry reports whether another try may follow the given number of tries, of which the last one failed with f.
+// mayRetry reports whether another try may follow the given number of tries, the last of which failed with f.
 func (x *executor) mayRetry(f *Failure, tries int, until time.Time) bool {
 	return f.Class == events.ClassRetryable &&
 		time.Now().Add(x.retry.longest(tries, f.RetryAfter)).Before(until)
 }
 
-// retryFrom continues after a first try that failed. failsafe gets the outcome of that try as if it had made it itself. Most
-// attempts need only one try, and setting up an execution in failsafe would cost more than the rest of the attempt.
+// retryFrom continues after a first try that failed. failsafe receives the outcome of that try as if it had made the try itself.
+// Most attempts need only one try, and setting up an execution in failsafe would cost more than the rest of the attempt.
 func (x *executor) retryFrom(ctx context.Context, a onceArgs, first try) try {
 	first.retry = true
 	last, tries := first, 0

@@ -11,12 +11,12 @@ import (
 )
 
 // The adaptive limit. How many calls a backend takes at once changes while it runs: another client comes, a disk fills, a
-// replica dies. Calls beyond that only queue there, and delay each other. So an agent runs fewer at once when its calls take
-// several times as long as they used to, and recovers as soon as the calls are quick again. It publishes the number in its
+// replica dies. Calls beyond that number only queue there, and delay each other. So an agent runs fewer at once when its calls
+// take several times as long as they used to, and recovers as soon as the calls are quick again. It publishes the number in its
 // heartbeats, and owners adjust how much they send.
 //
 // It compares how long calls take now with how long they took before, as TCP Vegas does with round trips. Netflix's
-// concurrency-limits and Envoy's adaptive concurrency filter do the same. The idea to measure the baseline again with few calls
+// concurrency-limits and Envoy's adaptive concurrency filter do the same. The idea of measuring the baseline again with few calls
 // at once comes from Envoy. (The limiter of failsafe-go did not fit: it compares a high quantile, so a few slow calls shrink
 // it. If a backend stays slow, its baseline follows within ten windows of a second, and by then it has given up only ten
 // places. It also needs another library.)
@@ -138,7 +138,7 @@ func (l *limiter) wake() {
 	}
 }
 
-// leave gives a place back.
+// leave frees a place.
 func (l *limiter) leave(place int) {
 	if place < 0 {
 		return

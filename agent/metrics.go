@@ -51,7 +51,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, labels),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sagalog_agent_requests_dropped_total",
-			Help: "Work requests that were not worked on: expired, duplicate, invalid, revoked, undone (the undo of the step has come).",
+			Help: "Work requests that were not worked on: expired, duplicate, invalid, revoked, undone (the undo of the step came first).",
 		}, labels),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "sagalog_agent_in_flight", Help: "Attempts that run now.",

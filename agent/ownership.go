@@ -30,7 +30,7 @@ const (
 	answerWarning = 3 * time.Second
 )
 
-// ownership holds the latest answer to the question which partitions are ours. Questions are numbered from 1.
+// ownership holds the latest answer to the question of which partitions are ours. Questions are numbered from 1.
 type ownership struct {
 	// wanted wakes run.
 	wanted chan struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// readAhead is how many requests a pool holds at most, as a multiple of the concurrency. One half is running and the other is
-// waiting, so that a worker never waits for a poll. It is not larger, since another instance could work on the waiting
+// readAhead is the maximum number of requests in a pool, as a multiple of the concurrency. One half is running and the other is
+// waiting, so that a worker never waits for a poll. It is not larger, because another instance could work on the waiting
 // requests.
 const readAhead = 2
 
@@ -164,8 +164,8 @@ func (p *pool) isDuplicate(q *request) bool {
 	return twin != nil
 }
 
-// undone reports whether the undo of this request's step has come, so that the request may not start any more. After a take-over
-// an agent may get a do and its undo together.
+// undone reports whether the undo of this request's step has come, in which case the request may not start any more. After a
+// take-over an agent may get a do and its undo together.
 func (p *pool) undone(q *request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

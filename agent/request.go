@@ -40,7 +40,7 @@ const (
 	answered
 )
 
-// attemptID identifies an attempt: two requests with the same one are duplicates.
+// attemptID identifies an attempt: two requests with the same attemptID are duplicates.
 type attemptID struct {
 	task      string
 	ticket    string

@@ -10,8 +10,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// Retry says how often an attempt is tried inside the agent. It is for failures of some milliseconds. For longer ones there is
-// the engine's durable retry, whose attempts are in the log.
+// Retry says how often an attempt is tried inside the agent. It is for failures that last a few milliseconds. For longer ones
+// there is the engine's durable retry, whose attempts are in the log.
 type Retry struct {
 	// Tries bounds the tries of one attempt, the first included. Zero means 1: no retry.
 	Tries int
@@ -21,7 +21,7 @@ type Retry struct {
 	BackoffMax time.Duration
 }
 
-// DefaultRetry holds the tries and waits of a binding whose retry names none: three tries ride out a restart of a connection or
+// DefaultRetry holds the tries and waits of a binding whose retry names none: three tries ride out the restart of a connection or
 // of one replica. It is not higher, because each attempt at a service that is down makes that many calls. No agent retries
 // unless it is asked to: the attempts that a workflow allows are then the calls that the service gets.
 var DefaultRetry = Retry{Tries: 3, Backoff: 50 * time.Millisecond, BackoffMax: time.Second}

@@ -52,7 +52,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	close(ended)
 	<-heartbeats
 	if fenced := new(FencedError); !errors.As(err, &fenced) {
-		r.goodbye() // after a fencing, the heartbeats under this name are those of another process
+		r.goodbye() // after a fencing, the heartbeats under this name belong to another process
 	}
 	return err
 }

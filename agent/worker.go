@@ -129,7 +129,7 @@ func (c *consumer) withProvenEffect(work context.Context, q *request, t try) try
 		if c.neverAgain(work, q) {
 			return t
 		}
-		c.often.Warn("an attempt had no effect, which cannot be recorded; the effect is reported as unknown",
+		c.often.Warn("an attempt had no effect, but that cannot be recorded; the effect is reported as unknown",
 			"task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt)
 	}
 	return t.inDoubt()

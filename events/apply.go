@@ -42,11 +42,11 @@ func (s *State) apply(f *Fact, offset int64) (Fate, error) {
 		return s.claim(claim, f), nil
 	}
 	p := &s.Partition
-	// Every reader of the log needs these two lines: only the current epoch counts, and in it only the next sequence. (Before
+	// Every reader of the log needs these two checks: only the current epoch counts, and in it only the next sequence. (Before
 	// the first claim no epoch is current.)
 	if p.Epoch.N == 0 || f.Epoch != p.Epoch || p.Broken || (f.Sequence != p.NextSequence && !s.lax.AnySequence) {
 		if p.Epoch.N != 0 && f.Epoch == p.Epoch && f.Sequence > p.NextSequence {
-			p.Broken = true // the records in the gap are lost, and nothing may be built on them
+			p.Broken = true // the records in the gap are lost, and nothing that follows them may count
 			s.touchPart(KindPartition, "")
 		}
 		s.Void++
@@ -103,10 +103,10 @@ func (f *Fact) checkWatermark() error {
 	return fmt.Errorf("%w: the watermark of %s is %s, which is not before it", ErrImpossible, at, p)
 }
 
-// delay notes up to where a destination has taken its effects. That position never falls.
+// delay notes the position up to which a destination has taken its effects. That position never falls.
 func (p *PartitionState) delay(b *EffectsDelayed) error {
 	if known, ok := p.Delayed[b.Destination]; ok && b.After.Before(known) {
-		return fmt.Errorf("%w: %s was acknowledged up to %s, and now up to %s", ErrImpossible, b.Destination, known, b.After)
+		return fmt.Errorf("%w: %s was acknowledged up to %s, and is now only up to %s", ErrImpossible, b.Destination, known, b.After)
 	}
 	if p.Delayed == nil {
 		p.Delayed = map[string]Position{}
@@ -138,8 +138,8 @@ func (p *PartitionState) owedAfter() Position {
 	return at
 }
 
-// claim accepts a claim that names the current one as its predecessor. So a late or repeated claim fails automatically. A node below the
-// barrier does not own: it could not read the facts that it claims to follow.
+// claim accepts a claim that names the current one as its predecessor. So a late or repeated claim fails automatically. A node
+// below the barrier cannot own the partition: it could not read the facts that it claims to follow.
 func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	p := &s.Partition
 	//mutant:claim-names-predecessor
@@ -160,13 +160,14 @@ func (s *State) claim(c *PartitionClaimed, f *Fact) Fate {
 	return FateAccepted
 }
 
-// A jump of the log's time is a quiet partition, or a wrong clock. An owner that forgets tasks cannot tell the two apart: by a clock that is
-// ten days ahead, every task that has ended is to be forgotten. So it waits for SweepAfterJump, in which others notice the clock.
+// A jump of the log's time means a quiet partition or a wrong clock. An owner that forgets tasks cannot tell the two apart: by a
+// clock that is ten days ahead, every ended task is due to be forgotten. So it waits for SweepAfterJump, in which others notice
+// the clock.
 const (
 	// TimeJump is longer than it takes to notice that a busy partition has no owner.
 	TimeJump = time.Hour
-	// SweepAfterJump is longer than a node takes to compare its clock with those of others, and short beside the time for which tasks
-	// are remembered.
+	// SweepAfterJump is longer than a node takes to compare its clock with those of others, and short compared with the time for
+	// which tasks are remembered.
 	SweepAfterJump = 10 * time.Minute
 )
 
@@ -186,7 +187,7 @@ func (p *PartitionState) pass(f *Fact) {
 		return
 	}
 	if b, ok := f.Body.(*InputRejected); ok && b.Last > offset {
-		p.passTo(in, Passed{Next: b.Last + 1}) // nothing is known about the last of them
+		p.passTo(in, Passed{Next: b.Last + 1}) // nothing is known about the last input
 		return
 	}
 	p.passTo(in, Passed{Next: offset + 1, Hash: f.CauseHash})
@@ -206,7 +207,7 @@ func (p *PartitionState) passTo(in Input, to Passed) {
 // new resume point.
 func (p *PartitionState) giveUp(b *InputLossAccepted) error {
 	if at := p.Inputs[b.Input].Next; b.From != at || b.To < at || b.To == 0 {
-		return fmt.Errorf("%w: the loss of the %s %d to %d is accepted, and the resume point is %d", ErrImpossible, b.Input, b.From, b.To-1, at)
+		return fmt.Errorf("%w: the loss of the %s %d to %d is accepted, but the resume point is %d", ErrImpossible, b.Input, b.From, b.To-1, at)
 	}
 	if p.Inputs == nil {
 		p.Inputs = map[Input]Passed{}
@@ -227,7 +228,7 @@ func (s *State) compare(h *StateHash) error {
 	return nil
 }
 
-// Hash returns the hash of the current state. The changes stay for the next Flush.
+// Hash returns the hash of the current state. The next Flush still returns the changes.
 func (s *State) Hash() (Hash, error) {
 	ids := s.changedTasks()
 	e := entityWriter{jsontext.Writer{B: make([]byte, 0, partBytes)}}

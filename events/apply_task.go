@@ -204,7 +204,7 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 	}
 }
 
-// notMade returns how many attempts to take off the count because of the verdict: one or none.
+// notMade returns how many attempts the verdict takes off the count: one or none.
 func (v *Verdict) notMade(tries int) int {
 	if v.Uncounted && tries > 0 {
 		return 1
@@ -212,7 +212,7 @@ func (v *Verdict) notMade(tries int) int {
 	return 0
 }
 
-// beginUndoing does not change a task that is already undoing, even if it is parked because an undo failed: it still needs its
+// beginUndoing does not change a task that is already undoing, even if it is parked because an undo failed: it still needs an
 // operator (INV10). If the task was about to be parked because of a failed do, that is cancelled.
 func (t *Task) beginUndoing(reason string) {
 	if t.undoing() {
@@ -314,7 +314,7 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
 		case s.State == StepStateFailed || s.State == StepStateTimedOut || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
-		default: // it is running, done or undone: starting it again takes a rerun
+		default: // it is running, done or undone: only a rerun could start it again
 			return fmt.Errorf("%w: step %q is reopened and is %s", ErrImpossible, path, s.State)
 		}
 	}

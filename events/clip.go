@@ -2,8 +2,8 @@ package events
 
 import "strings"
 
-// Clip cuts a text that is longer than n bytes, between two characters, and marks the cut with "...". Text from outside passes
-// through it before it is used in an error or a fact.
+// Clip cuts a text that is longer than n bytes, between two characters, and marks the cut with "...". Outside text passes through
+// it before it goes into an error or a fact.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s

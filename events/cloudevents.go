@@ -47,9 +47,9 @@ const (
 	HeaderForwardedFrom = "sagalog-forwarded-from"
 	// HeaderForwardedAt is the time of the InputForwarded fact.
 	HeaderForwardedAt = "sagalog-forwarded-at"
-	// HeaderCut marks a dead letter that does not hold its input whole. Its value is the number of bytes of the input's value.
+	// HeaderCut marks a dead letter that holds only a part of its input. Its value is the number of bytes of the input's value.
 	HeaderCut = "sagalog-cut"
-	// HeaderLast marks a dead letter of several inputs. Its value is the offset of the last of them.
+	// HeaderLast marks a dead letter for several inputs. Its value is the offset of the last of them.
 	HeaderLast = "sagalog-last-offset"
 	// HeaderLevel is the level that the keys of a definition need; absent for FirstLevel.
 	HeaderLevel = "sagalog-level"
@@ -72,7 +72,7 @@ type Envelope struct {
 	Traceparent string
 }
 
-// ErrNotCloudEvent is returned for a record that claims to be a CloudEvent and is not one.
+// ErrNotCloudEvent is returned for a record that claims to be a CloudEvent but is not one.
 var ErrNotCloudEvent = errors.New("not a CloudEvent")
 
 // Open returns the attributes and the data of an incoming record: a CloudEvent in binary or structured mode, or a plain value.
@@ -198,8 +198,8 @@ func openStructured(value []byte) (Envelope, []byte, error) {
 // maxTraceparent is five times the length in version 00 of the W3C trace context.
 const maxTraceparent = 256
 
-// traceparent drops a value that cannot be a traceparent. The value comes from outside, no limit on the data covers it, and it
-// would be kept in the task and sent with each of its records.
+// traceparent drops a value that cannot be a traceparent. The value comes from outside, and no limit on the data covers it. It
+// would be kept in the task and sent with each of the task's records.
 func traceparent(s string) string {
 	if len(s) > maxTraceparent {
 		return ""

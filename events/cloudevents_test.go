@@ -78,7 +78,7 @@ func conformant(t *testing.T, r events.Record) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, h := range r.Headers {
-		require.NotContains(t, seen, h.Key, "a header stands there twice")
+		require.NotContains(t, seen, h.Key, "a header occurs twice")
 		require.True(t, utf8.Valid(h.Value), h.Key)
 		seen[h.Key] = string(h.Value)
 		if name, ok := strings.CutPrefix(h.Key, "ce_"); ok {

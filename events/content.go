@@ -9,7 +9,7 @@ import (
 )
 
 // ContentHash returns the hash that distinguishes a repeated submission from a conflicting one: SHA-256 of the object
-// with sorted members, no spaces, numbers as written, the ID included and the deadline normalised.
+// with sorted members, no spaces, numbers as written, the ID included, and the deadline normalised.
 func (s *Submission) ContentHash() (string, error) {
 	content, err := s.content()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
-// DecodeTask reads a task from the encoding of its head and from all of its other rows, in any order. It refuses a task with a row
-// missing. The task shares no bytes with them: a store's value is valid only for a moment.
+// DecodeTask reads a task from the encoding of its head and from all of its other rows, in any order. It refuses a task with a
+// missing row. The task shares no bytes with the rows: a store's value is valid only for a moment.
 func DecodeTask(head []byte, rows []PartRow) (*Task, error) {
 	t := new(Task)
 	r := jsontext.NewReader(head)
@@ -139,7 +139,7 @@ func (j *joiner) request(id string, known *rowState, encoding []byte) error {
 	return nil
 }
 
-// end sorts what the rows held, and puts the steps of the head between the others.
+// end sorts the contents of the rows, and inserts the steps of the head between the others.
 func (j *joiner) end() {
 	t := j.task
 	t.rows = j.rows

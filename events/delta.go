@@ -15,7 +15,7 @@ type History struct {
 	Offset int64
 }
 
-// Rejection says that the record at Fact rejects the input at Offset of the same partition, and when.
+// Rejection says that the record at Fact rejected the input at Offset of the same partition, and when.
 type Rejection struct {
 	Input  Input
 	Offset int64
@@ -37,11 +37,11 @@ type TaskRow struct {
 	Was *Keys
 	// Rows are the changed rows besides the head. A later one replaces an earlier one of the same kind and ID.
 	Rows []PartRow
-	// Others is how many rows the task now has besides the head, and Bytes the size of the encodings of all.
+	// Others is how many rows the task now has besides the head, and Bytes the total size of the encodings.
 	Others, Bytes int
 }
 
-// PartRow is a changed entity of another kind than the head of a task. A nil Encoding means that the entity was removed.
+// PartRow is a changed entity other than the head of a task. A nil Encoding means that the entity was removed.
 type PartRow struct {
 	Kind     Kind
 	ID       string
@@ -136,10 +136,10 @@ func (s *State) flushTasks(d *Delta, agenda Agenda) error {
 	return nil
 }
 
-// keeper allocates the encodings of a Delta in a few pieces of memory, since they live equally long.
+// keeper allocates the encodings of a Delta in a few pieces of memory, since they have the same lifetime.
 type keeper struct{ piece []byte }
 
-// keptBytes limits the size of a piece, since the last one may stay half empty.
+// keptBytes limits the size of a piece, because the last one may stay half empty.
 const keptBytes = 32 << 10
 
 // keep returns a copy of b. many is how many encodings of about this size are expected, including this one.

@@ -6,8 +6,8 @@
 // # What it keeps
 //
 //   - INV1: a task lives in one partition, its Home, and its order there is the only order.
-//   - INV2: State at an offset is the fold of the facts before it, with the same bytes on every machine and in every
-//     run. So facts and state hold Instant and not time.Time, Marshal is a fixed point, all user data goes through
+//   - INV2: State at an offset is the fold of the facts before it, with the same bytes on every machine and in every run. So
+//     facts and state hold Instant and not time.Time, Marshal is a fixed point, all user data goes through
 //     Compact before it enters a fact, and State.Hash does not depend on what was in memory, flushed or evicted.
 //   - INV4: the fold depends on nothing but its arguments. It evaluates no expression, reads no clock, uses no random numbers,
 //     and needs no topic but events: each fact carries everything that the fold needs.
@@ -70,20 +70,20 @@
 //
 // # The rows of a task
 //
-// A task is stored, hashed and written as several entities, its rows. So a fact costs what it changes and not what the task holds, and
-// whatever can grow is rows, each smaller than a record:
+// A task is stored, hashed and written as several entities, its rows. So the cost of a fact depends on what it changes, not on
+// the size of the task, and everything that can grow is in rows, each smaller than a record:
 //
-//	task            its head: what is small, the steps that are no rows, and which rows there are
+//	task its head: the small members, the steps that are not rows, and the numbers of the other rows
 //	input, output   the value, if it is longer than headBytes
 //	step            a step that is longer than headBytes, or not among the first headSteps
 //	request         a request that came before the task, or the ID of one that was judged
 //
-// The ID of a row is that of the task; for a step and a request, a NUL and its path or ID follow. What is a row depends on the state
-// alone (INV2). Most tasks are a single row: the head is written with each fact anyway, and a further row costs more than some hundred
-// bytes in it.
+// The ID of a row is that of the task; for a step and a request, a NUL and its path or ID follow. The choice of rows depends on
+// the state alone (INV2). Most tasks are a single row: the head is written with each fact anyway, and a further row costs more
+// than a few hundred bytes in the head.
 //
-// In memory a task is one Task. The fold marks each step that it changes (Step.change), and Flush writes the head and the marked rows. The
-// head is bounded, so what a later version adds to a task in large numbers becomes rows of a further kind.
+// In memory a task is one Task. The fold marks each step that it changes (Step.change), and Flush writes the head and the marked
+// rows. The head is bounded, so anything that a later version adds to tasks in large numbers becomes rows of a new kind.
 //
 // # The undo of a step
 //
@@ -106,7 +106,7 @@
 // codec_gen.go writes and reads each type member by member without reflection, and fact_gen.go knows the kinds of facts.
 // Both are generated from the types and from the constants of type Name: change those and run go generate ./events. The
 // generated code does not define the format: it writes the same bytes as Marshal, and accepts nothing that encoding/json
-// refuses. In doubtful cases it leaves the work to encoding/json. The properties in oracle_test.go and the fuzz targets
+// refuses. In doubtful cases it falls back to encoding/json. The properties in oracle_test.go and the fuzz targets
 // compare the two.
 //
 // # What it refuses to do

@@ -52,7 +52,7 @@ func (e *entityWriter) write(k Kind, id string, v any) (from int, err error) {
 	return e.add(k, id, v)
 }
 
-// add is write behind what was written before.
+// add is write, after what was written before.
 func (e *entityWriter) add(k Kind, id string, v any) (from int, err error) {
 	from = e.begin(k, id)
 	return from, e.value(v)
@@ -98,7 +98,7 @@ func (e *entityWriter) hash() Hash {
 
 // DecodeBrief reads the head of a task without its input, its output and its steps. The result is for lists only; it has no hash.
 func DecodeBrief(head []byte) (*Task, error) {
-	type members Task // without its methods
+	type members Task // a type without its methods
 	var brief struct {
 		members
 		Input    unread `json:"input"`

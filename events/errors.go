@@ -10,7 +10,7 @@ var (
 	// would fork the state.
 	ErrUnknownFact = errors.New("unknown fact")
 	// ErrReaderTooOld is returned at a VersionBarrier that requires a newer reader.
-	ErrReaderTooOld = errors.New("this version cannot read the log from here on; run a newer one")
+	ErrReaderTooOld = errors.New("this version cannot read the log from here on; run a newer version")
 	// ErrStateHash is returned if the state differs from the hash that the owner recorded.
 	ErrStateHash = errors.New("the state differs from the one that its owner recorded")
 	// ErrRow is returned for a task that cannot be decoded as it was stored: no fact and no input is to blame for it.

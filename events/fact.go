@@ -101,8 +101,8 @@ type VersionBarrier struct {
 	Reader int `json:"reader"`
 }
 
-// SettingsAdopted holds the settings that decide uses besides state, input and time. Offset is that of the record of the
-// definitions that they come from, 0 if the namespace has none.
+// SettingsAdopted holds the settings that decide uses besides state, input and time. Offset is the offset of the definitions
+// record that they come from, 0 if the namespace has none.
 type SettingsAdopted struct {
 	Settings Settings `json:"settings"`
 	Offset   int64    `json:"offset,omitzero"`
@@ -148,7 +148,7 @@ type StepStarted struct {
 	Undoable bool `json:"undoable,omitzero"`
 }
 
-// Outcome describes how an attempt went. The times serve what-if replay. They could not be added later.
+// Outcome describes how an attempt went. The times are for what-if replay, and could not be added later.
 type Outcome struct {
 	Instance   string  `json:"instance,omitempty"`
 	ReadyAt    Instant `json:"ready_at,omitzero"`
@@ -162,8 +162,8 @@ type StepCompleted struct {
 	Step    string          `json:"step"`
 	Attempt int             `json:"attempt"`
 	Output  json.RawMessage `json:"output,omitempty"`
-	// QuietAt is set if the attempt may also be carried out by another instance, or once more: its complete-by time plus the grace. No
-	// undo starts before it.
+	// QuietAt is set if the attempt may also be carried out by another instance, or a second time: its complete-by time plus the
+	// grace. No undo starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 	Outcome
 }
@@ -264,13 +264,13 @@ type CancelRequested struct {
 	By      string `json:"by,omitempty"`
 }
 
-// RequestHeld keeps a request for a task that is not there yet, because reports overtake submissions.
+// RequestHeld keeps a request for a task that does not exist yet, because reports may overtake submissions.
 type RequestHeld struct {
 	Request   Request `json:"request"`
 	ExpiresAt Instant `json:"expires_at"`
 }
 
-// DeadlinePassed says that a task's deadline passed. Action is "undo", or "alert" after the pivot.
+// DeadlinePassed says that a task's deadline has passed. Action is "undo", or "alert" after the pivot.
 type DeadlinePassed struct {
 	Deadline Instant `json:"deadline"`
 	Action   string  `json:"action"`
@@ -322,8 +322,8 @@ type InputRejected struct {
 	Held string `json:"held,omitempty"`
 	// HeldAt names that input by its coordinates, because the cause of this fact is the timer.
 	HeldAt Cause `json:"held_at,omitempty"`
-	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be unpacked. The cause is
-	// the first of them.
+	// Last is the offset of the last input that the fact rejects, if there are several: a batch that cannot be decompressed. The
+	// cause is the first of them.
 	Last int64 `json:"last,omitempty"`
 }
 
@@ -356,20 +356,20 @@ type Passed struct {
 	Hash string `json:"hash,omitempty"`
 }
 
-// InputsPassed moves the resume points over inputs that made no fact. It names each topic separately: see
+// InputsPassed moves the resume points over inputs that led to no fact. It names each topic separately: see
 // docs/protocol.md, "InputsPassed carries what was judged, for each topic".
 type InputsPassed struct {
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
 }
 
 // InputLossAccepted moves the resume point of an input to the first record that still exists, because an operator gave up those from From
-// on, which were deleted before they were judged. If To is From, only the record before them was missing, by which the topic is known to
-// be the same.
+// on, which were deleted before they were judged. If To equals From, only the record before them was missing, by which the topic
+// is known to be the same.
 type InputLossAccepted struct {
 	Input Input `json:"input"`
 	From  int64 `json:"from"`
 	To    int64 `json:"to"`
-	// Offset is that of the acceptance in the definitions; Reason and By are copied from there.
+	// Offset is the offset of the acceptance in the definitions; Reason and By are copied from it.
 	Offset int64  `json:"offset"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -400,15 +400,15 @@ const (
 	EffectAlert      = "alert"
 )
 
-// EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more. The
-// effects after the position After stay owed until a later EffectsDelayed or EffectsCaughtUp says more. See Destination.
+// EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.
+// The effects after the position After stay owed until a later EffectsDelayed or EffectsCaughtUp for it. See Destination.
 type EffectsDelayed struct {
 	Destination string `json:"destination"`
 	// After is the position up to which all effects for the destination are acknowledged; zero: before all facts.
 	After Position `json:"after,omitzero"`
 }
 
-// EffectsCaughtUp says that a destination has taken all its effects up to the watermark. The watermark counts for it again.
+// EffectsCaughtUp says that a destination has taken all its effects up to the watermark. The watermark covers it again.
 type EffectsCaughtUp struct {
 	Destination string `json:"destination"`
 }
@@ -422,7 +422,7 @@ type StateHash struct {
 // record it stops the partition.
 type Unreadable struct {
 	Kind Name
-	// Err says what was unreadable.
+	// Err says what could not be read.
 	Err error
 }
 

@@ -91,13 +91,13 @@ func outsideEpochs(n Name) bool { return n == NamePartitionClaimed || n == NameN
 // DecodeFact reads a record of <ns>.events. Its error means that the partition must stop: only owners write there.
 //
 // If epoch and sequence can be read and the rest cannot, the body is an *Unreadable, and Apply decides whether to stop: only
-// the fold can tell whether the record is void, and a void record does not stop the partition. (A newer owner switches on a new
-// kind of fact by a VersionBarrier, is deposed before both land, and they land as void records: an older reader must pass
-// them.)
+// the fold can tell whether the record is void, and a void record does not stop the partition. (Suppose that a newer owner
+// introduces a new kind of fact with a VersionBarrier, and is deposed before the two land: they land as void records, which an
+// older reader must pass.)
 func DecodeFact(r *Record) (*Fact, error) { return decodeFact(r, new(Fact), nil) }
 
-// FactReader decodes one fact after another into the same memory, for callers that fold each fact before they read the
-// next: State keeps only texts and JSON of a fact, which have their own memory.
+// FactReader decodes one fact after another into the same memory, for callers that fold each fact before they read the next:
+// State keeps only a fact's texts and JSON, which have their own memory.
 type FactReader struct {
 	fact Fact
 	// The bodies of kinds that occur more than once for a task.
@@ -197,7 +197,7 @@ func (f *Fact) readPosition(name Name, h *factHeaders) (err error) {
 }
 
 func (f *Fact) readBody(name Name, h *factHeaders, value []byte, d *FactReader) (err error) {
-	if !utf8.ValidString(f.Task) { // if its task were read back from its encoding, it would have another ID
+	if !utf8.ValidString(f.Task) { // the task would have a different ID when read back from its encoding
 		return errors.New("the task's ID is not UTF-8")
 	}
 	var written bool

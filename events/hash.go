@@ -54,8 +54,8 @@ func (h *Hash) UnmarshalText(b []byte) error {
 }
 
 // HashInput returns the hash of an input that its fact stores: 16 hexadecimal digits of SHA-256 over key and value, separated
-// by NUL. A claimer re-reads the last passed input and compares the hash, so that it notices if a topic has lost its tail or
-// was filled again.
+// by NUL. A claimer re-reads the last passed input and compares the hash, so that it notices if a topic has lost its tail or was
+// recreated.
 func HashInput(r *Record) string {
 	var room [1024]byte
 	b := append(append(room[:0], r.Key...), 0)
@@ -87,7 +87,7 @@ func appendPart(dst, part []byte) []byte {
 // sumOf returns SHA-256 over head and rest.
 func sumOf(head, rest []byte) *[sha256.Size]byte {
 	d := sha256.New()
-	d.Write(bytes.Clone(head)) // which is on the caller's stack
+	d.Write(bytes.Clone(head)) // the array is on the caller's stack
 	d.Write(rest)
 	return (*[sha256.Size]byte)(d.Sum(nil))
 }

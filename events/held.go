@@ -18,7 +18,7 @@ func (h *HeldRequest) id() string { return heldID(h.Request.Task, h.Request.ID) 
 
 func heldID(task, request string) string { return task + "\x00" + request }
 
-// heldRequests holds the held requests by task, then by their ID.
+// heldRequests holds the held requests by task, then by ID.
 type heldRequests map[string]map[string]*HeldRequest
 
 func (all heldRequests) put(h *HeldRequest) {

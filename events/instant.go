@@ -66,9 +66,9 @@ const (
 	lastInstant = 253_402_300_799_999
 )
 
-// ParseInstant reads RFC 3339 with any offset and precision. It refuses instants outside of the years 0 to 9999 in UTC: a text
-// with an offset may name such an instant, but the text that String writes for it could not be read, and a fact that held it
-// would stop its partition.
+// ParseInstant reads RFC 3339 with any offset and precision. It refuses instants outside the years 0 to 9999 in UTC: a text with
+// an offset may name such an instant, but the text that String writes for it could not be read back, and a fact with it would
+// stop its partition.
 func ParseInstant(s string) (Instant, error) {
 	if i, ok := parseWritten([]byte(s)); ok {
 		return i, nil

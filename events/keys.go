@@ -31,8 +31,8 @@ type Keys struct {
 	Due   Instant    `json:"due,omitzero"`
 	Wake  Instant    `json:"wake,omitzero"`
 	Ready []ReadyKey `json:"ready,omitempty"`
-	// Unplanned marks a live task whose row was written without an Agenda, by a fold that nobody planned for: a fact that
-	// follows from its state may be missing, so a new owner plans it.
+	// Unplanned marks a live task whose row was written without an Agenda, by a fold without an owner: a fact that follows from
+	// its state may be missing, so a new owner plans it.
 	Unplanned bool `json:"unplanned,omitzero"`
 }
 
@@ -146,7 +146,7 @@ func appendWord(dst []byte, s string) []byte {
 func DecodeKeys(b []byte) (*Keys, error) {
 	k := new(Keys)
 	if len(b) == 0 || b[0] != keysVersion {
-		return nil, fmt.Errorf("%w: they are of no version that this one reads", errKeys)
+		return nil, fmt.Errorf("%w: their version is not one that this build reads", errKeys)
 	}
 	r := keyReader{rest: b[1:], all: string(b)} // one copy, and all texts are slices of it
 	r.keys(k)
@@ -158,7 +158,7 @@ func DecodeKeys(b []byte) (*Keys, error) {
 
 // keyReader reads values from the front of encoded keys. After the first unreadable value it returns only zeros.
 type keyReader struct {
-	// rest is what is left of the bytes in all.
+	// rest is the rest of all bytes.
 	rest []byte
 	all  string
 	bad  bool
@@ -232,8 +232,8 @@ func (r *keyReader) signed() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// count reads how many items follow, each of at least the given size: damaged keys must not make us allocate memory for a
-// million items.
+// count reads how many items follow, each of at least the given size: damaged keys must not make it allocate memory for a million
+// items.
 func (r *keyReader) count(least int) int {
 	n := r.unsigned()
 	if n == 0 || n > uint64(len(r.rest)/least) {

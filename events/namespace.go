@@ -1,5 +1,5 @@
 package events
 
-// DefaultNamespace begins the names of all topics unless another namespace is chosen. Engine, agents and producers agree on it,
+// DefaultNamespace is the prefix of all topic names unless another namespace is chosen. Engine, agents and producers agree on it,
 // so that the first three commands of the README need no flag.
 const DefaultNamespace = "sagalog"

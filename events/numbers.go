@@ -7,8 +7,8 @@ import (
 )
 
 // CheckNumbers refuses a JSON value with a number of more than 400 digits, or with an exponent beyond 400. at is the pointer of the
-// value. The error is a *MemberError with the place of the first such number. The check of an input against a schema calculates
-// with exact fractions, which takes time in proportion to the exponent and not to the length of the text.
+// value. The error is a *MemberError with the place of the first such number. Checking an input against a schema uses exact
+// fractions, which takes time in proportion to the exponent and not to the length of the text.
 func CheckNumbers(at string, raw json.RawMessage) error {
 	path, number, found := jsontext.Wide(raw)
 	if !found {

@@ -14,7 +14,7 @@ type Ready struct {
 	Priority  int
 	// Since is when the task was accepted: of equal priority, the older task goes first.
 	Since Instant
-	// NotBefore is when it may start; zero is at once.
+	// NotBefore is when it may start; zero means at once.
 	NotBefore Instant
 }
 
@@ -46,7 +46,7 @@ type Plan struct {
 	Cost int
 }
 
-// OutputHint says what an operator can do about a task that is parked because it has no output: all of its steps are done.
+// OutputHint says what an operator can do about a task that is parked because it has no output although all its steps are done.
 func OutputHint(t *Task) string {
 	if t.Irrevocable() {
 		return "; a retry ends the task with the output null"
@@ -76,7 +76,7 @@ type Policy struct {
 	CoolDownTimes int
 }
 
-// Start is what a definition says about the start of an attempt.
+// Start is what a definition prescribes for the start of an attempt.
 type Start struct {
 	CompleteBy Duration
 	Input      json.RawMessage

@@ -10,8 +10,8 @@ import (
 // Epoch names one ownership of a partition: the ordinal of its valid claim and the claim's random identifier. Its
 // text is "<n>-<id>". The zero Epoch is the time before the first claim.
 //
-// It is not an offset, so that a mirrored log can be folded too. The ordinal alone would not do, because two candidates would
-// share it: see docs/protocol.md, "The identifier of a claim is fresh".
+// It is not an offset, so that a mirrored log can be folded too. The ordinal alone would not suffice, because two candidates
+// would share it: see docs/protocol.md, "The identifier of a claim is fresh".
 type Epoch struct {
 	N  uint64
 	ID string

@@ -15,10 +15,10 @@ type Record struct {
 	// Value is nil for a tombstone.
 	Value   []byte
 	Headers []Header
-	// Unread is how many offsets the record stands for, if it stands for a batch, or the rest of one, that unpacks to more than a
-	// reader takes; zero if it was read. It has coordinates and no bytes.
+	// Unread is how many offsets the record stands for, if it stands for a batch, or the rest of one, that is larger than a
+	// reader takes when decompressed; such a record has coordinates but no bytes. Zero if the record was read.
 	Unread int64
-	// Control marks a transaction's marker, which holds no data but takes an offset.
+	// Control marks a transaction marker, which holds no data but takes an offset.
 	Control bool
 }
 

@@ -1,7 +1,7 @@
 package events
 
-// Run is a run of accepted facts at contiguous offsets. With the runs, a later owner finds the facts whose effects are not
-// acknowledged without judging the log again. They are not part of the state hash, since offsets differ between copies of a
+// Run is a run of accepted facts at contiguous offsets. From the runs, a later owner finds the facts whose effects are not
+// acknowledged without folding the log again. They are not part of the state hash, since offsets differ between copies of a
 // log.
 type Run struct {
 	Epoch    Epoch  `json:"epoch"`
@@ -51,7 +51,7 @@ func (all runs) accepted(offset int64) bool {
 	return false
 }
 
-// after returns the offset of the first fact behind a position, or end.
+// after returns the offset of the first fact after a position, or end.
 func (all runs) after(p Position, end int64) int64 {
 	for _, r := range all {
 		last := Position{r.Epoch, r.Sequence + uint64(r.Count) - 1}

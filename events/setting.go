@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Setting describes a member of Settings, which belongs to the namespace: all nodes decide by the same value.
+// Setting describes a member of Settings. It belongs to the namespace: all nodes decide by the same value.
 type Setting struct {
 	// Name is the name in records, in the API and on the command line.
 	Name string
-	// What says what the setting is.
+	// What describes the setting.
 	What string
 	// Least and Most bound it: a number, or nanoseconds.
 	Least, Most int64
-	// count or span returns the member; the other is nil.
+	// One of count and span returns the member; the other is nil.
 	count func(*Settings) *int
 	span  func(*Settings) *Duration
 }
@@ -39,7 +39,7 @@ var settingList = []Setting{
 	{"task_facts", "limit of the facts of a task", 10, maxCount, func(s *Settings) *int { return &s.TaskFacts }, nil},
 	{"held_requests", "limit of the requests that are held for tasks that do not exist yet", 0, maxCount, func(s *Settings) *int { return &s.HeldRequests }, nil},
 	{"held_for", "how long a request is held for a task that does not exist yet", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.HeldFor }},
-	{"grace", "how long after a complete-by time a request may still land; no undo starts before", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.Grace }},
+	{"grace", "how long after a complete-by time a request may still land; no undo starts before that", 0, maxSpan, nil, func(s *Settings) *Duration { return &s.Grace }},
 	{"remember_for", "how long a finished task and its ID are remembered", int64(time.Second), maxSpan, nil, func(s *Settings) *Duration { return &s.RememberFor }},
 	{"hash_every", "facts between two state hashes", 1, maxCount, func(s *Settings) *int { return &s.HashEvery }, nil},
 }

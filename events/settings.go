@@ -9,7 +9,7 @@ import (
 // build understands: see docs/protocol.md, "Versions of nodes".
 const FormatVersion = 1
 
-// FirstLevel is the level of a namespace that has recorded none, and of a node whose heartbeats name none.
+// FirstLevel is the level of a namespace that has recorded no level, and of a node whose heartbeats name none.
 const FirstLevel = 1
 
 // Settings are what decisions depend on besides state, input and time. They belong to the namespace, and each
@@ -59,9 +59,10 @@ type SettingsChange struct {
 	Settings map[string]json.RawMessage `json:"settings"`
 	// By says who changed them.
 	By string `json:"by,omitempty"`
-	// Level, if it is higher than that of the namespace, becomes it: owners may write facts of this level from now on.
+	// Level, if it is higher than that of the namespace, becomes the namespace's level: owners may write facts of this level from
+	// now on.
 	Level int `json:"level,omitzero"`
-	// Initial changes only the settings that no earlier record has set. Two nodes that start at once with different flags so
-	// agree on the first ones.
+	// Initial changes only the settings that no earlier record has set, so that two nodes that start at once with different flags
+	// agree on the first record's.
 	Initial bool `json:"initial,omitempty"`
 }

@@ -25,17 +25,18 @@ type PartitionState struct {
 	JumpedAt Instant `json:"jumped_at,omitzero"`
 	// Inputs holds the resume point of each input topic. It is stored nowhere else.
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
-	// Watermark is the position up to which all effects are known to be acknowledged, apart from those of delayed destinations.
+	// Watermark is the position up to which all effects are known to be acknowledged, apart from effects for delayed
+	// destinations.
 	Watermark Position `json:"watermark,omitzero"`
 	// Delayed holds, for each destination that took no effects for a while, the position up to which it has taken all.
 	Delayed map[string]Position `json:"delayed,omitempty"`
-	// Settings are those of the fact that adopted them. SettingsOffset is its Offset and never falls.
+	// Settings are the adopted settings. SettingsOffset is the Offset of the fact that adopted them, and never falls.
 	Settings       Settings `json:"settings,omitzero"`
 	SettingsOffset int64    `json:"settings_offset,omitzero"`
 	// ForgottenBefore is later than the end of each task that was forgotten while tasks were remembered for a shorter time than
-	// now. Zero means that there was no such time.
+	// now. Zero means that no task was.
 	ForgottenBefore Instant `json:"forgotten_before,omitzero"`
-	// Reader is the barrier: the lowest format version that may continue reading, and claim.
+	// Reader is the barrier: the lowest format version that may continue reading and may claim.
 	Reader int `json:"reader,omitzero"`
 	// SinceHash counts the accepted facts since the last StateHash.
 	SinceHash int `json:"since_hash,omitzero"`
@@ -51,7 +52,7 @@ type Definition struct {
 
 // StoredTask is a task as a store holds it.
 type StoredTask struct {
-	// Encoding is that of its head, nil if the task does not exist, and Keys are its Keys as AppendKeys wrote them.
+	// Encoding is the encoding of the task's head, nil if the task does not exist. Keys are its Keys as AppendKeys wrote them.
 	Encoding, Keys []byte
 	// Rows are all of its other rows, in any order.
 	Rows []PartRow
@@ -60,7 +61,7 @@ type StoredTask struct {
 // Loader finds a task that is not in memory.
 type Loader func(id string) (StoredTask, error)
 
-// sweptTask is what a store still holds of a task that was swept.
+// sweptTask describes the rows of a swept task that a store still holds.
 type sweptTask struct {
 	keys *Keys
 	// rows deletes the rows besides the head.
@@ -94,7 +95,7 @@ type State struct {
 	dirtyOthers map[string]bool
 	dirtyParts  map[part]bool
 	history     []History
-	// lastHistory is how many entries history had at the last Flush, as a guess at the next number.
+	// lastHistory is how many entries history had at the last Flush, as a guess for the next one.
 	lastHistory int
 	rejected    []Rejection
 
@@ -117,8 +118,8 @@ type Lax struct {
 // SetLax is for the simulator: see Lax.
 func (s *State) SetLax(l Lax) { s.lax = l }
 
-// SetLevel sets the highest barrier that the fold passes, FormatVersion if it is not called. Only tests set another, to have builds of
-// two versions in one process.
+// SetLevel sets the highest barrier that the fold passes, FormatVersion by default. Only tests set another, to have builds of two
+// versions in one process.
 func (s *State) SetLevel(level int) { s.level = level }
 
 type part struct {
@@ -143,7 +144,7 @@ func NewState(partition int32, load Loader) *State {
 	return s
 }
 
-// Task returns the task of that ID, nil if it is not known. The caller must not change it.
+// Task returns the task with that ID, nil if it is not known. The caller must not change it.
 func (s *State) Task(id string) (*Task, error) {
 	if t, ok := s.tasks[id]; ok {
 		return t, nil
@@ -208,15 +209,14 @@ func (s *State) Changed() int { return len(s.dirtyTasks) + len(s.dirtyOthers) }
 // Sum returns the state hash as of the last Flush.
 func (s *State) Sum() Hash { return s.sum }
 
-// Runs returns the runs of accepted facts behind the positions of OffsetAfter. The slice is valid until the next Apply.
+// Runs returns the runs of accepted facts after the positions of OffsetAfter. The slice is valid until the next Apply.
 func (s *State) Runs() []Run { return s.runs }
 
-// OffsetAfter returns the offset of the first fact behind a position, which must be the watermark or one of
-// [PartitionState.Delayed]; the end of the log if no fact is behind it.
+// OffsetAfter returns the offset of the first fact after a position, which must be the watermark or one of
+// [PartitionState.Delayed]; the end of the log if no fact is after it.
 func (s *State) OffsetAfter(p Position) int64 { return s.runs.after(p, s.Next) }
 
-// Accepted says whether the record at that offset was accepted as a fact. It knows only facts behind the positions of
-// OffsetAfter.
+// Accepted says whether the record at that offset was accepted as a fact. It knows only facts after the positions of OffsetAfter.
 func (s *State) Accepted(offset int64) bool { return s.runs.accepted(offset) }
 
 func (s *State) touchTask(id string, t *Task) {

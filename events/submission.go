@@ -34,8 +34,8 @@ const (
 	MaxPriority      = 1000
 	MaxNestingLevels = jsontext.MaxDepth
 
-	// maxMembers limits how many members of an object are read, and thereby how many faults are reported: an object of half a
-	// megabyte can have a hundred thousand members. It is above MaxLabels and the number of known members.
+	// maxMembers limits how many members of an object are read, and so how many faults are reported: an object of half a megabyte
+	// can have a hundred thousand members. It is above MaxLabels and the number of known members.
 	maxMembers = 64
 )
 
@@ -68,7 +68,7 @@ func pointerTo(parent, name string) string {
 	return parent + "/" + pointerEscapes.Replace(Clip(name, maxQuotedBytes))
 }
 
-// pointerEscapes is created once: creating a replacer for each member took a tenth of the time to read a submission.
+// pointerEscapes is created once: creating a replacer for each member would take a tenth of the time to read a submission.
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // ParseSubmission reads a submission object and reports every fault at once, each a *MemberError. The ID may be
@@ -183,7 +183,7 @@ func objectMembers(at string, data []byte) ([]member, error) {
 		m := member{name: t.(string)}
 		switch {
 		case hasMember(list, m.name):
-			return nil, memberError(pointerTo(at, m.name), "stands there twice")
+			return nil, memberError(pointerTo(at, m.name), "occurs twice")
 		case len(list) == maxMembers:
 			return nil, memberError(at, "has more than %d members", maxMembers)
 		}
@@ -196,7 +196,7 @@ func objectMembers(at string, data []byte) ([]member, error) {
 		return nil, memberError(at, "is not JSON: %s", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, memberError(at, "has something behind the object")
+		return nil, memberError(at, "has something after the object")
 	}
 	if !utf8.Valid(data) {
 		return nil, memberError(at, "is not UTF-8")
@@ -251,8 +251,8 @@ func (s *Submission) readMember(m member) error {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// readLabels reports the faults in the order of the text and not of a map, because a rejection is a fact, and everybody must
-// decide the same fact (INV4).
+// readLabels reports the faults in the order of the text, not in that of a map, because a rejection is a fact, and every owner
+// must decide the same fact (INV4).
 func (s *Submission) readLabels(raw json.RawMessage) error {
 	const at = "/labels"
 	if len(raw) == 0 || raw[0] != '{' {

@@ -58,11 +58,11 @@ func TestAllFaultsOfASubmissionAreReported(t *testing.T) {
 		"cut off":         {`{"workflow":"w"`, []string{`is not JSON: EOF`}},
 		"cut in a value":  {`{"workflow":"w`, []string{`/workflow: is not JSON: unexpected EOF`}},
 		"a bare key":      {`{1:2}`, []string{`is not JSON: invalid character '1'`}},
-		"two objects":     {`{"workflow":"w"}{}`, []string{`has something behind the object`}},
+		"two objects":     {`{"workflow":"w"}{}`, []string{`has something after the object`}},
 		"not UTF-8":       {"{\"workflow\":\"w\",\"input\":\"\xff\"}", []string{`is not UTF-8`}},
 		"not UTF-8 later": {"{\"workflow\":\"w\xff\"}", []string{`is not UTF-8`}},
 		"no workflow":     {`{}`, []string{`/workflow: is required: the name of a workflow`}},
-		"twice":           {`{"workflow":"w","workflow":"w"}`, []string{`/workflow: stands there twice`}},
+		"twice":           {`{"workflow":"w","workflow":"w"}`, []string{`/workflow: occurs twice`}},
 		"a typing error":  {`{"workflow":"w","priorty":1}`, []string{`/priorty: is not a member of a submission; did you mean "priority"?`}},
 		"an unknown member": {
 			`{"workflow":"w","a/~b":1}`,
@@ -93,7 +93,7 @@ func TestAllFaultsOfASubmissionAreReported(t *testing.T) {
 			`/labels/: a key has 1 to 64 bytes without a colon, a value up to 256`, `/labels/ok: a key has 1 to 64 bytes without a colon, a value up to 256`,
 			`/labels/k~1~0: is not a text`,
 		}},
-		"a label twice":               {`{"workflow":"w","labels":{"a":"1","a":"2"}}`, []string{`/labels/a: stands there twice`}},
+		"a label twice":               {`{"workflow":"w","labels":{"a":"1","a":"2"}}`, []string{`/labels/a: occurs twice`}},
 		"a deadline at the zero time": {`{"workflow":"w","deadline":"1970-01-01T00:00:00Z"}`, []string{`/deadline: "1970-01-01T00:00:00Z" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
 		"a negative deadline":         {`{"workflow":"w","deadline":"-5m"}`, []string{`/deadline: "-5m" is neither a positive duration such as 10m nor an instant such as 2026-11-21T14:00:00Z`}},
 		// With its offset it is in the year 10000, which no reader of the fact could read.

@@ -10,7 +10,7 @@ func Suggest(name string, known []string) string {
 	return "known are " + strings.Join(known, ", ")
 }
 
-// Nearest returns the known name with the least edit distance, and "" if even that is too far for a typing error.
+// Nearest returns the known name with the smallest edit distance, or "" if even that is too far for a typo.
 func Nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {

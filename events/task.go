@@ -38,9 +38,9 @@ const (
 	StepStateUndoFailed StepState = "undo_failed"
 )
 
-// Task is the state of one task: several entities of its partition, see "The rows of a task" in the package comment. Its JSON, without
-// what is in other rows, is the canonical encoding of its head, so the order of the fields is part of the format, and a field that is
-// absent does not change the hash.
+// Task is the state of one task: several entities of its partition, see "The rows of a task" in the package comment. Its JSON,
+// without the parts in other rows, is the canonical encoding of its head. So the order of the fields is part of the format, and
+// an absent field does not change the hash.
 type Task struct {
 	ID string `json:"id"`
 	// Incarnation is the position of the task's Submitted. It distinguishes the task from a forgotten one with the same ID.
@@ -62,7 +62,7 @@ type Task struct {
 	Deadline    Instant `json:"deadline,omitzero"`
 
 	FailureCount int `json:"failure_count,omitzero"`
-	// Reason says why the task was last parked, or why it is or was undone. A task that went on and ended well has none.
+	// Reason says why the task was last parked, or why it is or was undone. A task that continued and ended well has none.
 	Reason string `json:"reason,omitempty"`
 	// Facts counts the facts of the task. It is limited by Settings.TaskFacts.
 	Facts int `json:"facts"`
@@ -80,7 +80,7 @@ type Task struct {
 	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`
 	DeadlinePassed bool `json:"deadline_passed,omitzero"`
-	// QuietAt is when the last request of all attempts in doubt can no longer land; no undo starts before it.
+	// QuietAt is when no request of any attempt in doubt can land any more; no undo starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 	// Completions counts completed steps. Undo goes through them in reverse order.
 	Completions int `json:"completions,omitzero"`
@@ -100,8 +100,8 @@ type Task struct {
 	Rows *TaskRows `json:"rows,omitempty"`
 
 	hash Hash // the sum over its rows that State.Sum includes; zero if none.
-	// now is the current hash of the task, if hashed is true. Between two Flushes the state hash may be compared often, and
-	// each comparison would otherwise encode every changed task again.
+	// now is the current hash of the task, if hashed is true. The state hash may be compared often between two Flushes, and each
+	// comparison would otherwise encode every changed task again.
 	now    Hash
 	hashed bool
 	keys   *Keys // of the last flushed row; nil if none.
@@ -137,7 +137,7 @@ type Step struct {
 	Completion int  `json:"completion,omitzero"`
 	Pivot      bool `json:"pivot,omitzero"`
 	Undoable   bool `json:"undoable,omitzero"`
-	// changed says that the step changed since the last Flush, see change.
+	// changed says that the step has changed since the last Flush: see change.
 	changed bool
 
 	Undo *UndoState `json:"undo,omitempty"`

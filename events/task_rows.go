@@ -8,8 +8,8 @@ import (
 	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
-// A value or a step of a task stays in the head only if its encoding has at most headBytes. A step that carries a few identifiers has
-// a third of that, so a usual task is one row, and a head has at most a few KiB.
+// A value or a step of a task stays in the head only if its encoding has at most headBytes. A step with a few identifiers takes a
+// third of that, so the usual task is one row, and a head has at most a few KiB.
 const headBytes = 1 << 10
 
 // headSteps is how many of the steps may be in the head: the first ones. Most workflows have fewer, and the head is written with each fact.
@@ -54,7 +54,7 @@ type rowState struct {
 	bytes int
 }
 
-// valueRows are the rows of a task that belong to none of its steps.
+// valueRows are the rows of a task that do not belong to its steps.
 type valueRows struct {
 	input, output *rowState
 	requests      map[string]*rowState
@@ -84,7 +84,7 @@ func rowID(task, part string) string {
 	return task + "\x00" + part
 }
 
-// removals returns what deletes the rows besides the head that a store holds.
+// removals returns the changes that delete a task's stored rows besides the head.
 func (t *Task) removals() (rows []PartRow) {
 	if r := t.rows; r != nil {
 		if r.input != nil {
@@ -108,7 +108,7 @@ func (t *Task) removals() (rows []PartRow) {
 // taskWriter writes the rows of tasks, one task after another, into the same memory. Of the rows besides the head it writes only those
 // that changed since the last Flush.
 type taskWriter struct {
-	// head is the task's head, and other the changed rows one behind the other.
+	// head is the task's head, and other the changed rows, one after another.
 	head, other entityWriter
 	// from is where the encoding of the head begins.
 	from    int
@@ -217,7 +217,7 @@ func (w *taskWriter) values(t *Task) (err error) {
 	return nil
 }
 
-// value writes the row of an input or an output, which never change. is says whether there is such a row.
+// value writes the row of an input or an output, which never change. is says whether the task has such a row.
 func (w *taskWriter) value(kind Kind, task string, raw json.RawMessage, known *rowState) (is bool, err error) {
 	if known != nil {
 		w.know(known)
@@ -310,7 +310,7 @@ func (w *taskWriter) beginStep() {
 	}
 }
 
-// know counts a row that is as it was.
+// know counts an unchanged row.
 func (w *taskWriter) know(r *rowState) {
 	w.sum, w.bytes = w.sum.Add(r.hash), w.bytes+r.bytes
 }

@@ -2,7 +2,7 @@ package events
 
 import "unicode/utf8"
 
-// CheckTaskID says whether a task ID is allowed: 1 to 255 bytes of UTF-8 without control characters, and not "." or
+// CheckTaskID returns an error unless the task ID is allowed: 1 to 255 bytes of UTF-8 without control characters, and not "." or
 // ".." (no URL can name these).
 func CheckTaskID(id string) error {
 	switch {
@@ -23,8 +23,8 @@ func CheckTaskID(id string) error {
 	return nil
 }
 
-// TaskID returns the task ID of a submission or report that came by Kafka. It may be in the record's key, in the ce_subject and
-// in the object itself. The values that are present must agree.
+// TaskID returns the task ID of a submission or report that came through Kafka. It may be in the record's key, in the ce_subject
+// and in the object itself. The values that are present must agree.
 func TaskID(key []byte, subject, own string) (string, error) {
 	id := subject
 	if id == "" {

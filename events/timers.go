@@ -13,7 +13,7 @@ const (
 	TimerHorizon    TimerKind = "horizon"
 )
 
-// Timer is something that a task does when its time comes.
+// Timer is something that a task must do at some time.
 type Timer struct {
 	Due       Instant
 	Kind      TimerKind

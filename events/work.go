@@ -35,7 +35,7 @@ type Work struct {
 	// Undoes is the idempotency key of the do that an undo reverses. A service refuses calls with that key after the undo.
 	Undoes     string  `json:"undoes,omitempty"`
 	CompleteBy Instant `json:"complete_by"`
-	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's goes by it.
+	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's uses it instead.
 	CompleteWithin Duration `json:"complete_within,omitzero"`
 	// Input is the step's resolved input. For an undo without a mapping it is the input of the do.
 	Input json.RawMessage `json:"input,omitempty"`
@@ -65,7 +65,7 @@ const (
 	EffectNone Effect = "none"
 	// EffectDoneUnknown: the attempt is over, and may have changed something.
 	EffectDoneUnknown Effect = "done_unknown"
-	// EffectInDoubt: the attempt may have changed something, or may still do so, as when no answer came.
+	// EffectInDoubt: the attempt may have changed something, or may still do so, for example because no answer came.
 	EffectInDoubt Effect = "in_doubt"
 )
 
@@ -129,7 +129,7 @@ type Request struct {
 	Task   string `json:"task"`
 	Step   string `json:"step,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Attempt is the attempt that a retry means; zero means the latest.
+	// Attempt is the attempt that a retry refers to; zero means the latest.
 	Attempt int `json:"attempt,omitzero"`
 	// By is the sender of the request, as far as the API knows.
 	By string `json:"by,omitempty"`
@@ -175,9 +175,10 @@ type Presence struct {
 	// Partitions are the partitions of work.<agent> that the instance reads, or the partitions that the node owns.
 	Partitions map[string][]int32 `json:"partitions,omitempty"`
 	HTTP       string             `json:"http,omitempty"`
-	// Missing lists the operations that steps in the node's partitions wait for and no live instance offers.
+	// Missing lists the operations that steps in the node's partitions wait for because no live instance offers them.
 	Missing []Missing `json:"missing,omitempty"`
-	// Unable lists the partitions that the node cannot own now, because it reaches no leader of theirs, or they stopped there.
+	// Unable lists the partitions that the node cannot own now, because it cannot reach a leader of theirs, or because they
+	// stopped there.
 	Unable []int32 `json:"unable,omitempty"`
 	// Level is the highest level of a namespace that the node understands; absent for agents, and for builds before levels.
 	Level     int     `json:"level,omitzero"`
@@ -185,13 +186,13 @@ type Presence struct {
 	SeenAt    Instant `json:"seen_at"`
 }
 
-// Missing is an operation of an agent that steps wait for and no live instance offers, or no broker takes requests for.
+// Missing is an operation of an agent that steps wait for because no live instance offers it or no broker takes requests for it.
 type Missing struct {
 	Agent     string    `json:"agent"`
 	Operation Operation `json:"operation"`
 	// Since is when the owner first found a step waiting for it.
 	Since Instant `json:"since"`
-	// Behind says that instances offer it, and that the brokers take no requests for it.
+	// Behind says that instances offer it, but the brokers take no requests for it.
 	Behind bool `json:"behind,omitempty"`
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Subject holds the attributes of our CloudEvents besides their data.
 type Subject struct {
-	// ID is the ce_id: unique for the record's meaning, the same when it is sent again.
+	// ID is the ce_id: unique to the meaning of the record, and the same when it is sent again.
 	ID          string
 	Source      string
 	Time        Instant

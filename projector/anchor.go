@@ -11,7 +11,7 @@ import (
 type Anchor struct {
 	TopicID TopicID `json:"topic_id"`
 	Offset  int64   `json:"offset"`
-	// LeaderEpoch is passed to franz-go when reading resumes, which detects a truncated log by it. Check does not compare it:
+	// LeaderEpoch is passed to franz-go when reading resumes, so that it detects a truncated log. Check does not compare it:
 	// a copy of the log has other leader epochs.
 	LeaderEpoch int32  `json:"leader_epoch,omitzero"`
 	Hash        string `json:"hash"`

@@ -33,8 +33,8 @@ type checker struct {
 	set    keySet
 	// wanted and found count index rows.
 	wanted, found int
-	// partition is the one whose rows are being read, -1 before the first; stored is its meta row, and counted what
-	// its rows amount to.
+	// partition is the one whose rows are being read, -1 before the first; stored is its meta row, and counted the counts of its
+	// rows.
 	partition       int32
 	stored, counted meta
 	// task is the task whose rows are being read, as far as they were read; its ID is empty between tasks.
@@ -228,7 +228,7 @@ func taskOf(key []byte) (partition int32, id string, ok bool) {
 	case len(key) > 1 && key[0] == spaceList:
 		return taskOfList(key[1:])
 	case len(key) < rowPrefix:
-		return 0, "", false // no row of ours is so short
+		return 0, "", false // no valid row is that short
 	}
 	partition, rest := readPartition(key[1:]), key[rowPrefix:]
 	switch key[rowPrefix-1] {

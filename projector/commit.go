@@ -82,9 +82,9 @@ type change struct {
 	meta meta
 	// entity is the encoding of the partition's own entity, nil if no delta brought one.
 	entity []byte
-	// added are the first of the new rows in each index that is consumed from its front.
+	// added are the first new rows in each index that is consumed from its front.
 	added fronts
-	// rejections are what the partition knows of these rows after the commit.
+	// rejections is what the partition knows about its rejection rows after the commit.
 	rejections rejectionRows
 	// freshRejection is the instant of the first rejection in this batch, or zero.
 	freshRejection events.Instant

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// damageMark is a file beside Pebble's. A damaged byte is found when it is read, perhaps hours after each start; the mark makes
-// the next Open refuse at once, so that the store is rebuilt.
+// damageMark is a file next to Pebble's. A damaged byte is found only when it is read, perhaps hours after each start; the mark
+// makes the next Open refuse at once, so that the store is rebuilt.
 const damageMark = "DAMAGED"
 
 // damage records why a database can no longer be trusted.
@@ -60,7 +60,7 @@ func refuseDamaged(disk vfs.FS, dir string) error {
 		return fmt.Errorf("open the state store: %w", err)
 	}
 	defer f.Close()
-	said, _ := io.ReadAll(f) // without it the error still says what to do
+	said, _ := io.ReadAll(f) // even without it the error says what to do
 	return fmt.Errorf("%w: damage was found before (%s); delete %s, it is rebuilt from the log", ErrDamaged, strings.TrimSpace(string(said)), dir)
 }
 

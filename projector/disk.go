@@ -64,7 +64,7 @@ func withoutPanic(dir string, do func() error) (err error) {
 // sayEvery is the interval at which a failing disk is reported.
 const sayEvery = 10 * time.Second
 
-// reportingFS logs when the disk fails, whatever Pebble makes of the error.
+// reportingFS logs when the disk fails, whatever Pebble does with the error.
 type reportingFS struct {
 	vfs.FS
 	log  *slog.Logger

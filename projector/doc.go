@@ -3,8 +3,8 @@
 //
 // The log is the truth, and the store is derived from it. Data in doubt are deleted and folded again. So commits are not
 // synced, and Pebble keeps no write-ahead log. After kill -9 or a power cut the unflushed batches are missing, each as a
-// whole (at most those of a minute, or of some memtables). They are folded again from the log. (A write-ahead log cost 8 to
-// 10 us of CPU a task, when the store cost 40 in all.)
+// whole (at most those of a minute, or of a few memtables). They are folded again from the log. (A write-ahead log cost 8 to 10
+// us of CPU per task, out of 40 for the whole store.)
 //
 //	      Commit (deltas, anchors)             Reset                    Open
 //	┌────────────┐ ──────────▶ ┌─────────┐ ──────────▶ ┌───────────┐ ──────────▶ ┌────────────┐
@@ -49,8 +49,8 @@
 // number in the head tells most lookups that there is nothing to scan, and all others whether a row is missing.
 //
 // A task's value is stored as JSON, its canonical encoding. The state hash needs this encoding at each flush anyway, so a
-// binary form would be a second encoding for each commit. It would save only a copy of some hundred bytes, and space that
-// Snappy saves too.
+// binary form would be a second encoding for each commit. It would save only a copy of a few hundred bytes, and space that Snappy
+// saves too.
 //
 // # Invariants
 //

@@ -15,7 +15,7 @@ var (
 	// ErrDamaged is returned for rows or files that cannot be read. Delete the directory: it is rebuilt
 	// from the log.
 	ErrDamaged = errors.New("the state store is damaged")
-	// ErrRead is returned when the disk could not be read. What it holds need not be wrong.
+	// ErrRead is returned when the disk could not be read. The data on it need not be wrong.
 	ErrRead = errors.New("read the state store")
 	// ErrDelta is returned by Commit for a delta that does not continue the stored state: a defect of the caller.
 	ErrDelta = errors.New("a delta does not continue the stored state")

@@ -8,14 +8,15 @@ import (
 )
 
 // FoldEvery is the number of records between two commits of Fold. Most tasks span fewer records, so that each is encoded and
-// written once or twice. A larger number would hold more changed tasks in memory, at some KiB each.
+// written once or twice. A larger number would hold more changed tasks in memory, at a few KiB each.
 const FoldEvery = 8000
 
 // FoldBytes is the number of bytes of facts after which Fold commits early: half of what a memtable accepts in one batch, and
 // a bound on the memory of large inputs and outputs.
 const FoldBytes = 8 << 20
 
-// FoldTasks is the number of tasks that an evicting Folder keeps in memory, because more facts about them will follow soon.
+// FoldTasks is the number of tasks that an evicting Folder keeps in memory, because more facts about them are likely to follow
+// soon.
 const FoldTasks = 8192
 
 // Folding is what Fold needs.

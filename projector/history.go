@@ -7,8 +7,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The history of a task is one row. Its value is a sequence of pieces, one for each commit with facts about the task: the
-// first offset, how many follow, and the gaps to them, as uvarints. A commit merges its piece into the row without reading
+// The history of a task is one row. Its value is a sequence of pieces, one for each commit with facts about the task: the first
+// offset, how many more follow, and the gaps between them, as uvarints. A commit merges its piece into the row without reading
 // it; Pebble's default merge appends.
 
 // histories groups the facts of a delta by task. The next commit reuses its memory.

@@ -49,7 +49,7 @@ func OpenIntact(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// begun is prepare without its writes. A partition whose reset was interrupted has no meta row.
+// begun is prepare without the writes. A partition whose reset was interrupted has no meta row.
 func (s *Store) begun(namespace string) error {
 	format, err := s.get([]byte{spaceStore, storeFormat})
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 
 // Filter selects the tasks that List returns: those that match every member that is set.
 type Filter struct {
-	// States are the states of which a task has one.
+	// States lists the states that a task may have to match.
 	States   []events.TaskState
 	Workflow string
 	// Labels are the labels that a task must have, with their values.
 	Labels map[string]string
 	// Since (inclusive) and Until (exclusive) bound the time of submission; zero means no bound.
 	Since, Until events.Instant
-	// Partitions are the partitions to list; empty means all that the store holds.
+	// Partitions are the partitions to list; empty means all in the store.
 	Partitions []int32
 	// Limit is the maximum number of tasks of a page: zero means 100, more than MaxList means MaxList.
 	Limit int

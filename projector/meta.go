@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// meta is what a partition has besides its rows. It holds counts so that nobody has to count rows.
+// meta is the data of a partition besides its rows. It holds counts so that nobody has to count rows.
 type meta struct {
 	Next   int64
 	Sum    events.Hash
@@ -148,7 +148,7 @@ func decodeMeta(b []byte) (m meta, err error) {
 	return m, nil
 }
 
-// metaReader cuts values from the front of a meta row. After the first that it cannot read it returns zeros.
+// metaReader cuts values from the front of a meta row. After the first value that it cannot read it returns zeros.
 type metaReader struct {
 	rest []byte
 	bad  bool
@@ -186,8 +186,8 @@ func (r *metaReader) fixed() uint64 {
 	return 0
 }
 
-// count reads how many items follow. Each takes at least two bytes, so a damaged count cannot make us allocate more than
-// the row could hold.
+// count reads how many items follow. Each takes at least two bytes, so a damaged count cannot cause a larger allocation than the
+// row could fill.
 func (r *metaReader) count() int {
 	n := r.unsigned()
 	if n > uint64(len(r.rest)/2) {

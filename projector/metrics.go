@@ -15,7 +15,7 @@ type metrics struct {
 	resets        prometheus.Counter
 }
 
-// newMetrics registers nothing: Open does once it has succeeded, and Close unregisters.
+// newMetrics registers nothing: Open registers the metrics once it has succeeded, and Close unregisters them.
 func newMetrics() *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "sagalog_projector_" + name, Help: help})

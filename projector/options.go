@@ -27,7 +27,7 @@ type Options struct {
 	CacheBytes int64
 	// MemTableBytes is the size of a memtable; up to four exist at once. Zero means 32 MiB. A smaller one writes rows of short
 	// tasks to the disk that are deleted or overwritten seconds later; a larger one takes memory, and more of the log must be
-	// folded again after a crash. (64 MiB saved a tenth of the CPU and took twice the memory.)
+	// folded again after a crash. (64 MiB saved a tenth of the CPU but took twice the memory.)
 	MemTableBytes uint64
 	// FS holds the files. nil means the disk; tests and the simulator use memory.
 	FS FS
@@ -96,7 +96,7 @@ func pebbleOptions(o Options, m *metrics) *pebble.Options {
 	}
 	for i := range p.Levels {
 		// Twice Pebble's default: a fifth less on disk. Larger blocks make reading a single task more expensive, and each start
-		// from a backlog reads one.
+		// from a backlog reads a task.
 		p.Levels[i].BlockSize = 8 << 10
 		// The most frequent lookup is for an ID that does not exist: each new submission looks for its task.
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
@@ -120,7 +120,7 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 }
 
 // Fatalf must not return: Pebble calls it when continuing would lose or invent rows, for example when its log cannot be
-// written. The process ends as by kill -9, and the next one finds a consistent store or rebuilds it.
+// written. The process ends as if by kill -9, and the next one finds a consistent store or rebuilds it.
 func (l pebbleLog) Fatalf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.log.Error("state store: " + text)

@@ -26,8 +26,8 @@ type Partition struct {
 	// changed is closed and removed by each commit; nil while nobody waits.
 	changed     atomic.Pointer[chan struct{}]
 	lowerBounds lowerBounds
-	// finder serves whoever owns or folds the partition, asked everybody else, so that a lookup of the owner never waits for
-	// theirs. (Its commit does wait for one that is under way.)
+	// finder serves whoever owns or folds the partition, and asked serves everybody else, so that the owner's lookups never wait
+	// for theirs. (The owner's commit does wait for one that is under way.)
 	finder, asked finder
 }
 

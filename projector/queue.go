@@ -32,7 +32,7 @@ func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]Ready
 	return rows, err
 }
 
-// Queued returns what the queues hold of a task; nothing for an unknown one.
+// Queued returns a task's rows in the queues; none for an unknown task.
 func (p *Partition) Queued(id string) ([]events.ReadyKey, error) {
 	value, err := p.finder.head(p, id)
 	if value == nil || err != nil {
@@ -49,7 +49,7 @@ func (p *Partition) Queued(id string) ([]events.ReadyKey, error) {
 	return k.Ready, nil
 }
 
-// Agents returns the number of steps in each agent's queue, without empty queues. The caller must not change the map.
+// Agents returns the number of steps in each agent's queue, except empty queues. The caller must not change the map.
 func (p *Partition) Agents() map[string]int64 { return p.view.Load().ready() }
 
 // DueRow is an instant at which the owner must look at a task.
@@ -65,7 +65,7 @@ func (p *Partition) Due(by events.Instant, limit int) ([]DueRow, error) {
 
 // Waking returns the tasks with a timer that does not wait for reports and is due at or before an instant, earliest first.
 func (p *Partition) Waking(by events.Instant, limit int) ([]DueRow, error) {
-	if p.view.Load().meta.Wake == 0 { // as in most rounds
+	if p.view.Load().meta.Wake == 0 { // true in most rounds
 		return nil, nil
 	}
 	return p.timed(timedScan{row: rowWake, by: by, limit: limit})

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// rejectionKept is for how long a rejection can be looked up, in the time of the log: a token is used within seconds, and
-	// an hour outlasts a backlog and a client that tries again.
+	// rejectionKept is how long a rejection can be looked up, in the time of the log: a token is used within seconds, and an hour
+	// outlasts a backlog and the retries of a client.
 	rejectionKept = time.Hour
-	// rejectionSweep bounds how many expired rows a commit deletes, besides two for each that it adds: so a burst of
-	// rejections does not become a long commit an hour later, and the rows still become fewer.
+	// rejectionSweep bounds how many expired rows a commit deletes, besides two for each that it adds: a burst of rejections does
+	// not cause a long commit an hour later, and the number of rows still falls.
 	rejectionSweep = 64
 )
 
@@ -24,7 +24,7 @@ var rejectionInputs = [...]events.Input{events.Submissions, events.Reports}
 type rejectionRows struct {
 	// known says that oldest is known; it is not when the store was just opened.
 	known bool
-	// oldest is the instant of the oldest row, or zero without one.
+	// oldest is the instant of the oldest row, or zero if there are no rows.
 	oldest events.Instant
 	// from is, for each of rejectionInputs, the lowest offset that may have a row. Without it, a sweep would read over all
 	// rows that earlier ones have deleted.

@@ -12,7 +12,7 @@ import (
 // then rebuilt.
 const formatVersion = 5
 
-// TopicID is Kafka's identifier of a topic: a topic that was deleted and recreated has another.
+// TopicID is Kafka's identifier of a topic: a topic that was deleted and recreated has a different one.
 type TopicID [16]byte
 
 // String returns 32 hexadecimal digits.
@@ -33,7 +33,7 @@ func (t *TopicID) UnmarshalText(b []byte) error {
 
 // taskRow is the row of a task's head.
 type taskRow struct {
-	// others is how many rows the task has besides.
+	// others is how many other rows the task has.
 	others uint64
 	// encoding and keys share the bytes of the row.
 	encoding, keys []byte

@@ -30,7 +30,7 @@ type Store struct {
 	writers    sync.Pool
 	// readOnly means that there is nothing to flush.
 	readOnly bool
-	// flushed is when a flush was last asked for, in nanoseconds since 1970.
+	// flushed is when a flush was last requested, in nanoseconds since 1970.
 	flushed atomic.Int64
 	// done is closed by Close.
 	done   chan struct{}
@@ -83,7 +83,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore returns a store without its database, and the options to open that.
+// newStore returns a store without its database, and the options for opening the database.
 func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options) {
 	s := &Store{
 		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
@@ -163,7 +163,7 @@ func (s *Store) identify(namespace string) error {
 		return err
 	}
 	if string(owner) != namespace {
-		return fmt.Errorf("%w: %s is of namespace %q and the log is of namespace %q; use the data directory that belongs to this log, or delete that one",
+		return fmt.Errorf("%w: %s is of namespace %q, but the log is of namespace %q; use the data directory that belongs to this log, or delete that one",
 			ErrNamespace, s.dir, owner, namespace)
 	}
 	return nil
@@ -256,8 +256,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Sync returns once everything committed survives a crash of the process and a power cut. It bounds what must be folded
-// again from the log after one, and must come before the log is trimmed.
+// Sync returns once everything committed survives a crash of the process and a power cut. It bounds what must be folded again
+// from the log after either, and must come before the log is trimmed.
 func (s *Store) Sync() error {
 	if err := s.db.Flush(); err != nil {
 		return fmt.Errorf("sync the state store: %w", err)

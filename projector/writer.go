@@ -157,7 +157,7 @@ func (w *writer) task(c *change, partition int32, row *events.TaskRow) error {
 	return op.Finish()
 }
 
-// others writes the rows of a task besides the head, whose key w.key is.
+// others writes the rows of a task besides the head, whose key is in w.key.
 func (w *writer) others(row *events.TaskRow) error {
 	head := len(w.key)
 	for i := range row.Rows {
@@ -179,7 +179,7 @@ func (w *writer) others(row *events.TaskRow) error {
 }
 
 // forget deletes a task's rows. A task that came and went between two flushes has no former keys; its index rows could not
-// be found without them, so there must be no row either.
+// be found without them, so it must have no rows either.
 func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 	w.key = taskKey(w.key[:0], partition, row.ID)
 	if row.Was != nil {
@@ -187,7 +187,7 @@ func (w *writer) forget(c *change, partition int32, row *events.TaskRow) error {
 	}
 	found, err := lookup(c.p.store.db, w.key, func([]byte) error { return nil })
 	if found {
-		return fmt.Errorf("%w: it is to be forgotten, but its former keys are missing", ErrDelta)
+		return fmt.Errorf("%w: it must be forgotten, but its former keys are missing", ErrDelta)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (a *agentStep) startDo(env *Env) (events.Start, error) {
 	}
 	start := events.Start{CompleteBy: a.step.CompleteBy, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
 	if a.step.If != "" {
-		yes := true // Plan offers no other attempts
+		yes := true // Plan offers only attempts whose condition holds
 		start.Condition = &yes
 	}
 	return start, nil

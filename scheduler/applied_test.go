@@ -63,7 +63,7 @@ func TestADefinitionThatWasNotParsedIsChecked(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"workflow":"w","steps":{"a":{"agent":"x"}},"input":{"enum":[1` + strings.Repeat(",1", 3000) + `]}}`: "the lists of the schema have more than 2000 values",
 		`{"workflow":"w","steps":{"a":{"agent":"x","retry":{"attempts":100000}}}}`:                            "attempts",
-		`{"workflow":"v","steps":{"a":{"agent":"x"}}}`:                                                        `workflow: is "v", and the key of the record says "w"`,
+		`{"workflow":"v","steps":{"a":{"agent":"x"}}}`:                                                        `workflow: is "v", but the key of the record says "w"`,
 		`{"workflow":"w","steps":{"a":{"agent":"x","needs":["a"]}}}`:                                          "a",
 		`{"workflow":"w"`: "",
 		``:                "empty",

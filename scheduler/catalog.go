@@ -22,7 +22,7 @@ type Version struct {
 	Body    json.RawMessage `json:"body"`
 	// Level is what its keys need, 0 for events.FirstLevel.
 	Level int `json:"level,omitzero"`
-	// AppliedAt is when the content was applied last.
+	// AppliedAt is when the content was last applied.
 	AppliedAt events.Instant `json:"applied_at"`
 }
 
@@ -32,8 +32,8 @@ func (v Version) same(o Version) bool { return v.Hash == o.Hash }
 // Namespace is the first record of the topic definitions. It holds the settings that the namespace was created with.
 type Namespace = events.NamespaceCreated
 
-// MaxVersions and MaxBytes bound the versions of all workflows of a namespace, which each node holds in memory. All readers ignore the
-// records beyond them, so that they number the versions alike.
+// MaxVersions and MaxBytes bound the versions of all workflows of a namespace, which each node holds in memory. All readers
+// ignore records beyond these limits, so that they number the versions alike.
 const (
 	MaxVersions = 10_000
 	MaxBytes    = 256 << 20
@@ -47,7 +47,7 @@ type Catalog struct{ now atomic.Pointer[catalogState] }
 // copy costs less than a lock in each lookup.
 type catalogState struct {
 	namespace *Namespace
-	// versions is how many versions of workflows there are, and bytes is how much their bodies take.
+	// versions is how many versions of workflows there are, and bytes the total size of their bodies.
 	versions, bytes int
 	workflows       map[string]*workflowVersions
 	settings        Recorded
@@ -67,7 +67,7 @@ func NewCatalog() *Catalog {
 }
 
 // Apply folds the next record of the topic. Its error means that the record cannot be used, for example because a later version
-// wrote it: a reader says so and skips it. The slices of the record must not change afterwards.
+// wrote it: the reader reports that and skips the record. The slices of the record must not change afterwards.
 func (c *Catalog) Apply(rec *events.Record) error {
 	if rec.Control || rec.Value == nil {
 		return nil
@@ -123,7 +123,7 @@ func (c *Catalog) applyDefinition(rec *events.Record, e events.Envelope, data []
 		return fmt.Errorf("key %q is not <workflow>/<hash>", key)
 	}
 	if got := hashOf(data); got != hash {
-		return fmt.Errorf("workflow %q: the hash of the body is %s, not that of the key %s", workflow, got, hash)
+		return fmt.Errorf("workflow %q: the hash of the body is %s, but the key has %s", workflow, got, hash)
 	}
 	at, err := appliedAt(e.Time)
 	if err != nil {
@@ -155,8 +155,7 @@ func appliedAt(text string) (events.Instant, error) {
 	return events.ParseInstant(text)
 }
 
-// with returns the versions after one more was applied, which may be an older version that is
-// applied again.
+// with returns the versions after applying one more, which may be an older version that is applied again.
 func (w *workflowVersions) with(v Version) *workflowVersions {
 	next := &workflowVersions{}
 	if w != nil {

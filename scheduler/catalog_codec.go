@@ -12,7 +12,7 @@ const typeNamespace = events.TypePrefix + string(events.NameNamespaceCreated)
 // EncodeDefinition returns the record of a definition for <ns>.definitions; its key is <workflow>/<content hash>.
 func EncodeDefinition(src *Source, s events.Subject) (events.Record, error) {
 	if src == nil || src.Hash != hashOf(src.Body) {
-		return events.Record{}, errors.New("the source of a definition was not made by Parse")
+		return events.Record{}, errors.New("the source of a definition did not come from Parse")
 	}
 	h := headers(s, events.TypeDefinition, src.Workflow)
 	if src.Level > events.FirstLevel {

@@ -72,7 +72,7 @@ func suggestStep(name string, ids []string) string {
 	if len(ids) <= 10 || events.Nearest(name, ids) != "" {
 		return events.Suggest(name, ids)
 	}
-	return "no name of a step is like it"
+	return "no step has a similar name"
 }
 
 // checkPivot checks the steps around the point of no return.
@@ -100,8 +100,8 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 				s.undo.warn("never used: the pivot and the steps after it are never undone")
 			}
 		case !ancestors.needs(pivot.id, s.id):
-			s.doc.warn(s.key, s.path, "runs beside the pivot %s: if it fails after the pivot completed, it can no longer be undone; "+
-				"have the pivot need it, or have it need the pivot", pivot.id)
+			s.doc.warn(s.key, s.path, "runs in parallel with the pivot %s: if it fails after the pivot completed, it can no longer be undone; "+
+				"let the pivot need it, or let it need the pivot", pivot.id)
 		}
 	}
 }

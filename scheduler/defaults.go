@@ -17,8 +17,8 @@ const (
 	// DefaultCompleteBy is long enough for a slow HTTP call behind a queue, and short enough that a lost one is
 	// noticed while someone still waits for the task.
 	DefaultCompleteBy = events.Duration(30 * time.Second)
-	// DefaultAttempts outlasts a restart of the remote service: with the backoff below the pauses add up to 15 s. With fewer, a
-	// deployment would undo tasks; with many more, the resources of earlier steps would be held for long.
+	// DefaultAttempts outlasts a restart of the remote service: with the backoff below, the pauses add up to 15 s. With fewer, a
+	// deployment would undo tasks; with many more, the resources of earlier steps would be held too long.
 	DefaultAttempts = 5
 	// DefaultBackoff is about the time that a connection pool or a leader election needs.
 	DefaultBackoff = events.Duration(time.Second)
@@ -33,7 +33,7 @@ const (
 	DefaultCoolDowns = 3
 )
 
-// body is the source of a definition as Parse left it: its keys are those of the language.
+// body is the source of a definition as Parse returns it: its keys are those of the language.
 type body struct {
 	Workflow    string              `json:"workflow"`
 	Description string              `json:"description"`
@@ -88,8 +88,8 @@ type bodyUndo struct {
 	Retry      bodyRetry       `json:"retry"`
 }
 
-// Complete fills the defaults of a body that Parse made. It returns an error for a key that it does not know, from a later
-// version of Sagalog: without that key it would run a different workflow from the one that was applied.
+// Complete fills in the defaults of a body from Parse. It returns an error for an unknown key, which comes from a later version
+// of Sagalog: without that key it would run a different workflow from the one that was applied.
 func Complete(raw json.RawMessage) (*Definition, error) {
 	var b body
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -159,7 +159,7 @@ func (b *body) step(id string, forward bool) Step {
 		Retry:      retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown:   coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
-	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says so itself undoes the task, if no attempt of it had an effect
+	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark
 	}
 	if s.Undo != nil {

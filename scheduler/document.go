@@ -89,7 +89,7 @@ func (d *document) warn(n *yaml.Node, path, format string, args ...any) {
 	d.warnAt(yamltree.Of(n), path, format, args...)
 }
 
-// plain refuses YAML that JSON does not have. It refuses anchors too, because a small document with aliases can expand to a huge
+// plain refuses YAML that JSON does not have. It also refuses anchors, because a small document with aliases can expand to a huge
 // one, and defaults serve the same purpose. It returns false if there is no point in checking further.
 func (d *document) plain(n *yaml.Node, path string, depth int) bool {
 	if depth > d.maxDepth {
@@ -145,7 +145,7 @@ func join(path, key string) string {
 	case path == "":
 		return key
 	case len(path) >= maxPathBytes:
-		return path // it was cut off at this length
+		return path // it was cut at this length
 	}
 	return events.Clip(path+"."+key, maxPathBytes)
 }
@@ -176,7 +176,7 @@ func value(n *yaml.Node) any {
 	}
 	v, err := yamltree.Scalar(n)
 	if err != nil {
-		return nil // plain has reported it
+		return nil // plain has already reported it
 	}
 	return v
 }

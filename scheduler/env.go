@@ -23,7 +23,7 @@ func (e *Env) Close() (cost int) {
 	return cost
 }
 
-// open returns the scope of the expressions, which the first of them makes.
+// open returns the scope of the expressions, which is created for the first of them.
 func (e *Env) open() *exprlang.Scope {
 	if e.scope == nil {
 		s := exprlang.Borrow()
@@ -83,7 +83,7 @@ func (t *stepsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 	return s.Object((*stepMember)(e.step(name)))
 }
 
-// Names implements exprlang.Members. Steps that have not started are not listed, and Member still knows them.
+// Names implements exprlang.Members. Steps that have not started are not listed, although Member knows them.
 func (t *stepsVariable) Names() []string {
 	names := make([]string, 0, len(t.Steps))
 	for _, s := range t.Steps {

@@ -232,7 +232,7 @@ func stepPath(id string) string {
 	return "steps." + id
 }
 
-// nulls warns of outputs that may be null in an expression that fails on null: the output of the same step in an undo mapping,
+// nulls warns about outputs that may be null in an expression that fails on null: the output of the same step in an undo mapping,
 // since the outcome of the step may be unknown, and outputs of steps that may have been skipped.
 func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eval func(*exprlang.Scope) error) {
 	warned := map[string]bool{}
@@ -277,7 +277,7 @@ func outputPath(p []string) []string {
 	return p[:min(3, len(p))]
 }
 
-// failsOnNull evaluates with one output null and everything else unknown, and says whether that fails.
+// failsOnNull says whether evaluation fails with one output null and everything else unknown.
 func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
 	known := map[string]*exprlang.Node{"task": exprlang.Unknown(), "input": exprlang.Unknown()}
 	null := exprlang.Raw(json.RawMessage("null"))

@@ -43,7 +43,7 @@ type faults struct {
 const (
 	// maxFaults bounds the work that a document full of faults causes. Nobody reads more at once.
 	maxFaults = 500
-	// maxMessageBytes leaves room for an error of the YAML parser or of an expression, and a few words of ours.
+	// maxMessageBytes leaves room for an error of the YAML parser or of an expression, and a few more words.
 	maxMessageBytes = 1000
 )
 

@@ -44,7 +44,7 @@ func (g graph) order() (ids []string, ok bool) {
 // ancestry holds for each step the steps that it needs, directly or not.
 type ancestry struct {
 	index map[string]int
-	// sets has a bit for each step that a step needs. With maps, a thousand steps that each need all before them would take
+	// sets has a bit for each step that a step needs. With maps, a thousand steps that each need all steps before them would take
 	// minutes.
 	sets [][]uint64
 }

@@ -2,25 +2,25 @@ package scheduler
 
 import "github.com/sagalog/sagalog/events"
 
-// stepKind is what distinguishes one kind of step from another. All else is the same for every step and known to no kind: its needs
-// and condition, its state, and the order in which steps are undone. What a kind decides becomes facts, so the fold of their state
-// (events) and the timers that move them (events.Task.Timers, supervisor) need no kind either.
+// stepKind is what distinguishes one kind of step from another. Everything else is the same for all steps and no concern of a
+// kind: needs and condition, state, and the order in which steps are undone. A kind's decisions become facts, so the fold of the
+// steps' state (events) and their timers (events.Task.Timers, supervisor) need no kind either.
 //
-// Only the steps of agents have attempts: start and policy of any other kind are never asked.
+// Only the steps of agents have attempts: start and policy of any other kind are never called.
 type stepKind interface {
-	// begin returns what starts the step. All that the step needs is over, and its condition holds.
+	// begin returns what starts the step. All steps that it needs are over, and its condition holds.
 	begin(t *events.Task) opening
 	// undo returns what undoes the step, or an error if nothing can.
 	undo() (opening, error)
-	// start returns what an attempt of the operation is given. The path is that of the step, or of one of its items.
+	// start returns the input of an attempt of the operation, and its time. path is the path of the step, or of one of its items.
 	start(t *events.Task, path string, op events.Operation) (events.Start, error)
 	// policy returns what happens after failures of the operation.
 	policy(op events.Operation) events.Policy
-	// calls returns the operations of agents that the step may ask for.
+	// calls returns the operations of agents that the step may call.
 	calls() []Call
 }
 
-// opening is what starts a step or its undo: an attempt that waits until its agent has room, or, if there is no call, a fact.
+// opening is what starts a step or its undo: an attempt that waits until its agent has room or, if there is no call, a fact.
 type opening struct {
 	call Call
 	fact events.Body
@@ -35,7 +35,7 @@ type Call struct {
 // kind returns the kind of a step, which is not compiled.
 func (s *Step) kind() stepKind { return &agentStep{step: s} }
 
-// Calls returns the operations of agents that the step may ask for.
+// Calls returns the operations of agents that the step may call.
 func (s *Step) Calls() []Call { return s.kind().calls() }
 
 // compileKind returns the kind of a step with its expressions compiled.

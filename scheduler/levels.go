@@ -9,8 +9,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Levels is which level a key of a definition needs (docs/protocol.md, "Versions of nodes"), by its path in the source, with * for any
-// name: steps.*.undo. A key that is not listed needs events.FirstLevel.
+// Levels holds the level that each key of a definition needs (docs/protocol.md, "Versions of nodes"), by its path in the source,
+// with * for any name: steps.*.undo. A key that is not listed needs events.FirstLevel.
 type Levels map[string]int
 
 // keyLevels lists each key that a build added to the language after the first level.

@@ -27,7 +27,7 @@ func (c *Catalog) AcceptedLoss(in events.Input, partition int32) (LossRecord, bo
 	return r, ok
 }
 
-// LossesAfter returns the latest accepted loss of each input whose record lies at the offset or behind it.
+// LossesAfter returns the latest accepted loss of each input whose record is at the offset or after it.
 func (c *Catalog) LossesAfter(offset int64) (list []LossRecord) {
 	for _, r := range c.now.Load().losses {
 		if r.Offset >= offset {
@@ -43,7 +43,7 @@ func (c *Catalog) applyLoss(offset int64, data []byte) error {
 		return fmt.Errorf("read %s: %w", events.TypeLoss, err)
 	}
 	if !slices.Contains(events.Inputs[:], r.Input) || r.Partition < 0 || r.From < 0 || r.To < r.From {
-		return fmt.Errorf("read %s: %s partition %d, offsets %d to %d: that cannot be a loss", events.TypeLoss, r.Input, r.Partition, r.From, r.To)
+		return fmt.Errorf("read %s: %s partition %d, offsets %d to %d cannot be a loss", events.TypeLoss, r.Input, r.Partition, r.From, r.To)
 	}
 	s := *c.now.Load()
 	if s.losses = maps.Clone(s.losses); s.losses == nil {

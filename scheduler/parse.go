@@ -17,7 +17,7 @@ type Source struct {
 	Body json.RawMessage
 	// Hash is the SHA-256 of Body in hexadecimal: the identity of the content.
 	Hash string
-	// Level is what its keys need: see Levels. NeedsLevel is the path of a key that needs it, "" for events.FirstLevel.
+	// Level is the level that its keys need: see Levels. NeedsLevel is the path of a key that needs it, "" for events.FirstLevel.
 	Level      int
 	NeedsLevel string
 	Warnings   []Fault
@@ -47,7 +47,7 @@ func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*So
 	}
 	src, err := newSource(o, schema)
 	if err != nil {
-		// The checks above let something through that the second reading refuses. That is a fault, too.
+		// The second reading refuses something that the checks above let through. That is a fault, too.
 		d.fault(d.root, "", "%s", err)
 		return nil, all.sorted()
 	}
@@ -93,7 +93,7 @@ func hashOf(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// relative returns the path of ref as seen from the folder of the file from.
+// relative returns the path of ref relative to the folder of the file from.
 func relative(from, ref string) string {
 	if path.IsAbs(ref) {
 		return path.Clean(ref)

@@ -193,7 +193,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 func TestAWarningDoesNotRefuse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
-		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs beside the pivot a: if it fails after the pivot completed, it can no longer be undone; have the pivot need it, or have it need the pivot"},
+		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs in parallel with the pivot a: if it fails after the pivot completed, it can no longer be undone; let the pivot need it, or let it need the pivot"},
 		{"undo of a pivot", head + "  a: {agent: a, pivot: true, undo: {}}", "f:3:36: warning: steps.a.undo: never used: the pivot and the steps after it are never undone"},
 		{"undo that needs its output", head + "  a: {agent: a, undo: {with: {id: \"${ step.output.id }\"}}}", "f:3:39: warning: steps.a.undo.with.id: step.output is null when the outcome of the step is unknown, and this mapping then fails: use values that are known before the step runs, or ?. and ??"},
 		{"undo that minds null", head + "  a: {agent: a, undo: {with: {id: \"${ step.output?.id ?? task.id }\", x: \"${ step.output == nil ? 0 : step.output.n * 2 }\", o: \"${ step.output }\"}}}", ""},

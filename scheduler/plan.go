@@ -14,8 +14,8 @@ type Scheduler struct{ *programs }
 // New returns a Scheduler that knows no definition.
 func New() *Scheduler { return NewShared().New() }
 
-// Prepare compiles the definition with that hash unless it is known. body has every default filled. The definition stays known at least
-// until the next one is prepared; one that was not used for long is forgotten.
+// Prepare compiles the definition with that hash unless it is known. body has every default filled. The definition stays known at
+// least until the next one is prepared; a definition that has not been used for long is forgotten.
 func (s *Scheduler) Prepare(hash string, body []byte) error {
 	if s.Program(hash) != nil {
 		return nil
@@ -56,7 +56,8 @@ func (s *Scheduler) CheckInput(hash string, input []byte) string {
 	return strings.Join(texts, "; ")
 }
 
-// Plan returns what follows from the task's state. It is pure (INV4), and once its facts are folded it returns no more (INV5).
+// Plan returns what follows from the task's state. It is pure (INV4), and once its facts are folded it returns no more facts
+// (INV5).
 func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.State.Ended() {
 		return events.Plan{}, nil
@@ -113,15 +114,15 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	if open == 0 {
 		w.plan.Facts = append(w.plan.Facts, finish(p, &env))
 	} else if failed != "" && !running && w.plan.Quiet() && len(w.plan.Ready) == 0 {
-		// The step that an operator retried is done. Nothing else would move the task (INV10).
+		// The step that an operator retried is done. Nothing else would make the task progress (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
 	}
 	w.plan.Cost = env.Close()
 	return w.plan
 }
 
-// Offers says whether the plan of a task offers an attempt, and from when. It evaluates no condition, because Plan did so when it
-// offered the attempt, and what a condition depends on was complete then: an owner asks again and again while an attempt waits
+// Offers says whether the plan of a task offers an attempt, and from when. It evaluates no condition: Plan did so when it offered
+// the attempt, and everything that a condition depends on was complete then. An owner asks again and again while an attempt waits
 // for its agent, and the conditions of one task may cost a second.
 func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error) {
 	cancels := func(h events.Request) bool { return h.Kind == events.RequestCancel }
@@ -151,7 +152,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	return at.RetryAt, at.State == events.StepStateWaiting, nil
 }
 
-// over says whether the steps that need this one may start.
+// over says whether the step is over, so that the steps that need it may start.
 func over(s *events.Step) bool {
 	return s != nil && (s.State == events.StepStateCompleted || s.State == events.StepStateSkipped)
 }

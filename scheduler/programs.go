@@ -7,14 +7,15 @@ import (
 	"weak"
 )
 
-// programBytes bounds the contents of the definitions in one generation of programs. A program takes some four times as much memory.
+// programBytes bounds the contents of the definitions in one generation of programs. A program takes about four times as much
+// memory.
 const programBytes = 8 << 20
 
-// programs are the compiled definitions that a scheduler has used lately, by hash. There are two generations: when the younger is full,
-// it becomes the older, and what was in the older and has not been used since is forgotten.
+// programs are the compiled definitions that a scheduler has used lately, by hash. There are two generations: when the younger is
+// full, it becomes the older, and definitions of the older one that have not been used since are forgotten.
 type programs struct {
 	shared *Shared
-	// now is never changed in place, since definitions are looked up for each fact and prepared seldom.
+	// now is never changed in place: definitions are looked up for each fact, and seldom prepared.
 	now atomic.Pointer[generations]
 }
 
@@ -66,7 +67,7 @@ func (s *programs) keep(hash string, p prepared) {
 	}
 }
 
-// Shared makes the schedulers of a process share what they compile. It keeps nothing in memory.
+// Shared lets the schedulers of a process share compiled definitions. It keeps nothing in memory itself.
 type Shared struct {
 	mu   sync.Mutex
 	kept map[string]weak.Pointer[Program]
@@ -88,7 +89,7 @@ func (s *Shared) find(hash string) *Program {
 	return s.kept[hash].Value()
 }
 
-// add removes what nobody keeps any more: compiling takes longer than looking through all.
+// add also removes entries that nobody keeps any more: compiling takes longer than looking through all of them.
 func (s *Shared) add(hash string, p *Program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

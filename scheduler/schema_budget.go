@@ -9,7 +9,7 @@ import (
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// The budget of one validation. A unit is one visit of a value by a schema, some microseconds.
+// The budget of one validation. A unit is one visit of a value by a schema, which takes a few microseconds.
 const (
 	// inputBudget is the allowance of an input of a few bytes: enough for schemas of a hundred levels, and less than a second.
 	inputBudget = 20_000
@@ -21,16 +21,17 @@ const (
 	comparedPerVisit, unitsPerVisit = 128, 16
 	// namesPerVisit is how many names are looked up in that time, such as those of required. A missing one is copied into the error.
 	namesPerVisit = 16
-	// membersPerVisit is how many members or elements of a value are passed over in that time, and bytesPerVisit how much of a text.
+	// membersPerVisit is how many members or elements of a value are gone through in that time, and bytesPerVisit how many bytes
+	// of a text.
 	membersPerVisit, bytesPerVisit = 16, 256
 	// chainPerVisit is how many schemas that visit one value inside each other are searched for a cycle in that time.
 	chainPerVisit = 32
-	// maxNested is how many schemas visit values inside each other. Each takes some kilobytes of the stack, and a process whose stack is
-	// full ends. An input has 100 levels.
+	// maxNested is how many schemas visit values inside each other. Each takes a few kilobytes of the stack, and a stack overflow
+	// ends the process. An input has 100 levels.
 	maxNested = 5_000
 )
 
-// The panics of a validation whose budget is spent. The library offers no other way out.
+// The panics of a validation that has spent its budget. The library offers no other way out.
 const (
 	tooLong = "it takes too long: the schema visits its values too often"
 	tooDeep = "the schema refers to its parts through too many levels"
@@ -94,7 +95,7 @@ func fixedCost(s *jsonschema.Schema) int {
 	return 1 + names/namesPerVisit + compared/comparedPerVisit
 }
 
-// costOf is what the value adds to the cost of a visit.
+// costOf returns what the value adds to the cost of a visit.
 func costOf(v any, unique bool) int {
 	switch v := v.(type) {
 	case string:
@@ -111,7 +112,7 @@ func costOf(v any, unique bool) int {
 	return 0
 }
 
-// weightOf is the number of values in a value, and of pieces of its texts.
+// weightOf returns the number of values in a value, plus the number of pieces of its texts.
 func weightOf(v any) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -128,8 +129,8 @@ func weightOf(v any) (n int) {
 	return n + 1
 }
 
-// comparisons is the cost of comparing a value with each value of a list. Numbers are compared as fractions, and lists and objects
-// as a whole, which takes at least ten times as long.
+// comparisons returns the cost of comparing a value with each value of a list. Numbers are compared as fractions, and lists and
+// objects as a whole, which takes at least ten times as long.
 func comparisons(list []any) (n int) {
 	for _, v := range list {
 		switch v := v.(type) {

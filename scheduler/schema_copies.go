@@ -16,12 +16,12 @@ type boundedSchema struct {
 	budget *visits
 }
 
-// inputSchema validates several inputs at the same time. Each validation has a compiled schema to itself.
+// inputSchema validates several inputs at the same time. Each validation has its own compiled schema.
 type inputSchema struct {
 	source any
-	// plain has no guards, and nil stands for a schema that needs them. It never changes, so all validations share it.
+	// plain has no guards; nil if the schema needs them. It never changes, so all validations share it.
 	plain *jsonschema.Schema
-	// limit is the greatest number of copies in use. More would only take memory: a validation does nothing but compute.
+	// limit is the maximum number of copies in use. More would only take memory, since a validation only computes.
 	limit int
 	// mu guards the fields below. No copy is compiled under it.
 	mu    sync.Mutex
@@ -50,7 +50,7 @@ func newInputSchema(source any) (*inputSchema, error) {
 // validate returns errors as jsonschema.Schema does, at most maxInputFaults. size is the size of the input's text. It panics with tooLong
 // or tooDeep when the budget is spent.
 func (s *inputSchema) validate(v any, size int) error {
-	// The guards report the faults: they limit their number.
+	// The guards report the faults, because they limit their number.
 	if s.plain != nil && size <= plainInput && s.plain.Validate(v) == nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *inputSchema) validate(v any, size int) error {
 	return b.Validate(v)
 }
 
-// take waits until another validation is over if as many as the limit are under way. Each ends within its budget. give must follow.
+// take waits for another validation to end if as many as the limit are under way; each ends within its budget. give must follow.
 func (s *inputSchema) take() (*boundedSchema, error) {
 	if b := s.reuse(); b != nil {
 		return b, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// guard stands in the place of a compiled schema, and the schema behind it. So a visit is paid for before it is made, and its errors are
+// guard takes the place of a compiled schema, which it wraps. So a visit is paid for before it is made, and its errors are
 // counted when it is over. References lead to the guard.
 type guard struct {
 	budget *visits
@@ -16,7 +16,7 @@ type guard struct {
 	cost   int
 }
 
-// notKept stands for errors that nobody will read: too many, or of a value of which only its validity matters.
+// notKept stands for errors that nobody will read: because there are too many, or because only the validity of the value matters.
 var notKept = &jsonschema.ValidationError{}
 
 // Validate implements jsonschema.SchemaExt.
@@ -48,8 +48,8 @@ func (v *visits) keep(err *jsonschema.ValidationError) *jsonschema.ValidationErr
 	return &jsonschema.ValidationError{SchemaURL: err.SchemaURL, InstanceLocation: err.InstanceLocation, ErrorKind: err.ErrorKind, Causes: all}
 }
 
-// guarded puts a guard before each schema. compiled are the schemas that are objects; some are found only by a dynamic reference. Those
-// that are booleans are found in them.
+// guarded puts a guard before each schema. compiled are the schemas that are objects; some are found only by a dynamic reference.
+// Boolean schemas are found through those.
 func (v *visits) guarded(compiled []*jsonschema.Schema) {
 	seen := map[*jsonschema.Schema]bool{}
 	for len(compiled) > 0 {
@@ -61,7 +61,7 @@ func (v *visits) guarded(compiled []*jsonschema.Schema) {
 		}
 	}
 	for s := range seen {
-		cost := fixedCost(s) // hollow leaves nothing to count
+		cost := fixedCost(s) // after hollow, nothing is left to count
 		s.Extensions = []jsonschema.SchemaExt{&guard{budget: v, behind: hollow(s), cost: cost}}
 	}
 }

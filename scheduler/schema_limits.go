@@ -5,7 +5,7 @@ import yaml "go.yaml.in/yaml/v4"
 // The limits of an input's schema, with its files. Compiling takes time in proportion to the square of the sub-schemas: 2,000 take less
 // than a tenth of a second, and 200,000 took minutes. A document has at most maxDocumentDepth levels.
 //
-// They hold where a definition is parsed, and nowhere else: a partition keeps a definition that it adopted before, whatever its size.
+// They are checked only when a definition is parsed: a partition keeps a definition that it adopted earlier, whatever its size.
 const (
 	// maxSubSchemas counts objects and booleans. A reference may lead to any of them, even within a default or an example, so all
 	// of them count.

@@ -7,16 +7,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A plain schema needs no guards for a small input: they cost more than the validation, and could never stop it. No reference leads back,
-// and each keyword passes a value on to one schema at most. So each value is visited once, a text of plainInput bytes has half as many
-// values at most, and all visits together cost less than inputBudget.
+// A plain schema needs no guards for a small input: they cost more than the validation, and could never stop it. No reference
+// leads back, and each keyword passes a value to at most one schema. So each value is visited once, a text of plainInput bytes
+// has at most half as many values, and all visits together cost less than inputBudget.
 const (
 	plainInput = 4 << 10
-	// plainCost is the greatest fixed cost of a visit. It also keeps the errors of all visits within some megabytes.
+	// plainCost is the maximum fixed cost of a visit. It also keeps the errors of all visits within a few megabytes.
 	plainCost = 8
 )
 
-// plainKeywords are those that a plain schema may have. A new one of the library is not plain.
+// plainKeywords are the keywords that a plain schema may have. Keywords that the library adds are not among them.
 var plainKeywords = []string{"DraftVersion", "Location", "ID", "Bool", "Types", "Enum", "Const", "MaxProperties", "MinProperties", "Required",
 	"Properties", "AdditionalProperties", "MinItems", "MaxItems", "Items2020", "MinLength", "MaxLength", "Maximum", "Minimum",
 	"ExclusiveMaximum", "ExclusiveMinimum", "MultipleOf", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples",
@@ -29,7 +29,7 @@ func isPlain(root *jsonschema.Schema) bool {
 		if !hasOnlyPlainKeywords(s) || fixedCost(s) > plainCost {
 			return false
 		}
-		pending = append(pending[:len(pending)-1], schemasIn(s)...) // a tree: no keyword refers
+		pending = append(pending[:len(pending)-1], schemasIn(s)...) // without references, it is a tree
 	}
 	return true
 }

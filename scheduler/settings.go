@@ -10,15 +10,15 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Recorded are the settings of a namespace: those that its records have set, and defaults for the rest.
+// Recorded holds the settings of a namespace: those that its records have set, and defaults for the rest.
 type Recorded struct {
 	Settings events.Settings
-	// Offset is that of the latest record that set one, 0 for none. It is the number by which partitions adopt them.
+	// Offset is the offset of the latest record that set one, or 0. It is the number by which partitions adopt them.
 	Offset int64
-	// Level is the highest that a record has given the namespace, and LevelSet says which record.
+	// Level is the highest level that a record has given the namespace, and LevelSet says which record.
 	Level    int
 	LevelSet SettingRecord
-	// Set says which record set a setting last, by the setting's name. It is read-only.
+	// Set holds, by the setting's name, the record that last set it. It is read-only.
 	Set map[string]SettingRecord
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The keys of the definition language. workflow.schema.json says the same to editors; a test compares the two.
+// The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_by", "retry", "cool_down", "undo"}
@@ -17,7 +17,7 @@ var (
 	undoKeys         = []string{"agent", "with", "complete_by", "retry"}
 )
 
-// Bounds of numbers. A larger number is a typing error: 1,000 attempts a minute apart take most of a day.
+// Bounds of numbers. A larger number is a typo: 1,000 attempts a minute apart take most of a day.
 const (
 	maxSteps     = 1_000
 	maxAttempts  = 1_000
@@ -170,7 +170,7 @@ func (o *outline) shapeSteps(m member) {
 	}
 	if n > maxSteps {
 		m.fault("%d steps are more than %d", n, maxSteps)
-		o.output = nil // without the steps, every reference in it would look wrong
+		o.output = nil // without the steps, every reference to one would look wrong
 		return
 	}
 	seen := map[string]bool{}

@@ -92,8 +92,8 @@ func leaves(e *jsonschema.ValidationError, out []*jsonschema.ValidationError) []
 // describe returns what is wrong with a definition's schema.
 func describe(e *jsonschema.ValidationError) string { return clipped(text(e.ErrorKind)) }
 
-// inputFault returns what is wrong with an input. It does not quote texts of the input, which may be secret: a fault is answered to
-// clients and stands in facts and logs.
+// inputFault returns what is wrong with an input. It does not quote texts of the input, which may be secret: a fault goes into
+// answers to clients, facts and logs.
 func inputFault(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Pattern:
@@ -110,8 +110,7 @@ func text(k jsonschema.ErrorKind) string {
 
 func clipped(s string) string { return events.Clip(oneLine(s), maxFaultBytes) }
 
-// short returns a kind of error with no more names or values than the message has room for: the library joins them in a time that grows
-// with their square.
+// short returns an error with no more names or values than the message has room for: the library joins them in quadratic time.
 func short(k jsonschema.ErrorKind) jsonschema.ErrorKind {
 	switch k := k.(type) {
 	case *kind.Required:

@@ -11,7 +11,7 @@ import (
 type Action interface{ action() }
 
 // Load reads the partition's own log from the offset on, without an upper bound, and passes the records to LogRecords.
-// It also asks for the end of the log and passes it to LogEnd with question 0.
+// It also asks for the end of the log, which goes to LogEnd as the answer to question 0.
 type Load struct {
 	Generation uint64
 	From       int64
@@ -46,17 +46,17 @@ type Commit struct {
 	Last events.Record
 }
 
-// ReadInputs reads the inputs from these offsets on and passes them to Input. It replaces every earlier read of them.
+// ReadInputs reads the inputs from these offsets on and passes them to Input. It replaces any earlier ReadInputs.
 type ReadInputs struct {
 	Generation uint64
 	From       map[events.Input]int64
 }
 
-// ReadFacts reads the records of events from From on and passes them to Replayed, together with the offset read up to. That is To, or
-// an offset before it: no more records are read at once than fit in memory.
+// ReadFacts reads the records of events from From on and passes them to Replayed, together with the offset at which the read
+// stopped: To, or less, because no more is read at once than fits in memory.
 type ReadFacts struct {
 	Generation uint64
-	// Destination is the delayed destination that they are read for; empty at a take-over.
+	// Destination is the delayed destination that the records are read for; empty at a take-over.
 	Destination string
 	From, To    int64
 }
@@ -67,7 +67,7 @@ type FetchInput struct {
 	Cause      events.Cause
 }
 
-// Send produces an effect; its answer goes to Sent. A dead letter that is refused is tried again by the owner.
+// Send produces an effect; its answer goes to Sent. The owner itself retries a dead letter that is refused.
 type Send struct {
 	Generation uint64
 	ID         uint64
@@ -75,7 +75,7 @@ type Send struct {
 	// Topic is relative to the namespace: "work.<agent>", "alerts", an input, or "dlq." and an input.
 	Topic  string
 	Record events.Record
-	// Within ends the tries, if it is not zero: nobody needs the work of an attempt after its complete-by time.
+	// Within, if not zero, limits how long sending is tried: nobody needs the work of an attempt after its complete-by time.
 	Within time.Duration
 }
 
@@ -103,7 +103,7 @@ type AskCatalog struct {
 // Release stops the reads and the producer of the generation.
 type Release struct{ Generation uint64 }
 
-// Stop ends the ownership for good with an error that an operator must see.
+// Stop ends the ownership for good, with an error that an operator must see.
 type Stop struct{ Err error }
 
 func (Load) action()       {}

@@ -9,20 +9,20 @@ import (
 
 // alone sees to it that an input whose judging ends the process (because memory is exhausted, or by another fatal error that
 // nothing in the process can catch) does not end every process after it. If the process before this one ended while it owned
-// the partition, the inputs that were there by then are judged one at a time, with a mark on the disk while each is judged. An
-// input during which endedAtMost processes ended in a row is rejected without being looked at. docs/protocol.md, "Poison".
+// the partition, the inputs that were there by then are judged one at a time, with a mark on the disk while each is judged. If
+// endedAtMost processes in a row ended while they judged the same input, it is rejected unseen. docs/protocol.md, "Poison".
 //
-// A process that follows a clean end keeps one mark for all its inputs.
+// A process whose predecessor ended cleanly keeps a single mark for all its inputs.
 type alone struct {
 	*core
-	// kept is the mark as it is on the disk.
+	// kept is the mark as it is on disk.
 	kept Mark
 	// careful says that the process before this one ended while it owned the partition.
 	careful bool
-	// ends are the ends of the inputs, asked for since the first take-over; nil until they are known. What the earlier process read
-	// lies below them.
+	// ends are the ends of the inputs, which the first take-over asks for; nil until they are known. Everything that the earlier
+	// process read lies below them.
 	ends map[events.Input]int64
-	// suspects are the inputs that ended processes, and have not been judged since.
+	// suspects are the inputs that ended a process and have not been judged since.
 	suspects []Suspect
 }
 
@@ -52,8 +52,8 @@ func (m *Mark) equal(o *Mark) bool {
 	return m.Owning == o.Owning && m.Judging == o.Judging && slices.Equal(m.Suspects, o.Suspects)
 }
 
-// endedAtMost is how many processes may end in a row while they judge one input alone. Somebody may kill a process at any time, and
-// must not make a good input a dead letter by that.
+// endedAtMost is how many processes may end in a row while they judge one input alone. A process may be killed at any time, and
+// that must not turn a good input into a dead letter.
 const endedAtMost = 3
 
 func newAlone(c *core) *alone {
@@ -100,7 +100,7 @@ func (a *alone) takeOver() {
 	a.keep(true, Suspect{})
 }
 
-// leave keeps the mark of a process that gave the partition up.
+// leave keeps the mark of a process that has given up the partition.
 func (a *alone) leave() { a.keep(false, Suspect{}) }
 
 // asks says whether the ends of the inputs must be known.
@@ -113,7 +113,7 @@ func (a *alone) learnEnds(ends map[events.Input]int64) {
 	}
 }
 
-// begin marks an input that must be judged alone. It returns why the input is not to be judged at all, or "".
+// begin marks an input that must be judged alone. If the input must not be judged at all, it returns the reason, otherwise "".
 func (a *alone) begin(item *input, cause events.Cause) (why string) {
 	if !a.careful && len(a.suspects) == 0 {
 		return ""
@@ -133,7 +133,7 @@ func (a *alone) begin(item *input, cause events.Cause) (why string) {
 	return ""
 }
 
-// judged notes that judging the input has not ended the process. An input that was rejected unseen stays a suspect until it is below
+// judged notes that the process survived judging the input. An input that was rejected unseen stays a suspect until it is below
 // the resume point: if the process ended before that, the next one would judge it again.
 func (a *alone) judged(item *input) {
 	if len(a.suspects) == 0 {
@@ -144,7 +144,7 @@ func (a *alone) judged(item *input) {
 	a.suspects = slices.DeleteFunc(a.suspects, func(s Suspect) bool { return s.Input == cause && s.Ended < endedAtMost })
 }
 
-// rest lifts the mark, because no input is being judged.
+// rest removes the mark, because no input is being judged.
 func (a *alone) rest() {
 	if a.kept.Judging.Input != "" {
 		//mutant:mark-is-lifted

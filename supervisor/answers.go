@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// LogEnd answers Load, and AskEnd by the number of its question, with the end offset of the log at that time.
+// LogEnd answers Load, and AskEnd by the number of the question, with the end offset of the log at the time of the request.
 func (o *Owner) LogEnd(now events.Instant, gen, question uint64, end int64, err error) {
 	loading := o.epoch.phase == phaseLoading && question == 0
 	if !loading && (question == 0 || !o.waking.question.answer(question)) || !o.epoch.accepts(now, gen) {
@@ -26,7 +26,7 @@ func (o *Owner) LogEnd(now events.Instant, gen, question uint64, end int64, err 
 	}
 }
 
-// LogRecords gives records of the owner's own partition, in order; next is the offset read up to.
+// LogRecords gives records of the owner's own partition, in order; reading continues at next.
 func (o *Owner) LogRecords(now events.Instant, gen uint64, records []events.Record, next int64) {
 	if !o.epoch.accepts(now, gen) {
 		return
@@ -93,7 +93,7 @@ func (o *Owner) Appended(now events.Instant, gen, seq uint64, offsets []int64, e
 	}
 }
 
-// Input gives records of an input topic in order; next is the offset read up to, past transaction markers too.
+// Input gives records of an input topic in order; reading continues at next, which is also past transaction markers.
 func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records []events.Record, next int64) {
 	if !o.inbox.reading() || !o.epoch.accepts(now, gen) {
 		return
@@ -103,7 +103,7 @@ func (o *Owner) Input(now events.Instant, gen uint64, in events.Input, records [
 	}
 }
 
-// Replayed answers ReadFacts for the destination with records in order; next is the offset read up to.
+// Replayed answers ReadFacts for the destination with records in order; reading continues at next.
 func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, records []events.Record, next int64) {
 	if !o.epoch.accepts(now, gen) {
 		return
@@ -136,8 +136,8 @@ func (o *Owner) Replayed(now events.Instant, gen uint64, destination string, rec
 	}
 }
 
-// Fetched answers FetchInput. An error says that the record no longer exists: somebody trimmed the log although its
-// effects were not acknowledged, which this program never does.
+// Fetched answers FetchInput. An error means that the record no longer exists: somebody trimmed the topic before its effects were
+// acknowledged, which this program never does.
 func (o *Owner) Fetched(now events.Instant, gen uint64, cause events.Cause, r events.Record, err error) {
 	if !o.epoch.accepts(now, gen) {
 		return

@@ -13,7 +13,7 @@ type cache struct {
 	// idle holds the tasks in the order of their latest rows. A task appears once for each of its rows, and only the
 	// latest counts: see current and pop.
 	idle []idleTask
-	// ended are the tasks that ended; they are evicted at once.
+	// ended holds the tasks that have ended; they are evicted at once.
 	ended []string
 }
 
@@ -74,7 +74,7 @@ func (c *cache) forget(id string) {
 	delete(c.known, id)
 }
 
-// current says whether this entry is for its task's latest row.
+// current says whether this entry is for the task's latest row.
 func (c *cache) current(t idleTask) bool {
 	k, ok := c.known[t.id]
 	return ok && k.seq == t.seq

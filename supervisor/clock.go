@@ -16,8 +16,8 @@ const (
 )
 
 // Clock compares the wall clock with the monotonic one. While a forward jump is suspected, nothing is stamped or
-// decided: one wrong hour would time out everything. The same holds while the caller doubts the wall clock because most others
-// show another time.
+// decided: a jump of one hour would time out everything. The same holds while the caller doubts the wall clock because most
+// others show another time.
 type Clock struct {
 	base    time.Time
 	offset  time.Duration
@@ -31,7 +31,7 @@ type Clock struct {
 	behind time.Duration
 }
 
-// NewClock begins at t, which must carry a monotonic reading to compare with.
+// NewClock starts at t, which must carry a monotonic reading to compare with.
 func NewClock(t time.Time) *Clock { return &Clock{base: t, read: t, last: events.At(t)} }
 
 // Read returns the time, and whether the suspicion began or ended with this reading. doubted says that most others show another
@@ -69,7 +69,7 @@ func (c *Clock) move(t time.Time) {
 	c.behind %= time.Millisecond
 }
 
-// Suspect says whether the clock is not to be trusted now.
+// Suspect says whether the clock must not be trusted now.
 func (c *Clock) Suspect() bool { return c.suspect }
 
 // Jump returns how far the wall clock is ahead of the trusted time.

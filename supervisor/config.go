@@ -21,12 +21,12 @@ type Config struct {
 	Namespace string
 	// NamespaceID is the ID from NamespaceCreated. Identifiers sent to remote services are built from it.
 	NamespaceID uuid.UUID
-	// Settings are those of the namespace, and SettingsOffset is the offset of the record that changed them last, 0 for none:
-	// see Owner.SetSettings. The owner decides by those that its partition adopted.
+	// Settings are the namespace's settings, and SettingsOffset is the offset of the record that last changed them, or 0: see
+	// Owner.SetSettings. The owner applies the settings that its partition has adopted.
 	Settings       events.Settings
 	SettingsOffset int64
-	// Level is that of the namespace, as far as this process has read. MaxLevel is the highest level that this build understands; only
-	// tests set it.
+	// Level is the namespace's level, as far as this process has read. MaxLevel is the highest level that this build understands;
+	// only tests set it.
 	Level, MaxLevel int
 	// BatchFacts bounds the facts of one append. A lower bound wastes round trips; a higher one delays the first facts
 	// of a batch.
@@ -35,8 +35,8 @@ type Config struct {
 	BatchBytes int
 	// RecordBytes bounds a fact, as a record of the log without its framing.
 	RecordBytes int
-	// InFlight bounds the appends without an answer: two hide the round trip; more only add to what is lost when the
-	// epoch ends.
+	// InFlight bounds the appends without an answer: two hide the round trip; more only increase what is lost when the epoch
+	// ends.
 	InFlight int
 	// Queue bounds the ready steps kept in memory for each agent: at most twice this many; the rest wait in the store.
 	// With a smaller queue the same rows are read again and again, because the steps at the head have started and the
@@ -47,9 +47,9 @@ type Config struct {
 	// oldest tasks of a backlog, which start first, have left memory already. With a lower bound, tasks that wait a few
 	// seconds for a timer or an operator are read from the store for each of their steps.
 	Tasks, TaskBytes int
-	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound only what is due is decided.
+	// Unacknowledged bounds the facts whose effects are not acknowledged; at the bound, only due timers are decided.
 	Unacknowledged int
-	// UnacknowledgedBytes bounds the records of those effects in the same way.
+	// UnacknowledgedBytes likewise bounds the size of the records of those effects.
 	UnacknowledgedBytes int
 	// SlowAfter is how long a partition of an agent's topic may leave a request unacknowledged before new work avoids it.
 	SlowAfter time.Duration
@@ -57,27 +57,28 @@ type Config struct {
 	DelayAfter time.Duration
 	// Window is how many attempts of an agent run at once in this partition if the agent publishes no capacity.
 	Window int
-	// Beside bounds the submissions that a batch takes while attempts are ending, besides those that the facts in the
+	// Beside bounds the submissions that a batch takes while attempts are ending, in addition to those that the facts in the
 	// batch allow. An owner that decides at once takes this many in a batch; one that lingers takes this many in 64 ms.
 	// A higher number slows down the tasks under way; with a lower one, submissions reach the queues later, and their
 	// priority counts only there.
 	Beside int
 	// PassEvery is the number of inputs without a fact after which InputsPassed is written.
 	PassEvery int
-	// FlushEvery is how often the store is written while there is something to write. Zero means with each batch; a
-	// negative value, for tests, only when nothing is in flight. It bounds how far reads of the store lag behind the
+	// FlushEvery is how often the store is written while there is something to write. Zero means with every batch; a negative
+	// value, for tests, means only when nothing is in flight. It bounds how far reads of the store lag behind the
 	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
 	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its
-	// task, which is nil if the fact has no task or the task is gone. It must keep neither, and must not block.
+	// task, which is nil if the fact has no task or the task is gone. It must retain neither, and must not block.
 	Durable func(t *events.Task, f *events.Fact)
-	// Marked is the mark that the process before this one left: see Mark. Mark, if set, keeps another one before it returns. Nothing is
-	// decided by what it does: only the next process reads it.
+	// Marked is the mark that the process before this one left: see Mark. Mark, if set, stores a new one before it returns. No
+	// decision depends on it: only the next process reads it.
 	Marked Mark
 	Mark   func(Mark)
 	// UnknownAfter is how long an append may be without an answer before its outcome counts as unknown.
 	UnknownAfter time.Duration
-	// PauseLogAbove is the number of facts per second above which an owner stops reading its own log; zero means never.
+	// PauseLogAbove is the number of facts per second above which an owner stops reading its own log; zero means that it never
+	// stops.
 	PauseLogAbove int
 	// LagMax is how long reading may lag behind the owner's acknowledged writes before it stops deciding.
 	LagMax time.Duration
@@ -96,7 +97,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.BatchFacts = cmp.Or(c.BatchFacts, 500)
 	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
-	c.RecordBytes = cmp.Or(c.RecordBytes, 2<<20-64<<10) // topics take 2 MiB; work requests are little larger than their facts
+	c.RecordBytes = cmp.Or(c.RecordBytes, 2<<20-64<<10) // topics take 2 MiB; work requests are only slightly larger than their facts
 	c.InFlight = cmp.Or(c.InFlight, 3)
 	c.Queue = cmp.Or(c.Queue, 2048)
 	c.Tasks = cmp.Or(c.Tasks, 2048)
@@ -141,7 +142,7 @@ type Scheduler interface {
 	// Deadline is the workflow's own deadline; zero if it has none.
 	Deadline(hash string) events.Duration
 	Plan(t *events.Task) (events.Plan, error)
-	// Offers says whether the plan of a task, which was quiet when it was made, still offers an attempt, and from when.
+	// Offers says whether a plan still offers an attempt, and from when. The task was quiet when the plan was made.
 	Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error)
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
@@ -159,13 +160,13 @@ type Store interface {
 	Ready(agent string, op events.Operation, limit int) ([]events.Ready, error)
 	// Queues returns the agents that have rows in the queue.
 	Queues() ([]string, error)
-	// Due returns up to limit tasks that are due at or before the instant, the first due first. Waking does the same for the timers
-	// that do not wait for reports.
+	// Due returns up to limit tasks that are due at or before the instant, the earliest first. Waking does the same for the
+	// timers that do not wait for reports.
 	Due(at events.Instant, limit int) ([]string, error)
 	Waking(at events.Instant, limit int) ([]string, error)
-	// Unplanned returns up to limit live tasks that no owner planned since they were folded.
+	// Unplanned returns up to limit live tasks that no owner has planned since they were folded.
 	Unplanned(limit int) ([]string, error)
-	// Live calls yield for each live task that is due at some time, and so for each with something running.
+	// Live calls yield for each live task that has a due time, which includes every task with something running.
 	Live(yield func(id string) error) error
 	// Ended returns up to limit tasks that ended before the instant.
 	Ended(before events.Instant, limit int) ([]string, error)
@@ -182,13 +183,14 @@ type Version struct {
 	Unusable string
 	// Offset is its offset in the definitions topic.
 	Offset int64
-	// Level is what its keys need; at most events.FirstLevel for those of every build. Body is nil if this build understands less.
+	// Level is the level that its keys need; at most events.FirstLevel if every build knows them. Body is nil if this build's
+	// level is lower.
 	Level int
 }
 
-// Catalog holds the definitions of the topic, at least up to the end that it was asked for. It may hold later ones.
+// Catalog holds the definitions of the topic, at least up to the requested end, perhaps more.
 type Catalog interface {
-	// Level is that of the namespace, as of the definitions that were found so far or later.
+	// Level is the namespace's level, at least as recent as the definitions that were found so far.
 	Level() int
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)

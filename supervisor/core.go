@@ -6,18 +6,18 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// core is what the parts of an owner share: the configuration, the time, the state of the partition, the facts that
-// were decided and are not durable yet, the actions that the shell has not taken yet, and the way to each other.
+// core is what the parts of an owner share: the configuration, the time, the state of the partition, the facts that are decided
+// but not durable yet, the actions that the shell has not taken yet, and references to each other.
 type core struct {
 	cfg   Config
 	sched Scheduler
 	store Store
-	// source is the ce_source of all that the owner writes.
+	// source is the ce_source of everything that the owner writes.
 	source string
-	// gen is the current generation, which marks every request: see epoch.
+	// gen is the current generation, with which every request is marked: see epoch.
 	gen uint64
 	now events.Instant
-	// level is that of the namespace, as far as the owner knows. It never falls.
+	// level is the namespace's level, as far as the owner knows. It never falls.
 	level int
 	// read is the latest reading of the clock; behind is the fraction of a millisecond that now has yet to advance: see
 	// advance.
@@ -28,8 +28,7 @@ type core struct {
 
 	// seq numbers the batches, over all generations.
 	seq uint64
-	// batch is the batch under construction. flying holds the appends whose answer has not been processed, the
-	// oldest first.
+	// batch is the batch under construction. flying holds the appends whose answers have not been processed, oldest first.
 	batch  *batch
 	flying []*batch
 	// unwritten says that acknowledged facts are not in the store.
@@ -65,8 +64,8 @@ type batch struct {
 	// delta is the change to write to the store: the changes of these facts and of all facts since the last delta. It
 	// is nil while the write may wait.
 	delta *events.Delta
-	// sentAt is the first tick after the batch was sent. The time at which deciding began would not do: deciding alone
-	// may take longer than the broker has for its answer.
+	// sentAt is the first tick after the batch was sent. The time at which deciding began would be wrong: deciding alone may take
+	// longer than the broker is given to answer.
 	sentAt events.Instant
 	// answered, offsets and err are the broker's answer, once it has arrived.
 	answered bool
@@ -80,14 +79,14 @@ type judging struct {
 	task  string
 }
 
-// settings returns the settings that the partition has adopted. Deciding by others would make decisions that the log does not explain,
-// and a task could be forgotten by one owner earlier than by the next.
+// settings returns the settings that the partition has adopted. With any others, the log would not explain the decisions, and one
+// owner could forget a task earlier than the next owner would.
 func (c *core) settings() *events.Settings { return &c.state.Partition.Settings }
 
 func (c *core) say(a Action) { c.out = append(c.out, a) }
 
-// enter begins every call that changes the owner. While the shell has not taken all actions, nothing is evicted: one of
-// them may be the commit of a task, and the store would return an older version of it.
+// enter is called first by every method that changes the owner. While the shell has not taken all actions, nothing is evicted:
+// one of them may be the commit of a task, and the store would return an older version of it.
 func (c *core) enter(now events.Instant) {
 	c.advance(now)
 	if len(c.out) == 0 {
@@ -95,8 +94,8 @@ func (c *core) enter(now events.Instant) {
 	}
 }
 
-// advance moves the time. If the clock is behind the time of the log, because an earlier owner's clock was ahead, time
-// goes on from the log's time at half speed: if it stood still, no timer of the partition would fire until the clock
+// advance moves the time. If the clock is behind the time of the log, because an earlier owner's clock was ahead, time continues
+// from the log's time at half speed: if it stood still, no timer of the partition would fire until the clock
 // had caught up, which could take years. (Clock does the same if the clock of one process is set back.)
 func (c *core) advance(now events.Instant) {
 	passed := max(now-c.read, 0)
@@ -110,12 +109,12 @@ func (c *core) advance(now events.Instant) {
 	c.behind %= 2
 }
 
-// stamp is the time that the next fact would carry. A timer is due once a fact carries a later time, even if that fact
-// was decided by a clock that was ahead of this one.
+// stamp is the time that the next fact would carry. A timer is due once a fact carries a later time, even if the clock that
+// stamped the fact was ahead of this one.
 func (c *core) stamp() events.Instant { return max(c.now, c.state.Partition.Time) }
 
 // record records one fact: it folds it ahead of the log's answer and adds it to the batch. input is the record that an
-// effect of the fact needs, nil if none does. A fact that the log would not take changes nothing: record returns ErrTooLarge.
+// effect of the fact needs, nil if none does. A fact that is too large for the log changes nothing: record returns ErrTooLarge.
 func (c *core) record(f *events.Fact, input *events.Record) error {
 	b, p := c.batch, &c.state.Partition
 	f.Epoch, f.Sequence = p.Epoch, p.NextSequence
@@ -155,15 +154,15 @@ func (c *core) record(f *events.Fact, input *events.Record) error {
 }
 
 // foldRecorded folds a fact into the parts that follow the log as it is recorded or loaded. t is the task of the fact
-// as it is now, nil if the fact has none or if the task is gone. The timers are not among the parts that fold: they
-// follow from the state of each task, and the store finds those that are due.
+// as it is now, nil if the fact has none or if the task is gone. Timers do not fold: they follow from the state of each task, and
+// the store finds those that are due.
 func (c *core) foldRecorded(t *events.Task, f *events.Fact) {
 	c.epoch.fold(f)
 	c.inbox.fold(f)
 	c.dispatch.fold(t, f)
 }
 
-// taskOf returns the task of a fact, nil if it has none. An error of the store is left to the caller that needs the
+// taskOf returns the task of a fact, nil if it has none. An error of the store is reported to the next caller that needs the
 // task.
 func (c *core) taskOf(f *events.Fact) *events.Task {
 	if f.Task == "" {
@@ -185,7 +184,7 @@ func (c *core) look(id string) (*events.Task, error) {
 	return t, err
 }
 
-// full says whether the batch takes no more.
+// full says whether the batch takes no more facts.
 func (c *core) full() bool {
 	return len(c.batch.facts) >= c.cfg.BatchFacts || c.batch.bytes >= c.cfg.BatchBytes || c.costly()
 }

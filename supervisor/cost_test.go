@@ -66,7 +66,7 @@ func TestAChainOfCostlyConditionsIsParked(t *testing.T) {
 	a.run()
 	parked := b.task("t0")
 	require.Equal(t, events.TaskStateError, parked.State)
-	require.Contains(t, parked.Reason, "do too much work; a retry goes on")
+	require.Contains(t, parked.Reason, "do too much work; a retry continues")
 	require.Less(t, sched.cost, 8_000_000)
 	for i := range 3 {
 		b.request(events.RequestRetry, fmt.Sprint("r", i), "t0")

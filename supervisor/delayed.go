@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// delays are the destinations that are delayed, in order: those of Partition.Delayed. docs/protocol.md, "A destination that takes
+// delays holds the delayed destinations in order, the same as Partition.Delayed. docs/protocol.md, "A destination that takes
 // nothing is delayed".
 type delays struct {
 	*core
@@ -16,11 +16,11 @@ type delays struct {
 	// reading is the destination whose effects are being read from the log, up to readTo.
 	reading string
 	readTo  int64
-	// later are the facts that became durable while the log was read to its end, so that reading comes to an end under load. They end
-	// at laterTo, which is zero if there were too many, or if the log is not read to its end.
+	// later are the facts that became durable while the log was read to its end; without them, reading would never finish under
+	// load. They end at laterTo, which is zero if there were too many, or if the log is not being read to its end.
 	later   []later
 	laterTo int64
-	// lastRead is the destination that read last.
+	// lastRead is the destination that was read for last.
 	lastRead string
 }
 
@@ -32,32 +32,33 @@ type later struct {
 
 func (x *delays) reset() { *x = delays{core: x.core} }
 
-// delayed is a destination that has not taken its effects for a while. The watermark does not wait for it, so that it holds back
-// nothing else: the log says from where on its effects are owed, and what does not fit in memory is read from there again.
+// delayed is a destination that has not taken its effects for a while. The watermark does not wait for it, so it holds back
+// nothing else: the log says from which position on its effects are owed, and effects that do not fit in memory are read from
+// there again.
 type delayed struct {
 	destination string
-	// entries are facts with effects for it that are not acknowledged, in the order of the log; settled counts those that are, and wait
-	// behind one that is not.
+	// entries are facts with unacknowledged effects for it, in log order; settled counts acknowledged ones that wait behind an
+	// unacknowledged one.
 	entries []*entry
 	settled int
 	// bytes is the size of the records that are not acknowledged.
 	bytes int
-	// read is the position of the latest fact whose effects for it are known, readAt its time, and next the offset behind it.
+	// read is the position of the latest fact whose effects for it are known, readAt its time, and next the offset after it.
 	read   events.Position
 	readAt events.Instant
 	next   int64
-	// notedAt is when the log last said how far it is.
+	// notedAt is when the log last recorded its position.
 	notedAt events.Instant
 }
 
 const (
-	// delayedRoom is how many facts of a delayed destination that are read again are in memory.
+	// delayedRoom bounds the facts that are read again for a delayed destination and kept in memory.
 	delayedRoom = 1000
 	// delayedShare is the part of Config.UnacknowledgedBytes beyond which no more of its effects are read.
 	delayedShare = 8
-	// delayedPage is how many records of the log are read at once for a delayed destination.
+	// delayedPage is how many log records are read at once for a delayed destination.
 	delayedPage = 1000
-	// delayedNote is the least time between two facts that say how far a delayed destination is.
+	// delayedNote is the minimum time between two facts that record the position of a delayed destination.
 	delayedNote = 10 * time.Second
 )
 
@@ -93,14 +94,14 @@ func (d *delayed) trim() {
 	}
 }
 
-// concerns says whether a fact may have effects for the destination. Whatever builds the work of a fact also chooses who gets it, so it
-// is built for its own destination only.
+// concerns says whether a fact may have effects for the destination. Building the work of a fact also chooses its recipient, so
+// it is built only for its own destination.
 func (d *delayed) concerns(f *events.Fact) bool {
 	w, ok := workOf(f)
 	return ok == d.work() && (!ok || workTopic+w.Agent == d.destination)
 }
 
-// work says whether the destination is an agent, whose work is sent again only after the reports are judged: see sendKept.
+// work says whether the destination is an agent. Work is sent again only after the reports are judged: see sendKept.
 func (d *delayed) work() bool { return strings.HasPrefix(d.destination, workTopic) }
 
 // to returns a delayed destination, nil if it is not delayed.
@@ -125,8 +126,8 @@ func (x *delays) add(d *delayed) {
 	slices.SortFunc(x.list, func(a, b *delayed) int { return strings.Compare(a.destination, b.destination) })
 }
 
-// separate separates the effects for delayed destinations from the others. Those of a destination that has everything before the fact
-// in memory, and room, join it; the others are read from the log later.
+// separate separates the effects for delayed destinations from the others. They join the destination if it has room and already
+// has everything before the fact in memory; otherwise they are read from the log later.
 func (x *delays) separate(f *events.Fact, offset int64, list []*effect) (rest []*effect) {
 	if x.laterTo != 0 && x.laterTo == x.outbox.next {
 		if x.laterTo = offset + 1; len(x.later) < delayedRoom {
@@ -154,7 +155,7 @@ func (x *delays) join(d *delayed, f *events.Fact, list []*effect, next int64) {
 	d.read, d.readAt, d.next = f.Position(), f.Time, next
 }
 
-// update records which destinations are delayed, how far they are, and which have caught up.
+// update records which destinations are delayed, their positions, and which have caught up.
 func (x *delays) update() error {
 	if err := x.recordNew(); err != nil {
 		return err
@@ -178,8 +179,8 @@ func (x *delays) update() error {
 	return nil
 }
 
-// recordNew records that the destination of the oldest effect is delayed, until the oldest is young enough. What was not sent yet waits
-// for something else.
+// recordNew records that the destination of the oldest effect is delayed, and repeats this until the oldest is young enough.
+// Effects that were not sent yet wait for something else, not for their destination.
 func (x *delays) recordNew() error {
 	for !x.waking.held {
 		at := slices.IndexFunc(x.outbox.entries, func(e *entry) bool { return e.since != 0 && !e.done() })
@@ -237,7 +238,7 @@ func (x *delays) takeOut(destination string) *delayed {
 	return d
 }
 
-// readOn reads on for a destination that has room. They take turns.
+// readOn continues reading for a destination that has room. Destinations take turns.
 func (x *delays) readOn() {
 	if x.reading != "" {
 		return
@@ -261,7 +262,7 @@ func (x *delays) readOn() {
 	}
 }
 
-// replay takes records that readOn asked for; next is the offset read up to.
+// replay takes the records that readOn asked for, which end before next.
 func (x *delays) replay(records []events.Record, next int64) error {
 	d := x.to(x.reading)
 	for i := range records {
@@ -298,7 +299,7 @@ func (x *delays) replay(records []events.Record, next int64) error {
 	return nil
 }
 
-// rejoin adds the effects that a fact of the log still owes the destination.
+// rejoin adds the effects that a fact in the log still owes the destination.
 func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 	var list []*effect
 	if d.concerns(f) {
@@ -317,7 +318,7 @@ func (x *delays) rejoin(d *delayed, f *events.Fact, offset int64) error {
 	return nil
 }
 
-// weigh adds to the bytes of the list that an effect is in.
+// weigh adds to the byte count of the list that an effect is in.
 func (x *delays) weigh(y *effect, bytes int) {
 	if d := y.of.delayed; d != nil {
 		d.bytes += bytes
@@ -326,7 +327,7 @@ func (x *delays) weigh(y *effect, bytes int) {
 	}
 }
 
-// mayFetch says whether there is room for the bytes of one more input.
+// mayFetch says whether one more input may be fetched.
 func (x *delays) mayFetch(y *effect) bool {
 	if x.outbox.fetching >= fetchedAtOnce {
 		return false

@@ -13,16 +13,16 @@ type dispatch struct {
 	// running counts the running attempts of each agent in this partition.
 	running map[string]int
 	// offers holds what the instances of each agent offer; an agent that is not in it has no instance. It is nil until
-	// SetOffers is called for the first time, and until then work may be sent to any agent.
+	// SetOffers is called for the first time, and until then, work may be sent to any agent.
 	offers map[string]Offer
-	// known are the operations that were offered at some time since this owner was made: only these can have left.
+	// known are the operations that were offered at some time since this owner was created: only these can have left.
 	known   map[known]bool
 	routing routing
 	// nodeHash is the hash of the node's name.
 	nodeHash uint32
 	// endedAt is when an attempt of this partition last ended.
 	endedAt events.Instant
-	// counted is the answer of waiting, and countedAt when it was made.
+	// counted is the latest result of waiting, computed at countedAt.
 	counted   []Queue
 	countedAt events.Instant
 }
@@ -48,7 +48,7 @@ func (d *dispatch) fold(t *events.Task, f *events.Fact) {
 	}
 }
 
-// open counts the running attempts of the partition, and starts from the queue in the store.
+// open counts the running attempts of the partition, and begins with the queue in the store.
 func (d *dispatch) open() error {
 	d.running = map[string]int{}
 	err := d.store.Live(func(id string) error {
@@ -57,7 +57,7 @@ func (d *dispatch) open() error {
 			return err
 		}
 		t.RunningBy(d.running, 1)
-		d.evict() // all tasks of a backlog with deadlines are live, and may not fit in memory
+		d.evict() // in a backlog with deadlines, all tasks are live, and they may not fit in memory
 		return nil
 	})
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *dispatch) isMissing(agent string, op events.Operation) bool {
 	return d.offers != nil && !d.offers[agent].has(op)
 }
 
-// missing returns the operations that attempts wait for because no instance offers them, or because no broker takes their requests.
+// missing returns the operations whose attempts wait because no instance offers them, or because no broker takes their requests.
 func (d *dispatch) missing() (list []events.Missing) {
 	for _, l := range d.queue.lanes {
 		if l.missing != 0 {
@@ -141,8 +141,8 @@ func (d *dispatch) waiting() []Queue {
 	return d.counted
 }
 
-// await notes whether attempts of a lane wait for an operation that no instance offers. It drops those that wait no more, because their
-// tasks have ended or were parked: nothing else takes them from a lane without an agent, and they would count as waiting forever.
+// await notes whether attempts of a lane wait for an operation that no instance offers. It drops attempts whose tasks have ended
+// or were parked: nothing else removes them from a lane without an agent, and they would count as waiting forever.
 func (d *dispatch) await(a *lane) error {
 	for a.ready.len() > 0 && d.isMissing(a.agent, a.op) {
 		if waits, err := d.planner.waits(*a.ready.at(0)); err != nil {
@@ -187,7 +187,7 @@ func (d *dispatch) admit() error {
 			q.rooms[a.agent] = room
 			ready = d.sched.Admit(ready, q.rooms, d.stamp())
 			for i, r := range ready {
-				if d.full() { // by bytes or by cost, which only a start shows
+				if d.full() { // by bytes or by cost, which is known only after a start
 					a.restore(ready[i:])
 					break
 				}
@@ -220,9 +220,9 @@ var lingers = []struct {
 	beat    time.Duration
 }{{64, 8 * time.Millisecond}, {24, 4 * time.Millisecond}, {8, 2 * time.Millisecond}, {4, time.Millisecond}}
 
-// linger returns the length of the beats that suits the number of running attempts. A request to a broker costs about
-// the same whatever it carries, and so does everything that follows from it, including at the agents: eight partitions
-// that each decide about every report separately spend more on requests than on the work.
+// linger returns the beat length that suits the number of running attempts. A request to a broker costs about
+// the same whatever it carries, and so does everything that follows from it, including at the agents: eight partitions that each
+// decide about each report separately spend more on requests than on the work.
 func (d *dispatch) linger() time.Duration {
 	n := 0
 	for _, running := range d.running {
@@ -237,22 +237,22 @@ func (d *dispatch) linger() time.Duration {
 }
 
 const (
-	// workingFor is how long the end of an attempt counts as a sign of work.
+	// workingFor is how long after an attempt ended agents count as working.
 	workingFor = 100 * time.Millisecond
 	// besideUnit is the length of beat at which a batch takes Config.Beside submissions; shorter beats take
 	// proportionally fewer.
 	besideUnit = 64 * time.Millisecond
-	// besideFacts is how many facts of the tasks under way allow one more submission. An accepted submission brings at
-	// least three facts, so new tasks always make up for those that end.
+	// besideFacts is how many facts of the tasks under way allow one more submission. An accepted submission leads to at least
+	// three facts, so new tasks always replace those that end.
 	besideFacts = 2
 )
 
-// working says whether attempts have ended lately. If so, agents are working, and the next steps wait for the owner.
+// working says whether attempts have ended lately. If so, agents are working, and next steps depend on the owner.
 func (d *dispatch) working() bool { return d.endedAt != 0 && d.now.Sub(d.endedAt) <= workingFor }
 
-// beside returns how many yielding inputs a batch takes while work is under way, whatever else it holds. A step needs
-// two batches of its owner, so each task waits for everything else in them: a burst of submissions that fills the
-// batches slows down the very tasks that must end to make room. Yet submissions must reach the queues, because their
+// beside returns how many yielding inputs a batch takes while work is under way, whatever else the batch holds. A step needs two
+// batches of its owner, and waits for everything else in them: a burst of submissions that fills the batches would slow down the
+// very tasks that must end to make room. Yet submissions must reach the queues, because their
 // priority counts only there.
 func (d *dispatch) beside() int {
 	beat := d.linger()
@@ -262,7 +262,7 @@ func (d *dispatch) beside() int {
 	return max(1, int(time.Duration(d.cfg.Beside)*beat/besideUnit))
 }
 
-// most returns how many inputs of a kind may make facts in the batch that is decided now.
+// most returns how many inputs of a kind may lead to facts in the current batch.
 func (d *dispatch) most(k *inputKind) int {
 	if !k.yields || !d.working() {
 		return d.cfg.BatchFacts

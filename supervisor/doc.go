@@ -11,11 +11,11 @@
 //
 //	epoch      the right to decide: claim, generation, appends in flight, reading its own partition
 //	inbox      inputs that were read but not judged; how each type of record is judged; poisoned inputs
-//	alone      what a process leaves behind so that an input that ended it does not end every process after it
+//	alone the mark a process leaves behind, so that an input that ended it does not end every process after it
 //	planner    what follows from the state of a task; the attempts of a step (step.go); poisoned tasks
-//	timers     what is due, what must be read first, what is decided then
+//	timers what is due, which inputs must be judged first, and the decision
 //	outbox     the effects of durable facts, the watermark, sending again
-//	delays     the destinations that take no effects for a while, and how far each is
+//	delays the destinations that take no effects for a while, and the position of each
 //	waking     whether effects wait because the process slept, and what must be known before they leave
 //	dispatch   the queue of attempts that may start, what the agents offer, windows, routing, beats
 //
@@ -25,8 +25,8 @@
 //
 // Facts reach the parts only through fold. When a fact is recorded, it is folded into the state and into epoch, inbox and
 // dispatch; planner and outbox fold it when it is durable. Replay calls the same methods: all of these but the outbox fold
-// every fact after the store's offset, and the outbox folds those after its watermark. The timers fold nothing, because they
-// follow from the state of the tasks. A table in the tests says which parts take which kinds of facts.
+// every fact after the store's offset, and the outbox folds those after its watermark. Timers fold nothing, because they follow
+// from the state of the tasks. A table in the tests says which parts take which kinds of facts.
 //
 // # Phases
 //
@@ -47,7 +47,7 @@
 //	suspended   Owner     set and cleared by Suspend: nothing is decided while the clock is suspected
 //	deciding    Owner     there may be something to decide; cleared by Decide
 //	again       epoch     loading and claiming: an epoch of this assignment has ended
-//	paused      epoch     owning: the owner is busy and does not read its own partition
+//	paused epoch owning: the owner is busy and has stopped reading its own partition
 //	unwritten   core      resuming, owning: acknowledged facts are not in the store
 //	unplanned   planner   owning: the store may hold live tasks that this epoch has not planned; one append at a time
 //	moved       timers    owning: rows of tasks must be written before the store is asked for timers again
@@ -65,6 +65,6 @@
 //   - INV12: an input is passed only by a fact, in the order of its topic.
 //   - An attempt times out, and a deadline passes, only when every report that was durable before has been judged in this epoch.
 //
-// It refuses to resume from anything but the fold, to go on after an append of unknown outcome, and to undo a task past its
+// It refuses to resume from anything but the fold, to continue after an append of unknown outcome, and to undo a task past its
 // pivot. It does not know what a workflow is about. docs/protocol.md has the reason for each rule.
 package supervisor

@@ -42,7 +42,7 @@ const (
 	DeadFact      = "__dlq.errors.fact"
 )
 
-// workTopic begins the names of the topics of agents.
+// workTopic is the prefix of the names of agents' topics.
 const workTopic = "work."
 
 // work is the effect of a fact that begins an attempt.
@@ -126,15 +126,15 @@ func forward(f *events.Fact, input *events.Record, to int32) events.Record {
 const (
 	// maxDeadLetter bounds a dead letter, in bytes. The topics of dead letters take 8 MiB.
 	maxDeadLetter = 7 << 20
-	// headerBytes is what a header takes in a record beside its key and value, at most.
+	// headerBytes is the maximum overhead of a header in a record, besides its key and value.
 	headerBytes = 16
 	// deadPrefix is how much of the value of a larger input its dead letter holds.
 	deadPrefix = 64 << 10
 )
 
-// deadLetter returns the rejected input, bytes and headers untouched, with the reason and the coordinates. Of an input that would
-// not fit it holds a prefix of the value: an input may unpack to several times the size of its record, and a dead letter that no
-// broker takes would hold back the partition.
+// deadLetter returns the rejected input, bytes and headers untouched, with the reason and the coordinates. If the input would not
+// fit, the dead letter holds a prefix of the value: an input may have several times the size of its record when decompressed, and
+// a dead letter that no broker takes would hold back the partition.
 func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Record) events.Record {
 	reason, detail, headers := events.RejectInternal, "", input.Headers
 	switch b := f.Body.(type) {
@@ -144,7 +144,7 @@ func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Recor
 			headers = []events.Header{{Key: events.HeaderLast, Value: []byte(strconv.FormatInt(b.Last, 10))}}
 		}
 	case *events.EffectFailed:
-		reason, detail = events.RejectMisplaced, "the broker refused to take it in its home partition: "+b.Error
+		reason, detail = events.RejectMisplaced, "the broker refused the record in its home partition: "+b.Error
 	}
 	coordinates := []events.Header{
 		{Key: DeadTopic, Value: []byte(x.cfg.Namespace + "." + string(in))},
@@ -167,10 +167,10 @@ func (x *outbox) deadLetter(f *events.Fact, in events.Input, input *events.Recor
 	return events.Record{Partition: x.cfg.Partition, Headers: cut}
 }
 
-// coordinatesAlone returns a dead letter without anything of the input but its coordinates and its size.
+// coordinatesAlone returns a dead letter with only the coordinates and the size of the input.
 func coordinatesAlone(letter *events.Record) events.Record {
 	at := len(letter.Headers) - 1
-	for letter.Headers[at].Key != DeadTopic { // the input may have such headers too, before ours
+	for letter.Headers[at].Key != DeadTopic { // the input may have headers of these names too, before ours
 		at--
 	}
 	if at > 0 && letter.Headers[at-1].Key == events.HeaderCut {
@@ -182,7 +182,7 @@ func coordinatesAlone(letter *events.Record) events.Record {
 
 func fits(r *events.Record) bool { return r.Size()+headerBytes*len(r.Headers) <= maxDeadLetter }
 
-// failedEffects are the effects of EffectFailed: an alert, and for a failed forward the dead letter of the input.
+// failedEffects returns the effects of EffectFailed: an alert, and for a failed forward also the input's dead letter.
 func (x *outbox) failedEffects(t *events.Task, f *events.Fact, b *events.EffectFailed) []*effect {
 	var list []*effect
 	//mutant:refused-forward-is-dead-letter

@@ -23,7 +23,7 @@ const (
 	phaseStopped
 )
 
-// String returns the phase as people see it.
+// String returns the phase as it is shown to people.
 func (p phase) String() string {
 	return [...]string{"idle", "loading", "loading", "claiming", "resuming", "owning", "stopped"}[p]
 }
@@ -33,7 +33,7 @@ func (p phase) String() string {
 type epoch struct {
 	*core
 	phase phase
-	// end is the end of the log as asked for at the start, negative until the answer arrives.
+	// end is the end of the log when the generation began, negative until the answer arrives.
 	end int64
 	// claim is the identifier of the claim in flight, sent at sentAt.
 	claim  string
@@ -57,10 +57,11 @@ type epoch struct {
 const commitEvery = 5000
 
 // refusedPause is how long an owner waits before it claims again after the broker refused a batch because of its size. Each of its
-// facts is small enough for a topic as it was created, so an operator has to raise the topic's limit again.
+// facts is small enough for a topic as it was created, so an operator must have lowered the topic's limit, and has to raise it
+// again.
 const refusedPause = 30 * time.Second
 
-// reset begins a generation in a phase.
+// reset begins a generation in the given phase.
 func (e *epoch) reset(p phase) {
 	if e.gen > 0 {
 		e.say(Release{e.gen})
@@ -80,7 +81,7 @@ func (e *epoch) accepts(now events.Instant, gen uint64) bool {
 	return true
 }
 
-// open reads the committed state from the store and begins to read the log behind it.
+// open reads the committed state from the store and begins to read the log after it.
 func (e *epoch) open() error {
 	snap, err := e.store.Snapshot()
 	if err == nil {
@@ -141,7 +142,7 @@ func (e *epoch) load(r *events.Record) (won bool, err error) {
 	return e.phase == phaseResuming, nil
 }
 
-// fold learns of claims.
+// fold takes note of claims.
 func (e *epoch) fold(f *events.Fact) {
 	b, ok := f.Body.(*events.PartitionClaimed)
 	switch {
@@ -167,7 +168,7 @@ func (e *epoch) commitFolded() error {
 	return nil
 }
 
-// claimWhenLoaded claims the partition when the log is folded to its end.
+// claimWhenLoaded claims the partition once the log is folded to its end.
 func (e *epoch) claimWhenLoaded() error {
 	if e.phase != phaseLoading || e.end < 0 || e.state.Next < e.end || e.now < e.retryAt {
 		return nil
@@ -222,8 +223,8 @@ func (e *epoch) own() error {
 	return nil
 }
 
-// raise records the namespace's level as the barrier of the partition, before the first fact that needs it. In a build below the level
-// the fold refuses the barrier, and the owner gives the partition up.
+// raise records the namespace's level as the barrier of the partition, before the first fact that needs it. A build below the
+// level refuses the barrier in the fold, and its owner gives up the partition.
 func (e *epoch) raise() error {
 	//mutant:barrier-before-newer-facts
 	if e.level > max(e.state.Partition.Reader, events.FirstLevel) {
@@ -233,7 +234,7 @@ func (e *epoch) raise() error {
 }
 
 // adopt records the level and the latest settings of the namespace before anything is decided by them, and the hash of the state every
-// Settings.HashEvery facts. An owner may know older settings than the partition has: those it does not adopt.
+// Settings.HashEvery facts. An owner may know older settings than the partition has, and does not adopt those.
 func (e *epoch) adopt() error {
 	if err := e.raise(); err != nil {
 		return err
@@ -259,8 +260,7 @@ func (e *epoch) adopt() error {
 	return nil
 }
 
-// tick claims when it is time, and gives up an append or a claim that has been without an answer for too long: its
-// outcome is unknown.
+// tick claims when it is time, and gives up an append or a claim that has had no answer for too long: its outcome is unknown.
 func (e *epoch) tick() error {
 	switch e.phase {
 	case phaseLoading:
@@ -291,7 +291,7 @@ func (e *epoch) tick() error {
 	return nil
 }
 
-// pause returns a random time up to RetryPause, so that two candidates do not keep colliding.
+// pause returns a random duration up to RetryPause, so that two candidates do not keep colliding.
 func (e *epoch) pause() time.Duration {
 	b := e.cfg.Entropy()
 	return e.cfg.RetryPause * time.Duration(int(b[0])+1) / 256
@@ -303,7 +303,7 @@ func (e *epoch) freshID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// sourceOf names the partition and, last, the node that writes, so that each fact names its owner.
+// sourceOf names the partition and then the node that writes, so that each fact names its owner.
 func sourceOf(c *Config) string {
 	return fmt.Sprintf("/%s/events/%d/%s", c.Namespace, c.Partition, url.PathEscape(c.Node))
 }

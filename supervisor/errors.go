@@ -3,8 +3,8 @@ package supervisor
 import "errors"
 
 var (
-	// ErrInputLost is returned when the last judged input is no longer at its offset: the input topic lost records or
-	// was filled again. The partition stops, because going on could skip acknowledged submissions.
+	// ErrInputLost is returned when the last judged input is no longer at its offset: the input topic lost records, or was
+	// recreated. The partition stops, because going on could skip acknowledged submissions.
 	ErrInputLost = errors.New("the input topic no longer holds the record that was judged last")
 	// ErrFold is returned when the log cannot be folded: a record of an unknown kind, or a state that differs from
 	// its recorded hash.

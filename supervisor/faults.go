@@ -16,8 +16,8 @@ type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
-// poisoned says that deciding panicked or made an impossible fact. The state may be half changed, so the epoch ends. In
-// the next epoch the cause is rejected without being looked at, so that poison never loops. docs/protocol.md, "Poison".
+// poisoned says that deciding panicked or made an impossible fact. The state may be half changed, so the epoch ends. In the next
+// epoch the cause is rejected unseen, so that poison never loops. docs/protocol.md, "Poison".
 type poisoned struct {
 	// task is the task to set aside; if it is empty, the input that cause names is set aside. judged is the task that
 	// was being planned because of that input.

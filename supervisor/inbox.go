@@ -8,7 +8,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// inbox holds the inputs that were read and not judged, how far each topic was judged, and which inputs are poison.
+// inbox holds the inputs that were read but not judged, how far each topic has been judged, and which inputs are poison.
 type inbox struct {
 	*core
 	// queues are in the order of inputKinds. There are none while the owner does not decide.
@@ -29,9 +29,9 @@ type inputKind struct {
 	// they are rejected.
 	judgements map[string]judgement
 	others     judgement
-	// yields says that its inputs leave room in a batch for facts that follow from the results of attempts.
+	// yields says that these inputs leave room in a batch for facts that follow from the results of attempts.
 	yields bool
-	// parks says that a poisoned input parks its task, because what it reports would otherwise be lost.
+	// parks says that a poisoned input parks its task, because otherwise its report would be lost.
 	parks bool
 }
 
@@ -55,7 +55,7 @@ var inputKinds = []inputKind{
 	},
 }
 
-// The inputs that must be judged up to some end offset before a timer may fire.
+// The sets of inputs that must be judged up to some end offset before a timer may fire.
 var (
 	// outcomeInputs bring the results of attempts.
 	outcomeInputs = []events.Input{events.Reports}
@@ -80,7 +80,8 @@ type inputQueue struct {
 	// kind is the index in inputKinds.
 	kind  int
 	items []input
-	// judged is the offset of the first input that was not judged; fetched is the offset of the first one not read.
+	// judged is the offset of the first input that has not been judged; fetched is the offset of the first one that has not been
+	// read.
 	judged, fetched int64
 	// last is the record that was judged last; its offset is negative until one has been judged.
 	last events.Record
@@ -88,7 +89,7 @@ type inputQueue struct {
 	silent int
 	// verify is the hash that the record before the resume point must have, or "" once it is verified.
 	verify string
-	// given is the fact to be recorded about records that are lost and that an operator gave up; nil for none.
+	// given is the fact to be recorded about lost records that an operator gave up, or nil.
 	given *events.InputLossAccepted
 }
 
@@ -96,17 +97,17 @@ type inputQueue struct {
 type input struct {
 	in     events.Input
 	record events.Record
-	// delivery is the number of the delivery that brought it: definitions must be asked for after it.
+	// delivery is the number of the delivery that brought it: definitions must be requested after that delivery.
 	delivery uint64
 	// env and data are the decoded envelope and data of the record.
 	env  events.Envelope
 	data []byte
 }
 
-// reset forgets the inputs that were read.
+// reset drops the inputs that were read.
 func (i *inbox) reset() { i.queues, i.catalog = nil, catalogReading{} }
 
-// fold notes that the resume points were recorded.
+// fold takes note of recorded resume points.
 func (i *inbox) fold(f *events.Fact) {
 	switch f.Body.(type) {
 	case *events.InputsPassed, *events.InputLossAccepted:
@@ -160,7 +161,7 @@ func (i *inbox) queue(in events.Input) *inputQueue {
 	return nil
 }
 
-// read takes records of an input topic in order; next is the offset read up to, past transaction markers too.
+// read takes records of an input topic in order, which end before next; transaction markers count.
 func (i *inbox) read(in events.Input, records []events.Record, next int64) error {
 	q := i.queue(in)
 	i.catalog.deliveries++
@@ -213,7 +214,7 @@ func (i *inbox) backlog(in events.Input) int {
 	return 0
 }
 
-// backlogs counts the inputs that wait to be judged, without those that yield and are held back.
+// backlogs counts the inputs that wait to be judged, except those that yield and are held back.
 func (i *inbox) backlogs() int {
 	n, yielding := 0, i.dispatch.yielding()
 	for _, q := range i.queues {
@@ -260,8 +261,8 @@ func (i *inbox) unpassed() bool {
 	})
 }
 
-// passWhenIdle records the watermark of the effects and the resume points of an idle partition. A client who waits for
-// a duplicate gets an answer from the resume points. The fact does not lead to another one, because it has no effect.
+// passWhenIdle records the watermark of the effects and the resume points of an idle partition. A client that waits for a
+// duplicate gets its answer from the resume points. The fact does not lead to another such fact, because it has no effects.
 func (i *inbox) passWhenIdle() error {
 	for _, q := range i.queues {
 		if len(q.items) > 0 {

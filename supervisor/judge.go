@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// judge judges each input's share of the batch, in the order of its topic.
+// judge gives each input topic its share of the batch, and judges its inputs in order.
 func (i *inbox) judge(shares []share) (err error) {
 	defer i.alone.rest()
 	defer guard(&err, i.blamed)
@@ -24,7 +24,7 @@ func (i *inbox) blamed(err error) error {
 	return &poisoned{cause: i.judging.cause, judged: i.judging.task, err: err}
 }
 
-// judgeQueue judges the inputs of a topic until the given number of quarters of the batch are full.
+// judgeQueue judges inputs of a topic until the given number of quarters of the batch is full.
 func (i *inbox) judgeQueue(q *inputQueue, quarters int) error {
 	if q.verify != "" {
 		return nil
@@ -108,14 +108,14 @@ func (i *inbox) judgeOne(kind *inputKind, item *input) error {
 		return i.reject(item, "", events.RejectInvalid, fmt.Sprintf("ce_type %q is not known here", item.env.Type))
 	}
 	err = judge(i, item)
-	if errors.Is(err, events.ErrTooLarge) { // the planner takes care of what follows, so nothing that names the input was recorded
+	if errors.Is(err, events.ErrTooLarge) { // the planner records everything that follows, so no fact names the input yet
 		return i.setAside(kind, item, i.judging.task, events.RejectTooLarge, err.Error())
 	}
 	return err
 }
 
-// setAside judges an input for which nothing else can be recorded. A report parks its task: its content is not lost, because the
-// fact's cause names the record. Any other input becomes a dead letter.
+// setAside judges an input that cannot be judged normally. A report parks its task: its content is not lost, because the fact's
+// cause names the record. Any other input becomes a dead letter.
 func (i *inbox) setAside(kind *inputKind, item *input, task, reason, detail string) error {
 	if kind.parks && task != "" {
 		t, err := i.state.Task(task)
@@ -160,7 +160,7 @@ func (i *inbox) caused(item *input, task string, body events.Body) *events.Fact 
 }
 
 // misplaced forwards an input of another partition, and rejects one that was forwarded so long ago that a task it
-// duplicates may have been forgotten. It returns true if it did either.
+// duplicates may have been forgotten. It returns true in both cases.
 func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	if done, err := i.elsewhere(item, id); done || err != nil {
 		return done, err
@@ -179,7 +179,7 @@ func (i *inbox) misplaced(item *input, id string) (bool, error) {
 	return true, i.reject(item, id, events.RejectMisplaced, "forwarded longer ago than task IDs are remembered")
 }
 
-// elsewhere sends an input of another partition home, once. It returns true if the input was one.
+// elsewhere sends an input of another partition home, once. It returns true if the input belongs to another partition.
 func (i *inbox) elsewhere(item *input, id string) (bool, error) {
 	home := events.Home(id, i.cfg.Partitions)
 	if home == i.cfg.Partition {
@@ -189,7 +189,7 @@ func (i *inbox) elsewhere(item *input, id string) (bool, error) {
 	if from := r.Header(events.HeaderForwardedFrom); from != "" {
 		return true, i.reject(item, "", events.RejectMisplaced, fmt.Sprintf("forwarded from %s and still not in its home partition %d", from, home))
 	}
-	if i.cfg.Off.off(RuleForward) { // forwarded from memory, which the rule forbids
+	if i.cfg.Off.off(RuleForward) { // forwarded without a fact, which the rule forbids
 		f := i.caused(item, "", &events.InputForwarded{To: home})
 		f.Time = i.now
 		i.say(Send{Generation: i.gen, Kind: events.EffectForward, Topic: string(item.in), Record: forward(f, r, home)})

@@ -23,7 +23,7 @@ const (
 	// logQuiet is how long a partition must go without a confirmed fact to count as idle, so that its log is read
 	// again.
 	logQuiet = time.Second
-	// logTick is the least time over which facts are counted: a single batch is not load.
+	// logTick is the minimum time over which facts are counted: a single batch is not load.
 	logTick = 200 * time.Millisecond
 )
 

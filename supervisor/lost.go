@@ -10,22 +10,23 @@ import (
 type Loss struct {
 	// Start is the offset of the first record that the input holds.
 	Start int64
-	// Accepted is the latest loss of this input that an operator accepted, nil if there was none. Offset is that of its record in the
-	// definitions.
+	// Accepted is the latest loss of this input that an operator accepted, nil if there was none. Offset is the offset of its
+	// record in the definitions.
 	Accepted *events.AcceptedLoss
 	Offset   int64
 }
 
-// covered says whether the operator gave up all records from the resume point to the first one that still exists. So an acceptance does not
-// count for what is lost later. (The operator may have seen an earlier resume point: what lies between the two is judged.)
+// covered says whether the operator gave up all records from the resume point to the first one that still exists. So an
+// acceptance does not cover records that are lost later. (The operator may have seen an earlier resume point: everything between
+// the two has been judged.)
 func (l *Loss) covered(at int64) bool {
 	a := l.Accepted
 	//mutant:loss-is-covered
 	return a != nil && a.From <= at && at <= l.Start && l.Start <= a.To
 }
 
-// lose handles an input that does not hold the records to be read next. The partition stops, unless nothing else of that input is left to
-// judge and an operator gave up what is lost. docs/protocol.md, "Inputs that are lost".
+// lose handles an input that does not hold the records to be read next. The partition stops, unless nothing else of that input is
+// left to judge and an operator gave up the lost records. docs/protocol.md, "Inputs that are lost".
 func (i *inbox) lose(in events.Input, loss Loss, err error) error {
 	q, at := i.queue(in), i.state.Partition.Inputs[in].Next
 	if loss.Start == at && i.state.Partition.Inputs[in].Hash == "" {
@@ -41,7 +42,7 @@ func (i *inbox) lose(in events.Input, loss Loss, err error) error {
 	return nil
 }
 
-// giveUp records the losses that an operator accepted, and reads on where the inputs begin.
+// giveUp records the losses that an operator accepted, and continues reading where the inputs begin.
 func (i *inbox) giveUp() error {
 	for _, q := range i.queues {
 		if q.given == nil {

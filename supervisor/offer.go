@@ -9,7 +9,7 @@ type Offer struct {
 	// makes progress.
 	Window int
 	// Do and Undo say whether at least one instance offers the operation. Attempts of an operation that no instance
-	// offers wait: if sent, they would only time out and use up the attempts that their policy allows.
+	// offers wait: if they were sent, they would only time out and use up the attempts that their policy allows.
 	Do, Undo bool
 	// Targets are the instances that publish which partitions they read, in the order of their names. If any instance that
 	// accepts work does not, Targets is empty and the home partition is used.

@@ -18,33 +18,33 @@ type outbox struct {
 	entries []*entry
 	// inputs are the records that effects of facts in flight need.
 	inputs map[events.Position]events.Record
-	// waiting are the effects that were sent and have no answer, by ID; fresh are those to send; refused are the dead
+	// waiting are the effects that were sent and have no answer, by ID; fresh are the effects to send; refused are the dead
 	// letters to retry.
 	waiting map[uint64]*effect
 	fresh   []*effect
 	refused []*effect
-	// last is the position of the last fact known to be durable, and next the offset behind it.
+	// last is the position of the last fact known to be durable, and next the offset after it.
 	last events.Position
 	next int64
 	// judged says that the reports from before the epoch are judged.
 	judged bool
 	// lastDone is the position of the latest fact with an effect that the watermark has passed.
 	lastDone events.Position
-	// settled counts the entries whose effects are all done but that an older one keeps from the front. bytes is the size of the
+	// settled counts the entries whose effects are all done but that wait behind an older entry. bytes is the size of the
 	// records that are not acknowledged.
 	settled, bytes int
-	// fetching counts the inputs that were asked for because effects need their bytes.
+	// fetching counts the inputs being fetched because effects need their bytes.
 	fetching int
-	// works finds the requests that are not acknowledged, by attempt. It is made when somebody asks, and lasts until the next tick:
-	// only many attempts that time out together need it.
+	// works maps attempts to their unacknowledged requests. It is built on demand and kept until the next tick: it pays only when
+	// many attempts time out together.
 	works works
-	// owing are the facts with effects above the folded watermark; sweeps need them.
+	// owing are the facts with effects above the folded watermark; needed by sweeps.
 	owing []marked
 	// kept is the work to send again once the reports from before the epoch are judged: see sendKept.
 	kept []*effect
 	// failed says that some effect was refused for good and has no EffectFailed yet.
 	failed bool
-	// quietSince is when the last fact was decided. The watermark of an idle partition depends on it.
+	// quietSince is when the last fact was decided. It determines when an idle partition records the watermark.
 	quietSince events.Instant
 }
 
@@ -58,7 +58,7 @@ type entry struct {
 	at, before events.Position
 	fact       *events.Fact
 	effects    []*effect
-	// since is when it was first sent, or its input first asked for; zero before that.
+	// since is when it was first sent, or its input first requested; zero before that.
 	since events.Instant
 	// delayed is its destination if that is delayed.
 	delayed *delayed
@@ -95,10 +95,10 @@ const (
 	deadLetterPause = 5 * time.Second
 	// fetchedAtOnce is how many inputs are fetched at once. Each may have many megabytes.
 	fetchedAtOnce = 8
-	// settledKept is how many settled entries are kept before the list is rewritten without them.
+	// settledKept is how many settled entries the list may hold before it is rewritten without them.
 	settledKept = 64
-	// watermarkAfter is how long a partition is idle before a separate fact records the watermark. When tasks only
-	// trickle in, recording it at once would cost a fact for each effect.
+	// watermarkAfter is how long a partition is idle before a separate fact records the watermark. If it were recorded at once, a
+	// trickle of tasks would cost a fact for each effect.
 	watermarkAfter = time.Second
 )
 
@@ -199,14 +199,14 @@ func (x *outbox) watermark() events.Position {
 	return x.last
 }
 
-// watermarkOverdue says whether the log of an idle partition should say that the effects are acknowledged.
+// watermarkOverdue says whether an idle partition should record that its effects are acknowledged.
 func (x *outbox) watermarkOverdue() bool {
 	return x.state.Partition.Watermark.Before(x.lastDone) && !x.watermark().Before(x.lastDone) && x.now.Sub(x.quietSince) >= watermarkAfter
 }
 
-// bounded says whether the facts with unanswered effects are within their bound. Beyond it the owner records only that
-// the broker refused effects, and what is due, since only that ends effects. The bound does not apply while work is kept
-// back: the kept work waits for reports to be judged.
+// bounded says whether the facts with unanswered effects are within their bound. Beyond it the owner records only refusals of
+// effects and due timers, since only those end effects. The bound does not apply while work is held back, because that work waits
+// for reports to be judged.
 func (x *outbox) bounded() bool { return x.filled() < 1 || len(x.kept) > 0 }
 
 // filled is how much of the room for unanswered effects is taken, by number or by size.
@@ -291,7 +291,7 @@ func (x *outbox) settle(y *effect) {
 	if y.done = true; !y.of.done() {
 		return
 	}
-	y.of.fact = nil // nobody needs its bytes while it waits behind an older one
+	y.of.fact = nil // its bytes are not needed while it waits behind an older one
 	if d := y.of.delayed; d != nil {
 		d.settled++
 	} else {
@@ -306,7 +306,7 @@ func (x *outbox) send() {
 		return
 	}
 	//mutant:resuming-owner-sends-nothing
-	if x.epoch.phase == phaseResuming { // some of it is work, which waits for the reports: see keepWork
+	if x.epoch.phase == phaseResuming { // some of these effects are work, which waits for the reports: see keepWork
 		return
 	}
 	later := x.fresh[:0]
@@ -335,7 +335,7 @@ func (x *outbox) send() {
 	x.fresh = later
 }
 
-// takeBack takes back effects that were not sent after all.
+// takeBack returns effects that were not sent after all to those that are to be sent.
 func (x *outbox) takeBack(unsent []uint64) {
 	back := make([]*effect, 0, len(unsent)+len(x.fresh))
 	for _, id := range unsent {
@@ -391,8 +391,8 @@ func (x *outbox) answered(id uint64, refused error) bool {
 	return true
 }
 
-// trim drops facts whose effects are all acknowledged: those at the front, and the others when they are many. Behind a front
-// that waits for long they would fill the memory.
+// trim drops facts whose effects are all acknowledged: those at the front, and the others once there are many. Otherwise they
+// would fill the memory behind a front that waits for a long time.
 func (x *outbox) trim() {
 	for len(x.entries) > 0 && x.entries[0].done() {
 		x.lastDone = x.entries[0].at

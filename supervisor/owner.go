@@ -37,16 +37,16 @@ func NewOwner(cfg Config, s Scheduler, store Store) (*Owner, error) {
 }
 
 // Decide decides about everything that has arrived, once all earlier actions were taken. Deciding happens here, not in
-// the methods that deliver messages, so that messages that arrive together are decided about together. A caller that
-// skips a call makes inputs wait and share a batch with those that arrive in the meantime.
+// the methods that deliver messages, so that messages that arrive together are decided about together. If the caller skips a
+// call, inputs wait and share a batch with those that arrive in the meantime.
 func (o *Owner) Decide() {
 	if len(o.out) > 0 || o.epoch.phase == phaseOpening || !o.deciding {
 		return
 	}
 	o.deciding = false
-	// While an append is in flight, a few inputs wait for its answer and share a batch with those that arrive in the
-	// meantime: ten appends of one fact cost ten times as much as one append of ten. Many inputs do not wait, because
-	// then the round trip is the limit.
+	// While an append is in flight, a few inputs wait for its answer and share a batch with those that arrive in the meantime:
+	// ten appends of one fact cost ten times as much as one append of ten facts. Many inputs do not wait, because then the round
+	// trip would be the bottleneck.
 	room := func() bool {
 		n := len(o.flying)
 		return n == 0 || n < o.planner.inFlight() && o.inbox.backlogs() >= o.cfg.BatchFacts/4
@@ -64,7 +64,7 @@ func (o *Owner) Decide() {
 	o.batch = nil
 	if o.epoch.phase == phaseOwning {
 		flushed, err := o.writer.flushIdle()
-		o.deciding = o.conclude(err) && (o.deciding || flushed) // attempts left to the store can be read back now
+		o.deciding = o.conclude(err) && (o.deciding || flushed) // attempts that wait in the store can be read back now
 	}
 }
 
@@ -121,8 +121,8 @@ func (o *Owner) TakeActions() []Action {
 	return out
 }
 
-// Assign makes the owner a candidate: it loads the log and claims the partition. An owner that stopped with an error
-// tries again if the partition was revoked in between, and stops again if the cause remains.
+// Assign makes the owner a candidate, which loads the log and claims the partition. An owner that stopped with an error tries
+// again if the partition has been revoked since, and stops again if the cause remains.
 func (o *Owner) Assign(now events.Instant) {
 	o.enter(now)
 	if o.epoch.phase == phaseIdle {
@@ -131,7 +131,7 @@ func (o *Owner) Assign(now events.Instant) {
 	}
 }
 
-// Revoke gives the partition up. Facts in flight may still land; they are valid until somebody else claims.
+// Revoke gives up the partition. Facts in flight may still land; they are valid until somebody else claims.
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)
 	o.end(phaseIdle)
@@ -146,8 +146,9 @@ func (o *Owner) SetOffers(now events.Instant, offers map[string]Offer) {
 	o.deciding = true
 }
 
-// SetSettings tells the owner the settings of the namespace, as of the record at that offset of the definitions, and its level. The
-// partition adopts settings if it has none of that offset or a later one, and the level by a barrier if it is higher.
+// SetSettings tells the owner the level of the namespace, and its settings as of the record at that offset of the definitions.
+// The partition adopts the settings unless it already has settings of that offset or a later one; a higher level is adopted by a
+// barrier.
 func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64, level int) {
 	if offset <= o.cfg.SettingsOffset && level <= o.level {
 		return
@@ -210,8 +211,8 @@ func (o *Owner) conclude(err error) bool {
 		o.say(Stop{fmt.Errorf("partition %d: %w", o.cfg.Partition, err)})
 		return false
 	}
-	// Facts decided ahead of the log are void: the log is folded again, and the partition claimed again. Going back to
-	// the committed state within the same epoch would be wrong, because appends in flight may still land.
+	// Facts decided ahead of the log are void: the log is folded again, and the partition claimed again. Returning to the
+	// committed state within the same epoch would be wrong, because appends in flight may still land.
 	pause := o.epoch.pause()
 	if errors.Is(err, events.ErrTooLarge) {
 		pause += refusedPause

@@ -16,18 +16,18 @@ type planner struct {
 	*core
 	// poison holds the tasks for which deciding panicked, with the reason. They are parked without being planned.
 	poison map[string]string
-	// noOutput is the task whose retry is being judged, if all of its steps are done and only its output fails: see outcome.
+	// noOutput is the task whose retry is being judged, if all its steps are done and only its output fails: see outcome.
 	noOutput string
 	// unplanned says that the store may hold live tasks that nobody planned in this epoch.
 	unplanned bool
 }
 
 const (
-	// planRounds bounds the rounds of planning after one fact: each round ends a step or the task, so a workflow of the
-	// largest size needs no more.
+	// planRounds bounds the rounds of planning after one fact: each round ends a step or the task, so even the largest workflow
+	// needs no more.
 	planRounds = 2100
-	// planCost bounds the cost of the expressions that one cause may lead to, beyond which the task is parked. A plan has a budget
-	// of a quarter of it, but each condition that skips a step leads to another plan.
+	// planCost bounds the cost of the expressions that one cause may lead to, beyond which the task is parked. A single plan may
+	// use a quarter of it, but each condition that skips a step leads to another plan.
 	planCost = 4_000_000
 	// unplannedBatch bounds the tasks planned at once after a take-over, so that inputs do not wait for all of them.
 	unplannedBatch = 200
@@ -35,8 +35,8 @@ const (
 	parkedInternal = "internal: "
 )
 
-// inFlight is how many appends may be without an answer: only one while tasks of a take-over are unplanned, because the
-// previous batch must be in the store.
+// inFlight is how many appends may be unanswered: only one while a take-over has unplanned tasks, because the previous batch must
+// be in the store.
 func (p *planner) inFlight() int {
 	if p.unplanned {
 		return 1
@@ -44,7 +44,7 @@ func (p *planner) inFlight() int {
 	return p.cfg.InFlight
 }
 
-// fold forgets the poison of a task whose parking is durable, so that the next request of an operator is tried. The
+// fold forgets the poison of a task whose parking is durable, so that an operator's next request is tried. The
 // plan itself follows from the state of a task and not from the fact that changed it.
 func (p *planner) fold(f *events.Fact) {
 	if b, ok := f.Body.(*events.TaskParked); ok && strings.HasPrefix(b.Reason, parkedInternal) {
@@ -67,8 +67,8 @@ func (p *planner) plan(id string) error {
 			return p.park(t, parkedInternal+why)
 		}
 		if parkedAsPoison(t) {
-			// Nothing follows, and asking may panic again. Each new epoch sends the running work again, and the report
-			// of that work would end the epoch, in an endless loop.
+			// Nothing follows, and planning may panic again. Each new epoch sends the running work again; its report would make
+			// planning panic and end the epoch, in an endless loop.
 			return nil
 		}
 		if err := p.prepare(t); err != nil {
@@ -85,7 +85,7 @@ func (p *planner) plan(id string) error {
 			return nil
 		}
 		if cost > planCost {
-			return p.park(t, "the expressions evaluated for one decision do too much work; a retry goes on from here, and leave such work to an agent")
+			return p.park(t, "the expressions evaluated for one decision do too much work; a retry continues from here, but such work belongs in an agent")
 		}
 		if err := p.recordPlan(t, plan); errors.Is(err, events.ErrTooLarge) {
 			return p.park(t, err.Error())
@@ -125,7 +125,7 @@ func (p *planner) policy(t *events.Task, path string, op events.Operation) event
 		return events.Policy{Then: events.ActionPark}
 	}
 	if err := p.prepare(t); err != nil {
-		return events.Policy{Then: events.ActionPark} // plan parks the task and says why
+		return events.Policy{Then: events.ActionPark} // plan parks the task with the reason
 	}
 	return p.sched.Policy(t, path, op)
 }
@@ -145,7 +145,7 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 	}
 	for _, x := range plan.Broken {
 		if t.State.Ended() || t.State == events.TaskStateUndoing {
-			return nil // an earlier one of these failures made the task undo
+			return nil // one of the earlier failures made the task undo
 		}
 		if err := p.record(p.notStarted(t, x.Path, x.Operation, x.Error), nil); err != nil {
 			return err
@@ -175,7 +175,8 @@ func (p *planner) notStarted(t *events.Task, path string, op events.Operation, e
 	return &events.Fact{Task: t.ID, Cause: events.CauseFact(t.Last), Body: body}
 }
 
-// quietAt returns the time until which a request of the step's running do may still land, zero if the attempt is not in doubt.
+// quietAt returns the time until which a request of the step's running do may still take effect, zero if the attempt is not in
+// doubt.
 func (p *planner) quietAt(s *events.Step, e events.Effect) events.Instant {
 	if e != events.EffectInDoubt {
 		return 0
@@ -209,7 +210,7 @@ func (p *planner) start(r events.Ready) error {
 	if due, err := p.stillReady(t, r); err != nil || !due {
 		return err
 	}
-	if t.Facts >= p.settings().TaskFacts && r.Operation == events.Do { // undoing is bounded by the number of steps
+	if t.Facts >= p.settings().TaskFacts && r.Operation == events.Do { // the number of steps bounds the undos
 		return p.park(t, fmt.Sprintf("the task has %d facts, its limit (task_facts)", t.Facts))
 	}
 	body, fault := p.startOf(t, r)
@@ -227,7 +228,7 @@ func (p *planner) start(r events.Ready) error {
 	return err
 }
 
-// waits says whether a queued attempt is still due.
+// waits says whether a queued attempt still waits to start.
 func (p *planner) waits(r events.Ready) (bool, error) {
 	t, err := p.look(r.Task)
 	if err != nil || t == nil || t.State.Ended() {
@@ -269,8 +270,8 @@ func (p *planner) overdue(t *events.Task) bool {
 }
 
 // parkPoisoned parks the tasks that made deciding panic, before anything else can touch them again. A task whose
-// acceptance was lost with the epoch is parked when it is accepted again. A parked task whose reopening was lost is
-// parked when it is reopened: if its poison were forgotten here, the same request would make it panic again and again.
+// acceptance was lost with the epoch is parked when it is accepted again. If the reopening of a parked task was lost, the task is
+// parked when it is reopened: if its poison were forgotten here, the same request would panic again and again.
 func (p *planner) parkPoisoned() error {
 	if len(p.poison) == 0 {
 		return nil
@@ -289,15 +290,15 @@ func (p *planner) parkPoisoned() error {
 			err = p.planNew(id)
 		}
 		if err != nil {
-			return err // parking calls nothing that could fail
+			return err // parking calls nothing that can fail
 		}
 	}
 	return nil
 }
 
-// planUnplanned plans live tasks that were folded from the log: a crash may have cut a batch before its follow-ups. If
-// planning records no fact, only rows change, and the store must have them before it is asked for more tasks; the inbox
-// then records the resume points, so that there is a batch to commit.
+// planUnplanned plans live tasks that were folded from the log: a crash may have cut off a batch before its follow-ups. If
+// planning records no fact, only rows change, and the store must have them before it is asked for more tasks; the inbox then
+// records the resume points, so that there is a batch to commit.
 func (p *planner) planUnplanned() error {
 	//mutant:plan-from-state
 	if !p.unplanned || len(p.flying) > 0 {
@@ -367,9 +368,9 @@ func earliest(a, b events.Instant) events.Instant {
 	return a
 }
 
-// planGuarded asks for a plan. A panic sets nothing aside here, because the task was already planned when it changed.
+// planGuarded asks for a plan. A panic here sets nothing aside, because the task was already planned when it changed.
 func (p *planner) planGuarded(t *events.Task) (plan events.Plan, err error) {
 	defer guard(&err, func(err error) error { return err })
-	_ = p.prepare(t) // Plan says so if the definition is missing and it needs it
+	_ = p.prepare(t) // Plan itself reports a missing definition if it needs one
 	return p.sched.Plan(t)
 }

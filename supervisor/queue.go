@@ -14,8 +14,8 @@ type queue struct {
 	// not in a map, whose order is random: the same state and inputs must give the same facts, INV4.)
 	lanes []*lane
 	limit int
-	// turn is the agent that was served first last time. The next one comes first now, so that none starves when
-	// batches are full.
+	// turn is the agent that was served first in the last round. The next round starts with the agent after it, so that none
+	// starves when batches are full.
 	turn string
 
 	// order, taken and rooms are scratch space of round and admit, reused from batch to batch.
@@ -30,16 +30,16 @@ type lane struct {
 	agent string
 	op    events.Operation
 	ready readyList
-	// missing is when attempts began to wait for an operation that no instance offers; zero if none does.
+	// missing is when attempts began to wait for an operation that no instance offers; zero if none waits for that.
 	missing events.Instant
-	// behind is when attempts began to wait because the brokers take no requests for the operation; zero if they do not wait for that.
+	// behind is when attempts began to wait because the brokers take no requests for the operation; zero if none waits for that.
 	behind events.Instant
 	// spilled says that the store holds rows that the list does not; none of them sorts before floor.
 	spilled bool
 	floor   events.Ready
 }
 
-// open starts from the queue in the store.
+// open begins with the queue in the store.
 func (q *queue) open(s Store) error {
 	q.lanes = nil
 	agents, err := s.Queues()
@@ -63,7 +63,7 @@ func (q *queue) lane(agent string, op events.Operation) *lane {
 	return q.lanes[at]
 }
 
-// undoFirst compares an operation with the other one: undo sorts before do.
+// undoFirst compares two operations: undo sorts before do.
 func undoFirst(op events.Operation) int {
 	if op == events.Undo {
 		return -1
@@ -72,7 +72,7 @@ func undoFirst(op events.Operation) int {
 }
 
 // push queues attempts that may start now. Attempts that do not fit wait in the store, where a later flush writes their
-// rows. They are always the last in order, so that a task of high priority does not wait behind a full queue of others.
+// rows. The store always gets the last in order, so that a task of high priority does not wait behind a full queue.
 // Attempts that are due later belong to the timers.
 func (q *queue) push(ready []events.Ready, now events.Instant) {
 	for i := range ready {
@@ -81,7 +81,7 @@ func (q *queue) push(ready []events.Ready, now events.Instant) {
 			continue
 		}
 		a := q.lane(r.Agent, r.Operation)
-		if a.spilled && !r.Before(a.floor) { // the store has earlier ones, which it must not overtake
+		if a.spilled && !r.Before(a.floor) { // it must not overtake earlier ones in the store
 			continue
 		}
 		if a.ready.insert(r) && a.ready.len() > 2*q.limit {

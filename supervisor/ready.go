@@ -3,8 +3,8 @@ package supervisor
 import "github.com/sagalog/sagalog/events"
 
 // readyList holds attempts in the order in which they start, each once. Most new attempts are either the last in order,
-// because their tasks are the youngest, or near the first, because they are the next steps of the oldest tasks; those
-// cost a few comparisons. Inserting elsewhere moves only place numbers, not attempts.
+// because their tasks are the youngest, or near the first, because they are the next steps of the oldest tasks; both cost a few
+// comparisons. Inserting elsewhere moves only place numbers, not attempts.
 //
 // The zero value is an empty list.
 type readyList struct {

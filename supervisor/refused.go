@@ -4,7 +4,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Effects that the broker refuses for good: dead letters are tried again, and a fact says that the others failed.
+// Effects that the broker refuses for good: dead letters are retried, and the failure of any other effect is recorded as a fact.
 
 // alertRefused raises one alert for a dead letter that is refused. It is not the effect of a fact: if it is lost with the
 // epoch, the next refusal raises it again.
@@ -14,7 +14,7 @@ func (x *outbox) alertRefused(y *effect, refused error) {
 	}
 	y.alerted = true
 	f := y.of.fact
-	for _, a := range x.alert(x.taskOf(f), f, AlertEffect, "", "dead letter, tried again: "+refused.Error()) {
+	for _, a := range x.alert(x.taskOf(f), f, AlertEffect, "", "dead letter, will be retried: "+refused.Error()) {
 		x.say(Send{Generation: x.gen, Kind: a.kind, Topic: a.topic, Record: a.record})
 	}
 }
@@ -33,7 +33,7 @@ func (x *outbox) retryRefused() {
 	x.send()
 }
 
-// giveUp counts an effect as done once its EffectFailed is durable, so that the watermark can pass it.
+// giveUp treats an effect as done once its EffectFailed is durable, so that the watermark can pass it.
 func (x *outbox) giveUp(failed *events.EffectFailed) {
 	for e := range x.all {
 		if e.at == failed.Of {

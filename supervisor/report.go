@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// judgeReport judges the result of an attempt. A result of an attempt that is not running makes no fact.
+// judgeReport judges the result of an attempt. A result of an attempt that is not running leads to no fact.
 func (i *inbox) judgeReport(item *input) error {
 	p, err := events.DecodeReport(item.data)
 	if err != nil {
@@ -81,8 +81,8 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	}
 }
 
-// afterwards says what an attempt that completed may still do: it is in doubt if its request was sent more than once, by owners
-// or by agents, since a copy of it may still be carried out, perhaps after the undo.
+// afterwards says what a completed attempt may still do: it is in doubt if its request was sent more than once, by owners or by
+// agents, since another copy may still be carried out, perhaps after the undo.
 func (i *inbox) afterwards(s *events.Step, p *events.Report) events.Effect {
 	//mutant:completed-twice-is-in-doubt
 	if s.Undoable && (p.Effect == events.EffectInDoubt || i.sentTwice(s)) {
@@ -100,8 +100,8 @@ func tried(c events.Class) events.Class {
 }
 
 // sentTwice says whether the running attempt of a step may have been sent by an earlier owner and again by a later one:
-// it was started before the epoch. Then one copy may have no effect while the other, at another instance, has one. A
-// report speaks for the whole attempt only if one request was sent.
+// it was started before the epoch. Then one copy may have no effect while the other, at another instance, has one. A report
+// covers the whole attempt only if one request was sent.
 func (i *inbox) sentTwice(s *events.Step) bool { return s.StartedAt <= i.state.Partition.Since }
 
 // faultOf returns the reported error within its limits, with a class that is known.

@@ -27,7 +27,7 @@ func (i *inbox) judgeRequest(item *input) error {
 		q.ID = env.ID
 	}
 	if q.ID == "" || !utf8.ValidString(q.ID) || max(len(q.ID), len(q.By), len(q.Step)) > events.MaxTaskID || len(q.Reason) > maxDetail {
-		// An ID that is not UTF-8 would be read differently from the fact, and states would diverge (INV2).
+		// An ID that is not valid UTF-8 would change when it is read back from the fact, and states would diverge (INV2).
 		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if done, err := i.misplaced(item, id); done || err != nil {
@@ -58,8 +58,8 @@ func (i *inbox) judgeRequest(item *input) error {
 	return i.planner.recordAndPlan(i.caused(item, id, body))
 }
 
-// holdRequest keeps a cancel that overtook the submission of its task. It records a fact, because memory is lost with
-// the process. docs/protocol.md, "A cancel that comes first is held by a fact".
+// holdRequest keeps a cancel that overtook the submission of its task. It is held by a fact, because memory is lost with the
+// process. docs/protocol.md, "A cancel that comes first is held by a fact".
 func (i *inbox) holdRequest(item *input, q events.Request) error {
 	if q.Kind != events.RequestCancel {
 		return i.reject(item, q.Task, events.RejectRefused, "there is no task with this ID")
@@ -82,7 +82,7 @@ func requested(t *events.Task, q *events.Request) (events.Body, string) {
 	if t.State.Ended() {
 		return nil, fmt.Sprintf("the task has ended: %s", t.State)
 	}
-	if n := len(t.Requests) + len(t.Held); n >= events.MaxRequests { // each is remembered, and loaded with the task
+	if n := len(t.Requests) + len(t.Held); n >= events.MaxRequests { // each request is remembered, and loaded with the task
 		return nil, fmt.Sprintf("the task has had %d requests, which is the limit", n)
 	}
 	if q.Kind == events.RequestCancel {

@@ -31,7 +31,7 @@ func (x *outbox) replay(records []events.Record) error {
 		}
 		t, err := x.taskAt(f)
 		if err != nil {
-			return err // leaving it out would let the watermark pass it
+			return err // if it were left out, the watermark would pass it
 		}
 		if !x.state.Partition.Watermark.Before(f.Position()) {
 			continue
@@ -42,8 +42,8 @@ func (x *outbox) replay(records []events.Record) error {
 			x.fold(t, f, r.Offset)
 			continue
 		}
-		// It owes no effect, but the log does not say so yet: if its task were swept and the ID used again, the next
-		// owner would find this attempt running.
+		// It owes no effect, but the log does not say so yet: if its task were swept and the ID reused, the next owner would find
+		// this attempt running.
 		x.owing = append(x.owing, marked{f.Position(), f.Task})
 		if len(x.entries) == 0 {
 			x.lastDone = f.Position() // a fact must record the watermark once the partition is idle
@@ -74,8 +74,8 @@ func owed(t *events.Task, f *events.Fact) bool {
 	return x.what != began || x.running(t)
 }
 
-// keepWork holds back the work that must be sent again. Its report may be in the topic unread. If the work were sent
-// now, a copy could act after that report made the owner decide that the step had no effect and needs no undo.
+// keepWork holds back the work that must be sent again. Its report may be in the topic, still unread. If the work were sent now,
+// the second copy could act after that report had made the owner decide that the step had no effect and needs no undo.
 func (x *outbox) keepWork() {
 	fresh := x.fresh[:0]
 	for e := range x.all {
@@ -90,8 +90,8 @@ func (x *outbox) keepWork() {
 	x.fresh = fresh
 }
 
-// sendKept sends work of running attempts again, once every report below an end offset asked for in this epoch has been
-// judged. judged is the time at which that end was asked for, zero until then. docs/protocol.md, "Work is sent again
+// sendKept sends the work of running attempts again once every report below an end offset requested in this epoch has been
+// judged. judged is the time at which that end was requested, zero until then. docs/protocol.md, "Work is sent again
 // after the reports are judged".
 func (x *outbox) sendKept(judged events.Instant) error {
 	//mutant:resent-work-waits-for-reports

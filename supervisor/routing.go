@@ -9,7 +9,7 @@ import (
 // Target is an instance of an agent that takes work, according to its heartbeats.
 type Target struct {
 	Instance string
-	// Partitions are those of work.<agent> that it reads, in their order; never empty.
+	// Partitions are the partitions of work.<agent> that it reads, in order; never empty.
 	Partitions []int32
 	// Do and Undo say whether it offers the operation.
 	Do, Undo bool
@@ -29,22 +29,22 @@ func (t *Target) Same(as *Target) bool {
 		t.Capacity == as.Capacity && t.Full == as.Full && t.Probe == as.Probe
 }
 
-// routing chooses the partition of a work topic to which a request goes, and with it the instance that works on it. It
-// says nothing about what is in the request: sent again by a later owner, the same request may go elsewhere. Then two
+// routing chooses the partition of a work topic to which a request goes, and with it the instance that works on it. The choice
+// does not depend on anything recorded: when a later owner sends the same request again, it may go elsewhere. Then two
 // instances may have it, which can happen anyway when a partition moves (agent/doc.go, "Many instances"). Both use the
-// same Idempotency-Key, and if one of them reports effect none, it is not believed, because the attempt is of an
-// earlier epoch (sentTwice).
+// same Idempotency-Key, and if one of them reports effect none, it is not believed, because the attempt began in an earlier epoch
+// (sentTwice).
 type routing struct {
-	// agents are the agents whose instances publish their partitions. For all others the home partition is used.
+	// agents are the agents whose instances publish their partitions. All others use the home partition.
 	agents map[string]instances
-	// slow are the partitions of work topics that take nothing, until when they are avoided.
+	// slow are the partitions of work topics that take nothing, and the times until which they are avoided.
 	slow map[workPartition]events.Instant
-	// sent says which instance has an attempt, for agents with more than one instance. It begins empty in each epoch:
+	// sent maps attempts to the instance that has them, for agents with more than one instance. It is empty when an epoch begins:
 	// attempts that an earlier owner sent end without being counted.
 	sent map[attempt]*target
 }
 
-// instances are those of an agent, and those of them that offer each operation.
+// instances are all instances of an agent, and those that offer each operation.
 type instances struct{ all, do, undo []*target }
 
 func (i instances) offering(op events.Operation) []*target {
@@ -67,7 +67,7 @@ func (r *routing) set(offers map[string]Offer) {
 		for _, t := range offer.Targets {
 			x := &target{}
 			if i := slices.IndexFunc(old, func(o *target) bool { return o.Instance == t.Instance }); i >= 0 {
-				x = old[i] // keep the count of the attempts it has
+				x = old[i] // keep the number of its attempts
 			}
 			x.Target = t
 			now.all = append(now.all, x)
@@ -93,8 +93,8 @@ func (r *routing) forget() {
 	}
 }
 
-// partition chooses the partition for a request: the home partition if no instance that offers its operation publishes
-// which ones it reads.
+// partition chooses the partition for a request: the home partition if no instance that offers the operation publishes which
+// partitions it reads.
 func (r *routing) partition(agent string, key attempt, at place) int32 {
 	r.ended(key) // a request that is sent again counts once
 	list := r.taking(agent, key.op)
@@ -124,16 +124,16 @@ func (r *routing) ended(key attempt) {
 	}
 }
 
-// place is where an owner is: its home partition, and its node.
+// place is an owner's location: its home partition and its node.
 type place struct {
 	home, of int32
 	node     uint32
 }
 
 // choose prefers the instance that reads the home partition while it has room: then work is spread as evenly as the
-// partitions are, although owners do not know of each other. Its room is one partition's share of its capacity, as long
-// as it does not say that it is full. Otherwise choose takes the least loaded instance, relative to its capacity, among
-// those with room, or among all if none has room.
+// partitions are, although owners do not know of each other. It has room for one partition's share of its capacity, unless it
+// says that it is full. Otherwise choose takes the least loaded instance, relative to its capacity, among those with room, or
+// among all if none has room.
 func choose(list []*target, at place) *target {
 	var best *target
 	for i := range list {
@@ -150,7 +150,7 @@ func choose(list []*target, at place) *target {
 	return best
 }
 
-// allProbe says whether no other instance can take work than those that probe.
+// allProbe says whether only probing instances can take work.
 func allProbe(list []*target) bool {
 	return !slices.ContainsFunc(list, func(t *target) bool { return !t.Probe && t.Capacity > 0 })
 }

@@ -22,7 +22,7 @@ const (
 	RuleUnknown Rule = 64
 	// RuleResume: inputs are resumed from the fold alone.
 	RuleResume Rule = 128
-	// RuleTimers: a timer waits for the reports below an end offset asked for after it fell due.
+	// RuleTimers: a timer waits for the reports below an end offset that was requested after it fell due.
 	RuleTimers Rule = 256
 	// RuleForward: a misplaced input is forwarded by a fact.
 	RuleForward Rule = 512

@@ -23,21 +23,21 @@ const EventsTopic Topic = "events"
 type Log interface {
 	// Read reads the partition of the topic from the offset on and calls give with the records, in order, until ctx
 	// ends or give returns an error. It reads inputs with isolation level read committed, and counts transaction
-	// markers. next is the offset read up to. give may block for long. Read never skips to another offset: an offset
+	// markers. Reading continues at next. give may block for a long time. Read never skips to another offset: an offset
 	// that does not exist is an error.
 	Read(ctx context.Context, t Topic, from int64, give func(records []events.Record, next int64) error) error
-	// ReadRange passes on the records of events in [from, to).
+	// ReadRange calls give with the records of events in [from, to).
 	ReadRange(ctx context.Context, from, to int64, give func(events.Record) error) error
 	// ReadInput returns one record of an input of this partition.
 	ReadInput(ctx context.Context, in events.Input, offset int64) (events.Record, error)
 	// End returns the end of events.
 	End(ctx context.Context) (int64, error)
 	// Ends returns the high watermarks of the inputs. The request is sent after the call. Records of open transactions are below
-	// them, and so is what was written behind such records and cannot be read yet: a timer waits for all of that.
+	// them, and so are records behind those, which cannot be read yet: a timer waits for all of them.
 	Ends(ctx context.Context) (map[events.Input]int64, error)
-	// Loss says where an input begins, and which loss of it was accepted last, both asked for after the call.
+	// Loss returns where an input begins and which loss of it was accepted last. Both are requested after the call.
 	Loss(ctx context.Context, in events.Input) (Loss, error)
-	// Catalog returns the definitions up to an end offset that is asked for after the call.
+	// Catalog returns the definitions up to an end offset that is requested after the call.
 	Catalog(ctx context.Context) (Catalog, error)
 	// NewProducer opens the producer of one epoch.
 	NewProducer() (Producer, error)
@@ -52,7 +52,7 @@ type Log interface {
 type Outgoing struct {
 	Topic  string
 	Record events.Record
-	// Within ends the tries after this time, if it is not zero. done is not called then.
+	// Within, if not zero, is how long sending is tried. After that, done is not called.
 	Within time.Duration
 }
 
@@ -75,7 +75,7 @@ type ShellConfig struct {
 	Committer Committer
 	Logger    *slog.Logger
 	// Repair, if set, is called with the error that stopped the partition. It returns nil if the store was to blame and was
-	// emptied, so that the owner folds the log again, otherwise the error to stop with.
+	// emptied, so that the owner folds the log again, and otherwise the error to stop with.
 	Repair func(error) error
 	// Tick is how often the shell looks at timers.
 	Tick time.Duration
@@ -107,10 +107,10 @@ type Shell struct {
 	inflows map[events.Input]*inflow
 	// sends are the effects that are sent together when all actions are carried out.
 	sends []Send
-	// revoked are closed when all actions so far are carried out.
+	// revoked are the channels to close when all actions so far are carried out.
 	revoked []chan struct{}
 	linger  linger
-	// seen is when the process was last known to run. again says that effects were just taken back.
+	// seen is when the process was last known to be running. again says that effects were just taken back.
 	seen  time.Time
 	again bool
 	// accepted says that a loss was accepted since the partition stopped last.
@@ -163,8 +163,8 @@ func (s *Shell) Assign() {
 	})
 }
 
-// Accepted says that an operator accepted a loss. A partition that stopped because an input lost records tries again. One that does not
-// stop until now, because it asked for the acceptance before it was there, tries again then.
+// Accepted says that an operator accepted a loss. A partition that stopped because an input lost records tries again. A partition
+// that looked for the acceptance before it was written, and has yet to stop, tries again when it stops.
 func (s *Shell) Accepted() {
 	s.post(func(now events.Instant) {
 		if _, err := s.Status(); s.owner.epoch.phase != phaseStopped || !errors.Is(err, ErrInputLost) {
@@ -179,8 +179,8 @@ func (s *Shell) Accepted() {
 	})
 }
 
-// Revoke makes the owner give the partition up. The channel is closed when it has done so: from then on the shell
-// writes nothing to the store until it is assigned again. If Run has ended, the channel stays open.
+// Revoke makes the owner give up the partition. The channel is closed once it has: from then on the shell writes nothing to the
+// store until it is assigned again. If Run has ended, the channel stays open.
 func (s *Shell) Revoke() <-chan struct{} {
 	done := make(chan struct{})
 	s.post(func(now events.Instant) {
@@ -258,7 +258,7 @@ func (s *Shell) Run(ctx context.Context) error {
 			if err := s.executeAll(); err != nil {
 				return err
 			}
-			for _, done := range s.revoked { // only now, because the actions may have included a commit
+			for _, done := range s.revoked { // not earlier, because the actions may have included a commit
 				close(done)
 			}
 			s.revoked = nil
@@ -314,7 +314,8 @@ func (s *Shell) doubt() error {
 	return s.cfg.Doubt()
 }
 
-// sleptAfter is the time without a sign of life after which the process may have slept: it looks at its timers more often.
+// sleptAfter is how long after the last sign of life the process may have slept. A running process looks at its timers more
+// often.
 const sleptAfter = time.Second
 
 // slept says whether the process may have slept since it was last seen to run. While a machine sleeps, its monotonic clock may
@@ -330,7 +331,7 @@ func (s *Shell) woke(now events.Instant) {
 	}
 	var unsent []uint64
 	s.sends = slices.DeleteFunc(s.sends, func(a Send) bool {
-		if a.ID == 0 || a.Generation != s.gen.id { // no fact owes it, or nobody waits for it
+		if a.ID == 0 || a.Generation != s.gen.id { // no fact owes it, or nobody waits for its answer
 			return false
 		}
 		unsent = append(unsent, a.ID)
@@ -368,7 +369,7 @@ func (s *Shell) publish() {
 	status := s.owner.Status()
 	if status.Owning && !s.status.Owning {
 		cfg := &s.owner.core.cfg
-		level, text := slog.LevelDebug, "this node owns the partition" // nothing new at a start
+		level, text := slog.LevelDebug, "this node owns the partition" // normal at a start
 		if status.Before != "" && status.Before != cfg.Node {
 			level, text = slog.LevelInfo, "this node has taken the partition over"
 		}

@@ -137,11 +137,11 @@ func (s *Shell) readFacts(a ReadFacts) {
 type page struct {
 	records []events.Record
 	bytes   int
-	// next is the offset behind it.
+	// next is the offset after it.
 	next int64
 }
 
-// The bounds of a page. The log behind a watermark or a delayed destination can be longer than the memory.
+// The bounds of a page. The log after a watermark or a delayed destination may not fit in memory.
 const (
 	pageRecords = 1000
 	pageBytes   = 4 << 20
@@ -149,7 +149,7 @@ const (
 
 var errPageFull = errors.New("the page is full")
 
-// readPage reads as much of the log as fits in a page, at least one record.
+// readPage reads as much of the log as fits in a page, but at least one record.
 func readPage(ctx context.Context, log Log, a ReadFacts) (page, error) {
 	p := page{next: a.To}
 	err := log.ReadRange(ctx, a.From, a.To, func(r events.Record) error {

@@ -7,8 +7,7 @@ import (
 )
 
 // mailbox hands messages to the owner's goroutine. It has no bound, because an acknowledgement must not
-// block a client's goroutine; its sources are bounded: appends in flight, unacknowledged effects, and one delivery for
-// each reading.
+// block a client's goroutine; its sources are bounded: appends in flight, unacknowledged effects, and one delivery for each read.
 type mailbox struct {
 	wake chan struct{}
 

@@ -12,13 +12,14 @@ import (
 // retryPause is how long the shell waits before it asks again after a broker did not answer.
 const retryPause = 200 * time.Millisecond
 
-// The numbers of tries after which the log says that a question has no answer: about two seconds, and then a minute each.
+// A question without an answer is logged after this many tries, about two seconds, and then once a minute.
 const (
 	firstUnanswered = 10
 	moreUnanswered  = 300
 )
 
-// retry calls ask until it succeeds, or fails with ErrPosition, which a retry cannot fix, or ctx ends. what is the question.
+// retry calls ask until it succeeds, fails with ErrPosition, which a retry cannot fix, or ctx ends. what names the question in
+// the log.
 func (s *Shell) retry(ctx context.Context, what string, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
@@ -76,7 +77,7 @@ func (s *Shell) deliver(ctx context.Context, m func(now events.Instant)) error {
 	}
 }
 
-// read reads a topic until ctx ends, and retries after errors of the broker; lost gets an error that a retry cannot
+// read reads a topic until ctx ends, and retries after errors of the broker; lost is called with an error that a retry cannot
 // fix.
 func (s *Shell) read(ctx context.Context, t Topic, from int64, give func([]events.Record, int64) error, lost func(error)) {
 	next := from
@@ -130,12 +131,12 @@ func (s *Shell) readInput(gen uint64, in events.Input, from int64) {
 	})
 }
 
-// inflow tracks the records of an input that were read and not judged, by their sizes, the oldest first. It pauses the
-// read while they are too many.
+// inflow holds the sizes of the records of an input that were read and not judged, oldest first. It pauses the read while there
+// are too many.
 type inflow struct {
 	sizes []int
 	bytes int
-	// room is closed when the read may go on; nil if it is not paused.
+	// room is closed when the read may continue; nil if it is not paused.
 	room chan struct{}
 }
 
@@ -148,7 +149,7 @@ func (s *Shell) inflow(in events.Input) *inflow {
 	return f
 }
 
-// came notes that records were read.
+// came adds records that were read.
 func (f *inflow) came(records []events.Record, room chan struct{}) {
 	for i := range records {
 		size := records[i].Size()
@@ -158,7 +159,7 @@ func (f *inflow) came(records []events.Record, room chan struct{}) {
 	f.room = room
 }
 
-// judged forgets all but the latest records, which are those that the owner still holds.
+// judged forgets all but the latest records, those that the owner still holds.
 func (f *inflow) judged(left int) {
 	for len(f.sizes) > left {
 		f.bytes -= f.sizes[0]
@@ -166,7 +167,7 @@ func (f *inflow) judged(left int) {
 	}
 }
 
-// admit lets the read go on, if it is paused.
+// admit resumes the read if it is paused.
 func (f *inflow) admit() {
 	if f.room != nil {
 		close(f.room)

@@ -8,8 +8,8 @@ import (
 )
 
 // sendAll passes the collected effects to the log, those of one generation at once. If the process may have slept since they
-// were decided, the owner gets them back at the next look at the clock; but not twice in a row, or else a machine on which
-// each round takes that long would never send anything.
+// were decided, the owner gets them back at the next look at the clock; but not twice in a row, or a machine on which every round
+// takes that long would never send anything.
 func (s *Shell) sendAll() {
 	if len(s.sends) > 0 && !s.again && s.slept(s.cfg.Now()) {
 		s.again = true
@@ -52,7 +52,7 @@ func (s *Shell) send(all []Send) {
 	})
 }
 
-// logAlert shows an alert to those who read the log only.
+// logAlert logs an alert, for operators who read only the log.
 func (s *Shell) logAlert(r *events.Record) {
 	var a Alert
 	if err := json.Unmarshal(r.Value, &a); err != nil {
@@ -64,7 +64,7 @@ func (s *Shell) logAlert(r *events.Record) {
 	s.cfg.Logger.Info("an alert is raised", "kind", a.Kind, "task", a.Task, "workflow", a.Workflow, "step", a.Step, "reason", a.Reason)
 }
 
-// hear passes the outcomes of effects to the owner.
+// hear passes outcomes of effects to the owner.
 func (s *Shell) hear(now events.Instant) {
 	list := s.sent.drain()
 	for i := range list {

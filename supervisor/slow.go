@@ -17,8 +17,9 @@ type workPartition struct {
 // slowFor is how long a partition of a work topic is avoided after it took no work for Config.SlowAfter.
 const slowFor = 10 * time.Second
 
-// avoidSlow lets new work avoid the partitions that have not taken theirs: the broker that leads a partition may be away for longer
-// than an attempt has time. What was sent is not sent elsewhere: the first copy could land later, and do the step again after its undo.
+// avoidSlow makes new work avoid the partitions that take none: the broker that leads a partition may be away for longer than an
+// attempt has time. Work that was sent is not sent elsewhere: the first copy could arrive later, and do the step again after its
+// undo.
 func (d *dispatch) avoidSlow() {
 	d.routing.tryAgain(d.now)
 	d.noteSlow(d.outbox.entries)
@@ -29,7 +30,7 @@ func (d *dispatch) avoidSlow() {
 	}
 }
 
-// noteSlow looks at a list until an entry is young enough.
+// noteSlow goes through a list until an entry is young enough.
 func (d *dispatch) noteSlow(list []*entry) {
 	for _, e := range list {
 		if e.since != 0 && d.now.Sub(e.since) < d.cfg.SlowAfter {
@@ -43,18 +44,19 @@ func (d *dispatch) noteSlow(list []*entry) {
 	}
 }
 
-// unacknowledged says whether no broker has acknowledged the request of an attempt. Of an attempt that an earlier owner may have sent
-// nobody knows.
+// unacknowledged says whether no broker has acknowledged the request of an attempt. If an earlier owner may have sent the
+// attempt, this is unknown.
 func (d *dispatch) unacknowledged(a attempt, agent string, started events.Instant) bool {
 	if y := d.outbox.request(a); y != nil {
 		return y.of.fact.Epoch == d.state.Partition.Epoch
 	}
-	to := d.delays.to(workTopic + agent) // its request may wait in the log
+	to := d.delays.to(workTopic + agent) // its request may not have been read from the log yet
 	return to != nil && to.next < d.outbox.next && started >= to.readAt && started > d.state.Partition.Since
 }
 
-// behind says whether nothing new starts for an operation because what was sent before has not left, and notes since when. More would
-// only time out. It ends when the brokers acknowledge what they have, or when all of it has timed out and its partitions are tried again.
+// behind says whether nothing new starts for an operation because earlier requests have not been acknowledged, and notes since
+// when. More requests would only time out. It ends when the brokers acknowledge the requests, or when all of them have timed out
+// and the partitions are tried again.
 func (d *dispatch) behind(l *lane) bool {
 	to := d.delays.to(workTopic + l.agent)
 	if l.ready.len() == 0 || !(to != nil && to.next < d.outbox.next) && !d.routing.blocked(l.agent, l.op, d.cfg.Partition) {
@@ -88,7 +90,7 @@ func (r *routing) avoid(p workPartition, now events.Instant) {
 	r.slow[p] = now.Add(slowFor)
 }
 
-// tryAgain ends the avoidance of partitions that were avoided for long enough.
+// tryAgain stops avoiding partitions that were avoided for long enough.
 func (r *routing) tryAgain(now events.Instant) {
 	if len(r.slow) > 0 {
 		maps.DeleteFunc(r.slow, func(_ workPartition, until events.Instant) bool { return until <= now })
@@ -105,7 +107,7 @@ func (r *routing) takes(agent string, t *target) bool {
 	return slices.ContainsFunc(t.Partitions, func(p int32) bool { return !r.isSlow(agent, p) })
 }
 
-// taking returns the instances that offer an operation, without those that read slow partitions only, unless all do.
+// taking returns the instances that offer an operation, except those that read only slow partitions, unless all do.
 func (r *routing) taking(agent string, op events.Operation) []*target {
 	list := r.agents[agent].offering(op)
 	if len(r.slow) == 0 {

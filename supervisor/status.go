@@ -38,7 +38,7 @@ type Status struct {
 	Waiting int
 	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
-	// Delayed is, for each delayed destination with effects in memory, the oldest of them.
+	// Delayed is the oldest effect in memory for each delayed destination that has any.
 	Delayed []Unanswered
 	// Missing lists the operations that steps wait for because no live instance offers them, or no broker takes their requests.
 	Missing []events.Missing
@@ -46,7 +46,7 @@ type Status struct {
 	Queues []Queue
 	// Refused is the error with which the broker refused the latest facts because of their size, nil after others were acknowledged.
 	Refused error
-	// Blocked is the input that timers have waited for longest, while nothing more of it can be read.
+	// Blocked is the input that timers have waited for longest while none of it can be read.
 	Blocked Blocked
 	Stats   Stats
 }
@@ -59,7 +59,7 @@ type Queue struct {
 	Missing bool
 	// Behind says that the brokers take no requests for it.
 	Behind bool
-	// Waiting counts the attempts in memory, of which there are at most twice Config.Queue; More says that the store has further ones.
+	// Waiting counts the attempts in memory, at most twice Config.Queue; More says that the store has more.
 	Waiting int
 	More    bool
 }
@@ -72,11 +72,11 @@ type Unanswered struct {
 	Since events.Instant
 }
 
-// Blocked is an input with records that are in the topic and cannot be read, as behind an open transaction. The zero
+// Blocked is an input with records that are in the topic and cannot be read, for example behind an open transaction. The zero
 // value means that there is no such input.
 type Blocked struct {
 	Input events.Input
-	// Since is when the owner asked for the end that it has not reached.
+	// Since is when the owner asked for the end offset that it has not reached.
 	Since events.Instant
 }
 

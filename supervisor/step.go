@@ -6,8 +6,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Every step is the work of an agent, done or undone in attempts. The functions of this file hold everything about an
-// attempt that depends on that: how it starts, what it sends, what ends it.
+// Every step is the work of an agent, done or undone in attempts. Everything about an attempt that depends on that is in this
+// file: how it starts, what it sends, and what ends it.
 
 // attempt is one attempt of an operation of a step.
 type attempt struct {
@@ -23,7 +23,7 @@ func (a attempt) running(t *events.Task) bool {
 
 // startOf returns the fact that begins an attempt to do or undo a step, or why it cannot begin. The attempt must be ready.
 func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.Error) {
-	_ = p.prepare(t) // Start says so if the definition is missing
+	_ = p.prepare(t) // Start itself reports a missing definition
 	s, err := p.sched.Start(t, r.Path, r.Operation)
 	p.batch.cost += s.Cost
 	if err != nil {
@@ -65,7 +65,7 @@ func workOf(f *events.Fact) (events.Work, bool) {
 	return events.Work{}, false
 }
 
-// change is what a fact means for an attempt.
+// change is what a fact changes about an attempt.
 type change struct {
 	attempt
 	what changed
@@ -82,7 +82,7 @@ const (
 	ended
 )
 
-// changeOf says what a fact means for an attempt. t is the task as it is after the fact.
+// changeOf says what a fact changes about an attempt. t is the task as it is after the fact.
 func changeOf(t *events.Task, f *events.Fact) change {
 	if w, ok := workOf(f); ok {
 		return change{attempt{f.Task, w.Step, w.Operation, w.Attempt}, began, w.Agent}
@@ -120,8 +120,7 @@ func changeOf(t *events.Task, f *events.Fact) change {
 	return x
 }
 
-// failureOf returns the fact that an attempt failed before an agent reported anything; number zero means that no
-// attempt began.
+// failureOf returns the fact that an attempt failed before any agent reported; number zero means that no attempt began.
 func failureOf(f Failure, number int, v events.Verdict) events.Body {
 	if f.Operation == events.Undo {
 		return &events.CompensationFailed{Step: f.Path, Attempt: number, Error: f.Error, Verdict: v}

@@ -10,14 +10,14 @@ import (
 
 // catalogReading holds the catalog of definitions and says how recent it is.
 type catalogReading struct {
-	// deliveries counts the deliveries of inputs; seen is the last one before catalog was asked for.
+	// deliveries counts the deliveries of inputs; seen is the last delivery before catalog was requested.
 	deliveries, seen uint64
 	catalog          Catalog
 	question         question
 	askedAt          uint64
 }
 
-// question is a request to the broker. Only one is in flight at a time, and answers to older ones do not count.
+// question is a request to the broker. Only one is in flight at a time, and answers to older ones are ignored.
 type question struct {
 	number uint64
 	asked  bool
@@ -42,7 +42,7 @@ func (q *question) answer(number uint64) bool {
 	return true
 }
 
-// learn takes the answer to AskCatalog. An error leaves the inputs waiting; it is asked again.
+// learn takes the answer to AskCatalog. After an error the inputs keep waiting, and the question is asked again.
 func (c *catalogReading) learn(catalog Catalog, err error) {
 	if err == nil {
 		c.catalog, c.seen = catalog, c.askedAt
@@ -88,8 +88,8 @@ func (i *inbox) judgeSubmission(item *input) error {
 	return i.reject(item, id, events.RejectConflict, "another submission with this ID and different content was accepted")
 }
 
-// rejection distinguishes unreadable bytes from a readable object with faults. Text that ends inside a member is not
-// JSON, although the error names the member.
+// rejection distinguishes unreadable bytes from a readable but faulty object. Text that ends inside a member is not JSON,
+// although the error names the member.
 func rejection(data []byte, err error) string {
 	var m *events.MemberError
 	if errors.As(err, &m) && m.Pointer == "" || !json.Valid(data) {
@@ -104,7 +104,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		i.askCatalog()
 		return errUndefined
 	}
-	if c := i.catalog.catalog; c != nil { // only now: a catalog that grows gets the level before the definition that needs it
+	if c := i.catalog.catalog; c != nil { // not earlier: a growing catalog gets the level before the definition that needs it
 		//mutant:level-comes-with-definitions
 		i.level = max(i.level, c.Level())
 	}

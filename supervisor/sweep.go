@@ -10,8 +10,8 @@ func (t *timers) sweepDue() (bool, error) {
 	return err == nil && len(ended) > 0, nil
 }
 
-// sweep forgets tasks that ended longer ago than Settings.RememberFor. All inputs below end offsets that were asked for
-// after that time must have been judged and passed in this epoch, and the tasks may have no effect above the folded
+// sweep forgets tasks that ended longer ago than Settings.RememberFor. All inputs below end offsets that were requested after
+// that time must have been judged and passed in this epoch, and the tasks may have no effect above the folded
 // watermark. docs/protocol.md, "Sweeps and held requests".
 func (t *timers) sweep(at events.Instant) error {
 	//mutant:sweep-waits-for-ends
@@ -47,13 +47,13 @@ func (t *timers) sweep(at events.Instant) error {
 }
 
 // rememberedSince returns the time before which a task must have ended to be forgotten. While the log is ahead of the clock, because an
-// earlier owner's clock was wrong, the clock counts: by the time of the log, each task that has ended would be days old.
+// earlier owner's clock was wrong, the clock counts: by the time of the log, every ended task could be days old.
 func (t *timers) rememberedSince(at events.Instant) events.Instant {
 	return min(at, t.read).Add(-t.settings().RememberFor.Std())
 }
 
-// jumped says whether the time of the log has jumped a short while ago, so that nothing may be forgotten yet. A partition in which nothing
-// happened for an hour needs a fact to say since when its time goes on.
+// jumped says whether the time of the log jumped recently, so that nothing may be forgotten yet. A partition in which nothing
+// happened for an hour needs a fact that says since when its time has continued.
 func (t *timers) jumped() (bool, error) {
 	p := &t.state.Partition
 	if t.now.Sub(p.Time) > events.TimeJump {
@@ -62,8 +62,8 @@ func (t *timers) jumped() (bool, error) {
 	return p.JumpedAt != 0 && t.now.Sub(p.JumpedAt) < events.SweepAfterJump, nil
 }
 
-// sweepable returns some tasks that may be forgotten now, and whether there are more. Those do not wait for the next
-// interval, so that a partition that ends a thousand tasks a second can also forget a thousand a second.
+// sweepable returns some tasks that may be forgotten now, and whether there are more. The remaining tasks do not wait for the
+// next interval, so that a partition that ends a thousand tasks a second can also forget a thousand a second.
 func (t *timers) sweepable(before events.Instant) (swept []string, more bool, err error) {
 	ids, err := t.store.Ended(before, sweepBatch)
 	if err != nil || len(ids) == 0 {

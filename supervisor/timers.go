@@ -9,19 +9,19 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// timers decides about everything that falls due. A timer due at T that decides something an unread report could contradict fires
-// only when, in this epoch, everything below an end offset of its inputs asked for after T has been judged, and the timer
-// is still due then; otherwise a take-over would time out large amounts of work that was answered long ago.
+// timers decides about everything that falls due. A timer due at T whose decision an unread report could contradict fires only if
+// it is still due once everything in its inputs below an end offset that was requested after T, in this epoch, has been judged;
+// otherwise a take-over would time out large amounts of work that was answered long ago.
 // docs/protocol.md, "A timer waits for the reports".
 type timers struct {
 	*core
 	ends question
-	// askedAt is when the ends were last asked for.
+	// askedAt is when the ends were last requested.
 	askedAt events.Instant
 	// goals holds, for each input, the end offset that is not reached yet. A newer answer does not replace it: under a
 	// steady load the goal would move as fast as the owner gets closer, and no timer would ever fire.
 	goals map[events.Input]goal
-	// horizon holds, for each input, the latest time for which everything durable before it has been judged.
+	// horizon holds, for each input, the latest time such that everything durable before it has been judged.
 	horizon map[events.Input]events.Instant
 	// moved says that the rows of some tasks changed with the time alone and are not written yet: retries fell due, or deadlines came.
 	moved bool
@@ -31,26 +31,26 @@ type timers struct {
 	sweptAt events.Instant
 }
 
-// goal is an end offset that was asked for at a time.
+// goal is an end offset, with the time at which it was requested.
 type goal struct {
 	end     int64
 	askedAt events.Instant
 }
 
-// timerKind says what a kind of timer waits for and decides.
+// timerKind says what a kind of timer waits for and what it decides.
 type timerKind struct {
 	kind events.TimerKind
-	// reads are the inputs that must be judged up to an end asked for after the timer fell due, nil if there are none.
+	// reads are the inputs that must be judged up to an end requested after the timer fell due, or nil.
 	reads []events.Input
 	// decide returns the fact for a due timer of a task, or nil if it is no longer due. If it is not set, the planner
 	// continues the task.
 	decide func(t *timers, task *events.Task, m events.Timer) events.Body
 }
 
-// timerKinds are the timers of tasks. The store knows when they are due. The last two decide nothing that a report could contradict,
-// and must not wait while the reports cannot be read: they only say that an attempt may start now. A retry or the end
-// of a cool-down follows an attempt that is over, and no report about that counts any more (INV7). The same holds for the attempts in doubt
-// whose quiet time ends; while an attempt of the task runs, no undo starts anyway.
+// timerKinds are the timers of tasks. The store knows when they are due. The last two decide nothing that a report could
+// contradict, and must not wait while the reports cannot be read: they only say that an attempt may start now. A retry or the end
+// of a cool-down follows an attempt that is over, and reports about that no longer count (INV7). The same holds for attempts in
+// doubt whose quiet time ends; while an attempt of the task runs, no undo starts anyway.
 var timerKinds = []timerKind{
 	//mutant:timeout-waits-for-reports
 	{kind: events.TimerCompleteBy, reads: outcomeInputs, decide: (*timers).expireAttempt},
@@ -68,7 +68,7 @@ func rowOf(k events.TimerKind) *timerKind {
 type partitionTimer struct {
 	kind  events.TimerKind
 	reads []events.Input
-	// due says whether something is due now; fire decides about what is due at the instant.
+	// due says whether something is due now; fire decides everything that is due at the instant.
 	due  func(t *timers) (bool, error)
 	fire func(t *timers, at events.Instant) error
 }
@@ -93,7 +93,7 @@ func (t *timers) reset() {
 	*t = timers{core: t.core}
 }
 
-// ask asks for the ends of the inputs if something is due or waits for them.
+// ask requests the ends of the inputs if something is due or waits for them.
 func (t *timers) ask() error {
 	if t.ends.asked || len(t.goals) == len(everyInput) {
 		return nil
@@ -135,7 +135,7 @@ func (t *timers) learnEnds(ends map[events.Input]int64) {
 	}
 }
 
-// moveHorizon moves the horizon when everything below the ends that were asked for has been judged.
+// moveHorizon moves the horizon when everything below the requested ends has been judged.
 func (t *timers) moveHorizon() error {
 	for in, g := range t.goals {
 		if !t.inbox.judgedBelow(in, g.end) {
@@ -150,8 +150,8 @@ func (t *timers) moveHorizon() error {
 	return t.outbox.sendKept(t.judgedUntil(outcomeInputs))
 }
 
-// blocked returns the input that timers have waited for longest though nothing of it that could be read is left to judge;
-// the zero value if no timer waits like that.
+// blocked returns the input that timers have waited for longest although every record of it that can be read has been judged, or
+// the zero value.
 func (t *timers) blocked() (b Blocked) {
 	for in, g := range t.goals {
 		if t.inbox.backlog(in) == 0 && (b.Since == 0 || g.askedAt < b.Since || g.askedAt == b.Since && in < b.Input) {
@@ -161,8 +161,8 @@ func (t *timers) blocked() (b Blocked) {
 	return b
 }
 
-// judgedUntil returns the latest time for which everything durable in the inputs before it has been judged; zero if
-// that is not known yet.
+// judgedUntil returns the latest time such that everything that was durable in the inputs before it has been judged; zero if that
+// is not known yet.
 func (t *timers) judgedUntil(reads []events.Input) events.Instant {
 	at := t.now
 	for _, in := range reads {
@@ -273,7 +273,7 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 	})
 	t.stats.Timeouts++
 	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}
-	if m.Operation == events.Do { // only the do of a step must have come to rest before an undo starts
+	if m.Operation == events.Do { // only a do must have come to rest before an undo starts
 		body.QuietAt = t.planner.quietAt(task.Step(m.Path), events.EffectInDoubt)
 	}
 	return body
@@ -301,7 +301,7 @@ func (t *timers) heldDue() (bool, error) {
 
 // expireHeld rejects held requests whose task never came.
 func (t *timers) expireHeld(at events.Instant) error {
-	if at == t.expiredAt { // nothing new can have fallen due, and many requests are held if somebody cancels unknown tasks
+	if at == t.expiredAt { // nothing new can have fallen due, and there may be many held requests if somebody cancels unknown tasks
 		return nil
 	}
 	held := t.state.Held()

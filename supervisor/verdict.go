@@ -27,8 +27,8 @@ type Failure struct {
 	Now    events.Instant
 }
 
-// JudgeFailure judges a failure by the policy alone: another attempt after a backoff, a new round of attempts after a
-// cool-down, undo, or an operator. It is pure.
+// JudgeFailure judges a failure by the policy alone: another attempt after a backoff, a new round of attempts after a cool-down,
+// undoing, or leaving it to an operator. It is pure.
 func JudgeFailure(f Failure) events.Verdict {
 	if f.Operation == events.Undo {
 		return judgeUndo(f)
@@ -67,9 +67,9 @@ const (
 )
 
 // uncounts says whether the attempt does not count against its policy: the agent did not try, or no broker acknowledged the request,
-// or the agent left while it had the attempt. The last case is forgiven only once, because the attempt itself may be what crashes
-// the agent. Neither of the last two is forgiven if the policy allows one attempt: that may be meant as "at most once". A task that
-// may not be planned has no policy and gets no further attempt.
+// or the agent left while it had the attempt. The last case is forgiven only once, because the attempt itself may have crashed
+// the agent. Neither of the last two is forgiven if the policy allows one attempt: that may be meant as "at most once". A task
+// that must not be planned has no policy and gets no further attempt.
 func (f *Failure) uncounts(tries, attempts int) bool {
 	if f.Policy.Attempts == 0 || attempts-tries >= maxUncounted {
 		return false
@@ -77,7 +77,7 @@ func (f *Failure) uncounts(tries, attempts int) bool {
 	return f.Error.Class == events.ClassUnavailable || f.Policy.Attempts > 1 && (f.Unsent || f.Missing && tries == attempts)
 }
 
-// uncounted asks for another attempt. The pauses grow by a second each, or faster by the policy.
+// uncounted asks for another attempt. The pauses grow by a second each, or as the policy says if that is longer.
 func uncounted(f Failure, attempts int) events.Verdict {
 	pace := min(time.Duration(attempts)*time.Second, maxPace)
 	why := f.Error.Message
@@ -92,7 +92,7 @@ func permanent(c events.Class) bool {
 	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
 }
 
-// final undoes if the policy says so and the point of no return is not passed, and parks otherwise.
+// final undoes the task if the policy says so and the point of no return is not passed; otherwise it parks the task.
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
 	// A parked task belongs to the operator: a step that fails in it waits or parks too, and undoes nothing behind
@@ -103,8 +103,8 @@ func final(f Failure, reason string) events.Verdict {
 	return events.Verdict{Action: events.ActionPark, Reason: reason}
 }
 
-// irrevocableAfter says whether the task may be past its pivot once this failure is folded. A pivot whose every
-// attempt had no effect did not happen; one of unknown outcome is never undone.
+// irrevocableAfter says whether the task may be past its pivot once this failure is folded. If no attempt of the pivot had an
+// effect, the pivot did not happen; if the outcome is unknown, it is never undone.
 func irrevocableAfter(f Failure) bool {
 	if f.Task.PivotPassed {
 		return true
@@ -148,7 +148,7 @@ func Backoff(p events.Policy, task, path string, op events.Operation, tries int)
 	if p.Max > 0 {
 		wait = min(wait, float64(p.Max))
 	}
-	wait = min(wait, float64(24*time.Hour)) // without a maximum, the factor would lead to years
+	wait = min(wait, float64(24*time.Hour)) // without a maximum, the factor would lead to pauses of years
 	h := fnv.New64a()
 	for _, s := range []string{task, path, string(op), strconv.Itoa(tries)} {
 		h.Write([]byte(s))

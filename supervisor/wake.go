@@ -2,8 +2,8 @@ package supervisor
 
 import "github.com/sagalog/sagalog/events"
 
-// waking holds back the effects of an owner whose process did not run for a while. Somebody else may have taken the partition
-// over, finished the very attempts that this owner is about to send, and undone them. So nothing leaves until the owner
+// waking holds back the effects of an owner whose process did not run for a while. Another owner may have taken over the
+// partition, finished the very attempts that this owner is about to send, and undone them. So nothing leaves until the owner
 // has learned where its log ends now, and that all facts below that end are its own. docs/protocol.md,
 // "An owner that slept asks for the end of its log".
 type waking struct {
@@ -18,13 +18,13 @@ func (w *waking) reset() { *w = waking{core: w.core} }
 
 // begin holds the effects back and asks.
 func (w *waking) begin() {
-	w.held, w.end, w.question.asked = true, -1, false // an end that was asked for before the sleep is no answer
+	w.held, w.end, w.question.asked = true, -1, false // an end that was requested before the sleep is no answer
 	w.question.ask()
 	w.say(AskEnd{w.gen, w.question.number})
 }
 
-// learn compares the end with what this owner is known to have written. Acknowledgements that are contiguous up to the end prove
-// that nobody else has written below it.
+// learn compares the end with this owner's own writes. Contiguous acknowledgements up to the end prove that nobody else has
+// written below it.
 func (w *waking) learn() error {
 	switch {
 	case !w.held || w.end < 0:
@@ -38,7 +38,7 @@ func (w *waking) learn() error {
 }
 
 // Woke says that the process did not run for a while, or that nobody knows whether it did. unsent are the effects that the
-// caller has taken and not sent: the owner takes them back, in their order.
+// caller has taken and not sent: the owner takes them back, in order.
 func (o *Owner) Woke(now events.Instant, gen uint64, unsent []uint64) {
 	if !o.epoch.accepts(now, gen) || o.epoch.phase != phaseResuming && o.epoch.phase != phaseOwning {
 		return

@@ -15,7 +15,8 @@ import (
 // idle partition is seen at once.
 type writer struct {
 	*core
-	// credit is the time for which flushes may be made, at most flushBurst times FlushEvery; at is when it was counted.
+	// credit is the saved-up time that flushes are paid from, at most flushBurst times FlushEvery; at is when it was last
+	// updated.
 	credit time.Duration
 	at     events.Instant
 }
@@ -23,8 +24,7 @@ type writer struct {
 const (
 	// flushBurst is how many flushes a quiet partition saves up: a task of five quick steps needs six.
 	flushBurst = 8
-	// flushTasks bounds the changed tasks that wait for a flush, and thereby the facts that are folded again after a
-	// crash.
+	// flushTasks bounds the changed tasks that wait for a flush, and so the facts that are folded again after a crash.
 	flushTasks = 4096
 )
 
@@ -33,7 +33,7 @@ const (
 // again until they are rewritten.
 func (w *writer) pressing() bool { return w.planner.unplanned || w.timers.moved }
 
-// may says whether a flush is allowed now, and takes it from the ration.
+// may says whether a flush is allowed now, and charges it to the ration.
 func (w *writer) may() bool {
 	every := w.cfg.FlushEvery
 	if every <= 0 || w.pressing() {
@@ -65,7 +65,7 @@ func (w *writer) flush(b *batch) error {
 	b.delta = d
 	w.unwritten, w.timers.moved = false, false
 	for i := range d.Tasks {
-		w.cache.touch(d.Tasks[i].ID, b.seq) // including tasks of which only the place in the queue changed
+		w.cache.touch(d.Tasks[i].ID, b.seq) // including tasks for which only the place in the queue changed
 	}
 	return nil
 }

@@ -155,7 +155,7 @@ func (h *Harness) Await(w events.Work) (events.Report, bool) {
 	}
 }
 
-// Reports returns all reports so far, in their order.
+// Reports returns all reports so far, in order.
 func (h *Harness) Reports() []events.Report {
 	h.t.Helper()
 	records, _ := h.Sink.Records()
@@ -175,7 +175,7 @@ func (h *Harness) LastReport() events.Record {
 	return events.Record{}
 }
 
-// Heartbeats returns all heartbeats so far, in their order, without the tombstone of a stop.
+// Heartbeats returns all heartbeats so far, in order, without the tombstone of a stop.
 func (h *Harness) Heartbeats() []events.Presence {
 	h.t.Helper()
 	var out []events.Presence

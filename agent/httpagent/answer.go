@@ -200,8 +200,8 @@ func breakage(err error) string {
 	}
 }
 
-// withoutAddress returns the text of an error of the network without the addresses behind a name, and without that of the name
-// server: the message becomes a fact, and facts know hosts only as they are configured.
+// withoutAddress returns the text of a network error without the addresses behind a name, and without the name server's address:
+// the message becomes a fact, and facts know hosts only as they are configured.
 func withoutAddress(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		switch {

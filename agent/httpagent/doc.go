@@ -35,8 +35,8 @@
 // # Attempts and calls
 //
 // An attempt of a workflow's retry is one call, unless the binding has retry: each attempt then makes up to that many calls
-// within its complete-by time, all with the same Idempotency-Key. With attempts: 4 and tries: 3 a service that is down gets up
-// to 12 calls. The engine's attempts are in the log and survive a crash of the agent; tries are not, and do not.
+// within its complete-by time, all with the same Idempotency-Key. With attempts: 4 and tries: 3, a service that is down gets up
+// to 12 calls. The engine's attempts are in the log and survive a crash of the agent; tries are not and do not.
 //
 // # An answer
 //
@@ -49,8 +49,8 @@
 //	no connection            retryable, no effect
 //	timeout, broken answer   retryable, in doubt
 //
-// In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504, while the
-// service goes on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says
+// In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504 while the service
+// carries on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says
 // nothing about the first request, and the attempt is in doubt even if the answer is a 4xx. If it is a success, the undo still waits
 // for what the first request may do.
 //

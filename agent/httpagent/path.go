@@ -38,7 +38,7 @@ func percent(b *strings.Builder, c byte) {
 // resolvePath appends an evaluated path, perhaps with a query, to the base.
 //
 // It refuses an empty value in the path, because DELETE /items/ is another request than DELETE /items/7; and a segment that is
-// "." or "..", even if it is encoded, because the standard lets every proxy resolve it and thereby leave the base.
+// "." or "..", even if it is encoded, because the standard lets every proxy resolve it, and so leave the base.
 func resolvePath(base *url.URL, evaluated string) (*url.URL, error) {
 	raw, query, _ := strings.Cut(evaluated, "?")
 	if strings.Contains(raw, noValue) {

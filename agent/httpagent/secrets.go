@@ -16,7 +16,7 @@ import (
 // password is that short.
 const secretMin = 6
 
-// secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil one
+// secrets replaces secret values, in the forms in which services repeat them, by the names of their variables. A nil value
 // replaces nothing.
 type secrets struct {
 	replacer *strings.Replacer
@@ -47,7 +47,7 @@ func newSecrets(values map[string]string) *secrets {
 	return &secrets{strings.NewReplacer(list...)}
 }
 
-// forms returns a value as it is, and escaped or encoded.
+// forms returns a value unchanged, escaped, and encoded.
 func forms(v string) []string {
 	quoted := string(mustMarshal(v))
 	out := []string{v, quoted[1 : len(quoted)-1], url.QueryEscape(v), url.PathEscape(v), encodeUnless(v, unreserved)}

@@ -13,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/internal/yamltree"
 )
 
-// mapping reads the members of a mapping and returns the ones that are present. Unknown and duplicate members are faults.
+// mapping reads the members of a mapping and returns those that are present. Unknown and duplicate members are faults.
 func (p *parser) mapping(n *yaml.Node, known map[string]field) map[string]bool {
 	seen := map[string]bool{}
 	n = resolve(n)

@@ -24,7 +24,7 @@ func (e *FencedError) Unwrap() error { return ErrClosed }
 
 // Broker carries work requests to agents, and their reports back.
 type Broker interface {
-	// Open connects the agents of one instance. It makes what is missing for them at the broker.
+	// Open connects the agents of one instance. It creates whatever they lack at the broker.
 	Open(ctx context.Context, o Opening) (*Link, error)
 }
 
@@ -50,8 +50,8 @@ type Link struct {
 // Poll and Assigned are called by one goroutine, Confirm, Commit and Partitions by others, at the same time.
 type Source interface {
 	// Poll waits for work requests and returns no more than the given number, the records of a partition in order. It returns
-	// when ctx ends. It may return records together with an error. The caller may use the slice until the next Poll, and may
-	// keep the records' bytes. While Poll is not called, the source must stop fetching and stay a member of its group.
+	// when ctx ends. It may return records together with an error. The slice is valid until the next Poll; the records' bytes may
+	// be kept. While Poll is not called, the source must stop fetching and stay a member of its group.
 	Poll(ctx context.Context, most int) ([]events.Record, error)
 	// Assigned returns the state of a partition when it was assigned to this instance. It describes the assignment under which
 	// the last Poll read.
@@ -81,7 +81,7 @@ type Assigned struct {
 	// Position is the last committed position, by any instance.
 	Position Position
 	// Below the offset Shared, another instance may have read requests and may still be working on them. It is the end of the
-	// partition, asked for after the assignment, or 0 if no other instance ever had the partition.
+	// partition, requested after the assignment, or 0 if no other instance ever had the partition.
 	Shared int64
 	// Lost says that the partition has lost records: records from LostFrom on may differ from the ones that were read or
 	// committed before. Position is then not above LostFrom.

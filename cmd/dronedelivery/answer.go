@@ -25,11 +25,11 @@ type outcome string
 const (
 	acknowledged outcome = "acknowledged"
 	refused      outcome = "refused"
-	// unknown: no answer, or one that a repeat may change.
+	// unknown: there was no answer, or a repeat may get a different one.
 	unknown outcome = "unknown"
 )
 
-// outcome expects a number as status. A word counts as an acknowledgement only together with an offset, which is where
+// outcome expects status to be a number. A word counts as an acknowledgement only together with an offset, which is where
 // the submission is stored.
 func (f answer) outcome() outcome {
 	status, err := strconv.Atoi(strings.Trim(string(f.Status), `"`))

@@ -51,7 +51,7 @@ type known struct {
 type comparison struct {
 	book    *logBook
 	entries []*entry
-	// byKey are the operations that the log holds, calls the ledger lines of each identifier.
+	// byKey holds the operations in the log, calls the ledger lines, both by identifier.
 	byKey map[string]known
 	calls map[string][]*entry
 	world world
@@ -59,8 +59,8 @@ type comparison struct {
 	// ends counts the deliveries by how they ended, ledgers the lines by service.
 	ends    map[string]int
 	ledgers map[string]*ledgerCounts
-	// verified is what package verify found in the log, alerts are the records that owners wrote to the topic of
-	// alerts, and effects are the counts of what they wrote to topics other than events.
+	// verified is what package verify found in the log, alerts are the records that owners wrote to the topic of alerts, and
+	// effects counts the records that they wrote to topics other than events.
 	verified *verify.Report
 	alerts   []alert
 	effects  map[string]effectCounts
@@ -280,7 +280,7 @@ func (c *comparison) undoneAfter(s *story, d *doing, calls []*entry, wrong func(
 	}
 }
 
-// effect checks the effect that is left at the service when the delivery has ended.
+// effect checks the effect that remains at the service when the delivery has ended.
 func (c *comparison) effect(s *story, d *doing) {
 	if !s.ended() {
 		return
@@ -303,7 +303,7 @@ func (c *comparison) effect(s *story, d *doing) {
 	}
 	switch {
 	case s.end == events.NameTaskUndone && there && (d.undoable || d.pivot):
-		wrong("the delivery is undone, but an effect of it is left")
+		wrong("the delivery is undone, but an effect of it remains")
 	case s.end == events.NameTaskUndone && d.touched && d.undoable && !s.undone(d.step):
 		wrong("the delivery is undone, but a step that may have had an effect was not")
 	case s.end == events.NameTaskProcessed && d.completion == 0:

@@ -20,8 +20,7 @@ type epoch struct {
 	FirstOffset int64          `json:"first_offset,omitzero"`
 	Last        events.Instant `json:"last_at,omitzero"`
 	LastOffset  int64          `json:"last_offset,omitzero"`
-	// Void counts the records of the epoch that every reader skips; Late counts those of them after the next epoch's
-	// claim.
+	// Void counts the records of the epoch that every reader skips; Late counts those that come after the next epoch's claim.
 	Void int `json:"void"`
 	Late int `json:"late"`
 }

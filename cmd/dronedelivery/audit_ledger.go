@@ -113,7 +113,7 @@ func readLedgerFile(path string, take func(l dronedelivery.Line, size int) error
 type thing struct {
 	// keys are the identifiers of the PUTs that took effect.
 	keys map[string]bool
-	// by is the identifier in force, "" for none.
+	// by is the identifier in force, or "".
 	by string
 	// undone holds the identifiers of the dos that an undo named or reversed.
 	undone map[string]bool
@@ -132,7 +132,7 @@ func (w world) of(e *entry) *thing {
 	return t
 }
 
-// fold returns what is wrong with the line, "" if it fits those before it.
+// fold returns what is wrong with the line, or "" if it fits those before it.
 func (w world) fold(e *entry) string {
 	t := w.of(e)
 	hung := e.Status == 0 && e.Fault != ""
@@ -140,7 +140,7 @@ func (w world) fold(e *entry) string {
 		return fmt.Sprintf("was answered with %d, which contradicts its fault %q", e.Status, e.Fault)
 	}
 	if e.Applied && !e.ok() && !hung && e.Fault != dronedelivery.Failed {
-		return fmt.Sprintf("took effect and was answered with %d", e.Status)
+		return fmt.Sprintf("took effect, but was answered with %d", e.Status)
 	}
 	switch undo := e.Method == http.MethodDelete; {
 	case e.Unkind && undo:
@@ -169,7 +169,7 @@ func fits(f dronedelivery.Mode, status int) bool {
 	return status < 500
 }
 
-// doUnkindly takes a do at a service that may forget its keys when they are undone.
+// doUnkindly takes a do at a service that may forget keys when they are undone.
 func (t *thing) doUnkindly(e *entry) string {
 	there, known := t.by == e.IdempotencyKey, t.keys[e.IdempotencyKey]
 	if e.Applied {

@@ -20,7 +20,7 @@ type logBook struct {
 	tenures []*tenure
 	// alerting are the facts that raise an alert, by their ce_id.
 	alerting map[string]bool
-	// asked is when each submission was written.
+	// asked holds when each submission was written.
 	asked  map[events.Cause]events.Instant
 	Counts logCounts
 }

@@ -57,7 +57,7 @@ func (s *story) key(namespace uuid.UUID, step string, op events.Operation) strin
 	return w.Key(namespace, op)
 }
 
-// ended says whether nothing more may follow.
+// ended says whether no further fact may follow.
 func (s *story) ended() bool {
 	return s.end == events.NameTaskProcessed || s.end == events.NameTaskUndone
 }
@@ -129,7 +129,8 @@ func (s *story) outcome(body events.Body, c *logCounts) {
 	}
 }
 
-// endAttempt notes the outcome of an attempt; nil if it never started, as attempt 0, which failed before its start.
+// endAttempt notes the outcome of an attempt. It returns nil if the attempt never started, such as attempt 0, which failed before
+// its start.
 func (s *story) endAttempt(o operation, number int, body events.Body) (*doing, *attempt) {
 	d := s.doings[o]
 	if d == nil || number < 1 || number > len(d.attempts) {

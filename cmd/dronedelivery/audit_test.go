@@ -207,7 +207,7 @@ func TestAuditJudgesUnkindServicesByTheirEffects(t *testing.T) {
 		"the do took effect after its undo": func(l []dronedelivery.Line) []dronedelivery.Line {
 			return append(l, func(l dronedelivery.Line) dronedelivery.Line { l.Fault = dronedelivery.Late; return l }(l[0]))
 		},
-		"an effect of it is left":            func(l []dronedelivery.Line) []dronedelivery.Line { return slices.Delete(l, 3, 4) },
+		"an effect of it remains":            func(l []dronedelivery.Line) []dronedelivery.Line { return slices.Delete(l, 3, 4) },
 		"but nothing came before it":         func(l []dronedelivery.Line) []dronedelivery.Line { return l[1:] },
 		"took effect twice":                  func(l []dronedelivery.Line) []dronedelivery.Line { return slices.Insert(l, 1, l[0]) },
 		"contradicts its fault":              func(l []dronedelivery.Line) []dronedelivery.Line { l[0].Status = 201; return l },
@@ -237,7 +237,7 @@ func TestAuditFindsEachDisagreement(t *testing.T) {
 		}, "belongs to nothing in the log"},
 		"attempt ahead of the log": {func(s *scribe) { s.call("d3", "package", http.MethodPut, 3, 200) }, "attempt 3 of the do of step package is not in the log"},
 		"no 2xx":                   {func(s *scribe) { s.ledgers["delivery"] = nil }, "completed, but no call was answered with 2xx"},
-		"an undo is missing":       {func(s *scribe) { l := s.ledgers["package"]; s.ledgers["package"] = slices.Delete(l, 2, 3) }, "an effect of it is left"},
+		"an undo is missing":       {func(s *scribe) { l := s.ledgers["package"]; s.ledgers["package"] = slices.Delete(l, 2, 3) }, "an effect of it remains"},
 		"undo before do": {func(s *scribe) {
 			l := s.ledgers["package"]
 			l[1], l[2] = l[2], l[1]

@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/internal/verify"
 )
 
-// figures are quantiles, of times in milliseconds.
+// figures are quantiles of times in milliseconds.
 type figures struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50_ms"`
@@ -116,7 +116,7 @@ func (b *logBook) waits() waits {
 	return w
 }
 
-// readAsked reads when each submission with the prefix was written, by the cause that names its record.
+// readAsked returns when each submission with the prefix was written, by the cause that names its record.
 func readAsked(ctx context.Context, log verify.Log, namespace, prefix string) (map[events.Cause]events.Instant, error) {
 	asked := map[events.Cause]events.Instant{}
 	err := readTopic(ctx, log, kafka.Topics{Namespace: namespace}.Submissions(), func(r *events.Record) {

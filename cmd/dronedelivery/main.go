@@ -17,7 +17,7 @@ const (
 	exitUsage = 2
 )
 
-// usageError marks what the user can fix by writing the command differently.
+// usageError marks errors that the user can fix by writing the command differently.
 type usageError struct{ error }
 
 // faults are all the things that are wrong with the flags of a command.

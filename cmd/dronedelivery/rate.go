@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// paceTick is how often what has become due is handed over: short enough that 10,000/s comes in 200s and not in one
-// lump a second, long enough that pacing costs nothing.
+// paceTick is how often deliveries that have become due are handed over: short enough that 10,000/s come in batches of 200 and
+// not in one lump a second, long enough that pacing costs nothing.
 const paceTick = 20 * time.Millisecond
 
 // batch is a range of deliveries, [from, to), that became due together.
@@ -25,8 +25,8 @@ func due(elapsed time.Duration, rate float64, count int) int {
 	return int(n)
 }
 
-// pace calls hand with batches of at most size as they become due. It is open-loop: when hand was slow, what became
-// due meanwhile follows at once, and keeps the time at which it was due.
+// pace calls hand with batches of at most size as they become due. It is open-loop: when hand was slow, deliveries that became
+// due meanwhile follow at once, and keep the time at which they were due.
 func pace(ctx context.Context, f loadFlags, size int, hand func(batch) error) error {
 	t := time.NewTicker(paceTick)
 	defer t.Stop()

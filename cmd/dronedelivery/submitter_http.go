@@ -15,8 +15,8 @@ import (
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
 
-// avoidFor is how long an endpoint that failed is avoided while there is another one: an endpoint that is down costs a
-// batch now and then, and one that is back is found soon.
+// avoidFor is how long an endpoint that failed is avoided while there is another one: an endpoint that is down costs a batch now
+// and then, and one that is back is soon found.
 const avoidFor = time.Second
 
 // httpSubmitter posts NDJSON batches to the public API of one node or of several, in turn.

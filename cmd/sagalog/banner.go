@@ -14,7 +14,7 @@ import (
 func (d *dev) banner(w io.Writer) {
 	api := "http://" + d.node.Addr()
 	self := invocation()
-	fmt.Fprintf(w, "\nSagalog %s is running. Ctrl-C ends it; start it again on the same data and it goes on.\n\n", version())
+	fmt.Fprintf(w, "\nSagalog %s is running. Ctrl-C ends it; start it again on the same data and it continues.\n\n", version())
 	fmt.Fprintf(w, "  HTTP API    %s          (OpenAPI: %s/openapi.yaml)\n", api, api)
 	fmt.Fprintf(w, "  Kafka       %s          (any Kafka client; topics sagalog.*)\n", d.broker.Addr())
 	fmt.Fprintf(w, "  Data        %s\n", d.cfg.data)

@@ -74,7 +74,7 @@ func (c *benchConfig) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.Profile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
 	f.StringVar(&c.MemProfile, "memprofile", "", "write a profile of the memory in use at the end of the measured time to this file")
 	f.StringVarP(&c.format, "output", "o", "table", "table or json")
-	cli.WithoutVariable(f, "data") // the variables may name the data of an engine that is still needed
+	cli.WithoutVariable(f, "data") // these variables may name the data of an engine that is still needed
 }
 
 func (c *benchConfig) namespaceFlag(f *pflag.FlagSet, usage string) {
@@ -155,7 +155,7 @@ func (c *benchConfig) checkShared(f *pflag.FlagSet) (err error) {
 	return err
 }
 
-// benchmark is a run with flags of a kind: its configuration, the part of it that all benchmarks have, and the function that measures.
+// benchmark is one kind of run: its configuration, the part of it that all benchmarks share, and the function that measures.
 type benchmark[B interface{ Validate() error }] struct {
 	config B
 	shared *bench.Config
@@ -217,7 +217,7 @@ func parseTail(s string) (share float64, d time.Duration, err error) {
 	return share / 100, d, nil
 }
 
-// report prints the result, also if the check refuted the run.
+// report prints the result, even if the check refuted the run.
 func (c *benchConfig) report(cmd *cobra.Command, r *bench.Result, err error) error {
 	if r == nil {
 		return err
@@ -241,9 +241,9 @@ func printJSON(w io.Writer, v any) error {
 // exitAtOnce is the exit code that shells give a command that Ctrl-C ended.
 const exitAtOnce = 130
 
-// secondEnds makes a second Ctrl-C end everything at once and clean up. The first one only ends the measured time. The
-// caller defers stop, which does not return once the end at once has begun: killed agents would otherwise make the run
-// return an error, whose exit code could win the race against exitAtOnce.
+// secondEnds makes a second Ctrl-C end everything at once and clean up. The first one only ends the measured time. The caller
+// defers stop, which does not return once ending at once has begun: killed agents would otherwise make the run return an error,
+// whose exit code could win the race against exitAtOnce.
 func secondEnds(ctx context.Context) (stop func()) {
 	var ending atomic.Bool
 	unregister := context.AfterFunc(ctx, func() {

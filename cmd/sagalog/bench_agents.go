@@ -52,7 +52,7 @@ a slow call. It does not count the calls of these agents, so its check does not 
 	c.namespaceFlag(f, "prefix of all topic names, the same as the benchmark's")
 	f.BoolVar(&c.quiet, "quiet", false, "print only errors")
 	c.backendFlags(f)
-	f.StringVar(&a.Prefix, "prefix", "", "count the calls for tasks whose IDs begin so")
+	f.StringVar(&a.Prefix, "prefix", "", "count the calls for tasks whose IDs begin with this")
 	f.StringVar(&a.Calls, "calls", "", "file for the counted calls; the process ends when its input ends")
 	for _, hidden := range []string{"prefix", "calls", "slow-factor"} {
 		_ = f.MarkHidden(hidden) // for benchmarks that start it

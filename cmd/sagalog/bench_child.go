@@ -27,7 +27,7 @@ func (p parent) Read(b []byte) (int, error) {
 // untilParentEnds returns a context that ends with the benchmark that started this process.
 func untilParentEnds(ctx context.Context) context.Context {
 	ctx, stop := context.WithCancel(ctx)
-	// Nobody waits for this goroutine: nothing can interrupt a read of a pipe, and the process ends with the context.
+	// Nobody waits for this goroutine: nothing can interrupt a read from a pipe, and the process ends with the context.
 	go func() {
 		defer stop()
 		_, _ = io.Copy(io.Discard, parent{os.Stdin}) // any error ends it too

@@ -38,6 +38,6 @@ and confirm that with --copy: nodes are started on it and its state is rebuilt.`
 	f.BoolVar(&r.Copy, "copy", false, "use the log of --data or --namespace although no benchmark made it; only for a copy, since its state is rebuilt")
 	f.IntVar(&c.Concurrency, "concurrency", 512, "calls of each agent at once, while the log is made, 1 to 10000")
 	c.flags(f)
-	cli.WithoutVariable(f, "copy") // it describes one log, so it must be given each time
+	cli.WithoutVariable(f, "copy") // it vouches for one log, so it must be given each time
 	return cmd
 }

@@ -65,7 +65,7 @@ func misplacedOfSubmit(cmd *cobra.Command, s *bench.SubmitConfig) error {
 	const worked = "runs whose tasks are worked on: --admission open, or --burst"
 	return refuse(cmd.Flags(), []elsewhere{
 		{"outstanding", s.Via == bench.ViaHTTP || s.Via == bench.ViaNDJSON, "--via kafka; by HTTP it is --connections"},
-		{"outstanding", steady, "runs without --rate, or with --burst: at a rate what is due is sent"},
+		{"outstanding", steady, "runs without --rate, or with --burst: with --rate, submissions are sent when they are due"},
 		{"connections", s.Via == bench.ViaKafka, "--via http and ndjson; by Kafka it is --outstanding"},
 		{"duration", s.Burst > 0, "runs without --burst, which is the measured time"},
 		{"agents", s.Closed, worked}, {"concurrency", s.Closed, worked}, {"latency", s.Closed, worked}, {"tail", s.Closed, worked},

@@ -109,7 +109,7 @@ func TestBenchRefusesWrongCalls(t *testing.T) {
 		"tasks --slow-after 5s":                         "runs with --slow-factor",
 		"tasks --agents running --tail 1%:2s --brokers 127.0.0.1:1": "agents that run already",
 		"submit --via http --outstanding 5":                         "--outstanding would be ignored here; it belongs to --via kafka",
-		"submit --rate 5 --outstanding 5":                           "at a rate what is due is sent",
+		"submit --rate 5 --outstanding 5":                           "with --rate, submissions are sent when they are due",
 		"submit --connections 5":                                    "--via http and ndjson",
 		"submit --rate 5 --burst 1s --duration 5s":                  "--duration would be ignored",
 		"submit --rate 5 --burst 1s --slow-factor 5":                "it belongs to sagalog bench tasks",

@@ -29,7 +29,7 @@ type connection struct {
 func (c *connection) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.brokers, "brokers", nil, "HOST:PORT of some brokers of the Kafka cluster, separated by commas; the others are found through them")
 	f.BoolVar(&c.tls, "tls", false, "use TLS to the brokers; each --tls-... flag implies it")
-	f.StringVar(&c.tlsCA, "tls-ca", "", "file of the CA certificates (PEM) that sign those of the brokers (default those of the system)")
+	f.StringVar(&c.tlsCA, "tls-ca", "", "file of the CA certificates (PEM) that sign the brokers' certificates (default: the system's)")
 	f.StringVar(&c.tlsCert, "tls-cert", "", "file of the client's certificate (PEM), if the brokers ask for one")
 	f.StringVar(&c.tlsKey, "tls-key", "", "file of the key of --tls-cert (PEM)")
 	f.StringVar(&c.tlsServerName, "tls-server-name", "", "name that the brokers' certificates must bear, if it is not the host of --brokers")

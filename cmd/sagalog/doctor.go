@@ -62,7 +62,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 	if err := errors.Join(c.output.validate(), c.serveConfig.validate()); err != nil {
 		return nil, err
 	}
-	// the client's log says less than the findings
+	// the findings say more than the client's log
 	cfg, err := c.member.cluster(newLogger(true))
 	if err != nil {
 		return nil, err

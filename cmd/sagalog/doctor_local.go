@@ -41,7 +41,8 @@ type localCheck struct {
 	engine string
 	// kept is the ID of the namespace whose state is in the data directory, or "".
 	kept string
-	// namespaceID and made are the ID and the number of partitions of the namespace on the brokers; made is 0 without one.
+	// namespaceID and made are the ID and the number of partitions of the namespace on the brokers; made is 0 if there is no
+	// namespace.
 	namespaceID string
 	made        int32
 }
@@ -115,12 +116,11 @@ func (l *localCheck) data() {
 const (
 	// leastFree is the space that the state store needs to begin: a memtable and its log, twice.
 	leastFree = 128 << 20
-	// littleFree is space that thousands of tasks a second soon use up, and a full disk ends the
-	// process.
+	// littleFree is so little that thousands of tasks a second soon use it up, and a full disk ends the process.
 	littleFree = 1 << 30
 )
 
-// space checks the disk of a data directory. on is a directory that exists: dir, or the one that dir will be made in.
+// space checks the disk of a data directory. on is an existing directory: dir, or the one in which dir will be created.
 func (l *localCheck) space(dir, on string) bool {
 	f := spaceOf(dir, on)
 	if f.Status != doctor.StatusOK {
@@ -225,13 +225,13 @@ func (l *localCheck) parent(dir string) {
 	if !l.space(dir, above) {
 		return
 	}
-	l.add(checkData, doctor.StatusOK, "the data directory "+dir+" does not exist yet: the first start makes it", "")
+	l.add(checkData, doctor.StatusOK, "the data directory "+dir+" does not exist yet: the first start creates it", "")
 }
 
-// probePrefix begins the name of the file by which doctor finds out whether it can write.
+// probePrefix is the prefix of the name of the file by which doctor finds out whether it can write.
 const probePrefix = ".sagalog-doctor-"
 
-// writable checks that files can be made in a directory. It leaves nothing behind.
+// writable checks that files can be created in a directory. It leaves nothing behind.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, probePrefix)
 	if err != nil {
@@ -243,7 +243,7 @@ func writable(dir string) error {
 // locked reports who uses the data directory: a running engine is only a warning, and anything else a failure.
 func (l *localCheck) locked(err error) {
 	var at endpoints
-	text, _ := os.ReadFile(filepath.Join(l.member.data, endpointsFile)) // without the file no node will answer below
+	text, _ := os.ReadFile(filepath.Join(l.member.data, endpointsFile)) // without the file, no node answers below
 	if !l.starting && json.Unmarshal(text, &at) == nil && alive(at.HTTP) {
 		l.engine = at.HTTP
 		l.add(checkData, doctor.StatusWarn, fmt.Sprintf("node %s runs in the data directory %s, with its API at %s", at.Node, l.member.data, at.HTTP),

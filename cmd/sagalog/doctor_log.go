@@ -23,7 +23,7 @@ const (
 )
 
 // log reads the end of each partition and finds facts that this version cannot read, and facts from the future. It finds nothing
-// without a namespace, or if the brokers do not answer; other checks report that.
+// if there is no namespace or the brokers do not answer; other checks report that.
 func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.Finding {
 	if l.made == 0 || l.roles.agentOnly() {
 		return nil
@@ -57,7 +57,7 @@ func (l *localCheck) log(ctx context.Context, cluster *kafka.Cluster) []doctor.F
 		t.looked++
 	}
 	found := t.findings(l.now(), l.made)
-	if !l.starting { // a node starts all the same, because its other partitions can work
+	if !l.starting { // a node starts anyway, because its other partitions can work
 		found = append(found, t.lost(ctx, cluster, l.namespace)...)
 	}
 	return found
@@ -79,7 +79,7 @@ type tail struct {
 	epoch   events.Epoch
 	claimed bool
 
-	// passed is how far the inputs were judged, as far as the end of each partition shows; nil if nobody asks.
+	// passed holds how far the inputs were judged, as far as the end of each partition shows; nil if it is not needed.
 	passed map[events.Input]map[int32]events.Passed
 
 	unreadable []unreadable
@@ -134,7 +134,7 @@ func (t *tail) findings(now time.Time, partitions int32) (list []doctor.Finding)
 			f.Remedy = "run the newer version of sagalog that wrote it, on every node"
 		}
 		if list = append(list, f); i == 4 {
-			break // nobody reads more of one kind
+			break // nobody reads more of a kind
 		}
 	}
 	if ahead := t.newest.Time().Sub(now); t.newest > 0 && ahead > clockApart {

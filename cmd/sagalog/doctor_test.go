@@ -88,7 +88,7 @@ func TestDoctorFailsWhatServeWouldRefuse(t *testing.T) {
 	brokers := "--brokers " + broker.Addr()
 	for name, c := range map[string]struct{ args, check, says string }{
 		"nobody there":       {"--brokers 127.0.0.1:1", doctor.CheckBrokers, "connection refused"},
-		"TLS":                {brokers + " --tls", doctor.CheckSecurity, "the listener speaks plain text, and we spoke TLS"},
+		"TLS":                {brokers + " --tls", doctor.CheckSecurity, "the listener speaks plain text, but we spoke TLS"},
 		"a directory of dev": {brokers + " --data dev", checkData, "is a data directory of `sagalog dev`"},
 		"in use":             {brokers + " --data locked", checkData, "the data directory is in use by process"},
 		"not a directory":    {brokers + " --data agents/a.yaml", checkData, "is a file, not a directory"},

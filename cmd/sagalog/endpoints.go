@@ -12,7 +12,7 @@ type endpoints struct {
 	HTTP string `json:"http"`
 	// Kafka is host:port of the brokers, separated by commas.
 	Kafka string `json:"kafka"`
-	// Node is the name of this node; the only one of dev has none.
+	// Node is the name of this node; the single node of dev has none.
 	Node string `json:"node,omitempty"`
 	// Services are the services of the example.
 	Services map[string]string `json:"services,omitzero"`
@@ -20,7 +20,7 @@ type endpoints struct {
 
 const endpointsFile = "endpoints.json"
 
-// write replaces the file as a whole: a reader sees the old or the new one.
+// write replaces the file as a whole: a reader sees either the old or the new one.
 func (e endpoints) write(dir string) error {
 	b, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // Most of the engine's memory is short-lived: with Go's default of 100 the collector took a quarter of all CPU at a live heap of
-// 30 MiB. But a percentage that suits such a heap would let one of 250 MiB grow to 1,250 MiB before it is collected. So the heap is
-// collected at heapGoal, however much of it is alive, within two percentages.
+// 30 MiB. But a percentage that suits such a heap would let one of 250 MiB grow to 1,250 MiB before it is collected. So the heap
+// is collected at heapGoal, however much of it is live, with the percentage kept between two bounds.
 const (
 	// heapGoal is the size at which the heap is collected. A smaller goal costs CPU for a node with a thousand live tasks. With a
 	// larger one, and the state store's cache, such a node would exceed 400 MiB.

@@ -23,7 +23,7 @@ func (o *output) validate() error {
 	return nil
 }
 
-// printRows prints rows as an array, as lines, or as the table that a person reads.
+// printRows prints rows as an array, as lines, or as a table for people.
 func printRows[T any](w io.Writer, o output, rows []T, table func(io.Writer, []T) error) error {
 	switch o.format {
 	case "json":

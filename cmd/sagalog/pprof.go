@@ -12,8 +12,8 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 )
 
-// servePprof serves profiles until ctx ends. They show what runs and what is in memory, so they have a separate
-// listener, which is off by default and on loopback only.
+// servePprof serves profiles until ctx ends. They reveal code that runs and data in memory, so they have a separate listener,
+// which is off by default and on loopback only.
 func servePprof(ctx context.Context, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || !isLoopback(host) {

@@ -47,7 +47,7 @@ func TestRealRefusalsOfGuardedBrokers(t *testing.T) {
 		limited.refuse(t, "--start-within 2s --brokers "+freePort(t), "nothing listens there (connection refused)")
 	})
 	t.Run("plain text", func(t *testing.T) {
-		place{dir: t.TempDir()}.refuse(t, "--brokers "+k.Bootstrap(), "the listener speaks TLS, and we spoke plain text", "add --tls")
+		place{dir: t.TempDir()}.refuse(t, "--brokers "+k.Bootstrap(), "the listener speaks TLS, but we spoke plain text", "add --tls")
 	})
 	t.Run("an unknown authority", func(t *testing.T) {
 		place{dir: t.TempDir()}.refuse(t, "--tls --brokers "+k.Bootstrap(), "signed by an authority that we do not know", "--tls-ca FILE")
@@ -140,11 +140,11 @@ func TestRealRefusalsOfTopics(t *testing.T) {
 		at.refuse(t, "--namespace counted", "topic counted.events: partitions is 3, must be 8. Remedy: set --partitions 3")
 	})
 	t.Run("TLS", func(t *testing.T) {
-		at.refuse(t, "--tls", "the listener speaks plain text, and we spoke TLS", "leave out --tls")
+		at.refuse(t, "--tls", "the listener speaks plain text, but we spoke TLS", "leave out --tls")
 	})
 	t.Run("SASL", func(t *testing.T) {
 		at.env = append(at.env, "SAGALOG_SASL_PASSWORD=open-sesame")
-		at.refuse(t, "--sasl PLAIN --sasl-user u", "the listener does not use SASL, and we do", "leave out --sasl")
+		at.refuse(t, "--sasl PLAIN --sasl-user u", "the listener does not use SASL, but we do", "leave out --sasl")
 	})
 }
 

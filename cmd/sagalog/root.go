@@ -44,7 +44,7 @@ func loadDefinition(file string, data []byte) (*scheduler.Source, []scheduler.Fa
 	return scheduler.Parse(file, data, func(ref string) ([]byte, error) { return openBeside(beneath(dir), ref) })
 }
 
-// beneath is the files at or below a directory. No symbolic link leads out of it.
+// beneath holds the files at or below a directory. No symbolic link leads out of it.
 type beneath string
 
 // Open implements fs.FS.
@@ -85,7 +85,7 @@ func readRegular(files fs.FS, name string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	case info.Size() > api.DefaultDefinitionBytes:
-		return nil, fmt.Errorf("%s has %d bytes, and the limit is %d", name, info.Size(), api.DefaultDefinitionBytes)
+		return nil, fmt.Errorf("%s has %d bytes, but the limit is %d", name, info.Size(), api.DefaultDefinitionBytes)
 	}
 	f, err := files.Open(name)
 	if err != nil {

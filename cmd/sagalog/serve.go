@@ -56,7 +56,7 @@ func (c *engineFlags) validate() error {
 	}
 	for _, h := range c.hosts {
 		if !hostName.MatchString(h) {
-			return usage("--host %q is not the name of a host, such as sagalog.example: it stands without scheme and port", h)
+			return usage("--host %q is not the name of a host, such as sagalog.example: give it without scheme and port", h)
 		}
 	}
 	return checkSettings(&c.settings)
@@ -80,7 +80,7 @@ func (m *member) flags(f *pflag.FlagSet) {
 	f.StringVar(&m.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
 	f.StringVar(&m.advertise, "advertise", "", "HOST:PORT by which other nodes reach the API (default the address of --http; required if that is every address, 0.0.0.0)")
 	f.StringSliceVar(&m.roleNames, "roles", allRoles, "roles of this process: owner (takes its share of the partitions), agent, api, projector (follows the partitions of others too)")
-	f.StringVar(&m.node, "node", "", "name of this process, the same at each start and unique among the running ones (default the host's)")
+	f.StringVar(&m.node, "node", "", "name of this process, the same at each start and unique among those running (default the host's)")
 	f.StringVar(&m.agents, "agents", "", "directory of HTTP agents (*.yaml), for the role agent")
 }
 
@@ -152,7 +152,7 @@ func (c *serveConfig) validate() error {
 var (
 	// a node's name is part of client IDs and of the broker's metrics
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	// A namespace begins the names of topics, of which the longest ends in ".work." and an agent's name of up to 64.
+	// A namespace is the prefix of topic names, the longest of which ends in ".work." and an agent's name of up to 64 characters.
 	namespaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 )
 
@@ -161,7 +161,7 @@ func (m *member) validate() (err error) {
 		return err
 	}
 	if m.node == "" {
-		// without a host name the message below asks for the flag
+		// if there is no host name, the message below asks for the flag
 		m.node, _ = os.Hostname()
 	}
 	if !nodeName.MatchString(m.node) {

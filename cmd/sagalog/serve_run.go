@@ -103,8 +103,7 @@ func (s *serving) configure(context.Context) (err error) {
 	return err
 }
 
-// bind reads the files of --agents. It comes before anything is opened that would have to be closed
-// again.
+// bind reads the files of --agents. It runs before anything is opened that would have to be closed again.
 func (s *serving) bind(context.Context) error {
 	if !s.cfg.roles.agent {
 		return nil
@@ -118,7 +117,7 @@ func (s *serving) bind(context.Context) error {
 	return nil
 }
 
-// look runs the checks of this machine before anything is made here or on the brokers: a refused start leaves nothing behind.
+// look runs the checks of this machine before anything is created here or on the brokers: a refused start leaves nothing behind.
 func (s *serving) look(context.Context) error {
 	s.local.workflows()
 	s.local.data()
@@ -164,8 +163,8 @@ func (s *serving) lockData(context.Context) error {
 
 const lockFile = "LOCK"
 
-// serveDirectory refuses a directory that `sagalog dev` made, because its state belongs to the log beside it, and a directory that
-// holds only files of other programs. Hidden files, and lost+found, do not count.
+// serveDirectory refuses a directory that `sagalog dev` made, because its state belongs to the log next to it, and a directory
+// that holds only files of other programs. Hidden files, and lost+found, do not count.
 func serveDirectory(dir string) error {
 	if hasBroker(dir) {
 		return fmt.Errorf("%s is a data directory of `sagalog dev`: it holds its own broker (%s), and its state belongs to that",
@@ -196,8 +195,8 @@ func hasBroker(dir string) bool {
 	return err == nil
 }
 
-// connect checks that this process can do all of its work. A problem is refused here, with what to change, instead of failing in a
-// loop later.
+// connect checks that this process can do all of its work. It refuses a problem here, and says what to change, instead of failing
+// in a loop later.
 func (s *serving) connect(ctx context.Context) (err error) {
 	if plainPassword(s.reach) {
 		s.log.Warn(plainPasswordText, "remedy", plainPasswordRemedy)
@@ -246,7 +245,7 @@ func (s *serving) applyWorkflows(ctx context.Context) error {
 // namespaceEvery is how often agents look for a namespace that does not exist yet.
 const namespaceEvery = time.Second
 
-// awaitNamespace lets agents start before the first node, since only nodes make a namespace. Preflight has logged that it is
+// awaitNamespace lets agents start before the first node, since only nodes create a namespace. Preflight has logged that it is
 // missing.
 func (s *serving) awaitNamespace(ctx context.Context) error {
 	submissions := kafka.Topics{Namespace: s.cfg.namespace}.Submissions()
@@ -265,7 +264,7 @@ func (s *serving) openAgents(ctx context.Context) error {
 	if len(s.bindings.names()) == 0 {
 		return nil
 	}
-	// The topics of work could not be checked before there was a namespace.
+	// The work topics could not be checked before the namespace existed.
 	if err := s.preflight(ctx); err != nil {
 		return err
 	}

@@ -86,10 +86,10 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		say  []string
 	}{
 		"nothing listens":      {"--brokers 127.0.0.1:1", []string{"nothing listens there (connection refused). Remedy: start the broker, or correct host and port (--brokers)"}},
-		"plain text to TLS":    {"--brokers " + guarded.Bootstrap(), []string{"the listener speaks TLS, and we spoke plain text. Remedy: add --tls"}},
+		"plain text to TLS":    {"--brokers " + guarded.Bootstrap(), []string{"the listener speaks TLS, but we spoke plain text. Remedy: add --tls"}},
 		"TLS to plain text":    {"--tls --brokers " + plain.Bootstrap(), []string{"leave out --tls"}},
 		"an unknown authority": {"--tls --brokers " + guarded.Bootstrap(), []string{"--tls-ca FILE"}},
-		"no user":              {tls, []string{"the listener requires authentication (SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), and we do not authenticate. Remedy: add --sasl"}},
+		"no user":              {tls, []string{"the listener requires authentication (SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), but we do not authenticate. Remedy: add --sasl"}},
 		"a wrong password":     {tls + " --sasl SCRAM-SHA-512 --sasl-user limited --sasl-password " + secret, []string{"it does not accept the user limited", "SAGALOG_SASL_PASSWORD"}},
 		"no permission": {tls + " --sasl plain --sasl-user limited --sasl-password-file password",
 			[]string{"User:limited lacks permissions: READ on the topics", "kafka-acls.sh", "--add --allow-principal 'User:limited' --operation READ"}},

@@ -22,7 +22,7 @@ type hashRow struct {
 	Partition int32       `json:"partition"`
 	Offset    int64       `json:"offset"`
 	Hash      events.Hash `json:"hash"`
-	// Rebuilt is the hash of the log folded from nothing to the same offset.
+	// Rebuilt is the hash after folding the log from nothing to the same offset.
 	Rebuilt *events.Hash `json:"rebuilt,omitempty"`
 }
 

@@ -75,7 +75,7 @@ something could not be checked, such as a --task that is not in the log: the out
 	f.Lookup("data").Usage = "data directory of a stopped sagalog dev: its log, and its state"
 	f.StringSliceVar(&c.stores, "store", nil, "data directories of stopped nodes of sagalog serve, whose state is compared with the log")
 	f.StringSliceVar(&c.apis, "api", nil, "URLs of running nodes, whose state hashes are compared with the log")
-	cli.WithoutVariable(f, "api") // SAGALOG_API is the engine that the other commands talk to; evidence must be named explicitly
+	cli.WithoutVariable(f, "api") // SAGALOG_API names the engine that the other commands talk to; evidence must be named explicitly
 	f.StringSliceVar(&c.ledgers, "ledgers", nil, "ledgers of the services: files, or directories of *.ndjson")
 	f.StringVar(&c.acknowledged, "acknowledged", "", "file of the submissions that were acknowledged")
 	f.Int32Var(&c.partition, "partition", 0, "check only this partition")
@@ -87,7 +87,7 @@ something could not be checked, such as a --task that is not in the log: the out
 	return cmd
 }
 
-// unchecked is an error that left the question open. Its exit code is 2, so that 1 always means refuted.
+// unchecked is an error that leaves the question open. Its exit code is 2, so that 1 always means refuted.
 func unchecked(err error) error {
 	return cli.Unanswered(err)
 }
@@ -131,9 +131,9 @@ func (c *verifyConfig) run(cmd *cobra.Command) error {
 		}
 		return fmt.Errorf("refuted: %s", cli.Counted(n, "finding"))
 	case report.Verdict == verify.Incomplete:
-		return unchecked(errors.New("not proved: something could not be looked at, see above"))
+		return unchecked(errors.New("not proved: something could not be examined, see above"))
 	case report.TaskUnknown:
-		return unchecked(fmt.Errorf("--task: the log has no task %q: it was never accepted, or it is forgotten", c.task))
+		return unchecked(fmt.Errorf("--task: the log has no task %q: it was never accepted, or has been forgotten", c.task))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (c *verifyConfig) check(ctx context.Context, progress io.Writer) (_ *verify
 	return verify.Run(ctx, cfg)
 }
 
-// stored reads the states of stopped and running nodes, before the ends of the log are asked for.
+// stored reads the states of stopped and running nodes before the ends of the log are requested.
 func (c *verifyConfig) stored(ctx context.Context, namespaceID string) ([]verify.Stored, error) {
 	var all []verify.Stored
 	if c.data != "" {

@@ -29,7 +29,7 @@ func printReport(w io.Writer, r *verify.Report) error {
 			fmt.Fprintf(&b, "%21s to do: %s\n", "", c.Do)
 		}
 		for _, why := range c.Unable {
-			fmt.Fprintf(&b, "%21s not looked at: %s\n", "", why)
+			fmt.Fprintf(&b, "%21s not examined: %s\n", "", why)
 		}
 	}
 	for _, f := range r.Findings {

@@ -58,8 +58,8 @@ func definitionsIn(dir string) (files fs.FS, list []definitionFile, err error) {
 	return files, list, nil
 }
 
-// checkDefinitions reads all workflows of --workflows without an engine and reports every fault at once, before anything is made
-// that a refusal would leave behind.
+// checkDefinitions reads all workflows of --workflows without an engine and reports every fault at once, before anything is
+// created that a refusal would leave behind.
 func checkDefinitions(dir string) (count int, err error) {
 	files, list, err := definitionsIn(dir)
 	if err != nil {

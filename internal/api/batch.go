@@ -13,7 +13,7 @@ import (
 // to the collector. The collector then owns everything in it, except the fields that mu guards.
 type batch struct {
 	lines []lineResult
-	// weight is how many bytes of the memory of its bulk submission it takes.
+	// weight is how many bytes it takes of the memory of its bulk submission.
 	weight int64
 	sent   time.Time
 	// answered is closed when the log has answered each record.
@@ -69,8 +69,8 @@ func (b *batch) acknowledge(i int, _ int32, offset int64, err error) {
 	}
 }
 
-// await returns the offsets of the records once the log has answered all of them, the time is over, or ctx ends. It
-// returns an error if some have no offset.
+// await returns the offsets of the records once the log has answered all of them, the time is up, or ctx ends. It returns an
+// error if some have no offset.
 func (b *batch) await(ctx context.Context) ([]int64, error) {
 	late := time.NewTimer(time.Until(b.sent.Add(produceTimeout)))
 	defer late.Stop()
@@ -91,7 +91,7 @@ func (b *batch) await(ctx context.Context) ([]int64, error) {
 	return append([]int64(nil), b.offsets...), err
 }
 
-// encode writes the answers to the lines, in their order, and counts them by status.
+// encode writes the answers to the lines, in order, and counts them by status.
 func (b *batch) encode(dst *bytes.Buffer, offsets []int64, count func(status, n int)) {
 	counts := map[int]int{}
 	out := json.NewEncoder(dst)

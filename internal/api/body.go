@@ -15,19 +15,19 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// bodyTimeout bounds how long one body may take: a link that needs 30 s for 512 KiB is too slow for any use.
+// bodyTimeout bounds how long one body may take: a link that needs 30 s for 512 KiB is too slow to be of use.
 const bodyTimeout = 30 * time.Second
 
 // readBody reads a whole body up to limit bytes. name names the limit to the client.
 func (x exchange) readBody(limit int, name string) ([]byte, error) {
 	c := http.NewResponseController(x.w)
-	// A writer without deadlines is a test's recorder, whose body cannot be slow.
+	// A writer without deadlines is a recorder in a test, whose body cannot be slow.
 	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 	b, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, int64(limit)))
 	if err != nil {
 		return nil, bodyProblem(err, limit, name)
 	}
-	// Otherwise the deadline would end the watch for a client that hangs up, and with it a later wait.
+	// Otherwise the deadline would end net/http's watch for a client that hangs up, and so cancel a later wait.
 	_ = c.SetReadDeadline(time.Time{})
 	return b, nil
 }
@@ -48,8 +48,7 @@ func tooLargeProblem(limit int, name string) *Problem {
 		fmt.Sprintf("The body is larger than %d bytes, the limit of %s.", limit, name))
 }
 
-// acceptsJSON refuses a body whose media type is not JSON. It allows the default media type of curl -d, which
-// nobody sends on purpose.
+// acceptsJSON refuses a body whose media type is not JSON, except the default of curl -d, which nobody sends on purpose.
 func (x exchange) acceptsJSON() error {
 	switch t := mediaType(x.r); {
 	case t == "", t == contentJSON, t == "application/x-www-form-urlencoded", strings.HasSuffix(t, "+json"):

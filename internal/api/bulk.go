@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// The bounds of one bulk submission. Its length has none.
+// The bounds of one bulk submission. Its length is unbounded.
 const (
-	// bulkBytes is how much of its lines is in memory until they are answered: enough to fill a broker's batches many times
-	// over within its answer time, and several submissions of the largest size fit.
+	// bulkBytes is how many bytes of its lines are in memory until they are answered: enough to fill many of a broker's batches
+	// within its answer time, and room for several submissions of the largest size.
 	bulkBytes = 8 << 20
 	// bulkLine is the memory that a line takes besides its bytes: its record's headers and its answer.
 	bulkLine = 1 << 10
-	// bulkBatches is how many batches wait for their answers. A batch holds the lines that arrived while the previous
-	// batch was checked, so small batches rarely follow each other closely.
+	// bulkBatches is how many batches wait for their answers. A batch holds the lines that arrived while the previous batch was
+	// checked, so small batches rarely follow one another closely.
 	bulkBatches = 256
-	// bulkIdle is how long a client may send nothing before its body is ended.
+	// bulkIdle is how long a client may send nothing before the rest of its body is refused.
 	bulkIdle = time.Minute
 	// bulkBuffer is how much is read at once.
 	bulkBuffer = 64 << 10
@@ -51,15 +51,15 @@ type lineProblem struct {
 }
 
 // bulk is POST /v1/tasks with one submission per line. The handler's goroutine reads and checks lines, batch by batch,
-// and produces them; a second one collects the answers in order into a diskQueue; a third sends them. A client that
-// writes its whole body before it reads any answer would block itself, so answers that it does not read wait on disk, up
-// to queueDisk. Then its body waits too.
+// and produces them; a second one collects the answers in order into a diskQueue; a third sends them. A client that writes its
+// whole body before it reads any answer would block itself, so unread answers wait on disk, up to queueDisk. Beyond that, its
+// body waits too.
 func (s *submissions) bulk(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
-	// HTTP/1.1 clients get answers while they still send. A writer that cannot do that answers at the end.
+	// HTTP/1.1 clients get answers while they are still sending. A writer that cannot do that answers at the end.
 	_ = c.EnableFullDuplex()
-	// The headers are sent with the first answer and not here: a client that waits for "100 Continue" gets that by the
-	// first read, and would take an early 200 for the end.
+	// The headers are sent with the first answer and not here: a client that waits for "100 Continue" gets it from the first
+	// read, and would take an early 200 for the end.
 	w.Header().Set("Content-Type", contentNDJSON)
 	b := &bulkRun{
 		s: s, ctx: r.Context(), trace: r.Header.Get("traceparent"), room: semaphore.NewWeighted(bulkBytes),
@@ -92,7 +92,7 @@ type bulkRun struct {
 	// records is a buffer that is reused.
 	records []events.Record
 
-	// halted is set when the log no longer acknowledges: further lines would only wait for the same answer.
+	// halted is set when the log no longer acknowledges: further lines would only wait in vain.
 	halted atomic.Bool
 }
 
@@ -220,7 +220,7 @@ func (b *bulkRun) produce(w *batch) {
 		b.records = append(b.records, b.s.record(&b.drafts[i], h))
 	}
 	b.s.producer.appender.ProduceBatch(b.ctx, b.records, w.acknowledge)
-	clear(b.drafts) // the log owns what they hold
+	clear(b.drafts) // the log owns their contents
 	clear(b.records)
 	clear(b.ids)
 	b.drafts, b.records = b.drafts[:0], b.records[:0]
@@ -260,15 +260,15 @@ func (b *bulkRun) count(status, n int) {
 	b.s.lines.WithLabelValues(strconv.Itoa(status)).Add(float64(n))
 }
 
-// stop ends the reading of lines. It logs once, however many lines wait for the same log.
+// stop ends the reading of lines. It logs once, however many lines wait for the log.
 func (b *bulkRun) stop(err error) {
 	if !b.halted.Swap(true) && b.ctx.Err() == nil {
-		b.s.log.Warn("a bulk submission was broken off", "error", err)
+		b.s.log.Warn("a bulk submission was cut short", "error", err)
 	}
 }
 
-// send sends the client the answers until their end. It gives up on a client that reads nothing for bulkWrite. The
-// lines that the client sent are in the log anyway.
+// send sends the client all answers. It gives up on a client that reads nothing for bulkWrite; the lines that the client sent are
+// in the log anyway.
 func (b *bulkRun) send(w http.ResponseWriter, c *http.ResponseController) {
 	defer b.answers.close()
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// check makes every check of a draft that is possible before the log: it can be read, its workflow and version exist, its
-// input fits the schema, and its ID was not used with other content. missing may be nil.
+// check makes every check of a draft that is possible before it is in the log: it can be read, its workflow and version exist,
+// its input fits the schema, and its ID was not used with other content. missing may be nil.
 func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkflows) error {
 	sub, err := parseSubmission(d.data)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *submissions) check(ctx context.Context, d *draft, missing missingWorkfl
 	sub.ID = d.id
 	d.partition = events.Home(d.id, s.partitions)
 	if err := s.checkDefinition(ctx, d, missing); err != nil || isNew {
-		return err // an ID that was just made cannot be in use
+		return err // an ID that was just generated cannot be in use
 	}
 	return s.checkConflict(ctx, d)
 }
@@ -42,8 +42,8 @@ func (s *submissions) checkAll(ctx context.Context, d *draft) error {
 	return s.hash(ctx, d)
 }
 
-// missingWorkflows remembers, for one bulk submission, which workflows do not exist: finding that out takes a look at the
-// end of definitions, and a file that names a workflow wrongly does so on each line.
+// missingWorkflows remembers, for one bulk submission, which workflows do not exist: finding that out takes a look at the end of
+// definitions, and a file with a wrong workflow name has it on every line.
 type missingWorkflows map[workflowKey]missingWorkflow
 
 type workflowKey struct {
@@ -72,7 +72,7 @@ func (m missingWorkflows) find(k workflowKey) error {
 // currentKey stands for all current versions.
 var currentKey = workflowKey{version: -1}
 
-// refreshed says whether the current versions were looked up for this batch of a bulk submission. A nil map is of a single
+// refreshed says whether the current versions were looked up for this batch of a bulk submission. A nil map stands for a single
 // submission, which looks them up itself.
 func (m missingWorkflows) refreshed() bool {
 	_, ok := m[currentKey]
@@ -167,7 +167,7 @@ func (s *submissions) checkConflict(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// hash fills in the content hash of a checked draft.
+// hash fills in a checked draft's content hash.
 func (s *submissions) hash(ctx context.Context, d *draft) error {
 	if d.content != "" {
 		return nil
@@ -181,6 +181,6 @@ func (s *submissions) hash(ctx context.Context, d *draft) error {
 
 func conflictProblem() *Problem {
 	return problem(http.StatusConflict, codeConflict,
-		"A task with this ID was submitted with other content, and the first submission of an ID stands. Choose another ID.",
+		"A task with this ID was submitted with other content, and the first submission of an ID counts. Choose another ID.",
 		ProblemPlace{Pointer: "/id", Message: "is taken by a submission with other content"})
 }

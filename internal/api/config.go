@@ -10,19 +10,19 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Config says what the API serves and which parts of the engine it asks. A field without a default is required.
+// Config says what the API serves and which parts of the engine it calls. A field without a default is required.
 type Config struct {
 	// Addr is where to listen; default DefaultAddr. Port 0 takes a free one.
 	Addr string
-	// Hosts are the names by which clients may call us, besides localhost and IP addresses: of this machine, or of a
-	// proxy in front of us.
+	// Hosts are the names by which clients may call the API, besides localhost and IP addresses: of this machine, or of a proxy
+	// in front of it.
 	Hosts []string
 
 	Namespace string
-	// NamespaceID distinguishes this namespace from others of its name, so that nodes of two clusters never answer for
+	// NamespaceID distinguishes this namespace from others with the same name, so that nodes of two clusters never answer for
 	// each other; default Namespace.
 	NamespaceID string
-	// Node is this node's name, by which others call it.
+	// Node is this node's name, by which other nodes know it.
 	Node       string
 	Version    string
 	Partitions int32

@@ -13,7 +13,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// The headers that a dead letter adds to those of the rejected record: Kafka's names of KIP-1191, and our reason.
+// The headers that a dead letter adds to those of the rejected record: the names that KIP-1191 defines, and our reason.
 const (
 	DeadHeaderPrefix    = "__dlq.errors."
 	DeadHeaderTopic     = DeadHeaderPrefix + "topic"

@@ -22,7 +22,7 @@ const deadWithin = 3 * time.Second
 // deadTail is the end of one partition of a dead-letter topic, walked backwards.
 type deadTail struct {
 	DeadRange
-	// chunk holds records below End that were read and are not yet in a page, the newest last.
+	// chunk holds records below End that were read and are not in a page yet, newest last.
 	chunk []events.Record
 	// away says that the brokers do not answer for the partition.
 	away bool
@@ -34,8 +34,8 @@ const fromItsEnd = -1
 // left says whether the partition may hold more.
 func (t *deadTail) left() bool { return t.End > t.Start || t.End == fromItsEnd }
 
-// list merges the partitions by time, the newest first. The cursor is, for each partition, the offset below
-// which the next page continues; so records that arrive meanwhile do not affect it.
+// list merges the partitions by time, newest first. The cursor holds, for each partition, the offset below which the next page
+// continues, so records that arrive meanwhile do not affect it.
 func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLettersAnswer, error) {
 	tails, err := s.tails(ctx, in.Cursor)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *deadLetters) list(ctx context.Context, in *DeadLetterQuery) (*DeadLette
 	return out, nil
 }
 
-// tails returns where the page of a cursor begins in each partition.
+// tails returns where a cursor's page begins in each partition.
 func (s *deadLetters) tails(ctx context.Context, cursor string) ([]*deadTail, error) {
 	within, cancel := context.WithTimeout(ctx, deadWithin)
 	defer cancel()
@@ -118,7 +118,7 @@ func (t *deadTail) begin(ends []int64) {
 	}
 }
 
-// newestTail returns the partition whose last record is the newest of all, nil at the end.
+// newestTail returns the partition whose last record is the newest of all, or nil if no records are left.
 func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail, chunk int64) (*deadTail, error) {
 	if err := s.readChunks(ctx, tails, chunk); err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (s *deadLetters) newestTail(ctx context.Context, tails []*deadTail, chunk i
 	return newest, nil
 }
 
-// readChunks reads the next chunk of each partition that has none. It reads all at once: brokers that do not answer take the
-// page their time only once.
+// readChunks reads the next chunk of each partition that has none. It reads all at once, so that brokers that do not answer delay
+// the page only once.
 func (s *deadLetters) readChunks(ctx context.Context, tails []*deadTail, chunk int64) error {
 	ctx, cancel := context.WithTimeout(ctx, deadWithin)
 	defer cancel()

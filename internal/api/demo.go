@@ -82,7 +82,7 @@ func (s *demo) breakService(ctx context.Context, _ *struct{}) (*BreakAnswer, err
 		faults = append(faults, ProblemPlace{Pointer: "/for", Message: fmt.Sprintf("is not a duration such as 20s, up to %s", events.Duration(maxBreak))})
 	}
 	if len(faults) > 0 {
-		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The service cannot be broken like that.", faults...)
+		return nil, problem(http.StatusUnprocessableEntity, codeInvalid, "The service cannot be broken in that way.", faults...)
 	}
 	if err := s.demo.Break(ctx, Breakage{Service: d.Service, Mode: d.Mode, For: span.Std()}); err != nil {
 		return nil, s.log.internal(ctx, "break a service", err)

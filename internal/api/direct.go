@@ -11,11 +11,11 @@ import (
 // tasksPath is the path of submissions; below it are tasks by their IDs.
 const tasksPath = "/v1/tasks"
 
-// direct answers a single submission without the mux and huma, which take longer for it than everything else together.
-// Both know these operations too: they describe them, and answer submissions that are not of the plain form. direct
-// returns false for those, before it has read or written anything.
+// direct answers a single submission without the mux and huma, which take longer for it than everything else together. These
+// operations are also registered with them, for the documentation and for submissions that do not have the plain form. direct
+// returns false for the latter, before it has read or written anything.
 //
-// Invariant: it answers what they would, byte for byte.
+// Invariant: it gives the same answers as they would, byte for byte.
 func (s *submissions) direct(w http.ResponseWriter, r *http.Request, escaped string) bool {
 	if r.URL.RawQuery != "" || !takesJSON(r) {
 		return false
@@ -67,7 +67,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// takesJSON says whether the client plainly takes JSON; huma weighs other preferences.
+// takesJSON says whether the client clearly takes JSON; huma weighs other preferences.
 func takesJSON(r *http.Request) bool {
 	switch r.Header.Get("Accept") {
 	case "", "*/*", contentJSON:

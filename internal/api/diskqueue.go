@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// queueMemory is how much stays in memory: some ten thousand answers.
+	// queueMemory is how much stays in memory: about ten thousand answers.
 	queueMemory = 1 << 20
-	// queueChunk is how much next returns at most from the file, and how much is written to it at once.
+	// queueChunk is the most that next returns from the file, and how much is written to it at once.
 	queueChunk = 64 << 10
 	// queueDisk bounds one file: a client may send over a million lines before it reads an answer.
 	queueDisk = 128 << 20
@@ -21,14 +21,14 @@ const (
 	queuesDisk = 4 * queueDisk
 )
 
-// diskQueue is a queue of bytes between one writer and one reader. Bytes that do not fit into its memory wait in a
-// temporary file, and the writer waits while there is no room on disk: until the reader has read the whole file, since a
-// file is only cut at its end.
+// diskQueue is a queue of bytes between one writer and one reader. Bytes that do not fit into its memory wait in a temporary
+// file. While there is no room on disk, the writer waits until the reader has read the whole file, since a file is truncated only
+// when it is read to its end.
 //
 // Invariant: the bytes in the file are newer than those in memory; so memory is read first, and additions go to the
 // file until it is empty.
 type diskQueue struct {
-	// disk is what all queues of the process may hold in their files, room what this one may.
+	// disk is the room for the files of all queues of the process, room that for this queue's file.
 	disk, room *semaphore.Weighted
 	// ctx ends the wait for room. close ends it.
 	ctx    context.Context
@@ -78,7 +78,8 @@ func (q *diskQueue) remember(b []byte) bool {
 	return true
 }
 
-// store appends b to the file. Its own room comes first: a queue that waits for its reader holds nothing that others need.
+// store appends b to the file. It takes its own room first, so that a queue that waits for its reader holds none of the shared
+// room that others need.
 func (q *diskQueue) store(b []byte) error {
 	n := int64(len(b))
 	err := q.room.Acquire(q.ctx, n)
@@ -120,7 +121,7 @@ func (q *diskQueue) spill(b []byte) error {
 			return fmt.Errorf("open a temporary file: %w", err)
 		}
 		q.file = f
-		os.Remove(f.Name()) // it lasts until it is closed, and not beyond kill -9
+		os.Remove(f.Name()) // it lasts until it is closed, and does not survive kill -9
 	}
 	if _, err := q.file.WriteAt(b, q.written); err != nil {
 		return fmt.Errorf("write a temporary file: %w", err)
@@ -158,7 +159,7 @@ func (q *diskQueue) next() (b []byte, more bool) {
 		return nil, false
 	}
 	if q.read += int64(n); q.read == q.written {
-		if err := q.file.Truncate(0); err != nil { // the room is the disk's again, and not only ours
+		if err := q.file.Truncate(0); err != nil { // all room is free again, not only the queue's own
 			q.err = fmt.Errorf("cut a temporary file: %w", err)
 		}
 		q.release(q.written)

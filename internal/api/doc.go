@@ -26,7 +26,7 @@
 // a submission to Kafka, so none fails because another node is down. While a partition is taken over,
 //
 //   - reads of it are answered 503 with Retry-After and the code taking-over, and so are lists that would lack its tasks;
-//   - requests that wait anyway (?wait=, token=, a stream that is being opened) continue at the next owner;
+//   - requests that wait in any case (?wait=, token=, a stream that is being opened) continue at the next owner;
 //   - an open stream ends cleanly, and Last-Event-ID resumes it;
 //   - a cancel or retry waits a few seconds for the next owner, and is then produced without a look at the task;
 //   - GET /v1/partitions shows the partition without owner and epoch.

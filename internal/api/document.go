@@ -35,13 +35,13 @@ type TaskDocument struct {
 
 	WaitingFor []WaitingDocument `json:"waiting_for,omitempty" doc:"What steps are waiting for; only in the answer for a single task"`
 
-	// only are the members that are written; nil means all.
+	// only lists the members that are written; nil means all.
 	only []string
 }
 
-// MarshalJSON writes the members that were asked for.
+// MarshalJSON writes the requested members.
 func (d TaskDocument) MarshalJSON() ([]byte, error) {
-	type whole TaskDocument // without this method
+	type whole TaskDocument // a type without this method
 	b, err := json.Marshal(whole(d))
 	if err != nil || d.only == nil {
 		return b, err
@@ -158,7 +158,7 @@ func stepDocument(s *events.Step) StepDocument {
 		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 	}
-	// The complete-by time belongs to the latest attempt, and says nothing once that has an outcome.
+	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
 	if s.State == events.StepStateRunning {
 		d.CompleteBy, d.EndedAt = s.CompleteBy, 0
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/sagalog/sagalog/internal/proxy"
 )
 
-// ErrBadCursor is returned by Lists.List for a cursor that it did not give.
+// ErrBadCursor is returned by Lists.List for a cursor that it did not issue.
 var ErrBadCursor = errors.New("not a cursor of this list")
 
 // ErrNoAnswer is wrapped in the errors of all interfaces when the brokers do not answer at the moment, for example because a
-// leader moves: the same call may succeed a little later. Only Apply and Change may have had their effect all the same.
+// leader moves: the same call may succeed a little later. A call that writes may have had its effect anyway.
 var ErrNoAnswer = errors.New("the brokers do not answer at the moment")
 
-// The interfaces below are what the API asks of the engine; the caller of New wires them. They know the partitions that
+// The interfaces below are how the API calls the engine; the caller of New wires them. They know the partitions that
 // are here (proxy.Route.Here). Their knowledge of other partitions may be missing or long out of date. All methods are
 // safe for concurrent use.
 
@@ -36,18 +36,18 @@ type Tasks interface {
 
 // Lists reads lists of tasks.
 type Lists interface {
-	// List returns tasks by submitted_at, the newest first. A walk by Page.Next sees each task that was there when it
-	// began and still matches exactly once, whatever is written meanwhile. It returns ErrBadCursor for a foreign cursor.
+	// List returns tasks by submitted_at, newest first. A walk by Page.Next sees each task that existed when the walk began and
+	// still matches exactly once, whatever is written meanwhile. It returns ErrBadCursor for a foreign cursor.
 	List(ctx context.Context, q Query) (Page, error)
 	// Cursor returns the cursor of the page that begins with the task with that ID and submission
 	// time.
 	Cursor(id string, submitted events.Instant) string
-	// Place returns the position at which the page of a cursor begins. Places compare bytewise in the order of the
-	// list, whichever node gave the cursor. It returns ErrBadCursor for a foreign one.
+	// Place returns the position at which the page of a cursor begins. Places compare bytewise in the order of the list,
+	// whichever node issued the cursor. It returns ErrBadCursor for a foreign one.
 	Place(cursor string) (string, error)
 }
 
-// Inputs knows how far the inputs were judged.
+// Inputs knows how far the inputs have been judged.
 type Inputs interface {
 	// WaitPassed returns nil when the committed resume point of that input is after offset: the input was judged
 	// and the result can be read. It returns ctx's error when ctx ends first.
@@ -58,16 +58,16 @@ type Inputs interface {
 
 // Query says which tasks to list. Zero members do not filter.
 type Query struct {
-	// States are the states of which a task has one.
+	// States lists the states that a task may have to match.
 	States   []events.TaskState
 	Workflow string
-	// Labels must all be there.
+	// Labels are the labels that a task must have, all of them.
 	Labels map[string]string
 	// Since and Until bound submitted_at: Since <= t < Until.
 	Since, Until events.Instant
-	// Partitions are those whose tasks are listed; none means all.
+	// Partitions are the partitions whose tasks are listed; none means all.
 	Partitions []int32
-	// Fields are the members of the documents that are answered; none means all.
+	// Fields are the members of the documents to return; none means all.
 	Fields []string
 	// Brief leaves out the input, the output and the steps of the tasks.
 	Brief bool
@@ -95,14 +95,14 @@ type History interface {
 // LoggedFact is an accepted fact as the log holds it.
 type LoggedFact struct {
 	Record events.Record
-	// Owner is the node whose epoch the fact belongs to; empty if that is not known.
+	// Owner is the node whose epoch the fact belongs to; empty if it is not known.
 	Owner string
 }
 
 // Rejections finds out why an input was rejected.
 type Rejections interface {
-	// Rejection returns the fact that rejected the input at these coordinates, nil if it was not rejected or that is not
-	// known, as an hour later. Call it only after WaitPassed returned nil for the input.
+	// Rejection returns the fact that rejected the input at these coordinates, nil if it was not rejected, or if that is no
+	// longer known, an hour later. Call it only after WaitPassed returned nil for the input.
 	Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error)
 }
 
@@ -112,8 +112,8 @@ type Workflows interface {
 	Refresh(ctx context.Context) error
 	// Workflows returns the current version of each workflow, by name.
 	Workflows(ctx context.Context) ([]*Workflow, error)
-	// Workflow returns a version of a workflow, the current one for version 0; nil if it does not exist. Before it returns
-	// nil it reads the definitions up to their end, so one that was applied before the call is found. The result is
+	// Workflow returns a version of a workflow, the current one for version 0; nil if it does not exist. Before it returns nil it
+	// reads the definitions up to their end, so it finds one that was applied before the call. The result is
 	// read-only.
 	Workflow(ctx context.Context, name string, version int) (*Workflow, error)
 	// Check validates a draft and returns what Apply would. Nothing is written.
@@ -135,7 +135,7 @@ type Settings interface {
 	Upgrade(ctx context.Context, to int, by string) (now NamespaceSettings, changed bool, err error)
 }
 
-// UpgradeRefusedError says which live node understands less than the level that was asked for.
+// UpgradeRefusedError says which live node understands less than the requested level.
 type UpgradeRefusedError struct {
 	To int
 	By NodeLevel
@@ -158,16 +158,17 @@ func (e *OlderNodeError) Error() string {
 type Losses interface {
 	// Losses returns what the inputs have lost, as of now.
 	Losses(ctx context.Context) ([]*Loss, error)
-	// AcceptLoss records that a loss is accepted, if it is exactly what is lost now. On return it is durable at the offset of the
-	// definitions. If that loss was the last to be accepted, nothing is written again. Otherwise nothing is written, and now is what that
-	// partition has lost, with offset 0. It returns an OlderNodeError while a live node would stop at the fact.
+	// AcceptLoss records that a loss is accepted, if it is exactly what is lost now. On return it is durable at that offset of
+	// the definitions. If that loss was the last to be accepted, it is not written again. If it is not what is lost, nothing is
+	// written, offset is 0, and now is what that partition has lost. It returns an OlderNodeError while a live node would stop at
+	// the fact.
 	AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset int64, now []*Loss, err error)
 }
 
 // Definitions provides the parts of a definition that submissions and tasks need.
 type Definitions interface {
-	// Definition returns the name and hash of a version, as Workflow finds it. It is called for each submission, so it
-	// returns a known one from memory.
+	// Definition returns the name and hash of a version, as Workflow finds it. It is called for each submission, so it returns
+	// known versions from memory.
 	Definition(ctx context.Context, name string, version int) (d Definition, known bool, err error)
 	// CheckInput validates a submission's input against the schema of that definition.
 	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
@@ -204,7 +205,7 @@ type Step struct {
 	Needs   []string
 	HasUndo bool
 	Pivot   bool
-	// Calls are the operations of agents that the step may ask for.
+	// Calls are the operations of agents that the step may call.
 	Calls []Call
 }
 
@@ -221,7 +222,7 @@ type Draft struct {
 	Source []byte
 }
 
-// Applied is the result of a draft.
+// Applied is the result of checking or applying a draft.
 type Applied struct {
 	Name    string
 	Version int
@@ -248,7 +249,7 @@ type Appender interface {
 	// durable, or with an error. It may block for back-pressure until ctx ends. done must not block. The caller never
 	// changes the bytes of key, value and headers; the slice of the headers is not kept.
 	Produce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error))
-	// ProduceBatch is Produce for each of records, in their order, with one done for all of them: it is called exactly
+	// ProduceBatch is Produce for each of records, in order, with one done for all of them: it is called exactly
 	// once for each, with its index, from any goroutine. The slice of the records is not kept.
 	ProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error))
 }
@@ -311,7 +312,7 @@ type DeadRange struct {
 type Demo interface {
 	// Services returns the names of the services.
 	Services() []string
-	// Break makes a service fail in that way for that long.
+	// Break makes a service fail in the given way for the given time.
 	Break(ctx context.Context, b Breakage) error
 	// Fix ends what Break began; an empty service means all.
 	Fix(ctx context.Context, service string) error

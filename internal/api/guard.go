@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// guard refuses requests that a web site makes a browser send us. There is no password, so the name in Host
+// guard refuses requests that a web site makes a browser send here. There is no password, so the name in Host
 // distinguishes our page from a site whose name was pointed at our address (DNS rebinding). No site can choose an IP
 // address as its name, so those are allowed.
 type guard struct{ hosts map[string]bool }
@@ -29,8 +29,8 @@ func (g *guard) allows(host string) bool {
 	return g.hosts[host] || net.ParseIP(host) != nil
 }
 
-// GuardHost refuses requests whose Host is not an IP address, localhost or one of the hosts. It is for the pages of a process beside
-// its API.
+// GuardHost refuses requests whose Host is not an IP address, localhost or one of the hosts. It is for pages that a process
+// serves besides its API.
 func GuardHost(next http.Handler, hosts ...string) http.Handler {
 	g := newGuard(hosts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// catch answers a panic of a handler with a problem document, while the answer has not begun.
+// catch answers a panic of a handler with a problem document, unless the answer has begun.
 func (s *Server) catch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -79,7 +79,7 @@ func (s *Server) catch(next http.Handler) http.Handler {
 			}
 			s.cfg.Logger.Error("a handler of the API panicked", "panic", v, "route", r.Pattern, "stack", string(debug.Stack()))
 			if a, ok := w.(*answer); ok && a.status != 0 {
-				panic(http.ErrAbortHandler) // the answer has begun: only a cut shows the client that it is not whole
+				panic(http.ErrAbortHandler) // the answer has begun: only cutting the connection shows the client that it is incomplete
 			}
 			writeProblem(w, r, asProblem(errPanic))
 		}()

@@ -49,7 +49,7 @@ type HistoryEvent struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 }
 
-// HistoryPage is one page of a history, the oldest first.
+// HistoryPage is one page of a history, oldest first.
 type HistoryPage struct {
 	Events []HistoryEvent `json:"events" nullable:"false"`
 	Next   string         `json:"next,omitempty" doc:"The cursor of the next page; absent when there is no more yet"`
@@ -109,7 +109,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 	if err != nil {
 		return nil, err
 	}
-	// One more than the page holds shows whether there is a next page.
+	// One fact more than the page holds shows whether there is a next page.
 	facts, err := s.history.History(ctx, in.ID, from, int(in.Limit)+1)
 	if err != nil {
 		return nil, s.log.internal(ctx, "read a history", err)
@@ -139,7 +139,7 @@ func (s *histories) read(ctx context.Context, in *HistoryQuery) (*huma.StreamRes
 	}}, nil
 }
 
-// EventOf returns a fact as a history shows it.
+// EventOf returns the form in which a history shows a fact.
 func EventOf(f LoggedFact) HistoryEvent {
 	r := &f.Record
 	e := HistoryEvent{

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// random gives the random bytes of identifiers. They are read ahead, since the system takes as long for sixteen bytes as
-// for some thousand. Identifiers are not secret, so the next ones may be kept in memory.
+// random gives the random bytes of identifiers. They are read ahead, since the system takes as long for sixteen bytes as for a
+// few thousand. Identifiers are not secret, so the next ones may be kept in memory.
 var random = sync.Pool{New: func() any { return bufio.NewReaderSize(rand.Reader, 4096) }}
 
 // newID generates the ID of a task, event or request: a UUIDv7, so that IDs sort by time.

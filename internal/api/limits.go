@@ -16,8 +16,8 @@ const textPattern = `^[^\x00-\x1f\x7f-\x9f]+$`
 // bodyLimit is the member of a documented body with its limit in bytes, since OpenAPI has none.
 const bodyLimit = "x-max-bytes"
 
-// documentLimits writes the limits that handlers check themselves into the OpenAPI document. It uses what they use, so the
-// document cannot say anything else. JSON Schema counts characters and the handlers count bytes: a text that is longer than
+// documentLimits writes the limits that handlers check themselves into the OpenAPI document. It uses the same constants, so the
+// document cannot disagree with them. JSON Schema counts characters and the handlers count bytes: a text that is longer than
 // documented is always refused.
 func documentLimits(doc *huma.OpenAPI) {
 	for path, item := range doc.Paths {
@@ -27,11 +27,11 @@ func documentLimits(doc *huma.OpenAPI) {
 			}
 			for _, p := range op.Parameters {
 				if p.Name == "Idempotency-Key" || p.Name == "id" && p.In == "path" && slices.Contains(op.Tags, "tasks") {
-					// The schema is copied, because huma would check by it, before and unlike the handler.
+					// The schema is copied, because huma would otherwise check it before the handler, and differently.
 					s := *p.Schema
 					limitID(&s)
 					if p.Name == "Idempotency-Key" {
-						s.MinLength, s.Pattern = nil, strings.Replace(textPattern, "+$", "*$", 1) // an empty header is an absent one
+						s.MinLength, s.Pattern = nil, strings.Replace(textPattern, "+$", "*$", 1) // an empty header counts as absent
 					}
 					p.Schema = &s
 				}

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// lines cuts a body into lines. It waits for one, and then returns all that have arrived: so lines that arrived during a
-// check are checked together, and a client that sends a line and waits for its answer gets it.
+// lines cuts a body into lines. It waits for one line, and then returns all that have arrived, so that lines that arrived during
+// a check are checked together, and a client that sends one line and waits for its answer gets it.
 type lines struct {
 	body *bufio.Reader
 	// limit is the longest line, without its end.

@@ -20,7 +20,7 @@ import (
 const (
 	// listWithin is how long all nodes together may take for a list.
 	listWithin = proxy.AnswerWithin
-	// listNodeWithin is how long one node may take for its part: one that hangs must not use up the time of a client that
+	// listNodeWithin is how long one node may take for its part: a node that hangs must not use up the time in which the client
 	// could have had the others' tasks.
 	listNodeWithin = 3 * time.Second
 	// listTries is more than one, because a partition may move after its owner was looked up and before the
@@ -89,7 +89,7 @@ type MissingPartition struct {
 // ListAnswer is a page of tasks.
 type ListAnswer struct{ Body TaskList }
 
-// TransformSchema describes the tasks of a list: with the query's fields, each of them has these members only.
+// TransformSchema describes the tasks of a list: if the query names fields, each task has only those members.
 func (TaskList) TransformSchema(r huma.Registry, s *huma.Schema) *huma.Schema {
 	tasks := *s.Properties["tasks"]
 	listed := *r.SchemaFromRef(tasks.Items.Ref)
@@ -106,7 +106,7 @@ func (s *lists) register(api huma.API) {
 		Description: "A page may be shorter than its limit and still have a next, as it ends early when its tasks are large. " +
 			"All lists share a bound of memory: one that finds it full waits, and is then answered 503 with Retry-After. " +
 			"A partition that cannot be read is named in missing, and the page holds the tasks of the others. Its tasks are not lost to a walk: next remembers where " +
-			"they continue, and a later page holds them, which is then not in order with the earlier pages. If no partition of the page can be read, the answer is 503.",
+			"they continue, and a later page holds them, which is then out of order with the earlier pages. If no partition of the page can be read, the answer is 503.",
 	})
 	huma.Register(api, list, s.read)
 }
@@ -153,7 +153,7 @@ func (s *lists) readFor(ctx context.Context, q Query, asked []int32) (TaskList, 
 	}
 	q.Partitions = asked
 	list, err := s.readHere(ctx, q)
-	// The second look comes last: a partition that has left by then may have been half gone when it was read.
+	// The second look comes last: a partition that has left by then may have been incomplete when it was read.
 	if err := moved(); err != nil {
 		return TaskList{}, err
 	}
@@ -256,7 +256,7 @@ func (s *lists) query(in *ListQuery) (Query, error) {
 	return q, nil
 }
 
-// stateParked is the word by which people and all texts of ours name the state error.
+// stateParked is the word by which people and our texts call the state error.
 const stateParked = "parked"
 
 func parseStates(given []string) ([]events.TaskState, bool) {
@@ -304,7 +304,7 @@ func (q *Query) values() url.Values {
 	for i, state := range q.States {
 		states[i] = string(state)
 	}
-	set("state", strings.Join(states, ",")) // a node of an older version refuses this; of a repeated one it would take the first
+	set("state", strings.Join(states, ",")) // a node of an older version refuses this form; if the parameter were repeated, it would take only the first
 	set("workflow", q.Workflow)
 	set("cursor", q.Cursor)
 	set("fields", strings.Join(q.Fields, ","))

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// atEnd is the cursor of a partition whose last task was listed.
+	// atEnd is the cursor of a partition whose tasks have all been listed.
 	atEnd = "."
 	// cursorPart separates the parts of a cursor. Like the digits and the points between them, it needs no escape in a URL.
 	cursorPart = "~"
 )
 
-// walk is where each partition continues, by partition: "" is its newest task. While no partition is missing, all continue
-// at the same cursor, which then is the cursor of the walk. A partition that was missing stays where it was:
+// walk is the cursor where each partition continues; "" is its newest task. While no partition is missing, all continue at the
+// same cursor, which then is the cursor of the walk. A partition that was missing stays where it was:
 //
 //	CURSOR~1.3~CURSOR~5~CURSOR
 //
-// are the cursors of all other partitions, of 1 and 3, and of 5.
+// holds the cursor of all other partitions, then that of 1 and 3, then that of 5.
 type walk []string
 
 // walkAt returns the walk of a cursor.
@@ -63,7 +63,8 @@ func (w walk) groups() map[string][]int32 {
 	return groups
 }
 
-// place returns the place of a partition's cursor. The places of the beginning and of the end are before and after all others.
+// place returns the place of a partition's cursor. The place of the beginning sorts before all others, that of the end after
+// them.
 func (s *lists) place(cursor string) (string, error) {
 	switch cursor {
 	case "":
@@ -75,7 +76,7 @@ func (s *lists) place(cursor string) (string, error) {
 	return "p" + place, err
 }
 
-// advance moves the partitions that were read to the end of the page, except those that are further already.
+// advance moves the partitions that were read to the end of the page, except those that are already past it.
 func (s *lists) advance(w walk, read []int32, end string) error {
 	if end == "" {
 		end = atEnd

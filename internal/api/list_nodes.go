@@ -40,7 +40,7 @@ func (s *lists) readAll(ctx context.Context, q Query) (TaskList, error) {
 	return r.merge()
 }
 
-// unread is the problem that none of the partitions could be read.
+// unread returns the problem that none of the partitions could be read.
 func (s *lists) unread(missing []int32) error {
 	if p := stoppedProblem(s.router, missing...); p != nil {
 		return p
@@ -59,12 +59,12 @@ type listing struct {
 	pages []TaskList
 	// missing are the partitions that are not in pages, in order.
 	missing []int32
-	// silent is where a partition was asked for in vain.
+	// silent holds the places that were asked for a partition in vain.
 	silent map[int32]proxy.Route
 	err    error
 }
 
-// question is what one node is asked: the page of these partitions, which all continue at the cursor.
+// question is a question to one node: it asks for the page of these partitions, which all continue at the cursor.
 type question struct {
 	cursor     string
 	to         proxy.Route
@@ -111,7 +111,7 @@ func (r *listing) query(q question) Query {
 
 func (r *listing) askHere(ctx context.Context, q question) {
 	page, err := r.readHere(ctx, r.query(q))
-	away := r.proxy.Unreadable(q.partitions) // looked at last: a partition that has left by then may have been half gone when it was read
+	away := r.proxy.Unreadable(q.partitions) // looked at last: a partition that has left by then may have been incomplete when it was read
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(away) == len(q.partitions) {
@@ -163,8 +163,8 @@ func (r *listing) took(page TaskList, partitions []int32) {
 	r.missing = slices.DeleteFunc(r.missing, func(p int32) bool { return slices.Contains(partitions, p) })
 }
 
-// failed is called with mu held. A node that does not have one of its partitions answers for none, and names those that it
-// does not have: it is asked for the others again.
+// failed is called with mu held. A node that lacks one of the partitions answers for none, and names those that it lacks: it is
+// then asked for the others.
 func (r *listing) failed(q question, err error) {
 	if refused := refusal(err); refused != nil { // the request itself is wrong
 		r.err = refused
@@ -182,7 +182,7 @@ func (r *listing) failed(q question, err error) {
 	}
 }
 
-// merge makes one page of several. Each page holds all tasks of its partitions that match, from their cursor up to its next;
+// merge makes one page out of several. Each page holds all tasks of its partitions that match, from their cursor up to its next;
 // so the merged page is complete up to the smallest next, and the following page begins there. One cursor serves all nodes,
 // because it is a position in the order of all tasks, which no write changes.
 func (r *listing) merge() (TaskList, error) {

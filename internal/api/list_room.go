@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// listMemory bounds the pages that all lists of clients hold at once, and again those for other nodes: four full pages,
+	// listMemory bounds the pages that all lists of clients hold at once, and separately those for other nodes: four full pages,
 	// so that a few readers of large tasks cannot take the memory that the owners need.
 	listMemory = 4 * fullList
-	// fullList is what a list may hold: its documents, and their JSON.
+	// fullList is the maximum memory of a list: its documents, and their JSON.
 	fullList = 2 * listBytes
-	// briefList is what a list without inputs, outputs and steps may hold, about 2 KiB for each of MaxLimit tasks.
+	// briefList is the same for a list without inputs, outputs and steps, about 2 KiB for each of MaxLimit tasks.
 	briefList = 2 << 20
 )
 

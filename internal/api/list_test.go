@@ -428,7 +428,7 @@ func TestAStoppedPartitionIsNamedWithItsReason(t *testing.T) {
 		require.Equal(t, 503, r.status, path)
 		require.Equal(t, "stopped", r.problem(t).Code(), path)
 		require.Equal(t, []int32{1}, r.problem(t).Partitions, path)
-		require.Contains(t, r.problem(t).Detail, "Partition 1 is stopped: a record cannot be folded. It goes on once", path)
+		require.Contains(t, r.problem(t).Detail, "Partition 1 is stopped: a record cannot be folded. It continues once", path)
 		require.Empty(t, r.header.Get("Retry-After"), path)
 	}
 	require.Equal(t, 200, a.do("GET", "/v1/tasks/"+other, "").status)

@@ -29,18 +29,18 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// boundedListener accepts a connection when there is room for it. It logs that connections cannot be accepted, for example because the
-// process may open no more files: net/http waits and tries again, which is right, but logs it only for debugging.
+// boundedListener accepts a connection when there is room for it. It logs when connections cannot be accepted, for example
+// because the process may open no more files: net/http rightly waits and tries again, but logs that only for debugging.
 type boundedListener struct {
 	net.Listener
 	// room holds a place for each open connection.
 	room chan struct{}
 	log  *slog.Logger
-	// logged is when it was last logged, in nanoseconds since 1970.
+	// logged is when such an error was last logged, in nanoseconds since 1970.
 	logged atomic.Int64
 }
 
-// acceptErrorEvery is how often it is logged.
+// acceptErrorEvery is how often such errors are logged.
 const acceptErrorEvery = 10 * time.Second
 
 // Accept implements net.Listener. After Close it returns once there is room, which the server makes by closing its connections.
@@ -60,7 +60,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	return nil, err
 }
 
-// placedConn gives its place back when it is closed.
+// placedConn frees its place when it is closed.
 type placedConn struct {
 	net.Conn
 	leave func()

@@ -22,8 +22,8 @@ const (
 	acceptedBytes = 32 << 10
 )
 
-// Loss is what a partition of an input has lost: the records from From to before To were deleted before they were judged. If To is From,
-// no record is missing but the one before them, by which the topic is known to be the same.
+// Loss is the loss of an input's partition: the records from From up to, but not including, To were deleted before they were
+// judged. If To equals From, the only missing record is the one before them, by which the topic is known to be the same.
 type Loss struct {
 	Input     events.Input `json:"input" doc:"submissions or reports"`
 	Partition int32        `json:"partition"`
@@ -34,7 +34,7 @@ type Loss struct {
 	What       string `json:"what" doc:"What is lost"`
 }
 
-// Command is the command that gives up what is lost.
+// Command is the command that gives up the lost records.
 func (l *Loss) Command() string {
 	return fmt.Sprintf("sagalog namespace accept-loss --input %s --partition %d --from %d --to %d", l.Input, l.Partition, l.From, l.To)
 }
@@ -54,22 +54,22 @@ func Covers(lost []*Loss, a *events.AcceptedLoss) bool {
 	})
 }
 
-// losses shows what the inputs have lost, and records what an operator gives up.
+// losses shows the losses of the inputs, and records those that an operator accepts.
 type losses struct {
 	losses     Losses
 	partitions int32
 	log        logger
 }
 
-// LossesDocument is what the inputs have lost.
+// LossesDocument lists the losses of the inputs.
 type LossesDocument struct {
 	Losses []*Loss `json:"losses" nullable:"false"`
 }
 
-// LossesAnswer is what the inputs have lost.
+// LossesAnswer lists the losses of the inputs.
 type LossesAnswer struct{ Body LossesDocument }
 
-// AcceptedLossBody gives up what an input has lost.
+// AcceptedLossBody gives up the lost records of an input.
 type AcceptedLossBody struct {
 	Input     string `json:"input" enum:"submissions,reports"`
 	Partition int32  `json:"partition" minimum:"0"`
@@ -95,12 +95,12 @@ func (l *losses) register(api huma.API) {
 	tags := []string{"namespace"}
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "list-losses", Method: http.MethodGet, Path: lossesPath, Summary: "List inputs that were deleted before they were judged", Tags: tags,
-		Description: "A partition stops when the records of an input that come next are gone. This lists them.",
+		Description: "A partition stops when the next records of an input are gone. This lists them.",
 	}), l.list)
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "accept-loss", Method: http.MethodPost, Path: acceptedPath, Summary: "Give up inputs that were deleted before they were judged", Tags: tags,
-		Description: "The partition that stopped goes on behind them within moments. Lost submissions are gone; tasks that wait for lost reports go on " +
-			"by their timeouts. The answer is durable. 409 if the range is not exactly what is lost now, with what is, or while a node of an older build is alive. The same call again has no further effect.",
+		Description: "The stopped partition continues after them within moments. Lost submissions are gone; tasks that wait for lost reports continue " +
+			"by their timeouts. Once answered, the acceptance is durable. 409 if the range is not exactly what is lost now, with the actual loss, or while a node of an older build is alive. Repeating the call has no further effect.",
 	}), l.accept)
 	example := map[string]any{"input": "submissions", "partition": 3, "from": 12, "to": 40, "reason": "retention was too short", "by": "anna"}
 	describeBody(api, acceptedPath, http.MethodPost, described{reflect.TypeFor[AcceptedLossBody](), example, acceptedBytes}, contentJSON)
@@ -139,7 +139,7 @@ func (l *losses) accept(ctx context.Context, _ *struct{}) (*AcceptedLossAnswer, 
 	return &AcceptedLossAnswer{Body: AcceptedLossDocument{Input: a.Input, Partition: a.Partition, From: a.From, To: a.To, Offset: offset}}, nil
 }
 
-// NotLost says why a loss is not accepted. now is what is lost.
+// NotLost says why a loss is not accepted. now is the actual loss.
 func NotLost(a *events.AcceptedLoss, now []*Loss) string {
 	text := fmt.Sprintf("This is not what %s partition %d has lost, so nothing is given up", a.Input, a.Partition)
 	found := false
@@ -150,7 +150,7 @@ func NotLost(a *events.AcceptedLoss, now []*Loss) string {
 		}
 	}
 	if !found {
-		text += ": all its inputs that are not judged exist"
+		text += ": all its inputs that are still to be judged exist"
 	}
 	return text + "."
 }
@@ -211,7 +211,7 @@ func (x exchange) readAcceptedLoss(partitions int32) (a events.AcceptedLoss, err
 		wrong("to", "is below from")
 	}
 	if len(faults) > 0 {
-		return a, problem(http.StatusUnprocessableEntity, codeInvalid, "The loss cannot be accepted so; nothing is given up.", faults...)
+		return a, problem(http.StatusUnprocessableEntity, codeInvalid, "The loss cannot be accepted like this; nothing is given up.", faults...)
 	}
 	return a, nil
 }

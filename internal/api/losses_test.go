@@ -38,7 +38,7 @@ func TestWhatIsNotLostIsNotGivenUp(t *testing.T) {
 	}
 	r := w.do("POST", "/v1/accepted-losses", `{"input":"submissions","partition":0,"from":12,"to":40}`)
 	require.Equal(t, 409, r.status)
-	require.Contains(t, string(r.body), "all its inputs that are not judged exist")
+	require.Contains(t, string(r.body), "all its inputs that are still to be judged exist")
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Partition: 1, From: 12, To: 0, What: "x.submissions partition 1 ends at offset 3"})
 	r = w.do("POST", "/v1/accepted-losses", `{"input":"submissions","partition":1,"from":12,"to":12}`)
 	require.Equal(t, 409, r.status)

@@ -68,7 +68,7 @@ const (
 	codeStopped      = "stopped"
 )
 
-// problem makes the detail end like a sentence, whatever text of others it ends with.
+// problem makes the detail end like a sentence, whatever quoted text it ends with.
 func problem(status int, code, detail string, places ...ProblemPlace) *Problem {
 	return &Problem{Type: problemType + code, Title: http.StatusText(status), Status: status, Detail: events.Sentence(detail), Errors: places}
 }
@@ -84,7 +84,7 @@ func (p *Problem) Error() string {
 	return p.Detail
 }
 
-// GetStatus, ContentType and GetHeaders are what huma asks of an error that is an answer.
+// GetStatus, ContentType and GetHeaders let huma send an error as an answer.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType returns the media type of problem documents, whatever was negotiated.
@@ -121,8 +121,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *Problem) {
 	}
 }
 
-// asProblem returns the problem that is answered for an error. The text of an error that is not a problem is for the log
-// and not for the client.
+// asProblem returns the problem with which an error is answered. The text of an error that is not a problem is meant for the log,
+// not for the client.
 func asProblem(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -197,7 +197,7 @@ func faultPlaces(faults []Fault, prefix string) []ProblemPlace {
 // logger logs for an operator.
 type logger struct{ *slog.Logger }
 
-// known returns a task, or the problem that it is not known.
+// known returns a task, or the problem that says it is not known.
 func (l logger) known(ctx context.Context, tasks Tasks, id string) (*events.Task, error) {
 	t, err := tasks.Task(ctx, id)
 	if err != nil {

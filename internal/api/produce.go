@@ -34,7 +34,7 @@ func (p *producer) produce(client context.Context, r events.Record) (int64, erro
 		if a.err == nil {
 			return a.offset, nil
 		}
-		if client.Err() != nil { // the client hung up, nothing of ours failed
+		if client.Err() != nil { // the client hung up; nothing here failed
 			return 0, unavailableProblem()
 		}
 		return 0, p.unavailable(a.err)

@@ -16,8 +16,8 @@ import (
 // streamPatience is how long a stream that is being opened waits for an owner. Browsers do not ask again after a 503.
 const streamPatience = 10 * time.Second
 
-// proxied are the routes that are answered where the task's partition is. Submissions are not among them: the log takes
-// them from any node, and none fails because another node is down.
+// proxied are the routes that are answered where the task's partition is. Submissions are not among them: the log takes them from
+// any node, so none fails because another node is down.
 var proxied = map[string]bool{
 	"GET /v1/tasks/{id}":         true,
 	"GET /v1/tasks/{id}/history": true,
@@ -37,7 +37,7 @@ func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http
 	q := proxy.Request{Partition: events.Home(id, s.cfg.Partitions), Local: local}
 	q.Unanswered = func(w http.ResponseWriter, r *http.Request, at proxy.Route) { s.unanswered(w, r, q, at) }
 	if r.Method == http.MethodPost {
-		// The ID of the request makes a second try harmless: only the first one in the log counts.
+		// The ID of the request makes a second try harmless: only the first in the log counts.
 		if r.Header.Get("Idempotency-Key") == "" {
 			r.Header.Set("Idempotency-Key", newID())
 		}
@@ -90,7 +90,7 @@ func (s *Server) unanswered(w http.ResponseWriter, r *http.Request, q proxy.Requ
 	}
 	if at.Node != "" && at.Addr == "" {
 		p := takeoverProblem(q.Partition)
-		p.Detail = fmt.Sprintf("Node %s owns the partition, and serves no API (role api). Ask a node with role projector: it answers for all partitions.", at.Node)
+		p.Detail = fmt.Sprintf("Node %s owns the partition, but serves no API (role api). Ask a node with role projector: it answers for all partitions.", at.Node)
 		writeProblem(w, r, p)
 		return
 	}
@@ -120,7 +120,7 @@ func stoppedProblem(router proxy.Router, partitions ...int32) *Problem {
 	if len(stopped) == 0 {
 		return nil
 	}
-	p := problem(http.StatusServiceUnavailable, codeStopped, strings.Join(texts, " ")+" It goes on once the cause is removed and its node is restarted.")
+	p := problem(http.StatusServiceUnavailable, codeStopped, strings.Join(texts, " ")+" It continues once the cause is removed and its node is restarted.")
 	p.Partitions = stopped
 	return p
 }
@@ -141,7 +141,7 @@ func needsOwner(api huma.API, op huma.Operation) huma.Operation {
 	op = operation(api, op)
 	unavailable := *op.Responses["default"]
 	unavailable.Description = "A problem document with the code taking-over: the partition is being taken over by another node, or its owner " +
-		"does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot go on with the partition; detail says why"
+		"does not answer. Ask again after Retry-After. Or one with the code stopped: its owner cannot continue with the partition; detail says why"
 	op.Responses["503"] = &unavailable
 	return op
 }

@@ -182,7 +182,7 @@ func TestAReadOfAPartitionWithoutAnOwnerIsRefusedAtOnce(t *testing.T) {
 		a.do("GET", path(id), "").takingOver(t, 1)
 	}
 	a.share.Direct(1, proxy.Route{Node: "b"})
-	require.Contains(t, a.do("GET", path(id)+"?wait=60s", "").problem(t).Detail, "Node b owns the partition, and serves no API")
+	require.Contains(t, a.do("GET", path(id)+"?wait=60s", "").problem(t).Detail, "Node b owns the partition, but serves no API")
 }
 
 // A stopped process keeps its sockets: connections are accepted, but never answered.

@@ -29,7 +29,7 @@ type requests struct {
 	inputs      Inputs
 	definitions Definitions
 	producer    *producer
-	// topic and source are in each record.
+	// topic and source go into each record.
 	topic, source string
 	partitions    int32
 	now           func() time.Time
@@ -58,7 +58,7 @@ type RequestAnswer struct {
 func (s *requests) register(api huma.API) {
 	for _, o := range []struct{ kind, summary, description string }{
 		{events.RequestCancel, "Cancel a task", "The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it."},
-		{events.RequestRetry, "Retry a parked task", "The named step, or each one that failed, starts again."},
+		{events.RequestRetry, "Retry a parked task", "The named step, or every failed step, starts again."},
 	} {
 		path := requestPath(o.kind)
 		op := operation(api, huma.Operation{
@@ -192,8 +192,8 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 	return nil
 }
 
-// find returns the task of a request. An unknown task may be in a submission that was not judged yet, since a producer
-// may cancel what it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
+// find returns the task of a request. An unknown task may be in a submission that has not been judged yet, since a producer may
+// cancel a task that it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
 // answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
 // there.
 func (s *requests) find(ctx context.Context, id string) (*events.Task, error) {

@@ -32,8 +32,8 @@ func (s *Server) routes() (http.Handler, error) {
 	return s.metrics.measure(s.catch(s.guard.protect(s.proxy.Receive(s.dispatch(mux))))), nil
 }
 
-// description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member,
-// and documents of the problems in our form.
+// description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member, and problems
+// documented in our form.
 func (s *Server) description() huma.Config {
 	version := s.cfg.Version
 	if version == "" {
@@ -41,7 +41,7 @@ func (s *Server) description() huma.Config {
 	}
 	c := huma.DefaultConfig("Sagalog", version)
 	c.Info.Description = "Tasks of several steps, each done, undone, or parked in front of an operator. " +
-		"Task IDs stand percent-encoded in paths. Problems are RFC 9457 documents."
+		"Task IDs are percent-encoded in paths. Problems are RFC 9457 documents."
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", ""
 	c.CreateHooks = nil
 	c.RejectUnknownQueryParameters = true
@@ -77,7 +77,7 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 		escaped := r.URL.EscapedPath()
 		if !isClean(escaped) {
 			writeProblem(w, r, problem(http.StatusNotFound, codeNotFound,
-				"Nothing is at this path. A task ID with / stands percent-encoded in it, as %2F."))
+				"There is nothing at this path. In a path, a / in a task ID is percent-encoded as %2F."))
 			return
 		}
 		if escaped == tasksPath && r.Method == http.MethodPost && mediaType(r) == contentNDJSON {
@@ -101,8 +101,8 @@ func (s *Server) dispatch(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// mask escapes the path once more, so that the mux decodes it only to what the client sent: a segment that decodes to
-// "/" would be taken for the end of the path, and the task of that ID could not be reached. withExchange unmasks.
+// mask escapes the path once more, so that the mux decodes it only to what the client sent: the mux would take a segment that
+// decodes to "/" for the end of the path, and the task with that ID could not be reached. withExchange unmasks it.
 func mask(r *http.Request, escaped string) *http.Request {
 	c, u := *r, *r.URL
 	u.Path, u.RawPath = escaped, strings.ReplaceAll(escaped, "%", "%25")
@@ -116,7 +116,7 @@ func unmask(r *http.Request) {
 		u.Path, u.RawPath = path, u.Path
 	}
 	for _, name := range []string{"id", "name"} {
-		// Whatever came over the wire can be unescaped, because net/http has checked it.
+		// Every path that came over the wire can be unescaped, because net/http has checked it.
 		if v, err := url.PathUnescape(r.PathValue(name)); err == nil && v != "" {
 			r.SetPathValue(name, v)
 		}
@@ -143,7 +143,7 @@ func mediaType(r *http.Request) string {
 	return t
 }
 
-// probe takes the mux's plain answer to find out whether it is 404 or 405.
+// probe captures the mux's plain answer to find out whether it is 404 or 405.
 type probe struct {
 	header http.Header
 	status int
@@ -183,7 +183,7 @@ func withExchange(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, exchangeKey{}, exchange{r, w}))
 }
 
-// givenOnce refuses a parameter that is given more than once and has one value: all but one would be ignored.
+// givenOnce refuses repeats of a parameter that has a single value: all but one would be ignored.
 func givenOnce(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		u := ctx.URL()

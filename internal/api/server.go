@@ -41,7 +41,7 @@ type Server struct {
 	listener    net.Listener
 }
 
-// lifetime ends when a stop begins: streams and waits end with it, everything else is finished.
+// lifetime ends when a stop begins: streams and waits end with it; everything else is finished.
 type lifetime struct {
 	stopping context.Context
 	stop     context.CancelFunc

@@ -22,11 +22,11 @@ const (
 // NamespaceSettings are the settings of a namespace.
 type NamespaceSettings struct {
 	Settings events.Settings
-	// Offset is that of the record of the definitions that changed one last, 0 for none.
+	// Offset is the offset of the definitions record that last changed a setting, or 0.
 	Offset int64
-	// Set says which record set a setting last, by name. The others have their defaults.
+	// Set holds, by name, the record that last set each setting. The others have their defaults.
 	Set map[string]SettingRecord
-	// Level is that of the namespace, LevelSet the record that raised it last, and Nodes the live nodes.
+	// Level is the namespace's level, LevelSet the record that last raised it, and Nodes the live nodes.
 	Level    int
 	LevelSet SettingRecord
 	Nodes    []NodeLevel
@@ -170,7 +170,7 @@ func (x exchange) readSettings() (change events.SettingsChange, err error) {
 	}
 	faults = append(faults, settingFaults(change)...)
 	if len(faults) > 0 {
-		return change, problem(http.StatusUnprocessableEntity, codeInvalid, "The settings cannot be changed so; nothing is changed.", faults...)
+		return change, problem(http.StatusUnprocessableEntity, codeInvalid, "The settings cannot be changed like this; nothing is changed.", faults...)
 	}
 	return change, nil
 }

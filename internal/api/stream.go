@@ -22,7 +22,7 @@ const (
 	streamPage = 256
 )
 
-// eventStream writes server-sent events. huma's takes only whole numbers as IDs; ours are cursors.
+// eventStream writes server-sent events. huma's own takes only whole numbers as IDs; ours are cursors.
 type eventStream struct {
 	w http.ResponseWriter
 	c *http.ResponseController
@@ -66,7 +66,7 @@ func (s *histories) follow(ctx context.Context, in *HistoryQuery) (*huma.StreamR
 		if err != nil {
 			return nil, s.log.internal(ctx, "read a history", err)
 		}
-		if len(facts) == 0 { // a browser asks again after every end, until the answer is 204
+		if len(facts) == 0 { // a browser reconnects after every end, until the answer is 204
 			return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
 		}
 	}

@@ -21,7 +21,7 @@ type submissions struct {
 	tasks       Tasks
 	router      proxy.Router
 	producer    *producer
-	// topic and source are in each record.
+	// topic and source go into each record.
 	topic      string
 	source     []byte
 	partitions int32
@@ -30,7 +30,7 @@ type submissions struct {
 	now   func() time.Time
 	// lines counts the answers to lines of bulk submissions.
 	lines *prometheus.CounterVec
-	// disk is what answers that their clients do not read may take in temporary files.
+	// disk bounds the temporary files for answers that clients have not read.
 	disk *semaphore.Weighted
 	log  logger
 }
@@ -56,7 +56,7 @@ type ReceiptAnswer struct {
 type draft struct {
 	// data is the object as the client wrote it.
 	data []byte
-	// id is the ID of the path, empty for none; check replaces it with the task's.
+	// id is the ID in the path, or empty; check replaces it with the task's.
 	id         string
 	submission *events.Submission
 	// content is the hash of the submission, empty until it is needed.
@@ -87,9 +87,9 @@ func (s *submissions) register(api huma.API) {
 	post := operation(api, huma.Operation{
 		OperationID: "post-task", Method: http.MethodPost, Path: "/v1/tasks", Summary: "Submit a task, or many", Tags: []string{"tasks"},
 		DefaultStatus: http.StatusAccepted,
-		Description: "As JSON like PUT; without id a UUIDv7 is generated. As application/x-ndjson, one submission on each line: the answer is " +
-			"200 and NDJSON too, one line for each in their order, {\"line\",\"id\",\"status\",\"partition\",\"offset\"} or a problem with line and id. " +
-			fmt.Sprintf("Read answers while you send: beyond %d MiB of unread ones, the body is read no further until you do.", queueDisk>>20),
+		Description: "As JSON like PUT; without id a UUIDv7 is generated. As application/x-ndjson, one submission per line: the answer is " +
+			"200 and also NDJSON, one line for each in order, {\"line\",\"id\",\"status\",\"partition\",\"offset\"} or a problem with line and id. " +
+			fmt.Sprintf("Read answers while you send: beyond %d MiB of unread answers, the rest of the body is not read until you do.", queueDisk>>20),
 	})
 	huma.Register(api, post, func(ctx context.Context, _ *struct{}) (*ReceiptAnswer, error) {
 		return s.submit(ctx, exchangeOf(ctx), "")
@@ -119,7 +119,7 @@ func submitted(task string, t token) *ReceiptAnswer {
 	return a
 }
 
-// submit answers one submission. urlID is the ID of the path, empty for POST.
+// submit answers one submission. urlID is the ID in the path, empty for POST.
 func (s *submissions) submit(ctx context.Context, x exchange, urlID string) (*ReceiptAnswer, error) {
 	if err := x.acceptsJSON(); err != nil {
 		return nil, err

@@ -45,9 +45,9 @@ type TaskQuery struct {
 func (s *tasks) register(api huma.API) {
 	get := needsOwner(api, huma.Operation{
 		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "Read a task", Tags: []string{"tasks"},
-		Description: "With a token it waits until that input was judged, 5 s or as long as wait says. If it was not judged by then the answer is 503 " +
+		Description: "With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 " +
 			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected or conflict and the reason. " +
-			"A wait goes on at the next owner when its partition is taken over meanwhile.",
+			"If the partition is taken over meanwhile, the wait continues at the next owner.",
 	})
 	huma.Register(api, get, s.get)
 }
@@ -105,7 +105,7 @@ func (s *tasks) get(ctx context.Context, in *TaskQuery) (*TaskAnswer, error) {
 }
 
 func taskNotFound() *Problem {
-	return problem(http.StatusNotFound, codeNotFound, "No task of this ID is known.")
+	return problem(http.StatusNotFound, codeNotFound, "No task with this ID is known.")
 }
 
 func parseWait(text string) (*time.Duration, error) {
@@ -125,7 +125,7 @@ func parameterProblem(name, message string) *Problem {
 		ProblemPlace{Parameter: name, Message: message})
 }
 
-// awaitToken waits until the input of the token was judged.
+// awaitToken waits until the input of the token has been judged.
 func (s *tasks) awaitToken(ctx context.Context, id, text string, wait *time.Duration) (token, error) {
 	t, ok := parseToken(text)
 	if !ok || t.partition >= s.partitions {
@@ -156,7 +156,7 @@ func (s *tasks) awaitToken(ctx context.Context, id, text string, wait *time.Dura
 	return t, s.log.internal(ctx, "wait for a token", err)
 }
 
-// rejection returns why the input of a token had no effect, nil if it had one.
+// rejection says why the input of a token had no effect; nil if it had one.
 func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error {
 	if t != nil {
 		switch {
@@ -201,7 +201,7 @@ func atRest(t *events.Task) bool {
 	return t != nil && (t.State.Ended() || t.State == events.TaskStateError)
 }
 
-// awaitEnd returns the task when it is at rest or the time is over; nil if it is not known even then.
+// awaitEnd returns the task when it is at rest or the time is up; nil if it is not known even then.
 func (s *tasks) awaitEnd(ctx context.Context, id string, wait time.Duration) (*events.Task, error) {
 	waiting, cancel := s.life.until(ctx)
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// token is in the answer to a write, and a read waits for it: the coordinates of an input, "s/<partition>/<offset>" or
-// "r/...", and, after one more slash, the part that shows whether it took effect: the submission's content
-// hash or the request's ID. Its text is opaque base64url.
+// token is in the answer to a write, and a later read can wait for it. It holds the coordinates of an input,
+// "s/<partition>/<offset>" or "r/...", and, after one more slash, the part that shows whether the input took effect: the
+// submission's content hash or the request's ID. Its text is opaque base64url.
 //
 // The offset is -1 if there is nothing to wait for, because the input was known already.
 type token struct {
@@ -20,7 +20,7 @@ type token struct {
 }
 
 func (t token) String() string {
-	var plain, text [256]byte // room for the usual ones, on the stack
+	var plain, text [256]byte // room for usual tokens, on the stack
 	b := append(append(append(plain[:0], events.CauseInput(t.input, t.partition, t.offset)...), '/'), t.mark...)
 	return string(base64.RawURLEncoding.AppendEncode(text[:0], b))
 }

@@ -28,7 +28,7 @@ func (s *settings) registerUpgrade(api huma.API) {
 	huma.Register(api, operation(api, huma.Operation{
 		OperationID: "upgrade-namespace", Method: http.MethodPost, Path: upgradePath, Summary: "Raise the level of the namespace", Tags: []string{"namespace"},
 		Description: "The level says which version of the format owners may write, and which keys definitions may use. It never falls: a node that " +
-			"understands less owns no partition afterwards. 409 names a live node that understands less than the level that is asked for.",
+			"understands less owns no partition afterwards. 409 names a live node that understands less than the requested level.",
 	}), s.upgrade)
 	example := map[string]any{"by": "anna"}
 	describeBody(api, upgradePath, http.MethodPost, described{reflect.TypeFor[UpgradeBody](), example, settingsBytes}, contentJSON)
@@ -73,7 +73,7 @@ func (x exchange) readUpgrade() (body UpgradeBody, err error) {
 		}
 	})
 	if err == nil && len(faults) > 0 {
-		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The level cannot be raised so; nothing is changed.", faults...)
+		err = problem(http.StatusUnprocessableEntity, codeInvalid, "The level cannot be raised like this; nothing is changed.", faults...)
 	}
 	return body, err
 }

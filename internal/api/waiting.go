@@ -78,7 +78,7 @@ func undoWaits(t *events.Task, now events.Instant) bool {
 	})
 }
 
-// againAt says why a step waits for its next attempt. If the agent did not make the last one, its service is failing.
+// againAt says why a step waits for its next attempt. If the agent did not make the last attempt, its service is failing.
 func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
 	w := WaitingDocument{Step: step, Kind: waitsRetry, Until: at}
 	if notMade(e) {
@@ -90,7 +90,7 @@ func againAt(step string, at events.Instant, e *events.Error, op events.Operatio
 // notMade says whether the agent did not make the attempt.
 func notMade(e *events.Error) bool { return e != nil && e.Class == events.ClassUnavailable }
 
-// missingOf returns what is known about the wait for an operation, the zero value if nothing is.
+// missingOf returns what is known about the wait for an operation, or the zero value.
 func missingOf(missing []events.Missing, k events.ReadyKey) events.Missing {
 	for _, m := range missing {
 		if m.Agent == k.Agent && m.Operation == k.Operation {

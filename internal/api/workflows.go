@@ -21,7 +21,7 @@ type workflows struct {
 	workflows   Workflows
 	definitions Definitions
 	offers      Offers
-	// limit is the longest definition, in bytes.
+	// limit is the maximum size of a definition, in bytes.
 	limit int
 	log   logger
 }

@@ -46,8 +46,7 @@ type mock struct {
 	answered atomic.Int64
 }
 
-// given is the input of a step; it has the members of every step's input. made is the output of a
-// step.
+// given is the input of a step, with the members of every step's input. made is the output of a step.
 type given struct {
 	Order    string  `json:"order"`
 	Customer string  `json:"customer"`

@@ -23,7 +23,7 @@ type outcome struct{ submitted, ended uint8 }
 // verify.Rule says which records are void. It shares no code with the watcher or the fold.
 type audit struct {
 	names names
-	// before are the ends of the log before the run. Records before them are judged but not counted.
+	// before holds the ends of the log before the run. Records before them are judged but not counted.
 	before map[int32]int64
 
 	// Each task is in one partition, and each partition is read by one goroutine.
@@ -129,7 +129,7 @@ type evidence struct {
 	ends bool
 	// unjudged says that the engine was stopped before it had accepted all submissions.
 	unjudged bool
-	// again allows more calls than attempts: after a take-over work is sent again, with the same idempotency key.
+	// again allows more calls than attempts: after a take-over, work is sent again with the same idempotency key.
 	again bool
 }
 
@@ -152,7 +152,7 @@ type Verdict struct {
 	uncounted bool
 }
 
-// maxFindings is how many findings are printed. One refutes, and a few show a pattern.
+// maxFindings is how many findings are printed. One is enough to refute, and a few show a pattern.
 const maxFindings = 5
 
 func (v *Verdict) add(n *int64, format string, args ...any) {
@@ -194,9 +194,9 @@ func (a *audit) judge(e evidence) Verdict {
 		v.Checked++
 		switch {
 		case e.acked.get(task) != 0 && f.submitted == 0 && e.unjudged:
-			v.add(&v.Unfinished, "task %s was acknowledged, and the engine was stopped before it accepted it", id())
+			v.add(&v.Unfinished, "task %s was acknowledged, but the engine was stopped before it accepted it", id())
 		case e.acked.get(task) != 0 && f.submitted == 0:
-			v.add(&v.Lost, "task %s was acknowledged and has no Submitted", id())
+			v.add(&v.Lost, "task %s was acknowledged but has no Submitted", id())
 		case e.acked.get(task) != 0 && e.ends && f.ended == 0:
 			v.add(&v.Unfinished, "task %s has no end", id())
 		}
@@ -230,7 +230,7 @@ func (a *audit) judgeCalls(task int, e evidence, v *Verdict) {
 			v.Repeated += int64(n - most)
 		}
 		if least := callsOf(completed, step); n < least {
-			v.add(&v.Lost, "step %s of task %s completed %d times and was called %d times", name, a.names.append(nil, task), least, n)
+			v.add(&v.Lost, "step %s of task %s completed %d times but was called %d times", name, a.names.append(nil, task), least, n)
 		}
 	}
 }

@@ -18,7 +18,7 @@ var leftovers = struct {
 	mu sync.Mutex
 	// mu guards the fields below.
 	children map[*child]bool
-	// dirs are the temporary directories, with how to give back the lock of each.
+	// dirs are the temporary directories, each with a function that releases its lock.
 	dirs map[string]func() error
 	// ending says that no more children may be started.
 	ending bool
@@ -30,11 +30,11 @@ const (
 	temporaryName = "sagalog-bench-"
 	// ownerFile is in each temporary directory. The process that made the directory holds a lock on it.
 	ownerFile = "OWNER"
-	// forgottenAfter leaves time to a process that has made the file and is about to lock it.
+	// forgottenAfter leaves time for a process that has created the file and is about to lock it.
 	forgottenAfter = time.Minute
 	// atOnceWait bounds how long EndAtOnce waits for killed children and for files that are still written to.
 	atOnceWait = 3 * time.Second
-	// looksAway is how many looks in a row must find a removed directory gone.
+	// looksAway is how many times in a row a removed directory must be found gone.
 	looksAway = 5
 )
 
@@ -69,7 +69,7 @@ func removeTemporary(dir string) error {
 }
 
 // removeForgotten removes the temporary directories of processes that were killed. A directory has only one owner in its life, so a
-// free lock stays free. It silently leaves what it cannot remove, since that may belong to another user.
+// free lock stays free. It silently skips directories that it cannot remove, since they may belong to another user.
 func removeForgotten(progress io.Writer) {
 	list, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryName+"*"))
 	for _, dir := range list {
@@ -119,8 +119,8 @@ func EndAtOnce(out io.Writer) {
 	}
 }
 
-// removeUntil removes a directory until it stays away for some looks: the broker and the node of this process still run, and
-// may create files, or the whole directory again, behind a removal. It gives up at late.
+// removeUntil removes a directory until it stays gone for a few checks: the broker and the node of this process still run, and
+// may create files, or the whole directory again, after a removal. It gives up at late.
 func removeUntil(dir string, late time.Time) error {
 	for away := 0; ; {
 		err := os.RemoveAll(dir)

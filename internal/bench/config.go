@@ -16,7 +16,7 @@ import (
 const (
 	AgentsInside  = "inside"  // Go functions in this process
 	AgentsOutside = "outside" // another process, which the run starts
-	AgentsRunning = "running" // elsewhere: they are already running, and nobody counts their calls
+	AgentsRunning = "running" // elsewhere: they are already running, and their calls are not counted
 	AgentsNone    = "none"    // nowhere: admission is closed, and no step is done
 )
 

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// leastFree is the least free space of the disk. The state store may write nearly as much at once, and a full disk ends the process
-	// without advice, and leaves the temporary data on it.
+	// leastFree is the minimum free space of the disk. The state store may write nearly as much at once, and a full disk ends the
+	// process without advice and leaves the temporary data behind.
 	leastFree = 128 << 20
 	// diskEvery is the interval of the checks: even a fast log needs a second to fill leastFree.
 	diskEvery = 100 * time.Millisecond

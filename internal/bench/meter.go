@@ -18,7 +18,7 @@ type reading struct {
 	seen        counts
 }
 
-// meters measures the resources of this process and of those that it started.
+// meters measures the resources of this process and of the processes that it started.
 type meters struct {
 	watch *watcher
 

@@ -51,7 +51,7 @@ func Agents(ctx context.Context, c AgentsConfig) error {
 	m := &mock{names: names{[]byte(c.Prefix)}, backends: backends{latency: c.Latency}, anyTask: c.Prefix == ""}
 	if c.Orders != nil {
 		// The read ends with the process that gives the orders, however that ends. Nobody waits for this goroutine: nothing can
-		// interrupt a read of a pipe, and this process ends next.
+		// interrupt a read from a pipe, and this process ends next.
 		go func() {
 			defer stop()
 			for lines := bufio.NewScanner(c.Orders); lines.Scan(); {
@@ -81,7 +81,7 @@ func Agents(ctx context.Context, c AgentsConfig) error {
 // namespaceEvery is how often agents look for a namespace that does not exist yet.
 const namespaceEvery = 500 * time.Millisecond
 
-// attach waits for the namespace and connects the agents. Only nodes make namespaces.
+// attach waits for the namespace and connects the agents. Only nodes create namespaces.
 func (c *AgentsConfig) attach(ctx context.Context, cluster *kafka.Cluster, m *mock) (*agent.Connection, error) {
 	if err := doctor.Reach(ctx, cluster); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *system) awaitRunning() {
 	fmt.Fprintf(s.cfg.Progress, "the agents run elsewhere; if they do not yet, start them within %s by:\n  %s\n", firstWait, s.howToRun())
 }
 
-// nothing describes what is missing when no task has ended.
+// nothing is the error text when no task has ended.
 func (s *system) nothing() string {
 	if how := s.howToRun(); how != "" {
 		return fmt.Sprintf("no task ended; the agents are started elsewhere by `%s`; nothing came back", how)

@@ -72,10 +72,10 @@ func (o *owners) submitted(partition int32, due int64) {
 	}
 }
 
-// freshWithin is the greatest age of the last fact of a working partition, if there is work.
+// freshWithin is the maximum age of the last fact of a working partition, if there is work.
 const freshWithin = 2 * time.Second
 
-// shared says that all partitions work, each node owns some, and none has moved since then.
+// shared says that all partitions work, each node owns some, and none has moved since the given time.
 func (o *owners) shared(nodes []string, now, then int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *owners) await(victim string, now int64) (list []int32) {
 	return list
 }
 
-// taken says that each of them has a successor that works if there is work.
+// taken says that each partition has a successor, which works if there is work.
 func (o *owners) taken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +115,7 @@ func (o *owners) taken() bool {
 	})
 }
 
-// times returns the time to the claim of each of them, and the time to the first fact of those where a task was waiting.
+// times returns the time to the claim of each partition, and the time to the first fact of those in which a task was waiting.
 func (o *owners) times() (toClaim, toFact []time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

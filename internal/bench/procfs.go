@@ -56,7 +56,7 @@ func procValue(file, name string) string {
 	return ""
 }
 
-// machineCPU returns the CPU time that the machine has used since it started, and the time that it had.
+// machineCPU returns the CPU time that the machine has used since it started, and the total that was available.
 func machineCPU() (busy, whole time.Duration) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

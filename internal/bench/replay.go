@@ -37,7 +37,7 @@ const (
 	factsOfTask = 2*len(steps) + 2
 	// makingAhead is the number of tasks under way while the log is made, enough to keep the engine busy.
 	makingAhead = 2000
-	// makingMost bounds the making of a log.
+	// makingMost bounds how long making a log may take.
 	makingMost = 12 * time.Hour
 )
 
@@ -143,7 +143,7 @@ func (r *replay) fold(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	ends, facts := maps.Clone(r.log), int64(0)
 	for p, info := range want {
-		ends[p] = info.Next // the hashes can be compared here; the last facts may not have reached the state
+		ends[p] = info.Next // the hashes can be compared here; later facts may not have reached the state
 	}
 	for _, end := range ends {
 		facts += end
@@ -199,7 +199,7 @@ func (r *replay) foldAll(ctx context.Context, dir, namespaceID string, ends map[
 // compare refutes a fold that differs from the state that the engine left.
 func compare(p int32, want map[int32]projector.Info, sum events.Hash) error {
 	if info, ok := want[p]; ok && info.StateHash != sum {
-		return fmt.Errorf("refuted: partition %d folded from nothing to offset %d has the state hash %s, and the engine left %s", p, info.Next, sum, info.StateHash)
+		return fmt.Errorf("refuted: partition %d folded from nothing to offset %d has the state hash %s, but the engine left %s", p, info.Next, sum, info.StateHash)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (r *replay) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// nothing starts a node without state, which it rebuilds, as after the loss of the directory.
+// nothing starts a node without state, as after the loss of its directory, so that the node rebuilds the state.
 func (r *replay) nothing(ctx context.Context) error {
 	if err := os.RemoveAll(r.stateDir()); err != nil {
 		return err

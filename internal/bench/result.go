@@ -133,8 +133,8 @@ func (r *Result) keepP99(what string, p99 float64, n int64) float64 {
 	return p99
 }
 
-// disturbance is the share of the machine that others may use before a run counts as disturbed. It is not zero, because some of the
-// kernel's work for this process counts as theirs, and no machine is completely idle.
+// disturbance is the share of the machine that others may use before a run counts as disturbed. It is not zero, because some of
+// the kernel's work for this process is counted as theirs, and no machine is completely idle.
 const disturbance = 0.04
 
 // setDisturbance compares the CPU time of the machine between two readings with that of this run.
@@ -204,7 +204,7 @@ func (r *Result) Print(out io.Writer) error {
 		fmt.Fprintf(out, "  undisturbed: others used %.1f %% of this machine (%d cores)\n", 100*r.DisturbedShare, r.Cores)
 	}
 	if r.Interrupted {
-		fmt.Fprintln(out, "  interrupted: the measured time is shorter than asked for")
+		fmt.Fprintln(out, "  interrupted: the measured time is shorter than requested")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func openBench(ctx context.Context, cfg *Config, http string) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.makeProfiles(); err != nil { // after the check of --data, which may be their directory
+	if err := cfg.makeProfiles(); err != nil { // after checking --data, since the profiles may be in that directory
 		return nil, errors.Join(err, s.close())
 	}
 	b, err := attachBench(ctx, s, http)
@@ -78,7 +78,7 @@ func attachBench(ctx context.Context, s *system, http string) (_ *bench, err err
 	return b, b.attach()
 }
 
-// makeWorkTopics makes the topics that agents would have made.
+// makeWorkTopics creates the topics that agents would have created.
 func (s *system) makeWorkTopics(ctx context.Context) error {
 	var specs []kafka.TopicSpec
 	for _, name := range steps {

@@ -19,14 +19,14 @@ const (
 	ViaNDJSON = "ndjson"
 )
 
-// Vias are all of them.
+// Vias lists all ways to submit.
 var Vias = []string{ViaKafka, ViaHTTP, ViaNDJSON}
 
 // SubmitConfig is a run of `sagalog bench submit`.
 type SubmitConfig struct {
 	Config
 	Via string
-	// Rate is how many submissions are due each second. With 0, a new one is due for each answer.
+	// Rate is how many submissions are due each second. With 0, each answer makes a new one due.
 	Rate float64
 	// Burst, if it is not 0, is the length of the window. Before it, Outstanding tasks are under way, and during it,
 	// submissions arrive at Rate.

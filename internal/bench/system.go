@@ -50,7 +50,7 @@ type system struct {
 	explained bool
 }
 
-// openBroker makes the data directory and reaches the brokers.
+// openBroker creates the data directory and reaches the brokers.
 func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 	s := &system{cfg: cfg, dir: cfg.Dir, topics: kafka.Topics{Namespace: cfg.Namespace}}
 	defer func() {
@@ -270,7 +270,7 @@ func (s *system) stopAgents() error {
 	c := s.outside
 	s.outside = nil
 	if c.died() {
-		return nil // already reported as the end of a part
+		return nil // already reported when the part ended
 	}
 	if err := c.stop(); err != nil {
 		return fmt.Errorf("the agents outside: %w", err)

@@ -71,7 +71,7 @@ func Takeover(ctx context.Context, c *TakeoverConfig) (_ *Result, err error) {
 	b.sample = &sampler{meters: &b.meters, begin: from.at}
 	b.sample.sample()
 	b.fill(from, to)
-	b.result.Samples = nil // there is only one, from the end
+	b.result.Samples = nil // there is only one sample, from the end
 	t.fill(c.Kills)
 	// The tasks under way end first, then the nodes, and then the log is read.
 	fmt.Fprintf(c.Progress, "waiting for the tasks under way, %s at most\n", c.Drain)
@@ -89,7 +89,7 @@ type takeover struct {
 	// known is the number of tasks that look has passed to owners.
 	known int
 	nodes map[string]*child
-	// kills are those whose take-overs were measured.
+	// kills are the kills whose take-overs were measured.
 	kills int
 	// times are the take-over times of all partitions that were taken over, in no particular order.
 	toClaim, toFact []time.Duration
@@ -106,7 +106,7 @@ func (t *takeover) open(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(folder, "five.yaml"), five, 0o600); err != nil {
 		return err
 	}
-	// The first one makes the namespace, alone.
+	// The first node creates the namespace, alone.
 	if err := t.startNode(nodeNames[0]); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (t *takeover) open(ctx context.Context) error {
 		if err != nil || n == 0 || t.alive() != nil {
 			return false
 		}
-		// topics are made one after another, and brokers and clients learn of them one by one
+		// topics are created one after another, and brokers and clients learn of them one by one
 		if ends, err := t.ends(ctx); err != nil || len(ends) != int(n) {
 			return false
 		}
@@ -151,7 +151,7 @@ func (t *takeover) startNode(name string) error {
 	return err
 }
 
-// alive returns an error if a node has ended by itself.
+// alive returns an error if a node has ended unasked.
 func (t *takeover) alive() error {
 	for name, c := range t.nodes {
 		if isClosed(c.ended) {

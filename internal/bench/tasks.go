@@ -81,7 +81,7 @@ func (b *bench) describe(ctx context.Context, run string) {
 	b.result.Broker = "embedded, reached in memory by this process"
 	switch {
 	case c.Cluster != nil:
-		b.result.Broker = strings.Join(b.cluster.Brokers(), ",") + " (their CPU and memory count only as those of others, if they are on this machine)"
+		b.result.Broker = strings.Join(b.cluster.Brokers(), ",") + " (their CPU and memory count only as those of other processes, if they are on this machine)"
 	case c.ByPort:
 		b.result.Broker = "embedded, reached by TCP"
 	case c.Virtual:

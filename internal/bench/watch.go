@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// counts are the facts that the watcher has read so far.
+// counts holds the numbers of facts that the watcher has read so far.
 type counts struct {
 	facts, bytes                         int64
 	submitted, ended, badly              int64

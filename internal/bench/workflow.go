@@ -11,7 +11,7 @@ import (
 //go:embed five.yaml
 var five []byte
 
-// steps are its steps in their order. The names of its agents are the same.
+// steps are its steps, in order. Its agents have the same names.
 var steps = [...]string{"reserve", "pay", "pack", "ship", "notify"}
 
 // stepOf returns the number of a step, or -1.

@@ -29,7 +29,7 @@ func (b *backoff) pause(ctx context.Context) error {
 	return nil
 }
 
-// isPassing reports whether the same call may succeed a little later: nobody answered, or the engine was not able to.
+// isPassing reports whether the same call may succeed a little later: there was no answer, or the engine could not give one.
 func isPassing(err error) bool {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Status >= http.StatusInternalServerError || p.Status == http.StatusRequestTimeout || p.Status == http.StatusTooManyRequests

@@ -97,7 +97,7 @@ func (s *session) submitFrom(name string) error {
 	return b.report()
 }
 
-// readLines reads ahead of the sender. The error may be read once the channel is closed. A read of stdin cannot be
+// readLines reads ahead of the sender. The error may be read only once the channel is closed. A read of stdin cannot be
 // interrupted: its goroutine ends with the process, or with the next line.
 func readLines(ctx context.Context, in io.Reader) (<-chan *line, *error) {
 	out, failed := make(chan *line, chunkLines), new(error)
@@ -228,7 +228,7 @@ func (b *bulkRun) send(ctx context.Context, chunk []*line) error {
 // running.
 const neverPatience = 3 * time.Second
 
-// neverReached reports that nobody has answered so far.
+// neverReached reports that nothing has answered so far.
 func (b *bulkRun) neverReached(err error) bool {
 	_, ok := errors.AsType[*unreachable](err)
 	return ok && b.tally == tally{}

@@ -47,7 +47,7 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// unreachable is the error when nobody answers at the API's address.
+// unreachable is the error when nothing answers at the API's address.
 type unreachable struct {
 	url string
 	err error

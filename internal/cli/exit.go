@@ -18,7 +18,7 @@ const (
 	ExitConflict     = 4
 	ExitStillRunning = 5
 	ExitEndedBadly   = 6
-	// ExitIncomplete is of a list that was printed without the partitions that cannot be read.
+	// ExitIncomplete means that a list was printed without the partitions that cannot be read.
 	ExitIncomplete = 7
 )
 
@@ -48,7 +48,7 @@ func Unanswered(err error) error {
 	return &codeError{code: ExitUsage, err: err, called: true}
 }
 
-// ofData gives the exit code 1 to a problem of data that no flag holds, such as a definition's file.
+// ofData gives the exit code 1 to a problem with data that came from no flag, such as a definition's file.
 func ofData(err error) error {
 	if Code(err) != ExitUsage {
 		return err
@@ -74,8 +74,8 @@ func Code(err error) int {
 	return ExitError
 }
 
-// exitCode takes a request that the API could not use as a wrong call: its parameters and its body came from the command
-// line. An input that the log rejected later (code rejected) was a correct call.
+// exitCode treats a request that the API could not use as a wrong call: its parameters and its body came from the command line.
+// An input that was rejected later (code rejected) was a correct call.
 func (p *Problem) exitCode() int {
 	switch p.Status {
 	case http.StatusNotFound:

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// factRow shows a fact. One of a later version may hold data of other types; the rest of it is shown anyway.
+// factRow shows a fact. A fact of a later version may hold data of other types; the rest of it is shown anyway.
 func factRow(f api.HistoryEvent) row {
 	var data struct {
 		Reason  string `json:"reason"`
@@ -104,12 +104,12 @@ func (s *session) watch(id string) error {
 		case state != "":
 			return ending(&api.TaskDocument{State: state})
 		case ctx.Err() != nil:
-			return exit(ExitStillRunning, "stopped watching; the task goes on")
+			return exit(ExitStillRunning, "stopped watching; the task continues")
 		case err != nil && (!isPassing(err) || last == "" || time.Since(silent) > watchPatience):
 			return err
 		}
 		if err := retry.pause(ctx); err != nil {
-			return exit(ExitStillRunning, "stopped watching; the task goes on")
+			return exit(ExitStillRunning, "stopped watching; the task continues")
 		}
 	}
 }

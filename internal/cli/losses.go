@@ -19,12 +19,12 @@ import (
 func acceptLossCommand() *cobra.Command {
 	c := output(&cobra.Command{
 		Use: "accept-loss --input INPUT --partition N --from OFFSET --to OFFSET", Short: "Give up inputs that were deleted before they were judged", Args: cobra.NoArgs,
-		Long: `Give up inputs that were deleted before they were judged, so that the partition that stopped for them goes on. The stop's log
+		Long: `Give up inputs that were deleted before they were judged, so that the partition that stopped because of them continues. The stop's log
 line, /readyz and sagalog doctor print the command with its offsets: --from is the first record that is not judged, --to the first one
-that still exists. Any other range is refused, so nothing that exists is given up. If more is deleted before the partition goes on, it
+that still exists. Any other range is refused, so nothing that exists is given up. If more is deleted before the partition continues, it
 stays stopped, and the new range has to be given up too.
 
-What is lost stays lost: the tasks of lost submissions never begin, so submit them again. Tasks that wait for lost reports go on by their
+Lost inputs stay lost: the tasks of lost submissions never begin, so submit them again. Tasks that wait for lost reports continue by their
 timeouts, as if the agents had not answered. Lost requests to cancel or retry have to be made again. The log keeps the range, the reason
 and who gave it up (fact InputLossAccepted), and sagalog verify names it.
 
@@ -102,17 +102,17 @@ func lossSentence(a *events.AcceptedLoss) string {
 	case a.Input == events.Submissions:
 		return fmt.Sprintf("The %d records of %s from offset %d to %d are given up: their tasks never begin unless they are submitted again.", a.To-a.From, place, a.From, a.To-1)
 	}
-	return fmt.Sprintf("The %d records of %s from offset %d to %d are given up: tasks that wait for them go on by their timeouts, and requests have to be made again.", a.To-a.From, place, a.From, a.To-1)
+	return fmt.Sprintf("The %d records of %s from offset %d to %d are given up: tasks that wait for them continue by their timeouts, and requests have to be made again.", a.To-a.From, place, a.From, a.To-1)
 }
 
-// confirm asks a person, unless --yes is given.
+// confirm asks for confirmation, unless --yes is given.
 func (s *session) confirm(what string) error {
 	if s.isSet("yes") {
 		return nil
 	}
 	in, ok := s.cmd.InOrStdin().(*os.File)
 	if !ok || !IsTerminal(in) {
-		return Usage("%s Nobody can be asked here: add --yes", what)
+		return Usage("%s There is nobody to ask here: add --yes", what)
 	}
 	fmt.Fprintf(s.cmd.ErrOrStderr(), "%s\nGive them up? Type yes: ", what)
 	line, err := bufio.NewReader(in).ReadString('\n')

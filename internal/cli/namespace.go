@@ -16,7 +16,7 @@ import (
 func namespaceCommand() *cobra.Command {
 	show := output(&cobra.Command{
 		Use: "show", Short: "Show the settings and the level of the namespace", Args: cobra.NoArgs,
-		Long: "Show the settings of the namespace, with their defaults, and since when and by whom they are set. All nodes decide by them. Below " +
+		Long: "Show the settings of the namespace, with their defaults, and when and by whom they were set. All nodes decide by them. Below " +
 			"them are the level of the namespace and what the live nodes understand.",
 		RunE: client(func(s *session, _ []string) error {
 			doc, err := s.get(s.cmd.Context(), "/v1/settings", nil)
@@ -29,14 +29,14 @@ func namespaceCommand() *cobra.Command {
 	set := output(&cobra.Command{
 		Use: "set NAME=VALUE...", Short: "Change settings of the namespace", Args: cobra.MinimumNArgs(1),
 		Long: "Change settings of the namespace for all nodes, without a restart; " + "`sagalog namespace show`" + ` lists them. Each partition adopts the
-change by a fact in its log and decides by it from then on. What was decided before stays.
+change by a fact in its log and decides by it from then on. Earlier decisions stand.
 
   submission_bytes, payload_bytes   larger submissions, inputs and outputs are refused
-  task_facts, held_requests         bounds of what a task, or a partition, may pile up
+  task_facts, held_requests         bounds on what a task, or a partition, may pile up
   held_for                          how long a cancel or retry waits for a task that does not exist yet
   grace                             how long after its complete-by time a request may still land; undos wait for it
   remember_for                      how long a finished task is remembered. After that, its ID starts a new task. A shorter time
-                                    forgets at once what ended longer ago; a longer one brings nothing back
+                                    forgets tasks that ended longer ago at once; a longer one brings nothing back
   hash_every                        facts between two state hashes`,
 		Example: "  sagalog namespace set remember_for=48h --by anna\n  sagalog namespace set payload_bytes=524288 task_facts=20000",
 		RunE:    client(func(s *session, args []string) error { return s.setSettings(args) }),
@@ -71,10 +71,10 @@ func (s *session) upgradeNamespace() error {
 	if err != nil {
 		return err
 	}
-	return s.changed(doc, "nothing is changed: the namespace has this level already")
+	return s.changed(doc, "nothing is changed: the namespace already has this level")
 }
 
-// changed shows the settings after a change; same is said if it changed nothing.
+// changed shows the settings after a change; if nothing changed, it prints same.
 func (s *session) changed(doc json.RawMessage, same string) error {
 	var d api.SettingsDocument
 	if err := decode(doc, &d); err != nil {
@@ -118,7 +118,7 @@ func (s *session) setSettings(args []string) error {
 	if err != nil {
 		return err
 	}
-	return s.changed(doc, "nothing is changed: these are the values already")
+	return s.changed(doc, "nothing is changed: the settings already have these values")
 }
 
 func showSettings(out io.Writer, doc json.RawMessage) error {

@@ -53,5 +53,5 @@ func TestTheNamespaceIsUpgraded(t *testing.T) {
 	require.Regexp(t, `\nlevel 2 since 20\S+Z \(raised by anna\)\n`, r.out)
 	again := e.run("namespace", "upgrade")
 	require.Equal(t, 0, again.code)
-	require.Contains(t, again.err, "the namespace has this level already")
+	require.Contains(t, again.err, "the namespace already has this level")
 }

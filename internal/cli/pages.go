@@ -18,7 +18,7 @@ type listPage struct {
 	missing []api.MissingPartition
 }
 
-// page reads the page of a list whose items are in that member.
+// page reads the page of a list whose items are in the given member.
 func (s *session) page(path string, q url.Values, member string) (p listPage, err error) {
 	doc, err := s.get(s.cmd.Context(), path, q)
 	if err != nil {
@@ -80,7 +80,7 @@ func isUnavailable(err error) bool {
 	return ok && p.Status == http.StatusServiceUnavailable
 }
 
-// incomplete is the error of a list that lacks partitions. A script must not take it for the whole.
+// incomplete is the error of a list that lacks partitions. A script must not take it for the whole list.
 func incomplete(p listPage) error {
 	var texts []string
 	for _, m := range p.missing {

@@ -176,7 +176,7 @@ func decode(doc json.RawMessage, v any) error {
 	return nil
 }
 
-// rowOf makes a row of a table from a document of the API.
+// rowOf makes a table row from a document of the API.
 func rowOf[T any](cells func(T) row) func(json.RawMessage) (row, error) {
 	return func(doc json.RawMessage) (row, error) {
 		var v T
@@ -185,7 +185,7 @@ func rowOf[T any](cells func(T) row) func(json.RawMessage) (row, error) {
 	}
 }
 
-// instant returns "" for an absent instant.
+// instant formats an instant; "" if it is absent.
 func instant(i events.Instant) string {
 	if i == 0 {
 		return ""

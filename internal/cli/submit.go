@@ -75,7 +75,7 @@ func (s *session) submit() error {
 	if s.isSet("wait") {
 		err := s.getTask(sub.ID, r.Token)
 		if errors.Is(err, context.Canceled) {
-			return exit(ExitError, "stopped waiting; task %q is accepted and goes on", sub.ID)
+			return exit(ExitError, "stopped waiting; task %q is accepted and continues", sub.ID)
 		}
 		return err
 	}

@@ -106,7 +106,7 @@ func because(reason string) string {
 // waitStep is the duration of one long poll; the API allows up to a minute.
 const waitStep = 30 * time.Second
 
-// readTask reads a task until it has ended or is parked, or the time is over. It waits for an engine that restarts.
+// readTask reads a task until it has ended or is parked, or the time is up. It waits for an engine that restarts.
 func (s *session) readTask(id, token string, wait time.Duration) (json.RawMessage, error) {
 	end := time.Now().Add(wait)
 	retry := backoff{}
@@ -234,7 +234,7 @@ func listCommand() *cobra.Command {
 		RunE:    client(func(s *session, _ []string) error { return s.listTasks() }),
 	})
 	f := c.Flags()
-	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+" (the same as error); of several, any")
+	f.StringSlice("state", nil, strings.Join(taskStates, ", ")+" (the same as error); with several, any of them")
 	f.String("workflow", "", "name of a workflow")
 	f.StringArray("label", nil, "key:value; a task must have all that are given")
 	f.String("since", "", "submitted since this instant, or this long ago (24h)")
@@ -264,7 +264,7 @@ func (s *session) listTasks() error {
 	for _, l := range labels {
 		q.Add("label", colon(l))
 	}
-	if s.format == formatTable { // what the table shows, so that large tasks are not read
+	if s.format == formatTable { // only what the table shows, so that large tasks are not read
 		q.Set("fields", "id,workflow,version,state,failure_count,submitted_at,updated_at,reason")
 	}
 	return s.pages("/v1/tasks", q, "tasks", row{"ID", "WORKFLOW", "STATE", "FAILURES", "SUBMITTED", "UPDATED", "REASON"},

@@ -32,7 +32,7 @@ func ReadLedger(ctx context.Context, url string, line func(Line) error) error {
 	return ask(ctx, http.MethodGet, url+"/ledger", nil, func(body io.Reader) error {
 		torn, err := ReadLines(body, func(l Line, _ int) error { return line(l) })
 		if err == nil && torn > 0 {
-			err = io.ErrUnexpectedEOF // the service sends complete lines only
+			err = io.ErrUnexpectedEOF // the service sends only complete lines
 		}
 		return err
 	})

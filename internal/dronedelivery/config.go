@@ -40,7 +40,8 @@ type Config struct {
 	// Unkind makes the services as unkind as real ones may be: see the package documentation. Seed decides by chance which calls
 	// they hit.
 	Unkind bool
-	// KeepKeys makes unkind services remember each key forever. An agent that dies may carry out a do again after its undo.
+	// KeepKeys makes unkind services remember each key forever. It is for runs in which agents die: such an agent may carry out a
+	// do again after its undo.
 	KeepKeys bool
 	Seed     uint64
 	// Log takes notices, for example that a ledger was cut. Nil discards them.
@@ -71,7 +72,7 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// address returns the listen address of the service at the given index in Services. The Config must be valid.
+// address returns the address of the service at the given index in Services. The Config must be valid.
 func (c Config) address(place int) string {
 	host, port, _ := c.base()
 	if port != 0 {

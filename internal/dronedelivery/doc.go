@@ -67,14 +67,15 @@
 //
 //   - No tombstones: an undo of nothing is answered 404 and forgotten, and a do that comes after its undo is carried out.
 //   - A service that has an undo remembers a key in one of three ways, which depend on the key: until its undo; forever, with the
-//     first answer, even if what it made has been undone; or forever, with 409 to each repeat. (One without an undo repeats its
+//     first answer, even if its result has been undone; or forever, with 409 to each repeat. (One without an undo repeats its
 //     answers: an operator would have to deal with its refusal.)
 //   - A sixth of the calls, at most two for each key, go wrong. They fail before their effect (5xx, 429) or after it (5xx, 408),
 //     have their connection broken or their answer cut after it, or are answered 504 and take effect up to 1.5 s later.
 //   - Half of the undos are answered 200 with a body that is not JSON.
 //
 // They never answer 4xx other than 408 to a call that has had or will have an effect, if it is the first with its key. The ledger
-// tells the truth about effects: a call that takes effect late has two lines, of its answer and of its effect (status 0).
+// tells the truth about effects: a call that takes effect late has two lines, one for its answer and one for its effect (status
+// 0).
 //
 // # Invariants
 //

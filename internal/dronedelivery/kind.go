@@ -16,7 +16,7 @@ type kind struct {
 	// template is the path of a resource; each {name} in it is an identifier.
 	template string
 	undoable bool
-	// answer makes the body of a PUT, or refuses it. It is called once for each key, and the ledger keeps the result.
+	// answer builds the answer to a PUT, or refuses it. It is called once for each key, and the ledger keeps the result.
 	answer func(c call, now time.Time) (any, *problem)
 }
 
@@ -129,7 +129,7 @@ func answerDelivery(c call, _ time.Time) (any, *problem) {
 	}{c.ids[0], "scheduled"}, nil
 }
 
-// pick chooses one of n for an identifier, always the same one.
+// pick chooses one of n for an identifier, always the same for that identifier.
 func pick(service, id string, n int) int {
 	d := digestOf(service, id)
 	return (int(d[0])<<8 | int(d[1])) % n

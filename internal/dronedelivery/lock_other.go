@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// lockDir only creates the file here: the standard library has other calls to lock files on these systems, and for an example
-// the ports are protection enough.
+// lockDir only creates the file here: these systems have other calls to lock files, and for an example the ports are protection
+// enough.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "services.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

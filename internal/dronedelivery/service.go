@@ -22,7 +22,7 @@ type service struct {
 	// late are the calls that an unkind service has answered and not yet carried out.
 	late sync.WaitGroup
 
-	// mu makes it one step to decide, to write and to remember. It guards the fields below.
+	// mu makes deciding, writing and remembering one step. It guards the fields below.
 	mu     sync.Mutex
 	memory *memory
 	ledger *ledger
@@ -111,7 +111,7 @@ func (s *service) twist(c call) twist {
 	return s.unkind.draw(c)
 }
 
-// handle decides a call, writes the ledger and remembers the result in one step. It returns the answer, with status 0 for none.
+// handle decides a call, writes the ledger and remembers the result in one step. It returns the answer; status 0 means none.
 func (s *service) handle(c call, decide func() verdict) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()

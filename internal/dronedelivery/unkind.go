@@ -19,13 +19,13 @@ const (
 )
 
 const (
-	// unkindRate is the share of calls that are hit, so that in most tasks something goes wrong and most tasks still end.
+	// unkindRate is the share of calls that are hit: something goes wrong in most tasks, but most tasks still end.
 	unkindRate = 0.16
 	// unkindMost bounds the hits of one key below the attempts of a step, so that a delivery fails because of a refusal and not
 	// because every attempt was hit by chance.
 	unkindMost = 2
 	// lateMax is below the two seconds (the engine's grace) in which a request may still land after its complete-by time: no
-	// engine can undo what is done later than that.
+	// engine can undo an effect that comes later.
 	lateMax = 1500 * time.Millisecond
 )
 
@@ -57,7 +57,7 @@ type twist struct {
 	delay  time.Duration
 }
 
-// draw decides by chance, and not by the call: the second sending of a call must not meet what the first has met. The
+// draw decides by chance, not by the call: sending a call again must not always meet the same fate. The
 // service's mutex is held.
 func (u *unkindness) draw(c call) twist {
 	if u == nil || c.operation() == "" || u.r.Float64() >= unkindRate {
@@ -100,11 +100,11 @@ func (t twist) bend(v verdict) verdict {
 
 // The ways in which an unkind service remembers the keys of its dos.
 const (
-	// forgets knows a key only as long as what it made is there: a do after its undo is carried out.
+	// forgets remembers a key only as long as its result exists: a do after its undo is carried out.
 	forgets = iota
 	// refuses answers 409 to each repeat of a key.
 	refuses
-	// repeats gives the first answer again, also when what it made has been undone.
+	// repeats gives the first answer again, even when its result has been undone.
 	repeats
 	keyMemories
 )
@@ -121,7 +121,7 @@ func (s *service) recollection(key string) int {
 	return pick("recollection", key, keyMemories)
 }
 
-// decideRepeat answers a do whose key an unkind service knows; false if it does not.
+// decideRepeat answers a do whose key an unkind service remembers; false if it does not.
 func (s *service) decideRepeat(c call) (verdict, bool) {
 	at, known := s.memory.did(c)
 	if !known {
@@ -149,7 +149,7 @@ func (s *service) decideUndoUnkindly(c call) verdict {
 	return verdict{status: http.StatusOK, applied: true, garbage: "it is {gone"}
 }
 
-// serveLate answers that a call took too long, and carries it out after that.
+// serveLate answers that a call took too long, and carries it out afterwards.
 func (s *service) serveLate(w http.ResponseWriter, c call, t twist, decide func() verdict) {
 	answer := refused(refusal(t.status, "the %s service took too long", s.kind.name)).by(Late)
 	s.handle(c, func() verdict { return answer })

@@ -12,17 +12,18 @@ import (
 )
 
 var (
-	// errOverflow is returned because an integer that wraps around is a wrong amount that nobody notices.
+	// errOverflow is returned because an integer that wraps around would be a wrong amount that nobody notices.
 	errOverflow = errors.New("the integer result does not fit into 64 bits")
 	errZero     = errors.New("division by zero")
 	errInfinite = errors.New("the result is not a finite number")
 	errDuration = errors.New("durations can be added and subtracted, and multiplied by an integer")
 )
 
-// operators are those whose result may not fit or may not be exact.
+// operators are the operators whose result may not fit or may not be exact.
 var operators = []string{"+", "-", "*", "/", "%", "**", "^"}
 
-// operationUnits is what an operation costs beside the loop around it. One on decimals takes up to a microsecond, and a power four.
+// operationUnits is what an operation costs in addition to the loop around it. An operation on decimals takes up to a
+// microsecond, a power up to four.
 func operationUnits(op string, a, b any) int {
 	_, okA := a.(int)
 	_, okB := b.(int)
@@ -35,7 +36,7 @@ func operationUnits(op string, a, b any) int {
 	return 2
 }
 
-// arithmetic replaces an operator by our version of it.
+// arithmetic replaces an operator with our version of it.
 func arithmetic(node *ast.Node, operator string, operands ...ast.Node) {
 	nature := *(*node).Nature()
 	c := call(hidden+operator, operands...)
@@ -43,7 +44,7 @@ func arithmetic(node *ast.Node, operator string, operands ...ast.Node) {
 	c.SetNature(nature)
 }
 
-// sumUp lets our own sum add the values of a loop, since that of expr wraps around.
+// sumUp makes our own sum add the values of a loop, since that of expr wraps around.
 func sumUp(n *ast.BuiltinNode) {
 	if n.Name == "sum" && len(n.Arguments) == 2 {
 		n.Arguments = []ast.Node{&ast.BuiltinNode{Name: "map", Arguments: n.Arguments}}
@@ -163,7 +164,7 @@ func divide(a, b any) (any, error) {
 	return v, err
 }
 
-// finite refuses infinity and NaN, which are greater than nothing or than everything in a comparison.
+// finite refuses infinity and NaN, which would make comparisons meaningless.
 func finite(v any) (any, error) {
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
 		return nil, errInfinite

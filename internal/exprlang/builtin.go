@@ -114,8 +114,8 @@ type boundFunction struct {
 	call function
 }
 
-// tick counts an iteration of a loop. Its arguments are scope, the value of the loop's body, and what a large body costs besides. A
-// text may become the key of a group, which costs its length.
+// tick counts an iteration of a loop. Its arguments are scope, the value of the loop's body, and the extra cost of a large body.
+// A text may become the key of a group, which costs its length.
 func tick(args ...any) (any, error) {
 	text, _ := args[1].(string)
 	units := 1 + len(text)/16

@@ -50,8 +50,8 @@ func lone(parts []part) (part, bool) {
 // References returns the paths that the condition refers to.
 func (c *Condition) References() []Reference { return c.expression.references(c.offset) }
 
-// Eval evaluates the condition. Anything but a boolean is an error: if null or "" counted as false, a typing error would
-// silently skip a step.
+// Eval evaluates the condition. Anything but a boolean is an error: if null or "" counted as false, a typo would silently skip a
+// step.
 func (c *Condition) Eval(s *Scope) (bool, error) {
 	v, err := c.expression.value(s)
 	if err != nil {

@@ -17,7 +17,7 @@ var errDigits = errors.New("the exact result has more digits than a decimal hold
 const (
 	// exactDigits is how many significant digits each float64 holds.
 	exactDigits = 15
-	// exactInteger is the integer up to which a float64 holds all of them.
+	// exactInteger is the largest integer up to which a float64 holds every integer.
 	exactInteger = 1 << 53
 	// maxShift bounds the difference of two exponents: a result with more digits does not fit.
 	maxShift = 40
@@ -29,7 +29,7 @@ const (
 type exact struct{ digits, exponent int }
 
 // exactly returns the decimal that a number stands for: an integer itself, and a float64 the shortest decimal that becomes it. It
-// returns false for a decimal of more than 15 digits: that is a quotient or a measurement, which no decimal text meant exactly.
+// returns false for a decimal of more than 15 digits: such a number is a quotient or a measurement, and was never meant exactly.
 func exactly(v any) (exact, bool) {
 	switch v := v.(type) {
 	case int:
@@ -42,13 +42,13 @@ func exactly(v any) (exact, bool) {
 		if !ok || len(strings.TrimPrefix(digits, "-")) > exactDigits {
 			return exact{}, false
 		}
-		n, err := strconv.Atoi(digits) // infinity and NaN are no digits
+		n, err := strconv.Atoi(digits) // infinity and NaN have no digits
 		return exact{n, exponent}, err == nil
 	}
 	return exact{}, false
 }
 
-// decimals implements +, - and * of two numbers of which at least one is no integer.
+// decimals implements +, - and * of two numbers, at least one of which is not an integer.
 func decimals(op string, a, b any) (any, error) {
 	x, okX := exactly(a)
 	y, okY := exactly(b)

@@ -16,7 +16,7 @@ import (
 )
 
 // MaxResultBytes bounds the result of one template, text or function. It is above every limit of inputs and outputs (at most
-// 512 KiB), so that those limits refuse with their own messages, and small enough that a definition that repeats a large input
+// 512 KiB), so that those limits give their own messages, and small enough that a definition that repeats a large input
 // cannot exhaust the memory of an owner.
 const MaxResultBytes = 2 << 20
 

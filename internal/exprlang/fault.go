@@ -68,7 +68,7 @@ func evalError(src string, err error) error {
 	return fmt.Errorf("${ %s }: %w", abbreviate(src), err)
 }
 
-// NullError is the error for a member or element of null. The validator of definitions looks for it, to warn of mappings that
+// NullError is the error for a member or element of null. The validator of definitions looks for it, to warn about mappings that
 // fail if an output is null.
 type NullError struct {
 	// Path leads to the null value.

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Members is an object that makes its members when an expression asks for them.
+// Members is an object that creates its members when an expression asks for them.
 type Members interface {
-	// Member returns nil if the object has no such member, and otherwise a node that belongs to the object alone. It may make the
-	// node in the scope. The scope asks once for each name.
+	// Member returns nil if the object has no such member, and otherwise a node that belongs to the object alone. It may create
+	// the node in the scope. The scope asks once for each name.
 	Member(s *Scope, name string) *Node
 	// Names returns the names of all members, in any order.
 	Names() []string
@@ -18,15 +18,14 @@ type Members interface {
 type Node struct {
 	raw     json.RawMessage
 	members Members
-	// made is the latest member that was asked for. Each member knows its name and the previously made
-	// one.
+	// made is the member that was created last. Each member knows its name and the one created before it.
 	made, before *Node
 	name         string
 	// kind is the first byte of raw, and 0 until the node is opened.
 	kind    byte
 	decoded bool
 	unknown bool
-	// fields are the members or elements of raw in their order. If two members have the same name, the last
+	// fields are the members or elements of raw, in order. If two members have the same name, the last
 	// one counts.
 	fields []field
 	value  any
@@ -42,14 +41,14 @@ type field struct {
 // Raw returns the node of a raw JSON value; an empty one is null.
 func Raw(raw json.RawMessage) *Node { return &Node{raw: raw} }
 
-// Object returns the node of an object whose members are made on demand.
+// Object returns the node of an object whose members are created on demand.
 func Object(m Members) *Node { return &Node{members: m, kind: '{'} }
 
 // Unknown returns the node of an unknown value: it is null, and so is each of its members. The validator of definitions evaluates
 // with it.
 func Unknown() *Node { return &Node{unknown: true, kind: 'n'} }
 
-// The bytes of JSON that are split or decoded in a unit of the budget. Ordinary values cost nothing to split.
+// The bytes of JSON that are split or decoded for one unit of the budget. Ordinary values cost nothing to split.
 const (
 	splitPerUnit   = 256
 	decodedPerUnit = 16
@@ -114,7 +113,7 @@ func first(raw json.RawMessage) byte {
 // element returns an element of an open list, which must have it.
 func (n *Node) element(s *Scope, i int) *Node { return s.through(&n.fields[i]) }
 
-// through returns the node of a field. It makes the node once.
+// through returns the node of a field. It creates the node once.
 func (s *Scope) through(f *field) *Node {
 	if f.node == nil {
 		f.node = s.Raw(f.raw)

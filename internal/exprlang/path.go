@@ -69,7 +69,8 @@ func plainName(s string) bool {
 	return s != ""
 }
 
-// fieldsPerUnit is how many members of an object are compared with a name in a unit of the budget. An ordinary object costs nothing.
+// fieldsPerUnit is how many members of an object are compared with a name for one unit of the budget. An ordinary object costs
+// nothing.
 const fieldsPerUnit = 64
 
 // find returns the node of a path; nil is null.

@@ -15,8 +15,8 @@ const (
 	// maxPatternInstructions leaves room for a few large repetitions. A repetition such as .{0,1000} makes a thousand
 	// instructions. Without a bound, a pattern of a few lines could take hundreds of megabytes.
 	maxPatternInstructions = 10_000
-	// stepsPerUnit is the number of the matcher's steps in a unit of the budget. A step is an instruction at a byte of text; in
-	// the worst case the matcher takes all of them.
+	// stepsPerUnit is the number of the matcher's steps for one unit of the budget. A step is an instruction at a byte of text;
+	// in the worst case the matcher takes all of them.
 	stepsPerUnit = 16
 	// maxPatterns bounds the compiled patterns that a scope keeps.
 	maxPatterns = 64

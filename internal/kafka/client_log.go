@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// clientLog forwards the log messages of a client. The client logs each metadata update at Info, so its Info becomes our Debug. All
-// clients of a cluster share it: while no broker answers, each of them logs this many times a second.
+// clientLog forwards the log messages of a client. The client logs each metadata update at Info, so its Info becomes our Debug.
+// All clients of a cluster share it: while no broker answers, each of them would log the same many times a second.
 type clientLog struct{ log *slog.Logger }
 
 func newClientLog(log *slog.Logger) clientLog {

@@ -79,7 +79,7 @@ func (c *ClusterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Mechanisms returns the SASL mechanisms that we support, the safest first.
+// Mechanisms returns the SASL mechanisms that we support, safest first.
 func Mechanisms() []string { return []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"} }
 
 // Authenticator returns the client's SASL mechanism, or nil if s is nil.
@@ -183,7 +183,7 @@ func (c *Cluster) open(opts ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// Request sends a request by the shared client, to whichever broker must answer it. So a Cluster is a kmsg.Requestor.
+// Request sends a request through the shared client, to whichever broker must answer it. So a Cluster is a kmsg.Requestor.
 func (c *Cluster) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {
 	return c.client.Request(ctx, req)
 }

@@ -27,7 +27,7 @@ func (e *CreateError) Error() string { return events.Sentence(e.What()) + " Reme
 
 func (e *CreateError) Unwrap() error { return e.Err }
 
-// What says which topic was refused, and why.
+// What describes which topic was refused, and why.
 func (e *CreateError) What() string {
 	if errors.Is(e.Err, kerr.InvalidReplicationFactor) {
 		return fmt.Sprintf("fewer brokers are alive than the topic %s needs for its copies: %s", e.Topic, e.Reason)
@@ -39,7 +39,7 @@ func (e *CreateError) What() string {
 func (e *CreateError) Remedy() string {
 	switch {
 	case errors.Is(e.Err, kerr.InvalidReplicationFactor):
-		return "start the missing brokers, which a start of this program waits for, or create the topic with fewer copies by: " + e.Command
+		return "start the missing brokers (this program waits for them when it starts), or create the topic with fewer copies by: " + e.Command
 	case errors.Is(e.Err, kerr.InvalidTopicException):
 		return "choose another --namespace: a topic name has at most 249 characters, and two names may not differ only in . and _"
 	}
@@ -55,7 +55,7 @@ func reason(err error, message string) string {
 	return text
 }
 
-// create creates one topic. It is not an error if the topic exists by now: another node was faster.
+// create creates one topic. It is not an error if the topic already exists: another node was faster.
 func (c *Cluster) create(ctx context.Context, s TopicSpec, replication int16) error {
 	return c.askToCreate(ctx, s, replication, c.admin.CreateTopics)
 }

@@ -10,12 +10,12 @@ import (
 )
 
 // dialTimeout bounds TCP and TLS together. If packets to a broker are lost, a call moves on to the next broker after this time and must
-// still have time left, so it is much less than the client's default of 10 s, which is all the time that some calls have. It is not
+// still have time left, so it is much less than the client's default of 10 s, which is all the time some calls have. It is not
 // smaller, because TLS across the world takes three round trips of 300 ms, and a lost first packet costs another second.
 const dialTimeout = 2 * time.Second
 
-// slowDialTimeout is what a broker that is only slow to reach gets, as behind a name server that does not answer: every second dial in
-// the background has this long, and once such a dial has found the broker, all dials to it do.
+// slowDialTimeout is the timeout for a broker that is merely slow to reach, for example because a name server does not answer:
+// every second dial in the background may take this long and, once such a dial has reached the broker, all dials to it.
 const slowDialTimeout = 10 * time.Second
 
 // dialer opens the connections of all clients of a Cluster. Clients ask the brokers in turn. If one of three brokers is cut off, every

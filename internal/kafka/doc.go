@@ -8,7 +8,7 @@
 //	OwnerProducer  appends the facts of one epoch to one partition: in order, all or an error, nothing after an error
 //	Producer       produces all other records, each to the partition that it names
 //	Reader         reads chosen partitions from chosen offsets, without a group
-//	Scan           shows each record of a topic and keeps none of it
+//	Scan shows each record of a topic and retains nothing
 //	Group          is a member of a consumer group: agents read work with it, and owners learn which partitions to try for. Confirm
 //	               asks whether we still own what was read, Shared returns what another member may have read, Watch returns how
 //	               the membership ended

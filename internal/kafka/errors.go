@@ -27,8 +27,8 @@ var (
 	// ErrFenced is returned by a Group whose instance name has joined again elsewhere, as the coordinator says: another process, or a
 	// join of this one whose answer was lost. The Group does not join again: two processes would push each other out forever.
 	ErrFenced = errors.New("another process has joined under the same instance name")
-	// ErrRecreated is returned by a Group if one of its topics was deleted and created again. Its client sticks to the old topic
-	// and reads nothing more.
+	// ErrRecreated is returned by a Group if one of its topics was deleted and recreated. Its client sticks to the old topic and
+	// reads nothing more.
 	ErrRecreated = errors.New("a topic was deleted and created again: restart this process to read the new one")
 	// ErrDenied is returned by a Group if the cluster does not let it join or see its topics.
 	ErrDenied = errors.New("not authorized")
@@ -63,7 +63,7 @@ func (e *DataLossError) Error() string {
 		e.Topic, e.Partition, e.ReadTo, e.LostFrom)
 }
 
-// TooLargeError is returned for a batch that unpacks to more than the limit. The reader has stopped before it. Add with Next
+// TooLargeError is returned for a batch that exceeds the limit when decompressed. The reader has stopped before it. Add with Next
 // skips it.
 type TooLargeError struct {
 	Topic     string

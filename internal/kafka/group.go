@@ -260,7 +260,7 @@ func (g *Group) Assigned() Partitions {
 	return g.listed
 }
 
-// Leave gives the partitions back at once, after OnRevoked, and closes the member. For a static member the client sends no leave
+// Leave gives up the partitions at once, after OnRevoked, and closes the member. For a static member the client sends no leave
 // request, and its partitions would be idle for a session. So Leave sends it, and only after the client has ended, because the
 // client would join again. A member that was fenced sends nothing: its name belongs to another process.
 func (g *Group) Leave(ctx context.Context) error {

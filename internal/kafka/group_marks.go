@@ -85,9 +85,9 @@ func (g *Group) LostFrom(topic string, partition int32) (int64, bool) {
 }
 
 // CommitMarks is Commit with metadata, for partitions that were polled. It skips marks of an assignment that is over, and returns the
-// marks that it stored, which are durable. If the group refuses the commit, as in the middle of a rebalance, it returns no marks and
-// no error. A revocation waits for it: the next member must not read the marks before our last commit, which the broker would still
-// accept after that, because it checks only the generation.
+// marks that it stored, which are durable. If the group refuses the commit, for example in the middle of a rebalance, it returns
+// no marks and no error. A revocation waits for it: the next member must not read the marks before our last commit, which the
+// broker would still accept after that, because it checks only the generation.
 func (g *Group) CommitMarks(ctx context.Context, marks Marks) (Marks, error) {
 	if err := g.committing.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)

@@ -36,8 +36,8 @@ type groupHook struct{ g *Group }
 // OnGroupManageError implements kgo.HookGroupManageError. The client calls it after OnRevoked.
 func (h groupHook) OnGroupManageError(err error) { _ = h.g.lose(err) }
 
-// lose records the first error that ends the membership for good, and returns the recorded one. Pass it only errors of the client's
-// own session, which has no later session of ours beside it. The client keeps trying to join, so the caller closes the group.
+// lose records the first error that ends the membership for good, and returns the recorded one. Pass it only errors of the
+// client's own session, when we have no later session. The client keeps trying to join, so the caller closes the group.
 func (g *Group) lose(err error) error { return g.end(lostForGood(err)) }
 
 func (g *Group) end(err error) error {
@@ -98,8 +98,8 @@ func (g *Group) Watch(ctx context.Context) error {
 	}
 }
 
-// RemoveMember takes a static member out of its group, so that the coordinator moves its partitions at once. If the member was alive, that
-// costs a hand-over. Removing a member that does not exist is not an error.
+// RemoveMember removes a static member from its group, so that the coordinator moves its partitions at once. If the member was
+// alive, that costs a hand-over. Removing a member that does not exist is not an error.
 func (c *Cluster) RemoveMember(ctx context.Context, group, instanceID string) error {
 	if err := retry(ctx, func() error { return c.leave(ctx, group, instanceID, "") }); err != nil {
 		return fmt.Errorf("remove member %s of group %s: %w", instanceID, group, err)

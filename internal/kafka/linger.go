@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// With at least lingerFrom unanswered records, a producer sends only every lingerInterval.
+	// With at least lingerFrom unanswered records, a producer sends only once every lingerInterval.
 	lingerFrom     = 8
 	lingerInterval = 2 * time.Millisecond
 )

@@ -1,7 +1,7 @@
 package kafka
 
 // Mutex is a lock that may be held while waiting for a broker. In a testing/synctest bubble no time passes while a goroutine waits for a
-// sync.Mutex, so the answer would never come. Make it with NewMutex.
+// sync.Mutex, so the answer would never come. Create it with NewMutex.
 type Mutex struct{ taken chan struct{} }
 
 // NewMutex returns an unlocked mutex.

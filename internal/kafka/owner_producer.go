@@ -89,8 +89,8 @@ func (p *OwnerProducer) fail(err error) {
 	}
 }
 
-// Close abandons what is unanswered and waits for no broker. Abandoned records may still be written; they are void then, because the next
-// epoch has another identifier.
+// Close abandons all unanswered records and waits for no broker. Abandoned records may still be written; they are void then,
+// because the next epoch has another identifier.
 func (p *OwnerProducer) Close() {
 	p.mu.Lock()
 	if p.broken == nil {

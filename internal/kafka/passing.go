@@ -20,7 +20,7 @@ func IsPassing(err error) bool {
 	if _, ok := errors.AsType[*TimeoutError](err); ok {
 		return true
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok { // not net.Error, which the errors of a disk are too
+	if op, ok := errors.AsType[*net.OpError](err); ok { // not net.Error, because disk errors implement it too
 		switch op.Op {
 		case "dial", "read", "write": // but not a refused certificate ("remote error") or an address in use ("listen")
 			return true

@@ -28,7 +28,7 @@ const (
 	patienceTry = 10 * time.Second
 )
 
-// Try calls step until it succeeds, the time is over, or it fails with an error that waiting cannot cure (see IsPassing).
+// Try calls step until it succeeds, the time is up, or it fails with an error that waiting cannot cure (see IsPassing).
 func (p *Patience) Try(ctx context.Context, step func(context.Context) error) error {
 	for wait := patiencePause; ; wait = min(2*wait, patiencePauseMax) {
 		err := step(ctx)
@@ -47,7 +47,7 @@ func (p *Patience) Try(ctx context.Context, step func(context.Context) error) er
 	}
 }
 
-// Lend runs a step that waits by itself, for what is left at most. What it takes counts like the time of other steps.
+// Lend runs a step that waits by itself, for at most the time that is left. Its time counts like that of other steps.
 func (p *Patience) Lend(step func(left time.Duration) error) error {
 	left, began := p.Within, time.Now()
 	if !p.until.IsZero() {

@@ -200,13 +200,13 @@ func (p *Producer) replace(old *kgo.Client) {
 	}
 	client, err := p.open()
 	if err != nil {
-		return // cannot fail: the same options have opened a client before
+		return // cannot fail: the same options have already opened a client
 	}
 	p.client = client
 	p.retiring.Go(func() {
 		ctx, cancel := context.WithTimeout(p.ctx, retireWait)
 		defer cancel()
-		_ = old.Flush(ctx) // records without an answer by then fail with ErrClosed
+		_ = old.Flush(ctx) // records that have no answer by then fail with ErrClosed
 		closeClient(old, func() {})
 	})
 }
@@ -243,7 +243,7 @@ func (p *Producer) ProduceSync(ctx context.Context, recs ...events.Record) ([]in
 	return offsets, nil
 }
 
-// Close abandons what is unanswered: its outcome is unknown, and done is called with ErrClosed.
+// Close abandons all unanswered records: their outcome is unknown, and done is called with ErrClosed.
 func (p *Producer) Close() {
 	p.mu.Lock()
 	p.closed = true

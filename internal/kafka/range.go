@@ -45,18 +45,18 @@ func (c *Cluster) ReadAt(ctx context.Context, topic string, partition int32, off
 	return events.Record{}, fmt.Errorf("read %s/%d at %d: %w", topic, partition, offset, ErrNoRecord)
 }
 
-// ReadRange calls fn for each record of a partition, markers included, from offset from to offset to exclusive, or to the end that the log
-// has when ReadRange is called if that is earlier; to = -1 means that end. If from is below the start of the log, records are missing, and
-// it returns an *OutOfRangeError; StartOffset returns where the rest begins. An error of fn ends the range and is returned unchanged. fn
-// may keep the records.
+// ReadRange calls fn for each record of a partition, markers included, from offset from up to but not including offset to, or up
+// to the end of the log at the time of the call if that is earlier; to = -1 means that end. If from is below the start of the
+// log, records are missing, and it returns an *OutOfRangeError; StartOffset returns where the rest begins. An error of fn ends
+// the range and is returned unchanged. fn may keep the records.
 func (c *Cluster) ReadRange(ctx context.Context, topic string, partition int32, from, to int64,
 	fn func(events.Record) error,
 ) error {
 	return c.readRange(ctx, c.rangeDecoder(topic, partition, from, to, fn))
 }
 
-// LendRange is ReadRange for an fn that does not keep headers: they are valid during the call only. When a long log is folded, this saves
-// about as much memory as the records take.
+// LendRange is ReadRange for an fn that does not keep headers: they are valid only during the call. When a long log is folded,
+// this saves about as much memory as the records take.
 func (c *Cluster) LendRange(ctx context.Context, topic string, partition int32, from, to int64,
 	fn func(events.Record) error,
 ) error {

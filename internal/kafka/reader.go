@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxDecompress is twice what a dead letter may hold: more than any record of ours, and small enough that a hostile batch
-	// cannot exhaust the memory.
+	// maxDecompress is twice the maximum size of a dead letter: more than any record of ours, and small enough that a hostile
+	// batch cannot exhaust the memory.
 	maxDecompress = 16 << 20
 	// defaultMaxWait is long, because data wakes a waiting fetch at once, and an idle node then costs nothing.
 	defaultMaxWait = 5 * time.Second

@@ -134,8 +134,8 @@ func (r *Reader) quiet() map[place]int64 {
 	return out
 }
 
-// lookForAborted starts to look at the partitions that are due. Poll does not wait for it: the leader of one partition may be gone, and the
-// others go on.
+// lookForAborted starts to look at the partitions that are due. Poll does not wait for it: the leader of one partition may be
+// gone while the others continue.
 func (r *Reader) lookForAborted() {
 	due := r.quiet()
 	if len(due) == 0 {
@@ -151,9 +151,9 @@ func (r *Reader) lookForAborted() {
 	}
 }
 
-// passAborted moves the position of a partition past records that are all aborted. It also reports a position outside the log. The client
-// may lose that error when its fetches are restarted before Poll saw it, as by Add or a nudge, and the partition would then be silent
-// forever. So an added partition is looked at once, too.
+// passAborted moves the position of a partition past records that are all aborted. It also reports a position outside the log.
+// The client may lose that error if its fetches are restarted, by Add or a nudge, before Poll has seen it, and the partition
+// would then be silent forever. So an added partition is looked at once, too.
 func (r *Reader) passAborted(ctx context.Context, at place, from int64) {
 	f, err := r.behindAborted(ctx, at, from)
 	r.mu.Lock()

@@ -32,7 +32,7 @@ const (
 
 // Scan shows fn every record of a topic from the start of its partitions on, including those written in the meantime,
 // until ctx ends. It is for callers that read many records and keep none: a Reader allocates a dozen times for each
-// record, Scan does not. A record and everything that it refers to is valid during the call only. fn is never called
+// record, Scan does not. A record and everything that it refers to are valid only during the call. fn is never called
 // concurrently; if it returns an error, the scan ends.
 //
 // It leaves out markers, but shows the records of aborted transactions.
@@ -55,7 +55,7 @@ func Scan(ctx context.Context, c *Cluster, cfg ScanConfig, fn func(*events.Recor
 			return fmt.Errorf("scan %s: %w", cfg.Topic, fromClient(err))
 		}
 		if err == nil {
-			try = 0 // the leaders have moved, and each had answered before
+			try = 0 // the leaders have moved, but each had answered before
 			continue
 		}
 		if !pause.For(ctx, backoff(min(try, 6))) {

@@ -20,10 +20,10 @@ import (
 // The limits of a record batch, in bytes. The limit of an input is lower than the limit of a fact, which is lower than these.
 const (
 	MaxMessageBytes = 2 << 20
-	// DeadMaxMessageBytes leaves room for an input of a foreign client that unpacks to several times its size.
+	// DeadMaxMessageBytes leaves room for an input from a foreign client that has several times its size when decompressed.
 	DeadMaxMessageBytes = 8 << 20
 
-	// DeadPrefix begins the names of topics of dead letters.
+	// DeadPrefix is the prefix of the names of dead-letter topics.
 	DeadPrefix = "dlq."
 )
 
@@ -77,7 +77,7 @@ type TopicSpec struct {
 // Base returns the topics that every namespace has. p is the number of partitions of the namespace, which most of them share.
 func (t Topics) Base(p int32) []TopicSpec {
 	return []TopicSpec{
-		// definitions comes first: its first record makes the namespace.
+		// definitions comes first: its first record creates the namespace.
 		{Name: t.Definitions(), Partitions: 1, MaxMessageBytes: MaxMessageBytes},
 		{Name: t.Submissions(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
 		{Name: t.Reports(), Partitions: p, MaxMessageBytes: MaxMessageBytes},
@@ -143,7 +143,7 @@ func (c *Cluster) ReplicationFactor(ctx context.Context) (int16, error) {
 	return 1, nil
 }
 
-// BrokerIDs returns the IDs of all brokers, also of those that are down if the cluster lists them.
+// BrokerIDs returns the IDs of all brokers, including those that are down if the cluster lists them.
 func BrokerIDs(ctx context.Context, c *Cluster) ([]int32, error) {
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.IncludeFencedBrokers = true
@@ -337,7 +337,7 @@ func (c *Cluster) Replicas(ctx context.Context, topic string) (int, error) {
 	return LeastReplicas(t), err
 }
 
-// LeastReplicas is the number of replicas of the partition that has the fewest.
+// LeastReplicas returns the number of replicas of the partition that has the fewest.
 func LeastReplicas(t kadm.TopicDetail) int {
 	least := -1
 	for _, p := range t.Partitions {

@@ -31,7 +31,8 @@ func (l *losses) Losses(ctx context.Context) ([]*api.Loss, error) {
 	return list, noAnswer(err)
 }
 
-// AcceptLoss implements api.Losses. It refuses a range that is not exactly what is lost now: nobody gives up what exists.
+// AcceptLoss implements api.Losses. It refuses a range that is not exactly the current loss, so that nobody gives up records that
+// exist.
 func (l *losses) AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset int64, now []*api.Loss, err error) {
 	ns := l.store.ns
 	if err := ns.catalog.upToNow(ctx); err != nil {
@@ -66,8 +67,8 @@ func (l *losses) AcceptLoss(ctx context.Context, a events.AcceptedLoss) (offset 
 	return at[0], nil, noAnswer(ns.catalog.upTo(ctx, at[0]+1))
 }
 
-// allKnowLosses returns an OlderNodeError while a node is alive whose build stops at the fact of an accepted loss: builds that do not
-// announce a level do not know it.
+// allKnowLosses returns an OlderNodeError while a live node has a build that stops at the fact of an accepted loss: builds that
+// announce no level do not know it.
 func (l *liveness) allKnowLosses() error {
 	if !l.hears() {
 		return fmt.Errorf("%w: this node has not heard the others for long enough", api.ErrNoAnswer)
@@ -82,7 +83,8 @@ func (l *liveness) allKnowLosses() error {
 	return nil
 }
 
-// Loss implements supervisor.Log. An acceptance is for the topic that it was given for, and not for one of the same name that was made later.
+// Loss implements supervisor.Log. An acceptance applies only to the topic that it was given for, not to a topic of the same name
+// that was created later.
 func (l *partitionLog) Loss(ctx context.Context, in events.Input) (supervisor.Loss, error) {
 	if err := l.catalog.upToNow(ctx); err != nil {
 		return supervisor.Loss{}, err

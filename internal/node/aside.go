@@ -15,15 +15,15 @@ import (
 // errUnable ends the membership of a node that cannot own some partition, while another member can own all.
 var errUnable = errors.New("this node gives its partitions to others")
 
-// asidePause is how long a node stays outside the group at least after it gave its partitions up. It doubles up to asidePauseMax,
-// because each time all its partitions move.
+// asidePause is the minimum time that a node stays outside the group after it gave up its partitions. It doubles up to
+// asidePauseMax, because all its partitions move each time.
 const (
 	asidePause    = giveUpAfter
 	asidePauseMax = 5 * time.Minute
 )
 
-// unable returns the partitions that this node cannot own now: a leader has not answered it for that long, or owning
-// ended with an error that another node may be free of. A node publishes them in its heartbeat.
+// unable returns the partitions that this node cannot own now: a leader has not answered it for that long, or owning ended with
+// an error that another node may not have. A node publishes them in its heartbeat.
 func (m *membership) unable(after time.Duration) (list []int32) {
 	for p := range m.ns.partitions {
 		if m.reach.unreached(p, after) || m.faulty(p) {
@@ -33,7 +33,8 @@ func (m *membership) unable(after time.Duration) (list []int32) {
 	return list
 }
 
-// faulty says whether the partition stopped here, and not because of what is in its topics: that stops it on each node.
+// faulty says whether the partition stopped here for a reason other than the contents of its topics, which would stop it on every
+// node.
 func (m *membership) faulty(p int32) bool {
 	_, err := m.owners.shells[p].Status()
 	for _, everywhere := range []error{supervisor.ErrInputLost, ErrGap, ErrLog} {
@@ -44,8 +45,8 @@ func (m *membership) faulty(p int32) bool {
 	return err != nil
 }
 
-// watchAble ends with errUnable when this node cannot own a partition that is assigned to it, and another member can own all. Without
-// such a member it keeps what it has, so that nodes that are equally cut off do not pass partitions around.
+// watchAble ends with errUnable when this node cannot own a partition that is assigned to it, and another member can own all
+// partitions. Without such a member it keeps what it has, so that nodes that are equally cut off do not pass partitions around.
 func (m *membership) watchAble(ctx context.Context) error {
 	for pause.For(ctx, leadersEvery) {
 		list := slices.DeleteFunc(m.unable(giveUpAfter), func(p int32) bool { return !m.isAssigned(p) })
@@ -68,7 +69,7 @@ func (m *membership) anotherIsAble(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(names, m.liveness.isAble), nil
 }
 
-// isAble says whether the node is alive, another one, and says that it can own all partitions.
+// isAble says whether the node is alive, is not this one, and can own all partitions by its own account.
 func (l *liveness) isAble(node string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +80,7 @@ func (l *liveness) isAble(node string) bool {
 // stepAside gives all partitions to other members. It returns true when this node should be a member again: it can own all
 // partitions, or no other member can.
 func (m *membership) stepAside(ctx context.Context, why error, wait time.Duration) bool {
-	m.ns.log.Error("this node gives its partitions to others; it takes its share again by itself when it can", "error", why)
+	m.ns.log.Error("this node gives its partitions to others; it takes its share back by itself when it can", "error", why)
 	m.mu.Lock()
 	m.aside = why
 	m.mu.Unlock()
@@ -96,14 +97,14 @@ func (m *membership) stepAside(ctx context.Context, why error, wait time.Duratio
 			break
 		}
 	}
-	m.ns.log.Info("this node takes its share of the partitions again")
+	m.ns.log.Info("this node takes its share of the partitions back")
 	m.mu.Lock()
 	m.aside = nil
 	m.mu.Unlock()
 	return true
 }
 
-// steppedAside says why this node has given its partitions up; nil if it has not.
+// steppedAside says why this node has given up its partitions; nil if it has not.
 func (m *membership) steppedAside() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,7 +28,7 @@ type catalog struct {
 	next    int64
 	moved   chan struct{} // closed when next moves
 	offsets map[string]int64
-	full    map[string]completed // by hash; those that were asked for lately
+	full    map[string]completed // by hash; those requested lately
 	bytes   int                  // of full
 	// ignored counts the records that were passed over, and the definitions that cannot be used.
 	ignored int
@@ -60,7 +60,7 @@ func (c *catalog) Run(ctx context.Context) error {
 	return readAgain(ctx, c.log.With("topic", c.topic), c.read)
 }
 
-// readAgain reads a topic until ctx ends, again after errors of the broker.
+// readAgain reads a topic until ctx ends, and starts again after errors of the broker.
 func readAgain(ctx context.Context, log *slog.Logger, read func(context.Context) error) error {
 	for ctx.Err() == nil {
 		if err := read(ctx); err != nil && ctx.Err() == nil {
@@ -91,9 +91,9 @@ func (c *catalog) read(ctx context.Context) error {
 		return err
 	}
 	c.ignore()
-	c.log.Error("records of definitions unpack to too much; they are skipped", "offset", tooLarge.Offset, "next", tooLarge.Next, "error", err)
+	c.log.Error("records of definitions are too large when decompressed; they are skipped", "offset", tooLarge.Offset, "next", tooLarge.Next, "error", err)
 	c.moveTo(tooLarge.Next)
-	return nil // it is read again from there
+	return nil // reading resumes from there
 }
 
 func (c *catalog) ignore() {
@@ -102,14 +102,14 @@ func (c *catalog) ignore() {
 	c.ignored++
 }
 
-// ignoredRecords returns how many records were passed over, or hold a definition that cannot be used.
+// ignoredRecords returns how many records were passed over or hold a definition that cannot be used.
 func (c *catalog) ignoredRecords() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ignored
 }
 
-// readAll passes on what a reader fetches until it fails or ctx ends, and closes it.
+// readAll passes on the fetches of a reader until it fails or ctx ends, and then closes it.
 func readAll(ctx context.Context, r *kafka.Reader, give func(*kafka.Fetch)) error {
 	defer r.Close()
 	for {
@@ -193,7 +193,7 @@ func (c *catalog) question(more int64) int64 {
 	return c.questions
 }
 
-// movement returns a channel that is closed when more of the definitions has been read.
+// movement returns a channel that is closed when more of the definitions topic has been read.
 func (c *catalog) movement() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,11 +216,11 @@ func (c *catalog) upTo(ctx context.Context, end int64) error {
 	}
 }
 
-// completedBytes bounds the bodies with defaults that are kept. One that was dropped is completed again when it is asked for.
+// completedBytes bounds the bodies with defaults that are kept. A dropped body is completed again on demand.
 const completedBytes = 16 << 20
 
 // complete returns the version with every default filled in, as in DefinitionAdopted. A version above this build's level has no body:
-// its keys may be unknown here, and the owner that needs it gives its partition up.
+// its keys may be unknown here, and the owner that needs it gives up its partition.
 func (c *catalog) complete(v scheduler.Version, ok bool) (supervisor.Version, bool) {
 	out := supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Level: v.Level}
 	if !ok || v.Level > c.maxLevel {

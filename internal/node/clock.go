@@ -11,11 +11,11 @@ import (
 const (
 	// clocksDiffer is how much the time of two machines may differ.
 	clocksDiffer = time.Minute
-	// brokersVotes is the weight of the brokers' time: that of the one that leads the presence topic, which is more often right than a
-	// node that has just started.
+	// brokersVotes is the weight of the brokers' time, which is that of the presence topic's leader: it is right more often than
+	// that of a node that has just started.
 	brokersVotes = 2
-	// clockWithin is how long a node that starts waits for a first comparison. After that the brokers do not answer, and it can
-	// decide nothing anyway.
+	// clockWithin is how long a node that starts waits for a first comparison. By then, brokers that have not answered are down,
+	// and the node can decide nothing anyway.
 	clockWithin = reachWithin
 )
 
@@ -45,14 +45,14 @@ func (l *liveness) lookAtClock() {
 	}
 }
 
-// compareClock returns an error while this node's clock differs from that of most others: of the brokers, the other nodes, and itself. Deciding by
-// such a clock would time attempts out, pass deadlines, and forget the IDs of tasks, for all nodes.
+// compareClock returns an error while this node's clock differs from that of most others: of the brokers, the other nodes, and
+// itself. Decisions by such a clock would time out attempts, pass deadlines, and forget the IDs of tasks, for all nodes.
 func (l *liveness) compareClock() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.seen[l.selfKey()]
 	if time.Since(own.at) > ownHeartbeatWithin || own.skew < -clocksDiffer/2 {
-		return nil // it hears nobody, or reads what is old
+		return nil // it hears nobody, or is reading old records
 	}
 	total, against := 1, 0
 	var by time.Duration
@@ -89,7 +89,7 @@ func (l *liveness) awaitClock(ctx context.Context) bool {
 		l.mu.Lock()
 		own := l.seen[l.selfKey()]
 		l.mu.Unlock()
-		// Without a stamp of the broker, the others get the time to be heard.
+		// Without a broker timestamp, the others get time to be heard.
 		compared := own.StartedAt == events.At(l.started) && (own.stamped || time.Since(begun) > 2*heartbeatEvery)
 		err := l.compareClock()
 		if err == nil && (compared || time.Since(begun) > clockWithin) {

@@ -47,7 +47,7 @@ func (c clusterView) Partitions(ctx context.Context) ([]api.Partition, error) {
 	return list, nil
 }
 
-// ends returns the end of each partition of events, without those whose brokers do not answer.
+// ends returns the end of each partition of events, except those whose brokers do not answer.
 func (c clusterView) ends(ctx context.Context) map[int32]int64 {
 	ctx, cancel := context.WithTimeout(ctx, endsWithin)
 	defer cancel()

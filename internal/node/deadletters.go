@@ -21,7 +21,7 @@ func (d *deadLetters) Ranges(ctx context.Context) ([]api.DeadRange, error) {
 		}
 	}
 	var starts, ends kafka.Offsets
-	var g errgroup.Group // both at once, because brokers that do not answer take all the time that there is
+	var g errgroup.Group // both at once, because brokers that do not answer use up all the time
 	g.Go(func() (err error) { starts, err = d.ns.cluster.StartOffsets(ctx, of); return err })
 	g.Go(func() (err error) { ends, err = d.ns.cluster.EndOffsets(ctx, of); return err })
 	err := g.Wait()

@@ -12,20 +12,20 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// definitionLimits bound what applying definitions leaves behind: nothing of it goes away, on any node or broker.
+// definitionLimits bound what applying definitions leaves behind: none of it is ever removed from any node or broker.
 type definitionLimits struct {
 	// topics bounds the work topics of the namespace. With 8 partitions and 3 copies, 1,000 are 24,000 replicas, which three
 	// brokers bear; one definition of the largest size can name 2,000 agents.
 	topics int
 	// bytes bounds the contents of all versions, which each node holds in memory.
 	bytes int
-	// versions bounds their number: each apply copies the list of a workflow's versions.
+	// versions bounds the number of versions: each apply copies the list of a workflow's versions.
 	versions int
 }
 
 var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
 
-// room returns the faults of a definition for which the namespace has no room, or not the level.
+// room returns the faults of a definition for which the namespace has no room, or for which its level is too low.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {
 	if faults := d.permitted(src); len(faults) > 0 {
 		return faults, nil
@@ -98,10 +98,10 @@ func (d *definitions) work(src *scheduler.Source) ([]kafka.TopicSpec, error) {
 	return specs, nil
 }
 
-// programBytes bounds the contents of the definitions whose programs are kept. A program takes some four times as much.
+// programBytes bounds the contents of the definitions whose programs are kept. A program takes about four times as much.
 const programBytes = 32 << 20
 
-// programs keeps compiled definitions by hash. One that was dropped is compiled again when it is asked for.
+// programs keeps compiled definitions by hash. A dropped one is compiled again on demand.
 type programs struct {
 	// mu guards the fields below.
 	mu    sync.RWMutex
@@ -120,7 +120,7 @@ func (c *programs) find(hash string) *scheduler.Program {
 	return c.kept[hash].Program
 }
 
-// keep drops others, whichever come first, until there is room: what is in use is soon compiled again.
+// keep drops arbitrary others until there is room: those in use are soon compiled again.
 func (c *programs) keep(hash string, p *scheduler.Program, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,12 +20,12 @@ type definitions struct {
 	ns       *namespace
 	producer *kafka.Producer
 
-	// applying is held while a definition is applied, so that the answer names the version that it got.
+	// applying is held while a definition is applied, so that the answer names the version that the definition got.
 	applying sync.Mutex
 
 	programs programs
 	limits   definitionLimits
-	// levels are those of the keys of definitions.
+	// levels are the levels that the keys of definitions need.
 	levels scheduler.Levels
 }
 
@@ -58,7 +58,7 @@ func (d *definitions) Definition(ctx context.Context, name string, version int) 
 	return api.Definition{Name: v.Workflow, Version: v.Version, Hash: v.Hash}, ok, err
 }
 
-// findNow finds a version in memory, or among those that were applied elsewhere until now.
+// findNow finds a version in memory, or else among those that other nodes have applied until now.
 func (d *definitions) findNow(ctx context.Context, name string, version int) (scheduler.Version, bool, error) {
 	if v, ok := d.find(name, version); ok {
 		return v, true, nil
@@ -91,7 +91,7 @@ func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
 	return w
 }
 
-// program compiles a version, unless that was done a short while ago.
+// program compiles a version, unless it was compiled recently.
 func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
 	if p := d.programs.find(v.Hash); p != nil {
 		return p, nil
@@ -179,7 +179,7 @@ func (d *definitions) Check(_ context.Context, draft api.Draft) (api.Applied, []
 func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) (*scheduler.Source, api.Applied, []api.Fault) {
 	if open == nil {
 		open = func(ref string) ([]byte, error) {
-			return nil, fmt.Errorf("a definition sent over HTTP has no files beside it: inline %q, or apply it with the CLI, which inlines it", ref)
+			return nil, fmt.Errorf("a definition sent over HTTP has no files next to it: inline %q, or apply it with the CLI, which inlines it", ref)
 		}
 	}
 	src, found := scheduler.Parse(draft.Name, draft.Source, open)
@@ -233,8 +233,8 @@ func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, 
 	return a, faults, noAnswer(err)
 }
 
-// applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than what was
-// applied while it was down.
+// applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than the
+// definitions that were applied while it was down.
 func (d *definitions) applyNew(ctx context.Context, file string, source []byte, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -291,13 +291,13 @@ func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Ap
 	}
 	v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash)
 	if !ok {
-		return a, fmt.Errorf("workflow %q: others have taken the room of this namespace meanwhile", src.Workflow)
+		return a, fmt.Errorf("workflow %q: others have used up the room of this namespace meanwhile", src.Workflow)
 	}
 	a.Version = v.Version
 	return a, nil
 }
 
-// ensureWork makes the topics of the agents that the definition names, so that they exist before the first work request.
+// ensureWork creates the topics of the agents that the definition names, so that they exist before the first work request.
 func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) error {
 	specs, err := d.work(src)
 	if err != nil {

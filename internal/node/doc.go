@@ -1,5 +1,5 @@
 // Package node wires one process of the engine: it connects the owners (supervisor), the definitions (scheduler) and the
-// store (projector) to a cluster, and gives the API the data that it asks for. It decides nothing about tasks.
+// store (projector) to a cluster, and gives the API the data it asks for. It decides nothing about tasks.
 //
 // It is a package, and not part of cmd/sagalog, so that tests run the same engine as the program.
 //
@@ -34,8 +34,8 @@
 //
 // Each node publishes a heartbeat twice a second: what it owns and where its API is. If a node reads its own heartbeats
 // back, but has seen none from another member for 2 s, it removes that member from its group (eviction.go). The coordinator
-// then moves the member's partitions at once, without waiting for its session to time out. A clean stop leaves the group,
-// after the shells have stopped.
+// then moves the member's partitions at once, without waiting for its session to time out. On a clean stop, the node leaves the
+// group after the shells have stopped.
 //
 // A node that cannot own some partition gives all of them to others for a while, if one of them can own all (aside.go).
 //

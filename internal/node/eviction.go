@@ -79,8 +79,8 @@ func (m *membership) evictAgents(ctx context.Context) error {
 	})
 }
 
-// roster holds the observed members, by name. It keeps those that have left for a while: a member that comes back at once
-// after a removal is not new.
+// roster holds the observed members, by name. It keeps those that have left for a while: a member that comes back right after its
+// removal is not new.
 type roster map[string]*member
 
 type member struct {
@@ -90,7 +90,7 @@ type member struct {
 	// next is when it may be removed again, and pause is the pause after that removal.
 	next  time.Time
 	pause time.Duration
-	// gone says that it was removed and need not be removed again while it is still listed.
+	// gone says that it was removed; it need not be removed again while it is still listed.
 	gone bool
 }
 
@@ -125,7 +125,7 @@ func (r roster) here() []string {
 	return names
 }
 
-// due says whether the member may be removed now, and sets the next time.
+// due says whether the member may be removed now, and sets when it may be removed next.
 func (m *member) due() bool {
 	if time.Now().Before(m.next) {
 		return false
@@ -146,7 +146,7 @@ func (m *membership) remove(ctx context.Context, group, name string) bool {
 	defer cancel()
 	log := m.ns.log.With("group", group, "member", name)
 	if err := m.ns.cluster.RemoveMember(ctx, group, name); err != nil {
-		log.Warn("a silent member could not be removed; this node will try again, or else the member's session will time out", "error", err)
+		log.Warn("a silent member could not be removed; this node will try again unless the member's session times out first", "error", err)
 		return false
 	}
 	log.Warn("a silent member was removed: others take over its partitions")

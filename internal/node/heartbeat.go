@@ -11,23 +11,23 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// heartbeatEvery is how often a node says that it is alive. lookEvery is how often it looks for a change; this delay
-// adds to each take-over.
+// heartbeatEvery is how often a node says that it is alive. lookEvery is how often it looks for a change, which delays each
+// take-over.
 const (
 	heartbeatEvery = 500 * time.Millisecond
 	lookEvery      = 100 * time.Millisecond
 )
 
-// heartbeat publishes that this node is alive, what it owns and where its API is. It watches the other heartbeats for
-// changes of what the agents offer, and for silence of the brokers.
+// heartbeat publishes that this node is alive, what it owns and where its API is. It watches the other heartbeats for changes in
+// the agents' offers, and for silence of the brokers.
 type heartbeat struct {
 	ns *namespace
-	// producer sends heartbeats alone: one that shared its buffer with effects would fall silent with them while a leader
-	// is gone, and a live node would be taken for dead.
+	// producer sends only heartbeats: if they shared a buffer with effects, they would stop with them while a leader is gone, and
+	// a live node would be taken for dead.
 	producer *kafka.Producer
 	owners   *owners
 	liveness *liveness
-	// unable lists the partitions that this node cannot own now; nil for a node that shares none.
+	// unable lists the partitions that this node cannot own now; nil for a node that does not share partitions.
 	unable func() []int32
 	// http is where other nodes reach the API, empty if this node serves none.
 	http string
@@ -81,7 +81,7 @@ func (h *heartbeat) record(owned []int32) (events.Record, error) {
 		b.Unable = h.unable()
 	}
 	r, err := events.EncodePresence(b, events.Subject{ID: uuid.NewString(), Source: "/" + h.ns.name + "/nodes/" + name, Time: b.SeenAt})
-	r.Topic, r.Timestamp = h.ns.topics.Presence(), b.SeenAt // another timestamp is that of the broker: see skew
+	r.Topic, r.Timestamp = h.ns.topics.Presence(), b.SeenAt // any other timestamp is the broker's: see skew
 	return r, err
 }
 

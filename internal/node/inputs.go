@@ -10,7 +10,7 @@ import (
 // inputs reads the input topics of all partitions of this node with one reader. Agents report for many partitions at
 // once: a reader for each partition would ask the broker for each, and a request costs more than its records.
 //
-// Fetches that a reading has not taken wait here and delay no other reading; at most one delivery and one fetch wait.
+// Fetches that a reading has not taken wait here without delaying other readings; at most one delivery and one fetch wait.
 //
 // Invariant: the reader reads a partition exactly while readings holds one for it that has not stopped by an error.
 type inputs struct {
@@ -20,7 +20,7 @@ type inputs struct {
 
 	mu kafka.Mutex
 	// mu guards the fields below, and those of readings.
-	// reader is opened for the first reading, and again after it has failed.
+	// reader is opened for the first reading, and reopened after it has failed.
 	reader   *kafka.Reader
 	readings map[place]*reading
 	closed   bool
@@ -33,8 +33,8 @@ type place struct {
 }
 
 const (
-	// aheadBytes is the amount of waiting records above which a reading pauses. A lower limit would save little memory and
-	// cost many requests. One more fetch may exceed it.
+	// aheadBytes is the amount of waiting records above which a reading pauses. A lower limit would save little memory and cost
+	// many requests. One more fetch may come on top.
 	aheadBytes = 256 << 10
 	// recordRoom is approximately the memory that a record takes besides its bytes.
 	recordRoom = 192
@@ -124,11 +124,11 @@ func (i *inputs) begin(at place, from int64) (*reading, error) {
 type reading struct {
 	inputs *inputs
 	at     place
-	// number marks the fetches of the reader that are for this reading.
+	// number identifies the reader's fetches for this reading.
 	number uint64
-	// came holds a value when there is something to take.
+	// came holds a value while there is something to take.
 	came chan struct{}
-	// If waits is set, waiting was fetched and not taken yet. bytes is approximately its size.
+	// If waits is set, waiting has been fetched but not taken yet. bytes is its approximate size.
 	waiting kafka.Fetch
 	waits   bool
 	bytes   int
@@ -179,7 +179,7 @@ func (r *reading) next(ctx context.Context) ([]kafka.Fetch, error) {
 		case <-r.came:
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err // select chooses at random when both are ready
+			return nil, err // select chooses at random if both are ready
 		}
 		if f, err := r.take(); f != nil || err != nil {
 			return f, err

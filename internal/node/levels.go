@@ -34,7 +34,7 @@ func (l *liveness) levels() (list []api.NodeLevel) {
 	return list
 }
 
-// hears says whether every live node has been heard by now: this node has listened for as long as a node may be silent.
+// hears says whether every live node must have been heard by now: this node has listened for as long as a node may be silent.
 func (l *liveness) hears() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

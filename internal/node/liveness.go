@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// silentAfter is how old a node's heartbeat may be before the node counts as gone: three missed ones and some delay.
+	// silentAfter is how old a node's latest heartbeat may be before the node counts as gone: three missed ones and some delay.
 	silentAfter = 2 * time.Second
 	// agentSilentAfter is the same for an instance of an agent, whose heartbeats come once a second.
 	agentSilentAfter = 2500 * time.Millisecond
@@ -38,10 +38,10 @@ type liveness struct {
 	cluster *kafka.Cluster
 	topic   string
 	log     *slog.Logger
-	// self is this node's name, started when it began to listen.
+	// self is this node's name, started is when it began to listen.
 	self    string
 	started time.Time
-	// now is the clock of the owners, and doubted the reason why it is not to be trusted, or nil.
+	// now is the clock of the owners, and doubted the reason not to trust it, or nil.
 	now     func() time.Time
 	doubted atomic.Pointer[error]
 
@@ -61,8 +61,8 @@ type seenHeartbeat struct {
 	at time.Time
 	// skew is how far the sender's clock is ahead of this node's, less the time that the heartbeat took.
 	skew time.Duration
-	// broker is how far the broker's clock is ahead, and stamped says that the broker shows it. They are set for this
-	// node's own heartbeats.
+	// broker is how far the broker's clock is ahead, and stamped says that this is known because the broker set the timestamp.
+	// They are set for this node's own heartbeats.
 	broker  time.Duration
 	stamped bool
 }
@@ -95,7 +95,7 @@ func (l *liveness) record(r *events.Record) {
 	if l.seen == nil {
 		l.seen = map[string]seenHeartbeat{}
 	}
-	if len(r.Value) == 0 { // a tombstone says goodbye: the sender owns nothing more, and was heard just now
+	if len(r.Value) == 0 { // a tombstone says goodbye: the sender owns nothing any more, and was heard just now
 		if b, ok := l.seen[string(r.Key)]; ok {
 			l.seen[string(r.Key)] = seenHeartbeat{Presence: events.Presence{Kind: b.Kind, Instance: b.Instance}, at: time.Now()}
 		}
@@ -117,7 +117,7 @@ func (l *liveness) record(r *events.Record) {
 		Presence: b, at: time.Now(), skew: b.SeenAt.Sub(here), broker: r.Timestamp.Sub(b.SeenAt), stamped: r.Timestamp != b.SeenAt,
 	}
 	for k, old := range l.seen {
-		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // after a gap in this node's own reading, the others get time to be heard again
+		if time.Since(old.at) > listedFor && time.Since(l.since) > listedFor { // after a gap in its own reading, this node gives the others time to be heard again
 			delete(l.seen, k)
 		}
 	}
@@ -160,8 +160,8 @@ func (l *liveness) unreached() error {
 	return nil
 }
 
-// waitsLonger says whether a step of another live node has waited longer for the operation than any of this node. If both have waited
-// equally long, the node whose name sorts first counts as the longer one, so that only one raises the alert.
+// waitsLonger says whether a step of another live node has waited longer for the operation than any step of this node. If both
+// have waited equally long, the node whose name sorts first counts as the longer one, so that only one raises the alert.
 func (l *liveness) waitsLonger(of operation, since events.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +209,7 @@ func (l *liveness) missing() (list []events.Missing) {
 	return earliest(list)
 }
 
-// ownerOf returns the latest heartbeat of the node that claims to own the partition; false if no live node does.
+// ownerOf returns the latest heartbeat of the node that says it owns the partition; false if no live node does.
 func (l *liveness) ownerOf(partition int32) (events.Presence, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,9 +222,9 @@ func (l *liveness) ownerOf(partition int32) (events.Presence, bool) {
 	return found.Presence, !found.at.IsZero()
 }
 
-// silence says whether a node sent nothing for silentAfter, nor since the given instant, while this node received its own
-// heartbeats all the time: a node that was paused or cut off has heard from no one, and when the leader of the topic comes
-// back, the first node to reach it hears itself before the others. heard says that a heartbeat came after the given
+// silence says whether a node has sent nothing for silentAfter or since the given instant, while this node received its own
+// heartbeats all the time: a node that was paused or cut off has heard from no one, and when the leader of the topic comes back,
+// the first node to reach it hears itself before the others. heard says that a heartbeat came after the given
 // instant.
 func (l *liveness) silence(key string, since time.Time) (silent, heard bool) {
 	l.mu.Lock()

@@ -120,7 +120,7 @@ func (l *partitionLog) same(ctx context.Context, topic string) error {
 }
 
 // skip passes over a batch of an input that is too large when decompressed. It gives one record that stands for all of the batch, which
-// can have a million, so that the owner rejects them by their coordinates. Every other error ends the reading.
+// can have a million, so that the owner rejects them by their coordinates. Any other error ends the reading.
 func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give func([]events.Record, int64) error) (int64, error) {
 	var tooLarge *kafka.TooLargeError
 	if !input || !errors.As(f.Err, &tooLarge) {
@@ -132,7 +132,7 @@ func (l *partitionLog) skip(ctx context.Context, f kafka.Fetch, input bool, give
 	return tooLarge.Next, ctx.Err()
 }
 
-// unread returns the record that stands for a batch from an offset on.
+// unread returns the record that stands for the rest of a batch, from an offset on.
 func unread(b *kafka.TooLargeError, offset int64) events.Record {
 	return events.Record{Topic: b.Topic, Partition: b.Partition, Offset: offset, Unread: b.Next - offset}
 }
@@ -207,12 +207,12 @@ func (l *partitionLog) NewProducer() (supervisor.Producer, error) {
 // sendPause is how long a failed effect waits before it is sent again.
 const sendPause = time.Second
 
-// Send implements supervisor.Log. It never blocks: one dead topic that fills the buffer must not stop the owners.
+// Send implements supervisor.Log. It never blocks: a dead topic that fills the buffer must not stop the owners.
 func (l *partitionLog) Send(ctx context.Context, list []supervisor.Outgoing, done func(int, error)) {
 	records := make([]events.Record, len(list))
 	topic, name := "", ""
 	for i := range list {
-		if list[i].Topic != topic { // most are for the same few, one after the other
+		if list[i].Topic != topic { // most records in a row go to the same few topics
 			topic, name = list[i].Topic, l.name(list[i].Topic)
 		}
 		records[i] = list[i].Record

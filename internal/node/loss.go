@@ -10,8 +10,8 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
-// LossOf says what a partition of an input, which holds the offsets from start to before end, has lost of the records from the resume
-// point of its log on; nil if it lost none of them.
+// LossOf says which records from the resume point on an input's partition has lost; nil if it lost none. The partition holds the
+// offsets from start to before end.
 func LossOf(topics kafka.Topics, in events.Input, partition int32, passed events.Passed, start, end int64) *api.Loss {
 	place := fmt.Sprintf("%s partition %d", topics.Input(in), partition)
 	loss := &api.Loss{Input: in, Partition: partition, From: passed.Next, To: start, Acceptable: true}
@@ -32,7 +32,7 @@ func LossOf(topics kafka.Topics, in events.Input, partition int32, passed events
 	return loss
 }
 
-// lost says what the inputs of the partitions have lost, as of now.
+// lost returns the present losses of the partitions' inputs.
 func (s *stateStore) lost(ctx context.Context, partitions ...int32) (list []*api.Loss, err error) {
 	for _, in := range events.Inputs {
 		topic := s.ns.topics.Input(in)
@@ -57,7 +57,7 @@ func (s *stateStore) lost(ctx context.Context, partitions ...int32) (list []*api
 			if loss == nil {
 				continue
 			}
-			passed, err := s.passed(ctx, p) // the store may be behind what the log has judged
+			passed, err := s.passed(ctx, p) // the store may be behind the log
 			if err != nil {
 				return nil, err
 			}
@@ -69,10 +69,11 @@ func (s *stateStore) lost(ctx context.Context, partitions ...int32) (list []*api
 	return list, nil
 }
 
-// maxBehind bounds how many records passed folds in memory.
+// maxBehind bounds how many records the method passed folds in memory.
 const maxBehind = 20_000
 
-// passed returns the resume points of a partition at the end of its log. It folds what the store lacks, and stores nothing.
+// passed returns the resume points of a partition at the end of its log. It folds the records that the store lacks, and stores
+// nothing.
 func (s *stateStore) passed(ctx context.Context, partition int32) (map[events.Input]events.Passed, error) {
 	topic := s.ns.topics.Events()
 	end, err := s.ns.cluster.EndOffset(ctx, topic, partition)
@@ -103,13 +104,13 @@ func (s *stateStore) passed(ctx context.Context, partition int32) (map[events.In
 	return state.Partition.Inputs, err
 }
 
-// explained adds to the error of a partition that stopped what its inputs have lost, and what can be done.
+// explained adds, to the error of a stopped partition, what its inputs have lost and what can be done.
 func (s *stateStore) explained(ctx context.Context, partition int32, cause error) error {
 	ctx, cancel := context.WithTimeout(ctx, anchorWait)
 	defer cancel()
 	lost, err := s.lost(ctx, partition)
 	if err != nil || len(lost) == 0 {
-		return cause // or another record is at that offset
+		return cause // or a different record is at that offset
 	}
 	var found []string
 	for _, l := range lost {

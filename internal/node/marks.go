@@ -13,13 +13,13 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// marks keeps what the owners' processes leave behind, however they end: a small file for each partition. It is not synced, because
-// what is written outlives the process in the memory of the machine. A fault of a mark is logged and never stops an owner:
+// marks keeps the marks that owners leave behind, however their process ends: a small file for each partition. It is not synced,
+// because written data outlives the process in the machine's memory. A fault of a mark is logged and never stops an owner:
 // without its mark, an input that ends processes only does so more often.
 type marks struct {
 	dir string
 	log *slog.Logger
-	// failed is done when a mark could not be written: the log says so once.
+	// failed makes a mark that could not be written appear in the log only once.
 	failed sync.Once
 }
 
@@ -35,10 +35,10 @@ func (m *marks) read(partition int32) (mark supervisor.Mark) {
 	}
 	if err == nil {
 		defer f.Close()
-		err = json.NewDecoder(f).Decode(&mark) // what follows the first value is left from a longer mark
+		err = json.NewDecoder(f).Decode(&mark) // anything after the first value is left over from a longer mark
 	}
 	if err != nil {
-		m.log.Warn("the mark of what was judged when the last process ended cannot be read; it is ignored", "partition", partition, "error", err)
+		m.log.Warn("the mark of the last process, which says what it was judging when it ended, cannot be read; it is ignored", "partition", partition, "error", err)
 		return supervisor.Mark{}
 	}
 	return mark
@@ -48,7 +48,7 @@ func (m *marks) read(partition int32) (mark supervisor.Mark) {
 func (m *marks) keep(partition int32, mark supervisor.Mark) {
 	if err := m.write(partition, mark); err != nil {
 		m.failed.Do(func() {
-			m.log.Warn("the mark of what is judged cannot be written; an input that ends the process may end more than three processes", "partition", partition, "error", err)
+			m.log.Warn("the mark of the input being judged cannot be written; an input that ends the process may end more than three processes", "partition", partition, "error", err)
 		})
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// lagEvery is how often the figures for lag tools are updated: as often as the common tools look.
+// lagEvery is how often the figures for lag tools are updated: as often as common tools read them.
 const lagEvery = 5 * time.Second
 
 // leaveWithin bounds the request to leave the group. If it fails, the others notice this node's silence.
 const leaveWithin = 2 * time.Second
 
 // rejoinPause is how long a node that the group fenced waits before it joins again. It doubles up to rejoinPauseMax. It is not
-// shorter than silentAfter: a live process with this node's name is heard meanwhile, and one that died is not.
+// shorter than silentAfter, so that a live process with this node's name is heard meanwhile, and a dead one is not.
 const (
 	rejoinPause    = silentAfter
 	rejoinPauseMax = 5 * rejoinPause
@@ -43,9 +43,9 @@ type membership struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// changes were made by the group and not yet applied, the oldest first.
+	// changes were made by the group and are not yet applied, oldest first.
 	changes []change
-	// assigned holds the partitions that the group assigned and did not take back.
+	// assigned holds the partitions that the group has assigned and not taken back.
 	assigned map[int32]bool
 	// aside is why this node has given its partitions to others, or nil.
 	aside error
@@ -63,7 +63,7 @@ func (m *membership) groupName() string { return m.ns.name + ".owners" }
 
 // changed records a change. The rebalance waits for it, so it only queues the change.
 func (m *membership) changed(of kafka.Partitions, assigned bool) {
-	// The topic may have been given more partitions than the namespace has. They are of no use, and the audit reports them.
+	// Somebody may have added partitions to the topic. They are of no use, and the audit reports them.
 	partitions := slices.DeleteFunc(slices.Clone(of[m.ns.topics.Events()]), func(p int32) bool { return p >= m.ns.partitions })
 	m.mu.Lock()
 	m.changes = append(m.changes, change{partitions: partitions, assigned: assigned})
@@ -78,7 +78,7 @@ func (m *membership) changed(of kafka.Partitions, assigned bool) {
 	m.look()
 }
 
-// look makes applyChanges look at the changes.
+// look wakes applyChanges.
 func (m *membership) look() {
 	select {
 	case m.wake <- struct{}{}:
@@ -146,7 +146,7 @@ func (m *membership) stay(ctx context.Context) error {
 	}
 }
 
-// resign gives all partitions to nodes of a newer build, and waits until ctx ends: only another build can own them again.
+// resign gives all partitions to nodes of a newer build, and waits until ctx ends: this build cannot own them again.
 func (m *membership) resign(ctx context.Context, why error) error {
 	m.ns.log.Error("this node owns no partition any more", "error", why)
 	if m.handOver(ctx) {
@@ -155,7 +155,7 @@ func (m *membership) resign(ctx context.Context, why error) error {
 	return nil
 }
 
-// handOver gives all partitions up and leaves the group. It returns false if ctx ended before.
+// handOver gives up all partitions and leaves the group. It returns false if ctx ended first.
 func (m *membership) handOver(ctx context.Context) bool {
 	done := make(chan struct{})
 	m.mu.Lock()
@@ -173,7 +173,7 @@ func (m *membership) handOver(ctx context.Context) bool {
 	return true
 }
 
-// watchLevel ends when the level of the namespace is above that of this build.
+// watchLevel ends when the level of the namespace exceeds that of this build.
 func (m *membership) watchLevel(ctx context.Context) error {
 	for {
 		moved := m.ns.catalog.movement()
@@ -227,7 +227,7 @@ func (m *membership) publishLag(ctx context.Context) error {
 			}
 		}
 		if err := m.group.Commit(ctx, offsets); err != nil && ctx.Err() == nil {
-			m.ns.log.Debug("the lag that tools show is out of date", "error", err) // refused while the group changes
+			m.ns.log.Debug("the lag that tools show is out of date", "error", err) // commits are refused during a rebalance
 		}
 	})
 }
@@ -300,7 +300,7 @@ func (m *membership) giveUp(ctx context.Context, partitions []int32) error {
 	return nil
 }
 
-// leave gives the partitions to the others at once.
+// leave lets the others have the partitions at once.
 func (m *membership) leave() {
 	if m.group == nil {
 		return

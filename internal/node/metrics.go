@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// ownerMetrics reads the owners' counters when it is scraped, so that deciding costs nothing for them.
+// ownerMetrics reads the owners' counters when it is scraped, so that they cost nothing while owners decide.
 type ownerMetrics struct {
 	owners *owners
 	stalls *stalls
@@ -47,14 +47,14 @@ func newOwnerMetrics(o *owners, stalls *stalls, tooOld func() error) *ownerMetri
 		oldest: prometheus.NewDesc("sagalog_owner_oldest_effect_seconds",
 			"Age of the oldest effect that no broker has acknowledged; its topic, with the partition for a forwarded input. Each delayed destination has its own.", []string{"partition", "topic"}, nil),
 		blocked: prometheus.NewDesc("sagalog_owner_input_blocked_seconds",
-			"How long timers have waited for records of an input that cannot be read, as behind an open transaction.", []string{"partition", "topic"}, nil),
+			"How long timers have waited for records of an input that cannot be read, for example behind an open transaction.", []string{"partition", "topic"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *ownerMetrics) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(m, ch)
-	ch <- m.oldest // which there is only while a topic takes nothing
+	ch <- m.oldest // which exists only while a topic takes nothing
 	ch <- m.blocked
 }
 

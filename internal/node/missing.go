@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// missingAfter is how long steps wait for an agent before an alert is raised. An agent that is only being restarted is back sooner.
+	// missingAfter is how long steps wait for an agent before an alert is raised. An agent that is merely being restarted is back
+	// sooner.
 	missingAfter = 30 * time.Second
 	// missingEvery is how often a node checks whether its steps wait for a missing agent.
 	missingEvery = time.Second
-	// alertedAfter is how long another node must have waited beyond missingAfter to count as having alerted: a node that dies
-	// before must not keep the others silent.
+	// alertedAfter is how long beyond missingAfter another node must have waited to count as having alerted: a node that dies
+	// before it alerts must not keep the others silent.
 	alertedAfter = 5 * missingEvery
 	// forgetAfter ends a missing spell in which nobody waits any more. It is longer than a partition takes to move, because
-	// then nobody publishes what it waits for.
+	// meanwhile nobody publishes what the partition's steps wait for.
 	forgetAfter = 5 * time.Minute
 	// maxSaid bounds the operations that are remembered: anyone may write heartbeats.
 	maxSaid = 10_000
@@ -49,7 +50,7 @@ type missingAgents struct {
 	said map[operation]time.Time
 }
 
-// look compares what is missing now with what was reported before.
+// look compares what is missing now with what was reported earlier.
 func (m *missingAgents) look(ctx context.Context) {
 	offered := m.liveness.offers(m.ns.partitions)
 	for of := range m.liveness.alerted() {

@@ -16,7 +16,7 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// auditEvery is how often the topics' settings are checked again: people seldom change them.
+// auditEvery is how often the topics' settings are checked: people seldom change them.
 const auditEvery = time.Hour
 
 // namespace is the namespace that a node serves: its topics, its first record, its definitions.
@@ -49,7 +49,7 @@ func newNamespace(cfg *Config) *namespace {
 	}
 }
 
-// open reads the namespace's first record, or makes the namespace, and audits its topics.
+// open reads the namespace's first record, or creates the namespace, and audits its topics.
 func (s *namespace) open(ctx context.Context) error {
 	if err := s.readDefinitions(ctx); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *namespace) all(topic string) kafka.Partitions {
 	return kafka.Partitions{topic: list}
 }
 
-// readDefinitions makes the topic of definitions if it is missing, and reads it to its end.
+// readDefinitions creates the topic of definitions if it is missing, and reads it to its end.
 func (s *namespace) readDefinitions(ctx context.Context) error {
 	if err := kafka.EnsureTopics(ctx, s.cluster, s.topics.Base(1)[0]); err != nil {
 		return fmt.Errorf("make the topics of namespace %s: %w", s.name, err)
@@ -121,8 +121,8 @@ func (s *namespace) read() (bool, error) {
 	return true, nil
 }
 
-// refuseMissing refuses a namespace that has lost a topic whose records must never be lost. If it were made again,
-// empty, it would look like a namespace in which nothing ever happened.
+// refuseMissing refuses a namespace that has lost a topic whose records must never be lost. If the topic were recreated empty,
+// the namespace would look like one in which nothing ever happened.
 func (s *namespace) refuseMissing(ctx context.Context) error {
 	topics := []string{s.topics.Events()}
 	for _, in := range events.Inputs {
@@ -183,8 +183,8 @@ func (s *namespace) create(ctx context.Context) error {
 	return s.inspect(ctx)
 }
 
-// inspect audits the topics. It warns of topics with fewer copies than new ones would get when it first finds them, because
-// they stay as they are until somebody makes the copies.
+// inspect audits the topics. It warns once about topics with fewer replicas than new ones would get, because they stay that way
+// until somebody adds replicas.
 func (s *namespace) inspect(ctx context.Context) error {
 	few, err := doctor.Inspect(ctx, s.cluster, s.topics.Base(s.partitions)...)
 	if few.What != "" && few.What != s.warned {
@@ -194,7 +194,7 @@ func (s *namespace) inspect(ctx context.Context) error {
 	return err
 }
 
-// audit checks the topics' settings now and then. Stopping would not help, since the brokers delete records without us:
+// audit checks the topics' settings now and then. Stopping would not help, since the brokers delete records without the node:
 // problems are logged as errors, and the node is not ready until they are gone.
 func (s *namespace) audit(ctx context.Context) error {
 	return every(ctx, auditEvery, func() {

@@ -22,7 +22,7 @@ import (
 // Config configures a node. Zero values mean the defaults.
 type Config struct {
 	Cluster *kafka.Cluster
-	// Namespace begins the names of all topics. Default events.DefaultNamespace.
+	// Namespace is the prefix of all topic names. Default events.DefaultNamespace.
 	Namespace string
 	// Name is the node's name, unique among the running nodes. Required.
 	Name string
@@ -45,11 +45,11 @@ type Config struct {
 	Advertise string
 	// Hosts are further names by which clients call the API, such as that of a proxy.
 	Hosts []string
-	// Settings become those of the namespace where it has not recorded any yet: the members that SettingsSet names, and those that are
-	// not the default. If the namespace has recorded other values, Open refuses.
+	// Settings are recorded for the namespace where it has recorded none yet: the members that SettingsSet names, and those that
+	// are not the default. If the namespace has recorded other values, Open refuses.
 	Settings    events.Settings
 	SettingsSet []string
-	// Tick is the sweep interval: how late a timer may be noticed.
+	// Tick is how often owners look at their timers: how late a timer may be noticed.
 	Tick time.Duration
 	// Patience is how long Open keeps retrying while brokers do not answer; the caller's steps before and after it may share
 	// it. Nil tries once.
@@ -71,7 +71,7 @@ type Roles struct {
 	Owner bool
 	// API serves HTTP.
 	API bool
-	// Projector follows the partitions that others own too: reads of them stay here, and taking them over is quick.
+	// Projector also follows the partitions that others own: reads of them stay here, and taking them over is quick.
 	Projector bool
 }
 
@@ -108,12 +108,12 @@ type Node struct {
 	defs      *definitions
 	settings  *settings
 	tasks     *tasks
-	// api is nil for a node that serves none.
+	// api is nil for a node that serves no API.
 	api *api.Server
 }
 
-// Open connects to the namespace, makes it if it does not exist, opens the store and rebuilds what does not fit the log.
-// The caller ends the node with Run, or with Close if it never runs.
+// Open connects to the namespace, creates it if it does not exist, opens the store, and rebuilds partitions of it that do not fit
+// the log. The caller ends the node with Run, or with Close if it never runs.
 func Open(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.setDefaults()
 	n := &Node{cfg: cfg, ns: newNamespace(&cfg), owners: &owners{}}
@@ -172,7 +172,7 @@ func (n *Node) openStore(ctx context.Context) (err error) {
 	return err
 }
 
-// openMembership makes the parts that share the partitions with other nodes.
+// openMembership creates the parts that share the partitions with other nodes.
 func (n *Node) openMembership(ctx context.Context) (err error) {
 	if n.cfg.Roles.Projector && !n.cfg.Alone {
 		if n.replica, err = newReplica(ctx, n.store); err != nil {
@@ -257,7 +257,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return errors.Join(g.Wait(), n.Close())
 }
 
-// own runs the owners. At the end they stop before this node leaves the group: it no longer decides when another node
+// own runs the owners. At the end they stop before this node leaves the group: it decides nothing any more when another node
 // begins, so nothing lands after that node's claim.
 func (n *Node) own(ctx context.Context) error {
 	if n.doubt() != nil && !n.liveness.awaitClock(ctx) {
@@ -288,7 +288,7 @@ func (n *Node) own(ctx context.Context) error {
 	return err
 }
 
-// every calls do at each tick until ctx ends. It returns no error.
+// every calls do at each tick until ctx ends. It never returns an error.
 func every(ctx context.Context, tick time.Duration, do func()) error {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -311,7 +311,7 @@ func (n *Node) Close() error {
 	if n.owners.inputs != nil {
 		n.owners.inputs.close()
 	}
-	// The owners have ended. What they sent last is abandoned first; the owner that comes next sends it again.
+	// The owners have ended. Whatever they sent last is abandoned first; the next owner sends it again.
 	for _, p := range []*kafka.Producer{n.owners.effects, n.producer, n.heartbeat.producer} {
 		if p != nil {
 			p.Close()

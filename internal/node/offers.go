@@ -68,7 +68,7 @@ func operates(b *events.Presence, agent string, op events.Operation) bool {
 	return !says || slices.Contains(list, op)
 }
 
-// targetOf returns the partitions where an instance of an agent accepts work, and how much. says is whether the instance
+// targetOf returns the partitions where an instance of an agent accepts work, and how much. says tells whether the instance
 // publishes which partitions it reads. Anyone may write heartbeats, so the capacity is bounded and partitions that do not
 // exist are left out.
 func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.Target, says bool) {
@@ -103,7 +103,7 @@ func (o offers) equal(other offers) bool {
 }
 
 // to returns the offers to one of the partitions. Its window is an equal share of the capacity, but at least one, so that
-// every partition makes progress. Some partitions get one more from the remainder, different ones for each agent. All
+// every partition makes progress. Some partitions, different ones for each agent, get one more from the remainder. All
 // nodes compute the same shares, so they add up.
 func (o offers) to(partition, partitions int32) map[string]supervisor.Offer {
 	list := make(map[string]supervisor.Offer, len(o))

@@ -23,16 +23,16 @@ import (
 // assigned.
 type owners struct {
 	shells []*supervisor.Shell
-	// effects sends what the owners send, and nothing else: if it shared a buffer with submissions, these would wait while effects cannot
-	// be sent. It is nil for a node that owns nothing, like inputs.
+	// effects sends only what the owners send: if it shared a buffer with submissions, those would wait while effects cannot be
+	// sent. Like inputs, it is nil for a node that owns nothing.
 	effects *kafka.Producer
 	inputs  *inputs
 	metrics *taskMetrics
-	// leaving says that this node gives its partitions up.
+	// leaving says that this node is giving up its partitions.
 	leaving atomic.Bool
 }
 
-// flushEvery is how often a busy partition writes its state: below what a person notices, and long enough that a task is
+// flushEvery is how often a busy partition writes its state: too short for a person to notice, and long enough that a task is
 // written a few times and not once for each of its facts.
 const flushEvery = 50 * time.Millisecond
 
@@ -40,7 +40,7 @@ const flushEvery = 50 * time.Millisecond
 // little and shows a newer owner at once.
 const pauseLogAbove = 500
 
-// openOwners makes the shells.
+// openOwners creates the shells.
 func (n *Node) openOwners(ctx context.Context) error {
 	if !n.cfg.Roles.Owner {
 		return nil
@@ -169,8 +169,8 @@ func (o *owners) missing() map[operation]events.Instant {
 // maxPublished bounds how many missing operations a heartbeat lists.
 const maxPublished = 100
 
-// published returns what steps of this node's partitions wait for, for the node's heartbeat: of each operation the earliest start of a
-// wait.
+// published returns, for the node's heartbeat, the operations that steps of this node's partitions wait for, each with the
+// earliest start of a wait.
 func (o *owners) published() []events.Missing {
 	var list []events.Missing
 	for p := range o.shells {
@@ -180,8 +180,8 @@ func (o *owners) published() []events.Missing {
 	return list[:min(len(list), maxPublished)]
 }
 
-// earliest sorts operations, and keeps of each the earliest start of a wait. One that no instance offers comes before one that no broker
-// takes requests for.
+// earliest sorts operations, and keeps the earliest start of a wait for each. Operations that no instance offers come before
+// those that no broker takes requests for.
 func earliest(list []events.Missing) []events.Missing {
 	behind := func(m events.Missing) int {
 		if m.Behind {

@@ -33,8 +33,8 @@ func (s *partitionStore) Commit(d *events.Delta, last events.Record) error {
 }
 
 // Snapshot implements supervisor.Store. It is called at each new epoch, and checks whether the log still is the one that
-// the state was folded from: an epoch may have ended because the broker lost acknowledged facts, and facts decided from a
-// state that the log does not hold could not be folded. A broker that does not answer proves nothing; the claim waits for
+// the state was folded from: an epoch may have ended because the broker lost acknowledged facts, and facts decided from a state
+// that is not in the log could not be folded. A broker that does not answer proves nothing; the claim waits for
 // it.
 func (s *partitionStore) Snapshot() (events.Snapshot, error) {
 	snap, anchor, exists, err := s.part.Snapshot()
@@ -74,7 +74,7 @@ func (s *partitionStore) Queues() ([]string, error) {
 
 // Due implements supervisor.Store.
 func (s *partitionStore) Due(at events.Instant, limit int) ([]string, error) {
-	if limit == 1 { // the question of each tick
+	if limit == 1 { // asked at each tick
 		next, ok, err := s.part.NextDue()
 		if err != nil || !ok || next > at {
 			return nil, err

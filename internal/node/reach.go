@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// leadersEvery is how often the leaders of the partitions are asked for an answer, and leadersWithin how long they may take.
+	// leadersEvery is how often the leaders of the partitions are probed, and leadersWithin how long they may take to answer.
 	leadersEvery  = time.Second
 	leadersWithin = 2 * time.Second
-	// unreachedAfter is how long a leader may be without an answer before this node says so to the others. It is so much shorter than
-	// giveUpAfter that all nodes have said so, if none of them reaches that leader, before the first of them would give its
-	// partitions to another.
+	// unreachedAfter is how long a leader may fail to answer before this node says so to the others. It is so much shorter than
+	// giveUpAfter that, if no node reaches that leader, all of them have said so before the first would give its partitions to
+	// another.
 	unreachedAfter = 3 * time.Second
-	// giveUpAfter is how long it takes until this node gives the partitions up: a leader that moves needs less.
+	// giveUpAfter is how long it takes until this node gives up the partitions: a leader that moves needs less.
 	giveUpAfter = 8 * time.Second
 )
 
@@ -26,8 +26,8 @@ type reach struct {
 	ns *namespace
 	// mu guards since.
 	mu sync.Mutex
-	// since is when the first question was asked that had no answer, and after which none had, by partition. The time in which nobody asked, because
-	// the process slept, does not count.
+	// since is, by partition, when the first of the current run of unanswered questions was asked. Time in which nothing was
+	// asked, because the process slept, does not count.
 	since map[int32]time.Time
 }
 
@@ -46,7 +46,7 @@ func (r *reach) ask(ctx context.Context) {
 	}
 	within, cancel := context.WithTimeout(ctx, leadersWithin)
 	defer cancel()
-	ends, _ := r.ns.cluster.HighWatermarks(within, of) // the partitions without an end are those that had no answer
+	ends, _ := r.ns.cluster.HighWatermarks(within, of) // partitions without an end got no answer
 	if ctx.Err() != nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (r *reach) ask(ctx context.Context) {
 	}
 }
 
-// unreached says whether a leader of the partition has been without an answer for so long.
+// unreached says whether a leader of the partition has not answered for that long.
 func (r *reach) unreached(p int32, after time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/internal/proxy"
 )
 
-// ownersWithin bounds how long a node that starts is unready for a partition that no node owns. A partition that stopped
+// ownersWithin bounds how long a starting node is unready because no node owns some partition. A partition that stopped
 // with an error must not keep every restarted node out of service.
 const ownersWithin = 30 * time.Second
 
@@ -25,13 +25,12 @@ type readiness struct {
 	membership *membership // nil for a node that is alone, or owns nothing
 	replica    *replica    // nil for a node that follows nothing
 	stalls     *stalls
-	// everOwned says that every partition had an owner once.
+	// everOwned says that every partition has had an owner.
 	everOwned atomic.Bool
 }
 
 // Ready returns nil if every partition assigned here is owned and decides about its inputs, and every followed one has caught up, otherwise an error
-// that says what is missing. A node is not ready before every partition has had an owner somewhere once, or ownersWithin
-// is over.
+// that says what is missing. A node is not ready until every partition has had an owner somewhere, or ownersWithin is over.
 func (r *readiness) Ready() error {
 	var missing []error
 	if err := r.liveness.unreached(); err != nil {
@@ -126,8 +125,8 @@ func (r *readiness) here(p int32) bool {
 
 func (r *readiness) caughtUp(p int32) bool { return r.store.Partition(p).Next() >= r.replica.goals[p] }
 
-// stale says whether this node's store has a partition that it does not fold at the moment: it gives the partition up, which
-// takes as long as brokers do not answer the owner's last appends, or is about to take it over.
+// stale says whether this node's store has a partition that it does not fold at the moment: the node is about to take the
+// partition over, or is giving it up, which takes until the brokers answer the owner's last appends.
 func (r *readiness) stale(p int32) bool {
 	if r.replica == nil || r.replica.lost[p].Load() {
 		return false
@@ -140,8 +139,8 @@ func (r *readiness) stale(p int32) bool {
 	return r.caughtUp(p)
 }
 
-// Route implements proxy.Router. A node's heartbeat is believed for as long as the node is heard. A node that claims to
-// own a partition that the log gave to another refuses requests about it, and the other's heartbeat is soon the newer.
+// Route implements proxy.Router. A node's heartbeat is believed for as long as the node is heard. A node that says it owns a
+// partition that the log has given to another refuses requests about it, and the other's heartbeat is soon the newer one.
 func (r *readiness) Route(partition int32) proxy.Route {
 	if r.here(partition) {
 		return proxy.Route{Here: true}

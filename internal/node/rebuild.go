@@ -59,7 +59,7 @@ func FoldAll(ctx context.Context, c *kafka.Cluster, store *projector.Store, rang
 	return g.Wait()
 }
 
-// Fold folds a partition from its beginning into an empty store, by the one fold, and returns the state hash.
+// Fold folds a partition from its beginning into an empty store, with the same fold as everywhere, and returns the state hash.
 func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldRange) (events.Hash, error) {
 	state := events.NewState(r.Partition, store.Partition(r.Partition).Loader())
 	err := projector.Fold(ctx, projector.Folding{
@@ -68,7 +68,7 @@ func Fold(ctx context.Context, c *kafka.Cluster, store *projector.Store, r FoldR
 			if r.To == 0 {
 				return nil
 			}
-			return c.LendRange(ctx, r.Topic, r.Partition, 0, r.To, yield) // the folder keeps only the last record, until the next
+			return c.LendRange(ctx, r.Topic, r.Partition, 0, r.To, yield) // the folder keeps only the last record, until the next one
 		},
 		Commit: func(d *events.Delta, a projector.Anchor) error {
 			return store.Commit(projector.Batch{Deltas: []*events.Delta{d}, Anchors: map[int32]projector.Anchor{r.Partition: a}})

@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// ErrStore is returned by Run when the state store cannot be used any longer. The next start goes on from what the store
+	// ErrStore is returned by Run when the state store cannot be used any longer. The next start continues from what the store
 	// and the log hold.
 	ErrStore = errors.New("the state store of this node cannot be used")
 	// ErrLog stops a partition whose log was folded from its beginning and still contradicts itself.
 	ErrLog = errors.New("the log itself cannot be folded, here and probably everywhere; its facts up to there are intact")
 )
 
-// repairs knows which partitions were emptied because of what was stored, each once in a process.
+// repairs knows which partitions were emptied because of stored data; each is emptied at most once in a process.
 type repairs struct {
 	mu      sync.Mutex
 	emptied map[int32]bool
@@ -29,10 +29,10 @@ type repairs struct {
 
 func newRepairs() repairs { return repairs{emptied: map[int32]bool{}, failed: make(chan error, 1)} }
 
-// repair is called with the error that stopped the fold or the owner of a partition. If what is stored here is to blame, it
+// repair is called with the error that stopped the fold or the owner of a partition. If the data stored here is to blame, it
 // empties the partition once and returns nil: the log is folded again. Otherwise it returns the error to stop with. A store
-// that cannot be read, or is at fault again, ends the node, so that others take its partitions. A disk that is full or fails
-// is no reason to remove anything.
+// that cannot be read, or is at fault again, ends the node, so that others take its partitions. A full or failing disk is no
+// reason to remove anything.
 func (s *stateStore) repair(ctx context.Context, partition int32, cause error) error {
 	switch {
 	case s.Damage() != nil: // watch ends the node
@@ -55,11 +55,11 @@ func (s *stateStore) repair(ctx context.Context, partition int32, cause error) e
 	case again && isOfOtherLog(cause):
 		return s.fail(fmt.Errorf("%w: partition %d: the log lost acknowledged records again: %w; look at the disks of the brokers and at unclean.leader.election.enable",
 			ErrStore, partition, cause))
-	case again: // what was folded from the beginning of the log meets the same: no node can do better
+	case again: // even a fold from the beginning of the log meets this: no node can do better
 		return fmt.Errorf("%w: %w", ErrLog, cause)
 	}
 	info, err := s.PartitionInfo(partition)
-	if err != nil { // not even the end of the state is known: an empty log would look as if it had always been empty
+	if err != nil { // even the end of the state is unknown: an empty log would look as if it had always been empty
 		return s.fail(fmt.Errorf("%w: partition %d: %w", ErrStore, partition, err))
 	}
 	if err := s.rebuildable(ctx, partition, info.Next); err != nil {
@@ -75,12 +75,12 @@ func (s *stateStore) repair(ctx context.Context, partition int32, cause error) e
 	return nil
 }
 
-// isOfStore says that only what is stored here can be to blame.
+// isOfStore says that only the data stored here can be to blame.
 func isOfStore(err error) bool {
 	return errors.Is(err, projector.ErrDamaged) || errors.Is(err, events.ErrRow)
 }
 
-// isOfFold says that the state does not fit the log. Which of the two is wrong shows when the log is folded again.
+// isOfFold says that the state does not fit the log. Folding the log again shows which of the two is wrong.
 func isOfFold(err error) bool {
 	return errors.Is(err, supervisor.ErrFold) && (errors.Is(err, events.ErrStateHash) || errors.Is(err, events.ErrImpossible))
 }
@@ -90,8 +90,8 @@ func isOfOtherLog(err error) bool {
 	return errors.Is(err, projector.ErrAnchor) || errors.Is(err, supervisor.ErrInputLost) || errors.Is(err, supervisor.ErrFold) && errors.Is(err, supervisor.ErrPosition)
 }
 
-// ofOtherLog says that the log lacks the record that was folded last. Then an input that seems to have lost records may hold all that
-// the log, as it is now, has not judged.
+// ofOtherLog says that the log lacks the record that was folded last. Then an input that seems to have lost records may hold
+// everything that the log, as it is now, has not judged.
 func (s *stateStore) ofOtherLog(ctx context.Context, partition int32) bool {
 	_, anchor, _, err := s.Partition(partition).Snapshot()
 	return err == nil && errors.Is(projector.Check(anchor, s.topic, s.recordAt(ctx, partition)), projector.ErrAnchor)
@@ -112,7 +112,7 @@ func (s *stateStore) rebuildable(ctx context.Context, partition int32, next int6
 func (s *stateStore) fail(err error) error {
 	select {
 	case s.failed <- err:
-	default: // it ends already
+	default: // it is ending already
 	}
 	return err
 }

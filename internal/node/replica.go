@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// commitEvery bounds how far the store lags behind the fold while the log is read faster than it grows. At the end of the
-// log, records are committed at once.
+// commitEvery bounds how far the store lags behind the fold while the log is read faster than it grows. At the end of the log,
+// commits are immediate.
 const commitEvery = 100 * time.Millisecond
 
 // replicaRecords bounds one fetch of all partitions together. It is larger than the reader's default, since after a
@@ -36,10 +36,10 @@ type replica struct {
 	// caught up.
 	goals map[int32]int64
 
-	// mu guards followed. It may be locked while a following's mu is held, but not the reverse.
+	// mu guards followed. It may be locked while a following's mu is held, but not vice versa.
 	mu       sync.Mutex
 	followed map[int32]*following
-	// follows says the same, by partition, for readers who must not wait for mu.
+	// follows is the same as followed, by partition, for readers that must not wait for mu.
 	follows []atomic.Bool
 	// lost says that a partition's log cannot be folded here.
 	lost []atomic.Bool
@@ -80,8 +80,8 @@ func newReplica(ctx context.Context, store *stateStore) (*replica, error) {
 	return s, nil
 }
 
-// follow begins to fold a partition from where its state ends. It does nothing if the partition is followed already, as when a node
-// that gave up its partitions leaves the group, which takes them away once more.
+// follow begins to fold a partition from where its state ends. It does nothing if the partition is followed already: a node that
+// has given up its partitions loses them once more when it leaves the group.
 func (s *replica) follow(partition int32) error {
 	s.mu.Lock()
 	already := s.followed[partition] != nil
@@ -91,7 +91,7 @@ func (s *replica) follow(partition int32) error {
 	}
 	f := &following{partition: partition}
 	next, err := s.open(f)
-	if errors.Is(err, events.ErrReaderTooOld) { // the node serves what it can, and says that it is not ready
+	if errors.Is(err, events.ErrReaderTooOld) { // the node serves what it can, and is not ready
 		s.store.log.Error("the stored state needs a newer build; the partition is not followed", "partition", partition, "error", err)
 		s.lost[partition].Store(true)
 		return nil
@@ -108,7 +108,7 @@ func (s *replica) follow(partition int32) error {
 	return nil
 }
 
-// open reads the state from the store, and returns where to read on.
+// open reads the state from the store, and returns where to continue reading.
 func (s *replica) open(f *following) (next int64, err error) {
 	part := s.store.Partition(f.partition)
 	snap, _, _, err := part.Snapshot()
@@ -193,7 +193,7 @@ func (s *replica) Run(ctx context.Context) error {
 	}
 }
 
-// fold folds fetches of one partition. It returns only errors of the store, without which the node cannot go on.
+// fold folds fetches of one partition. It returns only errors of the store, without which the node cannot continue.
 func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -208,20 +208,20 @@ func (s *replica) fold(ctx context.Context, f *following, fetches []kafka.Fetch)
 		case err != nil && s.repaired(ctx, f, err):
 			return nil
 		case err != nil:
-			// Its owner answers reads of it from now on, and this node is not ready.
+			// From now on its owner answers reads of it, and this node is not ready.
 			s.store.log.Error("the log cannot be folded; the partition is no longer followed", "partition", f.partition, "error", err)
 			s.lost[f.partition].Store(true)
 			s.stop(f)
 			return nil
 		}
 		if fetch.Err != nil {
-			return s.interrupted(ctx, f, fetch.Err) // it is the last of its partition
+			return s.interrupted(ctx, f, fetch.Err) // it is the partition's last fetch
 		}
 	}
 	return nil
 }
 
-// repaired begins again from an emptied state, if that is to blame for an error of the fold.
+// repaired begins again from an emptied state, if the stored state is to blame for an error of the fold.
 func (s *replica) repaired(ctx context.Context, f *following, cause error) bool {
 	if s.store.repair(ctx, f.partition, errors.Join(supervisor.ErrFold, cause)) != nil {
 		return false
@@ -239,7 +239,7 @@ func (f *following) fold(fetch kafka.Fetch) error {
 	from := f.folder.State().Next
 	for i := range fetch.Records {
 		r := &fetch.Records[i]
-		if r.Offset < from { // fetched for an earlier following
+		if r.Offset < from { // fetched for an earlier following of the partition
 			continue
 		}
 		if err := f.folder.Take(r); err != nil {

@@ -27,8 +27,8 @@ type settings struct {
 	changing sync.Mutex
 }
 
-// begin compares the settings that this process was started with, those of given, with those of the namespace. It records those that
-// the namespace has not set yet, and refuses others: the nodes of a namespace must decide alike.
+// begin compares the settings that this process was started with, named in given, with those of the namespace. It records those
+// that the namespace has not set yet, and refuses different values: the nodes of a namespace must decide alike.
 func (s *settings) begin(ctx context.Context, values events.Settings, given []string) error {
 	change := events.SettingsChange{Settings: map[string]json.RawMessage{}, Initial: true}
 	recorded := s.ns.catalog.Settings()
@@ -148,7 +148,7 @@ func (s *settings) ChangeSettings(ctx context.Context, change events.SettingsCha
 // submissionBytes is the limit of a submission as of now.
 func (s *settings) submissionBytes() int { return s.ns.catalog.Settings().Settings.SubmissionBytes }
 
-// follow tells the owners each change of the settings, and each accepted loss, until ctx ends.
+// follow passes each change of the settings and each accepted loss to the owners until ctx ends.
 func (s *settings) follow(ctx context.Context, o *owners) error {
 	next := int64(0)
 	for {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// stalledAfter is how long nothing may be decided while inputs wait: a batch takes half a second, and a leader that moves takes
-	// the answer of an append with it for a few.
+	// stalledAfter is how long nothing may be decided while inputs wait: a batch takes half a second, and a moving leader delays
+	// the answer to an append by a few seconds.
 	stalledAfter = 30 * time.Second
 	// stalledEvery is how often partitions are looked at.
 	stalledEvery = time.Second
@@ -24,8 +24,8 @@ type decider interface {
 	Busy() time.Duration
 }
 
-// stalls notices partitions that this node owns and in which nothing is decided although inputs wait. There is no reason for
-// that but a defect, or an input that takes very long to judge.
+// stalls notices partitions that this node owns and in which nothing is decided although inputs wait. The only reasons for that
+// are a defect, or an input that takes very long to judge.
 type stalls struct {
 	log *slog.Logger
 	// partitions are the owners, by partition.
@@ -33,7 +33,7 @@ type stalls struct {
 
 	// mu guards the field below.
 	mu sync.Mutex
-	// spells are the partitions' spells without a fact.
+	// spells are the spells of the partitions.
 	spells []spell
 }
 
@@ -94,7 +94,7 @@ func (s *spell) stalled() time.Duration {
 	return s.lasted
 }
 
-// stalled returns how long a partition has stood, 0 if it is not stalled.
+// stalled returns how long a partition has been stalled, 0 if it is not.
 func (s *stalls) stalled(p int32) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,7 @@ func TestANewNamespaceWaitsForEnoughBrokers(t *testing.T) {
 		few := brokers.Fault(kafkatest.Fault{Request: "CreateTopics", Topic: "sagalog.definitions", Code: "INVALID_REPLICATION_FACTOR"})
 		err := w.starting(node.Config{Patience: &kafka.Patience{Within: 5 * time.Second, Logger: w.logs.logger()}})
 		require.ErrorContains(t, err, "fewer brokers are alive than the topic sagalog.definitions needs for its copies: INVALID_REPLICATION_FACTOR")
-		require.ErrorContains(t, err, "start the missing brokers, which a start of this program waits for, or create the topic with fewer copies by: ")
+		require.ErrorContains(t, err, "start the missing brokers (this program waits for them when it starts), or create the topic with fewer copies by: ")
 		heal := time.AfterFunc(40*time.Second, few.Remove)
 		defer heal.Stop()
 		require.NoError(t, w.starting(node.Config{Patience: w.minute()}))

@@ -15,8 +15,8 @@ import (
 	"github.com/sagalog/sagalog/projector"
 )
 
-// ErrGap is returned for a log of events that has lost facts before they were folded here. Nothing is changed: the
-// state that is left may be the only record of what was accepted.
+// ErrGap is returned for a log of events that has lost facts before they were folded here. Nothing is changed: the remaining
+// state may be the only record of what was accepted.
 var ErrGap = errors.New("accepted facts are gone")
 
 // stateStore is the projection of a namespace on this node's disk. It also checks whether the
@@ -32,7 +32,7 @@ type stateStore struct {
 	repairs
 }
 
-// openStore opens the projection. One of an older format, or a damaged one, is deleted and rebuilt from the log. Damage
+// openStore opens the projection. If it has an older format or is damaged, it is deleted and rebuilt from the log. Damage
 // may show when the store is opened or when it is first read.
 func openStore(ctx context.Context, ns *namespace, cfg *Config) (*stateStore, error) {
 	s := &stateStore{ns: ns, dir: filepath.Join(cfg.Dir, "state"), fs: cfg.FS, registry: cfg.Registry, log: cfg.Logger, repairs: newRepairs()}
@@ -75,8 +75,8 @@ func (s *stateStore) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
-// watch ends the node when its store is found damaged, or cannot be used: reads may fail from then on, and only the next
-// start can rebuild it. Meanwhile other nodes take the partitions.
+// watch ends the node when its store is found damaged or unusable: reads may fail from then on, and only the next start can
+// rebuild it. Meanwhile other nodes take the partitions.
 func (s *stateStore) watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -136,8 +136,7 @@ func (s *stateStore) checkAnchor(ctx context.Context, partition int32, log exten
 	case err != nil && !errors.Is(err, projector.ErrAnchor):
 		return err
 	case anchor.TopicID == s.topic && snap.Next > 0 && snap.Next == log.start:
-		// The log is trimmed to the end of the state: nothing is missing, but there is no record to
-		// compare.
+		// The log was trimmed up to the end of the state: nothing is missing, but there is no record to compare.
 		s.log.Warn("the records before the end of the state were deleted; this node continues, and no other can build its state from the rest", "partition", partition, "offset", snap.Next)
 		return nil
 	}
@@ -148,7 +147,7 @@ func (s *stateStore) checkAnchor(ctx context.Context, partition int32, log exten
 	return s.Reset(partition)
 }
 
-// refuseGap refuses a log that cannot be folded from its beginning. next is where the state ends, 0 without one.
+// refuseGap refuses a log that cannot be folded from its beginning. next is where the state ends, 0 if there is no state.
 func (s *stateStore) refuseGap(partition int32, log extent, next int64) error {
 	topic := s.ns.topics.Events()
 	switch {
@@ -181,7 +180,7 @@ func (s *stateStore) refuseGaps(ctx context.Context) error {
 // anchorWait bounds the read of an anchor's record at a change of epoch, where the owner waits for it.
 const anchorWait = 2 * time.Second
 
-// recordAt returns a function that reads a record of a partition of events; false says that the log does not hold it.
+// recordAt returns a function that reads a record of a partition of events; false means that the log does not hold it.
 func (s *stateStore) recordAt(ctx context.Context, partition int32) func(int64) (events.Record, bool, error) {
 	return func(offset int64) (events.Record, bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, anchorWait)

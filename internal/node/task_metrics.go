@@ -14,7 +14,7 @@ import (
 )
 
 // maxLabels bounds how many workflows, pairs of workflow and step, and agents have their own series on a node. All others share
-// otherLabel, which no workflow, step or agent can be called: totals stay right. Which ones come first differs from node to
+// otherLabel, which no workflow, step or agent can be called, so totals stay right. Which names come first differs from node to
 // node, so beyond the bound a sum over nodes by name may be too low.
 const (
 	maxLabels  = 200
@@ -28,7 +28,7 @@ type labelSet[K comparable] struct {
 	known  atomic.Int64
 }
 
-// has says whether a value has a series to itself.
+// has says whether a value has its own series.
 func (s *labelSet[K]) has(value K) bool {
 	if _, ok := s.values.Load(value); ok {
 		return true
@@ -42,7 +42,7 @@ func (s *labelSet[K]) has(value K) bool {
 	return true
 }
 
-// durationBuckets range from the shortest task to one that waits for people, in seconds.
+// durationBuckets range from the shortest task to one that waits for people. They are in seconds.
 var durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
 
 // taskMetrics counts the outcomes of tasks, attempts and inputs from the durable facts of this node's owners. Only the node
@@ -110,7 +110,7 @@ func (m *taskMetrics) count(t *events.Task, f *events.Fact) {
 	case *events.TaskUndone:
 		m.end(t, f, events.TaskStateUndone)
 	case *events.InputRejected:
-		topic := string(events.Reports) // requests come through that topic, and only requests are held
+		topic := string(events.Reports) // all requests come through that topic, and only requests are held
 		if in, _, _, ok := f.Cause.Input(); ok && b.HeldAt == "" {
 			topic = string(in)
 		}
@@ -214,7 +214,7 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 	for name, n := range m.queues() {
 		gauge(m.ready, float64(n), name.agent, string(name.op), name.reason)
 	}
-	names := slices.SortedFunc(maps.Keys(living), func(a, b string) int { // no living one hides a missing one
+	names := slices.SortedFunc(maps.Keys(living), func(a, b string) int { // no live agent may hide a missing one
 		return cmp.Or(cmp.Compare(min(living[a], 1), min(living[b], 1)), cmp.Compare(a, b))
 	})
 	for _, name := range names[:min(len(names), maxLabels)] {

@@ -37,7 +37,7 @@ func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) 
 
 // List implements api.Lists.
 func (t *tasks) List(_ context.Context, q api.Query) (api.Page, error) {
-	asOf := t.asOf(q.Partitions) // before the list is read, so that the list holds all of it
+	asOf := t.asOf(q.Partitions) // before the list is read, so that the list includes all of that
 	list, next, err := t.store.List(projector.Filter{
 		States: q.States, Workflow: q.Workflow, Labels: q.Labels, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
 		Partitions: q.Partitions, Brief: q.Brief,
@@ -94,7 +94,7 @@ func (t *tasks) CatchUp(ctx context.Context, in events.Input, partition int32) e
 	return t.WaitPassed(ctx, in, partition, end-1)
 }
 
-// noAnswer marks errors of brokers that pass, so that the API answers them as such.
+// noAnswer marks temporary errors of brokers, so that the API answers them as such.
 func noAnswer(err error) error {
 	if kafka.IsPassing(err) {
 		return fmt.Errorf("%w: %w", api.ErrNoAnswer, err)
@@ -159,7 +159,7 @@ func ownerOf(r *events.Record) string {
 // rejections finds out why an input was rejected.
 type rejections struct{ tasks *tasks }
 
-// Rejection implements api.Rejections. The projection knows the fact for an hour.
+// Rejection implements api.Rejections. The projection remembers the fact for an hour.
 func (j *rejections) Rejection(ctx context.Context, in events.Input, partition int32, offset int64) (*events.InputRejected, error) {
 	t := j.tasks
 	at, found, err := t.store.Rejection(partition, in, offset)

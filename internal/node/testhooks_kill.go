@@ -19,8 +19,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// killVariable is POINT or POINT:N: the process kills itself with SIGKILL at the N-th pass of that point. @FILE stands for
-// the content of the file as soon as it exists, so that a test can choose when a running process dies.
+// killVariable is POINT or POINT:N: the process kills itself with SIGKILL at the N-th pass of that point. @FILE stands for the
+// content of the file once it exists, so that a test can choose when a running process dies.
 const killVariable = "SAGALOG_TEST_KILL_AT"
 
 // killPoint is a row of the crash table.
@@ -30,23 +30,23 @@ type killPoint string
 const (
 	// killAcknowledged: the broker has acknowledged a submission of the API, whose client has no answer yet.
 	killAcknowledged killPoint = "submission-acknowledged"
-	// killRead: inputs were read, and the owner does not have them yet.
+	// killRead: inputs were read, but the owner does not have them yet.
 	killRead killPoint = "input-read"
-	// killDecided: facts were decided, and not yet handed to the Kafka client.
+	// killDecided: facts were decided, but not yet handed to the Kafka client.
 	killDecided killPoint = "facts-decided"
-	// killSent: facts were handed over, and the answer is not known. The log may hold them.
+	// killSent: facts were handed over, but the answer is not known. The log may hold them.
 	killSent killPoint = "append-sent"
 	// killDurable: the log has acknowledged facts that the store does not hold.
 	killDurable killPoint = "facts-durable"
-	// killCommitted: the store holds facts, none of their effects was sent.
+	// killCommitted: the store holds facts, but none of their effects was sent.
 	killCommitted killPoint = "committed"
-	// killWorkSent: the broker has acknowledged a work request, and the owner does not know it yet.
+	// killWorkSent: the broker has acknowledged a work request, but the owner does not know it yet.
 	killWorkSent killPoint = "work-sent"
 	// killForwarding: the fact InputForwarded is durable, but the input was not forwarded yet.
 	killForwarding killPoint = "misplaced-found"
-	// killTimeout: a Timeout was handed over, and the answer is not known.
+	// killTimeout: a Timeout was handed over, but the answer is not known.
 	killTimeout killPoint = "timeout-decided"
-	// killClaimed: a claim is durable, and the new owner does not know it yet.
+	// killClaimed: a claim is durable, but the new owner does not know it yet.
 	killClaimed killPoint = "claim-durable"
 )
 

@@ -29,7 +29,7 @@ type dyingScheduler struct {
 func (s *dyingScheduler) CheckInput(hash string, input []byte) string {
 	if bytes.Contains(input, s.lethal) {
 		debug.SetMaxStack(1 << 20)
-		os.Exit(overflow(0)) // which does not return
+		os.Exit(overflow(0)) // does not return
 	}
 	return s.Scheduler.CheckInput(hash, input)
 }

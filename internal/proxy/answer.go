@@ -13,9 +13,9 @@ import (
 // streamWrite bounds one write to a client that does not read.
 const streamWrite = 10 * time.Second
 
-// heldAnswer is a local handler's answer. Nothing reaches the client before the handler begins to write; then the answer
-// is either passed on as it is written or, if it does not stand, dropped: the partition may have moved meanwhile, and the
-// answer may be wrong.
+// heldAnswer is a local handler's answer. Nothing reaches the client before the handler begins to write. Then the answer is
+// either passed on while it is written or, if it is not valid, dropped: the partition may have moved meanwhile, and the answer
+// may be wrong.
 type heldAnswer struct {
 	w       http.ResponseWriter
 	header  http.Header
@@ -24,7 +24,7 @@ type heldAnswer struct {
 	dropped bool
 }
 
-// Header returns headers that reach the client only with an answer that stands.
+// Header returns headers that reach the client only with a valid answer.
 func (h *heldAnswer) Header() http.Header { return h.header }
 
 func (h *heldAnswer) WriteHeader(status int) {
@@ -48,7 +48,7 @@ func (h *heldAnswer) Write(b []byte) (int, error) {
 	return h.w.Write(b)
 }
 
-// finish begins an answer that its handler left empty.
+// finish sends an answer that its handler left empty.
 func (h *heldAnswer) finish() { h.WriteHeader(http.StatusOK) }
 
 // FlushError is called by http.ResponseController. A stream ends by its error.
@@ -63,13 +63,13 @@ func (h *heldAnswer) FlushError() error {
 // Unwrap lets http.ResponseController reach the connection.
 func (h *heldAnswer) Unwrap() http.ResponseWriter { return h.w }
 
-// mediaTypes are those of the API's answers about partitions. Anyone who may write presence can name an address, and a page
-// from there would be of this node's origin: a browser would let its scripts send requests here.
+// mediaTypes are those of the API's answers about partitions. Anyone who may write presence can name an address, and a page from
+// there would have this node's origin: a browser would let its scripts send requests here.
 var mediaTypes = []string{"application/json", "application/problem+json", "application/x-ndjson", eventStream}
 
 const eventStream = "text/event-stream"
 
-// ours says whether a node may have given this answer: none redirects, and each body has a type.
+// ours says whether a node may have given this answer: nodes never redirect, and every body has a type.
 func ours(resp *http.Response) bool {
 	switch {
 	case resp.StatusCode == http.StatusNoContent:
@@ -121,8 +121,8 @@ func (a *foreignAnswer) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (a *foreignAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// endingBody ends a stream that breaks off as if it had ended: its client asks again in either case, after the last
-// complete event. (An event that was cut in two does not count: only an empty line completes it.)
+// endingBody ends a stream that breaks off as if it had ended: its client asks again in either case, after the last complete
+// event. (An event that was cut off does not count: only an empty line completes it.)
 type endingBody struct{ io.ReadCloser }
 
 func (b endingBody) Read(p []byte) (int, error) {

@@ -25,7 +25,7 @@ type Question struct {
 	Query url.Values
 }
 
-// RefusedError is an answer 4xx: the node found a fault with the question.
+// RefusedError is a 4xx answer: the node found a fault in the question.
 type RefusedError struct {
 	Status int
 	Body   []byte
@@ -33,7 +33,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("answered %d", e.Status) }
 
-// MovedError is ErrMoved with what the node said about it.
+// MovedError is ErrMoved with the node's explanation.
 type MovedError struct{ Body []byte }
 
 func (e *MovedError) Error() string { return ErrMoved.Error() }
@@ -42,7 +42,7 @@ func (e *MovedError) Unwrap() error { return ErrMoved }
 // AskEach asks all nodes at once, each about its partitions, and returns when all have answered. It calls each with a
 // JSON document or an error; one call at a time. each returns an error if it cannot read the document.
 func (p *Proxy) AskEach(ctx context.Context, there map[Route][]int32, q Question, each func(partitions []int32, answer []byte, err error) error) {
-	var mu sync.Mutex // held while each is called
+	var mu sync.Mutex // held while the function each is called
 	var wait sync.WaitGroup
 	for to, partitions := range there {
 		wait.Go(func() {

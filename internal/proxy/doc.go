@@ -22,6 +22,6 @@
 //
 // A read that does not wait is answered from this node's store, if it has the partition at all, while no owner is known.
 //
-// It refuses to guess: it does not call anything that is not a valid address, and it treats a node that does not identify
-// itself as unreachable. It knows nothing about tasks, and does not word problems: the caller does.
+// It refuses to guess: it does not call anything that is not a valid address, and it regards a node that does not identify itself
+// as unreachable. It knows nothing about tasks, and does not word problems: the caller does.
 package proxy

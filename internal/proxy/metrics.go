@@ -28,7 +28,7 @@ func newOutcomes(r prometheus.Registerer) (*prometheus.CounterVec, error) {
 		Help: "Requests passed to the node that owns their partition, by outcome.",
 	}, []string{"outcome"})
 	for _, o := range []string{outcomeAnswered, outcomeMoved, outcomeUnreachable, outcomeCut, outcomeCancelled, outcomeNowhere} {
-		v.WithLabelValues(o) // so that a rate can be taken from the first one on
+		v.WithLabelValues(o) // so that a rate includes the first one
 	}
 	return v, r.Register(v)
 }

@@ -25,22 +25,22 @@ const (
 	// HeaderAnswered names the node that answers such a request. An answer without it comes from something else that now
 	// has the address of a node that is gone.
 	HeaderAnswered = "Sagalog-Answered"
-	// HeaderMoved says in such an answer that the partition is elsewhere.
+	// HeaderMoved in such an answer says that the partition is elsewhere.
 	HeaderMoved = "Sagalog-Moved"
 	// HeaderPartitions restricts a question to these partitions: "1,3,5".
 	HeaderPartitions = "Sagalog-Partitions"
 )
 
 const (
-	// AnswerWithin is how long an owner may take, beside the time that the request itself waits.
+	// AnswerWithin is how long an owner may take, in addition to the time that the request itself waits.
 	AnswerWithin = 5 * time.Second
 	// dialTimeout is generous within a data centre. A node that takes longer is down, and its partitions are about to move.
 	dialTimeout = time.Second
-	// quickConns and longConns bound the connections to one node. Waits and streams hold theirs for as long as they last,
-	// so they have a pool to themselves, and reads do not queue behind them.
+	// quickConns and longConns bound the connections to one node. Waits and streams hold theirs for as long as they last, so they
+	// have their own pool, and reads do not queue behind them.
 	quickConns = 64
 	longConns  = 2048
-	// idleConns is what a steady load of reads reuses.
+	// idleConns is the number of connections that a steady load of reads reuses.
 	idleConns = 16
 	// idleFor is below the two minutes after which the other end closes, so a request rarely meets a closing connection.
 	idleFor        = time.Minute
@@ -59,7 +59,7 @@ var (
 type Route struct {
 	// Here says that this node's store has the partition and has caught up.
 	Here bool
-	// Stale says that no owner is known and this node's store has the partition, as it was when this node last folded it.
+	// Stale says that no owner is known and this node's store has the partition, as this node last folded it.
 	// Reads that do not wait are answered from it.
 	Stale bool
 	// Node is the owner if it is another live node; empty if none is known.
@@ -86,7 +86,7 @@ type Router interface {
 type Config struct {
 	Router     Router
 	Partitions int32
-	// NamespaceID and Node identify this node to the others: two clusters may have nodes of the same names on one machine.
+	// NamespaceID and Node identify this node to the others: two clusters may have nodes of the same name on one machine.
 	NamespaceID, Node string
 	// Refuse answers 503: no node answers for these partitions now.
 	Refuse func(w http.ResponseWriter, r *http.Request, partitions ...int32)
@@ -202,12 +202,12 @@ func (p *Proxy) Locate() Placement {
 	return l
 }
 
-// Unreadable returns those of the partitions that this node's store cannot answer for now.
+// Unreadable returns the partitions that this node's store cannot answer for now.
 func (p *Proxy) Unreadable(partitions []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(partitions), func(n int32) bool { return p.cfg.Router.Route(n).Readable() })
 }
 
-// Away returns those of the partitions that are not here now.
+// Away returns the partitions that are not here now.
 func (p *Proxy) Away(partitions []int32) []int32 {
 	var list []int32
 	for _, n := range partitions {
@@ -225,7 +225,7 @@ func (p *Proxy) address(r *http.Request, to Route) {
 	r.Header.Set(HeaderForwarded, p.identity(to.Node))
 }
 
-// check returns an error unless the node itself answered, about a partition that it has, and as a node does.
+// check returns an error unless the node itself answered, in the form of a node's answer and about a partition that it has.
 func (p *Proxy) check(resp *http.Response, to Route) error {
 	if resp.Header.Get(HeaderAnswered) != p.identity(to.Node) {
 		return fmt.Errorf("%w: %s", errForeign, resp.Status)

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// routeEvery is how often a wait, a stream or a request that was passed on looks whether its partition is still there.
+	// routeEvery is how often a wait, a stream or a request that was passed on checks whether its partition is still there.
 	routeEvery = 250 * time.Millisecond
-	// lostFor is how long no owner may be known before such a request gives its node up: a take-over takes less, and its end
+	// lostFor is how long no owner may be known before such a request gives up its node: a take-over takes less, and its end
 	// names the next node.
 	lostFor = 5 * time.Second
 	// retryPause is between two looks for an owner, and between two calls to one that does not answer.
@@ -40,8 +40,8 @@ const (
 
 // Request is a request about one partition.
 //
-// While a partition is taken over, a request with patience goes on at the next owner. One without is tried once more if
-// there is another owner by then.
+// While a partition is taken over, a request with patience continues at the next owner. A request without patience is tried once
+// more if there is another owner by then.
 type Request struct {
 	Partition int32
 	Kind      Kind
@@ -51,12 +51,12 @@ type Request struct {
 	Patience time.Duration
 	// Local answers from this node's store.
 	Local http.Handler
-	// Unanswered answers when no owner did; at is where the partition was last.
+	// Unanswered answers if no owner did; at is where the partition was last.
 	Unanswered func(w http.ResponseWriter, r *http.Request, at Route)
 }
 
 // Serve makes the node that has the partition answer the request. The query parameter wait is the wait of a Waiting
-// request: when it goes on at another owner, it waits only for the time that is left.
+// request: when it continues at another owner, it waits only for the remaining time.
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, q Request) {
 	t := &transfer{Request: q, p: p, w: w, r: r, begun: time.Now()}
 	if r.Header.Get(HeaderForwarded) == "" {
@@ -131,7 +131,7 @@ func (t *transfer) try(at Route, first bool) bool {
 	return t.send(r, at) == nil
 }
 
-// request returns the request for the next try. All tries but the first wait only for the time that is left.
+// request returns the request for the next try. All tries but the first wait only for the remaining time.
 func (t *transfer) request(ctx context.Context, first bool) *http.Request {
 	r := t.r.Clone(ctx)
 	r.TransferEncoding, r.ContentLength = nil, int64(len(t.Body))
@@ -164,8 +164,8 @@ func (t *transfer) local(r *http.Request, at Route) bool {
 	return !h.dropped
 }
 
-// send makes another node answer the request. On error nothing was written to the client. An answer that breaks off ends
-// the exchange by http.ErrAbortHandler: the client must see that it is not whole.
+// send makes another node answer the request. On error nothing was written to the client. An answer that breaks off ends the
+// exchange with http.ErrAbortHandler: the client must see that it is incomplete.
 func (t *transfer) send(r *http.Request, to Route) (err error) {
 	p := t.p
 	outcome := outcomeCut

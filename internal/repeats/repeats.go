@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Every is how often a repeated message is shown: often enough that a person who watches sees that it goes on.
+// Every is how often a repeated message is shown: often enough that somebody who watches sees that the problem persists.
 const Every = 10 * time.Second
 
 // notShown is the key of the number of messages that were suppressed since the last one that was shown.

@@ -13,7 +13,7 @@ type agents struct {
 	w *World
 	// services holds the service behind each agent.
 	services map[string]service
-	// ledger holds what each do changed, by its idempotency key.
+	// ledger holds the changes of each do, by its idempotency key.
 	ledger map[string]*effectLedger
 	// outcomes remembers the outcome of each attempt at each instance: a redelivered request has the same outcome.
 	outcomes map[string]outcome
@@ -29,7 +29,7 @@ type delivery struct {
 	work   events.Work
 	report events.Report
 	trace  string
-	// instance is the one that has the request: it reads the request's partition.
+	// instance is the instance that has the request, because it reads the request's partition.
 	instance int
 }
 
@@ -38,7 +38,8 @@ type outcome int
 const (
 	outcomeDone outcome = iota
 	outcomeFailedNone
-	// An attempt that is over reports done_unknown. One in doubt reports a failure while its effect may be under way.
+	// An attempt that is over reports done_unknown. An attempt in doubt reports a failure while its effect may still be under
+	// way.
 	outcomeFailedUnknown
 	outcomeFailedDoubt
 	outcomePermanentNone
@@ -189,7 +190,7 @@ func (a *agents) work(d delivery) {
 	}
 }
 
-// copyLandsLater lets a request that another owner has sent again be carried out at another instance, perhaps after the attempt has
+// copyLandsLater lets another instance carry out a request that another owner has sent again, perhaps after the attempt has
 // completed. The undo waits for it, so no service needs to refuse it.
 func (a *agents) copyLandsLater(d delivery) {
 	if a.w.parts[d.work.Home].sagas.sentAgain(&d.work, a.w.parts[d.work.Home].state.Partition.Epoch) {
@@ -227,13 +228,13 @@ func (a *agents) fill(p *events.Report, f outcome) {
 	if f == outcomeNotMade {
 		p.Error.Class = events.ClassUnavailable
 		if a.w.chance(a.w.faults.Odd) {
-			p.Effect = "" // it contradicts itself, and the attempt counts
+			p.Effect = "" // it contradicts itself, so the attempt counts
 		}
 	}
 }
 
 // odd adds reports that contradict the report of an attempt, or that are for an attempt that never existed. None of
-// them denies an effect that happened or reports an undo that did not: nothing could be proved with an agent that lies.
+// them denies an effect that happened or reports an undo that did not: nothing could be proved if an agent lied.
 func (a *agents) odd(p events.Report, work *events.Work) {
 	w, home := a.w, work.Home
 	if !w.chance(w.faults.Odd) {

@@ -14,7 +14,7 @@ type Attempt struct {
 	N          int
 }
 
-// AttemptOf returns the attempt that a fact begins or ends, the zero value if it does neither.
+// AttemptOf returns the attempt that a fact begins or ends, or the zero value.
 func AttemptOf(task string, body events.Body) Attempt {
 	switch b := body.(type) {
 	case *events.StepStarted:
@@ -41,7 +41,7 @@ func AttemptOf(task string, body events.Body) Attempt {
 	return Attempt{}
 }
 
-// String returns it as people read it.
+// String returns it in readable form.
 func (a Attempt) String() string {
 	name := fmt.Sprintf("%s.%s attempt %d", a.Task, a.Step, a.N)
 	if a.Op == events.Undo {
@@ -86,7 +86,7 @@ func (e *effects) resends(s *slot, f *events.Fact, id Attempt) {
 	began, claimed := e.p.log.landedAt[x.from], e.p.log.landedAt[claim]
 	for o := e.p.inputs.reports.end() - 1; o >= 0 && e.p.inputs.reports.landedAt[o] > began; o-- {
 		m := e.p.inputs.reports.meta[o]
-		if e.p.inputs.reports.landedAt[o] < claimed && m.Outcome(id, e.p.ticket(id.Task)) && !e.p.inputs.givenUp(events.Reports, o) { // nothing will be concluded from that one
+		if e.p.inputs.reports.landedAt[o] < claimed && m.Outcome(id, e.p.ticket(id.Task)) && !e.p.inputs.givenUp(events.Reports, o) { // nothing will be concluded from that report
 			e.w.fail("%s/%d sends work again for %s, whose report at %d was durable before its epoch", s.node.name, e.p.id, id, o)
 		}
 	}

@@ -12,9 +12,9 @@ type topic struct {
 	records  []events.Record
 	landedAt []events.Instant
 	readers  []*reading
-	// start is the offset of the first record that readers still find. The world remembers those before it.
+	// start is the offset of the first record that readers still find. The world remembers the records before it.
 	start int64
-	// open holds the first offsets of open transactions, and aborted the records of those that were aborted.
+	// open holds the first offsets of open transactions, and aborted the records of aborted ones.
 	open    []int64
 	aborted map[int64]bool
 }
@@ -27,9 +27,9 @@ type reading struct {
 	topic *topic
 	gen   uint64
 	next  int64
-	// busy is set while a portion is in flight; over is set when nobody reads any more.
+	// busy is set while a portion is in flight; over is set once the reading has ended.
 	busy, over bool
-	// lost hears that the records to be read next are deleted.
+	// lost is called when the records to be read next are deleted.
 	lost func()
 	give func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64)
 }
@@ -87,7 +87,7 @@ func (w *World) land(t *topic, records []events.Record) (offsets []int64) {
 	return offsets
 }
 
-// producer is the client that appends to events for one claim and what follows it.
+// producer is the client that appends to events for one claim and the facts after it.
 type producer struct {
 	slot *slot
 	gen  uint64
@@ -214,7 +214,7 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 }
 
 // recordMax is the largest size of a record of events: the limits of its contents (an undo holds input and output), and
-// room for reasons, headers and a definition. A larger one would fail to be produced and end every epoch that tries.
+// room for reasons, headers and a definition. A larger record could not be produced, and would end every epoch that tries.
 func (w *World) recordMax() int {
 	s := &w.cfg.Settings
 	return max(s.SubmissionBytes, 2*s.PayloadBytes) + 16<<10

@@ -57,8 +57,8 @@ func (q *inputs) reported(f *events.Fact) {
 	}
 }
 
-// tooLate says whether a forwarded input is older than the time for which tasks are remembered, or were when some were forgotten, as
-// far as the clocks allow to tell.
+// tooLate says whether a forwarded input is older than the time for which tasks are remembered (or were, when some were
+// forgotten), as far as the clocks can tell.
 func (q *inputs) tooLate(r *events.Record) bool {
 	at, err := events.ParseInstant(r.Header(events.HeaderForwardedAt))
 	const skew = 6 * time.Second // the clocks of two nodes, and some time for delivery
@@ -67,8 +67,8 @@ func (q *inputs) tooLate(r *events.Record) bool {
 		(now.Sub(at) > p.Settings.RememberFor.Std()+skew || now.Sub(p.ForgottenBefore) > skew && at < p.ForgottenBefore)
 }
 
-// pinned checks that a submission got the version that it asked for: the one of its stamp, the one with its number, or
-// one that was current when the submission was durable or later.
+// pinned checks that a submission got the version that it asked for: that of its stamp, that with its number, or one that was
+// current when the submission became durable or later.
 func (q *inputs) pinned(f *events.Fact, b *events.Submitted) {
 	in, _, o, ok := f.Cause.Input()
 	if !ok || o >= q.of(in).end() {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// chaos plans what happens to nodes, clocks, agents and definitions.
+// chaos plans faults and changes of nodes, clocks, agents and definitions.
 func (w *World) chaos() {
 	x := w.faults
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ func (n *node) reading() time.Time {
 }
 
 // clocksHold says whether no node's clock was, is, or will be ahead of the world's clock, which agents and services
-// use. Such a clock, and the log's time after it, ends the time of an attempt in doubt too early.
+// use. Such a clock, and the log's time that follows it, would end the time of an attempt in doubt too early.
 func (w *World) clocksHold() bool { return !w.begunAhead && w.opt.Faults.Jump == 0 }
 
 // now reads the slot's clock and suspends its owner while the clock is suspected, as the shell does.
@@ -41,10 +41,10 @@ func (s *slot) now() events.Instant {
 	return now
 }
 
-// shown is the time that an owner's clock showed at some moment. From there it advances with the world's clock.
+// shown is the time that an owner's clock showed at some moment. From then on it advances with the world's clock.
 type shown struct{ at, showed events.Instant }
 
-// timeline is the times that an owner's clock showed in one life of its process.
+// timeline holds the times that an owner's clock showed during one life of its process.
 type timeline []shown
 
 // noteTime notes the owner's time whenever it did not just advance with the world's clock.

@@ -114,7 +114,7 @@ func (p *partition) readsItsWrites(s *slot) {
 			if f := p.inputs.facts[events.CauseInput(in, p.id, o)]; f != nil && f.Body.Name() != events.NameSubmitted {
 				continue
 			}
-			g := p.sagas.byTask[m.Task] // the latest submission of this ID, if an earlier task was swept
+			g := p.sagas.byTask[m.Task] // the latest submission with this ID, if an earlier task was swept
 			if _, known := s.store.Keys(m.Task); !known && g != nil && g.accepted < s.store.Next() {
 				p.w.fail("%s/%d has passed the submission of %q at %d and does not know the task", s.node.name, p.id, m.Task, o)
 			}

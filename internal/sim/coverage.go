@@ -155,7 +155,7 @@ const (
 	situations
 )
 
-// named has a name for each situation; the rare ones are required in long runs only.
+// named has a name for each situation; rare ones are required only in long runs.
 var named = [situations]struct {
 	name string
 	rare bool
@@ -269,7 +269,7 @@ var named = [situations]struct {
 	sawAgentDown:        {name: "an agent is down when work comes"},
 	sawRedelivered:      {name: "an agent gets its work again"},
 	sawOtherLife:        {name: "a report about an earlier task with the ID, with the numbers of a running attempt"},
-	sawNewVersion:       {name: "a version is adopted that was applied while owners ran"},
+	sawNewVersion:       {name: "a version that was applied while owners ran is adopted"},
 	sawOldVersion:       {name: "an older version is current again"},
 	sawSwept:            {name: "a task is swept"},
 	sawStateHash:        {name: "a state hash is written and compared"},
@@ -279,11 +279,11 @@ var named = [situations]struct {
 	sawMissing:          {name: "steps wait for an agent without instances"},
 	sawRememberShorter:  {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:   {name: "a partition adopts settings by which tasks are remembered for longer"},
-	sawGivenUp:          {name: "inputs are given up that were deleted before they were judged"},
-	sawGivenUpNone:      {name: "an input goes on although the last judged record is deleted", rare: true},
-	sawLostMore:         {name: "more is deleted after a loss was accepted and before an owner takes that up", rare: true},
+	sawGivenUp:          {name: "inputs that were deleted before they were judged are given up"},
+	sawGivenUpNone:      {name: "an input continues although the last judged record is deleted", rare: true},
+	sawLostMore:         {name: "more is deleted after a loss was accepted and before an owner acts on that", rare: true},
 	sawBarrier:          {name: "a partition gets a barrier"},
-	sawTooOld:           {name: "an owner gives its partition up because its build is too old"},
+	sawTooOld:           {name: "an owner gives up its partition because its build is too old"},
 	sawLevelRefused:     {name: "the level is not raised while an older node is heard"},
 	sawCopyLandedLate:   {name: "a copy of an attempt lands after the report of another one"},
 	sawCompletedInDoubt: {name: "an agent reports that a completed attempt is in doubt"},
@@ -313,7 +313,7 @@ func (c *Coverage) Add(o *Coverage) {
 	}
 }
 
-// Missing returns the situations that never occurred. Rare ones count in long runs only.
+// Missing returns the situations that never occurred. Rare ones count only in long runs.
 func (c *Coverage) Missing(long bool) (names []string) {
 	for i, n := range c {
 		if n == 0 && (long || !named[i].rare) {

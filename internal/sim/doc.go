@@ -22,7 +22,7 @@
 //	INV2   each fact       the fold agrees with a second, independent account (saga.go: agrees); each commit and each
 //	                       store with the judge's fold; sampled: the hash kept by additions with the whole sum, written a
 //	                       second time (replay.go: sumsUp), and the log folded again, restarted at random records (replays)
-//	INV3   each commit     commits.go: committed; sampled: what the store holds adds up to the sum
+//	INV3 each commit commits.go: committed; sampled: the contents of the store add up to the sum
 //	INV4   each follow-up  plans.go: planned: the facts that follow are those of the plan on the log's state
 //	INV5   each commit     commits.go: keeps: the plan of each committed task is quiet
 //	INV6   each fact       saga.go: startsStep, skips; plans.go: planned
@@ -35,7 +35,7 @@
 //	undo   each fact       saga.go: startsUndo (order, quiet), turns (pivot), endsUndone (complete); at rest: the agents'
 //	                       ledgers hold nothing of an undone task
 //	reads  each commit     commits.go: readsItsWrites: a store that has passed a submission can answer for it
-//	time   each fact       judge.go: timers, sweeps and expiries wait for what was durable before; execute.go: nothing is
+//	time each fact judge.go: timers, sweeps and expiries wait for inputs that were durable before; execute.go: nothing is
 //	                       decided while a clock is suspected
 //
 // A run counts the situations that occur in it (coverage.go); a test fails if a situation occurs in none of its runs. A run

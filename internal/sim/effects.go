@@ -14,12 +14,12 @@ import (
 type effects struct {
 	w *World
 	p *partition
-	// owed are the effects above the watermark; arrived are those that landed or were given up.
+	// owed are the effects above the watermark; arrived are the effects that landed or were given up.
 	owed    []debt
 	arrived map[string]bool
-	// sentTo lists the partitions of its topic to which each attempt was sent, by its ticket too.
+	// sentTo lists the partitions of its topic to which each attempt was sent. Its keys include the ticket.
 	sentTo map[taken][]int32
-	// attempts are where all attempts began and ended.
+	// attempts holds where all attempts began and ended.
 	attempts map[Attempt]span
 }
 
@@ -67,14 +67,14 @@ func DestinationOf(f *events.Fact, kind string) string {
 	return "dlq." + string(in)
 }
 
-// Settled are the positions that the log says are settled: all effects up to the watermark, except those for delayed
-// destinations.
+// Settled holds the positions up to which the log says effects are settled: the watermark and, for delayed destinations, their
+// own.
 type Settled struct {
 	Watermark events.Position
 	Delayed   map[string]events.Position
 }
 
-// SettledAfter returns what is settled after one more fact.
+// SettledAfter returns Settled after one more fact.
 func SettledAfter(p *events.PartitionState, f *events.Fact) Settled {
 	s := Settled{p.Watermark, maps.Clone(p.Delayed)}
 	if s.Watermark.Before(f.Watermark) {
@@ -109,7 +109,7 @@ func (e *effects) goes(a *supervisor.Send) {
 	}
 	work, _, err := events.DecodeWork(&a.Record)
 	if err != nil {
-		return // the agents report it
+		return // their agents report it
 	}
 	if e.sentTo == nil {
 		e.sentTo = map[taken][]int32{}
@@ -120,7 +120,7 @@ func (e *effects) goes(a *supervisor.Send) {
 	}
 }
 
-// believes checks that no attempt counts as without effect that two instances may have.
+// believes checks that no attempt that two instances may have counts as one without effect.
 func (e *effects) believes(f *events.Fact, b *events.StepFailed) {
 	k := taken{ticket: e.p.ticket(f.Task), attempt: Attempt{f.Task, b.Step, events.Do, b.Attempt}}
 	if to := e.sentTo[k]; b.Effect == events.EffectNone && len(to) > 1 {
@@ -224,7 +224,7 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 // arrives notes an effect that landed.
 func (e *effects) arrives(key string) { e.arrived[key] = true }
 
-// settled checks that the log says of no unsent effect that it is settled.
+// settled checks that the log calls no unsent effect settled.
 func (e *effects) settled(s Settled) {
 	e.owed = slices.DeleteFunc(e.owed, func(d debt) bool {
 		covered := s.Covers(d.at, d.to)

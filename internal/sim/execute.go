@@ -15,7 +15,7 @@ func (s *slot) execute() {
 	s.noteTime()
 	for w.violation == "" {
 		s.owner.Decide()
-		if s.node.sched.ended { // while it decided: nothing of that is left
+		if s.node.sched.ended { // the process ended while it decided: nothing of that is left
 			s.node.end()
 			return
 		}
@@ -328,8 +328,8 @@ func (s *slot) takes(a *supervisor.Send) {
 	s.taken[taken{s.node.life, a.Generation, work.Ticket, Attempt{work.Task, work.Step, work.Operation, work.Attempt}}] = true
 }
 
-// muted returns how long a topic takes no effect, in milliseconds. Its records land when it takes some again. Of an agent's topic one
-// partition may be mute alone.
+// muted returns how long a topic takes no effect, in milliseconds. Its records land when it takes effects again. A single
+// partition of an agent's topic may be mute.
 func (w *World) muted(topic string, partition int32) int {
 	if w.healed {
 		return 0

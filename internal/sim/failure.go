@@ -63,7 +63,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	}
 	want := v.Action
 	switch {
-	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, asking for its policy panics
+	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, looking up the policy panics
 	case g.undoing:
 		want = events.ActionUndo
 	case x.uncounted(s.tries, s.attempt):
@@ -120,7 +120,7 @@ func hopeless(c events.Class) bool {
 	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
 }
 
-// lastly returns what follows when no attempt is left: undo, if the step asks for it and the pivot allows it.
+// lastly returns the action when no attempt is left: undo, if the step asks for it and the pivot allows it.
 func (g *saga) lastly(s *sagaStep) events.Action {
 	if string(s.def.Retry.Then) != string(events.ActionUndo) || g.parked {
 		return events.ActionPark

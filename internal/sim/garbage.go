@@ -24,7 +24,7 @@ func (c *clients) garbage() {
 	p.inputs.put(in, r, m)
 }
 
-// unread lands a batch that unpacks to too much. A reader that begins at one of its offsets sees what is left of it.
+// unread lands a batch that is too large when decompressed. A reader that begins at one of its offsets sees the rest of it.
 func (c *clients) unread(p *partition, in events.Input) {
 	for n := 1 + c.w.rng.Int64N(3); n > 0; n-- {
 		p.inputs.put(in, events.Record{Unread: n}, &meta{Input: Input{Kind: InputGarbage}, tooLarge: true})
@@ -59,7 +59,7 @@ func headed(key, value string) events.Record {
 	return r
 }
 
-// unpacked stands for a batch that unpacks to too much.
+// unpacked stands for a batch that is too large when decompressed.
 var unpacked = events.Record{Unread: 1}
 
 var badSubmissions = []events.Record{

@@ -20,7 +20,7 @@ type inputs struct {
 	content map[string]map[string]bool
 	// held are the requests that were ever held.
 	held map[string]bool
-	// accepted are the losses that an operator accepted, in their order.
+	// accepted are the losses that an operator accepted, in order.
 	accepted []events.AcceptedLoss
 }
 
@@ -29,7 +29,7 @@ type inputTopic struct {
 	meta []*meta
 }
 
-// meta is what the world knows about an input that it wrote.
+// meta is the world's knowledge about an input that it wrote.
 type meta struct {
 	Input
 	// workflow is the workflow that a submission asks for, with its version and stamp if given. known says whether it
@@ -135,7 +135,7 @@ func (q *inputs) Unsent(task string) string {
 	return ""
 }
 
-// rejects checks that an input is rejected for a reason that is true.
+// rejects checks that the reason for which an input is rejected is true.
 func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 	if b.Held != "" {
 		q.p.rules.Expires(f, b)
@@ -143,7 +143,7 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 	}
 	in, _, o, ok := f.Cause.Input()
 	if !ok || o >= q.of(in).end() {
-		return // passes has said so
+		return // passes has reported it
 	}
 	if last := q.of(in).records[o].Next() - 1; max(b.Last, o) != last {
 		q.w.fail("INV12: %s is rejected up to %d; its batch ends at %d", f.Cause, b.Last, last)

@@ -82,7 +82,7 @@ func (p *partition) verdict(f *events.Fact, x supervisor.Failure, got events.Ver
 		return
 	}
 	if p.w.clients.toxic[f.Task] != "" {
-		return // in some lives of a process, asking for its policy panics
+		return // in some lives of a process, looking up the policy panics
 	}
 	x.Task, x.Now, x.Policy = t, f.Time, programs.Policy(t, x.Path, x.Operation)
 	if want := supervisor.JudgeFailure(x); want != got {

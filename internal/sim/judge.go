@@ -21,7 +21,7 @@ type Judge struct {
 	Fail func(format string, args ...any)
 }
 
-// Witness is what a world knows about a partition besides the state.
+// Witness is a world's knowledge about a partition besides the state.
 type Witness interface {
 	// Input returns an input of the partition, and false for an offset beyond the end of the topic.
 	Input(in events.Input, offset int64) (Input, bool)
@@ -35,15 +35,15 @@ type Witness interface {
 	Unsent(task string) string
 }
 
-// Input is what a world knows about an input that it wrote.
+// Input is a world's knowledge about an input that it wrote.
 type Input struct {
 	Kind    InputKind
 	Task    string
 	Content string
 	Report  events.Report
 	Request events.Request
-	// Early says that a report landed before its attempt began. No agent was asked then, so the report may be passed, even if
-	// the attempt runs by the time a fact passes it.
+	// Early says that a report landed before its attempt began. No agent had been asked by then, so the report may be passed,
+	// even if the attempt runs when a fact passes it.
 	Early bool
 	// GivenUp says that it was deleted, and that an operator accepted the loss afterwards.
 	GivenUp bool
@@ -95,7 +95,7 @@ func (j *Judge) Silent(f *events.Fact, in events.Input) iter.Seq2[int64, Input] 
 	}
 }
 
-// passedTo is the offset up to which a fact passes a topic, 0 if it passes nothing of it.
+// passedTo is the offset up to which a fact passes a topic, 0 if it passes none of it.
 func passedTo(f *events.Fact, in events.Input) int64 {
 	if of, _, offset, ok := f.Cause.Input(); ok {
 		if of == in {
@@ -159,7 +159,7 @@ func (j *Judge) Follows(f *events.Fact) {
 	}
 }
 
-// needsFact says why an input cannot be passed without a fact, "" if it can.
+// needsFact says why an input cannot be passed without a fact, or "" if it can.
 func (j *Judge) needsFact(x *Input) string {
 	switch {
 	case x.Kind == InputMarker:
@@ -168,7 +168,7 @@ func (j *Judge) needsFact(x *Input) string {
 		return "it cannot be read"
 	case events.Home(x.Task, j.Partitions) != j.ID:
 		if j.Off&supervisor.RuleForward != 0 {
-			return "" // if anything is lost by that, it shows when the world is at rest
+			return "" // if anything gets lost that way, it shows when the world is at rest
 		}
 		return "it is misplaced"
 	}
@@ -273,7 +273,7 @@ func (j *Judge) Sweeps(f *events.Fact, b *events.TasksSwept) {
 func (j *Judge) Expires(f *events.Fact, b *events.InputRejected) {
 	i := slices.IndexFunc(j.State.HeldFor(f.Task), func(h *events.HeldRequest) bool { return h.Request.ID == b.Held })
 	if i < 0 {
-		j.Fail("a request of %q expires that is not held", f.Task)
+		j.Fail("a request of %q that is not held expires", f.Task)
 		return
 	}
 	expiry := j.State.HeldFor(f.Task)[i].ExpiresAt

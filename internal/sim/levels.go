@@ -11,17 +11,17 @@ const (
 	newerBuild = olderBuild + 1
 	// MaxLevel is the highest level of a simulated log.
 	MaxLevel = newerBuild
-	// newerWorkflow is the workflow whose definition needs newerBuild, where there are two builds.
+	// newerWorkflow is the workflow whose definition needs newerBuild, if there are two builds.
 	newerWorkflow = "late"
 )
 
-// levels are a rolling upgrade: nodes are replaced by those of a newer build, and an operator raises the level of the namespace. That
-// is refused while an older node is heard; one that is paused or cut off is not heard, and lives on.
+// levels simulates a rolling upgrade: nodes are replaced by those of a newer build, and an operator raises the level of the
+// namespace. That is refused while an older node is heard; one that is paused or cut off is not heard, and lives on.
 type levels struct {
 	w *World
 	// builds is the highest level that each node understands.
 	builds []int
-	// level is that of the namespace.
+	// level is the namespace's level.
 	level int
 }
 
@@ -90,7 +90,7 @@ func (l *levels) allows(v *supervisor.Version) bool {
 	return !l.on() || v.Workflow != newerWorkflow || l.level == newerBuild
 }
 
-// leveled is a definitions topic of a world with two builds.
+// leveled is the definitions topic in a world with two builds.
 type leveled struct {
 	Catalog
 	level int
@@ -114,7 +114,8 @@ func (l *levels) catalog() supervisor.Catalog {
 	return leveled{c, l.level}
 }
 
-// stops is an owner that gives its partition up because its build is too old. The group gives the partition to a node of the newer build.
+// stops makes an owner give up its partition because its build is too old. The group gives the partition to a node of the newer
+// build.
 func (l *levels) stops(s *slot) {
 	w, p := l.w, int(s.part.id)
 	w.saw(sawTooOld)
@@ -129,7 +130,7 @@ func (l *levels) stops(s *slot) {
 	})
 }
 
-// toNewer makes a node of the newer build the one that should own the partition.
+// toNewer assigns the partition to a node of the newer build.
 func (l *levels) toNewer(p int) {
 	for l.w.group[p] = l.w.rng.IntN(len(l.w.nodes)); l.builds[l.w.group[p]] < newerBuild; {
 		l.w.group[p] = (l.w.group[p] + 1) % len(l.w.nodes)
@@ -174,7 +175,7 @@ func (l *levels) raises(p *partition, b *events.VersionBarrier) {
 	l.w.saw(sawBarrier)
 }
 
-// adopts checks that a definition is adopted behind the barrier that it needs.
+// adopts checks that a definition is adopted after the barrier that it needs.
 func (l *levels) adopts(p *partition, b *events.DefinitionAdopted) {
 	if l.on() && b.Workflow == newerWorkflow && p.barrier < newerBuild {
 		l.w.fail("partition %d adopts a definition of level %d with the barrier %d", p.id, newerBuild, p.barrier)

@@ -5,8 +5,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// trim deletes the oldest records of an input, mostly with some that are not judged. (Effects that need the bytes of a judged record have
-// read it before.)
+// trim deletes the oldest records of an input, usually including some that are not judged yet. (Effects that need the bytes of a
+// judged record have already read them.)
 func (w *World) trim() {
 	p := w.parts[w.rng.IntN(len(w.parts))]
 	in := bothInputs[w.rng.IntN(len(bothInputs))]
@@ -21,7 +21,7 @@ func (w *World) trim() {
 	}
 }
 
-// meetLoss makes the owner hear where an input begins, and which loss of it was accepted last.
+// meetLoss tells the owner where an input begins, and which loss of it was accepted last.
 func (s *slot) meetLoss(gen uint64, in events.Input) {
 	q := s.part.inputs
 	loss := supervisor.Loss{Start: q.of(in).start}
@@ -38,7 +38,7 @@ func (s *slot) meetLoss(gen uint64, in events.Input) {
 	})
 }
 
-// stop notes that the owner has stopped. An operator sees it, and accepts what is lost by then.
+// stop notes that the owner has stopped. An operator sees it, and accepts the loss as of then.
 func (s *slot) stop(err error) {
 	w := s.node.w
 	w.note("%s stops partition %d: %v", s.node.name, s.part.id, err)
@@ -53,7 +53,7 @@ func (s *slot) stop(err error) {
 	})
 }
 
-// accept is an operator who gives up what an input has lost now.
+// accept makes an operator give up whatever an input has lost by now.
 func (q *inputs) accept(in events.Input) {
 	from, to := q.p.state.Partition.Inputs[in].Next, q.of(in).start
 	if to < from || to == 0 {
@@ -63,7 +63,7 @@ func (q *inputs) accept(in events.Input) {
 	q.w.note("an operator gives up %s/%d from %d to before %d", in, q.p.id, from, to)
 }
 
-// accepted makes a node hear that a loss was accepted: an owner that had stopped tries again.
+// accepted tells a node that a loss was accepted: an owner that had stopped tries again.
 func (n *node) accepted(p int32) {
 	life, s := n.life, n.slots[p]
 	n.w.after(n.w.lag(), func() {
@@ -77,7 +77,7 @@ func (n *node) accepted(p int32) {
 	})
 }
 
-// givenUp says whether an input was deleted, and its loss accepted afterwards.
+// givenUp says whether an input was deleted and its loss accepted afterwards.
 func (q *inputs) givenUp(in events.Input, offset int64) bool {
 	for _, a := range q.accepted {
 		if a.Input == in && a.From <= offset && offset < a.To {

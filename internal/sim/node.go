@@ -18,7 +18,7 @@ type node struct {
 	// life counts its incarnations: messages for an earlier one are lost.
 	life   int
 	paused bool
-	// pausedAt is when it was paused last.
+	// pausedAt is when it was last paused.
 	pausedAt events.Instant
 	// inbox holds the messages that came while the node was paused.
 	inbox []func()
@@ -45,18 +45,18 @@ type slot struct {
 	// older is a checkpoint of the store.
 	older *Store
 	clock *supervisor.Clock
-	// mark is what the process keeps beside its store, and the next one finds.
+	// mark is what the process keeps next to its store, for the next process to find.
 	mark supervisor.Mark
 	time *timeline
 	// taken are the work requests that the owner knows to be acknowledged.
 	taken map[taken]bool
-	// answered is the offset up to which each input was found answered in the store: see readsItsWrites.
+	// answered is the offset up to which readsItsWrites has checked each input in the store.
 	answered map[events.Input]int64
 	// acked is the offset after the last record that the owner, in its epoch, knows to be durable, because it read the
 	// record or has the acknowledgement.
 	acked int64
 
-	// stale is the epoch in which the owner believed itself when its process woke up, and which was over by then.
+	// stale is the epoch in which the owner believed itself to be when its process woke up, and which was over by then.
 	stale events.Epoch
 
 	// offers is what the owner last heard of.
@@ -126,7 +126,7 @@ func (s *slot) boot() {
 // tick is how often an owner looks at its timers.
 const tick = 200
 
-// quietTick replaces it in the hours in which nothing happens but that agents are away.
+// quietTick replaces it in the hours in which nothing happens except that agents are away.
 const quietTick = 20_000
 
 func (n *node) ticks(life int) {
@@ -176,7 +176,7 @@ func (s *slot) tell(d int, message func(o *supervisor.Owner, now events.Instant)
 	})
 }
 
-// line is tell for answers that come later: they go to the process that asked, not to one that was started since.
+// line is tell for answers that come later: they go to the process that asked, not to one that has started since.
 func (s *slot) line() func(d int, message func(o *supervisor.Owner, now events.Instant)) {
 	life := s.node.life
 	return func(d int, message func(o *supervisor.Owner, now events.Instant)) {
@@ -253,7 +253,7 @@ func (n *node) crash(store int) {
 	n.w.note("%s crashes (its store: %s)", n.name, []string{"lost", "lost", "an older one", "an older one", "kept", "kept", "kept", "kept", "kept", "kept"}[store])
 }
 
-// end ends the process, which leaves its stores and marks, and starts another one soon.
+// end ends the process, which leaves behind its stores and marks, and soon starts another.
 func (n *node) end() {
 	n.w.saw(sawLethal)
 	n.crash(9)

@@ -145,7 +145,7 @@ func (s *slot) offered(now map[string]supervisor.Offer) {
 }
 
 // startsNothingMissing checks that an owner starts no attempt of an operation if it knows that no instance offers it, and that it
-// forgives a timeout only in that case, or if no broker has acknowledged the request.
+// forgives a timeout only in that case or if no broker has acknowledged the request.
 func (s *slot) startsNothingMissing(generation uint64, records []events.Record) {
 	w := s.node.w
 	for i := range records {

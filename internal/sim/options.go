@@ -26,9 +26,9 @@ type Options struct {
 	Chaos time.Duration `json:",omitzero"`
 	// Remember is Settings.RememberFor.
 	Remember time.Duration `json:",omitzero"`
-	// Trace records what happened. Run sets it itself when a run fails.
+	// Trace records the events of the run. Run sets it itself when a run fails.
 	Trace bool `json:"-"`
-	// Twin folds the whole log again at the end, in every run; otherwise in one of sixteen.
+	// Twin folds the whole log again at the end of every run; otherwise this happens in one run out of sixteen.
 	Twin bool `json:",omitzero"`
 }
 
@@ -56,8 +56,8 @@ func (o Options) String() string {
 
 // Faults are probabilities from 0 to 1, for each append, answer, effect and so on.
 type Faults struct {
-	// An append is lost, its answer is lost, it is refused though it landed, half of it landed, it lands in parts,
-	// twice, before an earlier one, or half a minute late.
+	// An append is lost, its answer is lost, it is refused although it landed, half of it landed, or it lands in parts, twice,
+	// before an earlier one, or half a minute late.
 	Lost, Silent, Error, Split, Apart, Double, Reorder, VeryLate float64 `json:",omitzero"`
 	// AnswerTwice is for an answer, Slow for anything in flight.
 	AnswerTwice, Slow float64 `json:",omitzero"`
@@ -81,8 +81,8 @@ type Faults struct {
 	Lethal float64 `json:",omitzero"`
 	// The average number of changes of the settings.
 	Settings float64 `json:",omitzero"`
-	// The average number of times that the oldest records of an input are deleted, among them some that are not judged. An operator
-	// accepts each loss later.
+	// The average number of times that the oldest records of an input are deleted, including some that are not judged. An
+	// operator accepts each loss later.
 	Trim float64 `json:",omitzero"`
 	// The average number of upgrades of a node to a newer build, or of the namespace to its level; with 0, all nodes have one build.
 	Levels float64 `json:",omitzero"`
@@ -90,7 +90,7 @@ type Faults struct {
 	Transaction float64 `json:",omitzero"`
 	// A topic stops taking effects and does not recover: the work of an agent, the alerts, or the dead letters of an input.
 	Outage float64 `json:",omitzero"`
-	// How many hours some agents are away for after the other faults have ended.
+	// How many hours some agents stay away after the other faults have ended.
 	Away float64 `json:",omitzero"`
 }
 
@@ -101,7 +101,7 @@ type Report struct {
 	Options Options
 	// Violation is the first broken invariant, empty if none.
 	Violation string
-	// Trace is what happened up to the violation.
+	// Trace lists the events up to the violation.
 	Trace []string
 	// Counts of what happened in the run.
 	Steps, Facts, Void, Epochs, Tasks, Crashes int
@@ -109,7 +109,7 @@ type Report struct {
 	Kinds map[events.Name]int
 	// Saw counts the situations that occurred in the run.
 	Saw Coverage
-	// Digest is a hash of everything that landed: two runs of one seed have the same.
+	// Digest is a hash of everything that landed: two runs of one seed have the same digest.
 	Digest uint64
 	// Virtual is how long the run took in virtual time.
 	Virtual time.Duration

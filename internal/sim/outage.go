@@ -10,7 +10,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// outage is a topic that stops taking effects and does not recover in the run. All that does not go there must come to rest.
+// outage is a topic that stops taking effects and does not recover during the run. Everything that does not go there must come to
+// rest.
 type outage struct {
 	// topic is "" if there is no outage.
 	topic string
@@ -18,11 +19,11 @@ type outage struct {
 	how   outageKind
 }
 
-// outageKind is what happens to the records. Of kind 0, none lands and none is answered.
+// outageKind is what happens to the records. With kind 0, none lands and none is answered.
 type outageKind int
 
 const (
-	// outageUnacknowledged: records land, and no owner hears of it.
+	// outageUnacknowledged: records land, but no owner hears of it.
 	outageUnacknowledged outageKind = iota + 1
 	// outageRefused: each record is refused.
 	outageRefused
@@ -64,8 +65,8 @@ func (s *slot) sendLost(a supervisor.Send, key string) bool {
 	return true
 }
 
-// mayWait says whether a task may wait for the topic that is out: one of its steps, or its undo, is the work of that agent. (What is
-// refused fails at once, and is judged.)
+// mayWait says whether a task may wait for the topic that is out: one of its steps, or its undo, is the work of that agent. (A
+// refused request fails at once, and the failure is judged.)
 func (o *outage) mayWait(t *events.Task) bool {
 	agent, work := strings.CutPrefix(o.topic, "work.")
 	d := definitionOf(t.Definition)
@@ -80,7 +81,8 @@ func (o *outage) mayWait(t *events.Task) bool {
 	return false
 }
 
-// unsettled says which effects are left that no outage explains. One that an outage explains must not hold back the watermark.
+// unsettled returns the remaining effects that no outage explains. An effect that an outage explains must not hold back the
+// watermark.
 func (p *partition) unsettled() string {
 	i := slices.IndexFunc(p.effects.owed, func(d debt) bool {
 		_, delayed := p.state.Partition.Delayed[d.to]

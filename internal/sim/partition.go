@@ -37,7 +37,7 @@ type partition struct {
 	done   map[string]string
 	digest uint64
 
-	// barrier is the latest one, and reader the level that the current claim names.
+	// barrier is the latest barrier, and reader the level that the current claim names.
 	barrier, reader int
 
 	rules   Judge

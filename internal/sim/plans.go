@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// planned checks what follows from a task's state, before it is folded: that the plan asks for it (INV4, INV6), and
+// planned checks a fact that follows from a task's state, before it is folded: that the plan asks for it (INV4, INV6), and
 // that the work agrees with the workflow.
 func (p *partition) planned(f *events.Fact) {
 	path, op, before := "", events.Do, events.Instant(0)
@@ -22,7 +22,7 @@ func (p *partition) planned(f *events.Fact) {
 	}
 	t, err := p.state.Task(f.Task)
 	if err != nil || t == nil {
-		return // the fold says so
+		return // the fold reports it
 	}
 	plan, err := programs.Plan(t)
 	if err != nil {

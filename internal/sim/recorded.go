@@ -7,8 +7,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Recorded is what the topics of a run hold at its end, by name and partition: everything that an outside reader would
-// find. Work requests are not included, because in the simulation they go directly from owners to agents.
+// Recorded is the content of the topics at the end of a run, by name and partition: everything that an outside reader would find.
+// Work requests are not included, because in the simulation they go directly from owners to agents.
 type Recorded struct {
 	Report *Report
 	Topics map[string][][]events.Record

@@ -46,7 +46,7 @@ func wholeSum(s *events.State) (sum events.Hash, err error) {
 	return sum, err
 }
 
-// What is longer than largeBytes, or comes after the first headSteps steps, is a row besides the head.
+// Values and steps longer than largeBytes, and steps after the first headSteps, are rows besides the head.
 const (
 	largeBytes = 1024
 	headSteps  = 8

@@ -25,7 +25,7 @@ func (a agenda) onlyTicks(w *World) bool {
 	return len(a) <= up
 }
 
-// unrest says what is left to do.
+// unrest says what is still to be done.
 func (w *World) unrest() string {
 	var left []string
 	for i, p := range w.parts {
@@ -81,7 +81,7 @@ func (w *World) finish() {
 		p.doneForGood()
 		p.stores()
 		p.sumsUp(p.state.Sum())
-		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all the other checks together
+		if w.opt.Twin || w.aside.IntN(16) == 0 { // it costs as much as all other checks together
 			p.replays()
 		}
 	}
@@ -146,7 +146,7 @@ func (q *inputs) arrivedAtHome(cause events.Cause, in events.Input, m *meta) boo
 // deadLettered says whether the dead letters contain the input with its bytes and coordinates.
 func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
 	if q.w.outage.holds("dlq." + string(in)) {
-		return true // as far as anybody can see
+		return true // as far as a reader can see
 	}
 	r := &q.of(in).records[o]
 	for _, d := range q.dead {

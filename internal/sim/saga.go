@@ -19,7 +19,7 @@ type saga struct {
 	pivotPassed            bool
 	// accepted is the offset of the fact that accepted it.
 	accepted int64
-	// requests are those that were judged.
+	// requests are the judged requests.
 	requests map[string]bool
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
@@ -60,7 +60,7 @@ type sagaStep struct {
 	notBefore, undoNotBefore events.Instant
 	// undoFailed says that its undo failed and waits for an operator.
 	undoFailed bool
-	// completeBy is that of the latest attempt, and epoch the one in which it started.
+	// completeBy is the complete-by time of the latest attempt, and epoch the epoch in which that started.
 	completeBy events.Instant
 	epoch      events.Epoch
 }
@@ -120,7 +120,7 @@ func (a *sagas) judge(f *events.Fact) {
 	}
 }
 
-// tells adds the fact to the saga, or says which promise it breaks.
+// tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	switch b := body.(type) {
 	case *events.StepStarted:
@@ -212,7 +212,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	case g.undoing || g.parked || g.parkDue:
 		return "a step starts in a task that is undone, is parked, or must be parked"
 	case s.running || s.done || s.skipped:
-		return "INV7: a step starts that runs or has ended"
+		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
 	case b.Attempt != s.attempt+1:
@@ -235,7 +235,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	return a.takesPlace(b.Agent, b.Input)
 }
 
-// takesPlace checks the window of an agent and the limit of a step's input.
+// takesPlace checks an agent's window and the limit of a step's input.
 func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	n := 0
 	for _, g := range a.byTask {
@@ -260,7 +260,7 @@ func (a *sagas) takesPlace(agent string, input json.RawMessage) string {
 	return ""
 }
 
-// sentAgain says whether an attempt runs that started before this epoch.
+// sentAgain says whether an attempt that started before this epoch is running.
 func (a *sagas) sentAgain(work *events.Work, now events.Epoch) bool {
 	g := a.byTask[work.Task]
 	if g == nil || work.Operation != events.Do {
@@ -332,7 +332,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	s := g.steps[b.Step]
 	switch {
 	case s == nil || s.running || s.done || s.attempt > 0:
-		return "INV6: a step is skipped that was attempted"
+		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
 	}
@@ -341,7 +341,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 		Extra bool        `json:"extra"`
 	}
 	if err := json.Unmarshal(g.input, &in); err == nil && g.def.Workflow == "dag" && in.Extra {
-		return "INV6: a step is skipped whose condition holds"
+		return "INV6: a step whose condition holds is skipped"
 	}
 	s.skipped = true
 	return ""
@@ -357,7 +357,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	case !g.undoing || g.parked || own.undoFailed:
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
-		return "an undo starts that is not needed"
+		return "an undo that is not needed starts"
 	case b.Attempt != own.undo+1:
 		return "INV7: an attempt is numbered wrong"
 	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteBy.Std()):
@@ -405,7 +405,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 
 func (g *saga) endsUndone() string {
 	if !g.undoing || g.parked {
-		return "a task ends undone that was not being undone"
+		return "a task that was not being undone ends undone"
 	}
 	for _, s := range g.steps {
 		switch {

@@ -9,14 +9,14 @@ import (
 )
 
 // service is the remote service behind an agent. The zero value is a kind one: it carries out a do once for each idempotency key,
-// refuses a do after its undo, undoes nothing with success, and never forgets a key. The others are as kind while the clock of a node is
-// ahead of the world's, because no rule bounds then how long a request is under way.
+// refuses a do after its undo, undoes nothing with success, and never forgets a key. The others are just as kind while the clock
+// of a node is ahead of the world's, because then no rule bounds how long a request is under way.
 type service struct {
 	// bare: it knows nothing of undos that came before their do, and carries the do out.
 	bare bool
 	// strict: an undo that finds nothing is answered "not found", and leaves no trace.
 	strict bool
-	// replays: it answers a key that it has seen with its first answer, and does nothing, however long ago that was.
+	// replays: it repeats its first answer to a key that it has seen, however long ago, and does nothing.
 	replays bool
 	// memory is how long it refuses a do after its undo; with 0 it never forgets.
 	memory time.Duration
@@ -41,7 +41,7 @@ func drawServices(dice *rand.Rand, unkind float64) map[string]service {
 	return list
 }
 
-// effectLedger is what one step of one task changed at its service.
+// effectLedger holds the changes of one step of one task at its service.
 type effectLedger struct {
 	applied, undone bool
 	undoneAt        events.Instant
@@ -49,7 +49,7 @@ type effectLedger struct {
 	done bool
 	// requests counts the requests for each attempt of the do that reached an agent.
 	requests map[int]int
-	// lied says that a report called a do completed that may not have been carried out.
+	// lied says that a report called a do completed although it may not have been carried out.
 	lied bool
 }
 
@@ -81,7 +81,7 @@ func (a *agents) startsUntil(work *events.Work) events.Instant {
 	return work.CompleteBy.Add(3 * time.Second)
 }
 
-// serve has the service answer a request, given the outcome that was drawn, and returns the outcome that the agent sees.
+// serve makes the service answer a request, given the outcome that was drawn, and returns the outcome that the agent sees.
 func (a *agents) serve(l *effectLedger, work *events.Work, f outcome) outcome {
 	s := a.serviceOf(work)
 	if work.Operation == events.Undo {
@@ -119,8 +119,8 @@ func (a *agents) refuses(s service, l *effectLedger, work *events.Work) bool {
 	return false
 }
 
-// copied says whether an attempt reached agents more than once. A copy may then act although the other one has completed and is undone,
-// and only a service that refuses a do after its undo keeps the promise: here all services refuse such a copy.
+// copied says whether an attempt reached agents more than once. A copy may then act although the other one has completed and been
+// undone, and only a service that refuses a do after its undo keeps the promise: here all services refuse such a copy.
 func (l *effectLedger) copied(attempt int) bool { return l.requests[attempt] > 1 }
 
 func (a *agents) serveUndo(l *effectLedger, work *events.Work, f outcome) outcome {
@@ -136,8 +136,8 @@ func (a *agents) serveUndo(l *effectLedger, work *events.Work, f outcome) outcom
 			a.again(work.Undoes)
 		}
 	case answered && len(work.Output) > 0 && work.Attempt == 1:
-		// The do completed and its effect is not there, so the agent thinks that it looked in the wrong place. It is wrong if another
-		// copy of the undo came first.
+		// The do completed but its effect is not there, so the agent thinks that it looked in the wrong place. The agent is wrong
+		// if another copy of the undo came first.
 		a.w.saw(sawUndoNotFound)
 		if !l.done && !l.lied {
 			a.w.fail("an undo of %s.%s has an output, and the do was never carried out", work.Task, work.Step)
@@ -149,7 +149,7 @@ func (a *agents) serveUndo(l *effectLedger, work *events.Work, f outcome) outcom
 	return f
 }
 
-// again delivers the latest requests of a do once more, as to an instance that starts again.
+// again delivers the latest requests of a do once more, as happens to an instance that starts again.
 func (a *agents) again(key string) {
 	for _, agent := range everyAgent {
 		for _, d := range a.recent[agent] {

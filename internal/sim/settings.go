@@ -6,11 +6,11 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// settings are those of the namespace. An operator changes how long tasks are remembered, and each node hears of it late: until then
-// it may take a partition over that has adopted the new settings.
+// settings are the namespace's settings. An operator changes how long tasks are remembered, and each node hears of it late: until
+// then it may take over a partition that has already adopted the new settings.
 type settings struct {
 	w *World
-	// records holds the settings as of each record, by offset; the first are those of a namespace without a record.
+	// records holds the settings as of each record, by offset; the first entry is for a namespace without a record.
 	records []events.Settings
 }
 
@@ -36,7 +36,7 @@ func (s *settings) change() {
 	}
 }
 
-// publishTo tells the owners of a node the settings as of now, d milliseconds later. (A node that starts knows them at once.)
+// publishTo gives a node's owners the current settings, d milliseconds from now. (A starting node knows them at once.)
 func (s *settings) publishTo(n *node, d int) {
 	now, offset := s.last()
 	level := s.w.levels.level

@@ -15,7 +15,7 @@ type Shrunk struct {
 	Runs int
 }
 
-// String describes the run: its size and what happens in it.
+// String describes the run: its size and its kinds of faults.
 func (s *Shrunk) String() string {
 	f := s.Options.Faults
 	return fmt.Sprintf("shrunk in %d runs to %d nodes, %d partitions, %d tasks, %s of chaos and %d kinds of faults: %s\n%s",
@@ -85,7 +85,7 @@ var smaller = []func(o *Options) bool{
 
 var faultKinds = reflect.TypeFor[Faults]().NumField()
 
-// without switches kinds of faults off, by their field indexes, and says whether one was on.
+// without switches kinds of faults off, by field index, and says whether any was on.
 func (f *Faults) without(from, to int) bool {
 	on := false
 	for i := from; i < min(to, faultKinds); i++ {

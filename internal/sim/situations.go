@@ -220,7 +220,7 @@ func (p *partition) seeUndo(f *events.Fact, t *events.Task) {
 	}
 }
 
-// seePassed counts the kinds of inputs that made no fact.
+// seePassed counts the kinds of inputs that led to no fact.
 func (q *inputs) seePassed(m *meta) {
 	w := q.w
 	t, _ := q.p.state.Task(m.Task)

@@ -220,7 +220,7 @@ func (s *Store) Ended(at events.Instant, limit int) ([]string, error) {
 
 func due(k *events.Keys) events.Instant { return k.Due }
 
-// before lists the tasks that have a time of one kind, if it is before at: the earliest first.
+// before lists the tasks whose time of one kind is before at, earliest first.
 func (s *Store) before(at events.Instant, limit int, timeOf func(k *events.Keys) events.Instant) []string {
 	times := map[string]events.Instant{}
 	for id, t := range s.tasks {

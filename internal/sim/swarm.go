@@ -9,7 +9,7 @@ import (
 )
 
 // drawFaults does swarm testing: each run has some kinds of faults often and others never, because faults hide one
-// another. Some runs are calm and have a few kinds, others are storms.
+// another. Some runs are calm, with few kinds; others are storms.
 func drawFaults(r *rand.Rand) *Faults {
 	on := []float64{0.2, 0.45, 0.45, 0.75}[r.IntN(4)]
 	p := func(most float64) float64 {
@@ -38,7 +38,7 @@ func drawFaults(r *rand.Rand) *Faults {
 // themes are mixes in which two kinds of faults meet often. Each of them caught deliberate mistakes that hundreds of
 // runs of the other mixes missed.
 var themes = []Faults{
-	// Sweeping and expiry against inputs that were durable before.
+	// Sweeping and expiry versus inputs that were durable earlier.
 	{Duplicate: 0.7, Slow: 0.3, AskFails: 0.1, Refuse: 0.2, Cancel: 0.5, Lost: 0.03, Crash: 2},
 	{Cancel: 0.8, Slow: 0.5, Duplicate: 0.1},
 	{Duplicate: 0.7, Slow: 0.4, AskFails: 0.6, Crash: 4},
@@ -51,7 +51,7 @@ var themes = []Faults{
 	// Work that is sent again while its report is on its way.
 	{Crash: 8, Reassign: 6, AgentFails: 0.5, AgentSlow: 0.5, Slow: 0.3, EffectTwice: 0.3, Refuse: 0.2},
 	{AgentLate: 0.6, AgentSilent: 0.3, Slow: 0.4, AgentTwice: 0.3, Duplicate: 0.1},
-	// Topics that answer nothing, and enough alerts to fill the room that they have.
+	// Topics that answer nothing, and enough alerts to fill their room.
 	{Mute: 0.1, AgentFails: 0.9, AgentSilent: 0.3, Retry: 0.5, Cancel: 0.3, Crash: 2},
 	// Panics, in processes that forget them.
 	{Panic: 0.6, Crash: 3, AgentTwice: 0.5, Retry: 0.5, Duplicate: 0.1},
@@ -80,7 +80,8 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	}
 }
 
-// resolve draws the options that are not set. late is a stream for faults that were added later, so that those of known seeds stay.
+// resolve draws the options that are not set. late is a separate stream for faults that were added later, so that known seeds
+// keep their faults.
 func (o *Options) resolve(r, late *rand.Rand) {
 	draw := func(v *int, least, n int) {
 		if d := least + r.IntN(n); *v == 0 {

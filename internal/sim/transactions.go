@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// stable returns the end of what can be read: the last stable offset.
+// stable returns the last stable offset, where reading ends.
 func (t *topic) stable() int64 {
 	if len(t.open) > 0 {
 		return slices.Min(t.open)
@@ -24,7 +24,7 @@ func (t *topic) fetch(from, to int64) (list []events.Record) {
 	return list
 }
 
-// committed returns what an outside reader can read: nothing of an aborted transaction but a gap, as of a marker.
+// committed returns the records that an outside reader can read: an aborted transaction leaves only a gap, like a marker.
 func (t *topic) committed() []events.Record {
 	list := slices.Clone(t.records[:t.stable()])
 	for o := range t.aborted {
@@ -35,8 +35,8 @@ func (t *topic) committed() []events.Record {
 	return list
 }
 
-// transaction opens a transaction on a partition of an input, for seconds or minutes. The records behind its first one are durable, and
-// nobody can read them until it ends.
+// transaction opens a transaction on a partition of an input, for seconds or minutes. The records after its first one are
+// durable, but nobody can read them until it ends.
 func (c *clients) transaction() {
 	w := c.w
 	in, p := bothInputs[w.rng.IntN(2)], w.parts[w.rng.IntN(len(w.parts))]
@@ -70,7 +70,7 @@ func (c *clients) transaction() {
 	})
 }
 
-// seeBehind counts what lies behind an open transaction that ends now.
+// seeBehind counts the situations behind an open transaction that ends now.
 func (q *inputs) seeBehind(in events.Input, from int64) {
 	if q.of(in).end() > from+1 {
 		q.w.saw(sawTransaction)

@@ -105,7 +105,7 @@ func Compile(sources []string) []Workflow {
 // compiled is shared by all runs: compiling costs more than a run.
 var compiled = sync.OnceValue(func() []Workflow { return Compile(sources) })
 
-// programs knows every workflow, and unprepared none.
+// programs knows every workflow, unprepared none.
 var programs, unprepared = scheduler.New(), scheduler.New()
 
 // definitionOf returns the definition with the given hash.

@@ -32,7 +32,7 @@ type World struct {
 	agents  *agents
 	offers  *offers
 	clients *clients
-	// settings are those of the namespace.
+	// settings are the namespace's settings.
 	settings *settings
 	levels   *levels
 	// catalogEnd is how many workflows have been applied.
@@ -42,7 +42,7 @@ type World struct {
 	begunAhead bool
 	// mute says until when a topic takes no effect.
 	mute map[string]events.Instant
-	// absent are the agents that are away for hours, with the time at which they left.
+	// absent are the agents that are away for hours, with the times at which they left.
 	absent map[string]events.Instant
 	outage outage
 
@@ -81,7 +81,7 @@ func Run(seed uint64, opt Options) *Report {
 		opt.Trace = true
 		traced := run(seed, opt)
 		if traced.Violation != r.Violation {
-			// The engine's code depends on more than its arguments, which is the worst finding possible here.
+			// The engine's code depends on more than its arguments, which is the worst possible finding here.
 			traced.Violation = "INV4: the same seed ran differently a second time; first " + r.Violation + "; then " + traced.Violation
 		}
 		return traced

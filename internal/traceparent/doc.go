@@ -1,2 +1,2 @@
-// Package traceparent makes and checks W3C trace contexts, so that every task and every call can be found by one.
+// Package traceparent creates and checks W3C trace contexts, so that every task and every call can be found by its trace.
 package traceparent

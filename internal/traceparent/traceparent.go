@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// length is that of version, trace, parent and flags in lower-case hexadecimal digits, separated by dashes.
+// length is the length of version, trace, parent and flags in lower-case hexadecimal digits, separated by dashes.
 const length = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
 const zeros = "00000000000000000000000000000000"

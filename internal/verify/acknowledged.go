@@ -12,7 +12,7 @@ import (
 
 // Acknowledged is a submission that its producer saw acknowledged.
 type Acknowledged struct {
-	// ID may be empty if the producer relied on the record's key and only noted the place.
+	// ID may be empty if the producer relied on the record's key and noted only the place.
 	ID string `json:"id"`
 	// Partition is -1 if the producer did not note the place.
 	Partition int32 `json:"partition"`
@@ -54,7 +54,7 @@ func ReadAcknowledged(r io.Reader) ([]Acknowledged, error) {
 	return list, lines.Err()
 }
 
-// acks are the acknowledged submissions that were not found yet.
+// acks are the acknowledged submissions that have not been found yet.
 type acks struct {
 	places map[int32]map[int64]string
 	ids    map[string]bool
@@ -84,7 +84,7 @@ func (a *acks) seen(c *check, r *events.Record) {
 	}
 	id, _, err := readSubmission(r)
 	if err != nil {
-		id = string(r.Key) // it is rejected, and has no name except perhaps its key
+		id = string(r.Key) // it is rejected, and has no ID except perhaps its key
 	}
 	delete(a.ids, id)
 	if !placed {

@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// deadHeaders are the headers that a dead letter has beyond those of its input, at the end.
+// deadHeaders are the headers that a dead letter has after those of its input.
 const deadHeaders = 7
 
 const deadPrefix = "__dlq.errors."
@@ -25,7 +25,7 @@ const (
 type inputPrint struct {
 	sum   digest
 	known bool
-	// cut is the fingerprint with the value cut, of an input that is too large for a dead letter.
+	// cut is the fingerprint with a shortened value, of an input that is too large for a dead letter.
 	cut   digest
 	large bool
 }
@@ -35,8 +35,8 @@ func (p inputPrint) matches(l *deadLetter) bool {
 	return p.sum == l.sum || l.alone() || l.cut && p.large && l.cutSum == p.cut
 }
 
-// alone says whether the dead letter holds nothing of its input but the coordinates. An owner that sends such a letter may be followed
-// by one that can send the whole input.
+// alone says whether the dead letter holds only the coordinates of its input. The owner that sends such a letter may be
+// succeeded by one that can send the whole input.
 func (l *deadLetter) alone() bool { return l.cut && l.cutSum == printBytes(&events.Record{}, nil) }
 
 func printInput(r *events.Record) inputPrint {
@@ -78,7 +78,7 @@ type deadLetter struct {
 	reason string
 	old    bool
 	seen   bool
-	// cut says that it does not hold its input whole; cutSum is then its fingerprint without the header that says so.
+	// cut says that it holds only a part of its input; cutSum is then its fingerprint without the header that says so.
 	cut    bool
 	cutSum digest
 }
@@ -150,7 +150,7 @@ func (p *partition) deadLetter(d *deadLetters, r *events.Record, old bool) {
 	d.found[name] = l
 }
 
-// rejected takes the fact that an input is unusable: its dead letter must exist.
+// rejected handles the fact that an input is unusable: its dead letter must exist.
 func (p *partition) rejected(f *events.Fact, b *events.InputRejected, at Place, input *events.Record) {
 	p.count.Inputs["rejected"]++
 	cause, print := f.Cause, printInput(input)

@@ -32,7 +32,7 @@ func (d *definition) step(id string) *stepRule {
 	return nil
 }
 
-// agentsIn adds the agents of a definition as it is in the definitions topic, before defaults.
+// agentsIn adds the agents of a definition as stored in the definitions topic, before defaults.
 func agentsIn(value []byte, into map[string]bool) error {
 	d := struct {
 		Steps json.RawMessage `json:"steps"`
@@ -48,8 +48,8 @@ func agentsIn(value []byte, into map[string]bool) error {
 	return nil
 }
 
-// collectAgents finds each member "agent" whose value is a string. A member of an input may have that name too: the
-// check then looks for a topic that does not exist, which does no harm.
+// collectAgents finds each member "agent" whose value is a string. A member of an input may also have that name: the check then
+// looks for a topic that does not exist, which does no harm.
 func collectAgents(v any, into map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -3,7 +3,7 @@
 // that a state is the fold of the log.
 //
 //	events ──▶ rule (which records are facts) ──▶ the fold, and each recorded or stored hash
-//	   │                                     ├──▶ stories: attempts, order, undo, what moves a task
+//	   │ ├──▶ stories: attempts, order, undo, liveness of each task
 //	   │ in step with                        └──▶ effects that must be there
 //	submissions, reports ──▶ each input is one fact, or a duplicate, or not judged yet
 //	dead letters, copies, work requests ──▶ each is the effect of an accepted fact, and none below the watermark is missing

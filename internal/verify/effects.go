@@ -12,16 +12,16 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// notSent notes an attempt that timed out. Nobody needs its request any more, so there may be none if it was not
-// acknowledged by then.
+// notSent notes an attempt that timed out. Its request is no longer needed, so it may be missing if it was not acknowledged by
+// then.
 func (p *partition) notSent(at events.Position) {
 	if !p.settled.coversWork(at) {
 		p.excuse(at)
 	}
 }
 
-// The bits of tenure.work. A digest never has the first bit set, which says that the request was found, and always has
-// the second.
+// The bits of tenure.work. A digest never has the first bit set, which means that the request was found, and always has the
+// second.
 const (
 	workSeen     = 1
 	workExpected = 2
@@ -100,7 +100,7 @@ func (c *check) work(ctx context.Context) error {
 	return nil
 }
 
-// workRequest looks for the start whose effect a request is. old says that the fact must be among those that were read.
+// workRequest looks for the start fact whose effect the request is. old says that the fact must be among those that were read.
 func (c *check) workRequest(r *events.Record, old bool) {
 	wrong := func(task, kind, format string, args ...any) {
 		c.book.add(Finding{Check: CheckEffects, Kind: kind, Place: Place{r.Topic, r.Partition, r.Offset}, Task: task, What: fmt.Sprintf(format, args...)})

@@ -10,7 +10,7 @@ import (
 // maxBody is how much of a fact's body is shown.
 const maxBody = 400
 
-// explainFact adds a line about a record of the task that was asked for.
+// explainFact adds a line about a record of the task to be explained.
 func (p *partition) explainFact(f *events.Fact, r *events.Record, accepted bool) {
 	if p.cfg.Task == "" || f.Task != p.cfg.Task {
 		return
@@ -38,7 +38,7 @@ func (p *partition) explainEnd() {
 			say("it ended at %s", k.ended)
 		} else {
 			p.taskUnknown = true
-			say("its home partition %d has no such task: it was never accepted there, or is forgotten", p.number)
+			say("its home partition %d has no such task: it was never accepted there, or has been forgotten", p.number)
 		}
 		return
 	}

@@ -18,21 +18,21 @@ const (
 	CheckLedgers   = "ledgers"
 )
 
-// checks are all checks, in the order in which they are reported, each with the claim that it proves and with what an
-// operator should do if it is refuted.
+// checks lists all checks in the order in which they are reported, each with the claim that it proves and the advice for an
+// operator if it is refuted.
 var checks = []struct{ name, what, do string }{
 	{CheckFold, "the log folds, and every recorded and stored state is its fold",
 		"if a store differs, stop its node and remove its state directory: it is rebuilt from the log. If a recorded hash differs, the engine has a defect: report it with this output"},
-	{CheckOwnership, "one owner at each offset, who alone wrote its facts",
+	{CheckOwnership, "one owner at each offset, which alone wrote its facts",
 		"find out who else may write to the events topic, and revoke that permission"},
 	{CheckInputs, "every input below the resume point was judged exactly once",
-		"submit what was lost again, under the same ID. Unless somebody changed the input topics, the engine has a defect: report it with this output"},
+		"submit the lost inputs again, under the same IDs. Unless somebody changed the input topics, the engine has a defect: report it with this output"},
 	{CheckAttempts, "one outcome for each attempt, in an order that the definition allows; ended tasks do not change",
 		"look at each task with --task. The engine has a defect: report it with this output"},
 	{CheckMovers, "every live task has something that will move it",
 		"cancel or retry the task by hand. The engine has a defect: report it with this output"},
 	{CheckUndo, "undo is complete and in reverse order",
-		"compare the task with the services' data, and undo there what is left. The engine has a defect: report it with this output"},
+		"compare the task with the services' data, and undo there whatever is left. The engine has a defect: report it with this output"},
 	{CheckEffects, "every effect belongs to an accepted fact, and none below the watermark is missing",
 		"find out who else may write to the topics named, and whether they lose records"},
 	{CheckLedgers, "the services' ledgers agree with the log",
@@ -62,7 +62,7 @@ type Finding struct {
 	Place
 	Task string `json:"task,omitempty"`
 	Step string `json:"step,omitempty"`
-	// What is one sentence that says what is wrong.
+	// What is the problem in one sentence.
 	What string `json:"what"`
 }
 
@@ -85,12 +85,12 @@ func (f Finding) String() string {
 type CheckResult struct {
 	Check string `json:"check"`
 	What  string `json:"what"`
-	// Status is proved, refuted, incomplete (something could not be looked at) or skipped (nobody asked for it).
+	// Status is proved, refuted, incomplete (something could not be examined) or skipped (it was not requested).
 	Status   string `json:"status"`
 	Findings int    `json:"findings"`
-	// Do says what an operator should do if the check is refuted.
+	// Do is the advice for an operator if the check is refuted.
 	Do string `json:"do,omitempty"`
-	// Unable says what could not be looked at, and why.
+	// Unable lists what could not be examined, and why.
 	Unable []string `json:"unable,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func (b *book) warn(f Finding) {
 	}
 }
 
-// cannot notes, once, that a check could not look at something.
+// cannot notes, once, that a check could not examine something.
 func (b *book) cannot(check, format string, args ...any) {
 	why := fmt.Sprintf(format, args...)
 	if !slices.Contains(b.unable[check], why) {
@@ -143,7 +143,7 @@ func (b *book) cannot(check, format string, args ...any) {
 	}
 }
 
-// results returns the outcome of each check. skipped names the checks that nobody asked for.
+// results returns the outcome of each check. skipped names the checks that were not requested.
 func (b *book) results(skipped ...string) (list []CheckResult, verdict string) {
 	verdict = Proved
 	for _, c := range checks {

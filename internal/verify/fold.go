@@ -12,7 +12,7 @@ import (
 // foldEvery is how many records are folded between two commits to the shelf.
 const foldEvery = 2000
 
-// foldKeep is how many tasks stay in memory over a commit. Live ones are needed again soon.
+// foldKeep is how many tasks stay in memory across a commit. Live tasks are needed again soon.
 const foldKeep = 20_000
 
 // folding folds a partition by the engine's own fold, and compares the recorded and stored hashes with it.

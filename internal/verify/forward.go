@@ -80,7 +80,7 @@ func (p *partition) forwarded(f *events.Fact, b *events.InputForwarded, at Place
 	p.forwards.sent[forwardKey{in, strconv.Itoa(int(number)) + "/" + strconv.FormatInt(offset, 10)}] = s
 }
 
-// effectFailed takes the fact that the broker refused an effect for good.
+// effectFailed handles the fact that the broker refused an effect for good.
 func (p *partition) effectFailed(f *events.Fact, b *events.EffectFailed, at Place) {
 	switch b.Kind {
 	case events.EffectWork:
@@ -160,8 +160,8 @@ func (w forwards) compareCopy(ctx context.Context, c *check, key forwardKey, n c
 	return nil
 }
 
-// strange reports a copy that no fact sent. An owner only copies records of another partition; any other mark was made
-// by a producer, who may write anything.
+// strange reports a copy that no fact sent. An owner only copies records of another partition; any other mark comes from a
+// producer, which may write anything.
 func (w forwards) strange(ctx context.Context, c *check, key forwardKey, n copied) error {
 	f := Finding{Check: CheckEffects, Kind: "phantom_forward", Place: n.place,
 		What: fmt.Sprintf("the record is a copy of %s of %s that was sent home, but no accepted fact says so (INV8)", key.from, key.in)}

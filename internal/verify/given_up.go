@@ -6,8 +6,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// givenUp passes inputs that an operator gave up, because they were deleted before they were judged. It says so as a warning: nothing else
-// accounts for them.
+// givenUp passes inputs that an operator gave up because they were deleted before they were judged. It reports them as a warning:
+// nothing else accounts for them.
 func (p *partition) givenUp(b *events.InputLossAccepted, at Place) error {
 	j := p.inputs[b.Input]
 	if j == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Search says which task's facts are read from which log.
+// Search says which task's facts to read, and from which log.
 type Search struct {
 	Log Log
 	// Topic is the topic of the facts.
@@ -21,8 +21,8 @@ type Search struct {
 const progressEvery = 1000
 
 // History calls yield with each fact of a task that the log holds, in the order of the log, and with the node that wrote it. It
-// reads all of the task's partition, so it finds a task that every state has forgotten, and each life of an ID that was used
-// again. It returns the bounds within which it looked.
+// reads all of the task's partition, so it also finds a task that every state has forgotten, and every task of a reused ID. It
+// returns the bounds within which it looked.
 func History(ctx context.Context, s Search, yield func(r events.Record, owner string) error) (Bounds, error) {
 	bounds, err := s.Log.Bounds(ctx, s.Topic)
 	if err != nil {

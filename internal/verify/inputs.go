@@ -12,14 +12,14 @@ import (
 )
 
 // join reads a partition of an input topic in step with the facts. An owner judges inputs in the order of their topic. So the
-// facts of one topic are in the order of their causes, and an input between two of them made no fact.
+// facts of one topic are in the order of their causes, and an input between two of them led to no fact.
 type join struct {
 	in    events.Input
 	topic string
 	Bounds
 	pull func() (events.Record, error, bool)
 	stop func()
-	// peeked is the next record, which was read and not used.
+	// peeked is the next record, which was read but not used yet.
 	peeked *events.Record
 	// judged is the offset of the first input that, according to the facts, was not judged.
 	judged int64
@@ -85,7 +85,7 @@ func (j *join) upTo(offset int64, give func(*events.Record)) error {
 	}
 }
 
-// drop leaves out what is left below an offset: of records that were rejected together, the log may show more than the first.
+// drop skips the remaining records below an offset: of records that were rejected together, the log may show more than the first.
 func (j *join) drop(offset int64) error {
 	last := j.last
 	defer func() { j.last = last }()
@@ -148,7 +148,7 @@ func (p *partition) cause(f *events.Fact, at Place) (*events.Record, error) {
 	return r, nil
 }
 
-// advance takes the inputs below an offset, all of which made no fact.
+// advance takes the inputs below an offset, none of which led to a fact.
 func (p *partition) advance(j *join, offset int64, at Place) error {
 	err := j.upTo(offset, func(r *events.Record) {
 		p.count.Inputs[string(j.in)]++
@@ -165,7 +165,7 @@ func (p *partition) advance(j *join, offset int64, at Place) error {
 	return err
 }
 
-// passed moves the resume points past inputs that made no fact.
+// passed moves the resume points past inputs that led to no fact.
 func (p *partition) passed(b *events.InputsPassed, at Place) error {
 	for in, to := range b.Inputs {
 		j := p.inputs[in]
@@ -220,7 +220,7 @@ func readSubmission(r *events.Record) (id, content string, err error) {
 	return id, content, err
 }
 
-// silentSubmission judges a submission that made no fact: it must be a duplicate.
+// silentSubmission judges a submission that led to no fact: it must be a duplicate.
 func (p *partition) silentSubmission(r *events.Record, at Place) {
 	j := p.inputs[events.Submissions]
 	wrong := func(task, kind, format string, args ...any) {
@@ -250,7 +250,7 @@ func (p *partition) silentSubmission(r *events.Record, at Place) {
 	}
 }
 
-// silentReport judges a report or request that made no fact: it must have come too late to change anything.
+// silentReport judges a report or request that led to no fact: it must have come too late to change anything.
 func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 	wrong := func(task, format string, args ...any) {
 		p.book.add(Finding{Check: CheckInputs, Kind: "report_lost", Place: inputPlace(j, r), Task: task, What: fmt.Sprintf(format, args...) + ", and " + at.String() + " passes it without a fact"})

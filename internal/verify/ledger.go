@@ -40,7 +40,7 @@ const (
 type LedgerCounts struct {
 	Calls       int `json:"calls"`
 	Identifiers int `json:"identifiers"`
-	// NotYet are outcomes whose call may be missing: newer than the ledgers' end, or of a task that is under way.
+	// NotYet counts outcomes whose call may be missing: newer than the ledgers' end, or of a task that is under way.
 	NotYet int `json:"not_yet"`
 }
 
@@ -50,7 +50,7 @@ type calls struct {
 	task   uint32
 	ledger int
 	first  int // line
-	// last is the last effect, if done is positive, and before holds those before it.
+	// last is the last effect, if done is positive, and before holds the earlier ones.
 	last   effect
 	before []effect
 	done   int
@@ -83,8 +83,8 @@ func NewLedgers() *Ledgers {
 	return &Ledgers{covers: map[string]map[int]bool{}, calls: map[uuid.UUID]*calls{}}
 }
 
-// Read takes the ledger of a service: a line for each call. A torn last line, of a call that was never answered, is
-// left out. name is the name of the service or agent. The ledger is complete up to its newest time. If its lines
+// Read takes the ledger of a service: a line for each call. A torn last line, from a call that was never answered, is skipped.
+// name is the name of the service or agent. The ledger is complete up to its newest time. If its lines
 // have no times, it is complete up to written, the time of the last write, and if that is zero, to the end of the
 // log.
 func (l *Ledgers) Read(name string, r io.Reader, written events.Instant) (err error) {
@@ -134,7 +134,7 @@ func readCall(line []byte) (c Call, answered bool, err error) {
 			x.Operation = events.Undo
 			answered = answered || x.Status == 404
 		}
-		if x.Applied { // whatever was answered, if anything was
+		if x.Applied { // whatever the answer was, if there was one
 			x.Outcome = callDone
 		} else if answered {
 			x.Outcome = callRepeated
@@ -153,7 +153,7 @@ func readCall(line []byte) (c Call, answered bool, err error) {
 	return Call{}, false, fmt.Errorf("the outcome %q is not %s, %s, %s or %s", x.Outcome, callDone, callRepeated, callRefused, callUnknown)
 }
 
-// add takes a call. The answered ones were answered with success.
+// add takes a call. answered says that it was answered with success.
 func (l *Ledgers) add(c Call, line int, answered bool) {
 	l.total++
 	if c.Step != "" {
@@ -184,7 +184,7 @@ func (l *Ledgers) add(c Call, line int, answered bool) {
 	s.last, s.ledger = effect{at, line, c.Time}, at
 }
 
-// covered notes that the ledger that is being read holds calls of a step, or of an agent.
+// covered notes that the ledger being read holds calls of a step, or of an agent.
 func (l *Ledgers) covered(name string) {
 	if l.covers[name] == nil {
 		l.covers[name] = map[int]bool{}
@@ -260,7 +260,7 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		return
 	}
 	missing := func(at events.Instant, what string) {
-		// A ledger that was copied earlier, or that a service is still writing, ends before the log.
+		// A ledger that was copied earlier, or that a service is still writing, may end before the log.
 		if !p.cfg.AtRest && (!l.tells(st, at) || x.s.end == "" && !x.s.parked) {
 			p.count.Ledgers.NotYet++
 			return

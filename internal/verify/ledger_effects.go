@@ -6,12 +6,12 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// ledgerEffects judges what the calls of a step did, whatever was answered or reported.
+// ledgerEffects judges what the calls of a step did, whatever the answers or reports said.
 func (p *partition) ledgerEffects(x ledgerStep, wrong func(kind, format string, args ...any)) {
 	l, st := p.cfg.Ledgers, x.st
 	for _, c := range []*calls{x.do, x.undo} {
 		if first, second, ok := c.twice(x.undo); ok {
-			wrong("twice", "line %d of the ledger %s is a %s of it that took effect, although that of line %d of %s had",
+			wrong("twice", "line %d of the ledger %s is a %s of it that took effect, although the one in line %d of %s had",
 				second.line, l.names[second.ledger], c.op, first.line, l.names[first.ledger])
 		}
 	}
@@ -57,10 +57,10 @@ func (c *calls) between(a, b effect) bool {
 	return false
 }
 
-// effects returns the effects in the order in which they were read, if there is one.
+// effects returns the effects, if any, in the order in which they were read.
 func (c *calls) effects() []effect { return append(c.before[:len(c.before):len(c.before)], c.last) }
 
-// behind says whether the effect came after another: by line numbers if they are in one ledger, otherwise by time.
+// behind says whether the effect came after another: by line number if both are in one ledger, otherwise by time.
 func (e effect) behind(other effect) bool {
 	if e.ledger == other.ledger {
 		return e.line > other.line

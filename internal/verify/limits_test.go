@@ -82,7 +82,7 @@ func TestATrimmedTopicIsNotProved(t *testing.T) {
 	h.topics[topicEvents] = h.topics[topicEvents][:1]
 	_, err := verify.Run(t.Context(), verify.Config{Log: &h.memory, Topics: topicsOf("sagalog")})
 	require.ErrorIs(t, err, verify.ErrNothing)
-	require.ErrorContains(t, err, "sagalog.events has 1 partitions, and the namespace was made with 2")
+	require.ErrorContains(t, err, "sagalog.events has 1 partitions, but the namespace was created with 2")
 }
 
 func TestOnePartitionAndOneTask(t *testing.T) {

@@ -16,7 +16,7 @@ type mover struct {
 	since events.Instant
 }
 
-// next finds what moves the task (INV10).
+// next finds what will move the task (INV10).
 func (s *story) next() mover {
 	if s.parked {
 		return mover{kind: "parked"}
@@ -110,11 +110,11 @@ func (p *partition) rest(s *story) {
 	case "none":
 		p.book.add(finding("stuck", "the task is %s after this fact, and nothing will ever move it: no attempt runs, no timer waits, no step is ready (INV10)", s.state()))
 	case "due":
-		// The log has gone on without the follow-up.
+		// The log has continued without the follow-up.
 		if p.owners.time.Sub(s.time) > dueTime && p.accepted-s.number > dueFacts || p.owners.time.Sub(s.time) > 10*dueTime {
-			p.book.add(finding("not_moved", "a fact should follow from this one at once, and the log goes on for %s and %d facts without it (INV10)", p.owners.time.Sub(s.time), p.accepted-s.number))
+			p.book.add(finding("not_moved", "a fact should follow from this one at once, but the log continues for %s and %d facts without it (INV10)", p.owners.time.Sub(s.time), p.accepted-s.number))
 		} else if late > p.cfg.Grace {
-			p.book.warn(finding("idle", "a fact should follow from this one at once, and has been missing for %s", late.Truncate(time.Second)))
+			p.book.warn(finding("idle", "a fact should follow from this one at once, but has been missing for %s", late.Truncate(time.Second)))
 		}
 	case "running":
 		if late > p.cfg.Grace {

@@ -20,7 +20,7 @@ func digestOf(s string) digest {
 	return digest(sum[:16])
 }
 
-// accepted holds what is known about a task while its ID is remembered.
+// accepted is what is known about a task while its ID is remembered.
 type accepted struct {
 	content uint64
 	ended   events.Instant
@@ -51,7 +51,7 @@ type partition struct {
 	next     int64
 	settled  settled
 	settings settings
-	// time is that of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
+	// time is the time of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
 	time, jumpedAt events.Instant
 }
 
@@ -66,7 +66,7 @@ func (c *check) partition(ctx context.Context, number int32) error {
 	if b.Start > 0 {
 		c.unread = true
 		for _, check := range []string{CheckFold, CheckOwnership, CheckInputs, CheckAttempts, CheckMovers, CheckUndo, CheckEffects} {
-			c.book.cannot(check, "%s/%d begins at offset %d: the facts before it are gone, and without them nothing that follows can be judged", c.topics.Events, number, b.Start)
+			c.book.cannot(check, "%s/%d begins at offset %d: the facts before it are gone, and nothing that follows can be judged without them", c.topics.Events, number, b.Start)
 		}
 		return nil
 	}
@@ -209,7 +209,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 	s := p.live[f.Task]
 	if s == nil || input == nil {
-		return // either that is a finding already, or the fact follows from no report
+		return // either that is already a finding, or the fact does not follow from a report
 	}
 	wrong := func(format string, args ...any) {
 		what := fmt.Sprintf("the outcome is that of the report %s, ", f.Cause) + fmt.Sprintf(format, args...)

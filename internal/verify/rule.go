@@ -12,8 +12,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// Rule is the rule by which every reader of a partition tells facts from void records (events/FORMAT.md). It takes the
-// records of one partition in their order, from the first one. It is written here a second time on purpose: a check that
+// Rule is the rule by which every reader of a partition tells facts from void records (events/FORMAT.md). It takes the records of
+// one partition in order, from the first one on. It is written here a second time on purpose: a check that
 // used the engine's fold would share its mistakes.
 type Rule struct {
 	epoch  events.Epoch
@@ -21,7 +21,7 @@ type Rule struct {
 	broken bool
 	// barrier is the lowest level at which a build may still claim.
 	barrier int
-	// cut says that the log's beginning is gone and no fact was read yet: the first record is taken as it is.
+	// cut says that the log's beginning is gone and no fact has been read yet: the first record is accepted unchecked.
 	cut bool
 }
 
@@ -46,7 +46,7 @@ func (r *Rule) Judge(f *events.Fact) string {
 	return void
 }
 
-// JudgeRecord is Judge for a reader that needs few of the facts: it decodes headers and claims only.
+// JudgeRecord is Judge for a reader that needs few of the facts: it decodes only headers and claims.
 func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
 	if record.Header(events.HeaderType) == events.TypePrefix+string(events.NamePartitionClaimed) {
 		var c events.PartitionClaimed
@@ -77,7 +77,7 @@ func (r *Rule) JudgeRecord(record *events.Record) (string, error) {
 func (r *Rule) claim(id, prev string, reader int) string {
 	switch {
 	case r.cut && r.epoch.ID == "" && id != "":
-		r.epoch.ID = id // its ordinal stands in its facts
+		r.epoch.ID = id // its facts carry its ordinal
 		return ""
 	case prev != r.epoch.ID || id == "" || id == r.epoch.ID:
 		return VoidClaim
@@ -112,7 +112,7 @@ type tenure struct {
 	prints []uint32
 	// work holds the digests of the work requests that its facts have as effects, by sequence; see effects.go.
 	work []uint32
-	// runs find the offset of a sequence.
+	// runs map sequences to offsets.
 	runs []run
 }
 

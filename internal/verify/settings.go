@@ -13,8 +13,8 @@ type settings struct {
 	remember time.Duration
 }
 
-// adopt checks that a partition adopts only settings of a later record than it has. (Before there were records, each owner adopted its
-// own.)
+// adopt checks that a partition only adopts settings of a later record than those it has. (Before there were records, each owner
+// adopted its own.)
 func (p *partition) adopt(b *events.SettingsAdopted, at Place) {
 	s := &p.settings
 	if s.known && b.Offset <= s.offset && (b.Offset != 0 || s.offset != 0) {

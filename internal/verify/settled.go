@@ -6,8 +6,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// settled is what the log says about effects: those of all facts up to the watermark are acknowledged, apart from those for a
-// delayed destination. Of these the log says up to which fact they are.
+// settled is what the log says about effects: those of all facts up to the watermark are acknowledged, except those for a delayed
+// destination. For each of these, the log says up to which fact they are.
 type settled struct {
 	watermark events.Position
 	delayed   map[string]events.Position
@@ -37,8 +37,8 @@ func (s settled) covers(at events.Position, destination string) bool {
 	return !s.watermark.Before(at)
 }
 
-// coversWork says whether the work request of a fact is acknowledged, whoever its agent is. It may return false for a request that is, while
-// another agent is delayed.
+// coversWork says whether the work request of a fact is acknowledged, whichever agent it is for. While another agent is delayed,
+// it may return false for an acknowledged request.
 func (s settled) coversWork(at events.Position) bool {
 	for to, after := range s.delayed {
 		if strings.HasPrefix(to, "work.") && after.Before(at) {

@@ -80,7 +80,7 @@ func (st *step) work(op events.Operation) *work {
 	return &st.do
 }
 
-// unmet returns the first step that a step needs and that is not over, or "".
+// unmet returns the first step needed by a step that is not over yet, or "".
 func (s *story) unmet(r *stepRule) string {
 	for _, need := range r.Needs {
 		if !s.step(need).over() {
@@ -111,7 +111,7 @@ func (s *story) running() (*step, events.Operation) {
 	return nil, ""
 }
 
-// telling is one fact of a task that is being added to its story.
+// telling is a fact of a task while it is being added to the task's story.
 type telling struct {
 	*partition
 	*story
@@ -123,7 +123,7 @@ func (t *telling) wrong(check, kind, step, format string, args ...any) {
 	t.book.add(Finding{Check: check, Kind: kind, Place: t.place, Task: t.story.id, Step: step, What: fmt.Sprintf(format, args...)})
 }
 
-// turn makes the task undo, unless it is undoing already. why says what asks for that.
+// turn makes the task undo, unless it is undoing already. why is the reason.
 func (t *telling) turn(why string) {
 	if t.back {
 		return
@@ -377,7 +377,7 @@ func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
 		t.wrong(CheckAttempts, "deadline", "", "its deadline %s passes at %s, but the task has the deadline %q", b.Deadline, t.fact.Time, t.deadline.String())
 	}
 	if t.expired {
-		t.wrong(CheckAttempts, "deadline_again", "", "its deadline passes again, and nobody has reopened it since")
+		t.wrong(CheckAttempts, "deadline_again", "", "its deadline passes again, although nobody has reopened it since")
 	}
 	t.expired = true
 	if b.Action == events.DeadlineUndo {
@@ -427,5 +427,5 @@ func (t *telling) noneRuns() {
 	}
 }
 
-// seen says whether a request of that ID was judged.
+// seen says whether a request with that ID was judged.
 func (s *story) seen(id string) bool { return slices.Contains(s.requests, id) }

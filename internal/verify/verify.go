@@ -26,10 +26,10 @@ type Bounds struct{ Start, End int64 }
 
 // Log is the cluster as the check sees it. Nothing is written.
 type Log interface {
-	// Bounds returns the bounds of each partition of a topic, by number; none if there is no such topic. The end is the
-	// last stable offset, asked for after the call.
+	// Bounds returns the bounds of each partition of a topic, by number; none if there is no such topic. The end is the last
+	// stable offset, requested after the call.
 	Bounds(ctx context.Context, topic string) ([]Bounds, error)
-	// Read calls yield with each record of the span, in order, and returns the first error of yield as it is. A record
+	// Read calls yield with each record of the span, in order, and returns the first error of yield unchanged. A record
 	// belongs to yield. A record whose batch is too large when decompressed comes without bytes, as
 	// the owner sees it.
 	Read(ctx context.Context, s Span, yield func(events.Record) error) error
@@ -50,7 +50,7 @@ type Topics struct {
 
 // Stored is a state that a node stores, to compare with the fold.
 type Stored struct {
-	// Where names the store.
+	// Where is the location of the store.
 	Where     string
 	Partition int32
 	// Offset is the first offset that is not part of the state.
@@ -106,14 +106,14 @@ type Report struct {
 	Warned     []Count       `json:"warned,omitempty"`
 	Partitions []Extent      `json:"partitions"`
 	Counts     Counts        `json:"counts"`
-	// Explained describes the task that was asked for, line by line.
+	// Explained describes the task in Config.Task, line by line.
 	Explained []string `json:"explained,omitempty"`
 	// TaskUnknown says that the log has no such task.
 	TaskUnknown bool    `json:"task_unknown,omitempty"`
 	Seconds     float64 `json:"seconds"`
 }
 
-// Extent says how much of a partition was read and how far its owner is.
+// Extent says how much of a partition was read, and how far its owner has got.
 type Extent struct {
 	Partition int32       `json:"partition"`
 	From      int64       `json:"from"`
@@ -157,11 +157,11 @@ type Counts struct {
 // EffectCounts are the figures of one kind of effects.
 type EffectCounts struct {
 	Records int `json:"records"`
-	// Repeats were sent again, after a crash of their owner.
+	// Repeats counts those that were sent again, after a crash of their owner.
 	Repeats int `json:"repeats"`
-	// NotYet are effects of facts above the watermark, which need not be there yet.
+	// NotYet counts effects of facts above the watermark, which need not be there yet.
 	NotYet int `json:"not_yet"`
-	// Unsent are effects of attempts that timed out before a new owner could send them.
+	// Unsent counts effects of attempts that timed out before a new owner could send them.
 	Unsent int `json:"unsent"`
 }
 
@@ -177,8 +177,8 @@ type check struct {
 	id        uuid.UUID
 	number    int32 // of partitions
 	agents    map[string]bool
-	bounds    map[string][]Bounds // by topic; ends asked for after that of events
-	early     map[string][]Bounds // ends of effects, asked for before that of events
+	bounds    map[string][]Bounds // by topic; ends requested after that of events
+	early     map[string][]Bounds // ends of effects, requested before that of events
 	acks      *acks
 	forwards  forwards
 	explained []string
@@ -242,9 +242,9 @@ func (c *check) wanted(p int32) bool {
 // partial says that not all partitions are read, so records of one partition cannot be compared with those of another.
 func (c *check) partial() bool { return c.unread || c.cfg.Task != "" || c.cfg.Partition != nil }
 
-// begin reads the namespace and asks for all ends: those of effects, then the end of events, then the ends of effects
-// and inputs again. So each effect below its first end has its fact, and each fact's effect below the watermark and
-// each cause has its record below the last ends.
+// begin reads the namespace and asks for all ends: those of effects, then the end of events, then the ends of effects and inputs
+// again. So each effect below its first end has its fact, and each cause and each effect of a fact below the watermark has its
+// record below the last ends.
 func (c *check) begin(ctx context.Context) error {
 	if err := c.readDefinitions(ctx); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (c *check) begin(ctx context.Context) error {
 		case n == 0:
 			return fmt.Errorf("%w: there is no topic %s", ErrNothing, t)
 		case n != c.number:
-			return fmt.Errorf("%w: %s has %d partitions, and the namespace was made with %d", ErrNothing, t, n, c.number)
+			return fmt.Errorf("%w: %s has %d partitions, but the namespace was created with %d", ErrNothing, t, n, c.number)
 		}
 	}
 	if p := c.cfg.Partition; p != nil && (*p < 0 || *p >= c.number) {
@@ -301,7 +301,7 @@ func (c *check) readDefinitions(ctx context.Context) error {
 				return fmt.Errorf("%w: %s: %w", ErrNothing, topic, err)
 			}
 			if n.Format > events.FormatVersion {
-				return fmt.Errorf("%w: the namespace has format %d, and this program reads %d", ErrNothing, n.Format, events.FormatVersion)
+				return fmt.Errorf("%w: the namespace has format %d, but this program reads %d", ErrNothing, n.Format, events.FormatVersion)
 			}
 			c.number = n.Partitions
 			c.id, err = uuid.Parse(n.ID)

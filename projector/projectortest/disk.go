@@ -1,5 +1,5 @@
-// Package projectortest gives tests a state store's disk in memory: it can lose what was not synced, as a power cut
-// does, and be copied, as a person does.
+// Package projectortest gives tests a state store's disk in memory: it can lose unsynced data, as in a power cut, and can be
+// copied, as a person would copy it.
 package projectortest
 
 import (
@@ -14,17 +14,17 @@ type Disk struct{ mem *vfs.MemFS }
 // NewDisk returns an empty disk.
 func NewDisk() *Disk { return &Disk{vfs.NewCrashableMem()} }
 
-// FS is what a store is opened on.
+// FS returns the file system to open a store on.
 func (d *Disk) FS() vfs.FS { return d.mem }
 
-// everything is the percentage of what was not synced that a copy or a killed process leaves: all of it.
+// everything is the percentage of unsynced data that survives in a copy or after a kill: all of it.
 const everything = 100
 
-// Copy returns what is on the disk now. The store may be open: then it is what kill -9 would leave.
+// Copy returns a copy of the disk. The store may be open: then the copy is what kill -9 would leave.
 func (d *Disk) Copy() *Disk { return d.PowerCut(everything, rand.New(rand.NewPCG(0, 0))) }
 
-// PowerCut returns what a power cut at this moment leaves: all that was synced, and of the rest each block with the
-// given chance in percent.
+// PowerCut returns what a power cut at this moment would leave: everything that was synced, and each other block with the given
+// chance in percent.
 func (d *Disk) PowerCut(percent int, dice *rand.Rand) *Disk {
 	return &Disk{d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: dice})}
 }

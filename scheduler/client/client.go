@@ -19,7 +19,7 @@ type Receipt struct {
 	Offset int64
 	// Known says that the engine already knew this submission.
 	Known bool
-	// Token, by HTTP and for Submit only, makes GET /v1/tasks/{id}?token= no older than the submission.
+	// Token is set over HTTP and by Submit only. GET /v1/tasks/{id}?token= with it is no older than the submission.
 	Token string
 }
 
@@ -32,9 +32,9 @@ type Result struct {
 // Client submits tasks. It is safe for concurrent use.
 type Client struct{ way way }
 
-// way is how submissions reach the log.
+// way is a way for submissions to reach the log.
 type way interface {
-	// submit sends drafts that were checked, and returns a result for each in their order.
+	// submit sends checked drafts, and returns a result for each, in order.
 	submit(ctx context.Context, drafts []draft) []Result
 	close()
 }
@@ -45,8 +45,8 @@ type draft struct {
 	body []byte
 }
 
-// Submit returns once the submission is durable, or with one of the errors of this package. By Kafka it waits for the
-// brokers until ctx ends; by HTTP it waits for at most HTTPConfig.RetryFor.
+// Submit returns once the submission is durable, or with one of the errors of this package. Over Kafka it waits for the brokers
+// until ctx ends; over HTTP it waits for at most HTTPConfig.RetryFor.
 func (c *Client) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	d, err := prepare(s)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	return r.Receipt, r.Err
 }
 
-// SubmitAll submits many at once and returns a result for each, in their order. One that fails does not stop the others.
+// SubmitAll submits many at once and returns a result for each, in order. A failure does not stop the others.
 func (c *Client) SubmitAll(ctx context.Context, list []Submission) []Result {
 	results := make([]Result, len(list))
 	drafts := make([]draft, 0, len(list))

@@ -12,9 +12,9 @@ var (
 	// ErrInvalid is returned for a submission that cannot be used: a member is wrong, or the input does not fit the
 	// workflow's schema. Sending it again does not help. Its *Error names each place.
 	ErrInvalid = errors.New("the submission cannot be used")
-	// ErrUnknownWorkflow is returned by HTTP for a workflow or version that is not known.
+	// ErrUnknownWorkflow is returned over HTTP for a workflow or version that is not known.
 	ErrUnknownWorkflow = errors.New("the workflow is not known")
-	// ErrConflict is returned by HTTP if the ID is taken by a submission with other content.
+	// ErrConflict is returned over HTTP if the ID is taken by a submission with other content.
 	ErrConflict = errors.New("the ID is taken by a submission with other content")
 	// ErrTooLarge is returned for a submission above the limit.
 	ErrTooLarge = errors.New("the submission is too large")
@@ -25,7 +25,7 @@ var (
 	ErrClosed = errors.New("the client is closed")
 )
 
-// Error is a refusal with its places. errors.Is finds its kind.
+// Error is a refusal with the places of the faults. errors.Is finds its kind.
 type Error struct {
 	// Kind is one of the sentinels of this package.
 	Kind error

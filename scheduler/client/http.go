@@ -24,17 +24,17 @@ type HTTPConfig struct {
 	// RetryFor is how long a submission is sent again while no answer comes or the log does not acknowledge. Default:
 	// DefaultRetryFor. Negative: it is never sent again.
 	RetryFor time.Duration
-	// Client makes the calls; by default the package makes one.
+	// Client makes the calls; by default the package creates one.
 	Client *http.Client
 }
 
 // DefaultRetryFor is longer than an engine takes to restart.
 const DefaultRetryFor = 30 * time.Second
 
-// HTTP submits by an engine's API.
+// HTTP submits through an engine's API.
 func HTTP(url string) (*Client, error) { return HTTPWith(HTTPConfig{URL: url}) }
 
-// HTTPWith submits by an engine's API. Nothing is called yet.
+// HTTPWith submits through an engine's API. It makes no call yet.
 func HTTPWith(cfg HTTPConfig) (*Client, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -60,7 +60,7 @@ const (
 	idleConnections = 256
 	// idleTimeout is below that of an engine, so that a connection is not used just when the engine closes it.
 	idleTimeout = 90 * time.Second
-	// bufferBytes is a large part of a batch, and small for a connection.
+	// bufferBytes is large enough for much of a batch, and small for a connection.
 	bufferBytes = 32 << 10
 )
 
@@ -84,7 +84,7 @@ const (
 	retryMost  = 2 * time.Second
 )
 
-// submit tries until each draft has a final answer, or the time is over.
+// submit tries until each draft has a final answer or the time is up.
 func (w *httpWay) submit(ctx context.Context, drafts []draft) []Result {
 	results := make([]Result, len(drafts))
 	open := make([]int, len(drafts))

@@ -20,7 +20,7 @@ import (
 type KafkaConfig struct {
 	// Brokers are host:port of some brokers.
 	Brokers []string
-	// Namespace is the engine's; default "sagalog".
+	// Namespace is the engine's namespace; default "sagalog".
 	Namespace string
 	// TLS is nil for plain text.
 	TLS *tls.Config
@@ -33,8 +33,8 @@ func Kafka(ctx context.Context, brokers ...string) (*Client, error) {
 	return KafkaWith(ctx, KafkaConfig{Brokers: brokers})
 }
 
-// KafkaWith connects to the log of an engine. It returns an error if no broker answers before ctx ends, or the
-// namespace does not exist: only the engine makes topics.
+// KafkaWith connects to the log of an engine. It returns an error if no broker answers before ctx ends, or if the namespace does
+// not exist: only the engine creates topics.
 func KafkaWith(ctx context.Context, cfg KafkaConfig) (*Client, error) {
 	c := kafka.ClusterConfig{Brokers: cfg.Brokers, TLS: cfg.TLS, ClientID: "sagalog-client"}
 	if cfg.SASLMechanism != "" {
@@ -71,7 +71,7 @@ func newKafkaWay(ctx context.Context, cluster *kafka.Cluster, namespace string) 
 	w := &kafkaWay{cluster: cluster, topic: kafka.Topics{Namespace: namespace}.Submissions(), source: []byte("/" + namespace + "/client")}
 	var err error
 	if w.partitions, err = cluster.Partitions(ctx, w.topic); err != nil {
-		return nil, fmt.Errorf("find namespace %s, which an engine makes when it first starts: %w", namespace, err)
+		return nil, fmt.Errorf("find namespace %s, which an engine creates when it first starts: %w", namespace, err)
 	}
 	if w.producer, err = kafka.NewProducer(cluster); err != nil {
 		return nil, fmt.Errorf("open a producer: %w", err)
@@ -121,7 +121,7 @@ func (t *tally) answer(i int, _ int32, offset int64, err error) {
 	}
 }
 
-// unanswered returns the results that have arrived, and for the others the reason why not.
+// unanswered returns the results that have arrived, and for the others why they have not.
 func (t *tally) unanswered(cause error) []Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,12 +154,12 @@ var (
 )
 
 const (
-	// recordHeaders are the headers of a record of ours.
+	// recordHeaders are the headers of our records.
 	recordHeaders = 7
 	uuidBytes     = 36
 )
 
-// records makes the records of a batch. Their keys, identifiers and headers share memory.
+// records creates the records of a batch. Their keys, identifiers and headers share memory.
 func (w *kafkaWay) records(drafts []draft) []events.Record {
 	size := 0
 	for i := range drafts {

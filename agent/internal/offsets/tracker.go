@@ -55,7 +55,7 @@ func NewTracker() *Tracker { return &Tracker{partitions: map[int32]*partition{}}
 
 // Assign starts tracking a partition that was assigned, and returns false if this assignment is tracked already. From an
 // earlier assignment only the finished offsets still count, because others may have had the partition since. If records were
-// lost, even those no longer count from the loss on: the broker reuses their offsets for new requests that nobody has read, and
+// lost, those do not count either from the loss on: the broker reuses their offsets for new requests that nobody has read, and
 // skipping those would stop their tasks.
 func (t *Tracker) Assign(id int32, from transport.Assigned) bool {
 	t.mu.Lock()

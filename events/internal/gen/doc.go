@@ -1,5 +1,5 @@
 // Command gen writes the JSON codec of package events: how each struct is written and read, member by member, and the
-// table of the kinds of facts. Run it by go generate ./events after a change of a type or a tag.
+// table of the kinds of facts. Run go generate ./events after changing a type or a tag.
 //
 // It reads the Go files of events and knows nothing else:
 //

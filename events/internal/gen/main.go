@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// generate returns the generated files of the package in that folder.
+// generate returns the generated files for the package in the folder.
 func generate(dir string) (files map[string][]byte, err error) {
 	p, err := load(dir)
 	if err != nil {

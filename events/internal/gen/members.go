@@ -14,7 +14,7 @@ import (
 type writer struct {
 	*pkg
 	b bytes.Buffer
-	// words holds the string types with constants that are read: their values need no memory.
+	// words holds the string types with constants that are read: those values need no allocation.
 	words map[string]bool
 	// raw is the method that writes raw JSON.
 	raw string
@@ -163,7 +163,7 @@ func (g *writer) object(name string, sized bool) {
 	}
 }
 
-// writes writes a method that writes the members in their order.
+// writes generates a method that writes the members in order.
 func (g *writer) writes(method, name string, members []member) {
 	g.line("func (v *%s) %s(w *jsontext.Writer) {", name, method)
 	end, lead := "w.B = append(w.B, '}')", "{"

@@ -14,7 +14,7 @@ type deadAt struct {
 	partition int32
 }
 
-// Cut makes the brokers of these partitions of a dead-letter topic silent, and all others answer.
+// Cut silences the brokers of these partitions of a dead-letter topic, and makes all others answer.
 func (e *Engine) Cut(in events.Input, partitions ...int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -24,7 +24,7 @@ func (e *Engine) Cut(in events.Input, partitions ...int32) {
 	}
 }
 
-// CutNext makes the brokers of the partition that is read next silent.
+// CutNext silences the brokers of the partition that is read next.
 func (e *Engine) CutNext() { e.mu.Lock(); e.cutNext = true; e.mu.Unlock() }
 
 // Ranges implements api.DeadLetters.
@@ -57,7 +57,7 @@ func (e *Engine) Read(_ context.Context, in events.Input, partition int32, from,
 		return nil, api.ErrNoAnswer
 	}
 	list := e.dead[in][partition]
-	if e.cutNext { // after the ranges were asked for
+	if e.cutNext { // after the ranges were requested
 		e.cut[deadAt{in, partition}], e.cutNext = true, false
 		return nil, api.ErrNoAnswer
 	}

@@ -35,7 +35,7 @@ type Engine struct {
 	Waiting map[string][]events.ReadyKey
 	// Gone lists the operations that no live instance offers.
 	Gone []events.Missing
-	// Drafted are the steps of each definition that is applied.
+	// Drafted are the steps that each applied definition gets.
 	Drafted []api.Step
 	// OffersBuilt counts calls of Offered.
 	OffersBuilt atomic.Int64
@@ -66,7 +66,7 @@ type Engine struct {
 	cutNext     bool
 	// changes are the recorded changes of settings.
 	changes []events.SettingsChange
-	// lost is what the inputs have lost, and accepted what an operator gave up.
+	// lost are the losses of the inputs, and accepted those that an operator accepted.
 	lost     []*api.Loss
 	accepted []events.AcceptedLoss
 }
@@ -273,7 +273,7 @@ func (e *Engine) Rejection(_ context.Context, in events.Input, partition int32, 
 	return e.rejected[events.CauseInput(in, partition, offset)], nil
 }
 
-// Refresh implements api.Workflows: there is nothing that is not known.
+// Refresh implements api.Workflows: everything is always known.
 func (e *Engine) Refresh(context.Context) error {
 	if err := e.asked(); err != nil {
 		return err

@@ -144,7 +144,7 @@ func (e *Engine) bury(in events.Input, r *events.Record, reason string) {
 	*list = append(*list, dead)
 }
 
-// Bury makes a dead letter of a record.
+// Bury makes a record a dead letter.
 func (e *Engine) Bury(in events.Input, r events.Record, reason string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,7 +163,7 @@ func (e *Engine) fact(task string, cause events.Cause, body events.Body) {
 	e.facts[task] = append(e.facts[task], api.LoggedFact{Record: r, Owner: "node-a"})
 }
 
-// Change changes a task by a fact, and wakes those who wait for a change.
+// Change changes a task by a fact, and wakes everyone who waits for a change.
 func (e *Engine) Change(id string, body events.Body, change func(t *events.Task)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/sagalog/sagalog/internal/proxy"
 )
 
-// Share is an Engine as one node of several knows it: only the partitions that are routed to it. Reads of others return
+// Share is an Engine as one of several nodes knows it: only the partitions that are routed to that node. Reads of others return
 // nothing, and are recorded as Misreads.
 type Share struct {
 	*Engine
@@ -23,7 +23,7 @@ type Share struct {
 	misreads []string
 }
 
-// Share returns the engine as the node of that name knows it: without partitions until they are routed to it.
+// Share returns the engine as the named node knows it: without partitions until they are routed to it.
 func (e *Engine) Share(name string) *Share { return &Share{Engine: e, name: name} }
 
 // Config returns the configuration of an API of that node.
@@ -41,14 +41,14 @@ func (s *Share) Direct(partition int32, to proxy.Route) {
 	s.routes[partition] = to
 }
 
-// Misreads returns what was asked of partitions that are not here.
+// Misreads returns the reads of partitions that are not here.
 func (s *Share) Misreads() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.misreads)
 }
 
-// has says whether a partition is here, and counts where it is not.
+// has says whether a partition is here, and records a misread if it is not.
 func (s *Share) has(what string, partition int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ const HeaderSize = headerSize
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Batch is one whole batch, of which nothing is decoded yet.
+// Batch is one whole batch, not decoded yet.
 type Batch struct{ raw []byte }
 
 // First is the offset of the first record.
@@ -95,10 +95,10 @@ func cut(in []byte) (b Batch, rest []byte, ok bool) {
 	return Batch{in[:length]}, in[length:], true
 }
 
-// size is the length that a batch claims to have.
+// size is the length that a batch states in its header.
 func size(in []byte) int64 { return int64(int32(binary.BigEndian.Uint32(in[lengthAt:]))) + prefix }
 
-// Parse returns the batch at the start of raw, and an error that says why if it is not whole or its checksum is wrong.
+// Parse returns the batch at the start of raw, or an error if it is not whole or its checksum is wrong.
 func Parse(raw []byte) (Batch, error) {
 	b, _, ok := cut(raw)
 	switch {
@@ -107,14 +107,14 @@ func Parse(raw []byte) (Batch, error) {
 	case !ok && raw[magicAt] != format && size(raw) >= headerSize && size(raw) <= int64(len(raw)):
 		return Batch{}, fmt.Errorf("a batch has format %d instead of %d", raw[magicAt], format)
 	case !ok:
-		return Batch{}, fmt.Errorf("a batch claims to have %d bytes, and %d are there", size(raw), len(raw))
+		return Batch{}, fmt.Errorf("a batch claims to have %d bytes, but %d are there", size(raw), len(raw))
 	case !b.checksumHolds():
 		return Batch{}, errors.New("the CRC of a batch is wrong")
 	}
 	return b, nil
 }
 
-// WholeBatchFollows looks anywhere in raw for a whole batch with an offset from after on. If there is one, the bytes before it are
+// WholeBatchFollows looks anywhere in raw for a whole batch with offset after or higher. If there is one, the bytes before it are
 // damage in the middle of a log and not a torn end, whatever a damaged length field says.
 func WholeBatchFollows(raw []byte, after int64) bool {
 	for i := 0; i+headerSize <= len(raw); i++ {
@@ -141,7 +141,7 @@ func cutRecord(in []byte) (r record, rest []byte, ok bool) {
 	if !ok || length < 1 || length > int64(len(in)) {
 		return r, nil, false
 	}
-	body, rest := in[1:length], in[length:] // after the attributes, none of which is used
+	body, rest := in[1:length], in[length:] // after the attributes, which are unused
 	var n int
 	if r.time, n = binary.Varint(body); n <= 0 {
 		return r, nil, false

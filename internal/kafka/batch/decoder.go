@@ -9,7 +9,7 @@ import (
 )
 
 // Decoder shows the records of one partition, one answer of a broker after another. It decodes batches itself, because the client
-// allocates the name of each header, and a fact has ten. It verifies what the client verifies. A batch in a form that current
+// allocates the name of each header, and a fact has ten. It makes the same checks as the client. A batch in a form that current
 // brokers do not write is left to the client, so the Decoder accepts and rejects the same batches as the client.
 type Decoder struct {
 	Topic     string
@@ -80,7 +80,7 @@ func (d *Decoder) Decode(p *kmsg.FetchResponseTopicPartition) error {
 	return nil
 }
 
-// cutOff says that no whole batch is left: a broker cuts its answer off when it is full.
+// cutOff says that no whole batch is left: a broker cuts off its answer when it is full.
 func cutOff(in []byte) bool {
 	if len(in) <= magicAt+1 {
 		return true

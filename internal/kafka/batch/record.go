@@ -41,8 +41,8 @@ func convert(r *kgo.Record) events.Record {
 }
 
 // convertHeaders returns the same memory under our type. Go can convert a pointer from one type to the other, because both have the
-// same fields in the same order (otherwise this does not compile). It cannot convert a slice. Copying the headers was half of what a
-// record cost.
+// same fields in the same order (otherwise this does not compile). It cannot convert a slice. Copying the headers was half the
+// cost of a record.
 func convertHeaders(in []kgo.RecordHeader) []events.Header {
 	if len(in) == 0 {
 		return nil

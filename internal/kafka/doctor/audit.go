@@ -118,7 +118,7 @@ func (a *auditor) topic(s kafka.TopicSpec, t kadm.TopicDetail, configs topicSett
 	}
 }
 
-// settingPartitions is what a TopicProblem calls the number of partitions.
+// settingPartitions is the name that a TopicProblem gives to the number of partitions.
 const settingPartitions = "partitions"
 
 func (a *auditor) settings(s kafka.TopicSpec, values map[string]string) {

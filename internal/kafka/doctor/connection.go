@@ -22,8 +22,8 @@ type conn struct {
 // errNotKafka is returned for a response that no Kafka broker sends.
 var errNotKafka = errors.New("this is not the response of a Kafka broker")
 
-// maxAnswer is far above the size of the responses that we expect, and far below the size that the first bytes of any text
-// would mean.
+// maxAnswer is far above the size of the responses that we expect, and far below the length that the first bytes of any text
+// would stand for.
 const maxAnswer = 1 << 20
 
 func newConn(c net.Conn, clientID string) *conn {

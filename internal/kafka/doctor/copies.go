@@ -12,8 +12,8 @@ import (
 )
 
 // Inspect is Audit that also returns a warning, with StatusWarn, about topics with fewer copies than new ones would get. Brokers were added
-// after these topics had been created. They lose no more than before, so they do not stop a start. Without such topics the finding is the
-// zero value.
+// after these topics had been created. They are no less safe than before, so they do not stop a start. Without such topics the
+// finding is the zero value.
 func Inspect(ctx context.Context, c *kafka.Cluster, specs ...kafka.TopicSpec) (Finding, error) {
 	a, err := audit(ctx, c, specs)
 	if err != nil {

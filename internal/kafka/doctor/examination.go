@@ -20,7 +20,7 @@ import (
 	"github.com/sagalog/sagalog/internal/pause"
 )
 
-// Need is what a process needs of a cluster.
+// Need is what a process needs from a cluster.
 type Need struct {
 	Topics kafka.Topics
 	// Partitions is the number of partitions that a new namespace gets. PartitionsSet says that a person chose it; then an existing
@@ -32,10 +32,10 @@ type Need struct {
 	// Agents are the agents that the process runs.
 	Agents []string
 	// Made returns the number of partitions of the namespace, or 0 if the namespace does not exist. It is called only if the
-	// topic of definitions exists and may be read. Only nodes need it.
+	// topic of definitions exists and may be read. Only nodes set it.
 	Made func(context.Context) (int32, error)
-	// Known is called with whether the namespace exists, before anything is created. It returns findings if local state contradicts
-	// that. May be nil.
+	// Known is called before anything is created, with whether the namespace exists. It returns findings if local state
+	// contradicts that. May be nil.
 	Known func(exists bool) []Finding
 	// Warn is called by Preflight with findings that do not stop the start, except those that a node reports after Inspect. May be nil.
 	Warn func(Finding)
@@ -54,7 +54,7 @@ const (
 	defaultPatience = 7 * time.Second
 	// lookAgain is short, because most of what it waits for passes in a moment.
 	lookAgain = 500 * time.Millisecond
-	// createWait bounds the creation of topics, which takes some seconds on busy brokers.
+	// createWait bounds the creation of topics, which takes a few seconds on busy brokers.
 	createWait = 30 * time.Second
 )
 
@@ -139,7 +139,7 @@ type examination struct {
 	need Need
 
 	findings []Finding
-	// made is the number of partitions of the namespace, 0 if the namespace does not exist.
+	// made is the namespace's number of partitions, 0 if the namespace does not exist.
 	made int32
 	// missing are the topics to create.
 	missing []kafka.TopicSpec

@@ -36,7 +36,7 @@ const (
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
-	// What states the fault, as a sentence without its full stop.
+	// What states the fault, as a sentence without a full stop.
 	What string `json:"message"`
 	// Remedy is what an operator can do, usually a flag or a command. Empty if nothing is wrong.
 	Remedy string `json:"remedy,omitempty"`

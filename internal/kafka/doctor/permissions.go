@@ -252,7 +252,7 @@ func (e *examination) tellLacking(topics, groups operations, byHand []kafka.Topi
 	}
 }
 
-// replicas is the replication factor for a command that somebody else runs.
+// replicas is the replication factor in a command for somebody else to run.
 func (e *examination) replicas() int16 {
 	ctx, cancel := context.WithTimeout(context.Background(), probeWait)
 	defer cancel()

@@ -155,7 +155,7 @@ func (p *probe) noKafka(ctx context.Context, err error) *fault {
 		return f
 	}
 	if p.cfg.TLS == nil && p.cfg.Dialer == nil && p.speaksTLS(ctx) {
-		return &fault{security: true, what: "the listener speaks TLS, and we spoke plain text",
+		return &fault{security: true, what: "the listener speaks TLS, but we spoke plain text",
 			remedy: "add --tls, and --tls-ca FILE if a private authority signed the broker's certificate; or give the port of a plain listener (--brokers)"}
 	}
 	if errors.Is(err, errNotKafka) {

@@ -68,7 +68,7 @@ func (p *probe) noMechanism(known []string, err error) *fault {
 		return &fault{security: true, what: fmt.Sprintf("the listener does not support the mechanism %s; it supports %s", p.cfg.SASL.Mechanism, strings.Join(known, ", ")),
 			remedy: "choose one that both support (--sasl), or add ours to sasl.enabled.mechanisms of the broker"}
 	case kerr.IllegalSaslState:
-		return &fault{security: true, what: "the listener does not use SASL, and we do",
+		return &fault{security: true, what: "the listener does not use SASL, but we do",
 			remedy: "leave out --sasl and the --sasl-... flags, or give the port of the listener with SASL (--brokers)"}
 	}
 	return nil
@@ -110,6 +110,6 @@ func (p *probe) unasked(ctx context.Context, w *conn) *fault {
 	if err != kerr.UnsupportedSaslMechanism {
 		return p.noAnswer(io.EOF)
 	}
-	return &fault{security: true, what: "the listener requires authentication (SASL: " + strings.Join(known, ", ") + "), and we do not authenticate",
+	return &fault{security: true, what: "the listener requires authentication (SASL: " + strings.Join(known, ", ") + "), but we do not authenticate",
 		remedy: "add --sasl MECHANISM, --sasl-user and the password (SAGALOG_SASL_PASSWORD or --sasl-password-file)"}
 }

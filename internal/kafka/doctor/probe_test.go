@@ -62,12 +62,12 @@ func TestAnUnusableBrokerIsRefusedWithTheReason(t *testing.T) {
 			_, cfg := open(t, kafkatest.GuardedOptions{TLS: true})
 			cfg.TLS = nil
 			return cfg
-		}, []string{"the listener speaks TLS, and we spoke plain text", "add --tls, and --tls-ca FILE"}},
+		}, []string{"the listener speaks TLS, but we spoke plain text", "add --tls, and --tls-ca FILE"}},
 		"TLS to plain text": {func(t *testing.T) kafka.ClusterConfig {
 			_, cfg := open(t, kafkatest.GuardedOptions{})
 			cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 			return cfg
-		}, []string{"the listener speaks plain text, and we spoke TLS", "leave out --tls"}},
+		}, []string{"the listener speaks plain text, but we spoke TLS", "leave out --tls"}},
 		"an unknown authority": {func(t *testing.T) kafka.ClusterConfig {
 			_, cfg := open(t, kafkatest.GuardedOptions{TLS: true})
 			cfg.TLS.RootCAs = nil

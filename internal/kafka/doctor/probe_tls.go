@@ -33,7 +33,7 @@ func (p *probe) noHandshake(ctx context.Context, err error) *fault {
 		return f
 	}
 	if (errors.As(err, &record) || hungUp(err) || timedOut(err)) && p.speaksPlain(ctx) {
-		return &fault{security: true, what: "the listener speaks plain text, and we spoke TLS",
+		return &fault{security: true, what: "the listener speaks plain text, but we spoke TLS",
 			remedy: "leave out --tls and the --tls-... flags, or give the port of the TLS listener (--brokers)"}
 	}
 	if errors.As(err, &record) {
@@ -87,10 +87,10 @@ func alert(err error) (string, bool) {
 	return strings.TrimPrefix(remote.Err.Error(), "tls: "), true
 }
 
-// The alerts of a broker that requires a certificate, or another one.
+// The alerts of a broker that requires a certificate, or a different one.
 var certificateAlerts = map[string]string{
 	"bad certificate":               "it rejects our certificate, or requires one and we show none",
-	"unsupported certificate":       "it rejects our certificate: it does not support its kind",
+	"unsupported certificate":       "it rejects our certificate: it does not support certificates of that kind",
 	"revoked certificate":           "it rejects our certificate: it is revoked",
 	"expired certificate":           "it rejects our certificate: it has expired",
 	"unknown certificate":           "it rejects our certificate",

@@ -36,7 +36,7 @@ func (e *examination) namespace(ctx context.Context, there kadm.TopicDetails) bo
 	switch {
 	case e.made > 0 && e.need.PartitionsSet && e.need.Partitions != e.made:
 		e.add(Finding{Check: CheckNamespace, Status: StatusFail,
-			What:   fmt.Sprintf("namespace %s has %d partitions, fixed when it was created, and --partitions is %d", ns, e.made, e.need.Partitions),
+			What:   fmt.Sprintf("namespace %s has %d partitions, fixed when it was created, but --partitions is %d", ns, e.made, e.need.Partitions),
 			Remedy: "leave out --partitions, or choose another --namespace"})
 	case e.made > 0:
 		e.add(Finding{Check: CheckNamespace, Status: StatusOK, What: fmt.Sprintf("namespace %s has %d partitions", ns, e.made)})
@@ -111,8 +111,8 @@ func (e *examination) settings(ctx context.Context, specs []kafka.TopicSpec, the
 // copies warns if topics have a single copy. It also warns before they exist, because that is the cheapest time to learn it.
 func (e *examination) copies(replication int) {
 	if replication < kafka.SafeReplication && !e.c.Embedded() {
-		e.add(Finding{Check: CheckReplicas, Status: StatusWarn, What: "there are fewer than three brokers, so new topics hold each record once: what is on a lost disk is lost",
-			Remedy: "run three brokers for what must not be lost"})
+		e.add(Finding{Check: CheckReplicas, Status: StatusWarn, What: "there are fewer than three brokers, so new topics hold each record once: records on a lost disk are lost",
+			Remedy: "run three brokers if records must not be lost"})
 	}
 }
 

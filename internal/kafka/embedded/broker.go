@@ -169,7 +169,7 @@ func (b *Broker) prepare() error {
 		}
 		b.commits = newCommits(b.disk.sync, b.cfg.Logger)
 		if found.transactional {
-			b.commits.unquiet() // a transaction that the last run left open ends by itself
+			b.commits.unquiet() // a transaction that the last run left open times out by itself
 		}
 	}
 	return b.startMarks(found)
@@ -225,7 +225,7 @@ func (b *Broker) options() []kfake.Opt {
 		kfake.NumBrokers(1),
 		kfake.ClusterID("sagalog-embedded"),
 		kfake.WithLogger(brokerLog{b.cfg.Logger}),
-		// kfake asks to listen on 127.0.0.1 and a port of its choice. We listen on cfg.Addr instead.
+		// kfake would listen on 127.0.0.1 and a port of its choice. We listen on cfg.Addr instead.
 		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return b.listen(network, b.cfg.Addr) }),
 		kfake.BrokerConfigs(map[string]string{
 			"message.max.bytes":         strconv.Itoa(kafka.MaxMessageBytes),

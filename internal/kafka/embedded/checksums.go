@@ -16,8 +16,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // could silently hide the end or the beginning of a log.
 const sumsFile = "sums.json"
 
-// smallFiles are those whose content is known only after a clean stop. The snapshot of each partition is listed too. Nobody writes
-// snapshots while the broker runs, so their checksums stay valid after a crash.
+// smallFiles are the files whose content is known only after a clean stop. The snapshot of each partition is listed too. Nobody
+// writes snapshots while the broker runs, so their checksums stay valid after a crash.
 var smallFiles = []string{metaFile, topicsFile, sessionFile, "groups.log", "pids.log", sequencesFile, "broker_configs.json", "acls.json", "sasl.json", "quotas.json"}
 
 // sums holds the checksums from the last start or clean stop.
@@ -28,7 +28,7 @@ type sums struct {
 }
 
 // checkSums refuses a directory in which a listed file has changed. A missing snapshot is accepted, because an operator removes one to
-// accept a loss. Without the list, as after a crash in the middle of a stop, nothing is checked.
+// accept a loss. Without the list, for example after a crash in the middle of a stop, nothing is checked.
 func checkSums(dir string) error {
 	b, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 type requestKind int
 
 const (
-	// changesLog is the kind of every request that is not known to do less.
+	// changesLog is the kind of every request that is not known to be of another kind.
 	changesLog requestKind = iota
 	// readsLog reports stored data.
 	readsLog

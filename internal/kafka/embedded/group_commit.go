@@ -45,9 +45,9 @@ type commits struct {
 }
 
 // diskFails explains why restarting the process does not help: it would read pages from memory that are not on the disk.
-const diskFails = "the disk fails: the embedded broker acknowledges nothing any more. What was written since the last time that the disk " +
-	"took all may be gone although it can still be read, because the system keeps it in memory. Stop the process, check the disk or replace " +
-	"it and restore the data, and restart the machine before the process: a new process alone takes what is in memory for what is on the disk"
+const diskFails = "the disk fails: the embedded broker acknowledges nothing any more. What was written since the last time the disk " +
+	"took everything may be gone although it can still be read, because the system keeps it in memory. Stop the process, check the disk or replace " +
+	"it and restore the data, and restart the machine before the process: a new process alone would take the data in memory for the data on the disk"
 
 // commit is one sync of the disk. Answers wait until it is done.
 type commit struct {

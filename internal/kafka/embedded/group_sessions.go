@@ -20,9 +20,10 @@ import (
 const sessionsEvery = time.Second
 
 // sessions starts the sessions that kfake forgets to start. Apache Kafka counts a member's session from the end of the rebalance in which it
-// joined. kfake counts it from its answer. If the connection is gone by then, the session never starts: a member that is killed
-// while it joins is assigned its share, and no one reads that share until the group rebalances for another reason, perhaps never. So in each new generation one heartbeat is sent for each member. It does not harm a live member, and a dead one is
-// removed after a session.
+// joined. kfake counts it from its answer to the member. If the connection is gone by then, the
+// session never starts: a member that is killed while it joins is assigned its share, and no one reads that share until the group
+// rebalances for another reason, perhaps never. So in each new generation one heartbeat is sent for each member. It does not harm
+// a live member, and a dead one is removed after a session.
 //
 // Such a member also delays the next rebalance, perhaps forever: each request to join restarts kfake's time limit for the rebalance, and
 // two members whose requests time out in turn never let it end. So in a long rebalance a heartbeat is also sent for each member that has
@@ -188,7 +189,7 @@ func (s *sessions) putOut(ctx context.Context, info *kfake.GroupInfo) {
 		x.MemberID, x.InstanceID = m.MemberID, m.InstanceID
 		req.Members = append(req.Members, x)
 	}
-	_, _ = req.RequestWith(ctx, s.as) // if it fails, the next look tries again
+	_, _ = req.RequestWith(ctx, s.as) // if this fails, the next look tries again
 }
 
 // begin begins the sessions of some members, and reports whether all of them have begun.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// localConn is one end of a connection within this process. Unlike a net.Pipe, and like a socket, it keeps what was written until it is
-// read: the writer does not wait for its reader, so a request and its answer cost only two wake-ups.
+// localConn is one end of a connection within this process. Unlike a net.Pipe, and like a socket, it keeps written bytes until
+// they are read: the writer does not wait for its reader, so a request and its answer cost only two wake-ups.
 type localConn struct {
 	in, out       *localStream
 	local, remote net.Addr
@@ -39,7 +39,7 @@ func (c *localConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends both directions. The other end can still read what was written before.
+// Close ends both directions. The other end can still read what was written earlier.
 func (c *localConn) Close() error {
 	c.in.close(byReader)
 	c.out.close(byWriter)

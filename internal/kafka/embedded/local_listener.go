@@ -80,8 +80,8 @@ func (l *localListener) Close() error { return l.close() }
 // Addr implements net.Listener. It returns the address of the port.
 func (l *localListener) Addr() net.Addr { return l.port.Addr() }
 
-// dial is a kafka.Dialer. Connections to the listener's own address stay in this process. After the listener is closed they go to
-// whatever listens on the port by then.
+// dial is a kafka.Dialer. Connections to the listener's own address stay in this process. After the listener is closed, they go
+// to whatever listens on the port by then.
 func (l *localListener) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !l.hears(addr) {
 		return (&net.Dialer{}).DialContext(ctx, network, addr)

@@ -11,8 +11,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Lock takes an exclusive lock on a file, creates it if needed, and returns how to release the lock. The lock ends with the process. Lock
-// returns a *LockedError while another process has it.
+// Lock takes an exclusive lock on a file, which it creates if needed, and returns a function that releases the lock. The lock
+// ends with the process. Lock returns a *LockedError while another process has it.
 func Lock(path string) (unlock func() error, err error) {
 	lock, err := lockFile(path)
 	if err != nil {

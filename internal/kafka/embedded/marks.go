@@ -20,8 +20,8 @@ import (
 // from a power cut or from damage. So a broker with Fsync regularly writes down up to which offset each partition is certainly on the
 // disk, its mark. The scrub cuts a hole at or above the mark, and refuses one below.
 //
-// Invariant: a mark is never above what the disk has. It may be below: records that were acknowledged after the mark was written
-// cannot be distinguished from records that were not, as with a torn last batch.
+// Invariant: a mark is never above the data on the disk. It may be below: records that were acknowledged after the mark was
+// written cannot be distinguished from records that were not, as with a torn last batch.
 //
 // A clean stop removes the marks. So does a start without Fsync, before anything is written, because records are then acknowledged from the
 // page cache.
@@ -59,12 +59,12 @@ func readMarks(dir string, log *slog.Logger) (marks, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the marks of what was on the disk: %w", err)
+		return nil, fmt.Errorf("read the marks of the data on the disk: %w", err)
 	}
 	sum, body, _ := bytes.Cut(b, []byte("\n"))
 	m := marks{}
 	if string(sum) != checksumText(body) || json.Unmarshal(body, &m) != nil {
-		log.Warn("the marks of what was on the disk are damaged and are not used", slog.String("file", path))
+		log.Warn("the marks of the data on the disk are damaged and are not used", slog.String("file", path))
 		return nil, nil
 	}
 	return m, nil
@@ -78,7 +78,7 @@ func writeMarks(dir string, m marks) error {
 		err = replaceFile(filepath.Join(dir, marksFile), append([]byte(checksumText(b)+"\n"), b...))
 	}
 	if err != nil {
-		return fmt.Errorf("write the marks of what is on the disk: %w", err)
+		return fmt.Errorf("write the marks of the data on the disk: %w", err)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func dropMarks(dir string) error {
 		err = syncFolder(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("remove the marks of what was on the disk: %w", err)
+		return fmt.Errorf("remove the marks of the data on the disk: %w", err)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (b *Broker) keepMarks(stop <-chan struct{}) {
 		}
 		if err := b.mark(stop); err != nil {
 			if !failing {
-				b.cfg.Logger.Warn("cannot write the marks of what is on the disk; after a power cut the next start may cut acknowledged records too: free space or replace the disk", "error", err)
+				b.cfg.Logger.Warn("cannot write the marks of the data on the disk; after a power cut the next start may cut acknowledged records too: free space or replace the disk", "error", err)
 			}
 			failing = true
 			continue
@@ -198,7 +198,7 @@ func (l *logScrub) cutUnacknowledged(file string, at, size int64, later []int64,
 	l.ended, l.forget = true, true
 	offset := l.next
 	l.repair(func() error {
-		l.log.Warn("cut records behind the last ones known to be on the disk when the broker died; everything acknowledged more than a second before is intact",
+		l.log.Warn("cut the records after the last ones known to have been on the disk when the broker died; everything acknowledged more than a second before is intact",
 			slog.String("topic", l.topic), slog.Int("partition", int(l.partition)), slog.Int64("offset", offset),
 			slog.Int64("durable", l.mark), slog.Int64("bytes", size-at), slog.Int("segments", len(later)), slog.String("file", file),
 			slog.String("fault", fault))

@@ -54,7 +54,7 @@ func scrub(dir string, log *slog.Logger) (scrubbed, error) {
 		return found, err
 	}
 	_, err = os.Stat(filepath.Join(dir, sessionFile))
-	hasSessions := err == nil && known == nil // if there are marks, it is from a stop that did not end, or from an old one
+	hasSessions := err == nil && known == nil // if there are marks, it is from a stop that did not finish, or from an earlier one
 	var errs []error
 	var repairs []func() error
 	var forgets bool

@@ -128,7 +128,7 @@ func (l *logScrub) snapshot(hasSessions bool) error {
 	old, ok := l.readSnapshot()
 	end := max(l.next, 0)
 	if ok && l.marked && old.HighWatermark > end && end >= l.mark {
-		// The snapshot is from a stop that did not end, and lists records that were not on the disk.
+		// The snapshot is from a stop that did not finish, and lists records that were not on the disk.
 		l.forget = true
 		return l.renewSnapshot(old)
 	}

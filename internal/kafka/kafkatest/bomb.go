@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Bomb produces one compressed batch to partition 0 of a topic, with a record of zeros of each size: small on the wire, and larger than a
-// reader unpacks. It returns the offsets.
+// Bomb produces one compressed batch to partition 0 of a topic, with a record of zeros of each size: small on the wire, and
+// larger than a reader decompresses. It returns the offsets.
 func Bomb(t *testing.T, b Reachable, topic string, sizes ...int) []int64 {
 	t.Helper()
 	c := Client(t, b,

@@ -165,7 +165,7 @@ func (f *Fake) Fault(of Fault) *Faulty {
 	return &Faulty{f.cluster.Fault(fault)}
 }
 
-// Hits returns how many requests the fault has made fail.
+// Hits returns how many requests have failed because of the fault.
 func (f *Faulty) Hits() int { return f.handle.Hits() }
 
 // Remove ends the fault.

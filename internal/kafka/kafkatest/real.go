@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RealEnv enables tests that start a real Apache Kafka. They need Java, Maven for the first run, and some seconds.
+// RealEnv enables tests that start a real Apache Kafka. They need Java, Maven for the first run, and a few seconds.
 const RealEnv = "SAGALOG_TEST_KAFKA"
 
 const (

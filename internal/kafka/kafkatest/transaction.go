@@ -17,7 +17,7 @@ type Transaction struct {
 	client *kgo.Client
 }
 
-// transactionTimeout is the longest that brokers allow by default: no test waits until the broker aborts.
+// transactionTimeout is the longest that brokers allow by default, so that no broker aborts during a test.
 const transactionTimeout = 15 * time.Minute
 
 // BeginTransaction opens a transaction at a broker.

@@ -14,8 +14,7 @@ type Action struct {
 	node int16
 	// i and j select the thing that the action affects, such as an append or an input.
 	i, j int16
-	// Progress says that the action happens in the end, if nothing else does. All others are faults, and actions of
-	// people.
+	// Progress says that the action happens eventually if nothing else does. All others are faults or actions of people.
 	Progress bool
 }
 
@@ -60,11 +59,11 @@ const (
 	actPass
 )
 
-// left says whether a budget is not used up.
+// left says whether some of a budget is left.
 func (w *World) left(b Budget) bool { return int(w.s.used[b]) < w.sp.cfg.Budgets[b] }
 
-// Enabled returns the actions that may happen next, always in the same order: first those under way, the oldest first,
-// then faults and people.
+// Enabled returns the actions that may happen next, always in the same order: those under way, oldest first, then faults and
+// actions of people.
 func (w *World) Enabled() []Action {
 	var list []Action
 	if w.violation != "" {
@@ -93,7 +92,7 @@ func (w *World) Enabled() []Action {
 	return list
 }
 
-// progress lists the actions that a share has under way.
+// progress lists the actions of a share that are under way.
 func (x replica) progress(list []Action) []Action {
 	do := func(kind actionKind, i int) {
 		list = append(list, Action{kind: kind, node: int16(x.n), i: int16(i), Progress: true})
@@ -224,7 +223,7 @@ func (w *World) reports(list []Action, i int) []Action {
 	return list
 }
 
-// awake says whether the node of the share would lose anything in a crash.
+// awake says whether the share's node would lose anything in a crash.
 func (w *World) awake(n int) bool {
 	for p := range int(w.sp.cfg.Full) {
 		if w.s.nodes[n+p].believes || w.s.nodes[n+p].tail >= 0 {
@@ -318,7 +317,7 @@ func (w *World) Name(a Action) string {
 	return w.nameFlight(a, who)
 }
 
-// sendNames are the actions on an effect: who, and the effect.
+// sendNames name the actions on an effect: who acts, and the effect.
 var sendNames = map[actionKind]string{
 	actSend:    "%s sends and has the ack: %s",
 	actSendAck: "%s has the ack of the effect: %s",
@@ -326,7 +325,7 @@ var sendNames = map[actionKind]string{
 	actRefuse:  "the broker refuses for good, from %s: %s",
 }
 
-// flightNames are the actions on an append or a claim: whose it is, which of the two, and its facts.
+// flightNames name the actions on an append or a claim: whose it is, which of the two, and its facts.
 var flightNames = map[actionKind]string{
 	actLand:     "%s's %s lands: %s",
 	actAck:      "%s has the ack of its %s: %s",
@@ -366,7 +365,7 @@ func (w *World) nameFault(a Action) string {
 	return name + map[actionKind]string{actCrash: " crashes, keeps its store", actOlder: " crashes, finds an older store", actEmpty: " crashes, loses its store"}[a.kind]
 }
 
-// Do performs the enabled action of this name, or the first one whose name begins with it, so that a script can use the
+// Do performs the enabled action with this name, or the first one whose name begins with it, so that a script can use the
 // shortest unambiguous beginning.
 func (w *World) Do(name string) error {
 	var names []string

@@ -13,8 +13,8 @@ import (
 // print identifies a value by its content.
 type print [16]byte
 
-// leftOut are the fields that the identity of an owner does not need, each with its reason. None of them makes a
-// difference to what an owner does next; a search that took two different owners for one would be worthless.
+// leftOut lists the fields that the identity of an owner does not need, each with its reason. None of them affects what an owner
+// does next; a search that took two different owners for one would be worthless.
 //
 //	core.now             every call brings the world's time, which is never earlier and is part of the world
 //	core.gen             answers carry it, and the model hands over answers of the current generation alone
@@ -99,7 +99,7 @@ func (p *plans) of(t reflect.Type) []fieldPlan {
 	return plan
 }
 
-// canon writes values in one way only.
+// canon writes each value in a single, canonical way.
 type canon struct {
 	buf []byte
 	*plans
@@ -166,7 +166,7 @@ func (c *canon) value(v reflect.Value) {
 				return
 			}
 			c.text(v.Elem().Type().String())
-		} else if c.isError(v.Type()) { // it may be the value of a map, which cannot be opened
+		} else if c.isError(v.Type()) { // it may be a map's value, which cannot be opened
 			c.text(reflect.NewAt(v.Type().Elem(), v.UnsafePointer()).Interface().(error).Error())
 			return
 		}
@@ -211,7 +211,7 @@ func (p *plans) isError(t reflect.Type) bool {
 	return is
 }
 
-// ready writes the attempts of a list in their order; where the list keeps them makes no difference.
+// ready writes the attempts of a list in order; their places in memory make no difference.
 func (c *canon) ready(v reflect.Value) {
 	field := v.FieldByName
 	places, order := field("places"), field("order")
@@ -260,7 +260,7 @@ func (c *canon) sorted(v reflect.Value, entry func(e *canon, key, value reflect.
 	}
 }
 
-// touched writes the tasks that a batch in flight changed: those whose batch is committed are as if never touched.
+// touched writes the tasks changed by a batch in flight: tasks whose batch is committed count as never touched.
 func (c *canon) touched(m map[string]uint64) {
 	rest := map[string]int64{}
 	for id, seq := range m {

@@ -24,7 +24,7 @@ const (
 	Reassigns Budget = 0
 	// StaleClaims: a node claims although the group has replaced it, because it has not learned that yet.
 	StaleClaims Budget = 1
-	// Crashes: a node loses its memory and keeps its store.
+	// Crashes: a node loses its memory but keeps its store.
 	Crashes Budget = 2
 	// OlderStores: a node crashes and finds its store as it was before the last commit.
 	OlderStores Budget = 3
@@ -40,26 +40,26 @@ const (
 	Splits Budget = 8
 	// Unknowns: the outcome of an append, or of a claim, stays unknown to its owner.
 	Unknowns Budget = 9
-	// LateAppends: an append lands whose epoch its owner has ended.
+	// LateAppends: an append lands after its owner has ended the epoch.
 	LateAppends Budget = 10
-	// LateEffects: an effect lands whose sender has ended its epoch.
+	// LateEffects: an effect lands after its sender has ended the epoch.
 	LateEffects Budget = 11
-	// SlowAcks: an effect lands, and its sender gets the acknowledgement later.
+	// SlowAcks: an effect lands, but its sender gets the acknowledgement later.
 	SlowAcks Budget = 12
 	// Refusals: the broker refuses an effect for good.
 	Refusals Budget = 13
 	// Passes: the clock passes the next step.
 	Passes Budget = 14
-	// Failures: an agent reports another result than success.
+	// Failures: an agent reports a result other than success.
 	Failures Budget = 15
 	// Repeats: an agent reports again.
 	Repeats Budget = 16
-	// Sleeps: an owner's process stops for a while, and wakes up. Where there are Reassigns too, its epoch is over by then; the
-	// other sleeps are searched without them.
+	// Sleeps: an owner's process stops for a while, and wakes up. If there are Reassigns too, its epoch is over by then; other
+	// sleeps are searched in configurations without Reassigns.
 	Sleeps Budget = 17
 
-	// Trims: the oldest submission is deleted, judged or not. A partition that stops for it goes on when an operator has accepted the loss,
-	// which always happens in the end.
+	// Trims: the oldest submission is deleted, judged or not. A partition that stops because of that continues when an operator
+	// has accepted the loss, which always happens eventually.
 	Trims Budget = 18
 
 	budgets = 19
@@ -81,11 +81,11 @@ const (
 	Garbage Kind = 4
 	// Marker is a transaction marker.
 	Marker Kind = 5
-	// Lethal submits the task with an input that ends the process of whoever judges it.
+	// Lethal submits the task with an input that ends the process that judges it.
 	Lethal Kind = 6
 )
 
-// Client is an input that clients send.
+// Client describes an input that clients send.
 type Client struct {
 	Kind Kind
 	Task string
@@ -93,7 +93,7 @@ type Client struct {
 	Workflow string
 	// Partition to which it is sent, not always the home of the task.
 	Partition int32
-	// Times is how often it is sent at most; AtStart says that it is in the topic once when the world begins.
+	// Times is how often it may be sent; AtStart says that it is in the topic once when the world begins.
 	Times   int
 	AtStart bool
 }
@@ -113,7 +113,7 @@ const (
 // Config bounds a world.
 type Config struct {
 	Name string
-	// Partitions of the namespace; the nodes own the first Full of them, 1 if not given. The others only receive
+	// Partitions of the namespace; the nodes own the first Full of them, by default 1. The others only receive
 	// forwarded inputs.
 	Partitions, Full int32
 	Nodes            int
@@ -134,22 +134,22 @@ type Config struct {
 	Catalog bool
 	// Replays makes an owner that takes over wait for the facts that it reads again; otherwise it gets them at once.
 	Replays bool
-	// Pages gives it one fact at a time.
+	// Pages gives them to it one at a time.
 	Pages bool
 	// Coarse joins actions whose separate order makes no difference: a node that learns that it is assigned reads its
 	// log at once (it could just as well learn it later), and a node that owns its partition reads an input at once if
 	// only that one has something new.
 	Coarse bool
-	// LateStore makes an owner write its store only when nothing is in flight; otherwise it does with each batch.
+	// LateStore makes an owner write its store only when nothing is in flight; otherwise it writes with each batch.
 	LateStore bool
 	// Delays makes every effect without an answer delay its destination when the clock moves.
 	Delays bool
-	// Settings makes the first node know later settings than the second one, which knows those before the partition's.
+	// Settings makes the first node know later settings than the second, which knows settings from before the partition's.
 	Settings bool
 	// Older is the number of the node, from 1, whose build is older: it understands level 1, while the namespace has level 2 already,
 	// which the node has not read. 0 means that all nodes have one build.
 	Older int
-	// Jump makes the clock pass two hours at first, and then a quarter of an hour at a time.
+	// Jump makes the clock pass two hours at first, then a quarter of an hour at a time.
 	Jump bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
@@ -196,7 +196,7 @@ func settings() events.Settings {
 	return s
 }
 
-// settingsAt is the offset of the settings that are adopted before the world begins, where nodes know others.
+// settingsAt is the offset of the settings that are adopted before the world begins, if nodes know others.
 const settingsAt = 2
 
 // owner returns the configuration of a partition's owner.
@@ -231,7 +231,7 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 	return o
 }
 
-// newerLevel is the level of the namespace and of the newer build, where there are two.
+// newerLevel is the level of the namespace and of the newer build, if there are two.
 const newerLevel = 2
 
 // older says whether a node has the older build.

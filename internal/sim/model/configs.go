@@ -45,7 +45,7 @@ func TaskOf(home int32, n int) string {
 	}
 }
 
-// Configurations are the configurations that are searched. Name describes each, together with its budgets.
+// Configurations lists the configurations that are searched. Name describes each, together with its budgets.
 func Configurations() []Bounded {
 	var all []Bounded
 	add := func(b Bound, c Config) {

@@ -9,8 +9,7 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// judge is a partition to whose log one more accepted fact is about to be added. It shares only the fold with the
-// owners.
+// judge is a partition whose log is about to get one more accepted fact. It shares only the fold with the owners.
 type judge struct {
 	sim.Judge
 	w    *World
@@ -98,7 +97,7 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 		return sim.Input{}, false
 	}
 	x := j.w.sp.inputs[list[offset].input].Input
-	// Nothing comes back, so what lies below the end of an accepted loss was judged or is given up.
+	// Nothing comes back, so everything below the end of an accepted loss was judged or is given up.
 	x.GivenUp = in == events.Submissions && offset < j.part.accepted[1]
 	return x, true
 }
@@ -131,7 +130,7 @@ func (j *judge) Unsent(task string) string {
 	return ""
 }
 
-// settled checks that the log says of no unsent effect that it is settled.
+// settled checks that the log calls no unsent effect settled.
 func (j *judge) settled(s sim.Settled) {
 	for _, d := range j.log.owed {
 		if s.Covers(d.at, d.to) {
@@ -143,7 +142,7 @@ func (j *judge) settled(s sim.Settled) {
 	}
 }
 
-// arrives notes that an effect landed, as long as that matters.
+// arrives notes that an effect landed, if that still matters.
 func (j *judge) arrives(id int32) {
 	owed := slices.ContainsFunc(j.log.owed, func(d debt) bool { return d.id == id })
 	if owed && !slices.Contains(j.part.arrived, id) {
@@ -208,7 +207,7 @@ func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {
 	}
 	if in, _, offset, ok := f.Cause.Input(); b.Reason == events.RejectEnded && ok {
 		if x := j.w.sp.inputs[j.part.inputs[topicOf(in)][offset].input]; !x.Lethal {
-			j.w.fail("an input is rejected that ends no process: %s", x.name)
+			j.w.fail("an input that ends no process is rejected: %s", x.name)
 		}
 	}
 	if b.Reason == events.RejectUnknownWorkflow {
@@ -271,8 +270,8 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 	}
 }
 
-// quietAt returns the time until which a request of the task may still land: of an attempt in doubt, or of one that was sent in
-// two epochs and that only one instance has reported.
+// quietAt returns the time until which a request of the task may still land: one of an attempt in doubt, or of an attempt that
+// was sent in two epochs and reported by only one instance.
 func (j *judge) quietAt(task string) (quiet events.Instant) {
 	completeBy, started := map[string]events.Instant{}, map[string]events.Epoch{}
 	until := func(step string) {
@@ -324,7 +323,7 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	})
 	switch {
 	case f == nil:
-		j.w.fail("INV8: phantom: an effect was sent whose fact the log does not hold: %s", e.name)
+		j.w.fail("INV8: phantom: the log does not hold the fact of an effect that was sent: %s", e.name)
 	case e.unowed: // the alert about a refused dead letter, which no fact owes
 	case !slices.Contains(sim.EffectsOf(f), e.kind):
 		j.w.fail("%s was sent for %s, which does not owe it", e.name, f.Body.Name())
@@ -333,8 +332,8 @@ func (j *judge) leaves(id int32, by events.Epoch) {
 	}
 }
 
-// again checks that no work is sent again whose report was durable before the epoch and is not judged yet: the copy
-// could act after the report was judged.
+// again checks that no work is sent again if its report was durable before the epoch and is not judged yet: the copy could act
+// after the report was judged.
 func (j *judge) again(e *effect) {
 	for o, x := range j.Pending(events.Reports) {
 		if o < int64(j.part.before) && x.Outcome(sim.Attempt{Task: e.work.Task, Step: e.work.Step, Op: e.work.Operation, N: e.work.Attempt}, e.work.Ticket) {

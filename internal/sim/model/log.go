@@ -55,7 +55,7 @@ func (l *logNode) accepted(s *space, yield func(f *events.Fact) bool) {
 	}
 }
 
-// find returns the accepted fact for which is returns true.
+// find returns the accepted fact for which the function is returns true.
 func (l *logNode) find(s *space, is func(f *events.Fact) bool) (found *events.Fact) {
 	l.accepted(s, func(f *events.Fact) bool {
 		if is(f) {
@@ -70,8 +70,8 @@ func (s *space) lax() events.Lax {
 	return events.Lax{AnyClaim: s.cfg.Off&supervisor.RuleClaimPrev != 0, AnySequence: s.cfg.Off&supervisor.RuleSequence != 0}
 }
 
-// root is the log with which a partition begins: somebody owned it before, who adopted the settings and the
-// definitions, so that a search need not repeat that.
+// root is the log with which a partition begins: an earlier owner has adopted the settings and the definitions, so that a search
+// need not repeat that.
 func (s *space) root(part int32) int32 {
 	l := &logNode{state: events.NewState(part, nil)}
 	l.state.SetLevel(newerLevel)

@@ -7,7 +7,7 @@ func (x replica) gone(i int) bool {
 	return topics[i] == events.Submissions && x.reads[i] >= 0 && x.reads[i] < x.part.start
 }
 
-// meetLoss makes the owner hear that submissions are deleted, and which loss was accepted by now.
+// meetLoss tells the owner that submissions are deleted, and which loss has been accepted by now.
 func (x replica) meetLoss(i int) {
 	x.reads[i] = -1
 	e := event{kind: evLost, in: topics[i], from: x.part.start}
@@ -24,7 +24,7 @@ func (w *World) loss(p int) (from, to int64) {
 	return w.sp.logs[part.log].state.Partition.Inputs[events.Submissions].Next, part.start
 }
 
-// refused says whether an owner has stopped and an operator can accept what is lost now.
+// refused says whether an owner has stopped and an operator can accept the current loss.
 func (w *World) refused(p int) bool {
 	from, to := w.loss(p)
 	if from > to || w.s.parts[p].accepted == [2]int64{from, to} {
@@ -38,7 +38,7 @@ func (w *World) refused(p int) bool {
 	return false
 }
 
-// accept is an operator who accepts what is lost now.
+// accept makes an operator accept the current loss.
 func (w *World) accept(p int) {
 	from, to := w.loss(p)
 	w.s.parts[p].accepted = [2]int64{from, to}

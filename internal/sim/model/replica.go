@@ -26,7 +26,7 @@ func (w *World) replica(n int) replica {
 
 func (x replica) log() *logNode { return x.sp.logs[x.part.log] }
 
-// label names a node, with the partition where there are several.
+// label names a node, with the partition if there are several.
 func (x replica) label() string {
 	name := nodeName(x.n / int(x.sp.cfg.Full))
 	if x.sp.cfg.Full > 1 {
@@ -50,7 +50,7 @@ func (x replica) deliver(e *event) {
 	x.skipDelays()
 }
 
-// skipDelays executes actions at once that take no time in this configuration.
+// skipDelays executes at once the actions that take no time in this configuration.
 func (x replica) skipDelays() {
 	if x.w.violation != "" {
 		return
@@ -62,7 +62,7 @@ func (x replica) skipDelays() {
 		if !x.sp.cfg.Alerts && x.sp.effects[x.sends[i].effect].kind == events.EffectAlert {
 			x.sendLands(i)
 			x.sendAnswered(i, event{})
-			return // a nested call got the acknowledgement and handled the other actions
+			return // a nested call received the acknowledgement and handled the other actions
 		}
 	}
 }
@@ -241,7 +241,7 @@ func (x replica) read() {
 	}
 }
 
-// readEvents are the events by which the owner reads its log to the end.
+// readEvents returns the events by which the owner reads its log to the end.
 func (x replica) readEvents() (list []event) {
 	l := x.log()
 	if x.load {
@@ -253,7 +253,7 @@ func (x replica) readEvents() (list []event) {
 	return list
 }
 
-// reading says whether something holds for a result of reading the log to its end.
+// reading says whether something holds for some result of reading the log to its end.
 func (x replica) reading(is func(r *result) bool) bool {
 	id := x.slot
 	for _, e := range x.readEvents() {
@@ -276,12 +276,12 @@ func claims(r *result) bool {
 	return slices.ContainsFunc(r.outs, func(o output) bool { return o.kind == outClaim })
 }
 
-// mayRead says whether the node may read its log: reading makes a replaced node claim, and that has a budget.
+// mayRead says whether the node may read its log: reading makes a replaced node claim, which costs a budget.
 func (x replica) mayRead() bool {
 	return x.assigned() || x.w.left(StaleClaims) || !x.reading(claims)
 }
 
-// moved says whether an event changed the owner or made it act.
+// moved says whether an event changes the owner or makes it act.
 func (x replica) moved(r *result) bool {
 	return len(r.outs) > 0 || x.sp.slots[r.slot].still != x.sp.slots[x.slot].still
 }
@@ -359,7 +359,7 @@ func (x replica) unknown(i int) {
 		return
 	}
 	x.deliver(&event{kind: evAppended, rec: f.records[0], fail: true})
-	for k := range x.flights { // the epoch goes on while an older append is without an answer
+	for k := range x.flights { // the epoch continues while an older append has no answer
 		if x.flights[k].records[0] == f.records[0] {
 			rest := x.flights[k]
 			x.flights = slices.Delete(x.flights, k, k+1)

@@ -16,7 +16,7 @@ func (w *World) Quiet() bool {
 	return !slices.ContainsFunc(w.Enabled(), func(a Action) bool { return a.Progress })
 }
 
-// Rest returns what a quiet world still owes, empty if nothing.
+// Rest returns what a quiet world still owes, or "".
 func (w *World) Rest() string {
 	for p := range w.sp.cfg.Full {
 		if owes := w.partRest(p); owes != "" {
@@ -73,7 +73,7 @@ func (w *World) partRest(p int32) string {
 	return owes
 }
 
-// taskRest says what in a task will never move (INV10). An attempt that an agent has is left to the agent.
+// taskRest says which part of a task will never move (INV10). An attempt that an agent has is the agent's concern.
 func (w *World) taskRest(t *events.Task, now events.Instant) string {
 	if t.State.Ended() || t.State == events.TaskStateError {
 		return ""
@@ -98,8 +98,8 @@ func (w *World) taskRest(t *events.Task, now events.Instant) string {
 	return ""
 }
 
-// lostForwards says which misplaced input is neither at home nor a dead letter. It matters only where inputs may be
-// passed without a fact; otherwise the judge requires the fact.
+// lostForwards names a misplaced input that is neither at home nor a dead letter. It matters only if inputs may be passed without
+// a fact; otherwise the judge requires the fact.
 func (w *World) lostForwards() string {
 	for p := range w.sp.cfg.Full {
 		for i, in := range topics {

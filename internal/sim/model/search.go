@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// Search tries everything that may happen in the worlds of a configuration, the shortest paths first.
+// Search tries everything that may happen in the worlds of a configuration, shortest paths first.
 type Search struct {
 	Config Config
-	// Breaks, if set, is a substring of the violation to look for. Other violations are ignored, and the search goes
-	// on.
+	// Breaks, if set, is a substring of the violation to look for. Other violations are ignored, and the search continues.
 	Breaks string
 	// MaxStates bounds the worlds of a search; reaching it is an error, because the search is then not exhaustive. Zero
 	// means no bound.
@@ -23,7 +22,7 @@ type Search struct {
 // Report is what a search found.
 type Report struct {
 	Name string
-	// States counts the different worlds, Transitions the actions that led to one, Quiet the worlds in which nothing is
+	// States counts the distinct worlds, Transitions the actions that led to any of them, Quiet the worlds in which nothing is
 	// under way, and Depth the actions on the longest of the shortest paths.
 	States, Transitions, Quiet, Depth int
 	// Ran counts the events that a real owner processed; all others were answered from memory.
@@ -36,8 +35,8 @@ type Report struct {
 	Path      []string
 	// Exhausted says that every world was found.
 	Exhausted bool
-	// Idle are the budgets of the configuration that no world has used up: the fault did not occur as often as the
-	// budget allows.
+	// Idle lists the budgets of the configuration that no world has used up: the fault did not occur as often as the budget
+	// allows.
 	Idle []Budget
 	// Livelocks counts the worlds from which the actions under way never lead to rest.
 	Livelocks int

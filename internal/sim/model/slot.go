@@ -23,12 +23,12 @@ type slot struct {
 	store *sim.Store
 	// older is the store as it was before the last commit, kept if a crash may bring it back.
 	older *sim.Store
-	// mark is what the process keeps beside its store, and the next one finds.
+	// mark is what the process keeps next to its store, for the next process to find.
 	mark supervisor.Mark
 	// claims counts the claims of the slot, over all its crashes, so that their identifiers are unique.
 	claims int
-	// print is its identity. The field still holds its identity without the turn among the agents, which moves on every
-	// time they are looked at.
+	// print is its identity. still is its identity without the turn among the agents, which changes every time they are looked
+	// at.
 	print, still print
 }
 
@@ -192,7 +192,7 @@ func (x *slot) entropy() (b [16]byte) {
 	return b
 }
 
-// claimName is the identifier of a claim as people read it.
+// claimName returns the identifier of a claim in readable form.
 func claimName(id string) string {
 	b, err := hex.DecodeString(id)
 	if err != nil || len(b) != 16 {
@@ -210,7 +210,7 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 	x.call(s, e)
 	for {
 		x.owner.Decide()
-		if x.sched.ended { // while it decided: nothing of that is left
+		if x.sched.ended { // the process ended while it decided: nothing of that is left
 			x.start(s)
 			r.outs = append(r.outs, output{kind: outEnd})
 			return
@@ -220,9 +220,8 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 		}
 		list := x.owner.TakeActions()
 		if len(list) == 0 {
-			// Every call of an owner begins by evicting tasks that the store holds. An answer to no question does only
-			// that. It makes sure that two owners do not count as different just because one of them has not been
-			// called again yet.
+			// Every call of an owner begins by evicting tasks that the store holds. An answer to a question that was never asked
+			// does only that. So two owners do not count as different just because one of them has not been called again yet.
 			x.owner.Sent(s.cfg.at(e.clock), x.owner.Status().Generation, ^uint64(0), nil)
 			return
 		}
@@ -317,7 +316,7 @@ func (x *slot) start(s *space) {
 	x.sched = &process{Process: sim.NewProcess()}
 	cfg := s.cfg.owner(x.node, x.part)
 	cfg.Entropy = x.entropy
-	if s.cfg.lethal() { // otherwise what an owner asks for after a crash would only multiply the worlds
+	if s.cfg.lethal() { // otherwise the questions of an owner after a crash would only multiply the worlds
 		cfg.Marked, cfg.Mark = x.mark, x.keep
 	}
 	o, err := supervisor.NewOwner(cfg, x.sched, &view{x.store})
@@ -419,7 +418,7 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 	r.outs = append(r.outs, out)
 }
 
-// offsetOf returns where an input is read from, -1 if its reading goes on as it is.
+// offsetOf returns where an input is to be read from, -1 if its reading simply continues.
 func offsetOf(from map[events.Input]int64, in events.Input) int64 {
 	if at, ok := from[in]; ok {
 		return at

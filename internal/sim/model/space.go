@@ -25,7 +25,7 @@ type space struct {
 	slotIDs map[print]int32
 	stores  map[*sim.Store]print
 	results map[string]*result
-	// ran counts the events that a real owner processed and that were not answered from memory.
+	// ran counts the events that a real owner processed, as opposed to those answered from memory.
 	ran      int
 	key, buf []byte
 

@@ -47,10 +47,9 @@ type landed struct {
 // share is a node's state for one partition besides the owner and the store.
 type share struct {
 	slot int32
-	// believes says that the node believes that it should own the partition: that is the last thing it heard from the
-	// group.
+	// believes says that the node believes that it should own the partition, as it last heard from the group.
 	believes bool
-	// stopped says that the owner stopped because submissions are lost, and news that a loss was accepted since.
+	// stopped says that the owner stopped because submissions are lost, and news that a loss has been accepted since.
 	stopped, news bool
 	// load says that the owner still waits for the end of the log. tail is how far the log was read, -1 for not at all.
 	load bool
@@ -60,15 +59,16 @@ type share struct {
 	// reads are the offsets up to which the inputs were read; -1 means not at all.
 	reads [2]int64
 	// replay is the range of facts to read again, while to is positive, and the number of the delayed destination that they are
-	// for, if there is one.
+	// read for, if any.
 	replayFrom, replayTo int64
 	replayFor            int32
 	fetches              []fetch
 	ends                 question
-	// catalog says that definitions were asked for.
+	// catalog says that definitions were requested.
 	catalog bool
 	sends   []send
-	// stale says that the owner's epoch was over when its process woke up. woke is its question for the end of its log since.
+	// stale says that the owner's epoch was over when its process woke up. woke is the question that it has asked about the end
+	// of its log since.
 	stale bool
 	woke  endQuestion
 }
@@ -232,7 +232,7 @@ func num[T uint8 | int32 | int64](c *codec, v *T) {
 		c.buf = binary.AppendVarint(c.buf, int64(*v))
 		return
 	}
-	if b := c.buf[0]; b < 0x80 { // nearly all are this short
+	if b := c.buf[0]; b < 0x80 { // nearly all values are this short
 		*v, c.buf = T(b>>1)^-T(b&1), c.buf[1:]
 		return
 	}

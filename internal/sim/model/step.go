@@ -88,7 +88,7 @@ func (w *World) do(a Action) {
 	w.prune()
 }
 
-// prune drops what can no longer make a difference: late appends and effects whose budget is used up.
+// prune drops everything that can no longer make a difference: late appends and effects whose budget is used up.
 func (w *World) prune() {
 	for i := range w.s.parts {
 		if p := &w.s.parts[i]; !w.left(LateAppends) {

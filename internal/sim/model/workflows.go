@@ -11,8 +11,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// The workflows of the model, as small as a rule needs them. A backoff of 1ms does not count. Every other time in them
-// is below Step, so that moving the clock once is enough for every wait.
+// The workflows of the model, as small as a rule needs them. A backoff of 1ms counts as none. Every other time in them is below
+// Step, so that moving the clock once is enough for every wait.
 var sources = []string{`
 workflow: one
 defaults: {complete_by: 5s, retry: {attempts: 2, backoff: 1ms, then: park}}
@@ -47,7 +47,7 @@ steps:
   s: {agent: x, if: "${ input.go == true }"}
 `}
 
-// newerWorkflow needs newerLevel.
+// newerWorkflow is the workflow that needs newerLevel.
 const newerWorkflow = "newer"
 
 // definitions is the definitions topic: all workflows, applied before the world begins. All worlds share it: compiling costs
@@ -62,7 +62,7 @@ var definitions = sync.OnceValue(func() (all sim.Catalog) {
 	return all
 })
 
-// definitions returns the definitions topic. Where there is one build, nothing in it needs a level.
+// definitions returns the definitions topic. If there is only one build, nothing in it needs a level.
 func (c *Config) definitions() sim.Catalog {
 	all := definitions()
 	if c.Older > 0 {

@@ -91,7 +91,7 @@ func (l Log) Read(ctx context.Context, s verify.Span, yield func(events.Record) 
 	return nil
 }
 
-// passTooLarge replaces a batch that unpacks to too much by one record without bytes, as the owner does.
+// passTooLarge replaces a batch that is too large when decompressed with one record without bytes, as the owner does.
 func passTooLarge(f kafka.Fetch, at int64, yield func(events.Record) error) (int64, error) {
 	var large *kafka.TooLargeError
 	if !errors.As(f.Err, &large) {
