@@ -3,7 +3,7 @@ package projector
 import (
 	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -22,7 +22,6 @@ type Store struct {
 	dir      string
 	db       *pebble.DB
 	lock     *pebble.Lock
-	log      *slog.Logger
 	metrics  *metrics
 	registry prometheus.Registerer
 	// registered are the collectors that Close unregisters.
@@ -36,7 +35,7 @@ type Store struct {
 	done   chan struct{}
 	damage *damage
 
-	// mu guards partitions. Never take it while holding a partition's commit lock: ResetAll takes those locks under it.
+	// mu guards partitions.
 	mu         sync.Mutex
 	partitions map[int32]*Partition
 
@@ -86,7 +85,7 @@ func Open(dir string, o Options) (*Store, error) {
 // newStore returns a store without its database, and the options to open that.
 func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options) {
 	s := &Store{
-		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
+		dir: dir, lock: lock, registry: o.Registerer, metrics: newMetrics(),
 		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
 	}
 	s.writers.New = func() any { return newWriter() }
@@ -281,12 +280,7 @@ func (s *Store) Partition(partition int32) *Partition {
 func (s *Store) known() []*Partition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*Partition, 0, len(s.partitions))
-	for _, p := range s.partitions {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b *Partition) int { return int(a.number) - int(b.number) })
-	return list
+	return slices.SortedFunc(maps.Values(s.partitions), func(a, b *Partition) int { return int(a.number) - int(b.number) })
 }
 
 // reader is the database or a snapshot of it.
