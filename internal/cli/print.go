@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -183,6 +184,14 @@ func rowOf[T any](cells func(T) row) func(json.RawMessage) (row, error) {
 		err := decode(doc, &v)
 		return cells(v), err
 	}
+}
+
+// number returns a number, or the text that stands for an absent one.
+func number(n *int64, absent string) string {
+	if n == nil {
+		return absent
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 // instant returns "" for an absent instant.
