@@ -137,7 +137,6 @@ func (s *Store) apply(w *writer, changes []change) error {
 		if c.entity == nil {
 			v.entity = c.p.view.Load().entity
 		}
-		c.p.endLookups()
 		c.p.rejections = c.rejections
 		c.p.view.Store(v)
 		c.p.broadcast()

@@ -46,7 +46,6 @@ func (s *Store) beginReset(partition int32) error {
 func (p *Partition) forget() {
 	p.lowerBounds.clear()
 	p.rejections = rejectionRows{}
-	p.endLookups()
 	p.view.Store(emptyView())
 	p.broadcast()
 }

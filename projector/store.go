@@ -39,7 +39,7 @@ type Store struct {
 	mu         sync.Mutex
 	partitions map[int32]*Partition
 
-	// open guards closed, so that a scrape never reads a closed database.
+	// open guards closed, so that neither a scrape nor a lookup reads a closed database.
 	open   sync.RWMutex
 	closed bool
 }
@@ -240,10 +240,6 @@ func (s *Store) Close() error {
 	close(s.done)
 	for _, c := range s.registered {
 		s.registry.Unregister(c)
-	}
-	for _, p := range s.known() {
-		p.finder.end()
-		p.asked.end()
 	}
 	var err error
 	if !s.readOnly {
