@@ -124,7 +124,7 @@ func (g *gate) enter(ctx context.Context, until time.Time) *Failure {
 		case <-ctx.Done():
 		}
 		t.Stop()
-		if cause, over := ended(ctx); over {
+		if cause := context.Cause(ctx); cause != nil {
 			return &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "breaker_open", Err: cause}
 		}
 	}

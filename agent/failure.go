@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -125,14 +124,6 @@ func oneLine(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 	s = strings.TrimSpace(s)
 	return events.Clip(s, messageLimit-len("..."))
-}
-
-// ended reports whether ctx is over, and returns why.
-func ended(ctx context.Context) (error, bool) {
-	if ctx.Err() == nil {
-		return nil, false
-	}
-	return context.Cause(ctx), true
 }
 
 // retryAfterMax bounds the delay that a remote service may request. A day exceeds every sensible deadline, and a garbled header

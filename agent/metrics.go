@@ -3,8 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
@@ -96,55 +94,20 @@ func (m *metrics) agent(agent string) *agentMetrics {
 	}
 }
 
-// agentMetrics are the metrics of one agent. Looking up a counter by its labels takes longer than counting, so the counters
-// of attempts are looked up once, when they are first needed: outcomes that never happened are not listed.
+// agentMetrics are the metrics of one agent.
 type agentMetrics struct {
 	all        *metrics
 	agent      string
 	running    prometheus.Gauge
 	capacities prometheus.Gauge
-	ended      [len(operations)][len(results)]atomic.Pointer[outcome]
 }
-
-// outcome returns the counter of attempts with one result.
-type outcome struct {
-	count   prometheus.Counter
-	seconds prometheus.Observer
-}
-
-var (
-	operations = [...]events.Operation{events.Do, events.Undo}
-	results    = [...]string{
-		resultCompleted, string(events.ClassRetryable), string(events.ClassPermanent), string(events.ClassInternal),
-		resultLate, resultAbandoned,
-	}
-)
 
 func (m *agentMetrics) attempt(op events.Operation, result string, took time.Duration) {
-	o := m.outcome(op, result)
-	o.count.Inc()
-	o.seconds.Observe(took.Seconds())
+	m.all.attempts.WithLabelValues(m.agent, string(op), result).Inc()
+	m.all.seconds.WithLabelValues(m.agent, string(op), result).Observe(took.Seconds())
 }
 
 func (m *agentMetrics) capacity(n int) { m.capacities.Set(float64(n)) }
-
-func (m *agentMetrics) outcome(op events.Operation, result string) *outcome {
-	o, r := slices.Index(operations[:], op), slices.Index(results[:], result)
-	known := o >= 0 && r >= 0
-	if known {
-		if out := m.ended[o][r].Load(); out != nil {
-			return out
-		}
-	}
-	out := &outcome{
-		count:   m.all.attempts.WithLabelValues(m.agent, string(op), result),
-		seconds: m.all.seconds.WithLabelValues(m.agent, string(op), result),
-	}
-	if known {
-		m.ended[o][r].Store(out)
-	}
-	return out
-}
 
 func (m *agentMetrics) unreported(op events.Operation) {
 	m.all.attempts.WithLabelValues(m.agent, string(op), resultUnreported).Inc()

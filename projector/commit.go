@@ -112,11 +112,9 @@ func (s *Store) begin(b Batch) ([]change, error) {
 		}
 	}
 	changes := make([]change, len(numbers))
-	for i, n := range numbers { // look all of them up before taking the first lock, see Store.mu
-		changes[i].p = s.Partition(n)
-	}
-	for i := range changes {
+	for i, n := range numbers {
 		c := &changes[i]
+		c.p = s.Partition(n)
 		c.p.commit.Lock()
 		c.meta = c.p.view.Load().meta.clone()
 		c.rejections = c.p.rejections
@@ -139,7 +137,6 @@ func (s *Store) apply(w *writer, changes []change) error {
 		if c.entity == nil {
 			v.entity = c.p.view.Load().entity
 		}
-		c.p.endLookups()
 		c.p.rejections = c.rejections
 		c.p.view.Store(v)
 		c.p.broadcast()

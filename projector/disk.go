@@ -17,12 +17,7 @@ import (
 var diskErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS}
 
 func diskFails(err error) bool {
-	for _, e := range diskErrors {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) })
 }
 
 // end ends the process, as kill -9 would, when the store cannot be written. Nothing is lost: the next start folds from the

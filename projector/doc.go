@@ -9,8 +9,8 @@
 //	      Commit (deltas, anchors)             Reset                    Open
 //	┌────────────┐ ──────────▶ ┌─────────┐ ──────────▶ ┌───────────┐ ──────────▶ ┌────────────┐
 //	│  no rows   │             │  rows,  │             │ resetting │  (also at   │  no rows   │
-//	│ (rebuild)  │ ◀────────── │  meta   │             │ (marked)  │  its end)   │ (rebuild)  │
-//	└────────────┘  ResetAll   └─────────┘             └───────────┘             └────────────┘
+//	│ (rebuild)  │             │  meta   │             │ (marked)  │  its end)   │ (rebuild)  │
+//	└────────────┘             └─────────┘             └───────────┘             └────────────┘
 //
 // # Keys
 //

@@ -280,10 +280,6 @@ func TestResetMakesRoomForARebuild(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"other"}, ids(tasks))
 	}
-	require.NoError(t, s.ResetAll())
-	require.Empty(t, s.Partitions())
-	require.Empty(t, s.States())
-	require.NoError(t, s.CheckIndexes())
 }
 
 // A log with more live tasks than fit in memory is folded within the memory bound, and reaches the same state.

@@ -68,8 +68,7 @@ func (s *Store) States() map[events.TaskState]int64 {
 
 // Get returns a task by its partition (see events.Home) and its ID; ok is false if it is not known.
 func (s *Store) Get(partition int32, id string) (task *events.Task, ok bool, err error) {
-	p := s.Partition(partition)
-	return p.find(&p.asked, id)
+	return s.Partition(partition).Task(id)
 }
 
 // HistoryOffsets returns the offsets of a task's facts greater than after, in order; -1 means all of them.

@@ -157,12 +157,6 @@ func TestStoreReadsLikeAModel(t *testing.T) {
 				require.NoError(t, s.Reset(n))
 				delete(m.partitions, n)
 			},
-			"reset all": func(t *rapid.T) {
-				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
-					require.NoError(t, s.ResetAll())
-					clear(m.partitions)
-				}
-			},
 			"reopen": func(t *rapid.T) {
 				require.NoError(t, s.Close())
 				s = open(t, fs)

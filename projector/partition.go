@@ -26,9 +26,6 @@ type Partition struct {
 	// changed is closed and removed by each commit; nil while nobody waits.
 	changed     atomic.Pointer[chan struct{}]
 	lowerBounds lowerBounds
-	// finder serves whoever owns or folds the partition, and asked serves everybody else, so that the owner's lookups never wait
-	// for theirs. (The owner's commit does wait for one that is under way.)
-	finder, asked finder
 }
 
 // view is what a commit leaves in memory: the meta row and the partition's own entity. It is immutable.
@@ -124,22 +121,37 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 }
 
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.
-func (p *Partition) Loader() events.Loader {
-	return func(id string) (events.StoredTask, error) { return p.finder.task(p, id) }
-}
+func (p *Partition) Loader() events.Loader { return p.stored }
 
 // Task returns a task by its ID; ok is false if it is unknown.
 func (p *Partition) Task(id string) (task *events.Task, ok bool, err error) {
-	return p.find(&p.finder, id)
-}
-
-func (p *Partition) find(by *finder, id string) (task *events.Task, ok bool, err error) {
-	stored, err := by.task(p, id)
+	stored, err := p.stored(id)
 	if stored.Encoding == nil || err != nil {
 		return nil, false, err
 	}
 	task, err = decodeTask(stored)
 	return task, err == nil, err
+}
+
+// stored returns copies of all rows of a task.
+func (p *Partition) stored(id string) (task events.StoredTask, err error) {
+	key := taskKey(nil, p.number, id)
+	err = p.lookup(key, func(it *pebble.Iterator) error {
+		task, err = readTask(it, key, id)
+		return err
+	})
+	return task, err
+}
+
+// lookup calls use with an iterator at a row, if there is one; use may move it.
+func (p *Partition) lookup(key []byte, use func(it *pebble.Iterator) error) error {
+	p.store.open.RLock()
+	defer p.store.open.RUnlock()
+	if p.store.closed {
+		return ErrClosed
+	}
+	_, err := lookupFrom(p.store.db, key, use)
+	return err
 }
 
 func decodeTask(stored events.StoredTask) (*events.Task, error) {
@@ -200,12 +212,6 @@ func otherID(task, part string) string {
 		return task
 	}
 	return task + "\x00" + part
-}
-
-// endLookups makes later lookups see everything stored until now.
-func (p *Partition) endLookups() {
-	p.finder.forget()
-	p.asked.forget()
 }
 
 func (p *Partition) row(kind byte) []byte { return appendRow(nil, p.number, kind) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/sagalog/sagalog/events"
 )
 
@@ -32,21 +33,24 @@ func (p *Partition) Ready(agent string, op events.Operation, limit int) ([]Ready
 	return rows, err
 }
 
-// Queued returns a task's rows in the queues; none for an unknown task.
-func (p *Partition) Queued(id string) ([]events.ReadyKey, error) {
-	value, err := p.finder.head(p, id)
-	if value == nil || err != nil {
-		return nil, err
-	}
-	row, err := readTaskRow(value)
-	if err != nil {
-		return nil, err
-	}
-	k, err := decodeKeys(row.keys)
-	if err != nil {
-		return nil, err
-	}
-	return k.Ready, nil
+// Queued returns what the queues hold of a task; nothing for an unknown one.
+func (p *Partition) Queued(id string) (ready []events.ReadyKey, err error) {
+	err = p.lookup(taskKey(nil, p.number, id), func(it *pebble.Iterator) error {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return readError(err)
+		}
+		row, err := readTaskRow(bytes.Clone(value))
+		if err != nil {
+			return err
+		}
+		k, err := decodeKeys(row.keys)
+		if err == nil {
+			ready = k.Ready
+		}
+		return err
+	})
+	return ready, err
 }
 
 // Agents returns the number of steps in each agent's queue, except empty queues. The caller must not change the map.

@@ -42,36 +42,10 @@ func (s *Store) beginReset(partition int32) error {
 	return nil
 }
 
-// ResetAll drops all partitions in one batch.
-func (s *Store) ResetAll() error {
-	s.mu.Lock() // so that no partition is added meanwhile
-	defer s.mu.Unlock()
-	for _, p := range s.partitions {
-		p.commit.Lock()
-		defer p.commit.Unlock()
-	}
-	b := s.db.NewBatch()
-	defer b.Close()
-	err := errors.Join(
-		b.DeleteRange([]byte{spacePartition}, []byte{spacePartition + 1}, nil),
-		b.DeleteRange([]byte{spaceList}, []byte{spaceList + 1}, nil),
-		b.Commit(pebble.NoSync),
-	)
-	if err != nil {
-		return fmt.Errorf("reset the state store: %w", err)
-	}
-	for _, p := range s.partitions {
-		p.forget()
-		s.metrics.resets.Inc()
-	}
-	return nil
-}
-
 // forget is called with the partition's commit lock held.
 func (p *Partition) forget() {
 	p.lowerBounds.clear()
 	p.rejections = rejectionRows{}
-	p.endLookups()
 	p.view.Store(emptyView())
 	p.broadcast()
 }

@@ -3,7 +3,7 @@ package projector
 import (
 	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -22,7 +22,6 @@ type Store struct {
 	dir      string
 	db       *pebble.DB
 	lock     *pebble.Lock
-	log      *slog.Logger
 	metrics  *metrics
 	registry prometheus.Registerer
 	// registered are the collectors that Close unregisters.
@@ -36,11 +35,11 @@ type Store struct {
 	done   chan struct{}
 	damage *damage
 
-	// mu guards partitions. Never take it while holding a partition's commit lock: ResetAll takes those locks under it.
+	// mu guards partitions.
 	mu         sync.Mutex
 	partitions map[int32]*Partition
 
-	// open guards closed, so that a scrape never reads a closed database.
+	// open guards closed, so that neither a scrape nor a lookup reads a closed database.
 	open   sync.RWMutex
 	closed bool
 }
@@ -86,7 +85,7 @@ func Open(dir string, o Options) (*Store, error) {
 // newStore returns a store without its database, and the options for opening the database.
 func newStore(dir string, o Options, lock *pebble.Lock) (*Store, *pebble.Options) {
 	s := &Store{
-		dir: dir, log: o.Logger, lock: lock, registry: o.Registerer, metrics: newMetrics(),
+		dir: dir, lock: lock, registry: o.Registerer, metrics: newMetrics(),
 		done: make(chan struct{}), partitions: map[int32]*Partition{}, damage: newDamage(),
 	}
 	s.writers.New = func() any { return newWriter() }
@@ -242,10 +241,6 @@ func (s *Store) Close() error {
 	for _, c := range s.registered {
 		s.registry.Unregister(c)
 	}
-	for _, p := range s.known() {
-		p.finder.end()
-		p.asked.end()
-	}
 	var err error
 	if !s.readOnly {
 		err = s.db.Flush()
@@ -281,12 +276,7 @@ func (s *Store) Partition(partition int32) *Partition {
 func (s *Store) known() []*Partition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*Partition, 0, len(s.partitions))
-	for _, p := range s.partitions {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b *Partition) int { return int(a.number) - int(b.number) })
-	return list
+	return slices.SortedFunc(maps.Values(s.partitions), func(a, b *Partition) int { return int(a.number) - int(b.number) })
 }
 
 // reader is the database or a snapshot of it.

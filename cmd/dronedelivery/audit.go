@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/sagalog/sagalog/internal/verify/kafkalog"
@@ -59,11 +60,11 @@ attempt, identifier or status). The audit must then fail, and name the line.`,
 		Example: `  dronedelivery audit --brokers 127.0.0.1:9092 --services ./services/endpoints.json --count 10000
   dronedelivery audit --brokers 127.0.0.1:9092 --ledgers ./services --prefix monday- --allow-parked
   dronedelivery audit --brokers 127.0.0.1:9092 --ledgers ./services --count 10000 --lie 7`,
-		Args: usage(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.lies = cmd.Flags().Changed("lie")
 			if err := f.validate(); err != nil {
-				return usageError{fmt.Errorf("audit: %w", err)}
+				return cli.Usage("audit: %w", err)
 			}
 			return audit(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -121,7 +122,7 @@ func audit(ctx context.Context, f auditFlags, stdout, stderr io.Writer) error {
 	}
 	cluster, err := kafka.Connect(kafka.ClusterConfig{Brokers: f.brokers, ClientID: "dronedelivery-audit"})
 	if err != nil {
-		return usageError{fmt.Errorf("audit: %w", err)}
+		return cli.Usage("audit: %w", err)
 	}
 	defer cluster.Close()
 	// The ledgers and the alerts are read first, so that the log, which is read later, holds the fact of each entry.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
 
@@ -62,7 +63,7 @@ func readLedgers(ctx context.Context, f auditFlags) ([]*entry, error) {
 		if f.ledgers != "" {
 			err = readLedgerFile(filepath.Join(f.ledgers, service+".ndjson"), take)
 		} else if urls[service] == "" {
-			err = usageError{fmt.Errorf("audit: --services has no %s", service)}
+			err = cli.Usage("audit: --services has no %s", service)
 		} else {
 			err = dronedelivery.ReadLedger(ctx, urls[service], func(l dronedelivery.Line) error { return take(l, 0) })
 		}
@@ -93,7 +94,7 @@ func serviceURLs(text string) (map[string]string, error) {
 	}
 	var inner map[string]string
 	if err := json.Unmarshal(b, &inner); err != nil {
-		return nil, usageError{fmt.Errorf("audit: --services is neither a file nor JSON such as {\"package\":\"http://...\"}: %w", err)}
+		return nil, cli.Usage("audit: --services is neither a file nor JSON such as {\"package\":\"http://...\"}: %w", err)
 	}
 	return inner, nil
 }

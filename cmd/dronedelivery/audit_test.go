@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/sagalog/sagalog/internal/verify"
 	"github.com/stretchr/testify/require"
@@ -284,7 +285,7 @@ func TestAuditUsage(t *testing.T) {
 		"neither a file nor":   {"audit", "--brokers", "127.0.0.1:1", "--services", "{x"},
 	} {
 		var errs bytes.Buffer
-		require.Equal(t, exitUsage, run(t.Context(), args, io.Discard, &errs), errs.String())
+		require.Equal(t, cli.ExitUsage, run(t.Context(), args, io.Discard, &errs), errs.String())
 		require.Contains(t, errs.String(), says)
 	}
 }

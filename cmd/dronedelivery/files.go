@@ -16,7 +16,7 @@ func newFiles() *cobra.Command {
 overwritten: then nothing more is written and the command fails.
 
 The bindings look for the services' URLs in ACCOUNT_URL, PACKAGE_URL, TRANSPORT_URL, DRONE_URL and DELIVERY_URL.`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := os.CopyFS(args[0], dronedelivery.Files()); err != nil {
 				return fmt.Errorf("write files: %w", err)

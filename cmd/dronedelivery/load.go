@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/spf13/cobra"
 )
@@ -48,10 +49,10 @@ refused, or if none was acknowledged for the time of --give-up.`,
   dronedelivery load --count 50000 --rate 1000 --prefix monday- --api http://127.0.0.1:8642
   dronedelivery load --count 5000 --rate 50 --api http://127.0.0.1:8642,http://127.0.0.1:8643
   dronedelivery load --count 5000 --rate 50 --brokers 127.0.0.1:9092`,
-		Args: usage(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
-				return usageError{fmt.Errorf("load: %w", err)}
+				return cli.Usage("load: %w", err)
 			}
 			if len(f.apis)+len(f.brokers) > 0 {
 				return submit(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -2,23 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
-
-const (
-	exitError = 1
-	exitUsage = 2
-)
-
-// usageError marks errors that the user can fix by writing the command differently.
-type usageError struct{ error }
 
 // faults are all the things that are wrong with the flags of a command.
 type faults []error
@@ -39,23 +32,12 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { cli.WithoutVariable(c.Flags(), f.Name) }) // SAGALOG_DATA and others are meant for sagalog
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "dronedelivery: interrupted")
-		return exitError
-	}
-	fmt.Fprintln(stderr, "dronedelivery:", err)
-	if errors.As(err, new(usageError)) {
-		fmt.Fprintln(stderr, "Run 'dronedelivery --help' for the commands.")
-		return exitUsage
-	}
-	return exitError
+	return cli.Execute(ctx, root, args)
 }
 
 func newRoot() *cobra.Command {
@@ -78,40 +60,8 @@ func newRoot() *cobra.Command {
   # 5. Break it for 20 seconds, fix it sooner:
   curl -X PUT    http://127.0.0.1:PORT/fault -d '{"mode": "fail", "for": "20s", "rate": 0.5}'
   curl -X DELETE http://127.0.0.1:PORT/fault`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		// Without RunE and Args cobra would show the help and exit 0 for an unknown sub-command.
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return usageError{unknownCommand(cmd, args[0])}
-		},
-		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SuggestionsMinimumDistance: 2,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%s: %w", cmd.Name(), err)}
-	})
 	root.AddCommand(newServe(), newLoad(), newFiles(), newAudit())
 	return root
-}
-
-// unknownCommand names the nearest known command.
-func unknownCommand(cmd *cobra.Command, name string) error {
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return fmt.Errorf("unknown command %q: did you mean %q?", name, near[0])
-	}
-	return fmt.Errorf("unknown command %q", name)
-}
-
-// usage makes the errors of an argument check usage errors.
-func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{fmt.Errorf("%s: %w", cmd.Name(), err)}
-		}
-		return nil
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -39,8 +40,8 @@ func TestExitCodes(t *testing.T) {
 		"help":             {[]string{"--help"}, 0, ""},
 		"nothing":          {nil, 0, ""},
 		"unknown command":  {[]string{"srve"}, 2, `did you mean "serve"`},
-		"unknown flag":     {[]string{"serve", "--prot", "1"}, 2, "unknown flag: --prot"},
-		"flag of top":      {[]string{"--prot"}, 2, "unknown flag: --prot"},
+		"unknown flag":     {[]string{"serve", "--prot", "1"}, 2, "unknown flag --prot"},
+		"flag of top":      {[]string{"--prot"}, 2, "unknown flag --prot"},
 		"extra argument":   {[]string{"load", "x"}, 2, "load"},
 		"no rate":          {[]string{"serve", "--refuse", "drone"}, 2, "SERVICE=RATE"},
 		"bad rate":         {[]string{"serve", "--refuse", "drone=2"}, 2, "rate 2"},
@@ -68,7 +69,7 @@ func TestFilesWritesWhatAUserLoads(t *testing.T) {
 	for _, name := range []string{"workflow.yaml", "delivery.schema.json", "agents/package.yaml"} {
 		require.FileExists(t, filepath.Join(dir, name))
 	}
-	require.Equal(t, exitError, run(t.Context(), []string{"files", dir}, io.Discard, io.Discard), "nothing is overwritten")
+	require.Equal(t, cli.ExitError, run(t.Context(), []string{"files", dir}, io.Discard, io.Discard), "nothing is overwritten")
 }
 
 // program starts the services as a process and returns their URLs.
@@ -145,7 +146,7 @@ func TestServeReportsABusyPort(t *testing.T) {
 	_, urls := program(t, "serve", "--data", t.TempDir())
 	port := urls["account"][strings.LastIndex(urls["account"], ":")+1:]
 	var errs bytes.Buffer
-	require.Equal(t, exitError, run(t.Context(), []string{"serve", "--data", t.TempDir(), "--port-base", port}, io.Discard, &errs))
+	require.Equal(t, cli.ExitError, run(t.Context(), []string{"serve", "--data", t.TempDir(), "--port-base", port}, io.Discard, &errs))
 	require.Contains(t, errs.String(), "account service cannot listen on 127.0.0.1:"+port)
 }
 
@@ -165,6 +166,6 @@ func TestAnInterruptedLoadIsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var errs bytes.Buffer
-	require.Equal(t, exitError, run(ctx, []string{"load", "--count", "2", "--rate", "0.1"}, io.Discard, &errs))
+	require.Equal(t, cli.ExitError, run(ctx, []string{"load", "--count", "2", "--rate", "0.1"}, io.Discard, &errs))
 	require.Contains(t, errs.String(), "interrupted")
 }

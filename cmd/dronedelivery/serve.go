@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 	"github.com/spf13/cobra"
 )
@@ -42,7 +43,7 @@ their connection after it, cut the answer, or take effect after the answer. A do
 undo of nothing is answered 404; a third of the repeated keys are refused with 409.`,
 		Example: `  dronedelivery serve --data ./services
   dronedelivery serve --data ./services --port-base 7100 --refuse transport=0.1 --refuse package=0.02 --hang transport=0.005`,
-		Args: usage(cobra.NoArgs),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, f) },
 	}
 	flags := cmd.Flags()
@@ -62,7 +63,7 @@ undo of nothing is answered 404; a third of the repeated keys are refused with 4
 func serve(cmd *cobra.Command, f serveFlags) error {
 	faults, err := f.faults()
 	if err != nil {
-		return usageError{fmt.Errorf("serve: %w", err)}
+		return cli.Usage("serve: %w", err)
 	}
 	fleet, err := dronedelivery.New(dronedelivery.Config{
 		Dir:    f.data,
@@ -73,7 +74,7 @@ func serve(cmd *cobra.Command, f serveFlags) error {
 		Log:  slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	})
 	if err != nil {
-		return usageError{fmt.Errorf("serve: %w", err)}
+		return cli.Usage("serve: %w", err)
 	}
 	if err := fleet.Listen(); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/stretchr/testify/require"
 )
 
@@ -124,7 +125,7 @@ func TestARefusedSubmissionIsReportedAndNotRepeated(t *testing.T) {
 		return accept(line, id)
 	}}
 	code, report, errs := loadInto(t, e, "--count", "10", "--rate", "1000")
-	require.Equal(t, exitError, code)
+	require.Equal(t, cli.ExitError, code)
 	require.Contains(t, errs, "delivery-7: 409 Conflict other content")
 	require.EqualValues(t, 9, report["acknowledged"])
 	require.EqualValues(t, 1, report["refused"])
@@ -139,7 +140,7 @@ func TestARefusedBatchEndsTheLoad(t *testing.T) {
 		return true
 	}}
 	code, _, errs := loadInto(t, e, "--count", "10")
-	require.Equal(t, exitError, code)
+	require.Equal(t, cli.ExitError, code)
 	require.Contains(t, errs, "415 Unsupported Media Type: no NDJSON here")
 }
 
@@ -150,7 +151,7 @@ func TestALoadGivesUp(t *testing.T) {
 		return true
 	}}
 	code, _, errs := loadInto(t, e, "--count", "1", "--give-up", "1ms")
-	require.Equal(t, exitError, code)
+	require.Equal(t, cli.ExitError, code)
 	require.Contains(t, errs, "gave up")
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/dronedelivery"
 )
 
@@ -43,7 +44,7 @@ func newHTTPSubmitter(f loadFlags) (*httpSubmitter, error) {
 	for _, api := range f.apis {
 		target, err := url.JoinPath(api, "/v1/tasks")
 		if u, parseErr := url.Parse(api); err != nil || parseErr != nil || u.Host == "" {
-			return nil, usageError{fmt.Errorf("load: --api %q is not a URL such as http://127.0.0.1:8642", api)}
+			return nil, cli.Usage("load: --api %q is not a URL such as http://127.0.0.1:8642", api)
 		}
 		w.endpoints = append(w.endpoints, &endpoint{target: target})
 	}

@@ -28,7 +28,7 @@ const playedTasks = 40
 // play runs tasks and opens their log.
 func play(t *testing.T) *played {
 	dir := t.TempDir()
-	cfg := Config{Dir: dir, Virtual: true, Duration: time.Minute, Partitions: 2}
+	cfg := Config{Dir: dir, Duration: time.Minute, Partitions: 2}
 	r, err := Tasks(t.Context(), &TasksConfig{Config: cfg, Outstanding: playedTasks, Tasks: playedTasks})
 	require.NoError(t, err)
 	require.EqualValues(t, playedTasks, r.Checked)

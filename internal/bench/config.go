@@ -38,8 +38,6 @@ type Config struct {
 	Fsync bool
 	// ByPort makes this process reach its broker by TCP, as other processes do, and not in memory.
 	ByPort bool
-	// Virtual gives the broker in this process no port.
-	Virtual bool
 
 	// Agents is one of the places above.
 	Agents string
@@ -107,7 +105,6 @@ func (c *Config) Validate() error {
 	all.add(c.Agents == AgentsRunning && c.Cluster == nil, "--agents running needs --brokers: other processes do not know the broker of this one")
 	all.add(c.Cluster != nil && c.Fsync, "--fsync is for the broker in this process; with --brokers their own settings decide")
 	all.add(c.Cluster != nil && c.ByPort, "--by-port is for the broker in this process")
-	all.add(c.Virtual && c.Agents != "" && c.Agents != AgentsInside, "other processes cannot reach a broker without a port, so its agents must be inside")
 	all.add(c.Agents == AgentsRunning && c.Latency.SlowFactor > 0, "--slow-factor works for agents that the command starts; agents that run already cannot be slowed")
 	return errors.Join(all...)
 }

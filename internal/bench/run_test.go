@@ -73,7 +73,7 @@ func TestTasksInAClosedLoopAreAllAccountedFor(t *testing.T) {
 func TestTasksInAnOpenLoopWithATailAndSlowBackends(t *testing.T) {
 	t.Parallel()
 	c := small(t)
-	c.Virtual, c.Duration = true, time.Second
+	c.Duration = time.Second
 	c.Latency = Latency{TailShare: 0.2, Tail: 20 * time.Millisecond, SlowAfter: 500 * time.Millisecond, SlowFactor: 2}
 	r, err := Tasks(t.Context(), &TasksConfig{Config: c, Rate: 100})
 	require.NoError(t, err)
@@ -379,8 +379,8 @@ func TestALogIsReplayedToTheSameState(t *testing.T) {
 
 func TestWrongConfigurationsAreRefusedAllAtOnce(t *testing.T) {
 	t.Parallel()
-	err := (&TasksConfig{Config: Config{Virtual: true, Agents: AgentsOutside, Partitions: 2000}, Outstanding: 1, Rate: 1}).Validate()
-	for _, part := range []string{"--partitions", "without a port", "--outstanding"} {
+	err := (&TasksConfig{Config: Config{Agents: AgentsRunning, Partitions: 2000}, Outstanding: 1, Rate: 1}).Validate()
+	for _, part := range []string{"--partitions", "--brokers", "--outstanding"} {
 		require.ErrorContains(t, err, part)
 	}
 	require.ErrorContains(t, (&SubmitConfig{Via: "fax"}).Validate(), "fax")

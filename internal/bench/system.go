@@ -71,9 +71,6 @@ func openBroker(ctx context.Context, cfg *Config) (_ *system, err error) {
 		reach = *cfg.Cluster
 	} else {
 		bc := embedded.Config{Dir: s.brokerDir(), LockFile: filepath.Join(s.dir, "LOCK"), Fsync: cfg.Fsync, ByPort: cfg.ByPort, Logger: cfg.Log}
-		if cfg.Virtual {
-			bc.Network = new(embedded.VirtualNetwork)
-		}
 		if s.broker, err = embedded.Open(bc); err != nil {
 			return nil, err
 		}

@@ -30,7 +30,6 @@ func (c *TakeoverConfig) Validate() error {
 	all := faults{c.Config.Validate()}
 	all.add(!(c.Rate > 0) || math.IsInf(c.Rate, 0), "--rate %g is not above zero", c.Rate)
 	all.add(c.Kills < 1 || c.Kills > 1000, "--kills %d is not from 1 to 1000", c.Kills)
-	all.add(c.Virtual, "nodes cannot reach a broker without a port")
 	all.add(c.Partitions == 1, "two nodes cannot share --partitions 1")
 	return errors.Join(all...)
 }

@@ -84,8 +84,6 @@ func (b *bench) describe(ctx context.Context, run string) {
 		b.result.Broker = strings.Join(b.cluster.Brokers(), ",") + " (their CPU and memory count only as those of other processes, if they are on this machine)"
 	case c.ByPort:
 		b.result.Broker = "embedded, reached by TCP"
-	case c.Virtual:
-		b.result.Broker = "embedded, without a port"
 	}
 	if c.Cluster != nil {
 		b.result.note("the topics of namespace %s stay on the brokers; delete them by: kafka-topics.sh --bootstrap-server %s --delete --topic '(dlq\\.)?%s\\..*'", c.Namespace, c.Cluster.Brokers[0], strings.ReplaceAll(c.Namespace, ".", `\.`))

@@ -153,6 +153,16 @@ func (c *caller) get(ctx context.Context, path string, query url.Values) (json.R
 	return b, err
 }
 
+// change sends v as JSON.
+func (c *caller) change(ctx context.Context, method, path string, v any) (json.RawMessage, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	_, doc, err := c.do(ctx, request{method: method, path: path, body: body, content: "application/json"})
+	return doc, err
+}
+
 func taskPath(id string) string { return "/v1/tasks/" + url.PathEscape(id) }
 
 func (c *caller) close() { c.http.CloseIdleConnections() }

@@ -50,12 +50,7 @@ func partitionsCommand() *cobra.Command {
 		RunE: client(func(s *session, _ []string) error {
 			return s.whole("/v1/partitions", "", row{"PARTITION", "OWNER", "EPOCH", "SINCE", "APPLIED", "END", "LIVE", "DUE", "STATE HASH"},
 				rowOf(func(p api.PartitionDocument) row {
-					n := func(v *int64) string { // absent while nobody owns the partition
-						if v == nil {
-							return "-"
-						}
-						return strconv.FormatInt(*v, 10)
-					}
+					n := func(v *int64) string { return number(v, "-") } // absent while nobody owns the partition
 					return row{strconv.Itoa(int(p.Partition)), p.Owner, p.Epoch, instant(p.Since), n(p.AppliedOffset), n(p.EndOffset), n(p.Live), n(p.Due), p.StateHash}
 				}))
 		}),

@@ -91,11 +91,7 @@ func (s *session) redrive(ids []string) error {
 		return errors.Join(failed...)
 	}
 	err := s.list(docs, row{"TASK", "PARTITION", "OFFSET"}, rowOf(func(r api.Receipt) row {
-		offset := "known"
-		if r.Offset != nil {
-			offset = strconv.FormatInt(*r.Offset, 10)
-		}
-		return row{r.ID, strconv.Itoa(int(r.Partition)), offset}
+		return row{r.ID, strconv.Itoa(int(r.Partition)), number(r.Offset, "known")}
 	}))
 	return errors.Join(append(failed, err)...)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -45,12 +44,8 @@ func (s *session) breakService(service string) error {
 		return Usage("--mode %q: %s", mode, events.Suggest(mode, api.BreakModes))
 	}
 	span, _ := s.cmd.Flags().GetDuration("for")
-	body, err := json.Marshal(map[string]string{"service": service, "mode": s.flag("mode"), "for": span.String()})
-	if err != nil {
-		return err
-	}
-	_, _, err = s.do(s.cmd.Context(), request{method: http.MethodPut, path: "/v1/demo/break", body: body, content: "application/json"})
-	if err != nil {
+	how := map[string]string{"service": service, "mode": s.flag("mode"), "for": span.String()}
+	if _, err := s.change(s.cmd.Context(), http.MethodPut, "/v1/demo/break", how); err != nil {
 		return noDemo(err)
 	}
 	s.note("%s: %s for %s", service, s.flag("mode"), events.Duration(span))

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -75,12 +74,7 @@ func (s *session) acceptLoss() error {
 	if err := s.confirm(lossSentence(&a)); err != nil {
 		return err
 	}
-	body, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	_, doc, err = s.do(s.cmd.Context(), request{method: http.MethodPost, path: "/v1/accepted-losses", body: body, content: "application/json"})
-	if err != nil {
+	if doc, err = s.change(s.cmd.Context(), http.MethodPost, "/v1/accepted-losses", a); err != nil {
 		return err
 	}
 	return s.one(doc, func(w io.Writer) error {

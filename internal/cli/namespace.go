@@ -63,11 +63,7 @@ func (s *session) upgradeNamespace() error {
 	if to < 0 {
 		return Usage("--to %d is not a level", to)
 	}
-	body, err := json.Marshal(api.UpgradeBody{To: to, By: s.flag("by")})
-	if err != nil {
-		return err
-	}
-	_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPost, path: "/v1/settings/upgrade", body: body, content: "application/json"})
+	doc, err := s.change(s.cmd.Context(), http.MethodPost, "/v1/settings/upgrade", api.UpgradeBody{To: to, By: s.flag("by")})
 	if err != nil {
 		return err
 	}
@@ -110,11 +106,7 @@ func (s *session) setSettings(args []string) error {
 		}
 		change.Settings[name] = raw
 	}
-	body, err := json.Marshal(change)
-	if err != nil {
-		return err
-	}
-	_, doc, err := s.do(s.cmd.Context(), request{method: http.MethodPut, path: "/v1/settings", body: body, content: "application/json"})
+	doc, err := s.change(s.cmd.Context(), http.MethodPut, "/v1/settings", change)
 	if err != nil {
 		return err
 	}
@@ -128,11 +120,7 @@ func showSettings(out io.Writer, doc json.RawMessage) error {
 	}
 	var rows []row
 	for _, x := range d.Settings {
-		offset := ""
-		if x.Offset != nil {
-			offset = strconv.FormatInt(*x.Offset, 10)
-		}
-		rows = append(rows, row{x.Name, plain(x.Value), plain(x.Default), instant(x.SetAt), x.By, offset, x.What})
+		rows = append(rows, row{x.Name, plain(x.Value), plain(x.Default), instant(x.SetAt), x.By, number(x.Offset, ""), x.What})
 	}
 	if err := table(out, row{"SETTING", "VALUE", "DEFAULT", "SINCE", "BY", "OFFSET", "WHAT"}, rows); err != nil {
 		return err

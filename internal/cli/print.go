@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -185,7 +186,15 @@ func rowOf[T any](cells func(T) row) func(json.RawMessage) (row, error) {
 	}
 }
 
-// instant formats an instant; "" if it is absent.
+// number returns a number, or the text that stands for an absent one.
+func number(n *int64, absent string) string {
+	if n == nil {
+		return absent
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// instant returns "" for an absent instant.
 func instant(i events.Instant) string {
 	if i == 0 {
 		return ""

@@ -80,14 +80,11 @@ func (s *session) submit() error {
 		return err
 	}
 	return s.one(doc, func(w io.Writer) error {
-		what, offset := "accepted", ""
+		what := "accepted"
 		if status == http.StatusOK {
 			what = "known"
 		}
-		if r.Offset != nil {
-			offset = strconv.FormatInt(*r.Offset, 10)
-		}
-		return table(w, row{"ID", "STATUS", "PARTITION", "OFFSET"}, []row{{r.ID, what, strconv.Itoa(int(r.Partition)), offset}})
+		return table(w, row{"ID", "STATUS", "PARTITION", "OFFSET"}, []row{{r.ID, what, strconv.Itoa(int(r.Partition)), number(r.Offset, "")}})
 	})
 }
 

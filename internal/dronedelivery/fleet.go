@@ -9,9 +9,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 const (
@@ -29,7 +32,7 @@ type Fleet struct {
 	stop chan struct{}
 
 	// The caller of Listen owns the fields below, and then Run does.
-	lock      *os.File
+	lock      *flock.Flock
 	listeners []net.Listener
 	services  []*service
 
@@ -83,6 +86,20 @@ func (f *Fleet) listen() (err error) {
 		f.urls[Services()[i]] = "http://" + l.Addr().String()
 	}
 	return nil
+}
+
+// lockDir locks the directory for this process: two writers of one ledger would each remember half of it. The kernel releases
+// the lock when the process ends, even by kill -9.
+func lockDir(dir string) (*flock.Flock, error) {
+	lock := flock.New(filepath.Join(dir, "services.lock"), flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err == nil && !ok {
+		err = fmt.Errorf("another process runs the services on %s (it holds %s)", dir, lock.Path())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock the ledgers: %w", err)
+	}
+	return lock, nil
 }
 
 // URLs returns the base URL of each service. It is empty before Listen.
@@ -176,7 +193,7 @@ func (f *Fleet) Close() error {
 		errs = append(errs, s.ledger.file.Close())
 	}
 	if f.lock != nil {
-		errs = append(errs, f.lock.Close())
+		errs = append(errs, f.lock.Unlock())
 	}
 	f.listeners, f.services, f.lock = nil, nil, nil
 	return errors.Join(errs...)

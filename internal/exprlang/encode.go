@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // MaxResultBytes bounds the result of one template, text or function. It is above every limit of inputs and outputs (at most
@@ -123,15 +123,7 @@ func appendString(b []byte, s string) ([]byte, error) {
 	if len(b)+len(s) > MaxResultBytes {
 		return nil, errTooLarge
 	}
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			enc, err := events.Marshal(s)
-			return append(b, enc...), err
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"'), nil
+	return jsontext.AppendQuoted(b, s), nil
 }
 
 // text returns a value as it appears inside a string: a string unchanged, null as nothing, the rest as JSON.

@@ -39,9 +39,8 @@ type Reference struct {
 	// Path is the variable, then its members and elements as far as they are constants: steps.a.output is [steps a output], and
 	// steps[input.x] is [steps] and [input x].
 	Path []string
-	// Pointer and Offset locate the expression: the JSON pointer within the template and the byte within that string.
-	Pointer string
-	Offset  int
+	// Offset is the byte of the text at which it begins.
+	Offset int
 }
 
 func compileExpression(src string, vars []string) (_ *expression, fail *Error) {

@@ -169,15 +169,14 @@ func TestAConditionIsTrueOrFalseOrAnError(t *testing.T) {
 
 func TestReferencesNameWhatIsUsed(t *testing.T) {
 	t.Parallel()
-	tmpl, err := exprlang.Compile(json.RawMessage(
-		`{"a":"x ${ steps[\"third-party\"].output.id + steps.a?.output[0] }","b":"${ steps[input.x] }"}`), "steps", "input")
+	text, err := exprlang.CompileString(`x ${ steps["third-party"].output.id + steps.a?.output[0] }, ${ steps[input.x] }`, nil, "steps", "input")
 	require.NoError(t, err)
 	require.Equal(t, []exprlang.Reference{
-		{Path: []string{"steps", "third-party", "output", "id"}, Pointer: "/a", Offset: 5},
-		{Path: []string{"steps", "a", "output"}, Pointer: "/a", Offset: 38},
-		{Path: []string{"steps"}, Pointer: "/b", Offset: 3},
-		{Path: []string{"input", "x"}, Pointer: "/b", Offset: 9},
-	}, tmpl.References())
+		{Path: []string{"steps", "third-party", "output", "id"}, Offset: 5},
+		{Path: []string{"steps", "a", "output"}, Offset: 38},
+		{Path: []string{"steps"}, Offset: 63},
+		{Path: []string{"input", "x"}, Offset: 69},
+	}, text.References())
 }
 
 func TestATemplateWithoutExpressionsIsConstant(t *testing.T) {

@@ -16,16 +16,21 @@ func decode(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
+	v, err := unmarshal(raw)
+	return numbers(v), err
+}
+
+// unmarshal reads a JSON value and keeps the text of its numbers.
+func unmarshal(raw json.RawMessage) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	var v any
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one JSON value")
 	}
-	return numbers(v), nil
+	return v, nil
 }
 
 // numbers converts the numbers of a value in place.

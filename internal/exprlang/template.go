@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,25 +16,15 @@ import (
 type Template struct {
 	// slots alternate with literals: literals[0] slots[0] literals[1] ... There is one more literal than slots.
 	literals [][]byte
-	slots    []slot
-}
-
-type slot struct {
-	text    *Text
-	pointer string
+	slots    []*Text
 }
 
 // Compile compiles a JSON value. Expressions see the variables vars. Keys are literal; an expression
 // in a key is refused. The error is of the type Errors.
 func Compile(template json.RawMessage, vars ...string) (*Template, error) {
-	d := json.NewDecoder(bytes.NewReader(template))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
+	v, err := unmarshal(template)
+	if err != nil {
 		return nil, Errors{{Message: "the template is not JSON: " + err.Error()}}
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, Errors{{Message: "the template is more than one JSON value"}}
 	}
 	b := &templateBuilder{vars: vars}
 	b.value(v, "")
@@ -115,7 +104,7 @@ func (b *templateBuilder) text(s, pointer string) {
 		return
 	}
 	b.template.literals = append(b.template.literals, b.literal)
-	b.template.slots = append(b.template.slots, slot{text: t, pointer: pointer})
+	b.template.slots = append(b.template.slots, t)
 	b.literal = nil
 }
 
@@ -140,18 +129,6 @@ func (t *Template) Constant() (json.RawMessage, bool) {
 	return t.literals[0], true
 }
 
-// References returns the paths that the expressions refer to.
-func (t *Template) References() []Reference {
-	var out []Reference
-	for _, s := range t.slots {
-		for _, r := range s.text.References() {
-			r.Pointer = s.pointer
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // Eval returns the value as compact JSON: keys sorted, no HTML escapes. Without an expression the bytes are shared
 // and must not be changed.
 func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
@@ -164,7 +141,7 @@ func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 	}
 	for i, slot := range t.slots {
 		out = append(out, t.literals[i]...)
-		raw, err := slot.text.Bytes(s)
+		raw, err := slot.Bytes(s)
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,6 @@ func (t *topic) end() int64 { return int64(len(t.records)) }
 type reading struct {
 	slot  *slot
 	topic *topic
-	gen   uint64
 	next  int64
 	// busy is set while a portion is in flight; over is set once the reading has ended.
 	busy, over bool

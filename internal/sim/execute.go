@@ -108,7 +108,7 @@ func (s *slot) load(a supervisor.Load) {
 
 func (s *slot) readLog(gen uint64, from int64) {
 	w := s.node.w
-	s.tail = w.startReading(&reading{slot: s, topic: &s.part.log, gen: gen, next: from,
+	s.tail = w.startReading(&reading{slot: s, topic: &s.part.log, next: from,
 		give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
 			o.LogRecords(now, gen, records, next)
 		}})
@@ -190,7 +190,7 @@ func (s *slot) readInputs(a supervisor.ReadInputs) {
 		if r := s.inputs[in]; r != nil {
 			r.over = true
 		}
-		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, gen: a.Generation, next: from,
+		s.inputs[in] = w.startReading(&reading{slot: s, topic: &s.part.inputs.of(in).topic, next: from,
 			lost: func() { s.meetLoss(a.Generation, in) },
 			give: func(o *supervisor.Owner, now events.Instant, records []events.Record, next int64) {
 				o.Input(now, a.Generation, in, records, next)

@@ -21,7 +21,6 @@ type Store struct {
 	runs  []events.Run
 	parts map[string]events.PartRow
 	tasks map[string]row
-	last  events.Record
 }
 
 type row struct {
@@ -80,7 +79,7 @@ func (s *Store) Apply(d *events.Delta, last events.Record) error {
 			s.parts[k] = p
 		}
 	}
-	s.next, s.sum, s.runs, s.last = d.Next, d.Sum, slices.Clone(d.Runs), last
+	s.next, s.sum, s.runs = d.Next, d.Sum, slices.Clone(d.Runs)
 	return nil
 }
 

@@ -107,7 +107,6 @@ func (r *Rule) fact(epoch events.Epoch, sequence uint64) string {
 type tenure struct {
 	epoch events.Epoch
 	owner string
-	claim int64
 	// prints are the checksums of its accepted facts, by sequence: a void record of the same position must be a copy.
 	prints []uint32
 	// work holds the digests of the work requests that its facts have as effects, by sequence; see effects.go.
@@ -194,7 +193,7 @@ func (o *ownership) judge(f *events.Fact, r *events.Record) (accepted bool, wron
 			o.void[why]++
 			return false, wrong
 		}
-		t := &tenure{epoch: o.rule.epoch, owner: c.Owner, claim: r.Offset}
+		t := &tenure{epoch: o.rule.epoch, owner: c.Owner}
 		if old := o.byEpoch[t.epoch.String()]; old != nil {
 			wrong = append(wrong, "the claim makes the epoch "+t.epoch.String()+" a second time")
 		}

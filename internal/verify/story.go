@@ -40,7 +40,6 @@ type work struct {
 	waiting    bool
 	started    int64 // offset of the running attempt's start
 	position   events.Position
-	startedAt  events.Instant
 	completeBy events.Instant
 	retryAt    events.Instant
 }
@@ -48,7 +47,6 @@ type work struct {
 type step struct {
 	id              string
 	do, undo        work
-	undoing         bool // its undo was begun, or failed before it began
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
 	done, skipped   bool
@@ -228,7 +226,7 @@ func (t *telling) begin(w *work, o starting) {
 	if o.completeBy == 0 {
 		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
 	}
-	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
+	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), completeBy: o.completeBy}
 	t.expectWork(t.fact, t.story)
 	t.partition.count.Attempts++
 }

@@ -18,7 +18,6 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo goes to agent %s, but its definition names %s", b.Agent, agent)
 		}
 	}
-	st.undoing = true
 	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.CompleteBy})
 	t.partition.count.Undos++
 }
@@ -63,7 +62,6 @@ func (t *telling) undoFailed(id string, attempt int, v events.Verdict) {
 			t.wrong(CheckAttempts, "outcome_of_nothing", id, "its undo fails before its start although it runs or the step never started")
 			return
 		}
-		st.undoing = true
 	} else if st = t.outcome(id, events.Undo, attempt); st == nil {
 		return
 	}

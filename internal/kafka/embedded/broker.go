@@ -40,8 +40,8 @@ type Config struct {
 	Dir string
 	// LockFile is held while the broker runs; default LOCK in Dir.
 	LockFile string
-	// Addr is the host:port to listen on; port 0 chooses a free one. Default 127.0.0.1:0. Without User the host must be a loopback
-	// address, because anyone who reaches the port can write history.
+	// Addr is the host:port to listen on; port 0 chooses a free one. Default 127.0.0.1:0. The host must be a loopback address,
+	// because anyone who reaches the port can write history.
 	Addr string
 	// Fsync makes each batch durable against a power cut before it is acknowledged or read. On Linux all batches that are written
 	// while the disk is busy share one sync (group_commit.go). Elsewhere kfake syncs one batch after another.
@@ -51,9 +51,7 @@ type Config struct {
 	// ByPort makes the clients of this process connect through the port too, as other processes do. Otherwise they are connected in
 	// memory, which saves the system calls.
 	ByPort bool
-	// If User and Password are set, each client must authenticate with them by SCRAM-SHA-256.
-	User, Password string
-	Logger         *slog.Logger
+	Logger *slog.Logger
 }
 
 func (c *Config) validate() error {
@@ -72,9 +70,8 @@ func (c *Config) validate() error {
 	} else if n == 0 && c.Network != nil {
 		errs = append(errs, errors.New("a virtual network has no free ports to choose: name one"))
 	}
-	if c.User == "" && host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		errs = append(errs, fmt.Errorf("listen address %q is not a loopback address, and the broker requires no authentication: "+
-			"listen on 127.0.0.1, or set a user", c.Addr))
+	if host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		errs = append(errs, fmt.Errorf("listen address %q is not a loopback address, and the broker requires no authentication: listen on 127.0.0.1", c.Addr))
 	}
 	if c.Dir != "" && c.LockFile == "" {
 		c.LockFile = filepath.Join(c.Dir, "LOCK")
@@ -239,9 +236,6 @@ func (b *Broker) options() []kfake.Opt {
 	if b.cfg.Fsync && b.commits == nil {
 		opts = append(opts, kfake.SyncWrites())
 	}
-	if b.cfg.User != "" {
-		opts = append(opts, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", b.cfg.User, b.cfg.Password))
-	}
 	return opts
 }
 
@@ -271,9 +265,6 @@ func (b *Broker) ClusterConfig() kafka.ClusterConfig {
 		cfg.Dialer = b.cfg.Network.DialContext
 	case b.local != nil:
 		cfg.Dialer = b.local.dial
-	}
-	if b.cfg.User != "" {
-		cfg.SASL = &kafka.SASL{Mechanism: "SCRAM-SHA-256", User: b.cfg.User, Password: b.cfg.Password}
 	}
 	return cfg
 }

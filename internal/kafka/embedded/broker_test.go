@@ -83,18 +83,6 @@ func TestAConfigurationIsRefusedWithAllItsFaults(t *testing.T) {
 	require.ErrorContains(t, err, "no broker address")
 }
 
-func TestABrokerWithAUserRequiresAuthentication(t *testing.T) {
-	t.Parallel()
-	b := kafkatest.StartBroker(t, embedded.Config{User: "sagalog", Password: "secret"})
-	kafkatest.Connect(t, b)
-	cfg := b.ClusterConfig()
-	cfg.SASL = nil
-	c, err := kafka.Connect(cfg)
-	require.NoError(t, err)
-	defer c.Close()
-	require.Error(t, c.Ping(kafkatest.Within(t)))
-}
-
 // reopen stops the broker cleanly and starts it again, on a new network and address.
 func reopen(t *testing.T, b *embedded.Broker, dir string) (*embedded.Broker, kafkatest.World) {
 	t.Helper()

@@ -65,12 +65,8 @@ func (c *localConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-const (
-	// localStreamMax bounds the unread bytes. Above it a writer waits.
-	localStreamMax = 256 << 10
-	// A write of at least localDirect bytes is not copied but waits for its reader: a wake-up costs less than the copy.
-	localDirect = 32 << 10
-)
+// localStreamMax bounds the unread bytes. Above it a writer waits.
+const localStreamMax = 256 << 10
 
 // localRooms is the pool of buffers for all streams. An empty stream has none, so idle connections hold no memory.
 var localRooms sync.Pool // of *[]byte
@@ -88,8 +84,6 @@ type localStream struct {
 	// mu guards the fields below, and those of reading and writing.
 	room    *[]byte // bytes that were written and are unread; nil if there are none
 	taken   int     // how much of it was read
-	direct  []byte  // the bytes of a waiting writer, which come after those in room
-	waits   bool    // there is such a writer: it owns the bytes in direct until it is gone, even if all have been read
 	noWrite bool    // the writer has closed: nothing comes after what is unread
 	noRead  bool    // the reader has closed
 	reading localWait
@@ -113,7 +107,7 @@ func (s *localStream) unread() int {
 func (s *localStream) read(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.unread() == 0 && len(s.direct) == 0 && !s.noRead {
+	for s.unread() == 0 && !s.noRead {
 		switch {
 		case s.noWrite:
 			return 0, io.EOF
@@ -127,17 +121,11 @@ func (s *localStream) read(p []byte) (int, error) {
 	if s.noRead {
 		return 0, net.ErrClosed
 	}
-	var n int
-	if s.unread() > 0 {
-		n = copy(p, (*s.room)[s.taken:])
-		if s.taken += n; s.unread() == 0 {
-			s.giveRoom()
-		}
-	} else {
-		n = copy(p, s.direct)
-		s.direct = s.direct[n:]
+	n := copy(p, (*s.room)[s.taken:])
+	if s.taken += n; s.unread() == 0 {
+		s.giveRoom()
 	}
-	if len(s.direct) == 0 && s.writing.waiting > 0 {
+	if s.writing.waiting > 0 {
 		s.writing.moved.Broadcast()
 	}
 	return n, nil
@@ -146,7 +134,7 @@ func (s *localStream) read(p []byte) (int, error) {
 func (s *localStream) write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.waits || s.unread() > 0 && s.unread()+len(p) > localStreamMax {
+	for s.unread() > 0 && s.unread()+len(p) > localStreamMax {
 		if err := s.writable(); err != nil {
 			return 0, err
 		}
@@ -156,9 +144,6 @@ func (s *localStream) write(p []byte) (int, error) {
 	}
 	if err := s.writable(); err != nil || len(p) == 0 {
 		return 0, err
-	}
-	if len(p) >= localDirect {
-		return s.putDirect(p)
 	}
 	s.put(p)
 	s.reading.moved.Signal()
@@ -173,28 +158,6 @@ func (s *localStream) writable() error {
 		return os.NewSyscallError("write", syscall.EPIPE) // as for a socket
 	}
 	return nil
-}
-
-// putDirect waits until p is read, and returns how much of it was.
-func (s *localStream) putDirect(p []byte) (int, error) {
-	s.direct, s.waits = p, true
-	defer func() {
-		s.direct, s.waits = nil, false
-		if s.writing.waiting > 0 { // another writer
-			s.writing.moved.Broadcast()
-		}
-	}()
-	s.reading.moved.Signal()
-	for len(s.direct) > 0 {
-		err := s.writable()
-		if err == nil {
-			err = s.writing.wait()
-		}
-		if err != nil && len(s.direct) > 0 {
-			return len(p) - len(s.direct), err
-		}
-	}
-	return len(p), nil
 }
 
 func (s *localStream) put(p []byte) {
@@ -212,7 +175,7 @@ func (s *localStream) put(p []byte) {
 }
 
 func (s *localStream) giveRoom() {
-	if s.room != nil {
+	if s.room != nil && cap(*s.room) <= 2*localStreamMax { // one large write must not keep its memory
 		*s.room = (*s.room)[:0]
 		localRooms.Put(s.room)
 	}

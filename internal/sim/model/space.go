@@ -63,7 +63,6 @@ type input struct {
 type effect struct {
 	kind, topic string
 	record      events.Record
-	part        int32
 	// fact is the ce_id of the fact that has this effect. A forward names the input instead, and alerts that are not
 	// the effect of a fact are unowed.
 	fact   string
@@ -217,7 +216,7 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 	if id, ok := s.effectIDs[p]; ok {
 		return id
 	}
-	e := effect{kind: a.Kind, topic: a.Topic, record: a.Record, part: part, unowed: a.ID == 0}
+	e := effect{kind: a.Kind, topic: a.Topic, record: a.Record, unowed: a.ID == 0}
 	switch a.Kind {
 	case events.EffectForward:
 		e.origin = sim.OriginOf(&a.Record, events.Input(a.Topic))

@@ -115,9 +115,7 @@ var claimTraces = []trace{
 		name:   "the identifier of a claim is fresh",
 		config: Config{Budgets: budget{Unknowns: 1, LateAppends: 2}, Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)[A1/0
 			A's append has an unknown outcome: Submitted(T1)[A1/0

@@ -10,9 +10,7 @@ var effectTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1, LateAppends: 2}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides StepStarted(T1.s attempt 1)[A1/1]
 			A learns: assigned=false
@@ -36,9 +34,7 @@ var effectTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1"), soon(Submit, "T5")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A's append lands: StepStarted(T1.s attempt 1)[A1/1]
@@ -51,9 +47,7 @@ var effectTraces = []trace{
 			A's append lands: Submitted(T5)
 			A learns: assigned=false
 			B learns
-			B reads its log
-			B's claim lands
-			B reads its log
+			B claims and owns
 			=> B owns epoch B1`,
 		comes: []string{"B sends and has the ack: T1.s attempt 1", "B sends and has the ack: T5.s attempt 1"},
 		never: []string{"A sends and has the ack"},
@@ -63,9 +57,7 @@ var effectTraces = []trace{
 		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputRejected(unreadable)[A1/0
 			=> A decides Submitted(T1)[A1/1
@@ -75,9 +67,7 @@ var effectTraces = []trace{
 			=> at 5: .. accepted
 			A crashes, keeps its store
 			A learns: assigned=true
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2`,
 		comes: []string{"A sends and has the ack: the dead letter of submissions 0", "A sends and has the ack: T1.s attempt 1"},
 	},
@@ -85,9 +75,7 @@ var effectTraces = []trace{
 		name:   "a report that the state ahead of the log has no use for is judged again",
 		config: Config{Budgets: budget{Unknowns: 1, Passes: 1}, Clients: []Client{submits("T1")}, InFlight: 4},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A's append lands: StepStarted
@@ -119,9 +107,7 @@ var effectTraces = []trace{
 		rule: supervisor.RuleDurable, breaks: "INV8: phantom",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{submits("T1"), {Kind: Conflict, Task: "T1", AtStart: true}}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)[A1/0
 			=> A decides InputRejected(conflict T1)[A1/1
@@ -192,9 +178,7 @@ var effectTraces = []trace{
 		name:   "a dead letter is never given up",
 		config: Config{Budgets: budget{Refusals: 1, Passes: 1}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputRejected(unreadable)[A1/0
 			A's append lands: InputRejected

@@ -9,9 +9,7 @@ var epochTraces = []trace{
 		rule: supervisor.RuleSequence, breaks: "INV2: StepStarted(T1.s attempt 1)[A1/1] at 4 cannot be folded",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)[A1/0
 			=> A decides StepStarted(T1.s attempt 1)[A1/1] (2 in flight)
@@ -31,9 +29,7 @@ var epochTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides StepStarted(T1.s attempt 1)[A1/1] (2 in flight)
 			A's append lands: Submitted(T1)[A1/0
@@ -59,9 +55,7 @@ var epochTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2, Passes: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A's append lands: StepStarted(T1.s attempt 1)[A1/1]
@@ -99,9 +93,7 @@ var epochTraces = []trace{
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: A at 6",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1"), submits("T5")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted(T1)
 			A has the ack of its append: Submitted(T1)
@@ -122,9 +114,7 @@ var epochTraces = []trace{
 		rule: supervisor.RuleContiguous, breaks: "INV2: a store differs from the fold at its offset: A at 5",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands BEFORE an older one: StepStarted(T1.s attempt 1)[A1/1
 			=> at 4: .. VOID
@@ -138,9 +128,7 @@ var epochTraces = []trace{
 		name:   "an answer waits for that of the append before it",
 		config: Config{Budgets: budget{Reorders: 1}, Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands BEFORE an older one: StepStarted(T1.s attempt 1)[A1/1
 			=> at 4: .. VOID
@@ -155,9 +143,7 @@ var epochTraces = []trace{
 		rule: supervisor.RuleDurable, breaks: "INV8: phantom",
 		config: Config{Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides StepStarted(T1.s attempt 1)[A1/1
 			without A is about to send
@@ -170,9 +156,7 @@ var epochTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 2, Passes: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A's append lands: StepStarted(T1.s attempt 1)
@@ -209,9 +193,7 @@ var epochTraces = []trace{
 		rule: supervisor.RuleUnknown, breaks: "INV3: A commits up to 6, the log ends at 5",
 		config: Config{Budgets: budget{Unknowns: 1, LostAppends: 1}, Clients: []Client{submits("T1")}, UnknownByTick: true},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A has the ack of its append: Submitted
@@ -228,9 +210,7 @@ var epochTraces = []trace{
 		name:   "silence is no failure within the epoch",
 		config: Config{Budgets: budget{Unknowns: 1, LateAppends: 2}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputRejected(unreadable)[A1/0
 			=> A decides Submitted(T1)[A1/1 .. (2 in flight)

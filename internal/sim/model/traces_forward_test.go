@@ -14,9 +14,7 @@ var forwardTraces = []trace{
 		rule: supervisor.RuleForward, breaks: "INV12: an acknowledged input has no outcome: the misplaced submissions 0",
 		config: Config{Partitions: 2, Budgets: budget{Unknowns: 1}, Clients: []Client{submits("T2"), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)
 			on: has: A decides InputForwarded()[A1/0
@@ -24,9 +22,7 @@ var forwardTraces = []trace{
 			A's append lands: Submitted(T1)
 			=> accepted
 			A's append has an unknown outcome
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2`,
 		comes: []string{"A sends and has the ack: the forward of s/0/0", "submissions/1 has at 0"},
 	},
@@ -35,9 +31,7 @@ var forwardTraces = []trace{
 		rule: supervisor.RuleDurable, breaks: "INV8: phantom",
 		config: Config{Partitions: 2, Clients: []Client{submits("T2")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputForwarded()[A1/0
 			without A is about to send
@@ -48,9 +42,7 @@ var forwardTraces = []trace{
 		name:   "a forwarded input that is misplaced again goes no further",
 		config: Config{Partitions: 2, Clients: []Client{submits("T2")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputForwarded()[A1/0
 			A's append lands
@@ -68,9 +60,7 @@ var forwardTraces = []trace{
 		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Partitions: 2, Budgets: budget{Unknowns: 1}, Clients: []Client{submits("T2"), submits("T1")}, InFlight: 1},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputForwarded()[A1/0
 			A's append lands: InputForwarded
@@ -95,9 +85,7 @@ var forwardTraces = []trace{
 		config: Config{Partitions: 2, Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T2")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputForwarded()[A1/0
 			A's append lands: InputForwarded
@@ -121,9 +109,7 @@ var forwardTraces = []trace{
 		name:   "a forward that the broker refuses becomes a dead letter",
 		config: Config{Partitions: 2, Budgets: budget{Refusals: 1}, Clients: []Client{submits("T2"), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputForwarded()[A1/0
 			A's append lands: InputForwarded

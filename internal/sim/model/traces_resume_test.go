@@ -9,9 +9,7 @@ var resumeTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{submits("T1")}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)[A1/0
 			A learns: assigned=false
@@ -47,9 +45,7 @@ var resumeTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{{Kind: Garbage, Times: 1}}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns
 			B learns
 			B reads its log
@@ -88,9 +84,7 @@ var resumeTraces = []trace{
 		rule: supervisor.RuleResume, breaks: "INV12: the resume point skipped submissions 0",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)[A1/0
 			A's append has an unknown outcome: Submitted
@@ -105,17 +99,13 @@ var resumeTraces = []trace{
 		name:   "no input overtakes another of its topic",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{submits("T1"), garbage()}, Catalog: true},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions up to 2
 			without A decides
 			not: A's append
 			A crashes, keeps its store
 			A learns: assigned=true
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2 and reads submissions from 0
 			A reads submissions up to 2
 			without A decides
@@ -127,9 +117,7 @@ var resumeTraces = []trace{
 		name:   "what follows is planned from the state",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted(T1)[A1/0
 			=> at 4: .. accepted

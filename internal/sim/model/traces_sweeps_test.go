@@ -7,9 +7,7 @@ func ends(times int) Client {
 
 // oneEnded leaves A owning A1, with T1 ended and nothing in flight.
 const oneEnded = `
-	A reads its log
-	A's claim lands
-	A reads its log
+	A claims and owns
 	A reads submissions
 	=> A decides Submitted(T1)[A1/0 .. TaskProcessed(T1)[A1/2
 	A's append lands: Submitted
@@ -35,9 +33,7 @@ var sweepTraces = []trace{
 			A's append lands: InputsPassed
 			=> TasksSwept .. accepted
 			A's append has an unknown outcome: InputsPassed
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2`,
 		never: []string{"Submitted(T1)[A2/"},
 	},
@@ -56,9 +52,7 @@ var sweepTraces = []trace{
 			=> at 7: InputsPassed(submissions<2) .. accepted
 			without TasksSwept
 			A's append has an unknown outcome
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2`,
 		comes: []string{"TasksSwept(T1)[A2/ .. accepted"},
 		never: []string{"Submitted(T1)[A2/"},
@@ -76,9 +70,7 @@ var sweepTraces = []trace{
 			A sees the answer
 			without TasksSwept
 			A's append has an unknown outcome: InputsPassed
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2
 			without TasksSwept
 			the broker answers A's question
@@ -99,9 +91,7 @@ var sweepTraces = []trace{
 			A's append lands: InputsPassed
 			=> InputsPassed(submissions<2) .. accepted
 			A's append has an unknown outcome: InputsPassed
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2`,
 		comes: []string{"Submitted(T5)[A2/ .. accepted", "T5.s attempt 1"},
 		never: []string{"InputsPassed(submissions<3)"},
@@ -110,9 +100,7 @@ var sweepTraces = []trace{
 		name:   "an answer to a question from before the horizon does not count, for a sweep",
 		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{ends(1), submits("T5")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted(T1)
 			A has the ack of its append: Submitted(T1)
@@ -121,9 +109,7 @@ var sweepTraces = []trace{
 			A's append lands: StepStarted(T5.s attempt 1)
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A asks for the end offsets
 			A reads submissions
 			the broker answers A's question
@@ -147,9 +133,7 @@ var sweepTraces = []trace{
 		name:   "each topic is passed by itself",
 		config: Config{Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A's append lands: StepStarted
@@ -166,9 +150,7 @@ var sweepTraces = []trace{
 		name:   "a report that nobody judged is not passed",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A's append lands: StepStarted
@@ -182,9 +164,7 @@ var sweepTraces = []trace{
 			without reports<
 			A's append lands: InputsPassed
 			A's append has an unknown outcome
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2 .. reports from 0`,
 		comes: []string{"A decides StepCompleted(T1.s attempt 1)[A2/"},
 	},
@@ -224,9 +204,7 @@ var sweepTraces = []trace{
 			=> A decides InputsPassed(submissions<2)[A1/3
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2
 			the clock passes the next step
 			A ticks
@@ -243,9 +221,7 @@ var sweepTraces = []trace{
 		name:   "a sweep waits for the effects of its tasks",
 		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}, Alerts: true},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			an operator cancels T1
 			A reads reports
 			A's append lands: RequestHeld
@@ -264,9 +240,7 @@ var sweepTraces = []trace{
 			without TasksSwept
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A is about to send the alert undone of T1
 			without TasksSwept`,
 		comes: []string{"A sends and has the ack: the alert undone of T1"},
@@ -316,9 +290,7 @@ var sweepTraces = []trace{
 		name:   "a report about the previous task with the same ID changes nothing",
 		config: Config{Nodes: 1, BatchFacts: 8, PassEvery: 1, Budgets: budget{Passes: 3, Repeats: 1}, Clients: []Client{{Kind: Submit, Task: "T1", AtStart: true, Times: 2}}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted
 			A has the ack of its append: Submitted

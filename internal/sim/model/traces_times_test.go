@@ -8,9 +8,7 @@ var heldTraces = []trace{
 		name:   "a cancel for an unknown task makes a fact",
 		config: Config{Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			an operator cancels T1
 			A reads reports
 			=> A decides RequestHeld(T1)[A1/0
@@ -25,9 +23,7 @@ var heldTraces = []trace{
 		name:   "the cancel of an accepted task is planned from the state",
 		config: Config{Budgets: budget{Splits: 1, Crashes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			a client submits T1
 			an operator cancels T1
 			A reads reports
@@ -40,9 +36,7 @@ var heldTraces = []trace{
 			without CancelRequested
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2`,
 		comes: []string{"CancelRequested(T1)[A2/ .. accepted", "TaskUndone(T1)[A2/"},
 		never: []string{"StepStarted(T1"},
@@ -51,9 +45,7 @@ var heldTraces = []trace{
 		name:   "no step of a cancelled task starts",
 		config: Config{Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			a client submits T1
 			an operator cancels T1
 			A reads reports
@@ -72,9 +64,7 @@ var heldTraces = []trace{
 		name:   "a held cancel is not in memory only",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			an operator cancels T1
 			A reads reports
 			=> A decides RequestHeld(T1)[A1/0
@@ -83,9 +73,7 @@ var heldTraces = []trace{
 			=> at 4: RequestHeld(T1)[A1/0 .. accepted
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2
 			a client submits T1
 			A reads submissions`,
@@ -96,9 +84,7 @@ var heldTraces = []trace{
 		name:   "an answer to a question from before the expiry does not count",
 		config: Config{Budgets: budget{Passes: 1, Crashes: 1}, Clients: []Client{submits("T5"), soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: Submitted(T5)
 			A's append lands: StepStarted(T5.s attempt 1)
@@ -106,9 +92,7 @@ var heldTraces = []trace{
 			A has the ack of its append: StepStarted
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A asks for the end offsets
 			the broker answers A's question
 			a client submits T1
@@ -128,9 +112,7 @@ var heldTraces = []trace{
 		name:   "an expiry waits for the submissions from before it",
 		config: Config{Budgets: budget{Passes: 1}, Clients: []Client{soon(Cancel, "T1"), soon(Submit, "T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			a client submits T1
 			an operator cancels T1
 			A reads reports
@@ -152,9 +134,7 @@ var heldTraces = []trace{
 
 // sent leaves A owning A1, with attempt 1 of T1 sent.
 const sent = `
-	A reads its log
-	A's claim lands
-	A reads its log
+	A claims and owns
 	A reads submissions
 	A's append lands: Submitted
 	A's append lands: StepStarted
@@ -196,9 +176,7 @@ var timerTraces = []trace{
 			A sees the answer
 			without Timeout
 			A's append has an unknown outcome
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A owns epoch A2
 			without Timeout
 			A reads submissions
@@ -260,9 +238,7 @@ var timerTraces = []trace{
 		script: sent + `
 			A crashes, keeps its store
 			A learns
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			=> A asks for the end offsets
 			the broker answers A's question
 			the agent reports T1.s attempt 1: completed

@@ -13,9 +13,7 @@ var watermarkTraces = []trace{
 		name:   "the watermark counts no fact in flight",
 		config: Config{Budgets: budget{Crashes: 1}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputRejected(unreadable)[A1/0
 			without watermark<=A1
@@ -34,9 +32,7 @@ var watermarkTraces = []trace{
 		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Budgets: budget{Passes: 1}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			A's append lands: InputRejected
 			A's append lands: Submitted
@@ -63,9 +59,7 @@ var watermarkTraces = []trace{
 		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{garbage(), submits("T1")}, InFlight: 1},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputRejected(unreadable)[A1/0
 			A's append lands: InputRejected
@@ -90,9 +84,7 @@ var watermarkTraces = []trace{
 		rule: supervisor.RuleWatermark, breaks: "the watermark passed an effect that nobody sent",
 		config: Config{Budgets: budget{Unknowns: 1}, Clients: []Client{garbage(), submits("T1")}},
 		script: `
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides Submitted(T1)[A1/1
 			A's append lands: InputRejected
@@ -118,9 +110,7 @@ var watermarkTraces = []trace{
 		config: Config{Budgets: budget{Reassigns: 1, StaleClaims: 1}, Clients: []Client{garbage()}},
 		script: `
 			the group gives the partition to B
-			A reads its log
-			A's claim lands
-			A reads its log
+			A claims and owns
 			A reads submissions
 			=> A decides InputRejected(unreadable)[A1/0
 			A's append lands: InputRejected
