@@ -48,16 +48,26 @@ func (s *State) foldTask(f *Fact) error {
 		}
 	case *TaskProcessed:
 		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
+		t.attended()
 	case *TaskUndone:
 		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
+		t.attended()
 	case *TaskParked:
 		if t.State != TaskStateError { // otherwise it could never be reopened
 			if t.State == TaskStateUndoing {
 				t.ParkedReason = t.Reason
 			}
 			t.ParkedFrom, t.State = t.State, TaskStateError
+			t.ParkedAt = f.Time
+			t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
 		}
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
+	case *TaskReminded:
+		if t.State != TaskStateError || b.Reminder != t.Reminders+1 {
+			return fmt.Errorf("%w: reminder %d of task %q, which is %s, after reminder %d", ErrImpossible, b.Reminder, t.ID, t.State, t.Reminders)
+		}
+		t.Reminders = b.Reminder
+		t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
 	case *TaskReopened:
 		return t.reopened(f, b)
 	default:
@@ -65,6 +75,17 @@ func (s *State) foldTask(f *Fact) error {
 	}
 	return nil
 }
+
+// remindAfter says when the alert about a parked task is repeated.
+func (t *Task) remindAfter(now Instant, wait Duration) {
+	t.RemindAt = 0
+	if wait > 0 && t.Reminders < MaxReminders {
+		t.RemindAt = now.Add(wait.Std())
+	}
+}
+
+// attended ends the reminders: the task is no longer parked.
+func (t *Task) attended() { t.ParkedAt, t.Reminders, t.RemindAt = 0, 0, 0 }
 
 func reasonOr(reason, otherwise string) string {
 	if reason == "" {
@@ -220,6 +241,7 @@ func (t *Task) beginUndoing(reason string) {
 	}
 	t.State, t.Reason, t.ParkedFrom = TaskStateUndoing, reason, ""
 	t.ParkDue, t.ParkReason = "", ""
+	t.attended()
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
 			s.change()
@@ -334,6 +356,7 @@ func (t *Task) unpark() {
 		t.Reason = t.ParkedReason
 	}
 	t.State, t.ParkedFrom, t.ParkedReason = t.ParkedFrom, "", ""
+	t.attended()
 	//mutant:deadline-passes-again
 	t.DeadlinePassed = false
 }

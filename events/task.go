@@ -75,6 +75,12 @@ type Task struct {
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 
+	// ParkedAt is when the task was parked, Reminders how often its alert was repeated since then, and RemindAt when the alert is to be
+	// repeated. They are zero unless the task is parked.
+	ParkedAt  Instant `json:"parked_at,omitzero"`
+	Reminders int     `json:"reminders,omitzero"`
+	RemindAt  Instant `json:"remind_at,omitzero"`
+
 	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`
 	DeadlinePassed bool `json:"deadline_passed,omitzero"`

@@ -145,7 +145,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason parked_at reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -160,7 +160,7 @@ class Task(Entity):
         if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
             return
         self.update(state='"undoing"', reason=reason)
-        self.clear_of("parked_from", "park_due", "park_reason")
+        self.clear_of("parked_from", "park_due", "park_reason", "parked_at", "reminders", "remind_at")
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
@@ -444,19 +444,33 @@ class State:
 
     def TaskProcessed(self, t, body, time):
         t.update(state='"processed"', ended_at=time)
-        t.clear_of("reason")
+        t.clear_of("reason", "parked_at", "reminders", "remind_at")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
         t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
+        t.clear_of("parked_at", "reminders", "remind_at")
 
     def TaskParked(self, t, body, time):
         if t["state"] != '"error"':
             if t["state"] == '"undoing"':
                 t["parked_reason"] = t["reason"]
-            t.update(parked_from=t["state"], state='"error"')
+            t.update(parked_from=t["state"], state='"error"', parked_at=time)
+            self.remind(t, time)
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
+
+    def TaskReminded(self, t, body, time):
+        assert t["state"] == '"error"' and int(body["reminder"]) == int(t.get("reminders", 0)) + 1
+        t["reminders"] = body["reminder"]
+        self.remind(t, time)
+
+    def remind(self, t, time):
+        s = self.partition["settings"]
+        wait = span(members(s)["remind_after"]) if s != "0" else 0
+        t.clear_of("remind_at")
+        if wait > 0 and int(t.get("reminders", 0)) < 10:
+            t["remind_at"] = less(time, -wait)
 
     def TaskReopened(self, t, body, time):
         for path in elements(body["steps"]) if body["steps"] != "null" else []:
@@ -474,7 +488,7 @@ class State:
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            t.clear_of("parked_from", "parked_reason", "deadline_passed")
+            t.clear_of("parked_from", "parked_reason", "parked_at", "reminders", "remind_at", "deadline_passed")
 
 
 state = None

@@ -26,6 +26,8 @@ type Options struct {
 	Chaos time.Duration `json:",omitzero"`
 	// Remember is Settings.RememberFor.
 	Remember time.Duration `json:",omitzero"`
+	// Remind is Settings.RemindAfter; 0 means never.
+	Remind time.Duration `json:",omitzero"`
 	// Trace records what happened. Run sets it itself when a run fails.
 	Trace bool `json:"-"`
 	// Twin folds the whole log again at the end, in every run; otherwise in one of sixteen.
