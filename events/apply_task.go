@@ -48,17 +48,14 @@ func (s *State) foldTask(f *Fact) error {
 		}
 	case *TaskProcessed:
 		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
-		t.attended()
 	case *TaskUndone:
 		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
-		t.attended()
 	case *TaskParked:
 		if t.State != TaskStateError { // otherwise it could never be reopened
 			if t.State == TaskStateUndoing {
 				t.ParkedReason = t.Reason
 			}
-			t.ParkedFrom, t.State = t.State, TaskStateError
-			t.ParkedAt = f.Time
+			t.ParkedFrom, t.ParkedAt, t.State = t.State, f.Time, TaskStateError
 			t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
 		}
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
@@ -83,9 +80,6 @@ func (t *Task) remindAfter(now Instant, wait Duration) {
 		t.RemindAt = now.Add(wait.Std())
 	}
 }
-
-// attended ends the reminders: the task is no longer parked.
-func (t *Task) attended() { t.ParkedAt, t.Reminders, t.RemindAt = 0, 0, 0 }
 
 func reasonOr(reason, otherwise string) string {
 	if reason == "" {
@@ -239,9 +233,9 @@ func (t *Task) beginUndoing(reason string) {
 	if t.undoing() {
 		return
 	}
-	t.State, t.Reason, t.ParkedFrom = TaskStateUndoing, reason, ""
+	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
 	t.ParkDue, t.ParkReason = "", ""
-	t.attended()
+	t.Reminders, t.RemindAt = 0, 0
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
 			s.change()
@@ -355,8 +349,8 @@ func (t *Task) unpark() {
 	if t.ParkedFrom == TaskStateUndoing {
 		t.Reason = t.ParkedReason
 	}
-	t.State, t.ParkedFrom, t.ParkedReason = t.ParkedFrom, "", ""
-	t.attended()
+	t.State, t.ParkedFrom, t.ParkedAt, t.ParkedReason = t.ParkedFrom, "", 0, ""
+	t.Reminders, t.RemindAt = 0, 0
 	//mutant:deadline-passes-again
 	t.DeadlinePassed = false
 }

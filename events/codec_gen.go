@@ -2174,12 +2174,12 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.ParkedFrom != "" {
 		w.Text(`,"parked_from":`, string(v.ParkedFrom))
 	}
-	if v.ParkedReason != "" {
-		w.Text(`,"parked_reason":`, v.ParkedReason)
-	}
 	if v.ParkedAt != 0 {
 		w.Literal(`,"parked_at":`)
 		v.ParkedAt.write(w)
+	}
+	if v.ParkedReason != "" {
+		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
 	if v.Reminders != 0 {
 		w.Int(`,"reminders":`, int64(v.Reminders))
@@ -2332,12 +2332,12 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_from":
 			r.Once(&seen, 1<<21)
 			v.ParkedFrom = TaskState(word(r))
-		case "parked_reason":
-			r.Once(&seen, 1<<22)
-			r.Text(&v.ParkedReason)
 		case "parked_at":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<22)
 			v.ParkedAt.read(r)
+		case "parked_reason":
+			r.Once(&seen, 1<<23)
+			r.Text(&v.ParkedReason)
 		case "reminders":
 			r.Once(&seen, 1<<24)
 			v.Reminders = r.Int()

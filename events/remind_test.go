@@ -45,7 +45,7 @@ func TestATaskThatIsNotParkedHasNoReminders(t *testing.T) {
 	t.Parallel()
 	for _, b := range []events.Body{
 		&events.TaskReopened{Request: "q", Steps: []string{"a"}}, &events.CancelRequested{Request: "q"},
-		&events.DeadlinePassed{Action: events.DeadlineUndo}, &events.TaskUndone{},
+		&events.DeadlinePassed{Action: events.DeadlineUndo},
 	} {
 		w := remindEvery(t, time.Hour)
 		w.remind("t", 1)

@@ -72,12 +72,13 @@ type Task struct {
 	ParkReason string `json:"park_reason,omitempty"`
 	// ParkedFrom is the state that TaskReopened restores.
 	ParkedFrom TaskState `json:"parked_from,omitempty"`
+	// ParkedAt is since when the task is parked.
+	ParkedAt Instant `json:"parked_at,omitzero"`
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 
-	// ParkedAt is when the task was parked, Reminders how often its alert was repeated since then, and RemindAt when the alert is to be
-	// repeated. They are zero unless the task is parked.
-	ParkedAt  Instant `json:"parked_at,omitzero"`
+	// Reminders is how often the alert was repeated since the task was parked, and RemindAt when it is to be repeated; zero unless the
+	// task is parked.
 	Reminders int     `json:"reminders,omitzero"`
 	RemindAt  Instant `json:"remind_at,omitzero"`
 

@@ -145,7 +145,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_reason parked_at reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -160,7 +160,7 @@ class Task(Entity):
         if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
             return
         self.update(state='"undoing"', reason=reason)
-        self.clear_of("parked_from", "park_due", "park_reason", "parked_at", "reminders", "remind_at")
+        self.clear_of("parked_from", "parked_at", "park_due", "park_reason", "reminders", "remind_at")
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
@@ -444,18 +444,17 @@ class State:
 
     def TaskProcessed(self, t, body, time):
         t.update(state='"processed"', ended_at=time)
-        t.clear_of("reason", "parked_at", "reminders", "remind_at")
+        t.clear_of("reason")
         t.take(body, "output")
 
     def TaskUndone(self, t, body, time):
         t.update(state='"undone"', ended_at=time, reason=body.get("reason", t["reason"]))
-        t.clear_of("parked_at", "reminders", "remind_at")
 
     def TaskParked(self, t, body, time):
         if t["state"] != '"error"':
             if t["state"] == '"undoing"':
                 t["parked_reason"] = t["reason"]
-            t.update(parked_from=t["state"], state='"error"', parked_at=time)
+            t.update(parked_from=t["state"], parked_at=time, state='"error"')
             self.remind(t, time)
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
@@ -488,7 +487,7 @@ class State:
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            t.clear_of("parked_from", "parked_reason", "parked_at", "reminders", "remind_at", "deadline_passed")
+            t.clear_of("parked_from", "parked_at", "parked_reason", "reminders", "remind_at", "deadline_passed")
 
 
 state = None
