@@ -205,7 +205,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
-	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
+	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
