@@ -18,7 +18,7 @@ const (
 	checkLevel = "level"
 	// presenceTail is how many of the latest heartbeats are read: several seconds of them in a large cluster.
 	presenceTail = 2000
-	// heardWithin is how old the last heartbeat of a live node may be. Doctor looks once, by the clock of its own machine.
+	// heardWithin is how old the last heartbeat of a live node may be. Doctor looks once, by its machine's clock.
 	heardWithin = 10 * time.Second
 )
 
