@@ -56,14 +56,29 @@ func (s *State) foldTask(f *Fact) error {
 				t.ParkedReason = t.Reason
 			}
 			t.ParkedFrom, t.ParkedAt, t.State = t.State, f.Time, TaskStateError
+			t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
 		}
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
+	case *TaskReminded:
+		if t.State != TaskStateError || b.Reminder != t.Reminders+1 {
+			return fmt.Errorf("%w: reminder %d of task %q, which is %s, after reminder %d", ErrImpossible, b.Reminder, t.ID, t.State, t.Reminders)
+		}
+		t.Reminders = b.Reminder
+		t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
 	case *TaskReopened:
 		return t.reopened(f, b)
 	default:
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}
 	return nil
+}
+
+// remindAfter says when the alert about a parked task is repeated.
+func (t *Task) remindAfter(now Instant, wait Duration) {
+	t.RemindAt = 0
+	if wait > 0 && t.Reminders < MaxReminders {
+		t.RemindAt = now.Add(wait.Std())
+	}
 }
 
 func reasonOr(reason, otherwise string) string {
@@ -220,6 +235,7 @@ func (t *Task) beginUndoing(reason string) {
 	}
 	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
 	t.ParkDue, t.ParkReason = "", ""
+	t.Reminders, t.RemindAt = 0, 0
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
 			s.change()
@@ -340,6 +356,7 @@ func (t *Task) unpark(now Instant) {
 		t.DeadlinePassed = false
 	}
 	t.State, t.ParkedFrom, t.ParkedAt, t.ParkedReason = t.ParkedFrom, "", 0, ""
+	t.Reminders, t.RemindAt = 0, 0
 }
 
 // judged remembers the ID of a request and removes it from the held requests.

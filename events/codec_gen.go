@@ -1298,6 +1298,8 @@ func (v *Settings) write(w *jsontext.Writer) {
 	v.Grace.write(w)
 	w.Literal(`,"remember_for":`)
 	v.RememberFor.write(w)
+	w.Literal(`,"remind_after":`)
+	v.RemindAfter.write(w)
 	w.Int(`,"hash_every":`, int64(v.HashEvery))
 	w.B = append(w.B, '}')
 }
@@ -1326,8 +1328,11 @@ func (v *Settings) read(r *jsontext.Reader) (seen uint64) {
 		case "remember_for":
 			r.Once(&seen, 1<<6)
 			v.RememberFor.read(r)
-		case "hash_every":
+		case "remind_after":
 			r.Once(&seen, 1<<7)
+			v.RemindAfter.read(r)
+		case "hash_every":
+			r.Once(&seen, 1<<8)
 			v.HashEvery = r.Int()
 		default:
 			r.Doubt()
@@ -1338,11 +1343,12 @@ func (v *Settings) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *Settings) size() int {
-	n := 121
+	n := 137
 	n += 5
 	n += 5
 	n += 5
 	n += 5
+	n += 26
 	n += 26
 	n += 26
 	n += 26
@@ -2175,6 +2181,13 @@ func (v *Task) write(w *jsontext.Writer) {
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
+	if v.Reminders != 0 {
+		w.Int(`,"reminders":`, int64(v.Reminders))
+	}
+	if v.RemindAt != 0 {
+		w.Literal(`,"remind_at":`)
+		v.RemindAt.write(w)
+	}
 	if v.PivotPassed {
 		w.Bool(`,"pivot_passed":`, v.PivotPassed)
 	}
@@ -2325,20 +2338,26 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_reason":
 			r.Once(&seen, 1<<23)
 			r.Text(&v.ParkedReason)
-		case "pivot_passed":
+		case "reminders":
 			r.Once(&seen, 1<<24)
+			v.Reminders = r.Int()
+		case "remind_at":
+			r.Once(&seen, 1<<25)
+			v.RemindAt.read(r)
+		case "pivot_passed":
+			r.Once(&seen, 1<<26)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<27)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<28)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<29)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<30)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2347,7 +2366,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<31)
 			v.Requests = make([]string, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item string
@@ -2355,13 +2374,13 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<32)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<33)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<34)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2370,7 +2389,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<35)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -2441,6 +2460,46 @@ func (v *TaskProcessed) size() int {
 	n := 2
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	return n
+}
+
+func (v *TaskReminded) write(w *jsontext.Writer) {
+	w.Int(`{"reminder":`, int64(v.Reminder))
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskReminded) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "reminder":
+			r.Once(&seen, 1<<0)
+			v.Reminder = r.Int()
+		case "since":
+			r.Once(&seen, 1<<1)
+			v.Since.read(r)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskReminded) size() int {
+	n := 23
+	n += 5
+	n += 26
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
 	}
 	return n
 }

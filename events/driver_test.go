@@ -169,6 +169,9 @@ func (d *driver) bodies(t *events.Task) []events.Body {
 	case t.State == events.TaskStateProcessing && idle:
 		list = append(list, &events.TaskProcessed{Output: d.blob(`{ "z":1 }`)})
 	}
+	if t.State == events.TaskStateError {
+		list = append(list, &events.TaskReminded{Reminder: t.Reminders + 1, Since: t.ParkedAt, Reason: t.Reason})
+	}
 	if !t.DeadlinePassed {
 		list = append(list, &events.DeadlinePassed{Deadline: t.Deadline, Action: rapid.SampledFrom([]string{events.DeadlineUndo, events.DeadlineAlert}).Draw(d.t, "deadline")})
 	}

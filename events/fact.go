@@ -32,6 +32,7 @@ const (
 	NameTaskProcessed       Name = "TaskProcessed"
 	NameTaskUndone          Name = "TaskUndone"
 	NameTaskParked          Name = "TaskParked"
+	NameTaskReminded        Name = "TaskReminded"
 	NameTaskReopened        Name = "TaskReopened"
 	NameTasksSwept          Name = "TasksSwept"
 	NameInputRejected       Name = "InputRejected"
@@ -296,6 +297,14 @@ type TaskUndone struct {
 type TaskParked struct {
 	Step   string `json:"step,omitempty"`
 	Reason string `json:"reason"`
+}
+
+// TaskReminded repeats the alert about a task that is still parked. Reminder counts from 1 since it was parked.
+type TaskReminded struct {
+	Reminder int `json:"reminder"`
+	// Since is when it was parked, and Reason why.
+	Since  Instant `json:"since"`
+	Reason string  `json:"reason,omitempty"`
 }
 
 // TaskReopened is an operator's retry: the named steps start again.

@@ -29,6 +29,7 @@ var names = []Name{
 	NameTaskProcessed,
 	NameTaskUndone,
 	NameTaskParked,
+	NameTaskReminded,
 	NameTaskReopened,
 	NameTasksSwept,
 	NameInputRejected,
@@ -61,6 +62,7 @@ func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
 func (*TaskProcessed) Name() Name       { return NameTaskProcessed }
 func (*TaskUndone) Name() Name          { return NameTaskUndone }
 func (*TaskParked) Name() Name          { return NameTaskParked }
+func (*TaskReminded) Name() Name        { return NameTaskReminded }
 func (*TaskReopened) Name() Name        { return NameTaskReopened }
 func (*TasksSwept) Name() Name          { return NameTasksSwept }
 func (*InputRejected) Name() Name       { return NameInputRejected }
@@ -115,6 +117,8 @@ func NewBody(n Name) (Body, error) {
 		return new(TaskUndone), nil
 	case NameTaskParked:
 		return new(TaskParked), nil
+	case NameTaskReminded:
+		return new(TaskReminded), nil
 	case NameTaskReopened:
 		return new(TaskReopened), nil
 	case NameTasksSwept:
@@ -182,6 +186,8 @@ func nameOf(b []byte) Name {
 		return NameTaskUndone
 	case NameTaskParked:
 		return NameTaskParked
+	case NameTaskReminded:
+		return NameTaskReminded
 	case NameTaskReopened:
 		return NameTaskReopened
 	case NameTasksSwept:
@@ -247,6 +253,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TaskUndone:
 		b.write(w)
 	case *TaskParked:
+		b.write(w)
+	case *TaskReminded:
 		b.write(w)
 	case *TaskReopened:
 		b.write(w)
@@ -315,6 +323,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *TaskParked:
 		b.read(r)
+	case *TaskReminded:
+		b.read(r)
 	case *TaskReopened:
 		b.read(r)
 	case *TasksSwept:
@@ -381,6 +391,8 @@ func bodySize(body Body) int {
 	case *TaskUndone:
 		return b.size()
 	case *TaskParked:
+		return b.size()
+	case *TaskReminded:
 		return b.size()
 	case *TaskReopened:
 		return b.size()

@@ -29,6 +29,9 @@ type Settings struct {
 	Grace Duration `json:"grace"`
 	// RememberFor is how long a finished task, and with it its ID, is remembered.
 	RememberFor Duration `json:"remember_for"`
+	// RemindAfter is how long a parked task waits for an operator before its alert is repeated, and from then on the time between
+	// two repeats; 0 means that it is not repeated.
+	RemindAfter Duration `json:"remind_after"`
 	// HashEvery is the number of facts between two StateHash facts.
 	HashEvery int `json:"hash_every"`
 }
@@ -46,9 +49,15 @@ func DefaultSettings() Settings {
 		// never.
 		Grace:       Duration(2 * time.Second),
 		RememberFor: Duration(7 * 24 * time.Hour),
+		// Somebody looks at the alerts every day.
+		RemindAfter: Duration(24 * time.Hour),
 		HashEvery:   10_000,
 	}
 }
+
+// MaxReminders bounds how often the alert about a task is repeated while it stays parked: a task that nobody will ever look at must not
+// raise alerts until the end of time.
+const MaxReminders = 10
 
 // SettingsKey is the key of the records that change settings.
 const SettingsKey = "settings"

@@ -136,6 +136,8 @@ func (w *scribe) parked() {
 	w.start(id, "drone", 2)
 	w.fail(id, "drone", 2, park("attempts and cool-downs used up"))
 	w.write(id, &events.TaskParked{Step: "drone", Reason: "attempts and cool-downs used up"})
+	w.remind(id, 1)
+	w.remind(id, 2)
 	w.write(id, &events.TaskReopened{Request: "q3", Steps: []string{"drone"}, Reason: "fixed", By: "ada"}, fromInput(events.Reports, 4))
 	w.start(id, "drone", 3)
 	w.write(id, &events.EffectFailed{
@@ -153,10 +155,17 @@ func (w *scribe) parked() {
 		},
 	})
 	w.write(id, &events.TaskParked{Step: "drone", Reason: "the undo cannot be sent"})
+	w.remind(id, 1)
 	w.write(id, &events.TaskReopened{Request: "q4", Steps: []string{"drone"}})
 	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Compensated{Step: "drone", Attempt: 2})
 	w.write(id, &events.TaskUndone{Reason: "the work request was refused"})
+}
+
+// remind repeats the alert about a parked task.
+func (w *scribe) remind(id string, n int) {
+	t := w.task(id)
+	w.write(id, &events.TaskReminded{Reminder: n, Since: t.ParkedAt, Reason: t.Reason}, cause(events.CauseTimer(id, 1, "", 0, events.TimerReminder)))
 }
 
 // deadlines: one passes, a result arrives while the task is already undoing, and an expression fails before any work. Another passes while

@@ -77,6 +77,11 @@ type Task struct {
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 
+	// Reminders is how often the alert was repeated since the task was parked, and RemindAt when it is to be repeated; zero unless the
+	// task is parked.
+	Reminders int     `json:"reminders,omitzero"`
+	RemindAt  Instant `json:"remind_at,omitzero"`
+
 	// PivotPassed says that the task is past its point of no return.
 	PivotPassed    bool `json:"pivot_passed,omitzero"`
 	DeadlinePassed bool `json:"deadline_passed,omitzero"`

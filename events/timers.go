@@ -9,6 +9,7 @@ const (
 	TimerRetry      TimerKind = "retry"
 	TimerQuiet      TimerKind = "quiet"
 	TimerDeadline   TimerKind = "deadline"
+	TimerReminder   TimerKind = "reminder"
 	TimerExpiry     TimerKind = "expiry"
 	TimerHorizon    TimerKind = "horizon"
 )
@@ -46,6 +47,9 @@ func (t *Task) Timers() []Timer {
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})
+	}
+	if t.RemindAt != 0 {
+		list = append(list, Timer{Due: t.RemindAt, Kind: TimerReminder})
 	}
 	return list
 }

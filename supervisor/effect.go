@@ -16,7 +16,10 @@ type Alert struct {
 	Agent     string           `json:"agent,omitempty"`
 	Operation events.Operation `json:"operation,omitempty"`
 	Reason    string           `json:"reason,omitempty"`
-	Time      events.Instant   `json:"time"`
+	// Reminder is set if the alert is repeated because its task is still parked, since the instant Since: how often it was, with this one.
+	Reminder int            `json:"reminder,omitzero"`
+	Since    events.Instant `json:"since,omitzero"`
+	Time     events.Instant `json:"time"`
 	// Of is the ce_id of the fact that raised it; empty for AlertMissing, which no fact raises.
 	Of string `json:"of,omitempty"`
 }
@@ -190,13 +193,14 @@ func (x *outbox) failedEffects(t *events.Task, f *events.Fact, b *events.EffectF
 		list = x.inputEffect(f, events.EffectDeadLetter, b.Input)
 	}
 	if b.Kind != events.EffectAlert { // a refused alert does not raise another alert
-		list = append(list, x.alert(t, f, AlertEffect, "", b.Kind+": "+b.Error)...)
+		list = append(list, x.alert(t, f, Alert{Kind: AlertEffect, Reason: b.Kind + ": " + b.Error})...)
 	}
 	return list
 }
 
-func (x *outbox) alert(t *events.Task, f *events.Fact, kind, step, reason string) []*effect {
-	a := Alert{Kind: kind, Task: f.Task, Step: step, Reason: reason, Time: f.Time, Of: events.FactID(f, x.cfg.Partition)}
+// alert returns the effect of a fact that raises the alert a, whose other members it fills in.
+func (x *outbox) alert(t *events.Task, f *events.Fact, a Alert) []*effect {
+	a.Task, a.Time, a.Of = f.Task, f.Time, events.FactID(f, x.cfg.Partition)
 	if t != nil {
 		a.Workflow = t.Workflow
 	}

@@ -137,14 +137,16 @@ func (x *outbox) effects(t *events.Task, f *events.Fact) []*effect {
 	case *events.EffectFailed:
 		return x.failedEffects(t, f, b)
 	case *events.TaskParked:
-		return x.alert(t, f, AlertParked, b.Step, b.Reason)
+		return x.alert(t, f, Alert{Kind: AlertParked, Step: b.Step, Reason: b.Reason})
+	case *events.TaskReminded:
+		return x.alert(t, f, Alert{Kind: AlertParked, Reason: b.Reason, Reminder: b.Reminder, Since: b.Since})
 	case *events.TaskUndone:
-		return x.alert(t, f, AlertUndone, "", b.Reason)
+		return x.alert(t, f, Alert{Kind: AlertUndone, Reason: b.Reason})
 	case *events.DeadlinePassed:
-		return x.alert(t, f, AlertDeadline, "", "the deadline "+b.Deadline.String()+" passed; "+b.Action)
+		return x.alert(t, f, Alert{Kind: AlertDeadline, Reason: "the deadline " + b.Deadline.String() + " passed; " + b.Action})
 	case *events.StepFailed:
 		if b.Error.Class == events.ClassPermanent {
-			return x.alert(t, f, AlertPermanent, b.Step, b.Error.Message)
+			return x.alert(t, f, Alert{Kind: AlertPermanent, Step: b.Step, Reason: b.Error.Message})
 		}
 	}
 	return nil

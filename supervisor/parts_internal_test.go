@@ -38,6 +38,7 @@ var foldedBy = map[events.Name]string{
 	events.NameTaskProcessed:       "",
 	events.NameTaskUndone:          "outbox",
 	events.NameTaskParked:          "outbox planner",
+	events.NameTaskReminded:        "outbox",
 	events.NameTaskReopened:        "",
 	events.NameTasksSwept:          "",
 	events.NameInputRejected:       "outbox",

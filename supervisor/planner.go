@@ -339,10 +339,10 @@ func (p *planner) planNew(id string) (err error) {
 func (p *planner) agenda(t *events.Task) (due, wake events.Instant, ready []events.ReadyKey) {
 	now := p.stamp()
 	for _, m := range t.Timers() {
-		switch {
-		case rowOf(m.Kind).reads != nil:
+		switch row := rowOf(m.Kind); {
+		case row.reads != nil:
 			due = earliest(due, m.Due)
-		case m.Due > now: // otherwise the step is in the queue already
+		case row.decide != nil || m.Due > now: // otherwise the step is in the queue already
 			wake = earliest(wake, m.Due)
 		}
 	}

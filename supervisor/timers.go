@@ -47,10 +47,10 @@ type timerKind struct {
 	decide func(t *timers, task *events.Task, m events.Timer) events.Body
 }
 
-// timerKinds are the timers of tasks. The store knows when they are due. The last two decide nothing that a report could
-// contradict, and must not wait while the reports cannot be read: they only say that an attempt may start now. A retry or the end
-// of a cool-down follows an attempt that is over, and reports about that no longer count (INV7). The same holds for attempts in
-// doubt whose quiet time ends; while an attempt of the task runs, no undo starts anyway.
+// timerKinds are the timers of tasks. The store knows when they are due. Those without inputs to read decide nothing that a report could contradict,
+// and must not wait while the reports cannot be read. A reminder only repeats an alert; the others say that an attempt may start now. A retry or the end
+// of a cool-down follows an attempt that is over, and no report about that counts any more (INV7). The same holds for the attempts in doubt
+// whose quiet time ends; while an attempt of the task runs, no undo starts anyway.
 var timerKinds = []timerKind{
 	//mutant:timeout-waits-for-reports
 	{kind: events.TimerCompleteBy, reads: outcomeInputs, decide: (*timers).expireAttempt},
@@ -58,6 +58,7 @@ var timerKinds = []timerKind{
 	{kind: events.TimerDeadline, reads: outcomeInputs, decide: (*timers).passDeadline},
 	{kind: events.TimerRetry},
 	{kind: events.TimerQuiet},
+	{kind: events.TimerReminder, decide: (*timers).remind},
 }
 
 func rowOf(k events.TimerKind) *timerKind {
@@ -288,6 +289,10 @@ func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {
 		action = events.DeadlineAlert
 	}
 	return &events.DeadlinePassed{Deadline: task.Deadline, Action: action}
+}
+
+func (*timers) remind(task *events.Task, _ events.Timer) events.Body {
+	return &events.TaskReminded{Reminder: task.Reminders + 1, Since: task.ParkedAt, Reason: task.Reason}
 }
 
 func (t *timers) heldDue() (bool, error) {

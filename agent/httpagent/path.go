@@ -12,18 +12,30 @@ const noValue = "\x00"
 
 // escapeValue turns any value into one path segment, or a part of one: everything but letters, digits and -_~. is encoded,
 // slashes too. A segment of only dots is encoded too: a server that decodes a path before it cleans it would otherwise find
-// "a/../../b" in one segment.
+// "a/../../b" in one segment, or, if it decodes twice, "..%2f..".
 func escapeValue(v string) string {
 	if v == "" {
 		return noValue
 	}
-	dots := false
-	if strings.Contains(v, ".") {
-		for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == '/' || r == '\\' }) {
-			dots = dots || s == "." || s == ".."
-		}
-	}
+	dots := strings.Contains(v, ".") && dotSegments(v)
 	return encodeUnless(v, func(c byte) bool { return unreserved(c) && (c != '.' || !dots) })
+}
+
+// dotSegments says whether a part of the value between slashes is "." or "..", as it is or decoded again.
+func dotSegments(v string) bool {
+	for range 3 { // nobody decodes more often
+		for s := range strings.FieldsFuncSeq(v, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if s == "." || s == ".." {
+				return true
+			}
+		}
+		plain, err := url.PathUnescape(v)
+		if err != nil || plain == v {
+			return false
+		}
+		v = plain
+	}
+	return false
 }
 
 func unreserved(c byte) bool {

@@ -38,6 +38,16 @@ func FuzzAValueNeverLeavesItsSegment(f *testing.F) {
 	})
 }
 
+func TestDotsBetweenEncodedSlashesAreEncoded(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"..%2f..": "%2E%2E%252f%2E%2E", "a%5C..%5cb": "a%255C%2E%2E%255cb", "..%252F..": "%2E%2E%25252F%2E%2E", "a/../b": "a%2F%2E%2E%2Fb",
+		"a.b%2f..c": "a.b%252f..c", "50%.": "50%25.",
+	} {
+		require.Equal(t, want, escapeValue(in))
+	}
+}
+
 func TestTheTemplateOfAPathIsEncoded(t *testing.T) {
 	t.Parallel()
 	base := &url.URL{Scheme: "http", Host: "h"}

@@ -155,7 +155,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at parked_reason pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -170,7 +170,7 @@ class Task(Entity):
         if self["state"] == '"undoing"' or self.get("parked_from") == '"undoing"':
             return
         self.update(state='"undoing"', reason=reason)
-        self.clear_of("parked_from", "parked_at", "park_due", "park_reason")
+        self.clear_of("parked_from", "parked_at", "park_due", "park_reason", "reminders", "remind_at")
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
@@ -465,8 +465,21 @@ class State:
             if t["state"] == '"undoing"':
                 t["parked_reason"] = t["reason"]
             t.update(parked_from=t["state"], parked_at=time, state='"error"')
+            self.remind(t, time)
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
+
+    def TaskReminded(self, t, body, time):
+        assert t["state"] == '"error"' and int(body["reminder"]) == int(t.get("reminders", 0)) + 1
+        t["reminders"] = body["reminder"]
+        self.remind(t, time)
+
+    def remind(self, t, time):
+        s = self.partition["settings"]
+        wait = span(members(s)["remind_after"]) if s != "0" else 0
+        t.clear_of("remind_at")
+        if wait > 0 and int(t.get("reminders", 0)) < 10:
+            t["remind_at"] = less(time, -wait)
 
     def TaskReopened(self, t, body, time):
         for path in elements(body["steps"]) if body["steps"] != "null" else []:
@@ -488,7 +501,7 @@ class State:
                 parked = max(instant(time) - instant(t["parked_at"]), datetime.timedelta())
                 t["deadline"] = instant_text(min(instant(t["deadline"]), LAST - parked) + parked)
                 t.clear_of("deadline_passed")
-            t.clear_of("parked_from", "parked_at", "parked_reason")
+            t.clear_of("parked_from", "parked_at", "parked_reason", "reminders", "remind_at")
 
 
 state = None

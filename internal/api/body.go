@@ -48,13 +48,15 @@ func tooLargeProblem(limit int, name string) *Problem {
 		fmt.Sprintf("The body is larger than %d bytes, the limit of %s.", limit, name))
 }
 
-// acceptsJSON refuses a body whose media type is not JSON, except the default of curl -d, which nobody sends on purpose.
+// acceptsJSON refuses a body whose media type is not JSON. A POST must say so, although curl -d does not: without a media type, or with that
+// of a form, a page of another site can make a browser send it without asking first. The guard refuses such a request too.
 func (x exchange) acceptsJSON() error {
 	switch t := mediaType(x.r); {
-	case t == "", t == contentJSON, t == "application/x-www-form-urlencoded", strings.HasSuffix(t, "+json"):
+	case t == contentJSON, strings.HasSuffix(t, "+json"), t == "" && (x.r.Method != http.MethodPost || x.r.ContentLength == 0):
 		return nil
 	}
-	return problem(http.StatusUnsupportedMediaType, codeMediaType, "The body must be application/json.").with("Accept", contentJSON)
+	return problem(http.StatusUnsupportedMediaType, codeMediaType,
+		"The body must be application/json: send the header `Content-Type: application/json`.").with("Accept", contentJSON)
 }
 
 // syntaxProblem says where a body stops being JSON, nil if it is JSON throughout.

@@ -21,7 +21,8 @@ func TestAPlainSubmissionIsAnsweredAsTheMuxAndHumaWould(t *testing.T) {
 	}{
 		"accepted":             {"PUT", "/v1/tasks/new", good, nil, 202},
 		"accepted by POST":     {"POST", "/v1/tasks", `{"id":"new","workflow":"order","input":{"item":"x"}}`, nil, 202},
-		"as a form":            {"POST", "/v1/tasks", `{"id":"new","workflow":"order","input":{"item":"x"}}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 202},
+		"as a form":            {"POST", "/v1/tasks", `{"id":"new","workflow":"order","input":{"item":"x"}}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		"without a type":       {"POST", "/v1/tasks", `{"id":"new","workflow":"order","input":{"item":"x"}}`, []string{"Content-Type", ""}, 415},
 		"with a charset":       {"PUT", "/v1/tasks/new", good, []string{"Content-Type", "application/json; charset=utf-8"}, 202},
 		"with a trace":         {"PUT", "/v1/tasks/new", good, []string{"Traceparent", trace}, 202},
 		"known":                {"PUT", "/v1/tasks/known", good, nil, 200},

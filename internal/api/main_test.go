@@ -49,6 +49,9 @@ func (w *world) do(method, path, body string, headers ...string) reply {
 	w.t.Helper()
 	r, err := http.NewRequest(method, w.url+path, strings.NewReader(body))
 	require.NoError(w.t, err)
+	if method == http.MethodPost && body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 		if headers[i] == "Host" {

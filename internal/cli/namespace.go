@@ -36,7 +36,9 @@ change by a fact in its log and decides by it from then on. Earlier decisions st
   held_for                          how long a cancel or retry waits for a task that does not exist yet
   grace                             how long after its complete-by time a request may still land; undos wait for it
   remember_for                      how long a finished task is remembered. After that, its ID starts a new task. A shorter time
-                                    forgets tasks that ended longer ago at once; a longer one brings nothing back
+                                    forgets at once what ended longer ago; a longer one brings nothing back
+  remind_after                      how long a task stays parked before its alert is repeated, and the time between two of at most
+                                    ten repeats; 0s: not at all. For a task that is parked already, the next repeat stays as it is
   hash_every                        facts between two state hashes`,
 		Example: "  sagalog namespace set remember_for=48h --by anna\n  sagalog namespace set payload_bytes=524288 task_facts=20000",
 		RunE:    client(func(s *session, args []string) error { return s.setSettings(args) }),

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,6 +52,7 @@ func clusterOn(t *testing.T, work string, brokers []string, args ...string) *clu
 	if _, err := os.Stat(c.files); err != nil {
 		code, _, errs := output(t, program("dronedelivery"), "files", c.files)
 		require.Zero(t, code, errs)
+		patientDrone(t, filepath.Join(c.files, "workflow.yaml"))
 	}
 	var err error
 	c.conn, err = kafka.Connect(kafka.ClusterConfig{Brokers: brokers, ClientID: "e2e"})
@@ -67,6 +69,16 @@ func clusterOn(t *testing.T, work string, brokers []string, args ...string) *clu
 		t.Logf("the log of events: %s %v", path, c.log.dump(ctx, path))
 	})
 	return c
+}
+
+// patientDrone gives the drone's calls so long that they survive the death of an agent and the session that ends after it.
+func patientDrone(t *testing.T, workflow string) {
+	t.Helper()
+	b, err := os.ReadFile(workflow)
+	require.NoError(t, err)
+	const step = "    agent: drone\n"
+	require.Equal(t, 1, bytes.Count(b, []byte(step)))
+	require.NoError(t, os.WriteFile(workflow, bytes.Replace(b, []byte(step), []byte(step+"    complete_by: 30s\n"), 1), 0o600))
 }
 
 // member is a `sagalog serve` process.

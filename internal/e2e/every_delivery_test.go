@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,7 +18,6 @@ func TestEveryDeliveryEndsAndTheLedgersAgree(t *testing.T) {
 			work := workDir(t)
 			f := startFleet(t, work, append(args, "--refuse", "drone=0.1", "--hang", hangRate())...)
 			e := newEngineWith(t, work, f)
-			shorten(t, filepath.Join(work, "files", "workflow.yaml"))
 			e.start()
 			begun := time.Now()
 			l := startLoad(t, e, "d-", sized(*deliveriesFlag, 400, 10_000)/2, 0)
@@ -37,14 +33,6 @@ func TestEveryDeliveryEndsAndTheLedgersAgree(t *testing.T) {
 			e.stop()
 		})
 	}
-}
-
-// shorten lets the drone's calls end as soon as the others. The undo of a delivery waits for what may still take effect.
-func shorten(t *testing.T, workflow string) {
-	t.Helper()
-	b, err := os.ReadFile(workflow)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(workflow, bytes.Replace(b, []byte("complete_by: 30s"), []byte("complete_by: 5s"), 1), 0o600))
 }
 
 // verified runs `sagalog verify` on the log and the ledgers.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,8 +19,8 @@ type definitions struct {
 	ns       *namespace
 	producer *kafka.Producer
 
-	// applying is held while a definition is applied, so that the answer names the version that the definition got.
-	applying sync.Mutex
+	// applying is full while a definition is applied, so that the answer names the version that it got.
+	applying chan struct{}
 
 	programs programs
 	limits   definitionLimits
@@ -222,8 +221,10 @@ func pointer(path string) string {
 
 // Apply implements api.Workflows.
 func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, []api.Fault, error) {
-	d.applying.Lock()
-	defer d.applying.Unlock()
+	if err := d.begin(ctx); err != nil {
+		return api.Applied{}, nil, err
+	}
+	defer d.end()
 	src, a, faults, err := d.checkNow(ctx, draft, nil)
 	if err == nil && len(faults) == 0 && a.Changed {
 		if faults, err = d.room(ctx, src); err == nil && len(faults) == 0 {
@@ -236,8 +237,10 @@ func (d *definitions) Apply(ctx context.Context, draft api.Draft) (api.Applied, 
 // applyNew is Apply for content that is not known yet. A node's start must not undo an apply: its files may be older than the
 // definitions that were applied while it was down.
 func (d *definitions) applyNew(ctx context.Context, file string, source []byte, open func(string) ([]byte, error)) (api.Applied, []api.Fault, error) {
-	d.applying.Lock()
-	defer d.applying.Unlock()
+	if err := d.begin(ctx); err != nil {
+		return api.Applied{}, nil, err
+	}
+	defer d.end()
 	src, a, faults, err := d.checkNow(ctx, api.Draft{Source: source}, open)
 	if err != nil || len(faults) > 0 {
 		return a, faults, err
@@ -262,6 +265,19 @@ func (d *definitions) applyNew(ctx context.Context, file string, source []byte, 
 	}
 	return a, nil, err
 }
+
+// begin waits until no other definition is being applied, or ctx ends. Compiling one may take a while, and a client that has given up must
+// not queue behind it.
+func (d *definitions) begin(ctx context.Context) error {
+	select {
+	case d.applying <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait until another definition is applied: %w", ctx.Err())
+	}
+}
+
+func (d *definitions) end() { <-d.applying }
 
 // checkNow checks a draft against all that was applied before the call.
 func (d *definitions) checkNow(ctx context.Context, draft api.Draft, open func(string) ([]byte, error)) (*scheduler.Source, api.Applied, []api.Fault, error) {

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -194,4 +195,27 @@ func TestDefinitionsThatBreakTheRulesAreIgnored(t *testing.T) {
 		require.Len(t, faults, 1)
 		require.Contains(t, faults[0].Message, "cannot be used")
 	})
+}
+
+// Another definition takes long to compile. A client that has given up does not wait for it, and a dry run waits for nothing.
+func TestWaitingToApplyEndsWithTheRequest(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 1)
+	n := w.node(t.TempDir())
+	release := n.Applying()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := n.Definitions().Apply(ctx, api.Draft{Name: "w", Source: []byte(single("w", 1))})
+		ended <- err
+	}()
+	_, faults, err := n.Definitions().Check(t.Context(), api.Draft{Name: "w", Source: []byte(single("w", 1))})
+	require.NoError(t, err)
+	require.Empty(t, faults)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	release()
+	_, faults, err = n.Definitions().Apply(t.Context(), api.Draft{Name: "w", Source: []byte(single("w", 1))})
+	require.NoError(t, err)
+	require.Empty(t, faults)
 }

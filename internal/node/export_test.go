@@ -226,6 +226,12 @@ func MaxLevel(level int) func(*Config) { return func(c *Config) { c.maxLevel = l
 // SetKeyLevels replaces the levels that the keys of definitions need.
 func (n *Node) SetKeyLevels(l scheduler.Levels) { n.defs.levels = l }
 
+// Applying makes it look as if a definition is being applied until release is called.
+func (n *Node) Applying() (release func()) {
+	n.defs.applying <- struct{}{}
+	return n.defs.end
+}
+
 // Upgrade raises the level of the namespace.
 func (n *Node) Upgrade(ctx context.Context, to int) (api.NamespaceSettings, bool, error) {
 	return n.settings.Upgrade(ctx, to, "anna")

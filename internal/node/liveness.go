@@ -215,16 +215,41 @@ func (l *liveness) ownerOf(partition int32) (events.Presence, bool) {
 	defer l.mu.Unlock()
 	var found seenHeartbeat
 	for _, b := range l.seen {
-		if b.Kind == events.PresenceNode && time.Since(b.at) <= silentAfter && b.at.After(found.at) && slices.Contains(b.Partitions[ownedTopic], partition) {
+		if b.at.After(found.at) && b.claims(partition) {
 			found = b
 		}
 	}
 	return found.Presence, !found.at.IsZero()
 }
 
-// silence says whether a node has sent nothing for silentAfter or since the given instant, while this node received its own
-// heartbeats all the time: a node that was paused or cut off has heard from no one, and when the leader of the topic comes back,
-// the first node to reach it hears itself before the others. heard says that a heartbeat came after the given
+// nodeOf returns the heartbeat of a live node if it claims to own the partition.
+func (l *liveness) nodeOf(partition int32, name string) (events.Presence, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.seen[events.PresenceNode+"/"+name]
+	return b.Presence, b.claims(partition)
+}
+
+// claimedByOther says whether a live node other than this one and the named one claims to own the partition.
+func (l *liveness) claimedByOther(partition int32, name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.seen {
+		if b.Instance != l.self && b.Instance != name && b.claims(partition) {
+			return true
+		}
+	}
+	return false
+}
+
+// claims says whether this is the heartbeat of a live node that claims to own the partition.
+func (b *seenHeartbeat) claims(partition int32) bool {
+	return b.Kind == events.PresenceNode && time.Since(b.at) <= silentAfter && slices.Contains(b.Partitions[ownedTopic], partition)
+}
+
+// silence says whether a node sent nothing for silentAfter, nor since the given instant, while this node received its own
+// heartbeats all the time: a node that was paused or cut off has heard from no one, and when the leader of the topic comes
+// back, the first node to reach it hears itself before the others. heard says that a heartbeat came after the given
 // instant.
 func (l *liveness) silence(key string, since time.Time) (silent, heard bool) {
 	l.mu.Lock()

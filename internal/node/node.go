@@ -190,6 +190,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	n.readiness = &readiness{
 		alone: n.cfg.Alone, stalls: n.stalls, ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, membership: n.membership, replica: n.replica,
 	}
+	n.readiness.claims = &claims{cluster: n.cfg.Cluster, topic: n.ns.topics.Events(), readiness: n.readiness, asked: map[int32]time.Time{}, owner: map[int32]string{}}
 	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sagalog_definitions_ignored_total",
 		Help: "Records of the topic definitions that this node passed over, or whose definition breaks the rules; the log says why."},
 		func() float64 { return float64(n.ns.catalog.ignoredRecords()) })
@@ -204,7 +205,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
-	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
+	n.defs = &definitions{ns: n.ns, applying: make(chan struct{}, 1), producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
@@ -253,6 +254,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.store.watch(ctx) })
 	if n.api != nil {
 		g.Go(func() error { return n.api.Run(ctx) })
+		g.Go(func() error { return every(ctx, claimsEvery, func() { n.readiness.claims.look(ctx) }) })
 	}
 	return errors.Join(g.Wait(), n.Close())
 }

@@ -25,7 +25,8 @@ type readiness struct {
 	membership *membership // nil for a node that is alone, or owns nothing
 	replica    *replica    // nil for a node that follows nothing
 	stalls     *stalls
-	// everOwned says that every partition has had an owner.
+	claims     *claims
+	// everOwned says that every partition had an owner once.
 	everOwned atomic.Bool
 }
 
@@ -139,15 +140,15 @@ func (r *readiness) stale(p int32) bool {
 	return r.caughtUp(p)
 }
 
-// Route implements proxy.Router. A node's heartbeat is believed for as long as the node is heard. A node that says it owns a
-// partition that the log has given to another refuses requests about it, and the other's heartbeat is soon the newer one.
+// Route implements proxy.Router. Requests go to the node that owns the partition by its log, at the address in that node's heartbeat, for
+// as long as the node is heard and claims the partition.
 func (r *readiness) Route(partition int32) proxy.Route {
 	if r.here(partition) {
 		return proxy.Route{Here: true}
 	}
-	owner, ok := r.liveness.ownerOf(partition)
-	if !ok || owner.Node == r.liveness.self { // our own heartbeat may be older than our state
+	owner, ok := r.liveness.nodeOf(partition, r.claims.of(partition))
+	if !ok || owner.Instance == r.liveness.self { // our own heartbeat may be older than our state
 		return proxy.Route{Stopped: r.stopped(partition), Stale: r.stale(partition)}
 	}
-	return proxy.Route{Node: owner.Node, Addr: owner.HTTP}
+	return proxy.Route{Node: owner.Instance, Addr: owner.HTTP}
 }

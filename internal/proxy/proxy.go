@@ -141,15 +141,16 @@ func (p *Proxy) identity(node string) string {
 }
 
 // Receive identifies this node to one that passed a request on, and refuses a request that is for another node: one
-// that had this address before, or one of another cluster.
+// that had this address before, or one of another cluster. Only a node that knows the identity is answered by it, so nobody learns
+// the ID of the namespace by asking for another.
 func (p *Proxy) Receive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if to := r.Header.Get(HeaderForwarded); to != "" {
-			w.Header().Set(HeaderAnswered, p.self)
 			if to != p.self {
 				p.refuse(w, r)
 				return
 			}
+			w.Header().Set(HeaderAnswered, p.self)
 		}
 		next.ServeHTTP(w, r)
 	})

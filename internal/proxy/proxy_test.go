@@ -320,3 +320,19 @@ func TestAStrangerCannotAnswerAsAPageOfThisNode(t *testing.T) {
 		})
 	}
 }
+
+// A stranger asks for a node that is not this one.
+func TestARefusalForAnotherNodeHasNoIdentity(t *testing.T) {
+	t.Parallel()
+	a, _ := start(t, "a", 0)
+	r, err := http.NewRequest("GET", "http://"+a.addr+"/x", nil)
+	require.NoError(t, err)
+	r.Header.Set(proxy.HeaderForwarded, "x")
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.Empty(t, resp.Header.Get(proxy.HeaderAnswered))
+}

@@ -90,6 +90,9 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	if t.Deadline != 0 && !t.DeadlinePassed && t.State != events.TaskStateUndoing && t.ParkedFrom != events.TaskStateUndoing {
 		wakes(t.Deadline, "its deadline")
 	}
+	if t.RemindAt != 0 && (k.Wake == 0 || k.Wake > t.RemindAt) {
+		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its reminder", s.node.name, p.id, t.ID)
+	}
 	for _, x := range t.Steps {
 		if x.State == events.StepStateRunning {
 			wakes(x.CompleteBy, "its step "+x.Path)

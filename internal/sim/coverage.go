@@ -109,6 +109,7 @@ const (
 	sawExpression
 	sawSkipped
 	sawParked
+	sawReminded
 	sawPanicInput
 	sawPanicTask
 	sawLethal
@@ -256,6 +257,7 @@ var named = [situations]struct {
 	sawExpression:       {name: "an expression fails", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},
+	sawReminded:         {name: "the alert of a parked task is repeated"},
 	sawPanicInput:       {name: "an input makes deciding panic"},
 	sawPanicTask:        {name: "a task makes deciding panic"},
 	sawLethal:           {name: "an input ends the process that judges it"},

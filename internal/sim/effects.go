@@ -137,7 +137,7 @@ func EffectsOf(f *events.Fact) []string {
 		return []string{events.EffectDeadLetter}
 	case *events.InputForwarded:
 		return []string{events.EffectForward}
-	case *events.TaskParked, *events.TaskUndone, *events.DeadlinePassed:
+	case *events.TaskParked, *events.TaskReminded, *events.TaskUndone, *events.DeadlinePassed:
 		return []string{events.EffectAlert}
 	case *events.StepFailed:
 		if b.Error.Class == events.ClassPermanent {

@@ -26,7 +26,9 @@ type Options struct {
 	Chaos time.Duration `json:",omitzero"`
 	// Remember is Settings.RememberFor.
 	Remember time.Duration `json:",omitzero"`
-	// Trace records the events of the run. Run sets it itself when a run fails.
+	// Remind is Settings.RemindAfter; 0 means never.
+	Remind time.Duration `json:",omitzero"`
+	// Trace records what happened. Run sets it itself when a run fails.
 	Trace bool `json:"-"`
 	// Twin folds the whole log again at the end of every run; otherwise this happens in one run out of sixteen.
 	Twin bool `json:",omitzero"`

@@ -53,7 +53,7 @@ func newPartition(w *World, id int32) *partition {
 	}
 	p.inputs = inputs{w: w, p: p, facts: map[events.Cause]*events.Fact{}, content: map[string]map[string]bool{}, held: map[string]bool{}}
 	p.effects = effects{w: w, p: p, arrived: map[string]bool{}, attempts: map[Attempt]span{}}
-	p.sagas = sagas{w: w, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
+	p.sagas = sagas{w: w, p: p, log: &p.log, byTask: map[string]*saga{}, cancelled: map[string]bool{}}
 	p.state.SetLax(w.lax())
 	p.state.SetLevel(newerBuild)
 	p.rules = Judge{&p.inputs, p.state, id, w.opt.Partitions, w.opt.Off, w.fail}

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -21,20 +22,24 @@ type saga struct {
 	accepted int64
 	// requests are the judged requests.
 	requests map[string]bool
+	// parkedAt is when the task was last parked, reminders how often its alert was repeated since, and remindAt when the next one is due.
+	parkedAt, remindAt events.Instant
+	reminders          int
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
 	// deadline counts on from parkedAt when an operator reopens the task. expired says that it has passed.
-	deadline, parkedAt events.Instant
-	expired            bool
-	steps              map[string]*sagaStep
-	completed          []string // in order
+	deadline  events.Instant
+	expired   bool
+	steps     map[string]*sagaStep
+	completed []string // in order
 }
 
 // sagas are the tasks of a partition.
 type sagas struct {
 	w      *World
+	p      *partition
 	log    *topic
 	byTask map[string]*saga
 	// cancelled are the tasks whose cancel was held when they were accepted: none of their steps starts.
@@ -155,7 +160,17 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.TaskUndone:
 		return g.endsUndone()
 	case *events.TaskParked:
-		return g.parks(f, b)
+		if why := g.parks(f, b); why != "" {
+			return why
+		}
+		g.reminders = 0
+		a.remindsLater(g, f)
+	case *events.TaskReminded:
+		if !g.parked || b.Since != g.parkedAt || b.Reminder != g.reminders+1 || g.remindAt == 0 || f.Time < g.remindAt {
+			return fmt.Sprintf("a reminder of %+v", *g)
+		}
+		g.reminders = b.Reminder
+		a.remindsLater(g, f)
 	case *events.TaskReopened:
 		if !g.once(b.Request) {
 			return "a request is judged twice"
@@ -185,6 +200,14 @@ func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
 	}
 	g.parked, g.parkDue, g.parkedAt = true, false, f.Time
 	return ""
+}
+
+// remindsLater notes when the alert about a parked task is due again.
+func (a *sagas) remindsLater(g *saga, f *events.Fact) {
+	g.remindAt = 0
+	if wait := a.p.state.Partition.Settings.RemindAfter.Std(); wait > 0 && g.reminders < events.MaxReminders {
+		g.remindAt = f.Time.Add(wait)
+	}
 }
 
 // reopens resets the counts of the steps that an operator retries. The time for which the task was parked was not its own.

@@ -6,8 +6,8 @@ import (
 	"github.com/sagalog/sagalog/events"
 )
 
-// settings are the namespace's settings. An operator changes how long tasks are remembered, and each node hears of it late: until
-// then it may take over a partition that has already adopted the new settings.
+// settings are those of the namespace. An operator changes how long tasks are remembered and whether alerts are repeated, and each node hears of it late: until then
+// it may take a partition over that has adopted the new settings.
 type settings struct {
 	w *World
 	// records holds the settings as of each record, by offset; the first entry is for a namespace without a record.
@@ -28,6 +28,11 @@ func (s *settings) change() {
 	next.RememberFor = events.Duration(24 * time.Hour)
 	if s.w.rng.IntN(3) > 0 {
 		next.RememberFor = events.Duration(time.Duration(1+s.w.rng.IntN(8)) * time.Second)
+	}
+	if next.RemindAfter == 0 {
+		next.RemindAfter = events.Duration(3 * time.Second)
+	} else {
+		next.RemindAfter = 0
 	}
 	s.records = append(s.records, next)
 	s.w.note("settings %d: tasks are remembered for %s", offset+1, next.RememberFor)

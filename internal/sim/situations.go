@@ -169,6 +169,8 @@ func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 		}
 	case *events.TaskUndone:
 		w.saw(sawUndone)
+	case *events.TaskReminded:
+		w.saw(sawReminded)
 	case *events.TaskParked:
 		w.saw(sawParked)
 		if t.State == events.TaskStateUndoing {

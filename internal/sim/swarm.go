@@ -64,7 +64,7 @@ func drawConfig(r *rand.Rand, opt *Options) supervisor.Config {
 	s.Grace = events.Duration(500 * time.Millisecond)
 	s.HeldFor = events.Duration(time.Duration(2+r.IntN(10)) * time.Second)
 	s.HeldRequests = 1 + r.IntN(6)
-	s.RememberFor = events.Duration(opt.Remember)
+	s.RememberFor, s.RemindAfter = events.Duration(opt.Remember), events.Duration(opt.Remind)
 	if r.IntN(3) == 0 {
 		s.TaskFacts = 6 + r.IntN(20)
 	}
@@ -131,6 +131,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		}
 		if late.IntN(6) == 0 {
 			f.Outage = 1
+		}
+		if late.IntN(3) == 0 && o.Remind == 0 {
+			o.Remind = time.Duration(1+late.IntN(10)) * time.Second
 		}
 		o.Faults = f
 	}

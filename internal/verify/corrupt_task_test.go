@@ -130,6 +130,15 @@ var taskCorruptions = []corruption{
 		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
 		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
 	}},
+	{"an alert is repeated although the task is not parked", verify.CheckAttempts, "reminder", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		return h.forge(into, events.NameTaskReminded, string(f.Key), &events.TaskReminded{Reminder: 1}).place()
+	}},
+	{"an alert is repeated too early", verify.CheckAttempts, "reminder_early", false, func(h *harmed) string {
+		f := h.fact(events.NameTaskReminded, "park-")
+		set(f.Record, events.HeaderTime, f.text("since"))
+		return f.place()
+	}},
 	{"a task that has not ended is forgotten", verify.CheckAttempts, "swept", false, func(h *harmed) string {
 		f, into := late(h, events.NameTaskParked, "park-", "")
 		return h.forge(into, events.NameTasksSwept, "", &events.TasksSwept{Tasks: []string{string(f.Key)}, EndedBefore: 1_900_000_000_000}).place()

@@ -86,6 +86,7 @@ func (r *rig) start(name string) {
 	}
 	s := events.DefaultSettings()
 	s.Grace, s.HeldFor, s.HashEvery = events.Duration(300*time.Millisecond), events.Duration(time.Second), 40
+	s.RemindAfter = events.Duration(200 * time.Millisecond)
 	cluster, err := kafka.Connect(r.broker.ClusterConfig())
 	require.NoError(r.t, err)
 	r.node, err = node.Open(context.Background(), node.Config{Cluster: cluster, Name: name, Dir: r.dir, Partitions: rigPartitions, Alone: true, Settings: s})
@@ -323,7 +324,7 @@ func play(t *testing.T) *recorded {
 	r.start("node-c")
 	submit("ok", 5, 10)
 	r.until("all ends", func(w *recorded) bool {
-		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameInputRejected, "ghost-") == 4
+		return w.has(events.NameTaskProcessed, "") >= 4*4+6+3 && w.has(events.NameTaskUndone, "") >= 4*4 && w.has(events.NameTaskParked, "park-") == 4 && w.has(events.NameTaskReminded, "park-") == 4*events.MaxReminders && w.has(events.NameInputRejected, "ghost-") == 4
 	})
 	// A deposed owner leaves a copy of a fact and a late claim.
 	log := r.record().topics[r.topics.Events()][0]

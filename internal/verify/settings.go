@@ -8,9 +8,9 @@ import (
 
 // settings are what a partition has adopted.
 type settings struct {
-	known    bool
-	offset   int64
-	remember time.Duration
+	known            bool
+	offset           int64
+	remember, remind time.Duration
 }
 
 // adopt checks that a partition only adopts settings of a later record than those it has. (Before there were records, each owner
@@ -20,7 +20,7 @@ func (p *partition) adopt(b *events.SettingsAdopted, at Place) {
 	if s.known && b.Offset <= s.offset && (b.Offset != 0 || s.offset != 0) {
 		p.wrong(CheckOwnership, "settings", at, "the settings of the record %d are adopted after those of the record %d", b.Offset, s.offset)
 	}
-	*s = settings{true, b.Offset, b.Settings.RememberFor.Std()}
+	*s = settings{true, b.Offset, b.Settings.RememberFor.Std(), b.Settings.RemindAfter.Std()}
 }
 
 // timed notes the time of an accepted fact or claim.

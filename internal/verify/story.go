@@ -22,8 +22,10 @@ type story struct {
 	expired     bool
 	back        bool // it turned back: undoing
 	parked      bool
-	parkedAt    events.Instant // the deadline counts on from there
 	parkDue     bool
+	parkedAt    events.Instant // the deadline counts on from there
+	reminders   int
+	remindAt    events.Instant // zero if no reminder is to come
 	quiet       events.Instant
 	completed   int
 	requests    []string
@@ -183,9 +185,12 @@ func (t *telling) tell() {
 		t.deadlinePassed(b)
 	case *events.TaskParked:
 		if !t.parked {
-			t.parkedAt = t.fact.Time
+			t.parkedAt, t.reminders = t.fact.Time, 0
+			t.remindLater()
 		}
 		t.parked, t.parkDue = true, false
+	case *events.TaskReminded:
+		t.reminded(b)
 	case *events.TaskReopened:
 		t.reopened(b)
 	case *events.TaskProcessed:
@@ -383,6 +388,25 @@ func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
 	} else if !t.parked && t.pivot() == nil {
 		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor past its pivot")
 	}
+}
+
+// remindLater notes when the alert about the parked task is to be repeated.
+func (t *telling) remindLater() {
+	t.remindAt = 0
+	if wait := t.partition.settings.remind; wait > 0 && t.reminders < events.MaxReminders {
+		t.remindAt = t.fact.Time.Add(wait)
+	}
+}
+
+func (t *telling) reminded(b *events.TaskReminded) {
+	switch {
+	case !t.parked || b.Since != t.parkedAt || b.Reminder != t.reminders+1:
+		t.wrong(CheckAttempts, "reminder", "", "reminder %d says that it is parked since %s, but it is %s, was last parked at %q, and %d reminders came", b.Reminder, b.Since, t.state(), t.parkedAt.String(), t.reminders)
+	case t.remindAt == 0 || t.fact.Time < t.remindAt:
+		t.wrong(CheckAttempts, "reminder_early", "", "reminder %d comes at %s, but it is due at %q", b.Reminder, t.fact.Time, t.remindAt.String())
+	}
+	t.reminders = b.Reminder
+	t.remindLater()
 }
 
 func (t *telling) reopened(b *events.TaskReopened) {

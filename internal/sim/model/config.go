@@ -193,6 +193,7 @@ const rememberFor = 5 * time.Second
 func settings() events.Settings {
 	s := events.DefaultSettings()
 	s.Grace, s.HeldFor, s.RememberFor = events.Duration(time.Second), events.Duration(rememberFor), events.Duration(rememberFor)
+	s.RemindAfter = 0 // a reminder decides nothing and waits for nothing
 	return s
 }
 

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/kafka"
+	"github.com/sagalog/sagalog/internal/kafka/doctor"
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+const (
+	checkLevel = "level"
+	// presenceTail is how many of the latest heartbeats are read: several seconds of them in a large cluster.
+	presenceTail = 2000
+	// heardWithin is how old the last heartbeat of a live node may be. Doctor looks once, by its machine's clock.
+	heardWithin = 10 * time.Second
+)
+
+// level compares the level of the namespace with what this build and the live nodes understand. It finds nothing without a namespace,
+// or if the brokers do not answer; other checks report that.
+func (l *localCheck) level(ctx context.Context, cluster *kafka.Cluster) []doctor.Finding {
+	if l.made == 0 || l.roles.agentOnly() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tailWait)
+	defer cancel()
+	topics := kafka.Topics{Namespace: l.namespace}
+	catalog := scheduler.NewCatalog()
+	start, err := cluster.StartOffset(ctx, topics.Definitions(), 0)
+	if err != nil {
+		return nil
+	}
+	err = cluster.ReadRange(ctx, topics.Definitions(), 0, start, -1, func(r events.Record) error {
+		if key := string(r.Key); key == events.SettingsKey || key == "namespace" {
+			_ = catalog.Apply(&r) // a setting that only a later version knows does not hide the level
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	nodes, err := l.heard(ctx, cluster, topics.Presence())
+	if err != nil {
+		return nil
+	}
+	return []doctor.Finding{levelFinding(catalog.Settings().Level, events.FormatVersion, nodes)}
+}
+
+// heard returns the heartbeats of the nodes that are alive.
+func (l *localCheck) heard(ctx context.Context, cluster *kafka.Cluster, topic string) (nodes []events.Presence, err error) {
+	of := kafka.Partitions{topic: {0}}
+	starts, err := cluster.StartOffsets(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := cluster.EndOffsets(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	latest := map[string]events.Presence{}
+	err = cluster.ReadRange(ctx, topic, 0, max(starts[topic][0], ends[topic][0]-presenceTail), ends[topic][0], func(r events.Record) error {
+		delete(latest, string(r.Key))
+		if b, err := events.DecodePresence(&r); err == nil && b.Kind == events.PresenceNode && b.SeenAt != 0 { // a goodbye has no time
+			latest[string(r.Key)] = b
+		}
+		return nil
+	})
+	for _, b := range latest {
+		if l.now().Sub(b.SeenAt.Time()) <= heardWithin {
+			nodes = append(nodes, b)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b events.Presence) int { return strings.Compare(a.Instance, b.Instance) })
+	return nodes, err
+}
+
+// levelFinding judges the level of a namespace by the highest level that this build understands, and by those of the live nodes.
+func levelFinding(level, build int, nodes []events.Presence) doctor.Finding {
+	f := doctor.Finding{Check: checkLevel, Status: doctor.StatusWarn}
+	var list, older []string
+	for _, b := range nodes {
+		understands := cmp.Or(b.Level, events.FirstLevel)
+		list = append(list, fmt.Sprintf("%s %d", b.Instance, understands))
+		if understands < build {
+			older = append(older, b.Instance)
+		}
+	}
+	f.What = fmt.Sprintf("the namespace has level %d, and this build understands %d", level, build)
+	if len(list) > 0 {
+		f.What += "; live nodes understand: " + strings.Join(list, ", ")
+	}
+	switch {
+	case level > build:
+		f.Status, f.Remedy = doctor.StatusFail, "run a newer version of sagalog: a node of this one owns no partition"
+	case level == build:
+		f.Status = doctor.StatusOK
+	case len(older) > 0:
+		f.Remedy = "upgrade " + strings.Join(older, ", ") + ", then run `sagalog namespace upgrade`"
+	default:
+		f.Remedy = "run `sagalog namespace upgrade`"
+	}
+	return f
+}
