@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // InputFault is something wrong in a task's input, and its place.
@@ -49,7 +49,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	if err := events.CheckNumbers("", raw); err != nil {
 		return []InputFault{wideNumber(err)}
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	v, err := jsontext.Decode(raw)
 	if err != nil {
 		return []InputFault{{Message: events.Clip("is not JSON: "+oneLine(err.Error()), maxFaultBytes)}}
 	}

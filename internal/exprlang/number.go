@@ -1,12 +1,11 @@
 package exprlang
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 	"strings"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 var null = json.RawMessage("null")
@@ -16,16 +15,8 @@ func decode(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one JSON value")
-	}
-	return numbers(v), nil
+	v, err := jsontext.Decode(raw)
+	return numbers(v), err
 }
 
 // numbers converts the numbers of a value in place.

@@ -54,6 +54,15 @@ func check(t *testing.T, b []byte) {
 		require.NoError(t, invalid)
 		require.Equal(t, want.String(), string(compact))
 	}
+	decoded, err := jsontext.Decode(b)
+	require.Equal(t, json.Valid(b), err == nil)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		var want any
+		require.NoError(t, d.Decode(&want))
+		require.Equal(t, want, decoded)
+	}
 	if !sure {
 		return
 	}
