@@ -12,7 +12,6 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // InputFault is something wrong in a task's input, and its place.
@@ -49,7 +48,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	if err := events.CheckNumbers("", raw); err != nil {
 		return []InputFault{wideNumber(err)}
 	}
-	v, err := jsontext.Decode(raw)
+	v, err := events.DecodeValue(raw)
 	if err != nil {
 		return []InputFault{{Message: events.Clip("is not JSON: "+oneLine(err.Error()), maxFaultBytes)}}
 	}
