@@ -54,7 +54,7 @@ func newConsumer(a *agent, c *Config, m *metrics) *consumer {
 		agent: a, source: source, config: c, metrics: metrics, log: log, often: repeats.Limited(log),
 		ownership: o, pool: newPool(a.concurrency, o, tracker),
 		committer: newCommitter(source, tracker, c.CommitTimeout, log),
-		reports:   newReporter(c),
+		reports:   newReporter(a.name, c),
 		exec: &executor{
 			agent: a, retry: retry, policy: retry.policy(), gate: g, limit: newLimiter(a), outputLimit: c.OutputLimit, log: log,
 		},

@@ -11,12 +11,12 @@ import (
 
 // reporter sends the reports of one agent.
 type reporter struct {
-	sink            transport.Sink
-	topic, instance string
+	sink                    transport.Sink
+	topic, instance, source string
 }
 
-func newReporter(c *Config) *reporter {
-	return &reporter{sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance}
+func newReporter(agent string, c *Config) *reporter {
+	return &reporter{sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance, source: "sagalog/agent/" + agent + "/" + c.Instance}
 }
 
 // report is the result of an attempt that has ended.
@@ -73,7 +73,7 @@ func (r *reporter) record(p report) (events.Record, error) {
 // subject names the report. A report that is sent again has the same ID.
 func (r *reporter) subject(q *request, at time.Time) events.Subject {
 	return events.Subject{
-		ID: r.id(&q.work), Source: "sagalog/agent/" + q.work.Agent + "/" + r.instance, Time: events.At(at), Traceparent: q.traceparent,
+		ID: r.id(&q.work), Source: r.source, Time: events.At(at), Traceparent: q.traceparent,
 	}
 }
 

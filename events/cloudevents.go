@@ -40,8 +40,6 @@ const (
 	HeaderTraceparent   = "ce_traceparent"
 	HeaderWatermark     = "sagalog-watermark"
 	HeaderContentType   = "content-type"
-	HeaderHome          = "sagalog-home"
-	HeaderTicket        = "sagalog-ticket"
 	// HeaderForwardedFrom marks an input that was forwarded to its home partition. Its value says where the input was found, as
 	// "<partition>/<offset>".
 	HeaderForwardedFrom = "sagalog-forwarded-from"

@@ -13,6 +13,9 @@ import (
 // would rewrite "<" inside user data, and a replayed state would differ from the live one (INV2).
 func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
 
+// DecodeValue returns a JSON value as encoding/json decodes it, with numbers as json.Number.
+func DecodeValue(raw json.RawMessage) (any, error) { return jsontext.Decode(raw) }
+
 // Compact returns raw without insignificant white space. Every raw value is compacted before it enters a fact, so
 // that the live fold sees the bytes that a replay will see.
 //

@@ -3,7 +3,6 @@ package events
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/sagalog/sagalog/internal/jsontext"
 )
@@ -19,8 +18,7 @@ type Subject struct {
 
 // EncodeWork returns the record of a work request. Topic and Partition are left to the caller.
 func EncodeWork(work Work, s Subject) (Record, error) {
-	const home = 12
-	w := newRecordWriter(work.size()+attributeBytes(s, work.Task)+len(work.Ticket)+home, attributeCount(s, work.Task)+2)
+	w := newRecordWriter(work.size()+attributeBytes(s, work.Task), attributeCount(s, work.Task))
 	if work.write(&w.Writer); w.Odd {
 		if err := w.Marshalled(0, work); err != nil {
 			return Record{}, err
@@ -29,9 +27,6 @@ func EncodeWork(work Work, s Subject) (Record, error) {
 	value := len(w.B)
 	w.Literal(s.ID)
 	w.attributes(s, bytesWork, work.Task)
-	w.B = strconv.AppendInt(w.B, int64(work.Home), 10)
-	w.mark(HeaderHome)
-	w.header(HeaderTicket, work.Ticket)
 	return w.record(work.Task, value), nil
 }
 
@@ -58,7 +53,7 @@ func DecodeWork(r *Record) (Work, Envelope, error) {
 
 // EncodeReport returns the record of a result. It goes to partition Work.Home of <ns>.reports.
 func EncodeReport(p Report, s Subject) (Record, error) {
-	w := newRecordWriter(p.size()+attributeBytes(s, p.Task)+len(p.Ticket), attributeCount(s, p.Task)+1)
+	w := newRecordWriter(p.size()+attributeBytes(s, p.Task), attributeCount(s, p.Task))
 	if p.write(&w.Writer); w.Odd {
 		if err := w.Marshalled(0, p); err != nil {
 			return Record{}, err
@@ -67,7 +62,6 @@ func EncodeReport(p Report, s Subject) (Record, error) {
 	value := len(w.B)
 	w.Literal(s.ID)
 	w.attributes(s, bytesReport, p.Task)
-	w.header(HeaderTicket, p.Ticket)
 	return w.record(p.Task, value), nil
 }
 

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,7 +48,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	if err := events.CheckNumbers("", raw); err != nil {
 		return []InputFault{wideNumber(err)}
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	v, err := events.DecodeValue(raw)
 	if err != nil {
 		return []InputFault{{Message: events.Clip("is not JSON: "+oneLine(err.Error()), maxFaultBytes)}}
 	}

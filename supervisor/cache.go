@@ -4,7 +4,7 @@ package supervisor
 // encoding is committed; otherwise the store would return an older one. The cache tracks the tasks written with a
 // batch; State.Evict keeps a task that changed after that.
 type cache struct {
-	// known are the tasks that were written or looked at, with their latest row.
+	// known are the tasks that were written or loaded, with their latest row.
 	known map[string]cached
 	// bytes is the size of the committed encodings of all known tasks.
 	bytes int
@@ -36,7 +36,7 @@ func (c *cache) touch(id string, seq uint64) {
 	c.known[id] = cached{seq, c.known[id].bytes}
 }
 
-// note remembers a task that was only looked at. A known task already has a place, or gets one with its next commit.
+// note remembers a task that was loaded from the store. A known task already has a place, or gets one with its next commit.
 func (c *cache) note(id string) {
 	if _, ok := c.known[id]; !ok {
 		c.touch(id, 0)

@@ -168,20 +168,11 @@ func (c *core) taskOf(f *events.Fact) *events.Task {
 	if f.Task == "" {
 		return nil
 	}
-	t, err := c.look(f.Task)
+	t, err := c.state.Task(f.Task)
 	if err != nil {
 		return nil
 	}
 	return t
-}
-
-// look returns a task, nil if it is not known, and remembers that it is in memory.
-func (c *core) look(id string) (*events.Task, error) {
-	t, err := c.state.Task(id)
-	if t != nil {
-		c.cache.note(id)
-	}
-	return t, err
 }
 
 // full says whether the batch takes no more facts.

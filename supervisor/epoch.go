@@ -97,13 +97,16 @@ func (e *epoch) open() error {
 	return nil
 }
 
-// loadTask finds a task in the store.
+// loadTask finds a task in the store. From then on it is in memory.
 func (e *epoch) loadTask(id string) (events.StoredTask, error) {
 	task, err := e.store.Load(id)
 	if err != nil {
-		err = storeError{err}
+		return task, storeError{err}
 	}
-	return task, err
+	if task.Encoding != nil {
+		e.cache.note(id)
+	}
+	return task, nil
 }
 
 // load folds a record of the log before the owner decides. It returns true when the record is the owner's own claim,

@@ -165,6 +165,7 @@ func (i *inbox) queue(in events.Input) *inputQueue {
 func (i *inbox) read(in events.Input, records []events.Record, next int64) error {
 	q := i.queue(in)
 	i.catalog.deliveries++
+	q.items = slices.Grow(q.items, len(records))
 	for n := range records {
 		r := &records[n]
 		if q.verify != "" {

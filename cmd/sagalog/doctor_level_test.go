@@ -44,7 +44,9 @@ func TestDoctorReadsTheLevelAndTheLiveNodes(t *testing.T) {
 	broker := kafkatest.StartBroker(t, embedded.Config{})
 	at := place{dir: t.TempDir(), env: []string{"SAGALOG_BROKERS=" + broker.Addr(), "SAGALOG_NODE=n1", "SAGALOG_HTTP=" + freePort(t)}}
 	n := at.start(t, "serve")
-	n.eventually("ready", func() bool { return get(t, n.endpoints(filepath.Join(at.dir, "sagalog-data")).HTTP+"/readyz", nil) == http.StatusOK })
+	n.eventually("ready", func() bool {
+		return get(t, n.endpoints(filepath.Join(at.dir, "sagalog-data")).HTTP+"/readyz", nil) == http.StatusOK
+	})
 	require.Equal(t, "the namespace has level 1, and this build understands 1; live nodes understand: n1 1",
 		examined(t, at.run(t, "doctor", "-o", "jsonl"))[checkLevel][doctor.StatusOK][0].What)
 

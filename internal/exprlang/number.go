@@ -1,12 +1,11 @@
 package exprlang
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 	"strings"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 var null = json.RawMessage("null")
@@ -16,21 +15,8 @@ func decode(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	v, err := unmarshal(raw)
+	v, err := jsontext.Decode(raw)
 	return numbers(v), err
-}
-
-// unmarshal reads a JSON value and keeps the text of its numbers.
-func unmarshal(raw json.RawMessage) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one JSON value")
-	}
-	return v, nil
 }
 
 // numbers converts the numbers of a value in place.

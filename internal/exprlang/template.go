@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // Template is a compiled JSON value whose strings may hold expressions.
@@ -148,7 +149,7 @@ func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 		if len(out)+len(raw) > MaxResultBytes {
 			return nil, errTooLarge
 		}
-		if out, err = compact(out, raw); err != nil {
+		if out, err = jsontext.AppendCompact(out, raw); err != nil {
 			return nil, err
 		}
 	}
@@ -158,13 +159,4 @@ func (t *Template) Eval(s *Scope) (json.RawMessage, error) {
 	}
 	s.result = out // the assembling buffer stays with the scope, so that the copy that lives on has the exact size
 	return bytes.Clone(out), nil
-}
-
-// compact appends raw without white space.
-func compact(out []byte, raw json.RawMessage) ([]byte, error) {
-	b := bytes.NewBuffer(out)
-	if err := json.Compact(b, raw); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }

@@ -2,6 +2,8 @@ package exprlang
 
 import (
 	"encoding/json"
+
+	"github.com/sagalog/sagalog/internal/jsontext"
 )
 
 // Text is a compiled string.
@@ -149,7 +151,7 @@ func (e *expression) appendText(out []byte, s *Scope) ([]byte, error) {
 		b, err := text(v)
 		return append(out, b...), err
 	}
-	if out, err = compact(out, raw); err != nil {
+	if out, err = jsontext.AppendCompact(out, raw); err != nil {
 		return nil, evalError(e.source, err)
 	}
 	return out, nil

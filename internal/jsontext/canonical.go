@@ -13,13 +13,11 @@ func Canonical(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var any any
-	if err := d.Decode(&any); err != nil {
+	decoded, err := Decode(raw)
+	if err != nil {
 		return nil, err
 	}
-	return Marshal(any)
+	return Marshal(decoded)
 }
 
 // Canonical writes raw in the form that the function Canonical returns.

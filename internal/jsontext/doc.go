@@ -3,6 +3,7 @@
 //
 //   - Skip, Space and Walk are for callers that look up members of raw JSON.
 //   - Reader reads values of known types, and Writer writes them.
+//   - Decode reads any value.
 //   - Marshal, Compact and Canonical are the forms of JSON that Sagalog stores and hashes.
 //   - Wide finds the numbers that take too long to calculate with.
 //   - AppendMillis and ParseMillis write and read instants as text.

@@ -55,13 +55,25 @@ func Compact(raw []byte) ([]byte, error) {
 	if s := (scanner{b: raw}); s.value(0, MaxDepth) == len(raw) {
 		return s.appendCompact(make([]byte, 0, len(raw))), nil
 	}
-	var b bytes.Buffer
-	b.Grow(len(raw))
-	if err := json.Compact(&b, raw); err != nil {
+	b, err := AppendCompact(make([]byte, 0, len(raw)), raw)
+	if err != nil {
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
-	if depth(b.Bytes()) > MaxDepth {
+	if depth(b) > MaxDepth {
 		return nil, fmt.Errorf("nested more than %d levels deep", MaxDepth)
+	}
+	return b, nil
+}
+
+// AppendCompact appends raw without insignificant white space, as json.Compact does.
+func AppendCompact(dst, raw []byte) ([]byte, error) {
+	s := scanner{b: raw}
+	if end := s.value(s.space(0), MaxDepth); end >= 0 && s.space(end) == len(raw) {
+		return s.appendCompact(dst), nil
+	}
+	b := bytes.NewBuffer(dst)
+	if err := json.Compact(b, raw); err != nil {
+		return nil, err
 	}
 	return b.Bytes(), nil
 }

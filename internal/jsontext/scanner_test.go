@@ -43,10 +43,25 @@ func check(t *testing.T, b []byte) {
 	if valid := json.Valid(b); sure != valid && (sure || depth(b) < 100 && !wide) {
 		t.Fatalf("valid is %v, here it is %v: %q", valid, sure, b)
 	}
+	var want bytes.Buffer
+	invalid := json.Compact(&want, b)
+	appended, err := jsontext.AppendCompact([]byte("x"), b)
+	require.Equal(t, invalid, err)
+	if err == nil {
+		require.Equal(t, "x"+want.String(), string(appended))
+	}
 	if compact, err := jsontext.Compact(b); err == nil {
-		var want bytes.Buffer
-		require.NoError(t, json.Compact(&want, b))
+		require.NoError(t, invalid)
 		require.Equal(t, want.String(), string(compact))
+	}
+	decoded, err := jsontext.Decode(b)
+	require.Equal(t, json.Valid(b), err == nil)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		var want any
+		require.NoError(t, d.Decode(&want))
+		require.Equal(t, want, decoded)
 	}
 	if !sure {
 		return

@@ -53,13 +53,28 @@ type taskMetrics struct {
 
 	workflows, agents labelSet[string]
 	steps             labelSet[[2]string]
+
+	mu sync.RWMutex
+	// counters are some of those of attempts, so that most facts need no more than one lookup. mu guards them.
+	counters map[attemptNames]prometheus.Counter
 }
+
+// attemptNames are the names of an attempt's outcome as they are in the facts.
+type attemptNames struct {
+	workflow, path, agent string
+	op                    events.Operation
+	outcome               string
+}
+
+// maxCounters bounds the counters of attempts that are found by one lookup.
+const maxCounters = 1000
 
 func newTaskMetrics(r prometheus.Registerer) (*taskMetrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sagalog_" + name, Help: help}, labels)
 	}
 	m := &taskMetrics{
+		counters: map[attemptNames]prometheus.Counter{},
 		accepted: counter("tasks_accepted_total", "Tasks accepted."+otherHelp, "workflow"),
 		ended:    counter("tasks_ended_total", "Tasks that ended, by their final state."+otherHelp, "workflow", "state"),
 		attempts: counter("attempts_total", "Attempts by outcome: completed, failed, timed_out or refused (the brokers refused the work request)."+otherHelp, "workflow", "step", "agent", "operation", "outcome"),
@@ -156,8 +171,25 @@ func (m *taskMetrics) attempt(t *events.Task, path string, op events.Operation, 
 	if op == events.Undo && s.Undo != nil {
 		agent = s.Undo.Agent
 	}
-	workflow, step := m.step(t.Workflow, path)
-	m.attempts.WithLabelValues(workflow, step, m.agent(agent), string(op), outcome).Inc()
+	m.counter(attemptNames{t.Workflow, path, agent, op, outcome}).Inc()
+}
+
+func (m *taskMetrics) counter(n attemptNames) prometheus.Counter {
+	m.mu.RLock()
+	c := m.counters[n]
+	m.mu.RUnlock()
+	if c != nil {
+		return c
+	}
+	workflow, step := m.step(n.workflow, n.path)
+	c = m.attempts.WithLabelValues(workflow, step, m.agent(n.agent), string(n.op), n.outcome)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.counters) == maxCounters {
+		clear(m.counters)
+	}
+	m.counters[n] = c
+	return c
 }
 
 func (m *taskMetrics) alerted(kind string) { m.alerts.WithLabelValues(kind).Inc() }

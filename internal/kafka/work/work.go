@@ -79,11 +79,15 @@ type producerSink struct{ producer *kafka.Producer }
 // in any case. Watching the context of each record would cost as much as sending it, and the consumer itself gives up a report
 // that is not answered in time.
 func (s producerSink) Produce(ctx context.Context, r events.Record, done func(error)) {
+	full := false
 	s.producer.TryProduce(context.Background(), r, func(_ int32, _ int64, err error) {
 		if errors.Is(err, kafka.ErrBufferFull) {
-			s.producer.Produce(ctx, r, func(_ int32, _ int64, err error) { done(err) })
+			full = true // before TryProduce returns
 			return
 		}
 		done(err)
 	})
+	if full {
+		s.producer.Produce(ctx, r, func(_ int32, _ int64, err error) { done(err) })
+	}
 }
