@@ -48,11 +48,13 @@ func tooLargeProblem(limit int, name string) *Problem {
 		fmt.Sprintf("The body is larger than %d bytes, the limit of %s.", limit, name))
 }
 
-// acceptsJSON refuses a body whose media type is not JSON. A POST must say so, although curl -d does not: without a media type, or with that
-// of a form, a page of another site can make a browser send it without asking first. The guard refuses such a request too.
+// acceptsJSON refuses a body whose media type is not JSON. Any method but POST also takes no media type and that of a form, which curl -d
+// sends unless another is given. A POST does not: a page of another site can make a browser send such a POST without asking first. (The
+// guard refuses it too.)
 func (x exchange) acceptsJSON() error {
-	switch t := mediaType(x.r); {
-	case t == contentJSON, strings.HasSuffix(t, "+json"), t == "" && (x.r.Method != http.MethodPost || x.r.ContentLength == 0):
+	t := mediaType(x.r)
+	switch asCurl := t == "" || t == "application/x-www-form-urlencoded"; {
+	case t == contentJSON, strings.HasSuffix(t, "+json"), asCurl && x.r.Method != http.MethodPost, t == "" && x.r.ContentLength == 0:
 		return nil
 	}
 	return problem(http.StatusUnsupportedMediaType, codeMediaType,

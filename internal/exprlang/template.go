@@ -23,7 +23,7 @@ type Template struct {
 // Compile compiles a JSON value. Expressions see the variables vars. Keys are literal; an expression
 // in a key is refused. The error is of the type Errors.
 func Compile(template json.RawMessage, vars ...string) (*Template, error) {
-	v, err := unmarshal(template)
+	v, err := jsontext.Decode(template)
 	if err != nil {
 		return nil, Errors{{Message: "the template is not JSON: " + err.Error()}}
 	}
