@@ -33,7 +33,8 @@ type core struct {
 	flying []*batch
 	// unwritten says that acknowledged facts are not in the store.
 	unwritten bool
-	// refused is the error with which the broker refused the latest batch because of its size; nil otherwise.
+	// refused is the error with which the broker refused the latest batch because of its size; nil otherwise, and once there is nothing to
+	// append.
 	refused error
 	// judging is the input or task that is being decided about, in case deciding panics.
 	judging judging
@@ -168,23 +169,14 @@ func (c *core) taskOf(f *events.Fact) *events.Task {
 	if f.Task == "" {
 		return nil
 	}
-	t, err := c.look(f.Task)
+	t, err := c.state.Task(f.Task)
 	if err != nil {
 		return nil
 	}
 	return t
 }
 
-// look returns a task, nil if it is not known, and remembers that it is in memory.
-func (c *core) look(id string) (*events.Task, error) {
-	t, err := c.state.Task(id)
-	if t != nil {
-		c.cache.note(id)
-	}
-	return t, err
-}
-
-// full says whether the batch takes no more facts.
+// full says whether the batch takes no more.
 func (c *core) full() bool {
 	return len(c.batch.facts) >= c.cfg.BatchFacts || c.batch.bytes >= c.cfg.BatchBytes || c.costly()
 }

@@ -52,7 +52,7 @@ func (d *dispatch) fold(t *events.Task, f *events.Fact) {
 func (d *dispatch) open() error {
 	d.running = map[string]int{}
 	err := d.store.Live(func(id string) error {
-		t, err := d.look(id)
+		t, err := d.state.Task(id)
 		if err != nil || t == nil {
 			return err
 		}

@@ -61,7 +61,10 @@ const commitEvery = 5000
 // again.
 const refusedPause = 30 * time.Second
 
-// reset begins a generation in the given phase.
+// refusedQuiet is how long an owner after such a refusal has nothing to append until the refusal is over: reading the inputs takes less.
+const refusedQuiet = 5 * time.Second
+
+// reset begins a generation in a phase.
 func (e *epoch) reset(p phase) {
 	if e.gen > 0 {
 		e.say(Release{e.gen})
@@ -101,9 +104,12 @@ func (e *epoch) open() error {
 func (e *epoch) loadTask(id string) (events.StoredTask, error) {
 	task, err := e.store.Load(id)
 	if err != nil {
-		err = storeError{err}
+		return task, storeError{err}
 	}
-	return task, err
+	if task.Encoding != nil {
+		e.cache.loaded(id, &task)
+	}
+	return task, nil
 }
 
 // load folds a record of the log before the owner decides. It returns true when the record is the owner's own claim,

@@ -200,7 +200,6 @@ func (p *planner) start(r events.Ready) error {
 		return err
 	}
 	p.judging = judging{task: r.Task}
-	p.cache.note(r.Task)
 	if why, bad := p.poison[r.Task]; bad {
 		return p.park(t, parkedInternal+why)
 	}
@@ -230,7 +229,7 @@ func (p *planner) start(r events.Ready) error {
 
 // waits says whether a queued attempt still waits to start.
 func (p *planner) waits(r events.Ready) (bool, error) {
-	t, err := p.look(r.Task)
+	t, err := p.state.Task(r.Task)
 	if err != nil || t == nil || t.State.Ended() {
 		return false, err
 	}
@@ -326,7 +325,7 @@ func (p *planner) planUnplanned() error {
 // planNew plans a task that this epoch has not planned yet.
 func (p *planner) planNew(id string) (err error) {
 	defer guard(&err, func(err error) error { return err })
-	t, err := p.look(id)
+	t, err := p.state.Task(id)
 	if err != nil || t == nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (i *inbox) judgeReport(item *input) error {
 	if done, err := i.elsewhere(item, id); done || err != nil {
 		return err
 	}
-	t, err := i.look(id)
+	t, err := i.state.Task(id)
 	if err != nil || t == nil {
 		return err
 	}

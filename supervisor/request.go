@@ -33,7 +33,7 @@ func (i *inbox) judgeRequest(item *input) error {
 	if done, err := i.misplaced(item, id); done || err != nil {
 		return err
 	}
-	t, err := i.look(id)
+	t, err := i.state.Task(id)
 	if err != nil {
 		return err
 	}

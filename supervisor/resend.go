@@ -58,7 +58,7 @@ func (x *outbox) taskAt(f *events.Fact) (*events.Task, error) {
 	if f.Task == "" {
 		return nil, nil
 	}
-	t, err := x.look(f.Task)
+	t, err := x.state.Task(f.Task)
 	if t == nil || err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (i *inbox) judgeSubmission(item *input) error {
 	if err != nil {
 		return i.reject(item, id, events.RejectUnreadable, err.Error())
 	}
-	known, err := i.look(id)
+	known, err := i.state.Task(id)
 	switch {
 	case err != nil:
 		return err

@@ -71,7 +71,7 @@ func (t *timers) sweepable(before events.Instant) (swept []string, more bool, er
 	}
 	busy, inFlight := t.outbox.busy(), false
 	for _, id := range ids {
-		task, err := t.look(id)
+		task, err := t.state.Task(id)
 		if err != nil {
 			return nil, false, err
 		}

@@ -222,7 +222,7 @@ func (t *timers) fireTasks(ids []string) error {
 
 func (t *timers) fireTask(id string) error {
 	t.judging = judging{task: id}
-	task, err := t.look(id)
+	task, err := t.state.Task(id)
 	if err != nil || task == nil {
 		return err
 	}
