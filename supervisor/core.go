@@ -176,7 +176,7 @@ func (c *core) taskOf(f *events.Fact) *events.Task {
 	return t
 }
 
-// full says whether the batch takes no more.
+// full says whether the batch takes no more facts.
 func (c *core) full() bool {
 	return len(c.batch.facts) >= c.cfg.BatchFacts || c.batch.bytes >= c.cfg.BatchBytes || c.costly()
 }

@@ -61,7 +61,7 @@ const (
 	// crowdedShare is how much sooner than after Config.DelayAfter a destination is delayed while the room for unacknowledged effects is half
 	// taken.
 	crowdedShare = 10
-	// delayedNote is the least time between two facts that say how far a delayed destination is.
+	// delayedNote is the minimum time between two facts that record the position of a delayed destination.
 	delayedNote = 10 * time.Second
 )
 
@@ -182,9 +182,9 @@ func (x *delays) update() error {
 	return nil
 }
 
-// recordNew records that the destination of the oldest effect is delayed, until the oldest is young enough. A burst fills the room with
-// effects that are taken all the while, so the oldest is young while it has only just been sent, even if there is no room. What was not sent
-// yet waits for something else.
+// recordNew records that the destination of the oldest effect is delayed, and repeats this until the oldest is young enough. A burst
+// fills the room with effects that are taken all the while, so its destination is not delayed at once, even if there is no room.
+// Effects that were not sent yet wait for something else, not for their destination.
 func (x *delays) recordNew() error {
 	for !x.waking.held {
 		at := slices.IndexFunc(x.outbox.entries, func(e *entry) bool { return e.since != 0 && !e.done() })

@@ -64,7 +64,7 @@ const refusedPause = 30 * time.Second
 // refusedQuiet is how long an owner after such a refusal has nothing to append until the refusal is over: reading the inputs takes less.
 const refusedQuiet = 5 * time.Second
 
-// reset begins a generation in a phase.
+// reset begins a generation in the given phase.
 func (e *epoch) reset(p phase) {
 	if e.gen > 0 {
 		e.say(Release{e.gen})

@@ -34,7 +34,7 @@ func (m *membership) unable(after time.Duration) (list []int32) {
 	return list
 }
 
-// faulty says whether the partition stopped here with an error that another node may be free of. That counts for a pause after this node
+// faulty says whether the partition stopped here with an error that another node may not have. That counts for a pause after this node
 // gave the partition up, and then this node tries again: the fault may be over.
 func (m *membership) faulty(p int32) bool {
 	status, err := m.owners.shells[p].Status()
