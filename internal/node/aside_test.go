@@ -191,7 +191,7 @@ func TestANodeThatSteppedAsideTriesAgain(t *testing.T) {
 		for n, pause := range []time.Duration{8 * time.Second, 16 * time.Second, 32 * time.Second} {
 			w.soon("it to give them up", func() bool { return len(w.logs.find("gives its partitions to others")) > n })
 			begun := time.Now()
-			w.soon("it to try again", func() bool { return len(w.logs.find("takes its share of the partitions again")) > n })
+			w.soon("it to try again", func() bool { return len(w.logs.find("this node takes its share of the partitions back")) > n })
 			require.InDelta(t, pause.Seconds(), time.Since(begun).Seconds(), 2)
 			require.Empty(t, one.Unable())
 		}
