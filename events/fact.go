@@ -65,7 +65,7 @@ type Fact struct {
 	Cause Cause
 	// CauseID is the ce_id of the input that caused the fact, if it had one.
 	CauseID string
-	// CauseHash is HashInput of the input that caused the fact. A claimer re-reads that input and compares.
+	// CauseHash is HashInput of the input that caused the fact, empty if nobody could read it. A claimer re-reads that input and compares.
 	CauseHash   string
 	Traceparent string
 	// Watermark is the position up to which all effects are acknowledged or belong to a delayed destination, or zero if it has not

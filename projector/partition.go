@@ -3,6 +3,7 @@ package projector
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -77,16 +78,42 @@ func emptyView() *view {
 // Snapshot returns what events.OpenState needs, and the anchor. exists is false if nothing was committed since the
 // partition was created or reset; it is then folded from the beginning of the log.
 func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool, err error) {
-	it, err := p.store.iterate(p.row(rowMeta), p.row(rowPart+1))
+	snap, v, err := p.snapshot(p.store.db)
 	if err != nil {
 		return snap, anchor, false, err
+	}
+	return snap, v.meta.Anchor, v.exists, nil
+}
+
+func (p *Partition) snapshot(r reader) (events.Snapshot, *view, error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: p.row(rowMeta), UpperBound: p.row(rowPart + 1)})
+	if err != nil {
+		return events.Snapshot{}, nil, readError(err)
 	}
 	it.First()
 	snap, v, err := p.read(it)
 	if err != nil {
-		return snap, anchor, false, closeFailed(err, it)
+		return snap, nil, closeFailed(err, it)
 	}
-	return snap, v.meta.Anchor, v.exists, closeIter(it)
+	return snap, v, closeIter(it)
+}
+
+// Frozen calls use with what events.OpenState needs, and with a loader of the tasks as of the same instant, valid until use returns: while
+// another goroutine commits, Loader returns tasks that are ahead of a Snapshot.
+func (p *Partition) Frozen(use func(snap events.Snapshot, load events.Loader) error) error {
+	frozen := p.store.db.NewSnapshot()
+	snap, _, err := p.snapshot(frozen)
+	if err == nil {
+		err = use(snap, func(id string) (task events.StoredTask, err error) {
+			key := taskKey(nil, p.number, id)
+			_, err = lookupFrom(frozen, key, func(it *pebble.Iterator) error {
+				task, err = readTask(it, key, id)
+				return err
+			})
+			return task, err
+		})
+	}
+	return errors.Join(err, frozen.Close())
 }
 
 // read reads the meta row and the parts from an iterator positioned before them. They are neighbours, so both come from the

@@ -1,5 +1,7 @@
 package supervisor
 
+import "github.com/sagalog/sagalog/events"
+
 // cache knows which tasks in memory could be loaded again from the store. A task is evicted only when its latest
 // encoding is committed; otherwise the store would return an older one. The cache tracks the tasks written with a
 // batch; State.Evict keeps a task that changed after that.
@@ -36,12 +38,24 @@ func (c *cache) touch(id string, seq uint64) {
 	c.known[id] = cached{seq, c.known[id].bytes}
 }
 
-// note remembers a task that was loaded from the store. A known task already has a place, or gets one with its next commit.
-func (c *cache) note(id string) {
+// loaded remembers a task that was read from the store, with the size of its rows. A known task already has a place, or gets one with its
+// next commit.
+func (c *cache) loaded(id string, task *events.StoredTask) {
 	if _, ok := c.known[id]; !ok {
 		c.touch(id, 0)
 		c.idle = append(c.idle, idleTask{id, 0})
 	}
+	bytes := len(task.Encoding)
+	for i := range task.Rows {
+		bytes += len(task.Rows[i].Encoding)
+	}
+	c.measure(id, bytes)
+}
+
+func (c *cache) measure(id string, bytes int) {
+	k := c.known[id]
+	c.bytes += bytes - k.bytes
+	c.known[id] = cached{k.seq, bytes}
 }
 
 // leave makes a task evictable because its row was committed while the log was being folded.
@@ -58,9 +72,8 @@ func (c *cache) commit(b *batch) {
 			continue
 		}
 		c.idle = append(c.idle, idleTask{row.ID, b.seq})
-		if k, ok := c.known[row.ID]; ok {
-			c.bytes += row.Bytes - k.bytes
-			c.known[row.ID] = cached{k.seq, row.Bytes}
+		if _, ok := c.known[row.ID]; ok {
+			c.measure(row.ID, row.Bytes)
 		}
 	}
 }

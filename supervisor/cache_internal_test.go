@@ -22,8 +22,8 @@ func TestTheTaskWhoseLatestRowIsOldestIsEvictedFirst(t *testing.T) {
 	t.Parallel()
 	var c cache
 	written(&c, 1, 10, "a", "b")
-	c.note("c")
-	c.note("a") // it is ordered by its row
+	c.loaded("c", &events.StoredTask{Encoding: []byte("{}"), Rows: []events.PartRow{{Encoding: []byte("12345")}}})
+	c.loaded("a", &events.StoredTask{}) // it is ordered by its row
 	written(&c, 2, 10, "d")
 	written(&c, 3, 10, "a") // its first row no longer counts
 	var order []string
@@ -62,7 +62,7 @@ func TestTheIndexOfTheCacheIsBounded(t *testing.T) {
 	var c cache
 	for seq := uint64(1); seq <= 1000; seq++ {
 		written(&c, seq, int(seq), fmt.Sprint("hot", seq%4), fmt.Sprint("cold", seq))
-		c.note("seen")
+		c.loaded("seen", &events.StoredTask{Encoding: make([]byte, seq%7)})
 		for len(c.known) > tasks {
 			id, ok := c.pop()
 			require.True(t, ok, "each known task is in the order")

@@ -33,7 +33,8 @@ type core struct {
 	flying []*batch
 	// unwritten says that acknowledged facts are not in the store.
 	unwritten bool
-	// refused is the error with which the broker refused the latest batch because of its size; nil otherwise.
+	// refused is the error with which the broker refused the latest batch because of its size; nil otherwise, and once there is nothing to
+	// append.
 	refused error
 	// judging is the input or task that is being decided about, in case deciding panics.
 	judging judging

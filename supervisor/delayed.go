@@ -58,6 +58,9 @@ const (
 	delayedShare = 8
 	// delayedPage is how many log records are read at once for a delayed destination.
 	delayedPage = 1000
+	// crowdedShare is how much sooner than after Config.DelayAfter a destination is delayed while the room for unacknowledged effects is half
+	// taken.
+	crowdedShare = 10
 	// delayedNote is the minimum time between two facts that record the position of a delayed destination.
 	delayedNote = 10 * time.Second
 )
@@ -179,7 +182,8 @@ func (x *delays) update() error {
 	return nil
 }
 
-// recordNew records that the destination of the oldest effect is delayed, and repeats this until the oldest is young enough.
+// recordNew records that the destination of the oldest effect is delayed, and repeats this until the oldest is young enough. A burst
+// fills the room with effects that are taken all the while, so its destination is not delayed at once, even if there is no room.
 // Effects that were not sent yet wait for something else, not for their destination.
 func (x *delays) recordNew() error {
 	for !x.waking.held {
@@ -188,7 +192,11 @@ func (x *delays) recordNew() error {
 			return nil
 		}
 		e := x.outbox.entries[at]
-		if x.now.Sub(e.since) < x.cfg.DelayAfter && x.outbox.filled() < 0.5 {
+		after := x.cfg.DelayAfter
+		if x.outbox.filled() >= 0.5 {
+			after /= crowdedShare
+		}
+		if x.now.Sub(e.since) < after {
 			return nil
 		}
 		at = slices.IndexFunc(e.effects, func(y *effect) bool { return !y.done })

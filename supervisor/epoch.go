@@ -61,6 +61,9 @@ const commitEvery = 5000
 // again.
 const refusedPause = 30 * time.Second
 
+// refusedQuiet is how long an owner after such a refusal has nothing to append until the refusal is over: reading the inputs takes less.
+const refusedQuiet = 5 * time.Second
+
 // reset begins a generation in the given phase.
 func (e *epoch) reset(p phase) {
 	if e.gen > 0 {
@@ -104,7 +107,7 @@ func (e *epoch) loadTask(id string) (events.StoredTask, error) {
 		return task, storeError{err}
 	}
 	if task.Encoding != nil {
-		e.cache.note(id)
+		e.cache.loaded(id, &task)
 	}
 	return task, nil
 }

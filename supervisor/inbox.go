@@ -217,12 +217,26 @@ func (i *inbox) backlog(in events.Input) int {
 
 // backlogs counts the inputs that wait to be judged, except those that yield and are held back.
 func (i *inbox) backlogs() int {
-	n, yielding := 0, i.dispatch.yielding()
+	n := 0
 	for _, q := range i.queues {
-		if inputKinds[q.kind].yields {
-			n += min(len(q.items), yielding)
-		} else {
-			n += len(q.items)
+		n += i.queued(q)
+	}
+	return n
+}
+
+func (i *inbox) queued(q *inputQueue) int {
+	if inputKinds[q.kind].yields {
+		return min(len(q.items), i.dispatch.yielding())
+	}
+	return len(q.items)
+}
+
+// waiting is backlogs without the inputs that wait for definitions.
+func (i *inbox) waiting() int {
+	n := 0
+	for _, q := range i.queues {
+		if inputKinds[q.kind].name != events.Submissions || !i.catalog.question.asked {
+			n += i.queued(q)
 		}
 	}
 	return n
@@ -248,7 +262,7 @@ func (i *inbox) pass() error {
 		// A marker has no content to compare. Behind one, the next owner does not notice that the topic was replaced by another of the
 		// same length or a greater one, until it has judged a record again.
 		if q.last.Offset == q.judged-1 && !q.last.Control {
-			p.Hash = events.HashInput(&q.last)
+			p.Hash = resumeHash(&q.last)
 		}
 		body.Inputs[in] = p
 	}
@@ -269,6 +283,9 @@ func (i *inbox) passWhenIdle() error {
 		if len(q.items) > 0 {
 			return nil
 		}
+	}
+	if i.now.Sub(i.epoch.log.quietSince) >= refusedQuiet {
+		i.refused = nil // nothing of that size is left to append
 	}
 	//mutant:idle-partition-passes
 	if i.unpassed() || i.outbox.watermarkOverdue() {

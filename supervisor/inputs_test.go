@@ -123,6 +123,7 @@ func TestUnreadDefinitionsHoldUpOnlySubmissions(t *testing.T) {
 	a.run()
 	q := held[supervisor.AskCatalog](a)[0]
 	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
+	require.Zero(t, a.o.Status().Waiting, "it waits for something else than this owner")
 	a.todo = nil
 	a.o.Definitions(b.now, q.Generation, q.Question, nil, errDisk)
 	again := held[supervisor.AskCatalog](a)

@@ -154,9 +154,18 @@ const maxDetail = 4 << 10
 func (i *inbox) caused(item *input, task string, body events.Body) *events.Fact {
 	r := &item.record
 	return &events.Fact{
-		Task: task, Body: body, Cause: events.CauseInput(item.in, i.cfg.Partition, r.Offset), CauseHash: events.HashInput(r),
+		Task: task, Body: body, Cause: events.CauseInput(item.in, i.cfg.Partition, r.Offset), CauseHash: resumeHash(r),
 		CauseID: events.Clip(r.Header(events.HeaderID), events.MaxTaskID),
 	}
+}
+
+// resumeHash returns the hash by which a claimer knows that the record is still there. A record that nobody read has none: a build that
+// can read it would find another hash, and stop.
+func resumeHash(r *events.Record) string {
+	if r.Unread > 0 {
+		return ""
+	}
+	return events.HashInput(r)
 }
 
 // misplaced forwards an input of another partition, and rejects one that was forwarded so long ago that a task it

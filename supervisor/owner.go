@@ -135,6 +135,7 @@ func (o *Owner) Assign(now events.Instant) {
 func (o *Owner) Revoke(now events.Instant) {
 	o.enter(now)
 	o.end(phaseIdle)
+	o.refused = nil
 	o.alone.leave()
 }
 

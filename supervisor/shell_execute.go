@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/sagalog/sagalog/events"
-	"github.com/sagalog/sagalog/internal/pause"
 )
 
 // execute carries out an action, or starts it.
@@ -207,10 +206,11 @@ func (s *Shell) askEnd(a AskEnd) {
 
 func (s *Shell) askCatalog(a AskCatalog) {
 	s.spawn(func(ctx context.Context) {
-		c, err := s.cfg.Log.Catalog(ctx)
-		if err != nil {
-			pause.For(ctx, retryPause)
-		}
+		var c Catalog
+		err := s.retry(ctx, "the definitions for its submissions", func() (err error) {
+			c, err = s.cfg.Log.Catalog(ctx)
+			return err
+		})
 		s.post(func(now events.Instant) { s.owner.Definitions(now, a.Generation, a.Question, c, err) })
 	})
 }

@@ -63,3 +63,24 @@ func TestAQuestionWithoutAnAnswerIsLogged(t *testing.T) {
 		require.Contains(t, lines.String(), `error="definitions do not answer"`)
 	})
 }
+
+// noDefinitions is a broker that does not answer for the topic of definitions.
+type noDefinitions struct{ *sentLog }
+
+func (noDefinitions) Catalog(context.Context) (Catalog, error) { return nil, errors.New("no leader") }
+
+// Submissions wait for definitions as long as it takes, and nothing else says so.
+func TestDefinitionsThatCannotBeReadAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, err := NewOwner(Config{Partitions: 1, Node: "n", Entropy: func() (b [16]byte) { return b }}, nil, nil)
+		require.NoError(t, err)
+		var lines strings.Builder
+		s := &Shell{owner: o, ctx: t.Context(), cfg: ShellConfig{Log: noDefinitions{}, Logger: slog.New(slog.NewTextHandler(&lines, nil))}}
+		s.begin(7)
+		s.askCatalog(AskCatalog{7, 1})
+		time.Sleep(150 * time.Second)
+		s.gen.cancel()
+		s.wg.Wait()
+		require.Equal(t, 3, strings.Count(lines.String(), `question="the definitions for its submissions"`), lines.String())
+	})
+}

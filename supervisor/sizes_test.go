@@ -120,6 +120,36 @@ func TestAnOwnerWhoseBatchIsTooLargeWaits(t *testing.T) {
 	require.Equal(t, "t1", b.task("t1").ID)
 }
 
+// What was too large is not appended any more: here the topic was recreated without it.
+func TestARefusalIsOverWhenNothingIsLeftToAppend(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.tooLarge = true
+	b.submit("t1", "one", "")
+	a.run()
+	require.ErrorIs(t, a.o.Status().Refused, events.ErrTooLarge)
+	b.inputs[events.Submissions] = nil
+	for range 33 {
+		a.pass(time.Second)
+	}
+	require.True(t, a.o.Status().Owning)
+	require.ErrorIs(t, a.o.Status().Refused, events.ErrTooLarge, "the inputs may not be read yet")
+	a.pass(5 * time.Second)
+	require.NoError(t, a.o.Status().Refused)
+}
+
+func TestAnOwnerThatGaveUpKeepsNoRefusal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	a := b.candidate("A").own()
+	a.tooLarge = true
+	b.submit("t1", "one", "")
+	a.run()
+	a.o.Revoke(b.now)
+	require.NoError(t, a.o.Status().Refused)
+}
+
 func TestADeadLetterThatIsRefusedForItsSizeIsCut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
@@ -166,6 +196,9 @@ func TestLargeEffectsThatNobodyTakesAreBounded(t *testing.T) {
 		b.put(events.Submissions, events.Record{Value: pad(size)})
 		b.submit(fmt.Sprintf("t%03d", i), "one", "")
 		a.run()
+		if i == 4 {
+			a.pass(time.Second) // the dead letters are delayed from here on
+		}
 	}
 	require.Equal(t, many, count[*events.InputRejected](b))
 	require.Equal(t, many, count[*events.Submitted](b), "everything else goes on")
@@ -233,4 +266,23 @@ func TestABatchThatEndedProcessesIsRejectedAsAWhole(t *testing.T) {
 	r := last[*events.InputRejected](b)
 	require.Equal(t, events.RejectEnded, r.Reason)
 	require.Equal(t, at+4, r.Last)
+}
+
+// Repeats of submissions make the owner look at tasks that it changes nothing about.
+func TestTasksThatAreOnlyLookedAtAreBoundedByTheirBytes(t *testing.T) {
+	t.Parallel()
+	const size, many, room = 8 << 10, 50, 64 << 10
+	b := newBench(t, longStep)
+	a := b.candidate("A", func(c *candidate) { c.cfg.TaskBytes = room }).own()
+	for range 2 {
+		for i := range many {
+			b.submit(fmt.Sprintf("t%02d", i), "long", fmt.Sprintf(`,"input":{"text":%s}`, pad(size)))
+		}
+		a.run()
+		a.pass(time.Second)
+		require.Less(t, a.o.Status().InMemory, room/size+1)
+		a.restart()
+		a.own()
+	}
+	require.Equal(t, many, count[*events.Submitted](b))
 }

@@ -34,7 +34,8 @@ type Status struct {
 	InMemory, InFlight, Unsent int
 	// UnsentBytes is the size of the effects in memory that are not acknowledged.
 	UnsentBytes int
-	// Waiting counts the inputs that were read and are to be judged now.
+	// Waiting counts the inputs that were read and are to be judged now: not those that wait for definitions to be read, or for effects to be
+	// acknowledged.
 	Waiting int
 	// Oldest is the oldest effect in memory without an answer.
 	Oldest Unanswered
@@ -44,7 +45,8 @@ type Status struct {
 	Missing []events.Missing
 	// Queues lists the attempts that may start and wait, as of the last second.
 	Queues []Queue
-	// Refused is the error with which the broker refused the latest facts because of their size, nil after others were acknowledged.
+	// Refused is the error with which the broker refused the latest facts because of their size, nil after others were acknowledged, or when
+	// there is nothing to append any more.
 	Refused error
 	// Blocked is the input that timers have waited for longest while none of it can be read.
 	Blocked Blocked
@@ -99,8 +101,11 @@ func (o *Owner) Status() Status {
 			}
 		}
 	}
-	if s.Waiting = o.inbox.backlogs(); s.Waiting < o.cfg.BatchFacts/4 {
+	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
 		s.Linger = o.dispatch.linger()
+	}
+	if o.outbox.bounded() {
+		s.Waiting = o.inbox.waiting()
 	}
 	if s.Owning {
 		s.Before = e.before

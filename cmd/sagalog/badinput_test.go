@@ -82,6 +82,7 @@ func (c clean) things(t *testing.T, m mistake) (all []string) {
 }
 
 func TestAnOperatorsMistakeIsFoundAndRefused(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	broker := kafkatest.StartBroker(t, embedded.Config{})
 	cluster := kafkatest.Connect(t, broker)
@@ -143,6 +144,7 @@ func TestAnOperatorsMistakeIsFoundAndRefused(t *testing.T) {
 
 // Without a permission on a topic or group a node would fail in a loop, so each permission is checked first.
 func TestEachMissingPermissionIsFoundBeforehand(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	const namespace = "sagalog"
 	topics := kafka.Topics{Namespace: namespace}.Base(2)

@@ -66,6 +66,7 @@ func TestAWrongCallOfServeIsNamedAndExits2(t *testing.T) {
 
 // A start that cannot work is refused with exit code 1 and a remedy. No output shows a secret.
 func TestServeRefusesWhatCannotWork(t *testing.T) {
+	startsMany(t)
 	t.Parallel()
 	const secret = "open-sesame"
 	guarded := kafkatest.StartGuarded(t, kafkatest.GuardedOptions{SASL: true, TLS: true, Allowed: []kafkatest.Allowed{}})

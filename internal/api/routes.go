@@ -9,6 +9,7 @@ import (
 	"path"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -17,7 +18,7 @@ import (
 
 // routes builds the whole handler, from the outside in: measure, catch, protect, receive, dispatch,
 // serve at the owner, mux, huma.
-func (s *Server) routes() (http.Handler, error) {
+func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, s.description())
 	api.UseMiddleware(withExchange, givenOnce(api))
@@ -26,10 +27,8 @@ func (s *Server) routes() (http.Handler, error) {
 	}
 	documentLimits(api.OpenAPI())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{}))
-	if err := serveDocument(mux, api.OpenAPI()); err != nil {
-		return nil, err
-	}
-	return s.metrics.measure(s.catch(s.guard.protect(s.proxy.Receive(s.dispatch(mux))))), nil
+	serveDocument(mux, api.OpenAPI())
+	return s.metrics.measure(s.catch(s.guard.protect(s.proxy.Receive(s.dispatch(mux)))))
 }
 
 // description is huma's configuration: no documentation page (it loads scripts from the network), no $schema member, and problems
@@ -49,25 +48,28 @@ func (s *Server) description() huma.Config {
 	return c
 }
 
-// serveDocument renders the OpenAPI document once: huma's own handlers render it at the first request, unguarded.
-func serveDocument(mux *http.ServeMux, doc *huma.OpenAPI) error {
-	yaml, err := doc.YAML()
-	if err != nil {
-		return fmt.Errorf("render the OpenAPI document: %w", err)
-	}
-	json, err := doc.MarshalJSON()
-	if err != nil {
-		return fmt.Errorf("render the OpenAPI document: %w", err)
-	}
-	serve := func(kind string, b []byte) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
+// serveDocument renders the OpenAPI document at the first request, because that takes as long as all else at a start. Huma's own handlers
+// do so unguarded.
+func serveDocument(mux *http.ServeMux, doc *huma.OpenAPI) {
+	type document struct{ yaml, json []byte }
+	render := sync.OnceValues(func() (d document, err error) {
+		if d.yaml, err = doc.YAML(); err == nil {
+			d.json, err = doc.MarshalJSON()
+		}
+		return d, err
+	})
+	serve := func(kind string, of func(document) []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			d, err := render()
+			if err != nil {
+				panic(fmt.Errorf("render the OpenAPI document: %w", err)) // catch answers and logs it
+			}
 			w.Header().Set("Content-Type", kind)
-			w.Write(b)
+			w.Write(of(d))
 		}
 	}
-	mux.HandleFunc("GET /openapi.yaml", serve("application/openapi+yaml", yaml))
-	mux.HandleFunc("GET /openapi.json", serve("application/openapi+json", json))
-	return nil
+	mux.HandleFunc("GET /openapi.yaml", serve("application/openapi+yaml", func(d document) []byte { return d.yaml }))
+	mux.HandleFunc("GET /openapi.json", serve("application/openapi+json", func(d document) []byte { return d.json }))
 }
 
 // dispatch writes the problem documents for requests that the mux would refuse in plain text. Submissions do not reach

@@ -76,9 +76,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the API's metrics: %w", err)
 	}
-	if s.handler, err = s.routes(); err != nil {
-		return nil, err
-	}
+	s.handler = s.routes()
 	return s, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/pause"
+	"github.com/sagalog/sagalog/projector"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -33,16 +34,40 @@ func (m *membership) unable(after time.Duration) (list []int32) {
 	return list
 }
 
-// faulty says whether the partition stopped here for a reason other than the contents of its topics, which would stop it on every
-// node.
+// faulty says whether the partition stopped here with an error that another node may not have. That counts for a pause after this node
+// gave the partition up, and then this node tries again: the fault may be over.
 func (m *membership) faulty(p int32) bool {
-	_, err := m.owners.shells[p].Status()
-	for _, everywhere := range []error{supervisor.ErrInputLost, ErrGap, ErrLog} {
-		if errors.Is(err, everywhere) {
-			return false
+	status, err := m.owners.shells[p].Status()
+	if err == nil || isEverywhere(err) {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return status.Assigned || time.Now().Before(m.faultyUntil[p])
+}
+
+// isEverywhere says that what stopped a partition is in its topics, and stops it on each node.
+func isEverywhere(err error) bool {
+	if isOfStore(err) || errors.Is(err, projector.ErrRead) || errors.Is(err, events.ErrReaderTooOld) { // another build may read on
+		return false
+	}
+	for _, of := range []error{supervisor.ErrInputLost, supervisor.ErrFold, supervisor.ErrPosition, ErrGap, ErrLog} {
+		if errors.Is(err, of) {
+			return true
 		}
 	}
-	return err != nil
+	return false
+}
+
+// remember makes the faults of partitions that are given up count for the pause.
+func (m *membership) remember(partitions []int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range partitions {
+		if _, err := m.owners.shells[p].Status(); err != nil {
+			m.faultyUntil[p] = time.Now().Add(m.pause)
+		}
+	}
 }
 
 // watchAble ends with errUnable when this node cannot own a partition that is assigned to it, and another member can own all
@@ -77,12 +102,12 @@ func (l *liveness) isAble(node string) bool {
 	return ok && node != l.self && b.SeenAt != 0 && time.Since(b.at) <= silentAfter && len(b.Unable) == 0
 }
 
-// stepAside gives all partitions to other members. It returns true when this node should be a member again: it can own all
-// partitions, or no other member can.
+// stepAside gives all partitions to other members, at least for the pause. It returns true when this node should be a member again: it may
+// be able to own all partitions, or no other member can.
 func (m *membership) stepAside(ctx context.Context, why error, wait time.Duration) bool {
 	m.ns.log.Error("this node gives its partitions to others; it takes its share back by itself when it can", "error", why)
 	m.mu.Lock()
-	m.aside = why
+	m.aside, m.pause = why, wait
 	m.mu.Unlock()
 	if !m.handOver(ctx) {
 		return false

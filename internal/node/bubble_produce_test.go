@@ -101,7 +101,7 @@ func TestFaultAGapVoidsTheRestOfTheEpoch(t *testing.T) {
 		require.NoError(t, err)
 		w.produce(w.topics.Events(), 0, r)
 		f.quick("b", 5*time.Second)
-		require.Equal(t, before+1, epochs(w.watch.log()), "the owner claimed again")
+		require.Greater(t, epochs(w.watch.log()), before, "the owner claimed again, and once more if something of its old epoch came behind that")
 		void, gap := 0, false
 		for _, s := range w.watch.log() {
 			gap = gap || s.fact.Sequence == ahead.Sequence && s.fact.Epoch == ahead.Epoch

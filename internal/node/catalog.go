@@ -28,10 +28,10 @@ type catalog struct {
 	next    int64
 	moved   chan struct{} // closed when next moves
 	offsets map[string]int64
-	full    map[string]completed // by hash; those requested lately
-	bytes   int                  // of full
-	// ignored counts the records that were passed over, and the definitions that cannot be used.
-	ignored int
+	full    recent[completed]
+	// ignored counts the records that were passed over, and the definitions that cannot be used, whose hashes are in unusable.
+	ignored  int
+	unusable map[string]bool
 	// questions counts how often the broker was asked for the end offset, including a request under way.
 	questions int64
 
@@ -51,7 +51,7 @@ type completed struct {
 func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
 	return &catalog{
 		Catalog: scheduler.NewCatalog(), cluster: c, topic: topic, log: log,
-		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: map[string]completed{},
+		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: recent[completed]{room: completedBytes}, unusable: map[string]bool{},
 	}
 }
 
@@ -228,16 +228,10 @@ func (c *catalog) complete(v scheduler.Version, ok bool) (supervisor.Version, bo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	full, known := c.full[v.Hash]
+	full, known := c.full.find(v.Hash)
 	if !known {
 		full = c.completed(v)
-		size := len(full.body) + len(full.unusable)
-		if c.bytes+size > completedBytes {
-			clear(c.full)
-			c.bytes = 0
-		}
-		c.full[v.Hash] = full
-		c.bytes += size
+		c.full.keep(v.Hash, full, len(full.body)+len(full.unusable))
 	}
 	out.Body, out.Unusable, out.Offset = full.body, full.unusable, c.offsets[v.Hash]
 	return out, true
@@ -252,9 +246,12 @@ func (c *catalog) completed(v scheduler.Version) completed {
 			return completed{body: body}
 		}
 	}
-	c.ignored++
-	c.log.Error("a definition cannot be used: it breaks the rules for definitions, and was not applied through the API", "workflow", v.Workflow, "version", v.Version,
-		"offset", c.offsets[v.Hash], "error", err)
+	if !c.unusable[v.Hash] { // it may have been completed before, and dropped
+		c.unusable[v.Hash] = true
+		c.ignored++
+		c.log.Error("a definition cannot be used: it breaks the rules for definitions, and was not applied through the API", "workflow", v.Workflow, "version", v.Version,
+			"offset", c.offsets[v.Hash], "error", err)
+	}
 	return completed{unusable: err.Error()}
 }
 

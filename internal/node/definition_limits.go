@@ -103,39 +103,25 @@ const programBytes = 32 << 20
 
 // programs keeps compiled definitions by hash. A dropped one is compiled again on demand.
 type programs struct {
-	// mu guards the fields below.
-	mu    sync.RWMutex
-	kept  map[string]keptProgram
-	bytes int
+	// mu guards the field below.
+	mu     sync.Mutex
+	recent recent[*scheduler.Program]
 }
 
-type keptProgram struct {
-	*scheduler.Program
-	bytes int
-}
-
+// find returns nil if the program is not kept.
 func (c *programs) find(hash string) *scheduler.Program {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.kept[hash].Program
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, _ := c.recent.find(hash)
+	return p
 }
 
-// keep drops arbitrary others until there is room: those in use are soon compiled again.
 func (c *programs) keep(hash string, p *scheduler.Program, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept == nil {
-		c.kept = map[string]keptProgram{}
+	if _, known := c.recent.find(hash); known { // two asked for it at once
+		return
 	}
-	c.bytes += bytes - c.kept[hash].bytes
-	c.kept[hash] = keptProgram{p, bytes}
-	for h, old := range c.kept {
-		if c.bytes <= programBytes {
-			return
-		}
-		if h != hash {
-			delete(c.kept, h)
-			c.bytes -= old.bytes
-		}
-	}
+	c.recent.room = programBytes
+	c.recent.keep(hash, p, bytes)
 }

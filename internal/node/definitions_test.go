@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,11 +157,39 @@ func TestProgramsThatAreKeptHaveABound(t *testing.T) {
 	require.Equal(t, 32<<20, node.KeptPrograms(100, 1<<20))
 }
 
-func TestCompletedDefinitionsThatAreKeptHaveABound(t *testing.T) {
+// described is a definition of some bytes.
+func described(bytes int) string {
+	return fmt.Sprintf(`{"workflow":"w","description":"%s","steps":{"a":{"agent":"x"}}}`, strings.Repeat("x", bytes))
+}
+
+func TestTheCompletedDefinitionsUsedLastAreKept(t *testing.T) {
 	t.Parallel()
-	kept := node.KeptBodies(40, 500<<10)
-	require.Positive(t, kept)
-	require.LessOrEqual(t, kept, 16<<20)
+	c := node.NewCatalog(slog.New(slog.DiscardHandler), 16<<10)
+	require.True(t, c.Complete("0", described(500)))
+	for i := 1; i < 60; i++ {
+		require.True(t, c.Complete(strconv.Itoa(i), described(500)))
+		require.True(t, c.Kept("0"))
+		require.True(t, c.Complete("0", described(500)))
+	}
+	require.LessOrEqual(t, c.Bytes(), 16<<10)
+	require.Greater(t, c.Bytes(), 15<<10)
+	require.True(t, c.Kept("50"))
+	require.False(t, c.Kept("10"))
+}
+
+func TestAnUnusableDefinitionIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	var logs logBook
+	c := node.NewCatalog(logs.logger(), 2<<10)
+	for range 3 {
+		require.False(t, c.Complete("bad", `{"workflow":"w"}`))
+		for i := range 10 {
+			require.True(t, c.Complete(strconv.Itoa(i), described(500)))
+		}
+		require.False(t, c.Kept("bad"))
+	}
+	require.Equal(t, 1, c.Ignored())
+	require.Len(t, logs.find("a definition cannot be used"), 1)
 }
 
 // Whoever may write to the topic can produce what the API would refuse. That stops nothing else, and an operator sees it.

@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +34,22 @@ func (n *Node) Failed() error {
 
 // Losses gives up lost inputs.
 func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer, n.liveness} }
+
+// Outdate makes this node's shell of a partition one that cannot own it, for good, though other nodes can.
+func (n *Node) Outdate(partition int32) {
+	n.owners.shells[partition].SetSettings(events.Settings{}, 0, n.cfg.maxLevel+1)
+}
+
+// Unable are the partitions that the node says it cannot own.
+func (n *Node) Unable() []int32 { return n.membership.unable(unreachedAfter) }
+
+// IsEverywhere is isEverywhere.
+func IsEverywhere(err error) bool { return isEverywhere(err) }
+
+// Passed are the resume points of a partition at the end of its log.
+func (n *Node) Passed(ctx context.Context, partition int32) (map[events.Input]events.Passed, error) {
+	return n.store.passed(ctx, partition)
+}
 
 // Effects sends what the owners send, and Appender what the API accepts.
 func (n *Node) Effects() *kafka.Producer { return n.owners.effects }
@@ -86,28 +100,34 @@ func KeptPrograms(n, bytes int) int {
 	var c programs
 	for i := range n {
 		c.keep(strconv.Itoa(i), &scheduler.Program{}, bytes)
+		c.keep(strconv.Itoa(i), &scheduler.Program{}, bytes)
 		if c.find(strconv.Itoa(i)) == nil {
 			return -1
 		}
 	}
-	return len(c.kept) * bytes
+	return len(c.recent.kept) * bytes
 }
 
-// KeptBodies returns how many bytes of completed definitions are in memory, after n of some bytes were asked for.
-func KeptBodies(n, bytes int) int {
-	c := newCatalog(nil, "", nil)
-	for i := range n {
-		body := fmt.Sprintf(`{"workflow":"w","description":"%d %s","steps":{"a":{"agent":"x"}}}`, i, strings.Repeat("x", bytes))
-		if v, _ := c.complete(scheduler.Version{Workflow: "w", Hash: strconv.Itoa(i), Body: []byte(body)}, true); len(v.Body) < bytes {
-			return -1
-		}
-	}
-	kept := 0
-	for _, f := range c.full {
-		kept += len(f.body)
-	}
-	return kept
+// Catalog completes definitions that no topic holds.
+type Catalog struct{ c *catalog }
+
+// NewCatalog is newCatalog with room for some bytes of completed definitions.
+func NewCatalog(log *slog.Logger, room int) Catalog {
+	c := newCatalog(nil, "", log)
+	c.full.room = room
+	return Catalog{c}
 }
+
+// Complete completes a definition, and says whether it can be used.
+func (c Catalog) Complete(hash, body string) bool {
+	v, _ := c.c.complete(scheduler.Version{Workflow: "w", Hash: hash, Body: []byte(body)}, true)
+	return v.Unusable == "" && len(v.Body) >= len(body)
+}
+
+// Kept says whether the completed definition is in memory. Bytes is the size of all, and Ignored is ignoredRecords.
+func (c Catalog) Kept(hash string) bool { return c.c.full.kept[hash] != nil }
+func (c Catalog) Bytes() int            { return c.c.full.bytes }
+func (c Catalog) Ignored() int          { return c.c.ignoredRecords() }
 
 // IgnoredDefinitions is ignoredRecords.
 func (n *Node) IgnoredDefinitions() int { return n.ns.catalog.ignoredRecords() }

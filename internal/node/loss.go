@@ -80,28 +80,28 @@ func (s *stateStore) passed(ctx context.Context, partition int32) (map[events.In
 	if err != nil {
 		return nil, err
 	}
-	part := s.Partition(partition)
-	snap, _, _, err := part.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	if end-snap.Next > maxBehind {
-		return nil, fmt.Errorf("%w: partition %d is %d records behind its log on this node", api.ErrNoAnswer, partition, end-snap.Next)
-	}
-	state, err := events.OpenStateAt(s.ns.maxLevel, partition, snap, part.Loader())
-	if err != nil {
-		return nil, err
-	}
-	if snap.Next < end {
-		err = s.ns.cluster.ReadRange(ctx, topic, partition, snap.Next, end, func(r events.Record) error {
-			f, err := events.DecodeFact(&r)
-			if err == nil {
-				_, err = state.Apply(f, r.Offset)
-			}
+	var inputs map[events.Input]events.Passed
+	err = s.Partition(partition).Frozen(func(snap events.Snapshot, load events.Loader) error { // its owner may commit meanwhile
+		if end-snap.Next > maxBehind {
+			return fmt.Errorf("%w: partition %d is %d records behind its log on this node", api.ErrNoAnswer, partition, end-snap.Next)
+		}
+		state, err := events.OpenStateAt(s.ns.maxLevel, partition, snap, load)
+		if err != nil {
 			return err
-		})
-	}
-	return state.Partition.Inputs, err
+		}
+		if snap.Next < end {
+			err = s.ns.cluster.ReadRange(ctx, topic, partition, snap.Next, end, func(r events.Record) error {
+				f, err := events.DecodeFact(&r)
+				if err == nil {
+					_, err = state.Apply(f, r.Offset)
+				}
+				return err
+			})
+		}
+		inputs = state.Partition.Inputs
+		return err
+	})
+	return inputs, err
 }
 
 // explained adds, to the error of a stopped partition, what its inputs have lost and what can be done.

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -168,5 +169,28 @@ func TestALossThatWasAcceptedStopsNoStart(t *testing.T) {
 		require.Equal(t, []events.InputLossAccepted{{Input: events.Submissions, From: 20, To: 20, Offset: offset}}, w.givenUp())
 		require.NoError(t, n.stop())
 		w.watch.verify()
+	})
+}
+
+// The resume points are folded from the store while the owner writes there.
+func TestTheResumePointsAreFoldedWhileTheOwnerWrites(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := setup(t, 1)
+		w.latency = 15 * time.Millisecond
+		n := w.node(t.TempDir())
+		w.apply(n, order)
+		w.hire(nil)
+		w.submit("first")
+		w.watch.ended("first")
+		var next int64
+		for i := range 50 {
+			w.submit(ids(fmt.Sprint("t", i), 20)...)
+			passed, err := n.Passed(t.Context(), 0)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, passed[events.Submissions].Next, next)
+			next = passed[events.Submissions].Next
+		}
+		require.Positive(t, next)
+		require.NoError(t, n.stop())
 	})
 }

@@ -47,8 +47,11 @@ type membership struct {
 	changes []change
 	// assigned holds the partitions that the group has assigned and not taken back.
 	assigned map[int32]bool
-	// aside is why this node has given its partitions to others, or nil.
+	// aside is why this node has given its partitions to others, or nil; pause is for how long at least, also if it gives up a single one.
 	aside error
+	pause time.Duration
+	// faultyUntil says until when the error with which a partition stopped here counts, although it was given up.
+	faultyUntil map[int32]time.Time
 }
 
 // change is a set of partitions that the group assigned, or took back.
@@ -117,7 +120,7 @@ func (m *membership) stay(ctx context.Context) error {
 			return m.resign(ctx, fenced)
 		}
 		if errors.Is(fenced, errUnable) {
-			if time.Since(begun) > asidePauseMax {
+			if time.Since(begun) > 2*asidePauseMax { // longer than another node that cannot own them either leaves them here
 				aside = asidePause
 			}
 			if !m.stepAside(ctx, fenced, aside) {
@@ -280,6 +283,7 @@ func (m *membership) takeUp(_ context.Context, partitions []int32) error {
 }
 
 func (m *membership) giveUp(ctx context.Context, partitions []int32) error {
+	m.remember(partitions)
 	var quiet []<-chan struct{}
 	for _, p := range partitions {
 		quiet = append(quiet, m.owners.shells[p].Revoke())

@@ -34,11 +34,11 @@ steps:
 		w.watch.ended(before...)
 		crew.leave()
 		<-time.After(3 * time.Second)
-		during := ids("d", 300)
+		during := ids("d", 150)
 		for i, id := range during {
 			w.urge(0, id)
 			if i%3 == 0 {
-				<-time.After(6 * time.Second) // ten minutes in all
+				<-time.After(4 * time.Second) // three minutes in all
 			}
 		}
 		w.watch.mu.Lock()
@@ -104,7 +104,7 @@ func TestAnAgentIsAlertedOnceThoughPartitionsMove(t *testing.T) {
 	})
 }
 
-// A service fails for ten minutes behind a circuit breaker. An attempt counts only if the service was called, so most of the
+// A service fails for two minutes behind a circuit breaker. An attempt counts only if the service was called, so most of the
 // tasks submitted in that time succeed later.
 func TestAnOpenBreakerUsesUpNoAttempts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ steps:
 		w.windowKnown(n, "stock")
 		tasks := ids("t", 100)
 		w.urge(0, tasks...)
-		<-time.After(10 * time.Minute)
+		<-time.After(2 * time.Minute)
 		broken.Store(false)
 		w.watch.ended(tasks...)
 		undone := 0

@@ -39,6 +39,9 @@ func TestANamespaceThatLostATopicIsRefused(t *testing.T) {
 
 // The settings are checked every hour. A node that finds a setting that could lose facts says so and is not ready.
 func TestTheTopicsAreAuditedEachHour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of heartbeats take the race detector long: run it without -short")
+	}
 	bubble(t, func(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())

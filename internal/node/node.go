@@ -182,7 +182,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 	if n.cfg.Roles.Owner && !n.cfg.Alone {
 		n.membership = &membership{
 			ns: n.ns, store: n.store, owners: n.owners, liveness: n.liveness, replica: n.replica,
-			reach: &reach{ns: n.ns, since: map[int32]time.Time{}}, wake: make(chan struct{}, 1), assigned: map[int32]bool{},
+			reach: &reach{ns: n.ns, since: map[int32]time.Time{}}, wake: make(chan struct{}, 1), assigned: map[int32]bool{}, pause: asidePause, faultyUntil: map[int32]time.Time{},
 		}
 		n.heartbeat.unable = func() []int32 { return n.membership.unable(unreachedAfter) }
 	}
