@@ -14,8 +14,7 @@ import (
 
 // definitionLimits bound what applying definitions leaves behind: nothing of it goes away, on any node or broker.
 type definitionLimits struct {
-	// topics bounds the work topics of the namespace. With 8 partitions and 3 copies, 1,000 are 24,000 replicas, which three
-	// brokers bear; one definition of the largest size can name 2,000 agents.
+	// topics bounds the work topics of the namespace: a definition that needs more could never run.
 	topics int
 	// bytes bounds the contents of all versions, which each node holds in memory.
 	bytes int
@@ -23,7 +22,7 @@ type definitionLimits struct {
 	versions int
 }
 
-var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
+var defaultDefinitionLimits = definitionLimits{topics: maxWorkTopics, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
 
 // room returns the faults of a definition for which the namespace has no room, or not the level.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {
@@ -41,7 +40,7 @@ func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults [
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	have, more := 0, 0
+	have, more := 0, []kafka.TopicSpec{}
 	for name := range there {
 		if strings.HasPrefix(name, d.ns.topics.Work("")) {
 			have++
@@ -49,15 +48,18 @@ func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults [
 	}
 	for _, s := range specs {
 		if !there.Has(s.Name) {
-			more++
+			more = append(more, s)
 		}
 	}
-	if more > 0 && have+more > d.limits.topics {
+	if len(more) > 0 && have+len(more) > d.limits.topics {
 		faults = append(faults, api.Fault{Pointer: "/steps", Message: fmt.Sprintf(
-			"needs work topics for %d more agents, but the namespace has %d and may have %d; let steps share agents, or delete topics of agents that are gone",
-			more, have, d.limits.topics)})
+			"needs work topics for %d more agents, but the namespace has %d and may have %d; let steps share agents, or delete topics of agents that are gone, which `sagalog doctor` lists",
+			len(more), have, d.limits.topics)})
 	}
-	return faults, nil
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	return nil, d.refused(ctx, more)
 }
 
 func (d *definitions) roomInCatalog(src *scheduler.Source) *api.Fault {

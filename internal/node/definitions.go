@@ -274,9 +274,6 @@ func (d *definitions) checkNow(ctx context.Context, draft api.Draft, open func(s
 
 // write appends a checked definition and reads it back.
 func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Applied) (api.Applied, error) {
-	if err := d.ensureWork(ctx, src); err != nil {
-		return a, err
-	}
 	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.ns.topics.Namespace + "/workflows", Time: events.At(time.Now())})
 	if err != nil {
 		return a, err
@@ -295,13 +292,4 @@ func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Ap
 	}
 	a.Version = v.Version
 	return a, nil
-}
-
-// ensureWork makes the topics of the agents that the definition names, so that they exist before the first work request.
-func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) error {
-	specs, err := d.work(src)
-	if err != nil {
-		return err
-	}
-	return kafka.EnsureTopics(ctx, d.ns.cluster, specs...)
 }

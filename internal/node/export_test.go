@@ -78,7 +78,7 @@ func (n *Node) Checked() api.Definitions   { return n.defs }
 
 // LimitDefinitions sets how many work topics, versions and bytes definitions may leave behind.
 func (n *Node) LimitDefinitions(topics, versions, bytes int) {
-	n.defs.limits = definitionLimits{topics: topics, versions: versions, bytes: bytes}
+	n.defs.limits, n.topics.limit = definitionLimits{topics: topics, versions: versions, bytes: bytes}, topics
 }
 
 // KeptPrograms keeps n programs of definitions of a size, and returns how many bytes are kept then.
@@ -108,6 +108,9 @@ func KeptBodies(n, bytes int) int {
 	}
 	return kept
 }
+
+// Missing returns what steps wait for, from the heartbeats of the nodes.
+func (n *Node) Missing() []events.Missing { return n.liveness.missing() }
 
 // IgnoredDefinitions is ignoredRecords.
 func (n *Node) IgnoredDefinitions() int { return n.ns.catalog.ignoredRecords() }

@@ -106,6 +106,7 @@ type Node struct {
 	readiness *readiness
 	stalls    *stalls
 	defs      *definitions
+	topics    *workTopics
 	settings  *settings
 	tasks     *tasks
 	// api is nil for a node that serves none.
@@ -205,6 +206,7 @@ func (n *Node) openMembership(ctx context.Context) (err error) {
 func (n *Node) openAPI() (err error) {
 	n.tasks = &tasks{store: n.store.Store, ns: n.ns}
 	n.defs = &definitions{ns: n.ns, producer: n.producer, limits: defaultDefinitionLimits, levels: scheduler.KeyLevels()}
+	n.topics = &workTopics{ns: n.ns, owners: n.owners, liveness: n.liveness, limit: maxWorkTopics, log: n.cfg.Logger, again: map[string]time.Time{}}
 	if n.cfg.HTTP == "" || !n.cfg.Roles.API {
 		return nil
 	}
@@ -247,6 +249,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.cfg.Roles.Owner {
 		m := &missingAgents{ns: n.ns, producer: n.producer, owners: n.owners, liveness: n.liveness, metrics: n.owners.metrics, log: n.cfg.Logger, said: map[operation]time.Time{}}
 		g.Go(func() error { return every(ctx, missingEvery, func() { m.look(ctx) }) })
+		g.Go(func() error { return every(ctx, workTopicsEvery, func() { n.topics.look(ctx) }) })
 		g.Go(func() error { return every(ctx, stalledEvery, n.stalls.look) })
 	}
 	g.Go(func() error { return n.ns.audit(ctx) })

@@ -28,6 +28,7 @@ type owners struct {
 	effects *kafka.Producer
 	inputs  *inputs
 	metrics *taskMetrics
+	noTopic missingTopics
 	// leaving says that this node gives its partitions up.
 	leaving atomic.Bool
 }
@@ -89,6 +90,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		shell.SetOffers(map[string]supervisor.Offer{}) // until the first heartbeats are read, no agent is known to have its topic
 		n.owners.shells = append(n.owners.shells, shell)
 	}
 	return nil
@@ -177,7 +179,13 @@ func (o *owners) published() []events.Missing {
 		list = append(list, o.status(int32(p)).Missing...)
 	}
 	list = earliest(list)
-	return list[:min(len(list), maxPublished)]
+	list = list[:min(len(list), maxPublished)]
+	if why := o.noTopic.Load(); why != nil {
+		for i := range list {
+			list[i].NoTopic = (*why)[list[i].Agent]
+		}
+	}
+	return list
 }
 
 // earliest sorts operations, and keeps of each the earliest start of a wait. One that no instance offers comes before one that no broker
