@@ -68,6 +68,8 @@ type Config struct {
 	// negative value, for tests, only when nothing is in flight. It bounds how far reads of the store lag behind the
 	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
+	// Deleted, if set, says whether a content of a workflow is deleted, as far as this node has read the definitions.
+	Deleted func(workflow, hash string) bool
 	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its
 	// task, which is nil if the fact has no task or the task is gone. It must keep neither, and must not block.
 	Durable func(t *events.Task, f *events.Fact)
@@ -180,6 +182,10 @@ type Version struct {
 	Body json.RawMessage
 	// Unusable says why the definition cannot be used, if it breaks the rules; Body is nil then.
 	Unusable string
+	// Unread says that the body cannot be read at the moment: the submission waits.
+	Unread bool
+	// Deleted says that the version was deleted, so that no new task may use it. Of a workflow without versions only this is known.
+	Deleted bool
 	// Offset is its offset in the definitions topic.
 	Offset int64
 	// Level is what its keys need; at most events.FirstLevel for those of every build. Body is nil if this build understands less.
@@ -190,6 +196,7 @@ type Version struct {
 type Catalog interface {
 	// Level is that of the namespace, as of the definitions that were found so far or later.
 	Level() int
+	// These return false for a version that is not there, and say whether that is because it was deleted.
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)
 	ByHash(workflow, hash string) (Version, bool)

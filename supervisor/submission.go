@@ -100,7 +100,7 @@ func rejection(data []byte, err error) string {
 
 func (i *inbox) accept(item *input, sub *events.Submission, content string) error {
 	v, found, known := i.resolve(item, sub)
-	if !known {
+	if !known || v.Unread {
 		i.askCatalog()
 		return errUndefined
 	}
@@ -112,6 +112,12 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		what := fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
 		if sub.Version != 0 {
 			what = fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
+		}
+		if v.Deleted {
+			what = fmt.Sprintf("workflow %q was deleted", sub.Workflow)
+			if sub.Version != 0 {
+				what = fmt.Sprintf("version %d of workflow %q was deleted", sub.Version, sub.Workflow)
+			}
 		}
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, what)
 	}
@@ -153,11 +159,13 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	return i.planner.recordAndPlan(f)
 }
 
-// resolve finds the version for a submission. known is false if definitions must be read first: a submission without a
+// resolve finds the version for a submission. One that is stamped with a version that this partition adopted needs no question, unless
+// the version is deleted: then it is judged by the definitions, as if it had no stamp. known is false if definitions must be read first: a submission without a
 // version gets the one that is current after the submission was read.
 func (i *inbox) resolve(item *input, sub *events.Submission) (v Version, found, known bool) {
 	stamp := item.record.Header(events.HeaderDefinition)
-	if stamp != "" {
+	//mutant:deleted-takes-no-tasks
+	if stamp != "" && (i.cfg.Deleted == nil || !i.cfg.Deleted(sub.Workflow, stamp)) {
 		if d := i.state.Definition(stamp); d != nil && d.Workflow == sub.Workflow && (sub.Version == 0 || sub.Version == d.Version) {
 			return Version{Workflow: d.Workflow, Version: d.Version, Hash: d.Hash, Body: d.Body}, true, true
 		}

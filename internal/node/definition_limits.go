@@ -12,11 +12,11 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// definitionLimits bound what applying definitions leaves behind: nothing of it goes away, on any node or broker.
+// definitionLimits bound what applying definitions leaves behind.
 type definitionLimits struct {
 	// topics bounds the work topics of the namespace: a definition that needs more could never run.
 	topics int
-	// bytes bounds the contents of all versions, which each node holds in memory.
+	// bytes bounds the contents of all versions, which each node reads at its start.
 	bytes int
 	// versions bounds their number: each apply copies the list of a workflow's versions.
 	versions int
@@ -66,13 +66,7 @@ func (d *definitions) roomInCatalog(src *scheduler.Source) *api.Fault {
 	if _, known := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); known {
 		return nil
 	}
-	versions, bytes := 0, 0
-	for _, current := range d.ns.catalog.List() {
-		for _, v := range d.ns.catalog.Versions(current.Workflow) {
-			versions++
-			bytes += len(v.Body)
-		}
-	}
+	versions, bytes := d.ns.catalog.Held()
 	if versions < d.limits.versions && bytes+len(src.Body) <= d.limits.bytes {
 		return nil
 	}

@@ -95,7 +95,7 @@ func KeptPrograms(n, bytes int) int {
 
 // KeptBodies returns how many bytes of completed definitions are in memory, after n of some bytes were asked for.
 func KeptBodies(n, bytes int) int {
-	c := newCatalog(nil, "", nil)
+	c := newCatalog(nil, "", nil, nil)
 	for i := range n {
 		body := fmt.Sprintf(`{"workflow":"w","description":"%d %s","steps":{"a":{"agent":"x"}}}`, i, strings.Repeat("x", bytes))
 		if v, _ := c.complete(scheduler.Version{Workflow: "w", Hash: strconv.Itoa(i), Body: []byte(body)}, true); len(v.Body) < bytes {

@@ -74,7 +74,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
-			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
+			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count, Deleted: n.ns.catalog.Deleted,
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
 		}, mortalScheduler(shared.New()), store)
 		if err != nil {

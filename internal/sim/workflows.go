@@ -137,7 +137,7 @@ var applied = sync.OnceValue(func() (all Catalog) {
 func (c Catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version, bool) {
 	for _, v := range slices.Backward(c) {
 		if fits(&v) {
-			return v, true
+			return v, !v.Deleted
 		}
 	}
 	return supervisor.Version{}, false

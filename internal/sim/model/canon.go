@@ -36,7 +36,7 @@ type print [16]byte
 //	epoch.last           the store's anchor
 //	State.Void           for metrics
 //	State.load, lax      the same in a whole search
-//	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog)
+//	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog, Config.Deleted)
 //	Store.last           the anchor, which is nothing to an owner
 //	queue.turn           no part of it here, but of the slot's identity
 //	queue.order, taken, rooms: what a round works with, written before it is read
