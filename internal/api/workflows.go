@@ -21,6 +21,7 @@ type workflows struct {
 	workflows   Workflows
 	definitions Definitions
 	offers      Offers
+	lists       *lists
 	// limit is the longest definition, in bytes.
 	limit int
 	log   logger
@@ -104,6 +105,7 @@ func (s *workflows) register(api huma.API) {
 			"422 lists every fault with line and column.",
 	}), s.put)
 	describeBody(api, path, http.MethodPut, described{bytes: s.limit}, "application/yaml", contentJSON)
+	s.registerDelete(api)
 }
 
 func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {
