@@ -83,6 +83,7 @@ func (c *doctorConfig) look(ctx context.Context) ([]doctor.Finding, error) {
 		findings = append(findings, doctor.Finding{Check: doctor.CheckSecurity, Status: doctor.StatusWarn, What: plainPasswordText, Remedy: plainPasswordRemedy})
 	}
 	findings = append(findings, local.log(ctx, cluster)...)
+	findings = append(findings, local.unnamed(ctx, cluster)...)
 	return append(findings, local.findings...), ctx.Err()
 }
 

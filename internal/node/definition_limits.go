@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 
@@ -80,17 +79,10 @@ func (d *definitions) work(src *scheduler.Source) ([]kafka.TopicSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	agents := map[string]bool{}
-	for _, s := range def.Steps {
-		for _, c := range s.Calls() {
-			agents[c.Agent] = true
-		}
-	}
 	var specs []kafka.TopicSpec
-	for a := range agents {
+	for _, a := range def.Agents() {
 		specs = append(specs, d.ns.topics.WorkSpec(a, d.ns.partitions))
 	}
-	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
 	return specs, nil
 }
 
