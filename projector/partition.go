@@ -89,6 +89,7 @@ func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool
 	if err != nil {
 		return snap, anchor, false, closeFailed(err, it)
 	}
+	snap.Load = p.loadPart
 	return snap, v.meta.Anchor, v.exists, closeIter(it)
 }
 
@@ -121,6 +122,18 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 		snap.Parts = append(snap.Parts, row)
 	}
 	return snap, newView(m, entity), it.Error()
+}
+
+// loadPart is events.Snapshot.Load.
+func (p *Partition) loadPart(k events.Kind, id string) (encoding []byte, err error) {
+	found, err := lookup(p.store.db, partKey(nil, p.number, string(k), id), func(value []byte) error {
+		encoding = bytes.Clone(value)
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: partition %d has no row of %s %s", ErrDamaged, p.number, k, id)
+	}
+	return encoding, err
 }
 
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.

@@ -70,9 +70,9 @@ type catalogState struct {
 	versions, bytes int
 	workflows       map[string]*workflowVersions
 	// deleted are the keys of the versions that are deleted.
-	deleted map[string]bool
-	settings        Recorded
-	losses          map[lossOf]LossRecord
+	deleted  map[string]bool
+	settings Recorded
+	losses   map[lossOf]LossRecord
 }
 
 type workflowVersions struct {

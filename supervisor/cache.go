@@ -1,5 +1,7 @@
 package supervisor
 
+import "github.com/sagalog/sagalog/events"
+
 // cache knows which tasks in memory could be loaded again from the store. A task is evicted only when its latest
 // encoding is committed; otherwise the store would return an older one. The cache tracks the tasks written with a
 // batch; State.Evict keeps a task that changed after that.
@@ -13,8 +15,8 @@ type cache struct {
 	// idle holds the tasks in the order of their latest rows. A task appears once for each of its rows, and only the
 	// latest counts: see current and pop.
 	idle []idleTask
-	// ended are the tasks that ended; they are evicted at once.
-	ended []string
+	// ended are the tasks that ended; they are evicted at once. adopted are the definitions that were committed.
+	ended, adopted []string
 }
 
 // cached describes the latest row of a task: the last batch that wrote it, and the size of all rows of the task as of the last commit.
@@ -51,6 +53,11 @@ func (c *cache) leave(id string) { c.ended = append(c.ended, id) }
 // has carried the commit out.
 func (c *cache) commit(b *batch) {
 	c.committed = b.seq
+	for i := range b.delta.Parts {
+		if row := &b.delta.Parts[i]; row.Kind == events.KindDefinition {
+			c.adopted = append(c.adopted, row.ID)
+		}
+	}
 	for i := range b.delta.Tasks {
 		row := &b.delta.Tasks[i]
 		if row.Encoding == nil || row.Keys.State.Ended() {

@@ -138,6 +138,8 @@ func (c Config) validate() error {
 type Scheduler interface {
 	// Prepare makes a definition known by its hash, at least until the next one is prepared, or says why it cannot be used.
 	Prepare(hash string, body []byte) error
+	// Prepared says whether a definition is known, so that Prepare needs no body.
+	Prepared(hash string) bool
 	// CheckInput returns what is wrong with a task's input, or "" if it is valid.
 	CheckInput(hash string, input []byte) string
 	// Deadline is the workflow's own deadline; zero if it has none.

@@ -127,18 +127,29 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if err := i.epoch.raise(); err != nil {
 		return err
 	}
-	if d := i.state.Definition(v.Hash); d != nil {
-		v.Version, v.Body = d.Version, d.Body // this partition uses the definition that it adopted, even if defaults have changed since
-	} else if v.Unusable != "" {
+	adopted := i.state.Definition(v.Hash)
+	switch {
+	case adopted != nil: // this partition uses the definition that it adopted, even if defaults have changed since
+		v.Version = adopted.Version
+	case v.Unusable != "":
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
 	}
-	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
-		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
+	if !i.sched.Prepared(v.Hash) {
+		body := v.Body
+		if adopted != nil {
+			var err error
+			if body, err = i.state.DefinitionBody(v.Hash); err != nil {
+				return err
+			}
+		}
+		if err := i.sched.Prepare(v.Hash, body); err != nil {
+			return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
+		}
 	}
 	if faults := i.sched.CheckInput(v.Hash, sub.Input); faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
-	if i.state.Definition(v.Hash) == nil {
+	if adopted == nil {
 		f := &events.Fact{Cause: events.CauseDefinition(v.Offset), Body: &events.DefinitionAdopted{Workflow: v.Workflow, Hash: v.Hash, Version: v.Version, Body: v.Body}}
 		if err := i.record(f, nil); err != nil {
 			return err
@@ -167,7 +178,7 @@ func (i *inbox) resolve(item *input, sub *events.Submission) (v Version, found, 
 	//mutant:deleted-takes-no-tasks
 	if stamp != "" && (i.cfg.Deleted == nil || !i.cfg.Deleted(sub.Workflow, stamp)) {
 		if d := i.state.Definition(stamp); d != nil && d.Workflow == sub.Workflow && (sub.Version == 0 || sub.Version == d.Version) {
-			return Version{Workflow: d.Workflow, Version: d.Version, Hash: d.Hash, Body: d.Body}, true, true
+			return Version{Workflow: d.Workflow, Version: d.Version, Hash: d.Hash}, true, true
 		}
 	}
 	c := i.catalog.catalog

@@ -38,7 +38,9 @@ func (s *workflows) registerDelete(api huma.API) {
 		Description: text + " The current version is refused while there are others.",
 	})
 	huma.Register(api, all, func(ctx context.Context, in *WorkflowPath) (*DeletedAnswer, error) { return s.delete(ctx, in.Name, 0) })
-	huma.Register(api, one, func(ctx context.Context, in *WorkflowVersionPath) (*DeletedAnswer, error) { return s.delete(ctx, in.Name, in.Version) })
+	huma.Register(api, one, func(ctx context.Context, in *WorkflowVersionPath) (*DeletedAnswer, error) {
+		return s.delete(ctx, in.Name, in.Version)
+	})
 }
 
 // delete deletes a version of a workflow, all for version 0. A task that is submitted while the live tasks are counted may still be

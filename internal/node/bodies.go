@@ -8,6 +8,7 @@ import (
 // bodies keeps the bodies of definitions in a file without a name: it ends with the process, and each start reads the definitions again.
 // What is read often is in the page cache of the system.
 type bodies struct {
+	// dir is empty for the system's directory of temporary files.
 	dir string
 
 	// mu guards the fields below.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,44 @@ func TestDefinitionsLeaveOnlySoMuchBehind(t *testing.T) {
 		_, faults, err := n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", 1)), nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, faults, "files of a start have no room of theirs")
+		require.NoError(t, n.stop())
+	})
+}
+
+// Old versions are applied and never used again. They can be read, and tasks can use them, but they are not in memory.
+func TestVersionsThatNobodyUsesAreNotInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many, bytes = 60, 500 << 10
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		source := func(i int) string {
+			return fmt.Sprintf("workflow: order\ndescription: %d%s\nsteps:\n  only: {agent: stock}\n", i, strings.Repeat("x", bytes))
+		}
+		for i := range many {
+			_, faults, err := n.Definitions().Apply(t.Context(), api.Draft{Name: "order", Source: []byte(source(i))})
+			require.NoError(t, err)
+			require.Empty(t, faults)
+		}
+		require.Zero(t, n.DefinitionBytes())
+		w.hire(nil)
+		for range 2 {
+			w.submit("t-" + fmt.Sprint(w.serial))
+			w.produce(w.topics.Submissions(), -1, events.Record{Key: []byte(fmt.Sprint("old-", w.serial)), Value: []byte(`{"workflow":"order","version":7}`)})
+			w.watch.ended("t-"+fmt.Sprint(w.serial), fmt.Sprint("old-", w.serial))
+			require.LessOrEqual(t, n.DefinitionBytes(), 2*(bytes+1000), "the completed bodies of the two that are used")
+			for i := range many {
+				got, err := n.Definitions().Workflow(t.Context(), "order", i+1)
+				require.NoError(t, err)
+				require.Contains(t, string(got.Body), fmt.Sprintf(`"description":"%dxxx`, i))
+			}
+			require.LessOrEqual(t, n.DefinitionBytes(), 2*(bytes+1000))
+			entries, err := filepath.Glob(filepath.Join(dir, "definitions-*"))
+			require.NoError(t, err)
+			require.Empty(t, entries, "the file has no name")
+			require.NoError(t, n.stop())
+			n = w.node(dir)
+		}
 		require.NoError(t, n.stop())
 	})
 }

@@ -109,6 +109,19 @@ func KeptBodies(n, bytes int) int {
 	return kept
 }
 
+// DefinitionBytes returns how many bytes of bodies of definitions are in memory.
+func (n *Node) DefinitionBytes() (bytes int) {
+	for _, w := range n.ns.catalog.List() {
+		for _, v := range n.ns.catalog.Versions(w.Workflow) {
+			bytes += len(v.Body)
+		}
+	}
+	for _, f := range n.ns.catalog.full {
+		bytes += len(f.body)
+	}
+	return bytes
+}
+
 // Missing returns what steps wait for, from the heartbeats of the nodes.
 func (n *Node) Missing() []events.Missing { return n.liveness.missing() }
 

@@ -45,9 +45,13 @@ type namespace struct {
 }
 
 func newNamespace(cfg *Config) *namespace {
-	return &namespace{
+	s := &namespace{
 		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions, maxLevel: cfg.maxLevel,
 	}
+	if cfg.FS == nil {
+		s.bodies.dir = cfg.Dir
+	}
+	return s
 }
 
 // open reads the namespace's first record, or makes the namespace, and audits its topics.

@@ -191,6 +191,9 @@ func (p *Process) Prepare(hash string, body []byte) error {
 	return nil
 }
 
+// Prepared implements supervisor.Scheduler.
+func (p *Process) Prepared(hash string) bool { return p.known[hash] }
+
 // CheckInput implements supervisor.Scheduler.
 func (p *Process) CheckInput(hash string, input []byte) string {
 	return p.by(hash).CheckInput(hash, input)
