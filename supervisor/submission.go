@@ -109,42 +109,29 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		i.level = max(i.level, c.Level())
 	}
 	if !found {
-		what := fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
-		if sub.Version != 0 {
-			what = fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
-		}
-		if v.Deleted {
-			what = fmt.Sprintf("workflow %q was deleted", sub.Workflow)
-			if sub.Version != 0 {
-				what = fmt.Sprintf("version %d of workflow %q was deleted", sub.Version, sub.Workflow)
-			}
-		}
-		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, what)
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, notFound(sub, v.Deleted))
 	}
 	if v.Level > max(i.level, events.FirstLevel) {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q needs level %d; the namespace has level %d", v.Version, v.Workflow, v.Level, max(i.level, events.FirstLevel)))
 	}
-	if err := i.epoch.raise(); err != nil {
+	err := i.epoch.raise()
+	if err != nil {
 		return err
 	}
 	adopted := i.state.Definition(v.Hash)
-	switch {
-	case adopted != nil: // this partition uses the definition that it adopted, even if defaults have changed since
+	if adopted != nil { // this partition uses the definition that it adopted, even if defaults have changed since
 		v.Version = adopted.Version
-	case v.Unusable != "":
+		if !i.sched.Prepared(v.Hash) {
+			v.Body, err = i.state.DefinitionBody(v.Hash)
+		}
+		if err != nil {
+			return err
+		}
+	} else if v.Unusable != "" {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
 	}
-	if !i.sched.Prepared(v.Hash) {
-		body := v.Body
-		if adopted != nil {
-			var err error
-			if body, err = i.state.DefinitionBody(v.Hash); err != nil {
-				return err
-			}
-		}
-		if err := i.sched.Prepare(v.Hash, body); err != nil {
-			return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
-		}
+	if err := i.sched.Prepare(v.Hash, v.Body); err != nil {
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %v", v.Version, v.Workflow, err))
 	}
 	if faults := i.sched.CheckInput(v.Hash, sub.Input); faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
@@ -168,6 +155,18 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	})
 	f.Traceparent = item.env.Traceparent
 	return i.planner.recordAndPlan(f)
+}
+
+func notFound(sub *events.Submission, deleted bool) string {
+	switch {
+	case deleted && sub.Version != 0:
+		return fmt.Sprintf("version %d of workflow %q was deleted", sub.Version, sub.Workflow)
+	case deleted:
+		return fmt.Sprintf("workflow %q was deleted", sub.Workflow)
+	case sub.Version != 0:
+		return fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
+	}
+	return fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
 }
 
 // resolve finds the version for a submission. One that is stamped with a version that this partition adopted needs no question, unless

@@ -121,8 +121,12 @@ type Workflows interface {
 	// Apply validates a draft and appends it. On return without faults and error it is durable, current, and known to
 	// Workflow. With faults nothing was written.
 	Apply(ctx context.Context, d Draft) (Applied, []Fault, error)
-	// Delete deletes a version of a workflow, all for version 0, and returns which it deleted. On return that is durable, and known to the
-	// other methods.
+}
+
+// Deletions deletes workflows.
+type Deletions interface {
+	// Delete deletes a version of a workflow, all for version 0, and returns which it deleted. On return that is durable, and known to
+	// Workflows.
 	Delete(ctx context.Context, name string, version int) ([]int, error)
 }
 

@@ -13,7 +13,7 @@ import (
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
 	Kind  string         `json:"kind" enum:"agent,topic,broker,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; topic: the agent has no work topic, and it cannot be created; broker: the brokers take no requests for it; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
-	For   string         `json:"for,omitempty" doc:"The operation and the agent; for kind topic also why there is none"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent; for kind topic also why it is missing"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kinds agent, topic and broker: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }

@@ -60,7 +60,7 @@ func (s *workflows) delete(ctx context.Context, name string, version int) (*Dele
 	if err := s.refuseUsed(ctx, name, version); err != nil {
 		return nil, err
 	}
-	deleted, err := s.workflows.Delete(ctx, name, version)
+	deleted, err := s.deletions.Delete(ctx, name, version)
 	if errors.Is(err, ErrNoAnswer) {
 		return nil, problem(http.StatusServiceUnavailable, codeUnavailable,
 			"The Kafka brokers do not answer at the moment. Whether the workflow was deleted is not known; GET /v1/workflows says it later.").retryAfter(time.Second)

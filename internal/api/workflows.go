@@ -19,6 +19,7 @@ var historyReflected = reflect.TypeFor[HistoryPage]()
 // workflows answers for the definitions and applies new ones.
 type workflows struct {
 	workflows   Workflows
+	deletions   Deletions
 	definitions Definitions
 	offers      Offers
 	lists       *lists

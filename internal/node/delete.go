@@ -10,7 +10,7 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// Delete implements api.Workflows.
+// Delete implements api.Deletions.
 func (d *definitions) Delete(ctx context.Context, name string, version int) ([]int, error) {
 	d.applying.Lock()
 	defer d.applying.Unlock()

@@ -74,6 +74,7 @@ func (n *Node) Facts() api.History         { return &history{n.tasks} }
 func (n *Node) Refusals() api.Rejections   { return &rejections{n.tasks} }
 func (n *Node) ClusterView() api.Cluster   { return clusterView{n.readiness} }
 func (n *Node) Definitions() api.Workflows { return n.defs }
+func (n *Node) Deletions() api.Deletions   { return n.defs }
 func (n *Node) Checked() api.Definitions   { return n.defs }
 
 // LimitDefinitions sets how many work topics, versions and bytes definitions may leave behind.

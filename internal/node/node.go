@@ -214,7 +214,7 @@ func (n *Node) openAPI() (err error) {
 		Addr: n.cfg.HTTP, Namespace: n.ns.name, NamespaceID: n.ns.record.ID, Node: n.cfg.Name, Version: n.cfg.Version, Partitions: n.ns.partitions,
 		SubmissionBytes: n.settings.submissionBytes(), SubmissionLimit: n.settings.submissionBytes, Settings: n.settings, Losses: &losses{n.store, n.producer, n.liveness},
 		Tasks: n.tasks, Lists: n.tasks, Inputs: n.tasks, History: &history{n.tasks}, Rejections: &rejections{n.tasks},
-		Workflows: n.defs, Definitions: n.defs,
+		Workflows: n.defs, Deletions: n.defs, Definitions: n.defs,
 		Appender: mortalAppender(n.producer), Cluster: clusterView{n.readiness}, Offers: offersView{n.liveness, n.ns.partitions}, Demo: n.cfg.Demo,
 		DeadLetters: &deadLetters{n.ns},
 		Ready:       n.Ready, Delayed: n.owners.delayed, Registerer: n.cfg.Registry, Gatherer: n.cfg.Registry, Logger: n.cfg.Logger,

@@ -6,7 +6,7 @@ import (
 	"github.com/sagalog/sagalog/internal/api"
 )
 
-// Delete implements api.Workflows.
+// Delete implements api.Deletions.
 func (e *Engine) Delete(_ context.Context, name string, version int) (deleted []int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
