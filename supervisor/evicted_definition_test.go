@@ -28,7 +28,7 @@ func TestAnOwnerKeepsNoBodyOfAStoredDefinition(t *testing.T) {
 		return bytes
 	}
 	a.run()
-	a.pass(2 * time.Second)
+	a.pass(200 * time.Millisecond)
 	require.Zero(t, held(a))
 
 	// The next owner has compiled nothing, and the definitions topic is not asked again.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 )
 
@@ -26,6 +27,8 @@ const (
 	workTopicAgain = 30 * time.Second
 	// workTopicWithin bounds the creation of one topic.
 	workTopicWithin = 30 * time.Second
+	// maxReason bounds the reason that a heartbeat carries; the log has it whole.
+	maxReason = 200
 )
 
 // workTopics creates the work topic of an agent when a step first waits for it, so that a definition costs nothing on the brokers before
@@ -71,10 +74,11 @@ func (w *workTopics) look(ctx context.Context) {
 		case err == nil:
 			delete(why, agent)
 		case ctx.Err() == nil:
-			if why[agent] != err.Error() {
+			reason := events.Clip(err.Error(), maxReason)
+			if why[agent] != reason {
 				w.log.Warn("steps wait for an agent that has no work topic, and it cannot be created; trying again", "agent", agent, "error", err)
 			}
-			why[agent] = err.Error()
+			why[agent] = reason
 		}
 	}
 	w.owners.noTopic.Store(&why)
