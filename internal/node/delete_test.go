@@ -19,7 +19,7 @@ import (
 // that had not read the deletion.
 func TestATaskOutlivesItsDeletedDefinition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := setup(t, 2)
+		w := setup(t, 1)
 		one, two := t.TempDir(), t.TempDir()
 		n := w.node(one)
 		w.apply(n, strings.Replace(order, "attempts: 3, backoff: 200ms, factor: 2, max: 1s, then: undo", "attempts: 1, then: park", 1))

@@ -64,49 +64,49 @@ func (w *workTopics) look(ctx context.Context) {
 		maps.Copy(why, *known)
 	}
 	maps.DeleteFunc(why, func(agent, _ string) bool { return !waits[agent] })
-	for _, agent := range slices.Sorted(maps.Keys(waits)) {
-		if ctx.Err() != nil || time.Now().Before(w.again[agent]) {
-			continue
-		}
-		err := w.ensure(ctx, agent)
-		w.again[agent] = time.Now().Add(workTopicAgain)
-		switch {
-		case err == nil:
-			delete(why, agent)
-		case ctx.Err() == nil:
-			reason := events.Clip(err.Error(), maxReason)
-			if why[agent] != reason {
-				w.log.Warn("steps wait for an agent that has no work topic, and it cannot be created; trying again", "agent", agent, "error", err)
-			}
-			why[agent] = reason
-		}
+	maps.DeleteFunc(waits, func(agent string, _ bool) bool { return time.Now().Before(w.again[agent]) })
+	if len(waits) > 0 {
+		w.ensure(ctx, slices.Sorted(maps.Keys(waits)), why)
 	}
 	w.owners.noTopic.Store(&why)
 }
 
-func (w *workTopics) ensure(ctx context.Context, agent string) error {
-	ctx, cancel := context.WithTimeout(ctx, workTopicWithin)
-	defer cancel()
-	spec := w.ns.topics.WorkSpec(agent, w.ns.partitions)
-	there, err := w.ns.cluster.DescribeVisible(ctx, []kafka.TopicSpec{spec})
-	if err != nil {
-		return err
-	}
-	if there.Has(spec.Name) {
-		return nil
-	}
+// ensure creates the topics of agents that are missing, and notes why where it cannot.
+func (w *workTopics) ensure(ctx context.Context, agents []string, why map[string]string) {
 	list, err := w.ns.cluster.ListTopics(ctx, w.ns.topics.Work(""))
 	if err != nil {
-		return err
+		w.log.Debug("the work topics cannot be listed; trying again", "error", err)
+		return
 	}
-	if len(list) >= w.limit {
-		return fmt.Errorf("the namespace has %d work topics and may have %d: delete topics of agents that are gone, which `sagalog doctor` lists", len(list), w.limit)
+	have := len(list)
+	for _, agent := range agents {
+		if ctx.Err() != nil {
+			return
+		}
+		w.again[agent] = time.Now().Add(workTopicAgain)
+		spec := w.ns.topics.WorkSpec(agent, w.ns.partitions)
+		if _, there := slices.BinarySearch(list, spec.Name); there {
+			delete(why, agent)
+			continue
+		}
+		if err := w.create(ctx, spec, have); err == nil {
+			have++
+			delete(why, agent)
+			w.log.Info("a work topic is created, because steps wait for its agent", "agent", agent, "topic", spec.Name)
+		} else if reason := events.Clip(err.Error(), maxReason); ctx.Err() == nil && why[agent] != reason {
+			why[agent] = reason
+			w.log.Warn("steps wait for an agent that has no work topic, and it cannot be created; trying again", "agent", agent, "error", err)
+		}
 	}
-	if err := kafka.EnsureTopics(ctx, w.ns.cluster, spec); err != nil {
-		return err
+}
+
+func (w *workTopics) create(ctx context.Context, spec kafka.TopicSpec, have int) error {
+	if have >= w.limit {
+		return fmt.Errorf("the namespace has %d work topics and may have %d: delete topics of agents that are gone, which `sagalog doctor` lists", have, w.limit)
 	}
-	w.log.Info("a work topic is created, because steps wait for its agent", "agent", agent, "topic", spec.Name)
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, workTopicWithin)
+	defer cancel()
+	return kafka.EnsureTopics(ctx, w.ns.cluster, spec)
 }
 
 // refused says why the cluster would not create the first of the topics, nil if it would: a definition whose topics this node may not
