@@ -70,6 +70,8 @@ type Snapshot struct {
 	Sum   Hash
 	Runs  []Run
 	Parts []PartRow
+	// Load reads the encoding of a part that the store holds now. The bodies of definitions then stay there. It may be nil.
+	Load func(k Kind, id string) ([]byte, error)
 }
 
 // Flush encodes what changed since the last Flush, brings Sum up to date, and returns the changes. After Apply has refused a
@@ -214,7 +216,7 @@ func OpenState(partition int32, snap Snapshot, load Loader) (*State, error) {
 // OpenStateAt is OpenState for a build that passes barriers up to the level: see [State.SetLevel].
 func OpenStateAt(level int, partition int32, snap Snapshot, load Loader) (*State, error) {
 	s := NewState(partition, load)
-	s.level = level
+	s.level, s.loadPart = level, snap.Load
 	s.Next, s.sum, s.runs = snap.Next, snap.Sum, append([]Run(nil), snap.Runs...)
 	for _, row := range snap.Parts {
 		if err := s.restore(row); err != nil {
@@ -243,7 +245,9 @@ func (s *State) restore(row PartRow) error {
 	case KindDefinition:
 		d := new(Definition)
 		s.definitions[row.ID] = d
-		return json.Unmarshal(row.Encoding, d)
+		err := json.Unmarshal(row.Encoding, d)
+		s.EvictDefinition(row.ID)
+		return err
 	default:
 		return fmt.Errorf("%w: entity kind %q", ErrUnknownFact, row.Kind)
 	}

@@ -44,10 +44,11 @@ type PartitionState struct {
 
 // Definition is the entity of an adopted version of a workflow. Its ID is its hash.
 type Definition struct {
-	Workflow string          `json:"workflow"`
-	Hash     string          `json:"hash"`
-	Version  int             `json:"version"`
-	Body     json.RawMessage `json:"body"`
+	Workflow string `json:"workflow"`
+	Hash     string `json:"hash"`
+	Version  int    `json:"version"`
+	// Body is nil once it was evicted: see [State.DefinitionBody].
+	Body json.RawMessage `json:"body"`
 }
 
 // StoredTask is a task as a store holds it.
@@ -84,6 +85,8 @@ type State struct {
 	held        heldRequests
 	definitions map[string]*Definition
 	load        Loader
+	// loadPart is Snapshot.Load.
+	loadPart func(k Kind, id string) ([]byte, error)
 
 	runs  runs
 	sum   Hash
@@ -182,6 +185,35 @@ func (s *State) Touch(id string) {
 
 // Definition returns an adopted definition by its hash, nil if the partition has not adopted it.
 func (s *State) Definition(hash string) *Definition { return s.definitions[hash] }
+
+// DefinitionBody returns the body of an adopted definition, from the store if it was evicted.
+func (s *State) DefinitionBody(hash string) (json.RawMessage, error) {
+	d := s.definitions[hash]
+	if d == nil || d.Body != nil || s.loadPart == nil {
+		if d == nil {
+			return nil, fmt.Errorf("definition %s is not known in this partition", hash)
+		}
+		return d.Body, nil
+	}
+	row, err := s.loadPart(KindDefinition, hash)
+	if err != nil {
+		return nil, fmt.Errorf("load definition %s: %w", hash, err)
+	}
+	stored := new(Definition)
+	if err := json.Unmarshal(row, stored); err != nil {
+		return nil, fmt.Errorf("%w: definition %s: %w", ErrRow, hash, err)
+	}
+	return stored.Body, nil
+}
+
+// EvictDefinition forgets the body of an adopted definition that the store holds. As for Evict, its row is durable there.
+func (s *State) EvictDefinition(hash string) {
+	if d := s.definitions[hash]; d != nil && s.loadPart != nil && !s.dirtyParts[part{KindDefinition, hash}] {
+		without := *d
+		without.Body = nil
+		s.definitions[hash] = &without
+	}
+}
 
 // InMemory returns the number of tasks in memory.
 func (s *State) InMemory() int { return len(s.tasks) }

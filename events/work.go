@@ -194,6 +194,8 @@ type Missing struct {
 	Since Instant `json:"since"`
 	// Behind says that instances offer it, but the brokers take no requests for it.
 	Behind bool `json:"behind,omitempty"`
+	// NoTopic says why the agent has no work topic, where its absence keeps instances away.
+	NoTopic string `json:"no_topic,omitempty"`
 }
 
 // The kinds of presence, and the values of health.

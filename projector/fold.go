@@ -137,6 +137,11 @@ func (f *Folder) evict(d *events.Delta) {
 			state.Evict(row.ID)
 		}
 	}
+	for i := range d.Parts {
+		if row := &d.Parts[i]; row.Kind == events.KindDefinition {
+			state.EvictDefinition(row.ID)
+		}
+	}
 	if state.InMemory() <= FoldTasks {
 		return
 	}

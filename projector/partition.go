@@ -82,6 +82,7 @@ func (p *Partition) Snapshot() (snap events.Snapshot, anchor Anchor, exists bool
 	if err != nil {
 		return snap, anchor, false, err
 	}
+	snap.Load = p.loadPart
 	return snap, v.meta.Anchor, v.exists, nil
 }
 
@@ -145,6 +146,19 @@ func (p *Partition) read(it *pebble.Iterator) (events.Snapshot, *view, error) {
 		snap.Parts = append(snap.Parts, row)
 	}
 	return snap, newView(m, entity), it.Error()
+}
+
+// loadPart is events.Snapshot.Load.
+func (p *Partition) loadPart(k events.Kind, id string) (encoding []byte, err error) {
+	err = p.lookup(partKey(nil, p.number, string(k), id), func(it *pebble.Iterator) error {
+		value, err := it.ValueAndErr()
+		encoding = append([]byte{}, value...)
+		return err
+	})
+	if err == nil && encoding == nil {
+		err = fmt.Errorf("%w: partition %d has no row of %s %s", ErrDamaged, p.number, k, id)
+	}
+	return encoding, err
 }
 
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.

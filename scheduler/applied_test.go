@@ -76,7 +76,7 @@ func TestADefinitionThatWasNotParsedIsChecked(t *testing.T) {
 // Every reader ignores the same records, so all number the versions alike.
 func TestTheCatalogHasABound(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	large := `{"description":"` + strings.Repeat("x", 3<<19) + `"}`
 	require.ErrorContains(t, c.Apply(produced("w", large)), "no room for a version of 1572882 bytes")
 	for i := range scheduler.MaxVersions {

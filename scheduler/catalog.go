@@ -17,13 +17,29 @@ import (
 type Version struct {
 	Workflow string `json:"workflow"`
 	// Version is the ordinal of the first appearance of the content within the workflow, from 1.
-	Version int             `json:"version"`
-	Hash    string          `json:"hash"`
-	Body    json.RawMessage `json:"body"`
+	Version int    `json:"version"`
+	Hash    string `json:"hash"`
+	// Body is nil where the catalog keeps bodies elsewhere: see [Catalog.Read].
+	Body json.RawMessage `json:"body"`
 	// Level is what its keys need, 0 for events.FirstLevel.
 	Level int `json:"level,omitzero"`
 	// AppliedAt is when the content was last applied.
 	AppliedAt events.Instant `json:"applied_at"`
+	// Deleted says that it was deleted, so that nothing but its number and hash is known.
+	Deleted bool `json:"-"`
+
+	// at is where Bodies keep the body.
+	at int64
+	// Bytes is the size of the body.
+	Bytes int `json:"-"`
+}
+
+// Bodies keep the bodies of definitions outside of memory.
+type Bodies interface {
+	// Keep returns where a body is kept from now on. If it cannot be kept, it stays in memory.
+	Keep(body []byte) (at int64, err error)
+	// Read fills body with what was kept.
+	Read(at int64, body []byte) error
 }
 
 // same says whether two versions have the same content.
@@ -32,8 +48,8 @@ func (v Version) same(o Version) bool { return v.Hash == o.Hash }
 // Namespace is the first record of the topic definitions. It holds the settings that the namespace was created with.
 type Namespace = events.NamespaceCreated
 
-// MaxVersions and MaxBytes bound the versions of all workflows of a namespace, which each node holds in memory. All readers
-// ignore records beyond these limits, so that they number the versions alike.
+// MaxVersions and MaxBytes bound the versions of all workflows of a namespace that are not deleted. All readers ignore the records
+// beyond them, so that they number the versions alike.
 const (
 	MaxVersions = 10_000
 	MaxBytes    = 256 << 20
@@ -41,7 +57,10 @@ const (
 
 // Catalog is the fold of the topic definitions. One goroutine applies records and any number may read. Each lookup sees the
 // catalog as it stood after some record.
-type Catalog struct{ now atomic.Pointer[catalogState] }
+type Catalog struct {
+	now    atomic.Pointer[catalogState]
+	bodies Bodies
+}
 
 // catalogState is immutable: Apply copies what it changes. Definitions are applied by people, a few each day, so a
 // copy costs less than a lock in each lookup.
@@ -50,18 +69,20 @@ type catalogState struct {
 	// versions is how many versions of workflows there are, and bytes the total size of their bodies.
 	versions, bytes int
 	workflows       map[string]*workflowVersions
-	settings        Recorded
-	losses          map[lossOf]LossRecord
+	// deleted are the keys of the versions that are deleted.
+	deleted  map[string]bool
+	settings Recorded
+	losses   map[lossOf]LossRecord
 }
 
 type workflowVersions struct {
 	versions []Version // by ordinal, from 1
-	current  int       // index into versions
+	current  int       // index into versions, negative if all are deleted
 }
 
-// NewCatalog returns an empty catalog.
-func NewCatalog() *Catalog {
-	c := &Catalog{}
+// NewCatalog returns an empty catalog. bodies may be nil: then it keeps the bodies in memory.
+func NewCatalog(bodies Bodies) *Catalog {
+	c := &Catalog{bodies: bodies}
 	c.now.Store(&catalogState{workflows: map[string]*workflowVersions{}, settings: Recorded{Settings: events.DefaultSettings(), Level: events.FirstLevel}})
 	return c
 }
@@ -69,7 +90,11 @@ func NewCatalog() *Catalog {
 // Apply folds the next record of the topic. Its error means that the record cannot be used, for example because a later version
 // wrote it: the reader reports that and skips the record. The slices of the record must not change afterwards.
 func (c *Catalog) Apply(rec *events.Record) error {
-	if rec.Control || rec.Value == nil {
+	if rec.Control {
+		return nil
+	}
+	if rec.Value == nil {
+		c.applyDeletion(string(rec.Key))
 		return nil
 	}
 	e, data, err := events.Open(rec)
@@ -131,21 +156,58 @@ func (c *Catalog) applyDefinition(rec *events.Record, e events.Envelope, data []
 	}
 	old := c.now.Load()
 	s := *old
+	v := Version{Workflow: workflow, Hash: hash, Body: data, Bytes: len(data), Level: level, AppliedAt: at}
 	if !old.workflows[workflow].has(hash) {
 		if s.versions, s.bytes = s.versions+1, s.bytes+len(data); s.versions > MaxVersions || s.bytes > MaxBytes || len(data) > maxCompleteBytes {
 			return fmt.Errorf("workflow %q: no room for a version of %d bytes: a version takes at most %d bytes, and a namespace at most %d versions with %d bytes",
 				workflow, len(data), maxCompleteBytes, MaxVersions, MaxBytes)
 		}
+		if c.bodies != nil {
+			if place, err := c.bodies.Keep(data); err == nil {
+				v.at, v.Body = place, nil
+			}
+		}
 	}
 	s.workflows = maps.Clone(old.workflows)
-	s.workflows[workflow] = old.workflows[workflow].with(Version{Workflow: workflow, Hash: hash, Body: data, Level: level, AppliedAt: at})
+	s.workflows[workflow] = old.workflows[workflow].with(v)
+	if s.deleted[key] {
+		s.deleted = maps.Clone(s.deleted)
+		delete(s.deleted, key)
+	}
 	c.now.Store(&s)
 	return nil
 }
 
-// has says whether the content was applied before.
+// applyDeletion forgets a version. Its number and hash stay: if the content is applied again, it gets its number again, which the
+// partitions know that adopted it.
+func (c *Catalog) applyDeletion(key string) {
+	old := c.now.Load()
+	workflow, hash, _ := strings.Cut(key, "/")
+	w := old.workflows[workflow]
+	if !w.has(hash) {
+		return
+	}
+	next := &workflowVersions{versions: slices.Clone(w.versions), current: w.current}
+	i := slices.IndexFunc(next.versions, Version{Hash: hash}.same)
+	s := *old
+	s.versions, s.bytes = s.versions-1, s.bytes-next.versions[i].Bytes
+	next.versions[i] = Version{Workflow: workflow, Version: i + 1, Hash: hash, Deleted: true}
+	if next.current == i { // the newest that is left; the API deletes the current version last
+		for next.current = len(next.versions) - 1; next.current >= 0 && next.versions[next.current].Deleted; {
+			next.current--
+		}
+	}
+	s.workflows, s.deleted = maps.Clone(old.workflows), maps.Clone(old.deleted)
+	if s.deleted == nil {
+		s.deleted = map[string]bool{}
+	}
+	s.workflows[workflow], s.deleted[key] = next, true
+	c.now.Store(&s)
+}
+
+// has says whether the content was applied before, and not deleted since.
 func (w *workflowVersions) has(hash string) bool {
-	return w != nil && slices.ContainsFunc(w.versions, Version{Hash: hash}.same)
+	return w != nil && slices.ContainsFunc(w.versions, func(v Version) bool { return v.Hash == hash && !v.Deleted })
 }
 
 func appliedAt(text string) (events.Instant, error) {
@@ -161,36 +223,46 @@ func (w *workflowVersions) with(v Version) *workflowVersions {
 	if w != nil {
 		next.versions = slices.Clone(w.versions)
 	}
-	if i := slices.IndexFunc(next.versions, v.same); i >= 0 {
-		next.versions[i].AppliedAt, next.current = v.AppliedAt, i
-		return next
+	i := slices.IndexFunc(next.versions, v.same)
+	switch {
+	case i < 0:
+		i = len(next.versions)
+		v.Version = i + 1
+		next.versions = append(next.versions, v)
+	case next.versions[i].Deleted:
+		v.Version = i + 1
+		next.versions[i] = v
+	default:
+		next.versions[i].AppliedAt = v.AppliedAt
 	}
-	v.Version = len(next.versions) + 1
-	next.versions = append(next.versions, v)
-	next.current = len(next.versions) - 1
+	next.current = i
 	return next
 }
 
-// Current returns the version of a workflow that was applied last.
-func (c *Catalog) Current(workflow string) (Version, bool) {
+// Current returns the version of a workflow that was applied last. ok is false if all are deleted, which the version says.
+func (c *Catalog) Current(workflow string) (v Version, ok bool) {
 	w := c.now.Load().workflows[workflow]
 	if w == nil {
 		return Version{}, false
 	}
+	if w.current < 0 {
+		return Version{Workflow: workflow, Deleted: true}, false
+	}
 	return w.versions[w.current], true
 }
 
-// Version returns a version of a workflow by its ordinal, from 1.
-func (c *Catalog) Version(workflow string, n int) (Version, bool) {
+// Version returns a version of a workflow by its ordinal, from 1. ok is false for one that is deleted, which the version says.
+func (c *Catalog) Version(workflow string, n int) (v Version, ok bool) {
 	w := c.now.Load().workflows[workflow]
 	if w == nil || n < 1 || n > len(w.versions) {
 		return Version{}, false
 	}
-	return w.versions[n-1], true
+	v = w.versions[n-1]
+	return v, !v.Deleted
 }
 
-// ByHash returns a version of a workflow by the hash of its content.
-func (c *Catalog) ByHash(workflow, hash string) (Version, bool) {
+// ByHash returns a version of a workflow by the hash of its content. ok is false for one that is deleted, which the version says.
+func (c *Catalog) ByHash(workflow, hash string) (v Version, ok bool) {
 	w := c.now.Load().workflows[workflow]
 	if w == nil {
 		return Version{}, false
@@ -199,16 +271,55 @@ func (c *Catalog) ByHash(workflow, hash string) (Version, bool) {
 	if i < 0 {
 		return Version{}, false
 	}
-	return w.versions[i], true
+	return w.versions[i], !w.versions[i].Deleted
 }
 
-// Versions returns all versions of a workflow by their ordinal.
+// Deleted says whether that content of a workflow is deleted. It is asked for each submission.
+func (c *Catalog) Deleted(workflow, hash string) bool {
+	deleted := c.now.Load().deleted
+	return len(deleted) > 0 && deleted[workflow+"/"+hash]
+}
+
+// Ordinal returns the number that a content of a workflow has, or would get.
+func (c *Catalog) Ordinal(workflow, hash string) int {
+	w := c.now.Load().workflows[workflow]
+	if w == nil {
+		return 1
+	}
+	if i := slices.IndexFunc(w.versions, Version{Hash: hash}.same); i >= 0 {
+		return i + 1
+	}
+	return len(w.versions) + 1
+}
+
+// Versions returns all versions of a workflow by their ordinal, without those that are deleted.
 func (c *Catalog) Versions(workflow string) []Version {
 	w := c.now.Load().workflows[workflow]
 	if w == nil {
 		return nil
 	}
-	return slices.Clone(w.versions)
+	return slices.DeleteFunc(slices.Clone(w.versions), func(v Version) bool { return v.Deleted })
+}
+
+// Held returns how many versions there are, and how many bytes their bodies have.
+func (c *Catalog) Held() (versions, bytes int) {
+	s := c.now.Load()
+	return s.versions, s.bytes
+}
+
+// Read returns the body of a version.
+func (c *Catalog) Read(v Version) (json.RawMessage, error) {
+	if v.Body != nil {
+		return v.Body, nil
+	}
+	body := make([]byte, v.Bytes)
+	if err := c.bodies.Read(v.at, body); err != nil {
+		return nil, fmt.Errorf("read version %d of workflow %q: %w", v.Version, v.Workflow, err)
+	}
+	if hashOf(body) != v.Hash {
+		return nil, fmt.Errorf("read version %d of workflow %q: its content has changed on disk", v.Version, v.Workflow)
+	}
+	return body, nil
 }
 
 // List returns the current version of each workflow by name.
@@ -216,7 +327,9 @@ func (c *Catalog) List() []Version {
 	s := c.now.Load()
 	out := make([]Version, 0, len(s.workflows))
 	for _, w := range s.workflows {
-		out = append(out, w.versions[w.current])
+		if w.current >= 0 {
+			out = append(out, w.versions[w.current])
+		}
 	}
 	slices.SortFunc(out, func(a, b Version) int { return cmp.Compare(a.Workflow, b.Workflow) })
 	return out

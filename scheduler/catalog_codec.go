@@ -45,3 +45,8 @@ func headers(s events.Subject, kind, subject string) []events.Header {
 	}
 	return h
 }
+
+// EncodeDeletion returns the tombstone of a version for <ns>.definitions.
+func EncodeDeletion(v *Version, s events.Subject) events.Record {
+	return events.Record{Key: []byte(v.Workflow + "/" + v.Hash), Headers: headers(s, events.TypeDefinition, v.Workflow)}
+}

@@ -24,7 +24,7 @@ func definitionRecord(t testing.TB, text string, at events.Instant) *events.Reco
 
 func TestAVersionIsTheOrdinalOfItsFirstAppearance(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	first := definitionRecord(t, head+"  a: {agent: a}", 1000)
 	second := definitionRecord(t, head+"  a: {agent: b}", 2000)
 	other := definitionRecord(t, "workflow: other\nsteps: {a: {agent: a}}", 3000)
@@ -68,7 +68,7 @@ func has(_ scheduler.Version, ok bool) bool { return ok }
 
 func TestTheFirstNamespaceCounts(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	_, ok := c.Namespace()
 	require.False(t, ok)
 	for _, id := range []string{"one", "two"} {
@@ -95,16 +95,16 @@ func TestARecordThatCannotBeADefinitionIsRefused(t *testing.T) {
 	} {
 		r := *sound
 		change(&r)
-		require.ErrorContains(t, scheduler.NewCatalog().Apply(&r), "offset 0", name)
+		require.ErrorContains(t, scheduler.NewCatalog(nil).Apply(&r), "offset 0", name)
 	}
-	require.NoError(t, scheduler.NewCatalog().Apply(&events.Record{Control: true}))
+	require.NoError(t, scheduler.NewCatalog(nil).Apply(&events.Record{Control: true}))
 	_, err := scheduler.EncodeDefinition(&scheduler.Source{Workflow: "w", Body: []byte("{}"), Hash: "x"}, events.Subject{})
 	require.Error(t, err)
 }
 
 func TestACatalogIsReadWhileItIsApplied(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	var records []*events.Record
 	for i := range 50 {
 		records = append(records, definitionRecord(t, head+"  a: {agent: a"+strconv.Itoa(i)+"}", events.Instant(i+1)))

@@ -23,7 +23,7 @@ func FuzzCatalog(f *testing.F) {
 	f.Add("application/cloudevents+json", "", "", []byte("w/x"), []byte(`{"specversion":"1.0","type":"sagalog.definition","time":"x","data":{"workflow":"w"}}`))
 	f.Add("", ns.Header(events.HeaderType), "", []byte("namespace"), []byte(`{"id":7}`))
 	f.Fuzz(func(t *testing.T, content, kind, at string, key, value []byte) {
-		c := scheduler.NewCatalog()
+		c := scheduler.NewCatalog(nil)
 		require.NoError(t, c.Apply(&def))
 		before := c.List()
 		r := events.Record{Offset: 1, Key: key, Value: value, Headers: []events.Header{{Key: events.HeaderContentType, Value: []byte(content)},

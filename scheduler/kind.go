@@ -1,6 +1,10 @@
 package scheduler
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // stepKind is what distinguishes one kind of step from another. Everything else is the same for all steps and no concern of a
 // kind: needs and condition, state, and the order in which steps are undone. A kind's decisions become facts, so the fold of the
@@ -37,6 +41,17 @@ func (s *Step) kind() stepKind { return &agentStep{step: s} }
 
 // Calls returns the operations of agents that the step may call.
 func (s *Step) Calls() []Call { return s.kind().calls() }
+
+// Agents returns the agents that the steps may call, in order.
+func (d *Definition) Agents() (list []string) {
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].Calls() {
+			list = append(list, c.Agent)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
 
 // compileKind returns the kind of a step with its expressions compiled.
 func compileKind(s *Step) (stepKind, error) { return compileAgentStep(s) }

@@ -11,7 +11,7 @@ import (
 // The latest record of an input's partition counts; one that cannot be a loss changes nothing.
 func TestTheLatestAcceptedLossOfAnInputCounts(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	for offset, x := range []struct {
 		loss events.AcceptedLoss
 		ok   bool

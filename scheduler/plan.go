@@ -35,6 +35,9 @@ func (s *Scheduler) Prepare(hash string, body []byte) error {
 	return nil
 }
 
+// Prepared says whether Prepare needs no body.
+func (s *Scheduler) Prepared(hash string) bool { return s.Program(hash) != nil }
+
 // prepared returns the program of a task.
 func (s *Scheduler) prepared(t *events.Task) (*Program, error) {
 	if p := s.Program(t.Definition); p != nil {

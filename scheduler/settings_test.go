@@ -24,7 +24,7 @@ func settingsRecord(t *testing.T, offset int64, text string) *events.Record {
 // Each record changes the settings that it names; the number of the settings is the offset of the last one that set something.
 func TestTheCatalogKnowsTheSettingsOfTheNamespace(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	require.Equal(t, scheduler.Recorded{Settings: events.DefaultSettings(), Level: events.FirstLevel}, c.Settings())
 
 	require.NoError(t, c.Apply(settingsRecord(t, 3, `{"settings":{"remember_for":"48h"},"initial":true}`)))
@@ -45,7 +45,7 @@ func TestTheCatalogKnowsTheSettingsOfTheNamespace(t *testing.T) {
 // A record that cannot be used changes nothing. A setting of a later version is left out.
 func TestARecordOfSettingsThatCannotBeUsedChangesNothing(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	for text, want := range map[string]string{
 		`{"settings":{"grace":"3s","remember_for":"1ms"}}`: "definitions, offset 7: remember_for 1ms is not possible",
 		`{"settings":{"task_facts":"20"}}`:                 "task_facts 20 is not possible",
@@ -61,7 +61,7 @@ func TestARecordOfSettingsThatCannotBeUsedChangesNothing(t *testing.T) {
 // A record raises the level of the namespace and never lowers it. It does not change the number of the settings.
 func TestTheLevelOfTheNamespaceNeverFalls(t *testing.T) {
 	t.Parallel()
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	created, err := scheduler.EncodeNamespace(scheduler.Namespace{ID: "n", Partitions: 1, Format: 2}, events.Subject{ID: "n", Source: "/test"})
 	require.NoError(t, err)
 	require.NoError(t, c.Apply(&created))
@@ -84,7 +84,7 @@ func TestARecordNamesTheLevelOfItsDefinition(t *testing.T) {
 	src.Level = 2
 	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: "1", Source: "/test", Time: 1000})
 	require.NoError(t, err)
-	c := scheduler.NewCatalog()
+	c := scheduler.NewCatalog(nil)
 	require.NoError(t, c.Apply(&r))
 	v, _ := c.Current("w")
 	require.Equal(t, 2, v.Level)

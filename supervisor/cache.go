@@ -15,8 +15,8 @@ type cache struct {
 	// idle holds the tasks in the order of their latest rows. A task appears once for each of its rows, and only the
 	// latest counts: see current and pop.
 	idle []idleTask
-	// ended holds the tasks that have ended; they are evicted at once.
-	ended []string
+	// ended holds the tasks that have ended; they are evicted at once. adopted holds the definitions that were committed.
+	ended, adopted []string
 }
 
 // cached describes the latest row of a task: the last batch that wrote it, and the size of all rows of the task as of the last commit.
@@ -65,6 +65,11 @@ func (c *cache) leave(id string) { c.ended = append(c.ended, id) }
 // has carried the commit out.
 func (c *cache) commit(b *batch) {
 	c.committed = b.seq
+	for i := range b.delta.Parts {
+		if row := &b.delta.Parts[i]; row.Kind == events.KindDefinition {
+			c.adopted = append(c.adopted, row.ID)
+		}
+	}
 	for i := range b.delta.Tasks {
 		row := &b.delta.Tasks[i]
 		if row.Encoding == nil || row.Keys.State.Ended() {

@@ -68,6 +68,8 @@ type Config struct {
 	// value, for tests, means only when nothing is in flight. It bounds how far reads of the store lag behind the
 	// log, and the cost of a task that changes all the time.
 	FlushEvery time.Duration
+	// Deleted, if set, says whether a content of a workflow is deleted, as far as this node has read the definitions.
+	Deleted func(workflow, hash string) bool
 	// Durable, if set, is called with each fact of this owner once the fact is durable, and with the current state of its
 	// task, which is nil if the fact has no task or the task is gone. It must retain neither, and must not block.
 	Durable func(t *events.Task, f *events.Fact)
@@ -137,6 +139,8 @@ func (c Config) validate() error {
 type Scheduler interface {
 	// Prepare makes a definition known by its hash, at least until the next one is prepared, or says why it cannot be used.
 	Prepare(hash string, body []byte) error
+	// Prepared says whether a definition is known, so that Prepare needs no body.
+	Prepared(hash string) bool
 	// CheckInput returns what is wrong with a task's input, or "" if it is valid.
 	CheckInput(hash string, input []byte) string
 	// Deadline is the workflow's own deadline; zero if it has none.
@@ -181,6 +185,10 @@ type Version struct {
 	Body json.RawMessage
 	// Unusable says why the definition cannot be used, if it breaks the rules; Body is nil then.
 	Unusable string
+	// Unread says that the body cannot be read at the moment: the submission waits.
+	Unread bool
+	// Deleted says that the version was deleted, so that no new task may use it. Of a workflow without versions only this is known.
+	Deleted bool
 	// Offset is its offset in the definitions topic.
 	Offset int64
 	// Level is the level that its keys need; at most events.FirstLevel if every build knows them. Body is nil if this build's
@@ -192,6 +200,7 @@ type Version struct {
 type Catalog interface {
 	// Level is the namespace's level, at least as recent as the definitions that were found so far.
 	Level() int
+	// These return false for a version that is not there, and say whether that is because it was deleted.
 	Current(workflow string) (Version, bool)
 	Version(workflow string, version int) (Version, bool)
 	ByHash(workflow, hash string) (Version, bool)

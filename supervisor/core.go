@@ -205,6 +205,10 @@ func (c *core) evict() {
 	for _, id := range c.cache.ended {
 		c.drop(id)
 	}
+	for _, hash := range c.cache.adopted {
+		c.state.EvictDefinition(hash)
+	}
+	c.cache.adopted = c.cache.adopted[:0]
 	clear(c.cache.ended)
 	c.cache.ended = c.cache.ended[:0]
 	for c.state.InMemory() > c.cfg.Tasks || c.cache.bytes > c.cfg.TaskBytes {

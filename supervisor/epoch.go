@@ -87,6 +87,15 @@ func (e *epoch) accepts(now events.Instant, gen uint64) bool {
 // open reads the committed state from the store and begins to read the log after it.
 func (e *epoch) open() error {
 	snap, err := e.store.Snapshot()
+	if load := snap.Load; load != nil {
+		snap.Load = func(k events.Kind, id string) ([]byte, error) {
+			row, err := load(k, id)
+			if err != nil {
+				err = storeError{err}
+			}
+			return row, err
+		}
+	}
 	if err == nil {
 		e.state, err = events.OpenStateAt(e.cfg.MaxLevel, e.cfg.Partition, snap, e.loadTask)
 	}

@@ -4,3 +4,6 @@ import "github.com/sagalog/sagalog/events"
 
 // Backlog returns the inputs that were read and not judged.
 func (o *Owner) Backlog(in events.Input) int { return o.inbox.backlog(in) }
+
+// DefinitionBytes returns how many bytes of the body of an adopted definition are in memory.
+func (o *Owner) DefinitionBytes(hash string) int { return len(o.state.Definition(hash).Body) }

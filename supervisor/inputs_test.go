@@ -139,6 +139,8 @@ type preparing struct {
 	bodies []string
 }
 
+func (p *preparing) Prepared(string) bool { return false }
+
 func (p *preparing) Prepare(hash string, body []byte) error {
 	p.bodies = append(p.bodies, string(body))
 	return p.poisoned.Prepare(hash, body)

@@ -110,11 +110,14 @@ func parkedAsPoison(t *events.Task) bool {
 
 // prepare makes the task's definition known to the scheduler, from the partition's own state.
 func (p *planner) prepare(t *events.Task) error {
-	d := p.state.Definition(t.Definition)
-	if d == nil {
-		return fmt.Errorf("definition %s is not known in this partition", t.Definition)
+	if p.sched.Prepared(t.Definition) {
+		return nil
 	}
-	return p.sched.Prepare(d.Hash, d.Body)
+	body, err := p.state.DefinitionBody(t.Definition)
+	if err != nil {
+		return err
+	}
+	return p.sched.Prepare(t.Definition, body)
 }
 
 // policy returns the failure policy of the task's definition. A process that has just started must first prepare the

@@ -100,7 +100,7 @@ func rejection(data []byte, err error) string {
 
 func (i *inbox) accept(item *input, sub *events.Submission, content string) error {
 	v, found, known := i.resolve(item, sub)
-	if !known {
+	if !known || v.Unread {
 		i.askCatalog()
 		return errUndefined
 	}
@@ -109,20 +109,24 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 		i.level = max(i.level, c.Level())
 	}
 	if !found {
-		what := fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
-		if sub.Version != 0 {
-			what = fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
-		}
-		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, what)
+		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, notFound(sub, v.Deleted))
 	}
 	if v.Level > max(i.level, events.FirstLevel) {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q needs level %d; the namespace has level %d", v.Version, v.Workflow, v.Level, max(i.level, events.FirstLevel)))
 	}
-	if err := i.epoch.raise(); err != nil {
+	err := i.epoch.raise()
+	if err != nil {
 		return err
 	}
-	if d := i.state.Definition(v.Hash); d != nil {
-		v.Version, v.Body = d.Version, d.Body // this partition uses the definition that it adopted, even if defaults have changed since
+	adopted := i.state.Definition(v.Hash)
+	if adopted != nil { // this partition uses the definition that it adopted, even if defaults have changed since
+		v.Version = adopted.Version
+		if !i.sched.Prepared(v.Hash) {
+			v.Body, err = i.state.DefinitionBody(v.Hash)
+		}
+		if err != nil {
+			return err
+		}
 	} else if v.Unusable != "" {
 		return i.reject(item, sub.ID, events.RejectUnknownWorkflow, fmt.Sprintf("version %d of workflow %q cannot be used: %s", v.Version, v.Workflow, v.Unusable))
 	}
@@ -132,7 +136,7 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	if faults := i.sched.CheckInput(v.Hash, sub.Input); faults != "" {
 		return i.reject(item, sub.ID, events.RejectSchema, faults)
 	}
-	if i.state.Definition(v.Hash) == nil {
+	if adopted == nil {
 		f := &events.Fact{Cause: events.CauseDefinition(v.Offset), Body: &events.DefinitionAdopted{Workflow: v.Workflow, Hash: v.Hash, Version: v.Version, Body: v.Body}}
 		if err := i.record(f, nil); err != nil {
 			return err
@@ -153,13 +157,27 @@ func (i *inbox) accept(item *input, sub *events.Submission, content string) erro
 	return i.planner.recordAndPlan(f)
 }
 
-// resolve finds the version for a submission. known is false if definitions must be read first: a submission without a
+func notFound(sub *events.Submission, deleted bool) string {
+	switch {
+	case deleted && sub.Version != 0:
+		return fmt.Sprintf("version %d of workflow %q was deleted", sub.Version, sub.Workflow)
+	case deleted:
+		return fmt.Sprintf("workflow %q was deleted", sub.Workflow)
+	case sub.Version != 0:
+		return fmt.Sprintf("workflow %q has no version %d", sub.Workflow, sub.Version)
+	}
+	return fmt.Sprintf("no workflow %q has been applied", sub.Workflow)
+}
+
+// resolve finds the version for a submission. One that is stamped with a version that this partition adopted needs no question, unless
+// the version is deleted: then it is judged by the definitions, as if it had no stamp. known is false if definitions must be read first: a submission without a
 // version gets the one that is current after the submission was read.
 func (i *inbox) resolve(item *input, sub *events.Submission) (v Version, found, known bool) {
 	stamp := item.record.Header(events.HeaderDefinition)
-	if stamp != "" {
+	//mutant:deleted-takes-no-tasks
+	if stamp != "" && (i.cfg.Deleted == nil || !i.cfg.Deleted(sub.Workflow, stamp)) {
 		if d := i.state.Definition(stamp); d != nil && d.Workflow == sub.Workflow && (sub.Version == 0 || sub.Version == d.Version) {
-			return Version{Workflow: d.Workflow, Version: d.Version, Hash: d.Hash, Body: d.Body}, true, true
+			return Version{Workflow: d.Workflow, Version: d.Version, Hash: d.Hash}, true, true
 		}
 	}
 	c := i.catalog.catalog

@@ -31,7 +31,7 @@ func (l *localCheck) level(ctx context.Context, cluster *kafka.Cluster) []doctor
 	ctx, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
 	topics := kafka.Topics{Namespace: l.namespace}
-	catalog := scheduler.NewCatalog()
+	catalog := scheduler.NewCatalog(nil)
 	start, err := cluster.StartOffset(ctx, topics.Definitions(), 0)
 	if err != nil {
 		return nil

@@ -39,6 +39,7 @@ type Config struct {
 	History     History
 	Rejections  Rejections
 	Workflows   Workflows
+	Deletions   Deletions
 	Definitions Definitions
 	Settings    Settings
 	Losses      Losses
@@ -120,6 +121,7 @@ func (c *Config) validate() error {
 	required(c.History != nil, "History")
 	required(c.Rejections != nil, "Rejections")
 	required(c.Workflows != nil, "Workflows")
+	required(c.Deletions != nil, "Deletions")
 	required(c.Definitions != nil, "Definitions")
 	required(c.Settings != nil, "Settings")
 	required(c.Losses != nil, "Losses")

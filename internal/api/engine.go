@@ -123,6 +123,13 @@ type Workflows interface {
 	Apply(ctx context.Context, d Draft) (Applied, []Fault, error)
 }
 
+// Deletions deletes workflows.
+type Deletions interface {
+	// Delete deletes a version of a workflow, all for version 0, and returns which it deleted. On return that is durable, and known to
+	// Workflows.
+	Delete(ctx context.Context, name string, version int) ([]int, error)
+}
+
 // Settings knows the settings of the namespace, and changes them.
 type Settings interface {
 	// Settings returns the settings as of all records that were durable before the call.

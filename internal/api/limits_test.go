@@ -145,6 +145,10 @@ var places = map[string]limited{
 	"retry-task /step": inMember("retry", "step"), "retry-task /reason": inMember("retry", "reason"),
 	"list-tasks limit": inPath("GET", "/v1/tasks?limit=%s", ""), "list-dead-letters limit": inPath("GET", "/v1/dead-letters?limit=%s", ""),
 	"get-workflow version": inPath("GET", "/v1/workflows/order?version=%s", ""),
+	"delete-workflow-version version": func(w *world, v string) reply {
+		w.do("PUT", "/v1/workflows/gone", "workflow: gone\n")
+		return w.do("DELETE", "/v1/workflows/gone/versions/"+v, "")
+	},
 	"put-task /id": func(w *world, v string) reply {
 		return w.do("PUT", "/v1/tasks/"+url.PathEscape(v), `{"workflow":"order","input":{"item":"lamp"},"id":`+quoted(v)+`}`)
 	},

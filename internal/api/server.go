@@ -89,7 +89,8 @@ func (s *Server) parts() []part {
 	source := "/" + c.Namespace + "/api/" + c.Node
 	producer := &producer{appender: c.Appender, log: logger{repeats.Limited(c.Logger)}}
 	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, partitions: c.Partitions, log: s.log}
-	workflows := &workflows{workflows: c.Workflows, definitions: c.Definitions, offers: c.Offers, limit: c.DefinitionBytes, log: s.log}
+	lists := &lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, partitions: c.Partitions, room: newListRoom(), now: c.Now, log: s.log}
+	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
 		definitions: c.Definitions, workflows: workflows, tasks: c.Tasks, router: c.Cluster, producer: producer,
 		topic: c.inputTopic("submissions"), source: []byte(source), partitions: c.Partitions, limit: c.SubmissionLimit, now: c.Now,
@@ -98,7 +99,7 @@ func (s *Server) parts() []part {
 	list := []part{
 		s.submissions,
 		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
-		&lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, partitions: c.Partitions, room: newListRoom(), now: c.Now, log: s.log},
+		lists,
 		&requests{
 			tasks: c.Tasks, inputs: c.Inputs, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,

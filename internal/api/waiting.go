@@ -12,15 +12,16 @@ import (
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
-	Kind  string         `json:"kind" enum:"agent,broker,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; broker: the brokers take no requests for it; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
-	For   string         `json:"for,omitempty" doc:"The operation and the agent"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kinds agent and broker: when steps of any task began to wait for the operation"`
+	Kind  string         `json:"kind" enum:"agent,topic,broker,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; topic: the agent has no work topic, and it cannot be created; broker: the brokers take no requests for it; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent; for kind topic also why it is missing"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kinds agent, topic and broker: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }
 
 // The kinds of WaitingDocument.
 const (
 	waitsAgent    = "agent"
+	waitsTopic    = "topic"
 	waitsBroker   = "broker"
 	waitsCapacity = "capacity"
 	waitsRetry    = "retry"
@@ -61,6 +62,8 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		w := WaitingDocument{Step: k.Path, Kind: waitsCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
 		m := missingOf(missing, k)
 		switch {
+		case !offered(k.Agent, k.Operation) && m.NoTopic != "":
+			w.Kind, w.Since, w.For = waitsTopic, m.Since, w.For+": "+m.NoTopic
 		case !offered(k.Agent, k.Operation):
 			w.Kind, w.Since = waitsAgent, m.Since
 		case m.Behind:

@@ -37,6 +37,9 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later, Behind: true}}
 	require.Equal(t, map[string]any{"step": "reserve", "kind": "broker", "for": "do of agent stock", "since": later.String()},
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
+	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later, NoTopic: "no room"}}
+	require.Equal(t, map[string]any{"step": "reserve", "kind": "topic", "for": "do of agent stock: no room", "since": later.String()},
+		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
 	w.engine.Finish("x")
 	require.NotContains(t, w.do("GET", "/v1/tasks/x", "").json(t), "waiting_for")
 }

@@ -19,8 +19,10 @@ var historyReflected = reflect.TypeFor[HistoryPage]()
 // workflows answers for the definitions and applies new ones.
 type workflows struct {
 	workflows   Workflows
+	deletions   Deletions
 	definitions Definitions
 	offers      Offers
+	lists       *lists
 	// limit is the maximum size of a definition, in bytes.
 	limit int
 	log   logger
@@ -104,6 +106,7 @@ func (s *workflows) register(api huma.API) {
 			"422 lists every fault with line and column.",
 	}), s.put)
 	describeBody(api, path, http.MethodPut, described{bytes: s.limit}, "application/yaml", contentJSON)
+	s.registerDelete(api)
 }
 
 func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {

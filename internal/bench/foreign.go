@@ -102,7 +102,7 @@ func definedIn(ctx context.Context, c *kafka.Cluster, topics kafka.Topics) (d de
 	if err != nil {
 		return d, err
 	}
-	catalog := scheduler.NewCatalog()
+	catalog := scheduler.NewCatalog(nil)
 	err = c.ReadRange(ctx, topics.Definitions(), 0, 0, -1, func(r events.Record) error { return catalog.Apply(&r) })
 	if err != nil {
 		return d, err

@@ -378,6 +378,10 @@ func TestApplyingAndValidatingWorkflows(t *testing.T) {
 	r = e.run("workflow", "apply", fine)
 	require.Equal(t, "WORKFLOW  VERSION  CHANGED\nfine      1        yes\n", r.out)
 	require.Contains(t, e.run("workflow", "apply", fine).out, "no")
+	require.Equal(t, 2, e.run("workflow", "delete", "fine@x").code)
+	require.Equal(t, 3, e.run("workflow", "delete", "fine@2").code)
+	require.Equal(t, "WORKFLOW  DELETED VERSIONS\nfine      1\n", e.run("workflow", "delete", "fine@1").out)
+	require.Equal(t, 3, e.run("workflow", "delete", "fine").code)
 }
 
 func TestDeadLettersAndTheExample(t *testing.T) {

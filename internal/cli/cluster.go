@@ -36,7 +36,10 @@ func (s *session) missingAgents() error {
 	}
 	for _, m := range of.Missing {
 		why := "no live instance offers it"
-		if m.Behind {
+		switch {
+		case m.NoTopic != "":
+			why = "it has no work topic: " + Printable(m.NoTopic)
+		case m.Behind:
 			why = "the brokers take no requests for it; look at the leaders and replicas of the agent's topic"
 		}
 		s.note("steps have been waiting for the operation %s of agent %s since %s: %s", m.Operation, Printable(m.Agent), instant(m.Since), why)

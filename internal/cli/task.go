@@ -188,6 +188,8 @@ func waitingRow(w *api.WaitingDocument) row {
 		if w.Until == 0 {
 			r[1] = "an agent: no live instance offers " + w.For
 		}
+	case "topic":
+		r[1] = "a work topic: " + w.For
 	case "broker":
 		r[1] = "the brokers: they take no requests for " + w.For
 	case "capacity":

@@ -48,9 +48,9 @@ type completed struct {
 	unusable string
 }
 
-func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger) *catalog {
+func newCatalog(c *kafka.Cluster, topic string, log *slog.Logger, kept scheduler.Bodies) *catalog {
 	return &catalog{
-		Catalog: scheduler.NewCatalog(), cluster: c, topic: topic, log: log,
+		Catalog: scheduler.NewCatalog(kept), cluster: c, topic: topic, log: log,
 		maxLevel: events.FormatVersion, moved: make(chan struct{}), turn: make(chan struct{}, 1), offsets: map[string]int64{}, full: recent[completed]{room: completedBytes}, unusable: map[string]bool{},
 	}
 }
@@ -132,7 +132,7 @@ func (c *catalog) apply(r *events.Record) {
 		c.log.Error("a record of definitions cannot be read; it is skipped", "offset", r.Offset, "error", err)
 		return
 	}
-	if key := string(r.Key); len(key) > 64 {
+	if key := string(r.Key); len(key) > 64 && r.Value != nil {
 		c.mu.Lock()
 		hash := key[len(key)-64:]
 		if _, known := c.offsets[hash]; !known {
@@ -222,7 +222,7 @@ const completedBytes = 16 << 20
 // complete returns the version with every default filled in, as in DefinitionAdopted. A version above this build's level has no body:
 // its keys may be unknown here, and the owner that needs it gives up its partition.
 func (c *catalog) complete(v scheduler.Version, ok bool) (supervisor.Version, bool) {
-	out := supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Level: v.Level}
+	out := supervisor.Version{Workflow: v.Workflow, Version: v.Version, Hash: v.Hash, Level: v.Level, Deleted: v.Deleted}
 	if !ok || v.Level > c.maxLevel {
 		return out, ok
 	}
@@ -230,6 +230,12 @@ func (c *catalog) complete(v scheduler.Version, ok bool) (supervisor.Version, bo
 	defer c.mu.Unlock()
 	full, known := c.full.find(v.Hash)
 	if !known {
+		var err error
+		if v.Body, err = c.Read(v); err != nil {
+			c.log.Error("a definition cannot be read from disk; its submissions wait", "error", err)
+			out.Unread = true
+			return out, true
+		}
 		full = c.completed(v)
 		c.full.keep(v.Hash, full, len(full.body)+len(full.unusable))
 	}

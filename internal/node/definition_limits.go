@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 
@@ -12,18 +11,17 @@ import (
 	"github.com/sagalog/sagalog/scheduler"
 )
 
-// definitionLimits bound what applying definitions leaves behind: none of it is ever removed from any node or broker.
+// definitionLimits bound how much applying definitions leaves behind.
 type definitionLimits struct {
-	// topics bounds the work topics of the namespace. With 8 partitions and 3 copies, 1,000 are 24,000 replicas, which three
-	// brokers bear; one definition of the largest size can name 2,000 agents.
+	// topics bounds the work topics of the namespace: a definition that needs more could never run.
 	topics int
-	// bytes bounds the contents of all versions, which each node holds in memory.
+	// bytes bounds the contents of all versions, which each node reads at its start.
 	bytes int
 	// versions bounds the number of versions: each apply copies the list of a workflow's versions.
 	versions int
 }
 
-var defaultDefinitionLimits = definitionLimits{topics: 1000, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
+var defaultDefinitionLimits = definitionLimits{topics: maxWorkTopics, bytes: scheduler.MaxBytes, versions: scheduler.MaxVersions}
 
 // room returns the faults of a definition for which the namespace has no room, or for which its level is too low.
 func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults []api.Fault, err error) {
@@ -41,7 +39,7 @@ func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults [
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	have, more := 0, 0
+	have, more := 0, []kafka.TopicSpec{}
 	for name := range there {
 		if strings.HasPrefix(name, d.ns.topics.Work("")) {
 			have++
@@ -49,28 +47,25 @@ func (d *definitions) room(ctx context.Context, src *scheduler.Source) (faults [
 	}
 	for _, s := range specs {
 		if !there.Has(s.Name) {
-			more++
+			more = append(more, s)
 		}
 	}
-	if more > 0 && have+more > d.limits.topics {
+	if len(more) > 0 && have+len(more) > d.limits.topics {
 		faults = append(faults, api.Fault{Pointer: "/steps", Message: fmt.Sprintf(
-			"needs work topics for %d more agents, but the namespace has %d and may have %d; let steps share agents, or delete topics of agents that are gone",
-			more, have, d.limits.topics)})
+			"needs work topics for %d more agents, but the namespace has %d and may have %d; let steps share agents, or delete topics of agents that are gone, which `sagalog doctor` lists",
+			len(more), have, d.limits.topics)})
 	}
-	return faults, nil
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	return nil, d.refused(ctx, more)
 }
 
 func (d *definitions) roomInCatalog(src *scheduler.Source) *api.Fault {
 	if _, known := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); known {
 		return nil
 	}
-	versions, bytes := 0, 0
-	for _, current := range d.ns.catalog.List() {
-		for _, v := range d.ns.catalog.Versions(current.Workflow) {
-			versions++
-			bytes += len(v.Body)
-		}
-	}
+	versions, bytes := d.ns.catalog.Held()
 	if versions < d.limits.versions && bytes+len(src.Body) <= d.limits.bytes {
 		return nil
 	}
@@ -84,17 +79,10 @@ func (d *definitions) work(src *scheduler.Source) ([]kafka.TopicSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	agents := map[string]bool{}
-	for _, s := range def.Steps {
-		for _, c := range s.Calls() {
-			agents[c.Agent] = true
-		}
-	}
 	var specs []kafka.TopicSpec
-	for a := range agents {
+	for _, a := range def.Agents() {
 		specs = append(specs, d.ns.topics.WorkSpec(a, d.ns.partitions))
 	}
-	sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
 	return specs, nil
 }
 

@@ -48,7 +48,9 @@ func (d *definitions) Workflow(ctx context.Context, name string, version int) (*
 	if !ok || err != nil {
 		return nil, err
 	}
-	return d.workflow(v), nil
+	w := d.workflow(v)
+	w.Body, err = d.ns.catalog.Read(v)
+	return w, err
 }
 
 // Definition implements api.Definitions.
@@ -77,7 +79,7 @@ func (d *definitions) find(name string, version int) (scheduler.Version, bool) {
 }
 
 func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
-	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt, Body: v.Body}
+	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt}
 	if p, err := d.program(v); err == nil {
 		w.Description = p.Definition().Description
 	}
@@ -95,6 +97,10 @@ func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
 	if p := d.programs.find(v.Hash); p != nil {
 		return p, nil
 	}
+	var err error
+	if v.Body, err = d.ns.catalog.Read(v); err != nil {
+		return nil, err
+	}
 	def, err := scheduler.Applied(v)
 	if err != nil {
 		return nil, err
@@ -103,7 +109,7 @@ func (d *definitions) program(v scheduler.Version) (*scheduler.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.programs.keep(v.Hash, p, len(v.Body))
+	d.programs.keep(v.Hash, p, v.Bytes)
 	return p, nil
 }
 
@@ -198,12 +204,9 @@ func (d *definitions) check(draft api.Draft, open func(string) ([]byte, error)) 
 		return nil, api.Applied{Warnings: warnings}, faults
 	}
 	src.Level, src.NeedsLevel = d.levels.Of(src.Body)
-	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: len(d.ns.catalog.Versions(src.Workflow)) + 1}
+	a := api.Applied{Name: src.Workflow, Hash: src.Hash, Changed: true, Warnings: warnings, Version: d.ns.catalog.Ordinal(src.Workflow, src.Hash)}
 	if whole, err := scheduler.Complete(src.Body); err == nil { // Parse has already reported any fault
 		a.Steps = stepsOf(whole)
-	}
-	if v, ok := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash); ok {
-		a.Version = v.Version
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(src.Workflow); ok && c.Hash == src.Hash {
 		a.Changed = false
@@ -249,6 +252,9 @@ func (d *definitions) applyNew(ctx context.Context, file string, source []byte, 
 	_, known := d.ns.catalog.Catalog.ByHash(src.Workflow, src.Hash)
 	current, _ := d.ns.catalog.Catalog.Current(src.Workflow)
 	switch {
+	case d.ns.catalog.Deleted(src.Workflow, src.Hash):
+		a.Changed = false
+		log.Warn("a workflow's file holds a version that was deleted, so it is not applied; `sagalog workflow apply` brings it back", "version", a.Version)
 	case !known:
 		if faults, err = d.room(ctx, src); err != nil || len(faults) > 0 {
 			return a, faults, err
@@ -290,9 +296,6 @@ func (d *definitions) checkNow(ctx context.Context, draft api.Draft, open func(s
 
 // write appends a checked definition and reads it back.
 func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Applied) (api.Applied, error) {
-	if err := d.ensureWork(ctx, src); err != nil {
-		return a, err
-	}
 	r, err := scheduler.EncodeDefinition(src, events.Subject{ID: uuid.NewString(), Source: "/" + d.ns.topics.Namespace + "/workflows", Time: events.At(time.Now())})
 	if err != nil {
 		return a, err
@@ -311,13 +314,4 @@ func (d *definitions) write(ctx context.Context, src *scheduler.Source, a api.Ap
 	}
 	a.Version = v.Version
 	return a, nil
-}
-
-// ensureWork creates the topics of the agents that the definition names, so that they exist before the first work request.
-func (d *definitions) ensureWork(ctx context.Context, src *scheduler.Source) error {
-	specs, err := d.work(src)
-	if err != nil {
-		return err
-	}
-	return kafka.EnsureTopics(ctx, d.ns.cluster, specs...)
 }

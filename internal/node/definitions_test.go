@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,12 +134,12 @@ func TestDefinitionsLeaveOnlySoMuchBehind(t *testing.T) {
 		n.LimitDefinitions(3, 3, 1<<20)
 		require.Empty(t, apply("one", "a", "b"))
 		end := len(w.read(w.topics.Definitions(), 0))
-		faults := apply("two", "a", "c", "d")
+		faults := apply("two", "a", "b", "c", "d")
 		require.Len(t, faults, 1)
-		require.Contains(t, faults[0].Message, "2 more agents, but the namespace has 2 and may have 3")
+		require.Contains(t, faults[0].Message, "4 more agents, but the namespace has 0 and may have 3")
 		require.Len(t, w.read(w.topics.Definitions(), 0), end, "nothing is appended")
-		require.Empty(t, apply("two", "a", "c"), "and no topic was made")
-		require.Empty(t, apply("two", "a"), "agents that have their topics need no room")
+		require.Empty(t, apply("two", "a", "c"))
+		require.Empty(t, apply("two", "a"))
 		faults = apply("three", "a")
 		require.Len(t, faults, 1)
 		require.Contains(t, faults[0].Message, "at most 3 versions")
@@ -148,6 +149,44 @@ func TestDefinitionsLeaveOnlySoMuchBehind(t *testing.T) {
 		_, faults, err := n.ApplyFile(t.Context(), "w.yaml", []byte(single("w", 1)), nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, faults, "files of a start have no room of theirs")
+		require.NoError(t, n.stop())
+	})
+}
+
+// Old versions are applied and never used again. They can be read, and tasks can use them, but they are not in memory.
+func TestVersionsThatNobodyUsesAreNotInMemory(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const many, bytes = 60, 500 << 10
+		w := setup(t, 1)
+		dir := t.TempDir()
+		n := w.node(dir)
+		source := func(i int) string {
+			return fmt.Sprintf("workflow: order\ndescription: %d%s\nsteps:\n  only: {agent: stock}\n", i, strings.Repeat("x", bytes))
+		}
+		for i := range many {
+			_, faults, err := n.Definitions().Apply(t.Context(), api.Draft{Name: "order", Source: []byte(source(i))})
+			require.NoError(t, err)
+			require.Empty(t, faults)
+		}
+		require.Zero(t, n.DefinitionBytes())
+		w.hire(nil)
+		for range 2 {
+			w.submit("t-" + fmt.Sprint(w.serial))
+			w.produce(w.topics.Submissions(), -1, events.Record{Key: []byte(fmt.Sprint("old-", w.serial)), Value: []byte(`{"workflow":"order","version":7}`)})
+			w.watch.ended("t-"+fmt.Sprint(w.serial), fmt.Sprint("old-", w.serial))
+			require.LessOrEqual(t, n.DefinitionBytes(), 2*(bytes+1000), "the completed bodies of the two that are used")
+			for i := range many {
+				got, err := n.Definitions().Workflow(t.Context(), "order", i+1)
+				require.NoError(t, err)
+				require.Contains(t, string(got.Body), fmt.Sprintf(`"description":"%dxxx`, i))
+			}
+			require.LessOrEqual(t, n.DefinitionBytes(), 2*(bytes+1000))
+			entries, err := filepath.Glob(filepath.Join(dir, "definitions-*"))
+			require.NoError(t, err)
+			require.Empty(t, entries, "the file has no name")
+			require.NoError(t, n.stop())
+			n = w.node(dir)
+		}
 		require.NoError(t, n.stop())
 	})
 }

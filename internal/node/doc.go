@@ -13,6 +13,8 @@
 //	replica      folds the partitions that others own into this node's store
 //	liveness     the heartbeats of all nodes and agents; heartbeat sends this node's
 //	readiness    whether this node is ready, and which partitions can be read here
+//	workTopics   creates the work topics of agents that steps wait for
+//	bodies       the bodies of definitions, in a file
 //	inputs       one reader of the input topics for all partitions
 //
 // # A partition in one node

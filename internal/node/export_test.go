@@ -88,11 +88,12 @@ func (n *Node) Facts() api.History         { return &history{n.tasks} }
 func (n *Node) Refusals() api.Rejections   { return &rejections{n.tasks} }
 func (n *Node) ClusterView() api.Cluster   { return clusterView{n.readiness} }
 func (n *Node) Definitions() api.Workflows { return n.defs }
+func (n *Node) Deletions() api.Deletions   { return n.defs }
 func (n *Node) Checked() api.Definitions   { return n.defs }
 
 // LimitDefinitions sets how many work topics, versions and bytes definitions may leave behind.
 func (n *Node) LimitDefinitions(topics, versions, bytes int) {
-	n.defs.limits = definitionLimits{topics: topics, versions: versions, bytes: bytes}
+	n.defs.limits, n.topics.limit = definitionLimits{topics: topics, versions: versions, bytes: bytes}, topics
 }
 
 // KeptPrograms keeps n programs of definitions of a size, and returns how many bytes are kept then.
@@ -113,7 +114,7 @@ type Catalog struct{ c *catalog }
 
 // NewCatalog is newCatalog with room for some bytes of completed definitions.
 func NewCatalog(log *slog.Logger, room int) Catalog {
-	c := newCatalog(nil, "", log)
+	c := newCatalog(nil, "", log, nil)
 	c.full.room = room
 	return Catalog{c}
 }
@@ -128,6 +129,19 @@ func (c Catalog) Complete(hash, body string) bool {
 func (c Catalog) Kept(hash string) bool { return c.c.full.kept[hash] != nil }
 func (c Catalog) Bytes() int            { return c.c.full.bytes }
 func (c Catalog) Ignored() int          { return c.c.ignoredRecords() }
+
+// DefinitionBytes returns how many bytes of bodies of definitions are in memory.
+func (n *Node) DefinitionBytes() (bytes int) {
+	for _, w := range n.ns.catalog.List() {
+		for _, v := range n.ns.catalog.Versions(w.Workflow) {
+			bytes += len(v.Body)
+		}
+	}
+	return bytes + n.ns.catalog.full.bytes
+}
+
+// Missing returns what steps wait for, from the heartbeats of the nodes.
+func (n *Node) Missing() []events.Missing { return n.liveness.missing() }
 
 // IgnoredDefinitions is ignoredRecords.
 func (n *Node) IgnoredDefinitions() int { return n.ns.catalog.ignoredRecords() }

@@ -26,6 +26,7 @@ type namespace struct {
 	topics   kafka.Topics
 	producer *kafka.Producer
 	catalog  *catalog
+	bodies   bodies
 	log      *slog.Logger
 	// record is the namespace's first record. partitions is its number of partitions, or the number for a new
 	// namespace.
@@ -44,9 +45,13 @@ type namespace struct {
 }
 
 func newNamespace(cfg *Config) *namespace {
-	return &namespace{
+	s := &namespace{
 		name: cfg.Namespace, cluster: cfg.Cluster, topics: kafka.Topics{Namespace: cfg.Namespace}, log: cfg.Logger, partitions: cfg.Partitions, maxLevel: cfg.maxLevel,
 	}
+	if cfg.FS == nil {
+		s.bodies.dir = cfg.Dir
+	}
+	return s
 }
 
 // open reads the namespace's first record, or creates the namespace, and audits its topics.
@@ -82,6 +87,7 @@ func (s *namespace) close() {
 		s.stop()
 		s.reading.Wait()
 	}
+	s.bodies.close()
 }
 
 // all returns all partitions of a topic.
@@ -99,7 +105,7 @@ func (s *namespace) readDefinitions(ctx context.Context) error {
 		return fmt.Errorf("make the topics of namespace %s: %w", s.name, err)
 	}
 	if s.catalog == nil { // an earlier try may have started the reading already
-		s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log)
+		s.catalog = newCatalog(s.cluster, s.topics.Definitions(), s.log, &s.bodies)
 		s.catalog.maxLevel = s.maxLevel
 		ctxRead, stop := context.WithCancel(context.WithoutCancel(ctx))
 		s.stop = stop

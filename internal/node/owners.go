@@ -28,6 +28,7 @@ type owners struct {
 	effects *kafka.Producer
 	inputs  *inputs
 	metrics *taskMetrics
+	noTopic missingTopics
 	// leaving says that this node is giving up its partitions.
 	leaving atomic.Bool
 }
@@ -73,7 +74,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
-			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
+			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count, Deleted: n.ns.catalog.Deleted,
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
 		}, mortalScheduler(shared.New()), store)
 		if err != nil {
@@ -89,6 +90,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		shell.SetOffers(map[string]supervisor.Offer{}) // until the first heartbeats are read, no agent is known to have its topic
 		n.owners.shells = append(n.owners.shells, shell)
 	}
 	return nil
@@ -177,7 +179,13 @@ func (o *owners) published() []events.Missing {
 		list = append(list, o.status(int32(p)).Missing...)
 	}
 	list = earliest(list)
-	return list[:min(len(list), maxPublished)]
+	list = list[:min(len(list), maxPublished)]
+	if why := o.noTopic.Load(); why != nil {
+		for i := range list {
+			list[i].NoTopic = (*why)[list[i].Agent]
+		}
+	}
+	return list
 }
 
 // earliest sorts operations, and keeps the earliest start of a wait for each. Operations that no instance offers come before

@@ -20,7 +20,7 @@ func ReadNamespace(ctx context.Context, c *kafka.Cluster, namespace string) (sch
 	if err != nil {
 		return scheduler.Namespace{}, fmt.Errorf("read the first record of %s: %w", topic, err)
 	}
-	catalog := scheduler.NewCatalog()
+	catalog := scheduler.NewCatalog(nil)
 	if err := catalog.Apply(&r); err != nil {
 		return scheduler.Namespace{}, err
 	}

@@ -157,6 +157,13 @@ func (s *Store) Snapshot() (events.Snapshot, error) {
 	for _, k := range slices.Sorted(maps.Keys(s.parts)) {
 		snap.Parts = append(snap.Parts, s.parts[k])
 	}
+	snap.Load = func(k events.Kind, id string) ([]byte, error) {
+		row, ok := s.parts[string(k)+"\x00"+id]
+		if !ok {
+			return nil, fmt.Errorf("there is no row of %s %s", k, id)
+		}
+		return row.Encoding, nil
+	}
 	return snap, nil
 }
 

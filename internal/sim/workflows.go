@@ -137,7 +137,7 @@ var applied = sync.OnceValue(func() (all Catalog) {
 func (c Catalog) find(fits func(v *supervisor.Version) bool) (supervisor.Version, bool) {
 	for _, v := range slices.Backward(c) {
 		if fits(&v) {
-			return v, true
+			return v, !v.Deleted
 		}
 	}
 	return supervisor.Version{}, false
@@ -190,6 +190,9 @@ func (p *Process) Prepare(hash string, body []byte) error {
 	p.known[hash] = true
 	return nil
 }
+
+// Prepared implements supervisor.Scheduler.
+func (p *Process) Prepared(hash string) bool { return p.known[hash] }
 
 // CheckInput implements supervisor.Scheduler.
 func (p *Process) CheckInput(hash string, input []byte) string {

@@ -35,8 +35,9 @@ type print [16]byte
 //	logReading.next      compared with nothing but the lag
 //	epoch.last           the store's anchor
 //	State.Void           for metrics
-//	State.load, lax      the same in a whole search
-//	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog)
+//	State.load, loadPart, lax: the same in a whole search
+//	cache.adopted        evicts nothing here, since the bodies of definitions stay in memory
+//	deliveries           a reading differs from an earlier one only where definitions are asked for (Config.Catalog, Config.Deleted)
 //	Store.last           the anchor, which is nothing to an owner
 //	queue.turn           no part of it here, but of the slot's identity
 //	queue.order, taken, rooms: what a round works with, written before it is read
@@ -51,7 +52,7 @@ var leftOut = map[string]bool{
 	"epoch.core": true, "inbox.core": true, "alone.core": true, "planner.core": true, "timers.core": true, "outbox.core": true, "dispatch.core": true, "writer.core": true, "waking.core": true, "delays.core": true,
 	"dispatch.endedAt": true, "outbox.nextID": true, "outbox.works": true, "outbox.bytes": true, "delayed.bytes": true, "core.refused": true, "effect.id": true, "effect.of": true, "entry.delayed": true, "question.number": true,
 	"epoch.sentAt": true, "epoch.last": true, "batch.sentAt": true, "logReading.lagSince": true, "logReading.next": true, "State.Void": true,
-	"State.load": true, "State.lax": true, "batch.seq": true, "Store.last": true,
+	"State.load": true, "State.loadPart": true, "cache.adopted": true, "State.lax": true, "batch.seq": true, "Store.last": true,
 	"queue.turn": true, "queue.order": true, "queue.taken": true, "queue.rooms": true,
 	"writer.at": true, "writer.credit": true,
 	"logReading.quietSince": true, "logReading.tickedAt": true, "logReading.counted": true,

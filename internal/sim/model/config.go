@@ -132,6 +132,8 @@ type Config struct {
 	ClaimAcks bool
 	// Catalog leaves the stamp of the definition out of submissions, so that the owner asks for definitions.
 	Catalog bool
+	// Deleted is a workflow whose definition was deleted after the partition adopted it.
+	Deleted string
 	// Replays makes an owner that takes over wait for the facts that it reads again; otherwise it gets them at once.
 	Replays bool
 	// Pages gives them to it one at a time.
@@ -208,7 +210,7 @@ func (c *Config) owner(node int, part int32) supervisor.Config {
 		BatchFacts: c.BatchFacts, InFlight: c.InFlight, Tasks: c.Tasks, PassEvery: c.PassEvery, Off: c.Off,
 		UnknownAfter: never, LagMax: never, DelayAfter: never, SlowAfter: never,
 		// Less than a millisecond means at once: an owner that may continue does so.
-		RetryPause: 1, DeposedPause: 1,
+		RetryPause: 1, DeposedPause: 1, Deleted: c.deleted,
 	}
 	if c.Settings {
 		o.SettingsOffset = int64(settingsAt + 1 - 2*node)

@@ -181,6 +181,7 @@ func others(add func(Bound, Config)) {
 	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "definitions asked for", Catalog: true, Clients: []Client{submit("T1", "none"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
+	add(Small, Config{Name: "a deleted definition", Deleted: "none", Clients: []Client{submit("T1", "none"), later(Submit, "T2", "one")}, Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "definitions, a crash, work", Catalog: true, Replays: true, Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
 	add(CI, Config{Name: "a small cache", Tasks: 1, Clients: []Client{submit("T1", "one"), submit("T2", "none")}, Budgets: faults{Unknowns: 1}})
 	add(CI, Config{Name: "facts read again late", Replays: true, Clients: one, Budgets: faults{Crashes: 1, LateEffects: 1}})

@@ -56,6 +56,10 @@ func (j *judge) before(f *events.Fact, source string) {
 		if b.Workflow == newerWorkflow && p.Reader < newerLevel {
 			j.w.fail("a definition of level %d is adopted with the barrier %d", newerLevel, p.Reader)
 		}
+	case *events.Submitted:
+		if j.w.sp.cfg.deleted(b.Workflow, "") {
+			j.w.fail("a task of a definition begins that was deleted before it was submitted")
+		}
 	case *events.InputLossAccepted:
 		j.GivesUp(b)
 	case *events.InputRejected:
@@ -210,7 +214,7 @@ func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {
 			j.w.fail("an input that ends no process is rejected: %s", x.name)
 		}
 	}
-	if b.Reason == events.RejectUnknownWorkflow {
+	if b.Reason == events.RejectUnknownWorkflow && !j.ofDeleted(f) {
 		j.w.fail("a submission of a workflow that was applied before it is rejected as unknown")
 	}
 	if b.Held == "" {
@@ -220,6 +224,11 @@ func (j *judge) rejects(f *events.Fact, b *events.InputRejected) {
 		j.w.fail("a held request expires although its task was accepted after it")
 	}
 	j.Expires(f, b)
+}
+
+// ofDeleted says whether the cause of a fact is a submission of a workflow that is deleted.
+func (j *judge) ofDeleted(f *events.Fact) bool {
+	return slices.ContainsFunc(j.w.sp.cfg.Clients, func(c Client) bool { return c.Task == f.Task && j.w.sp.cfg.deleted(c.Workflow, "") })
 }
 
 // consumed says whether the task was accepted since the request was held for it.

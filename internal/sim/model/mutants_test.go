@@ -103,6 +103,8 @@ var mutants = []mutant{
 		swap("(c.Prev != p.Epoch.ID && !s.lax.AnyClaim) || ", ""), "^a hand-over, doubled claims$", "INV11"},
 	{"judged-in-topic-order", "inputs are judged in the order of their topic, none before its definition is known",
 		put("q.passed()"), "^definitions asked for$", "INV12"},
+	{"deleted-takes-no-tasks", "a definition that was deleted takes no tasks, even where it was adopted",
+		swap("i.cfg.Deleted == nil", "true"), "^a deleted definition$", "deleted before it was submitted"},
 	{"forward-says-where-found", "a forwarded copy says where it was found",
 		swap("events.HeaderForwardedFrom", `"x"`), "^a forward$", "INV8|INV12"},
 	{"refused-again-is-in-doubt", "work that is refused when it is sent again may have had an effect",

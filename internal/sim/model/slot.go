@@ -35,6 +35,13 @@ type slot struct {
 // view is the store as the owner sees it.
 type view struct{ *sim.Store }
 
+// Snapshot implements supervisor.Store. The bodies of definitions stay in memory, since evicting them would only multiply the worlds.
+func (v *view) Snapshot() (events.Snapshot, error) {
+	snap, err := v.Store.Snapshot()
+	snap.Load = nil
+	return snap, err
+}
+
 // event is an input of an owner. Its kind says which fields count.
 type event struct {
 	kind    eventKind

@@ -78,7 +78,7 @@ func newSpace(cfg Config) *space {
 		recordIDs: map[print]int32{}, inputIDs: map[print]int32{}, effectIDs: map[print]int32{}, debtIDs: map[string]int32{},
 		logIDs: map[[2]int32]int32{}, expected: map[int32]events.Hash{},
 	}
-	if !cfg.Catalog {
+	if !cfg.Catalog && cfg.Deleted == "" {
 		for _, f := range []string{"catalogReading.deliveries", "catalogReading.seen", "catalogReading.askedAt", "input.delivery"} {
 			s.plans.skip[f] = true
 		}

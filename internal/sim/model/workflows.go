@@ -64,12 +64,17 @@ var definitions = sync.OnceValue(func() (all sim.Catalog) {
 
 // definitions returns the definitions topic. If there is only one build, nothing in it needs a level.
 func (c *Config) definitions() sim.Catalog {
-	all := definitions()
+	all := slices.Clone(definitions())
+	for i := range all {
+		all[i].Deleted = c.deleted(all[i].Workflow, all[i].Hash)
+	}
 	if c.Older > 0 {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(v supervisor.Version) bool { return v.Level > events.FirstLevel })
+	return slices.DeleteFunc(all, func(v supervisor.Version) bool { return v.Level > events.FirstLevel })
 }
+
+func (c *Config) deleted(workflow, _ string) bool { return workflow != "" && workflow == c.Deleted }
 
 // process is the scheduler of one process. A retry without a wait does not need the clock to move.
 type process struct {

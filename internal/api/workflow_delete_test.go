@@ -1,0 +1,43 @@
+package api_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestADefinitionIsDeletedOnceNoLiveTaskUsesIt(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i := range 3 { // the tasks of this engine have version 1
+		require.Equal(t, 200, w.do("PUT", "/v1/workflows/flow", fmt.Sprintf("workflow: flow\ndescription: %d\n", i)).status)
+		require.Equal(t, 202, w.do("PUT", fmt.Sprintf("/v1/tasks/t%d", i), `{"workflow":"flow","input":{"item":"x"}}`).status)
+	}
+	r := w.do("DELETE", "/v1/workflows/flow/versions/3", "")
+	require.Equal(t, 409, r.status)
+	require.Contains(t, r.body, "version 3 of workflow flow is current: new tasks get it. Apply another version first, or delete the whole workflow.")
+	r = w.do("DELETE", "/v1/workflows/flow/versions/1", "")
+	require.Equal(t, 409, r.status)
+	require.Contains(t, r.body, "version 1 of workflow flow is used by live tasks: 3.")
+	require.Contains(t, r.body, "sagalog task list --workflow flow --state pending,processing,undoing,parked")
+	r = w.do("DELETE", "/v1/workflows/flow/versions/2", "")
+	require.Equal(t, 200, r.status, "only tasks of that version count: "+r.body)
+	require.Equal(t, []any{2.0}, r.json(t)["versions"])
+	r = w.do("DELETE", "/v1/workflows/flow/versions/2", "")
+	require.Equal(t, 404, r.status)
+	require.Contains(t, r.body, "no version 2; its versions are [1 3]")
+	w.engine.Finish("t0")
+	r = w.do("DELETE", "/v1/workflows/flow", "")
+	require.Equal(t, 409, r.status)
+	require.Contains(t, r.body, "workflow flow is used by live tasks: 2.")
+	w.engine.Finish("t1")
+	w.engine.Finish("t2")
+	r = w.do("DELETE", "/v1/workflows/flow", "")
+	require.Equal(t, 200, r.status, r.body)
+	require.Equal(t, []any{1.0, 3.0}, r.json(t)["versions"])
+	require.Equal(t, 404, w.do("GET", "/v1/workflows/flow", "").status)
+	require.Equal(t, 404, w.do("PUT", "/v1/tasks/late", `{"workflow":"flow","input":{"item":"x"}}`).status)
+	require.Equal(t, 404, w.do("DELETE", "/v1/workflows/flow", "").status)
+	require.Equal(t, 422, w.do("DELETE", "/v1/workflows/flow/versions/0", "").status)
+}
