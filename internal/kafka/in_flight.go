@@ -20,8 +20,12 @@ type sending struct {
 	client  *kgo.Client
 	to      answer
 
-	// stop ends the watch of the caller's context, if that can end. It returns false if the context ended first, which answers the caller.
-	stop func() bool
+	// cancel is set while a caller whose context can end waits. It is guarded by cancellations.mu, as are next and prev, which link the
+	// records that wait with the same context.
+	cancel     *cancellation
+	next, prev *sending
+	// watched says whether cancel was ever set.
+	watched bool
 }
 
 var sendings = sync.Pool{New: func() any { return new(sending) }}
@@ -44,7 +48,7 @@ func newSending(r *events.Record, to answer) *sending {
 	return s
 }
 
-// free returns s to the pool. The client may no longer refer to it.
+// free returns s to the pool. Neither the client nor cancellations may still refer to it.
 func (s *sending) free() {
 	clear(s.record.Headers)
 	*s = sending{headers: s.headers}
@@ -75,9 +79,83 @@ func (a *answer) call(offset int64, err error) {
 	a.each(a.i, a.partition, offset, err)
 }
 
-// watch answers the caller if ctx ends before s.stop is called. It uses a copy of the callback, because then the client's answer may
-// arrive at the same time, and s be reused for another record.
-func (s *sending) watch(ctx context.Context) {
-	to := s.to
-	s.stop = context.AfterFunc(ctx, func() { to.call(-1, context.Cause(ctx)) })
+// cancellations watches the contexts of waiting callers. Records with the same context, such as all records of one owner or agent, are
+// watched together.
+type cancellations struct {
+	mu sync.Mutex
+	// waiting is guarded by mu. The key is the Done channel, so contexts that share it share an entry.
+	waiting map[<-chan struct{}]*cancellation
+}
+
+// cancellation holds the records that wait with one context.
+type cancellation struct {
+	ended <-chan struct{}
+	first *sending
+	// stop ends the watch.
+	stop func() bool
+}
+
+// watch answers s if ctx ends before forget is called.
+func (h *cancellations) watch(ctx context.Context, s *sending) {
+	ended := ctx.Done()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	u := h.waiting[ended]
+	if u == nil {
+		u = &cancellation{ended: ended}
+		h.waiting[ended] = u
+		u.stop = context.AfterFunc(ctx, func() { h.end(ctx, ended) })
+	}
+	s.watched, s.cancel, s.next = true, u, u.first
+	if u.first != nil {
+		u.first.prev = s
+	}
+	u.first = s
+}
+
+// end answers all records that wait with a context. It copies their callbacks under the lock, because after unlocking, the client's answer
+// may arrive and the sending may be reused for another record.
+func (h *cancellations) end(ctx context.Context, ended <-chan struct{}) {
+	var all []answer
+	h.mu.Lock()
+	if u := h.waiting[ended]; u != nil {
+		delete(h.waiting, ended)
+		for s := u.first; s != nil; {
+			next := s.next
+			all = append(all, s.to)
+			s.cancel, s.next, s.prev = nil, nil, nil
+			s = next
+		}
+	}
+	h.mu.Unlock()
+	for i := range all {
+		all[i].call(-1, context.Cause(ctx))
+	}
+}
+
+// forget stops watching s, and returns whether its caller must still be answered.
+func (h *cancellations) forget(s *sending) bool {
+	if !s.watched {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	u := s.cancel
+	if u == nil {
+		return false
+	}
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		u.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.cancel, s.next, s.prev = nil, nil, nil
+	if u.first == nil {
+		delete(h.waiting, u.ended)
+		u.stop()
+	}
+	return true
 }

@@ -58,7 +58,8 @@ type Producer struct {
 	shares shares
 	open   func() (*kgo.Client, error)
 	// settled is the client's callback for each record. It is a field, because creating a method value for each record would allocate.
-	settled func(*kgo.Record, error)
+	settled       func(*kgo.Record, error)
+	cancellations cancellations
 	// retiring holds replaced clients that finish sending their records.
 	retiring sync.WaitGroup
 
@@ -83,6 +84,7 @@ func NewProducer(c *Cluster) (*Producer, error) {
 	p.settled = p.settle
 	p.linger.timer = time.AfterFunc(time.Hour, p.flushLinger)
 	p.linger.timer.Stop()
+	p.cancellations.waiting = make(map[<-chan struct{}]*cancellation)
 	var err error
 	if p.client, err = p.open(); err != nil {
 		cancel()
@@ -151,7 +153,7 @@ func (p *Producer) send(ctx context.Context, r *events.Record, to answer, reserv
 	}
 	s := newSending(r, to)
 	if ctx.Done() != nil {
-		s.watch(ctx)
+		p.cancellations.watch(ctx, s)
 	}
 	if !p.linger.keep(s) {
 		p.hand(s)
@@ -177,7 +179,7 @@ func (p *Producer) settle(r *kgo.Record, err error) {
 	if errors.Is(err, kerr.UnknownTopicID) {
 		p.replace(s.client)
 	}
-	if s.stop == nil || s.stop() {
+	if p.cancellations.forget(s) {
 		if err != nil {
 			err = fromClient(err)
 		}
