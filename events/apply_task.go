@@ -60,6 +60,11 @@ func (s *State) foldTask(f *Fact) error {
 		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
 	case *TaskReopened:
 		return t.reopened(f, b)
+	case *TimeCorrected:
+		if b.To != s.Partition.Correcting || b.Settled {
+			return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, f.Task, b.To, s.Partition.Correcting)
+		}
+		t.corrected(b.To, s.Partition.Settings.Grace.Std())
 	default:
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}

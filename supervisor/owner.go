@@ -72,6 +72,9 @@ func (o *Owner) Decide() {
 // share of every batch, so that none starves while the others keep coming: otherwise a burst of submissions would hold
 // back the very starts that work it off. The rest of the batch goes to the inputs.
 func (o *Owner) fill() error {
+	if correcting, err := o.epoch.correct(); correcting || err != nil {
+		return err
+	}
 	if !o.outbox.bounded() {
 		if err := o.outbox.recordFailed(); err != nil {
 			return err
@@ -167,6 +170,12 @@ func (o *Owner) Suspend(now events.Instant, suspended bool) {
 		o.enter(now)
 		o.deciding = true
 	}
+}
+
+// Agree tells the owner whether its clock shows the time of most brokers and nodes. Then the clock may correct the log's time.
+func (o *Owner) Agree(agreed bool) {
+	o.deciding = o.deciding || agreed && !o.agreed
+	o.agreed = agreed
 }
 
 // Tick lets time pass.

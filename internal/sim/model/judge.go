@@ -38,9 +38,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	if node := source[strings.LastIndexByte(source, '/')+1:]; node != p.Owner {
 		j.w.fail("INV11: an accepted fact was written by %s, the current claimant is %s", node, p.Owner)
 	}
-	if f.Time < p.Time {
-		j.w.fail("%s has an earlier time than the fact before it", f.Body.Name())
-	}
+	j.times(f)
 	j.Passes(f)
 	j.Follows(f)
 	j.settled(sim.SettledAfter(&j.State.Partition, f))
@@ -65,7 +63,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		if slices.Contains(j.log.cancelled, f.Task) {
 			j.w.fail("a step started although a cancel was held before the task was accepted")
 		}
-		if due, passed := j.deadline(f.Task); due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
+		if due, passed := j.deadline(f.Task); due != 0 && j.w.sp.cfg.far(due) == j.w.sp.cfg.far(f.Time) && f.Time >= due && !passed && !j.irrevocable(f.Task) {
 			j.w.fail("a step starts in a task that its deadline is about to undo")
 		}
 	case *events.StepFailed:
@@ -101,7 +99,7 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 
 // DurableBefore implements sim.Witness.
 func (j *judge) DurableBefore(in events.Input, offset int64, before events.Instant) bool {
-	return j.w.sp.cfg.at(j.part.inputs[topicOf(in)][offset].clock) < before
+	return j.w.sp.cfg.at(j.part.inputs[topicOf(in)][offset].clock) < j.w.sp.cfg.right(before)
 }
 
 // Folded implements sim.Witness.
@@ -254,7 +252,7 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 			j.w.fail("step %s of %s is undone while %s runs", b.Step, f.Task, s.Path)
 		}
 	}
-	if f.Time < j.quietAt(f.Task) {
+	if j.w.sp.cfg.right(f.Time) < j.quietAt(f.Task) {
 		j.w.fail("step %s of %s is undone while an attempt of the task may still act", b.Step, f.Task)
 	}
 }
@@ -272,7 +270,7 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 		}
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
-			completeBy[b.Step] = b.CompleteBy
+			completeBy[b.Step] = j.w.sp.cfg.right(b.CompleteBy)
 			if b.Undoable {
 				started[b.Step] = f.Epoch
 			}
