@@ -44,28 +44,55 @@ func (s *State) correctTime(b *TimeCorrected) error {
 	return nil
 }
 
-// corrected takes a TimeCorrected of the task. An instant that was set at the wrong time becomes one that is as far from To as it was from
-// the time at which it was set. So everything lasts for its whole duration once more: nothing comes earlier than it should. An instant that
-// was set at the right time is right.
+// corrected takes a TimeCorrected of the task. An instant that was set at the wrong time becomes one that is as far from the right time as it
+// was from the time at which it was set. So everything lasts for its whole duration once more, and nothing comes earlier than it should. An
+// instant that was set at the right time is right.
 func (t *Task) corrected(to Instant, grace time.Duration) {
 	longest := time.Duration(0)
 	for _, s := range t.Steps {
 		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
-		s.change()
-		c := correction{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
-		c.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
+		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
+		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
 		if u := s.Undo; u != nil {
-			c.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt
-			c.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)
+			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt
+			at.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)
 		}
+		s.change()
 	}
-	// Nothing says which attempt set it, but each of them had started by now.
+	// Nothing says which attempt it is of, but each of them has started by now.
 	//mutant:corrected-doubt-lasts
 	t.QuietAt = min(t.QuietAt, to.Add(longest+grace))
-	c := correction{to: to}
 	//mutant:corrected-deadline-waits
-	t.Deadline = c.moved(t.Deadline, t.SubmittedAt)
+	t.Deadline = lasting(t.Deadline, t.SubmittedAt, to)
 	t.SubmittedAt, t.UpdatedAt = min(t.SubmittedAt, to), to
+}
+
+// times corrects the instants of the latest attempt of a step, or of its undo.
+type times struct {
+	to Instant
+	// reopened says that an operator let the next attempt start at once.
+	reopened bool
+}
+
+func (at times) correct(started, completeBy, ended, retryAt *Instant) {
+	//mutant:corrected-attempt-has-all-its-time
+	*completeBy = lasting(*completeBy, *started, at.to)
+	if at.reopened {
+		*retryAt = min(*retryAt, at.to)
+	}
+	//mutant:corrected-retry-waits
+	*retryAt = lasting(*retryAt, *ended, at.to)
+	//mutant:corrected-attempt-is-of-an-earlier-epoch
+	*started = min(*started, at.to)
+	*ended = min(*ended, at.to)
+}
+
+// lasting returns where an instant goes that was set at another one.
+func lasting(x, set, to Instant) Instant {
+	if set <= to || x <= to {
+		return x
+	}
+	return to.Add(max(x.Sub(set), 0))
 }
 
 // Times returns when the running attempt of a step started, and its complete-by time; zero if that attempt is not running.
@@ -78,32 +105,4 @@ func (t *Task) Times(path string, op Operation, attempt int) (started, completeB
 		return s.Undo.StartedAt, s.Undo.CompleteBy
 	}
 	return s.StartedAt, s.CompleteBy
-}
-
-// correction corrects the instants of the latest attempt of a step, or of its undo.
-type correction struct {
-	to Instant
-	// reopened says that an operator let the next attempt start at once.
-	reopened bool
-}
-
-func (c correction) correct(started, completeBy, ended, retryAt *Instant) {
-	//mutant:corrected-attempt-has-all-its-time
-	*completeBy = c.moved(*completeBy, *started)
-	if c.reopened {
-		*retryAt = min(*retryAt, c.to)
-	}
-	//mutant:corrected-retry-waits
-	*retryAt = c.moved(*retryAt, *ended)
-	//mutant:corrected-attempt-is-of-an-earlier-epoch
-	*started = min(*started, c.to)
-	*ended = min(*ended, c.to)
-}
-
-// moved returns where an instant goes that was set at another one.
-func (c correction) moved(x, set Instant) Instant {
-	if set <= c.to || x <= c.to {
-		return x
-	}
-	return c.to.Add(max(x.Sub(set), 0))
 }
