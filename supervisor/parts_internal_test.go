@@ -47,6 +47,7 @@ var foldedBy = map[events.Name]string{
 	events.NameEffectFailed:        "changeOf outbox",
 	events.NameEffectsDelayed:      "",
 	events.NameEffectsCaughtUp:     "",
+	events.NameTimeCorrected:       "",
 	events.NameStateHash:           "",
 }
 

@@ -18,6 +18,7 @@ type story struct {
 	at          int64 // offset of its latest fact
 	time        events.Instant
 	number      int // how many facts the partition had accepted by then
+	submittedAt events.Instant
 	deadline    events.Instant
 	expired     bool
 	back        bool // it turned back: undoing
@@ -42,6 +43,7 @@ type work struct {
 	startedAt  events.Instant
 	completeBy events.Instant
 	retryAt    events.Instant
+	askedAt    events.Instant // when another attempt was asked for
 }
 
 type step struct {
@@ -150,6 +152,7 @@ func (s *story) pivot() *step {
 
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
+	last := t.story.time
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
 	case *events.StepStarted:
@@ -190,6 +193,8 @@ func (t *telling) tell() {
 		t.processed()
 	case *events.TaskUndone:
 		t.wasUndone()
+	case *events.TimeCorrected:
+		t.corrected(b.To, last)
 	case *events.EffectFailed:
 		if b.Failed != nil {
 			t.failed(b.Failed)
@@ -336,7 +341,7 @@ func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting = true, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
-		st.do.waiting, st.do.retryAt, st.failed = true, v.At, false
+		st.do.waiting, st.do.retryAt, st.do.askedAt, st.failed = true, v.At, t.fact.Time, false
 		if v.At == 0 {
 			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")
 		}
@@ -391,9 +396,9 @@ func (t *telling) reopened(b *events.TaskReopened) {
 		case st == nil:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
 		case st.undoFailed || st.undo.waiting:
-			st.undoFailed, st.undo.waiting, st.undo.retryAt = false, true, t.fact.Time
+			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
 		case (st.failed || st.do.waiting) && !t.back:
-			st.failed, st.do.waiting, st.do.retryAt = false, true, t.fact.Time
+			st.failed, st.do.waiting, st.do.retryAt, st.do.askedAt = false, true, t.fact.Time, t.fact.Time
 		default:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
