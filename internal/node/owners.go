@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,7 +74,10 @@ func (n *Node) openOwners(ctx context.Context) error {
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
-			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count,
+			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: func(t *events.Task, f *events.Fact) {
+				metrics.count(t, f)
+				warnOfCorrection(n.cfg.Logger, p, f)
+			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
 		}, mortalScheduler(shared.New()), store)
 		if err != nil {
@@ -92,6 +96,13 @@ func (n *Node) openOwners(ctx context.Context) error {
 		n.owners.shells = append(n.owners.shells, shell)
 	}
 	return nil
+}
+
+// warnOfCorrection says that the time of a partition went back.
+func warnOfCorrection(log *slog.Logger, partition int32, f *events.Fact) {
+	if b, ok := f.Body.(*events.TimeCorrected); ok && f.Task == "" && !b.Settled {
+		log.Warn("the time of the log was ahead, since the clock of an owner was wrong, and is corrected", "partition", partition, "to", b.To)
+	}
 }
 
 func entropy() (b [16]byte) {
