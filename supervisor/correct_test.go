@@ -27,7 +27,7 @@ func TestTheTimeGoesBackWhenTheClocksAgree(t *testing.T) {
 	next := b.candidate("B").own()
 	next.pass(time.Second)
 	require.Zero(t, count[*events.TimeCorrected](b), "nobody knows whether its clock is right")
-	next.o.Agree(true)
+	next.o.Suspend(b.now, false, true)
 	for range 20 {
 		next.pass(100 * time.Millisecond)
 	}
@@ -47,7 +47,7 @@ func TestTheTimeGoesBackWhenTheClocksAgree(t *testing.T) {
 	// A, which owned it before, owns it again with the right clock, and does not bring its old time back.
 	a.o.Revoke(b.now)
 	a.run()
-	a.o.Agree(true)
+	a.o.Suspend(b.now, false, true)
 	a.own()
 	a.pass(time.Second)
 	require.Equal(t, 3, count[*events.TimeCorrected](b))

@@ -163,19 +163,14 @@ func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64,
 	o.deciding = true
 }
 
-// Suspend stops or resumes deciding. The shell calls it when it suspects its clock.
-func (o *Owner) Suspend(now events.Instant, suspended bool) {
-	o.suspended = suspended
+// Suspend stops or resumes deciding. The shell calls it when it suspects its clock, and when it learns whether the clock agrees with those of most
+// brokers and nodes: only then the clock may correct the log's time.
+func (o *Owner) Suspend(now events.Instant, suspended, agreed bool) {
+	o.suspended, o.agreed = suspended, agreed
 	if !suspended {
 		o.enter(now)
 		o.deciding = true
 	}
-}
-
-// Agree tells the owner whether its clock shows the time of most brokers and nodes. Then the clock may correct the log's time.
-func (o *Owner) Agree(agreed bool) {
-	o.deciding = o.deciding || agreed && !o.agreed
-	o.agreed = agreed
 }
 
 // Tick lets time pass.

@@ -97,6 +97,8 @@ type Shell struct {
 	cfg   ShellConfig
 	owner *Owner
 	clock *Clock
+	// agreed says that the clock was known to be right at the latest look.
+	agreed bool
 	mailbox
 	// sent collects the outcomes of effects.
 	sent sent
@@ -295,12 +297,13 @@ func (s *Shell) now() events.Instant {
 	if agreed && !s.clock.Suspect() && s.clock.aheadOf(t) > events.TimeCorrectable {
 		s.clock = NewClock(t)
 	}
-	s.owner.Agree(agreed)
 	now, turned := s.clock.Read(t, doubt != nil)
-	if turned {
+	if turned || agreed != s.agreed {
 		suspect := s.clock.Suspect()
-		s.owner.Suspend(now, suspect)
+		s.agreed = agreed
+		s.owner.Suspend(now, suspect, agreed)
 		switch {
+		case !turned:
 		case suspect && doubt != nil:
 			s.cfg.Logger.Error("nothing is decided until the clocks agree", "partition", s.owner.core.cfg.Partition, "error", doubt)
 		case suspect:

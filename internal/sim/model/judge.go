@@ -38,6 +38,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	if node := source[strings.LastIndexByte(source, '/')+1:]; node != p.Owner {
 		j.w.fail("INV11: an accepted fact was written by %s, the current claimant is %s", node, p.Owner)
 	}
+	j.GoesOn(f)
 	j.times(f)
 	j.Passes(f)
 	j.Follows(f)

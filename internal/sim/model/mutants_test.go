@@ -164,7 +164,7 @@ var mutants = []mutant{
 	{"all-live-tasks-are-corrected", "all live tasks are corrected",
 		swap("correctedPage", "0"), "^a wrong clock$", "is due in days|days ahead"},
 	{"corrected-tasks-are-planned", "a task whose times were corrected is planned again",
-		never, "^a wrong clock, batches in parts$", "stuck"},
+		never, "^a wrong clock, batches in parts$", "INV10"},
 	{"corrected-attempt-has-all-its-time", "an attempt of the wrong time keeps its duration",
 		swap("lasting(*completeBy, *started, at.to)", "min(*completeBy, at.to)"), "^a wrong clock$", "times out after less"},
 	{"corrected-attempt-is-of-an-earlier-epoch", "an attempt of the wrong time was started before the epoch",

@@ -325,7 +325,9 @@ func (x *slot) start(s *space) {
 		panic(err)
 	}
 	x.owner = o
-	o.Agree(s.cfg.compared(x.node))
+	if s.cfg.compared(x.node) {
+		o.Suspend(Begin, false, true)
+	}
 }
 
 // flying finds the batch in flight that begins with the record, and returns its number and its length.
