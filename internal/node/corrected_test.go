@@ -41,7 +41,7 @@ func TestTheTimeOfALogReturnsWhenTheClocksAgree(t *testing.T) {
 		ahead.Store(0)
 		corrected := time.Now()
 		n = w.node(dir, together, moving(&ahead))
-		other := w.node(t.TempDir(), together)
+		other := w.node(t.TempDir(), together, moving(&ahead))
 		w.watch.await("the time is right", func() bool { return w.watch.task("t-wrong").UpdatedAt < events.At(time.Now().Add(time.Minute)) })
 		require.Less(t, time.Since(corrected), time.Minute)
 		require.Len(t, w.logs.find("the time of the log was ahead"), 1)
@@ -54,6 +54,16 @@ func TestTheTimeOfALogReturnsWhenTheClocksAgree(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		require.InDelta(t, 10*time.Minute, time.Since(corrected), float64(2*time.Minute), "after its pause, and not after eight days")
+
+		// It happens to both at once, while they run, and ends while they run.
+		ahead.Store(int64(8 * 24 * time.Hour))
+		<-time.After(3 * time.Minute)
+		w.submit("t-later")
+		w.watch.await("it is accepted", func() bool { return w.watch.task("t-later") != nil })
+		require.Greater(t, w.found("t-later").SubmittedAt, events.At(time.Now().Add(24*time.Hour)))
+		ahead.Store(0)
+		w.watch.await("the time is right again", func() bool { return w.watch.task("t-later").UpdatedAt < events.At(time.Now().Add(time.Minute)) })
+		require.Len(t, w.logs.find("the time of the log was ahead"), 2)
 		require.NoError(t, n.stop())
 		require.NoError(t, other.stop())
 		for _, s := range w.watch.log() {
