@@ -233,7 +233,8 @@ func (j *Judge) PassesDeadline(f *events.Fact, b *events.DeadlinePassed) {
 func (j *Judge) GoesOn(f *events.Fact) {
 	p := &j.State.Partition
 	b, corrects := f.Body.(*events.TimeCorrected)
-	switch {
+	switch _, claim := f.Body.(*events.PartitionClaimed); {
+	case claim: // it may land late
 	case !corrects && p.Correcting != 0:
 		j.Fail("%s is decided while the time is corrected", f.Body.Name())
 	case corrects && f.Task == "" && !b.Settled && (f.Sequence > 0 || f.Time != b.To):
