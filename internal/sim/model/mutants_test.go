@@ -172,7 +172,7 @@ var mutants = []mutant{
 	{"corrected-retry-waits", "a retry of the wrong time keeps its pause",
 		swap("lasting(*retryAt, *ended, at.to)", "min(*retryAt, at.to)"), "^a wrong clock, retries that wait$", "is tried again after less"},
 	{"corrected-doubt-lasts", "an attempt in doubt stays so after its time was corrected",
-		swap("longest+grace", "(longest+grace)/1000"), "^a wrong clock, an undo, in doubt$", "while an attempt of the task may still act"},
+		swap("longest+grace", "(longest+grace)*0"), "^a wrong clock, an undo, in doubt$", "while an attempt of the task may still act"},
 	{"corrected-deadline-waits", "a deadline of the wrong time keeps its duration",
 		swap("lasting(t.Deadline, t.SubmittedAt, to)", "min(t.Deadline, to)"), "^a wrong clock, a deadline$", "passes early"},
 	{"corrected-hold-ends", "a request that was held at the wrong time expires",
