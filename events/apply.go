@@ -286,6 +286,11 @@ func (s *State) fold(f *Fact) error {
 		return s.Partition.giveUp(b)
 	case *TasksSwept:
 		return s.sweep(b)
+	case *TimeCorrected:
+		if f.Task != "" {
+			return s.foldTask(f)
+		}
+		return correctTime(s, b)
 	case *InputForwarded, *StateHash:
 	case *Unreadable:
 		return b.Err

@@ -51,14 +51,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskUndone:
 		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
 	case *TaskParked:
-		if t.State != TaskStateError { // otherwise it could never be reopened
-			if t.State == TaskStateUndoing {
-				t.ParkedReason = t.Reason
-			}
-			t.ParkedFrom, t.ParkedAt, t.State = t.State, f.Time, TaskStateError
-			t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
-		}
-		t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
+		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
 		if t.State != TaskStateError || b.Reminder != t.Reminders+1 {
 			return fmt.Errorf("%w: reminder %d of task %q, which is %s, after reminder %d", ErrImpossible, b.Reminder, t.ID, t.State, t.Reminders)
@@ -67,10 +60,26 @@ func (s *State) foldTask(f *Fact) error {
 		t.remindAfter(f.Time, s.Partition.Settings.RemindAfter)
 	case *TaskReopened:
 		return t.reopened(f, b)
+	case *TimeCorrected:
+		if b.To != s.Partition.Correcting || b.Settled {
+			return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, f.Task, b.To, s.Partition.Correcting)
+		}
+		t.corrected(b.To, s.Partition.Settings.Grace.Std())
 	default:
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}
 	return nil
+}
+
+func (t *Task) parked(f *Fact, b *TaskParked, remindAfter Duration) {
+	if t.State != TaskStateError { // otherwise it could never be reopened
+		if t.State == TaskStateUndoing {
+			t.ParkedReason = t.Reason
+		}
+		t.ParkedFrom, t.ParkedAt, t.State = t.State, f.Time, TaskStateError
+		t.remindAfter(f.Time, remindAfter)
+	}
+	t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
 }
 
 // remindAfter says when the alert about a parked task is repeated.

@@ -900,6 +900,10 @@ func (v *PartitionState) write(w *jsontext.Writer) {
 		w.Literal(`,"jumped_at":`)
 		v.JumpedAt.write(w)
 	}
+	if v.Correcting != 0 {
+		w.Literal(`,"correcting":`)
+		v.Correcting.write(w)
+	}
 	if len(v.Inputs) > 0 {
 		w.Literal(`,"inputs":`)
 		from := len(w.B)
@@ -975,8 +979,11 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 		case "jumped_at":
 			r.Once(&seen, 1<<7)
 			v.JumpedAt.read(r)
-		case "inputs":
+		case "correcting":
 			r.Once(&seen, 1<<8)
+			v.Correcting.read(r)
+		case "inputs":
+			r.Once(&seen, 1<<9)
 			v.Inputs = map[Input]Passed{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := Input(r.Key())
@@ -988,10 +995,10 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "watermark":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.Watermark.read(r)
 		case "delayed":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.Delayed = map[string]Position{}
 			for n, ok := 1, r.Begin('{'); ok; n, ok = n+1, r.More('{') {
 				key := r.Key()
@@ -1002,19 +1009,19 @@ func (v *PartitionState) read(r *jsontext.Reader) (seen uint64) {
 				}
 			}
 		case "settings":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.Settings.read(r)
 		case "settings_offset":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.SettingsOffset = r.Int64()
 		case "forgotten_before":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.ForgottenBefore.read(r)
 		case "reader":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			v.Reader = r.Int()
 		case "since_hash":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			v.SinceHash = r.Int()
 		default:
 			r.Doubt()
@@ -2685,6 +2692,41 @@ func (v *TasksSwept) size() int {
 	n := 27
 	n += 32 * len(v.Tasks)
 	n += 26
+	return n
+}
+
+func (v *TimeCorrected) write(w *jsontext.Writer) {
+	w.Literal(`{"to":`)
+	v.To.write(w)
+	if v.Settled {
+		w.Bool(`,"settled":`, v.Settled)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TimeCorrected) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "to":
+			r.Once(&seen, 1<<0)
+			v.To.read(r)
+		case "settled":
+			r.Once(&seen, 1<<1)
+			v.Settled = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TimeCorrected) size() int {
+	n := 8
+	n += 26
+	if v.Settled {
+		n += 11 + 5
+	}
 	return n
 }
 

@@ -42,6 +42,7 @@ const (
 	NameEffectFailed        Name = "EffectFailed"
 	NameEffectsDelayed      Name = "EffectsDelayed"
 	NameEffectsCaughtUp     Name = "EffectsCaughtUp"
+	NameTimeCorrected       Name = "TimeCorrected"
 	NameStateHash           Name = "StateHash"
 
 	// Reserved for later versions; this one neither writes nor reads them.

@@ -39,6 +39,7 @@ var names = []Name{
 	NameEffectFailed,
 	NameEffectsDelayed,
 	NameEffectsCaughtUp,
+	NameTimeCorrected,
 	NameStateHash,
 }
 
@@ -72,6 +73,7 @@ func (*InputLossAccepted) Name() Name   { return NameInputLossAccepted }
 func (*EffectFailed) Name() Name        { return NameEffectFailed }
 func (*EffectsDelayed) Name() Name      { return NameEffectsDelayed }
 func (*EffectsCaughtUp) Name() Name     { return NameEffectsCaughtUp }
+func (*TimeCorrected) Name() Name       { return NameTimeCorrected }
 func (*StateHash) Name() Name           { return NameStateHash }
 
 // NewBody returns an empty body of that name, to decode into.
@@ -137,6 +139,8 @@ func NewBody(n Name) (Body, error) {
 		return new(EffectsDelayed), nil
 	case NameEffectsCaughtUp:
 		return new(EffectsCaughtUp), nil
+	case NameTimeCorrected:
+		return new(TimeCorrected), nil
 	case NameStateHash:
 		return new(StateHash), nil
 	}
@@ -206,6 +210,8 @@ func nameOf(b []byte) Name {
 		return NameEffectsDelayed
 	case NameEffectsCaughtUp:
 		return NameEffectsCaughtUp
+	case NameTimeCorrected:
+		return NameTimeCorrected
 	case NameStateHash:
 		return NameStateHash
 	}
@@ -273,6 +279,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *EffectsDelayed:
 		b.write(w)
 	case *EffectsCaughtUp:
+		b.write(w)
+	case *TimeCorrected:
 		b.write(w)
 	case *StateHash:
 		b.write(w)
@@ -343,6 +351,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *EffectsCaughtUp:
 		b.read(r)
+	case *TimeCorrected:
+		b.read(r)
 	case *StateHash:
 		b.read(r)
 	default:
@@ -411,6 +421,8 @@ func bodySize(body Body) int {
 	case *EffectsDelayed:
 		return b.size()
 	case *EffectsCaughtUp:
+		return b.size()
+	case *TimeCorrected:
 		return b.size()
 	case *StateHash:
 		return b.size()

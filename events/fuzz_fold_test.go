@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -59,6 +60,12 @@ func scripted(t *testing.T, s *events.State, text []byte, n int) (events.Record,
 		value = []byte(asJSON(t, &events.StateHash{Hash: hashOf(t, s)}))
 	}
 	p := s.Partition
+	if b := new(events.TimeCorrected); kind == string(b.Name()) && json.Unmarshal(value, b) == nil {
+		if b.To = p.Correcting; b.To == 0 {
+			b.To = p.Time.Add(-2 * events.TimeCorrectable)
+		}
+		value = []byte(asJSON(t, b))
+	}
 	sequence := p.NextSequence
 	switch head[0] {
 	case '!':

@@ -23,6 +23,8 @@ type PartitionState struct {
 	Time Instant `json:"time,omitzero"`
 	// JumpedAt is the time of the latest fact or claim that was more than TimeJump later than all before it.
 	JumpedAt Instant `json:"jumped_at,omitzero"`
+	// Correcting is To of the TimeCorrected after which some tasks may still have instants of the wrong time; zero if none has.
+	Correcting Instant `json:"correcting,omitzero"`
 	// Inputs holds the resume point of each input topic. It is stored nowhere else.
 	Inputs map[Input]Passed `json:"inputs,omitempty"`
 	// Watermark is the position up to which all effects are known to be acknowledged, apart from effects for delayed

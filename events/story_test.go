@@ -36,6 +36,7 @@ func story(t tester) *scribe {
 	w.deadlines()
 	w.inputs()
 	w.brokenEpoch()
+	w.wrongClock()
 	return w
 }
 

@@ -286,6 +286,16 @@ func (m *model) compareOwner(t *rapid.T, s *projector.Store) {
 	}
 	require.Equal(t, waiting, mapOf(v.Agents()))
 	m.compareDue(t, p, v, limit)
+	live := p.sorted(func(x *modelTask) bool { return !x.row.Keys.State.Ended() })
+	for after := ""; ; {
+		got, err := v.Unended(after, limit)
+		require.NoError(t, err)
+		require.Equal(t, live[:min(limit, len(live))], append([]string{}, got...))
+		if live = live[len(got):]; len(got) == 0 {
+			break
+		}
+		after = got[len(got)-1]
+	}
 	unplanned := p.sorted(func(x *modelTask) bool { return x.row.Keys.Unplanned })
 	for _, n := range []int{limit, projector.MaxRows} {
 		got, err := v.Unplanned(n)

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -116,6 +117,42 @@ func (p *Partition) Unplanned(limit int) ([]string, error) {
 		return nil
 	})
 	return ids, err
+}
+
+// Unended returns up to limit live tasks behind the given one, in the order of their IDs. It reads the rows of ended tasks too.
+func (p *Partition) Unended(after string, limit int) (ids []string, err error) {
+	prefix := p.row(rowTask)
+	start := append(bytes.Clone(prefix), after...)
+	if after != "" {
+		start = append(start, taskEnd+1) // behind the other rows of that task
+	}
+	it, err := p.store.iterate(start, prefixEnd(prefix))
+	if err != nil {
+		return nil, err
+	}
+	for ok := it.First(); ok && err == nil && len(ids) < limit; ok = it.Next() {
+		if id := it.Key()[len(prefix):]; bytes.IndexByte(id, taskEnd) < 0 {
+			var live bool
+			if live, err = isLive(it); live {
+				ids = append(ids, string(id))
+			}
+		}
+	}
+	return ids, errors.Join(err, closeIter(it))
+}
+
+// isLive says whether the head of a task at which the iterator is says that the task has not ended.
+func isLive(it *pebble.Iterator) (bool, error) {
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return false, readError(err)
+	}
+	row, err := readTaskRow(value)
+	if err != nil {
+		return false, err
+	}
+	k, err := decodeKeys(row.keys)
+	return err == nil && !k.State.Ended(), err
 }
 
 const maxInstant = events.Instant(1<<63 - 1)

@@ -67,6 +67,10 @@ func (e *epoch) acknowledge(b *batch) error {
 	if !e.cfg.Off.off(RuleDurable) {
 		e.foldDurable(b)
 	}
+	//mutant:corrected-epoch-ends
+	if e.ending && len(e.flying) == 0 {
+		return errEpochOver
+	}
 	return nil
 }
 

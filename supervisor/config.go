@@ -172,6 +172,8 @@ type Store interface {
 	Unplanned(limit int) ([]string, error)
 	// Live calls yield for each live task that has a due time, which includes every task with something running.
 	Live(yield func(id string) error) error
+	// Unended returns up to limit live tasks behind the given one, in the order of their IDs.
+	Unended(after string, limit int) ([]string, error)
 	// Ended returns up to limit tasks that ended before the instant.
 	Ended(before events.Instant, limit int) ([]string, error)
 }

@@ -22,9 +22,11 @@ type core struct {
 	// read is the latest reading of the clock; behind is the fraction of a millisecond that now has yet to advance: see
 	// advance.
 	read, behind events.Instant
-	state        *events.State
-	cache        *cache
-	out          []Action
+	// agreed says that the clock shows the time of most brokers and nodes.
+	agreed bool
+	state  *events.State
+	cache  *cache
+	out    []Action
 
 	// seq numbers the batches, over all generations.
 	seq uint64
@@ -100,7 +102,7 @@ func (c *core) enter(now events.Instant) {
 // had caught up, which could take years. (Clock does the same if the clock of one process is set back.)
 func (c *core) advance(now events.Instant) {
 	passed := max(now-c.read, 0)
-	c.read = max(c.read, now)
+	c.read = now
 	if now >= c.now {
 		c.now, c.behind = now, 0
 		return
@@ -119,7 +121,9 @@ func (c *core) stamp() events.Instant { return max(c.now, c.state.Partition.Time
 func (c *core) record(f *events.Fact, input *events.Record) error {
 	b, p := c.batch, &c.state.Partition
 	f.Epoch, f.Sequence = p.Epoch, p.NextSequence
-	f.Time = c.stamp()
+	if f.Time == 0 {
+		f.Time = c.stamp()
+	}
 	if w := c.outbox.watermark(); p.Watermark.Before(w) {
 		f.Watermark = w
 	}

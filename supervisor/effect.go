@@ -62,14 +62,19 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	if w.Operation == events.Undo {
 		w.Undoes = w.Key(x.cfg.NamespaceID, events.Do)
 	}
-	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(f.Time))
+	started := f.Time
+	//mutant:resent-work-has-the-corrected-times
+	if at, by := t.Times(w.Step, w.Operation, w.Attempt); at != 0 { // those of the fact, unless the time was corrected since
+		started, w.CompleteBy = at, by
+	}
+	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(started))
 	w.Home = x.cfg.Partition
-	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
+	r, err := events.EncodeWork(w, events.Subject{ID: events.FactID(f, x.cfg.Partition), Source: x.source, Time: started, Traceparent: f.Traceparent})
 	if err != nil {
 		return nil
 	}
 	r.Partition = x.dispatch.route(t, &w)
-	return []*effect{{kind: events.EffectWork, topic: workTopic + w.Agent, record: r}}
+	return []*effect{{kind: events.EffectWork, topic: workTopic + w.Agent, record: r, until: w.CompleteBy}}
 }
 
 // inputEffect is an effect that carries the bytes of an input, which are fetched if they are not in memory.

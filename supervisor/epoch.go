@@ -51,6 +51,9 @@ type epoch struct {
 	// confirmed is the offset after the last fact that is known to be durable, contiguous and ours.
 	confirmed int64
 	log       logReading
+	// corrected is the last task that was corrected, and ending says that all were, and that the epoch ends: see correct.
+	corrected string
+	ending    bool
 }
 
 // commitEvery is the number of records after which a long fold is committed, so that a crash does not start it over.
@@ -72,6 +75,7 @@ func (e *epoch) reset(p phase) {
 	e.gen++
 	e.state, e.batch, e.flying, e.unwritten = nil, nil, nil, false
 	*e.cache = cache{}
+	e.now, e.behind = e.read, 0 // the log says whether its time is ahead, and it may have been corrected since
 	*e = epoch{core: e.core, phase: p, end: -1}
 }
 

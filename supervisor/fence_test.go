@@ -269,11 +269,11 @@ func TestNothingIsDecidedWhileTheClockIsSuspected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep)
 	a := b.candidate("A").own()
-	a.o.Suspend(b.now, true)
+	a.o.Suspend(b.now, true, false)
 	b.submit("t1", "one", "")
 	a.pass(time.Second)
 	require.Empty(t, b.names())
-	a.o.Suspend(b.now, false)
+	a.o.Suspend(b.now, false, false)
 	a.run()
 	require.Equal(t, 1, count[*events.Submitted](b))
 }

@@ -391,7 +391,7 @@ steps:
 	b.now = b.now.Add(10 * time.Second)
 	b.submit("other", "par", "") // A's fast clock advances the partition's time
 	a.hold["Send"] = true
-	a.o.Suspend(b.now, false)
+	a.o.Suspend(b.now, false, false)
 	a.hold["reports"] = true
 	a.run()
 	b.now = b.now.Add(-10*time.Second + 500*time.Millisecond)

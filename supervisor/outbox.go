@@ -77,6 +77,8 @@ type effect struct {
 	// part is "/" and the partition of a forward. For the other kinds all partitions of the topic are one destination.
 	part   string
 	record events.Record
+	// until is the complete-by time of the attempt that a work request is for.
+	until events.Instant
 	// wants names the input whose bytes are still missing.
 	wants  events.Cause
 	done   bool
@@ -352,11 +354,10 @@ func (x *outbox) takeBack(unsent []uint64) {
 
 // within is how long an effect is worth sending, or zero if it always is.
 func (x *outbox) within(y *effect) time.Duration {
-	w, ok := workOf(y.of.fact)
-	if !ok {
+	if y.until == 0 {
 		return 0
 	}
-	return max(w.CompleteBy.Sub(x.now), 1)
+	return max(y.until.Sub(x.now), 1)
 }
 
 // answered takes the answer to Send. refused says that the broker refused the record for good. It returns false if

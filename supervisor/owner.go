@@ -72,6 +72,9 @@ func (o *Owner) Decide() {
 // share of every batch, so that none starves while the others keep coming: otherwise a burst of submissions would hold
 // back the very starts that work it off. The rest of the batch goes to the inputs.
 func (o *Owner) fill() error {
+	if correcting, err := o.epoch.correct(); correcting || err != nil {
+		return err
+	}
 	if !o.outbox.bounded() {
 		if err := o.outbox.recordFailed(); err != nil {
 			return err
@@ -162,9 +165,10 @@ func (o *Owner) SetSettings(now events.Instant, s events.Settings, offset int64,
 	o.deciding = true
 }
 
-// Suspend stops or resumes deciding. The shell calls it when it suspects its clock.
-func (o *Owner) Suspend(now events.Instant, suspended bool) {
-	o.suspended = suspended
+// Suspend stops or resumes deciding. The shell calls it when it suspects its clock, and when it learns whether the clock agrees with those of most
+// brokers and nodes: only then the clock may correct the log's time.
+func (o *Owner) Suspend(now events.Instant, suspended, agreed bool) {
+	o.suspended, o.agreed = suspended, agreed
 	if !suspended {
 		o.enter(now)
 		o.deciding = true

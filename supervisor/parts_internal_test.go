@@ -48,6 +48,7 @@ var foldedBy = map[events.Name]string{
 	events.NameEffectFailed:        "changeOf outbox",
 	events.NameEffectsDelayed:      "",
 	events.NameEffectsCaughtUp:     "",
+	events.NameTimeCorrected:       "",
 	events.NameStateHash:           "",
 }
 

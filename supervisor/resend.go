@@ -95,7 +95,8 @@ func (x *outbox) keepWork() {
 // after the reports are judged".
 func (x *outbox) sendKept(judged events.Instant) error {
 	//mutant:resent-work-waits-for-reports
-	if judged == 0 {
+	//mutant:resent-work-waits-for-corrected-times
+	if judged == 0 || x.epoch.correcting() {
 		return nil
 	}
 	if x.judged = true; len(x.kept) == 0 {

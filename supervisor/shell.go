@@ -85,9 +85,11 @@ type ShellConfig struct {
 	Backlog, BacklogBytes int
 	// Alerted, if set, is called with the kind of each alert that is sent.
 	Alerted func(kind string)
-	// Now is the clock; tests replace it. Doubt, if set, returns an error while most others show another time.
-	Now   func() time.Time
-	Doubt func() error
+	// Now is the clock; tests replace it. Doubt, if set, returns an error while most others show another time. Agreed, if set, returns true
+	// while they show the same.
+	Now    func() time.Time
+	Doubt  func() error
+	Agreed func() bool
 }
 
 // Shell executes an owner's actions at the broker and the store. It decides nothing.
@@ -95,6 +97,8 @@ type Shell struct {
 	cfg   ShellConfig
 	owner *Owner
 	clock *Clock
+	// agreed says that the clock was known to be right at the latest look.
+	agreed bool
 	mailbox
 	// sent collects the outcomes of effects.
 	sent sent
@@ -289,11 +293,17 @@ func (s *Shell) now() events.Instant {
 	slept := s.slept(t)
 	s.seen = t
 	doubt := s.doubt()
+	agreed := doubt == nil && s.cfg.Agreed != nil && s.cfg.Agreed()
+	if agreed && !s.clock.Suspect() && s.clock.aheadOf(t) > events.TimeCorrectable {
+		s.clock = NewClock(t)
+	}
 	now, turned := s.clock.Read(t, doubt != nil)
-	if turned {
+	if turned || agreed != s.agreed {
 		suspect := s.clock.Suspect()
-		s.owner.Suspend(now, suspect)
+		s.agreed = agreed
+		s.owner.Suspend(now, suspect, agreed)
 		switch {
+		case !turned:
 		case suspect && doubt != nil:
 			s.cfg.Logger.Error("nothing is decided until the clocks agree", "partition", s.owner.core.cfg.Partition, "error", doubt)
 		case suspect:

@@ -60,6 +60,22 @@ def instant_text(t):
 
 def less(text, milliseconds):
     return instant_text(instant(text) - datetime.timedelta(milliseconds=milliseconds))
+def apart(later, earlier):
+    """Milliseconds between two instants."""
+    a, b = (datetime.datetime.fromisoformat(json.loads(t)) for t in (later, earlier))
+    return round((a - b) / datetime.timedelta(milliseconds=1))
+
+
+def cut(entity, name, to):
+    if entity.get(name, "0") != "0":
+        entity[name] = min(entity[name], to)
+
+
+def lasting(entity, name, since, to):
+    """An instant that was set at the wrong time becomes as far from the right time."""
+    x, at = entity.get(name, "0"), entity.get(since, "0")
+    if "0" not in (x, at) and x > to and at > to:
+        entity[name] = less(to, -max(apart(x, at), 0))
 
 
 def normal(text):
@@ -134,7 +150,7 @@ class Entity(dict):
 
 
 class Partition(Entity):
-    order = "partition! epoch owner since next_sequence broken time jumped_at inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
+    order = "partition! epoch owner since next_sequence broken time jumped_at correcting inputs watermark delayed settings settings_offset forgotten_before reader since_hash"
 
 
 class Passed(Entity):
@@ -267,7 +283,10 @@ class State:
         if not current or self.broken or n != self.next:
             self.broken = self.broken or (current and n > self.next)
             return
-        self.fold(kind, body, h, time)
+        if kind == "TimeCorrected" and "ce_subject" not in h and "settled" not in body:
+            self.correct(body["to"], time)
+        else:
+            self.fold(kind, body, h, time)
         self.next += 1
         p.add("since_hash")
         if kind == "StateHash":
@@ -286,6 +305,15 @@ class State:
         if "time" in p and less(time, UNITS["h"] // 10**6) > p["time"]:
             p["jumped_at"] = time
         p["time"] = max(p.get("time", ""), time)
+
+    def correct(self, to, time):
+        p = self.partition
+        assert p["correcting"] == "0" and time == to and apart(p["time"], to) > UNITS["m"] // 10**6
+        p.update(time=to, correcting=to)
+        for name in "since", "jumped_at", "forgotten_before":
+            cut(p, name, to)
+        for held in self.held.values():
+            cut(held, "expires_at", less(to, -span(members(p["settings"])["held_for"])))
 
     def after(self, position):
         def rank(text):
@@ -348,6 +376,8 @@ class State:
             p["delayed"][json.loads(body["destination"])] = body.get("after", '""')
         elif kind == "EffectsCaughtUp":
             p["delayed"].pop(json.loads(body["destination"]), None)
+        elif kind == "TimeCorrected" and "settled" in body:
+            assert p.pop("correcting") == body["to"]
         elif kind not in ("InputForwarded", "StateHash"):
             self.of_task(kind, body, h, time)
 
@@ -502,6 +532,26 @@ class State:
                 t["deadline"] = instant_text(min(instant(t["deadline"]), LAST - parked) + parked)
                 t.clear_of("deadline_passed")
             t.clear_of("parked_from", "parked_at", "parked_reason", "reminders", "remind_at")
+
+    def TimeCorrected(self, t, body, time):
+        to, longest = body["to"], 0
+        assert self.partition["correcting"] == to
+        for s in t["steps"]:
+            if "complete_by" in s:
+                longest = max(longest, apart(s["complete_by"], s["started_at"]))
+            for w in filter(None, (s, s.get("undo"))):
+                lasting(w, "complete_by", "started_at", to)
+                if "retry_at" in w and "tries" not in w and "cool_downs" not in w and w["retry_at"] <= t["updated_at"]:
+                    cut(w, "retry_at", to)
+                lasting(w, "retry_at", "ended_at", to)
+                cut(w, "started_at", to)
+                cut(w, "ended_at", to)
+        cut(t, "quiet_at", less(to, -longest - span(members(self.partition["settings"])["grace"])))
+        lasting(t, "deadline", "submitted_at", to)
+        cut(t, "submitted_at", to)
+        lasting(t, "remind_at", "parked_at", to)
+        cut(t, "parked_at", to)
+        t["updated_at"] = to
 
 
 state = None

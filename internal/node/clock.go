@@ -36,9 +36,19 @@ func (l *liveness) clock() error {
 	return nil
 }
 
+// agreed returns a function that says whether this node's clock is the time of most others. It is nil for a node that is alone.
+func (n *Node) agreed() func() bool {
+	if n.cfg.Alone {
+		return nil
+	}
+	return n.liveness.agreed.Load
+}
+
 // lookAtClock is called now and then.
 func (l *liveness) lookAtClock() {
-	if err := l.compareClock(); err != nil {
+	agreed, err := l.compareClock()
+	l.agreed.Store(agreed)
+	if err != nil {
 		l.doubted.Store(&err)
 	} else {
 		l.doubted.Store(nil)
@@ -46,13 +56,14 @@ func (l *liveness) lookAtClock() {
 }
 
 // compareClock returns an error while this node's clock differs from that of most others: of the brokers, the other nodes, and
-// itself. Decisions by such a clock would time out attempts, pass deadlines, and forget the IDs of tasks, for all nodes.
-func (l *liveness) compareClock() error {
+// itself. Decisions by such a clock would time out attempts, pass deadlines, and forget the IDs of tasks, for all nodes. agreed says
+// that there are others, and that most of them show the same time.
+func (l *liveness) compareClock() (agreed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.seen[l.selfKey()]
 	if time.Since(own.at) > ownHeartbeatWithin || own.skew < -clocksDiffer/2 {
-		return nil // it hears nobody, or is reading old records
+		return false, nil // it hears nobody, or is reading old records
 	}
 	total, against := 1, 0
 	var by time.Duration
@@ -72,13 +83,13 @@ func (l *liveness) compareClock() error {
 		}
 	}
 	if 2*against <= total {
-		return nil
+		return total > 1 && 2*against < total, nil
 	}
 	way := "ahead of"
 	if by < 0 {
 		way = "behind"
 	}
-	return fmt.Errorf("the clock of this machine is %s %s those of the brokers and nodes that answer: check its time synchronization (NTP)", by.Abs().Round(time.Second), way)
+	return false, fmt.Errorf("the clock of this machine is %s %s those of the brokers and nodes that answer: check its time synchronization (NTP)", by.Abs().Round(time.Second), way)
 }
 
 // awaitClock waits until this node's clock was compared with the others' and agrees. It returns false if ctx ends first.
@@ -91,7 +102,7 @@ func (l *liveness) awaitClock(ctx context.Context) bool {
 		l.mu.Unlock()
 		// Without a broker timestamp, the others get time to be heard.
 		compared := own.StartedAt == events.At(l.started) && (own.stamped || time.Since(begun) > 2*heartbeatEvery)
-		err := l.compareClock()
+		_, err := l.compareClock()
 		if err == nil && (compared || time.Since(begun) > clockWithin) {
 			return true
 		}

@@ -98,19 +98,20 @@ func TestAClockIsDoubtedByTheMajority(t *testing.T) {
 		stamped bool
 		others  []time.Duration
 		doubted bool
+		agreed  bool
 	}{
-		"alone with brokers that show no time":       {0, false, nil, false},
-		"alone with brokers that agree":              {time.Second, true, nil, false},
-		"alone with brokers that differ":             {hour, true, nil, true},
-		"one other that differs":                     {0, false, []time.Duration{hour}, false},
-		"one other that differs, brokers that agree": {time.Second, true, []time.Duration{hour}, false},
-		"one other that differs, as the brokers do":  {hour, true, []time.Duration{hour}, true},
-		"one other that agrees, brokers that differ": {hour, true, []time.Duration{0}, false},
-		"two others that differ":                     {0, false, []time.Duration{hour, hour}, true},
-		"two others, one differs":                    {0, false, []time.Duration{hour, 0}, false},
-		"two others that agree":                      {hour, true, []time.Duration{0, 0}, false},
-		"behind":                                     {0, false, []time.Duration{-hour, -hour}, true},
-		"less than a minute":                         {0, false, []time.Duration{59 * time.Second, 59 * time.Second}, false},
+		"alone with brokers that show no time":       {0, false, nil, false, false},
+		"alone with brokers that agree":              {time.Second, true, nil, false, true},
+		"alone with brokers that differ":             {hour, true, nil, true, false},
+		"one other that differs":                     {0, false, []time.Duration{hour}, false, false},
+		"one other that differs, brokers that agree": {time.Second, true, []time.Duration{hour}, false, true},
+		"one other that differs, as the brokers do":  {hour, true, []time.Duration{hour}, true, false},
+		"one other that agrees, brokers that differ": {hour, true, []time.Duration{0}, false, false},
+		"two others that differ":                     {0, false, []time.Duration{hour, hour}, true, false},
+		"two others, one differs":                    {0, false, []time.Duration{hour, 0}, false, true},
+		"two others that agree":                      {hour, true, []time.Duration{0, 0}, false, true},
+		"behind":                                     {0, false, []time.Duration{-hour, -hour}, true, false},
+		"less than a minute":                         {0, false, []time.Duration{59 * time.Second, 59 * time.Second}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -132,6 +133,7 @@ func TestAClockIsDoubtedByTheMajority(t *testing.T) {
 					b.Record(beat(string(rune('a'+i)), ahead))
 				}
 				require.Equal(t, c.doubted, b.Clock() != nil)
+				require.Equal(t, c.agreed, b.Agreed())
 			})
 		})
 	}

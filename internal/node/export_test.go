@@ -249,7 +249,16 @@ func (i Inputs) Fail() {
 }
 
 // Clock says why this node's clock is not to be trusted.
-func (b *Heartbeats) Clock() error { return b.l.compareClock() }
+func (b *Heartbeats) Clock() error {
+	_, err := b.l.compareClock()
+	return err
+}
+
+// Agreed says whether the clock is known to be right.
+func (b *Heartbeats) Agreed() bool {
+	agreed, _ := b.l.compareClock()
+	return agreed
+}
 
 // StopReason is stopReason.
 func StopReason(err error) string { return stopReason(err) }

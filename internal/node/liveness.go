@@ -44,6 +44,8 @@ type liveness struct {
 	// now is the clock of the owners, and doubted the reason not to trust it, or nil.
 	now     func() time.Time
 	doubted atomic.Pointer[error]
+	// agreed says that it is the time of most others.
+	agreed atomic.Bool
 
 	// mu guards the fields below.
 	mu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,7 +75,10 @@ func (n *Node) openOwners(ctx context.Context) error {
 		owner, err := supervisor.NewOwner(supervisor.Config{
 			Partition: p, Partitions: n.ns.partitions, Node: n.cfg.Name, Namespace: n.ns.name, NamespaceID: id,
 			Settings: recorded.Settings, SettingsOffset: recorded.Offset, Level: recorded.Level, MaxLevel: n.cfg.maxLevel,
-			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Durable: metrics.count, Deleted: n.ns.catalog.Deleted,
+			Entropy: entropy, FlushEvery: flushEvery, PauseLogAbove: pauseLogAbove, Deleted: n.ns.catalog.Deleted, Durable: func(t *events.Task, f *events.Fact) {
+				metrics.count(t, f)
+				warnOfCorrection(n.cfg.Logger, p, f)
+			},
 			Marked: marks.read(p), Mark: func(m supervisor.Mark) { marks.keep(p, m) },
 		}, mortalScheduler(shared.New()), store)
 		if err != nil {
@@ -84,7 +88,7 @@ func (n *Node) openOwners(ctx context.Context) error {
 			Log: mortalLog(&partitionLog{
 				cluster: n.ns.cluster, topics: n.ns.topics, partition: p, effects: n.owners.effects, catalog: n.ns.catalog, inputs: n.owners.inputs, ids: ids,
 			}),
-			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now, Doubt: n.doubt(),
+			Committer: mortalCommitter(store), Logger: n.cfg.Logger, Tick: n.cfg.Tick, Now: n.cfg.Now, Doubt: n.doubt(), Agreed: n.agreed(),
 			Repair: func(cause error) error { return n.store.repair(context.WithoutCancel(ctx), p, cause) }, Alerted: metrics.alerted,
 		})
 		if err != nil {
@@ -94,6 +98,13 @@ func (n *Node) openOwners(ctx context.Context) error {
 		n.owners.shells = append(n.owners.shells, shell)
 	}
 	return nil
+}
+
+// warnOfCorrection says that the time of a partition went back.
+func warnOfCorrection(log *slog.Logger, partition int32, f *events.Fact) {
+	if b, ok := f.Body.(*events.TimeCorrected); ok && f.Task == "" && !b.Settled {
+		log.Warn("the time of the log was ahead, since the clock of an owner was wrong, and is corrected", "partition", partition, "to", b.To)
+	}
 }
 
 func entropy() (b [16]byte) {

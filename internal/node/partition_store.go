@@ -101,6 +101,11 @@ func tasksOf(rows []projector.DueRow) []string {
 // Unplanned implements supervisor.Store.
 func (s *partitionStore) Unplanned(limit int) ([]string, error) { return s.part.Unplanned(limit) }
 
+// Unended implements supervisor.Store.
+func (s *partitionStore) Unended(after string, limit int) ([]string, error) {
+	return s.part.Unended(after, limit)
+}
+
 // Ended implements supervisor.Store.
 func (s *partitionStore) Ended(before events.Instant, limit int) ([]string, error) {
 	return s.part.EndedBefore(before, limit)

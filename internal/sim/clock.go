@@ -30,7 +30,7 @@ func (s *slot) now() events.Instant {
 	now, turned := s.clock.Read(s.node.reading(), false)
 	if turned {
 		suspect := s.clock.Suspect()
-		s.owner.Suspend(now, suspect)
+		s.owner.Suspend(now, suspect, false)
 		if suspect {
 			s.node.w.saw(sawSuspended)
 		} else if was > 10*time.Second && s.node.ahead > 10*time.Second {

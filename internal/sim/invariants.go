@@ -19,6 +19,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		}
 	}
 	p.time = max(p.time, f.Time)
+	p.rules.GoesOn(f)
 	p.rules.Passes(f)
 	p.rules.Follows(f)
 	for _, in := range bothInputs {

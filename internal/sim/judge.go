@@ -228,6 +228,22 @@ func (j *Judge) PassesDeadline(f *events.Fact, b *events.DeadlinePassed) {
 	}
 }
 
+// GoesOn checks that the time goes back only by a correction, which is the first fact of its epoch, and that nothing else is decided before the
+// correction is settled.
+func (j *Judge) GoesOn(f *events.Fact) {
+	p := &j.State.Partition
+	b, corrects := f.Body.(*events.TimeCorrected)
+	switch _, claim := f.Body.(*events.PartitionClaimed); {
+	case claim: // it may land late
+	case !corrects && p.Correcting != 0:
+		j.Fail("%s is decided while the time is corrected", f.Body.Name())
+	case corrects && f.Task == "" && !b.Settled && (f.Sequence > 0 || f.Time != b.To):
+		j.Fail("the time is corrected to %s by the fact %d of its epoch, at %s", b.To, f.Sequence, f.Time)
+	case f.Time < p.Time && (!corrects || f.Task != "" || b.Settled):
+		j.Fail("%s has an earlier time than the fact before it", f.Body.Name())
+	}
+}
+
 // Adopts checks that a partition adopts only later settings than it has.
 func (j *Judge) Adopts(b *events.SettingsAdopted) {
 	if p := &j.State.Partition; p.Settings != (events.Settings{}) && b.Offset <= p.SettingsOffset {

@@ -252,6 +252,18 @@ func (s *Store) Unplanned(limit int) ([]string, error) {
 	return ids[:min(limit, len(ids))], nil
 }
 
+// Unended implements supervisor.Store.
+func (s *Store) Unended(after string, limit int) ([]string, error) {
+	var ids []string
+	for id, t := range s.tasks {
+		if id > after && !t.keys.State.Ended() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(limit, len(ids))], nil
+}
+
 // Live implements supervisor.Store.
 func (s *Store) Live(yield func(id string) error) error {
 	for _, id := range s.before(math.MaxInt64, len(s.tasks), due) {

@@ -50,13 +50,15 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 		w.Undoes = w.Key(p.id, events.Do)
 	}
 	if t, ok := p.owners.find(f.Position()); ok {
-		t.work[f.Sequence] = digestWork(&w)
+		t.work[f.Sequence] = digestWork(&w, f.Time)
 	}
 }
 
-func digestWork(w *events.Work) uint32 {
+// digestWork leaves the complete-by time out, which changes when the time is corrected, and takes how long after the start it is. decided is
+// the time of the start.
+func digestWork(w *events.Work, decided events.Instant) uint32 {
 	sum := crc32.NewIEEE()
-	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Operation, w.Attempt, w.IdempotencyKey, w.Undoes, w.CompleteBy, w.Home, w.Ticket)
+	fmt.Fprintf(sum, "%s\x00%d\x00%s\x00%s\x00%s\x00%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%s\x00", w.Task, w.Run, w.Workflow, w.Step, w.Agent, w.Operation, w.Attempt, w.IdempotencyKey, w.Undoes, w.CompleteBy-decided, w.Home, w.Ticket)
 	_, _ = sum.Write(w.Input)
 	_, _ = sum.Write([]byte{0})
 	_, _ = sum.Write(w.Output)
@@ -132,7 +134,8 @@ func (c *check) workRequest(r *events.Record, old bool) {
 	}
 	// A newer owner may encode it differently, but its content is the same.
 	entry := &t.work[pos.Sequence]
-	if digestWork(&w)&workDigest != *entry&workDigest {
+	decided, _ := events.ParseInstant(r.Header(events.HeaderTime)) // one that cannot be read differs
+	if digestWork(&w, decided)&workDigest != *entry&workDigest {
 		wrong(w.Task, "work_differs", "the work request (%s of step %s, attempt %d) differs from the one that its fact %s at offset %d asks for", w.Operation, w.Step, w.Attempt, name, t.offset(pos.Sequence))
 	}
 	if *entry&workSeen != 0 {

@@ -53,6 +53,8 @@ type partition struct {
 	settings settings
 	// time is the time of the latest fact or claim; jumpedAt is when it last moved by more than events.TimeJump.
 	time, jumpedAt events.Instant
+	// correcting is To of a TimeCorrected that is not settled.
+	correcting events.Instant
 }
 
 // partition reads one partition of events, and the topics that belong to it.
@@ -169,6 +171,12 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 	case *events.VersionBarrier, *events.EffectsDelayed, *events.EffectsCaughtUp:
 	case *events.StateHash:
 		p.count.StateHashes++
+	case *events.TimeCorrected:
+		if f.Task == "" {
+			p.correct(f, b, at)
+			return nil
+		}
+		p.tell(f, at)
 	case *events.InputsPassed:
 		return p.passed(b, at)
 	case *events.InputLossAccepted:
@@ -267,7 +275,7 @@ func (p *partition) submitted(f *events.Fact, b *events.Submitted, at Place, inp
 		wrong(CheckAttempts, "definition", "the task is accepted by the definition %s of workflow %s, which the partition did not adopt before", b.Hash, b.Workflow)
 		def = &definition{}
 	}
-	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, number: p.accepted, deadline: b.Deadline}
+	s := &story{id: f.Task, incarnation: f.Position().String(), workflow: b.Workflow, def: def, accepted: at.Offset, at: at.Offset, time: f.Time, submittedAt: f.Time, number: p.accepted, deadline: b.Deadline}
 	s.cancelHeld = len(p.held[f.Task]) > 0
 	delete(p.held, f.Task)
 	p.live[f.Task] = s

@@ -231,6 +231,9 @@ func (o *ownership) order(f *events.Fact, r *events.Record) (wrong []string) {
 	if id := factID(r.Partition, f); r.Header(events.HeaderID) != id {
 		wrong = append(wrong, "the fact "+f.Position().String()+" has the name "+strconv.Quote(r.Header(events.HeaderID))+" instead of "+strconv.Quote(id))
 	}
+	if goesBack(f) {
+		o.time = f.Time
+	}
 	if f.Time < o.time {
 		wrong = append(wrong, "the fact's time "+f.Time.String()+" lies before that of an earlier fact, "+o.time.String())
 	}

@@ -18,6 +18,7 @@ type story struct {
 	at          int64 // offset of its latest fact
 	time        events.Instant
 	number      int // how many facts the partition had accepted by then
+	submittedAt events.Instant
 	deadline    events.Instant
 	expired     bool
 	back        bool // it turned back: undoing
@@ -36,14 +37,15 @@ type story struct {
 
 // work is the do or the undo of a step.
 type work struct {
-	agent      string
-	attempts   int
-	running    bool
-	waiting    bool
-	started    int64 // offset of the running attempt's start
-	position   events.Position
-	completeBy events.Instant
-	retryAt    events.Instant
+	agent                 string
+	attempts              int
+	running               bool
+	waiting               bool
+	started               int64 // offset of the running attempt's start
+	position              events.Position
+	startedAt, completeBy events.Instant
+	retryAt               events.Instant
+	askedAt               events.Instant // when another attempt was asked for
 }
 
 type step struct {
@@ -151,6 +153,7 @@ func (s *story) pivot() *step {
 
 // tell adds an accepted fact of a live task.
 func (t *telling) tell() {
+	last := t.story.time
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
 	case *events.StepStarted:
@@ -197,6 +200,8 @@ func (t *telling) tell() {
 		t.processed()
 	case *events.TaskUndone:
 		t.wasUndone()
+	case *events.TimeCorrected:
+		t.corrected(b.To, last)
 	case *events.EffectFailed:
 		if b.Failed != nil {
 			t.failed(b.Failed)
@@ -231,7 +236,7 @@ func (t *telling) begin(w *work, o starting) {
 	if o.completeBy == 0 {
 		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
 	}
-	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), completeBy: o.completeBy}
+	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
 	t.expectWork(t.fact, t.story)
 	t.partition.count.Attempts++
 }
@@ -343,7 +348,7 @@ func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting = true, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
-		st.do.waiting, st.do.retryAt, st.failed = true, v.At, false
+		st.do.waiting, st.do.retryAt, st.do.askedAt, st.failed = true, v.At, t.fact.Time, false
 		if v.At == 0 {
 			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")
 		}
@@ -417,9 +422,9 @@ func (t *telling) reopened(b *events.TaskReopened) {
 		case st == nil:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
 		case st.undoFailed || st.undo.waiting:
-			st.undoFailed, st.undo.waiting, st.undo.retryAt = false, true, t.fact.Time
+			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
 		case (st.failed || st.do.waiting) && !t.back:
-			st.failed, st.do.waiting, st.do.retryAt = false, true, t.fact.Time
+			st.failed, st.do.waiting, st.do.retryAt, st.do.askedAt = false, true, t.fact.Time, t.fact.Time
 		default:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}

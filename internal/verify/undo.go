@@ -72,7 +72,7 @@ func (t *telling) undoVerdict(st *step, v events.Verdict) {
 	st.undo.waiting = false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
-		st.undo.waiting, st.undo.retryAt = true, v.At
+		st.undo.waiting, st.undo.retryAt, st.undo.askedAt = true, v.At, t.fact.Time
 	default:
 		st.undoFailed = true
 		t.parkDue = t.parkDue || !t.parked

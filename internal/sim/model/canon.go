@@ -16,7 +16,7 @@ type print [16]byte
 // leftOut lists the fields that the identity of an owner does not need, each with its reason. None of them affects what an owner
 // does next; a search that took two different owners for one would be worthless.
 //
-//	core.now             every call brings the world's time, which is never earlier and is part of the world
+//	core.now             every call brings the world's time, which is never earlier and is part of the world (unless Config.Wrong is set)
 //	core.gen             answers carry it, and the model hands over answers of the current generation alone
 //	core.stats           for metrics
 //	core.judging         set before each decision, and read when that decision panics, which the model takes for a fault
@@ -73,7 +73,9 @@ const (
 // plans holds how structs of each type are written.
 type plans struct {
 	// skip are further fields that a configuration leaves out.
-	skip   map[string]bool
+	skip map[string]bool
+	// keep are fields of leftOut that it does not leave out.
+	keep   map[string]bool
 	fields map[reflect.Type][]fieldPlan
 	// errors says which types are errors.
 	errors map[reflect.Type]bool
@@ -87,7 +89,7 @@ func (p *plans) of(t reflect.Type) []fieldPlan {
 	for i := range t.NumField() {
 		name, how := t.Name()+"."+t.Field(i).Name, byValue
 		switch {
-		case leftOut[name] || p.skip[name] || name == "cache.committed":
+		case leftOut[name] && !p.keep[name] || p.skip[name] || name == "cache.committed":
 			continue
 		case name == "cache.touched":
 			how = byTouched

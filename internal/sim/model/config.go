@@ -153,6 +153,8 @@ type Config struct {
 	Older int
 	// Jump makes the clock pass two hours at first, then a quarter of an hour at a time.
 	Jump bool
+	// Wrong makes the clock of the first node eight days ahead of the world's. The second node knows that its clock is right.
+	Wrong bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }

@@ -61,7 +61,7 @@
 //
 // # What is left out
 //
-// Clocks do not differ between nodes, and time stands still except for the action "the clock passes the next step", after
+// Clocks do not differ between nodes, unless Config.Wrong is set, and time stands still except for the action "the clock passes the next step", after
 // which every timer is due. So a pause before a claim, and ten seconds without an answer to an append, are ordinary events.
 // Sending a record and its acknowledgement are one action unless SlowAcks has a budget. A crashed process restarts at once.
 // A node reads a topic to its end in one action (reading less is the same as having read earlier), and the order in which

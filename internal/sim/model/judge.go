@@ -37,9 +37,8 @@ func (j *judge) before(f *events.Fact, source string) {
 	if node := source[strings.LastIndexByte(source, '/')+1:]; node != p.Owner {
 		j.w.fail("INV11: an accepted fact was written by %s, the current claimant is %s", node, p.Owner)
 	}
-	if f.Time < p.Time {
-		j.w.fail("%s has an earlier time than the fact before it", f.Body.Name())
-	}
+	j.GoesOn(f)
+	j.times(f)
 	j.Passes(f)
 	j.Follows(f)
 	j.settled(sim.SettledAfter(&j.State.Partition, f))
@@ -65,16 +64,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.InputRejected:
 		j.rejects(f, b)
 	case *events.StepStarted:
-		if slices.Contains(j.log.cancelled, f.Task) {
-			j.w.fail("a step started although a cancel was held before the task was accepted")
-		}
-		due, passed := j.deadline(f.Task)
-		if due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
-			j.w.fail("a step starts in a task that its deadline is about to undo")
-		}
-		if t, _ := j.State.Task(f.Task); t != nil && (t.Deadline != due || t.DeadlinePassed != passed) {
-			j.w.fail("a step starts with the deadline %s (passed: %v), and its task has %s (passed: %v)", t.Deadline, t.DeadlinePassed, due, passed)
-		}
+		j.starts(f)
 	case *events.StepFailed:
 		j.failed(f, b)
 	case *events.EffectFailed:
@@ -94,6 +84,20 @@ func (j *judge) before(f *events.Fact, source string) {
 	}
 }
 
+// starts checks that a step may start.
+func (j *judge) starts(f *events.Fact) {
+	if slices.Contains(j.log.cancelled, f.Task) {
+		j.w.fail("a step started although a cancel was held before the task was accepted")
+	}
+	due, passed := j.deadline(f.Task)
+	if due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
+		j.w.fail("a step starts in a task that its deadline is about to undo")
+	}
+	if t, _ := j.State.Task(f.Task); t != nil && (t.Deadline != due || t.DeadlinePassed != passed) {
+		j.w.fail("a step starts with the deadline %s (passed: %v), and its task has %s (passed: %v)", t.Deadline, t.DeadlinePassed, due, passed)
+	}
+}
+
 // Input implements sim.Witness.
 func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 	list := j.part.inputs[topicOf(in)]
@@ -108,7 +112,7 @@ func (j *judge) Input(in events.Input, offset int64) (sim.Input, bool) {
 
 // DurableBefore implements sim.Witness.
 func (j *judge) DurableBefore(in events.Input, offset int64, before events.Instant) bool {
-	return j.w.sp.cfg.at(j.part.inputs[topicOf(in)][offset].clock) < before
+	return j.w.sp.cfg.at(j.part.inputs[topicOf(in)][offset].clock) < j.w.sp.cfg.right(before)
 }
 
 // Folded implements sim.Witness.
@@ -172,14 +176,14 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 
 // deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
-	var parked events.Instant
+	var submitted, parked events.Instant
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task != task {
 			return true
 		}
 		switch b := f.Body.(type) {
 		case *events.Submitted:
-			due, passed, parked = b.Deadline, false, 0
+			due, passed, submitted, parked = b.Deadline, false, f.Time, 0
 		case *events.DeadlinePassed:
 			passed = true
 		case *events.TaskParked:
@@ -191,6 +195,11 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 				due, passed = due.Add(f.Time.Sub(parked)), false
 			}
 			parked = 0
+		case *events.TimeCorrected:
+			if submitted > b.To && due > b.To {
+				due = b.To.Add(due.Sub(submitted))
+			}
+			submitted, parked = min(submitted, b.To), min(parked, b.To)
 		}
 		return true
 	})
@@ -274,7 +283,7 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 			j.w.fail("step %s of %s is undone while %s runs", b.Step, f.Task, s.Path)
 		}
 	}
-	if f.Time < j.quietAt(f.Task) {
+	if j.w.sp.cfg.right(f.Time) < j.quietAt(f.Task) {
 		j.w.fail("step %s of %s is undone while an attempt of the task may still act", b.Step, f.Task)
 	}
 }
@@ -292,7 +301,7 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 		}
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
-			completeBy[b.Step] = b.CompleteBy
+			completeBy[b.Step] = j.w.sp.cfg.right(b.CompleteBy)
 			if b.Undoable {
 				started[b.Step] = f.Epoch
 			}

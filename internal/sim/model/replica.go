@@ -114,6 +114,9 @@ func (x replica) execute(out *output) {
 		if x.stale && x.sp.effects[out.effect].kind == events.EffectWork {
 			x.w.fail("work is sent in an epoch that was over when its owner woke up: %s", x.sp.effects[out.effect].name)
 		}
+		if w := x.sp.effects[out.effect].work; w != nil && x.sp.cfg.far(w.CompleteBy) && x.sp.cfg.compared(x.n/int(x.sp.cfg.Full)) {
+			x.w.fail("work leaves whose complete-by time is days ahead: %s", x.sp.effects[out.effect].name)
+		}
 		x.sends = append(x.sends, send{effect: out.effect})
 		x.w.note("%s is about to send %s", x.label(), x.sp.effects[out.effect].name)
 	case outAskEnds:

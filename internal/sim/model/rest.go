@@ -56,7 +56,10 @@ func (w *World) partRest(p int32) string {
 			return "lost effect: nobody sent it, and nothing is left to do: " + w.sp.debts[d.id]
 		}
 	}
-	now := w.sp.cfg.at(w.s.clock)
+	if owes := w.wrongRest(j.part, j.State); owes != "" {
+		return owes
+	}
+	now := w.sp.cfg.shows(int(j.part.group), w.s.clock)
 	if idle := now.Sub(read[events.Instant](owner.owner, "outbox", "quietSince")); idle >= watermarkAfter && len(j.log.owed) > 0 && !refused {
 		return "the partition is idle, and its log does not record the watermark: " + w.sp.debts[j.log.owed[0].id]
 	}

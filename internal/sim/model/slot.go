@@ -229,7 +229,7 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 		if len(list) == 0 {
 			// Every call of an owner begins by evicting tasks that the store holds. An answer to a question that was never asked
 			// does only that. So two owners do not count as different just because one of them has not been called again yet.
-			x.owner.Sent(s.cfg.at(e.clock), x.owner.Status().Generation, ^uint64(0), nil)
+			x.owner.Sent(s.cfg.shows(x.node, e.clock), x.owner.Status().Generation, ^uint64(0), nil)
 			return
 		}
 		for _, a := range list {
@@ -240,7 +240,7 @@ func (x *slot) carryOut(s *space, e *event, r *result) {
 
 // call passes the event to the real owner.
 func (x *slot) call(s *space, e *event) {
-	now, o := s.cfg.at(e.clock), x.owner
+	now, o := s.cfg.shows(x.node, e.clock), x.owner
 	switch e.kind {
 	case evCrash:
 		x.start(s)
@@ -331,6 +331,9 @@ func (x *slot) start(s *space) {
 		panic(err)
 	}
 	x.owner = o
+	if s.cfg.compared(x.node) {
+		o.Suspend(Begin, false, true)
+	}
 }
 
 // flying finds the batch in flight that begins with the record, and returns its number and its length.

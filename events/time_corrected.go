@@ -1,0 +1,109 @@
+package events
+
+import (
+	"fmt"
+	"time"
+)
+
+// TimeCorrected brings the time of a partition back to To, where a wrong clock had moved it ahead. It comes once for the partition, then once
+// for each live task that has a fact of the wrong time, and once more for the partition, Settled.
+type TimeCorrected struct {
+	To Instant `json:"to"`
+	// Settled says that no task is left.
+	Settled bool `json:"settled,omitzero"`
+}
+
+// TimeCorrectable is how far the time of a partition must be ahead of the right time to be corrected.
+const TimeCorrectable = time.Minute
+
+// correctTime takes a TimeCorrected of the partition.
+func correctTime(s *State, b *TimeCorrected) error {
+	p := &s.Partition
+	if b.Settled {
+		if p.Correcting == 0 || p.Correcting != b.To {
+			return fmt.Errorf("%w: a correction to %s is settled, and the one that has begun is to %q", ErrImpossible, b.To, p.Correcting)
+		}
+		p.Correcting = 0
+		return nil
+	}
+	if p.Correcting != 0 || b.To <= 0 || p.Time.Sub(b.To) <= TimeCorrectable {
+		return fmt.Errorf("%w: the time is corrected from %s to %s", ErrImpossible, p.Time, b.To)
+	}
+	p.Time, p.Correcting = b.To, b.To
+	p.Since, p.JumpedAt, p.ForgottenBefore = min(p.Since, b.To), min(p.JumpedAt, b.To), min(p.ForgottenBefore, b.To)
+	latest := b.To.Add(p.Settings.HeldFor.Std())
+	for _, h := range s.Held() {
+		//mutant:corrected-hold-ends
+		if h.ExpiresAt > latest {
+			cut := *h
+			cut.ExpiresAt = latest
+			s.held.put(&cut)
+			s.touchPart(KindHeld, h.id())
+		}
+	}
+	return nil
+}
+
+// corrected takes a TimeCorrected of the task. An instant that was set at the wrong time becomes one that is as far from the right time as it
+// was from the time at which it was set. So everything lasts for its whole duration once more, and nothing comes earlier than it should. An
+// instant that was set at the right time is right.
+func (t *Task) corrected(to Instant, grace time.Duration) {
+	longest := time.Duration(0)
+	for _, s := range t.Steps {
+		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
+		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
+		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
+		if u := s.Undo; u != nil {
+			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt
+			at.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)
+		}
+		s.change()
+	}
+	// Nothing says which attempt it is of, but each of them has started by now.
+	//mutant:corrected-doubt-lasts
+	t.QuietAt = min(t.QuietAt, to.Add(longest+grace))
+	//mutant:corrected-deadline-waits
+	t.Deadline = lasting(t.Deadline, t.SubmittedAt, to)
+	t.RemindAt = lasting(t.RemindAt, t.ParkedAt, to)
+	t.SubmittedAt, t.ParkedAt, t.UpdatedAt = min(t.SubmittedAt, to), min(t.ParkedAt, to), to
+}
+
+// times corrects the instants of the latest attempt of a step, or of its undo.
+type times struct {
+	to Instant
+	// reopened says that an operator let the next attempt start at once.
+	reopened bool
+}
+
+func (at times) correct(started, completeBy, ended, retryAt *Instant) {
+	//mutant:corrected-attempt-has-all-its-time
+	*completeBy = lasting(*completeBy, *started, at.to)
+	if at.reopened {
+		*retryAt = min(*retryAt, at.to)
+	}
+	//mutant:corrected-retry-waits
+	*retryAt = lasting(*retryAt, *ended, at.to)
+	//mutant:corrected-attempt-is-of-an-earlier-epoch
+	*started = min(*started, at.to)
+	*ended = min(*ended, at.to)
+}
+
+// lasting returns where an instant goes that was set at another one.
+func lasting(x, set, to Instant) Instant {
+	if set <= to || x <= to {
+		return x
+	}
+	return to.Add(max(x.Sub(set), 0))
+}
+
+// Times returns when the running attempt of a step started, and its complete-by time; zero if that attempt is not running.
+func (t *Task) Times(path string, op Operation, attempt int) (started, completeBy Instant) {
+	if !t.Running(path, op, attempt) {
+		return 0, 0
+	}
+	s := t.Step(path)
+	if op == Undo {
+		return s.Undo.StartedAt, s.Undo.CompleteBy
+	}
+	return s.StartedAt, s.CompleteBy
+}

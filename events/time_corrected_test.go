@@ -1,0 +1,110 @@
+package events_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+const days = 8 * 24 * time.Hour
+
+// wrongClock: a node whose clock is eight days ahead owns the partition for a while. The next one corrects the time, and all live tasks.
+func (w *scribe) wrongClock() {
+	const begun, tried, undone, again = "delivery-9", "delivery-10", "delivery-11", "delivery-12"
+	w.submit(begun)
+	w.start(begun, "account", 1)
+	right := w.now
+	w.now = w.now.Add(days)
+	w.claim("d1", w.epoch.ID)
+	w.write(tried, &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: w.now.Add(600e9), Content: "c10"})
+	w.start(tried, "account", 1)
+	w.fail(tried, "account", 1, retryAt(w.now.Add(30e9)))
+	w.start(begun, "package", 1)
+	w.submit(undone)
+	w.start(undone, "package", 1)
+	w.complete(undone, "package", 1)
+	w.start(undone, "drone", 1)
+	w.write(undone, &events.Timeout{
+		Step: "drone", Operation: events.Do, Attempt: 1, CompleteBy: w.task(undone).Step("drone").CompleteBy,
+		QuietAt: w.now.Add(7e9), Verdict: undo("attempts used up"),
+	})
+	w.write(undone, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 1, CompleteBy: w.now.Add(5e9)})
+	w.submit(again)
+	w.start(again, "account", 1)
+	w.fail(again, "account", 1, park("attempts used up"))
+	w.write(again, &events.TaskParked{Step: "account", Reason: "attempts used up"})
+	w.write(again, &events.TaskReopened{Request: "q9", Steps: []string{"account"}})
+	w.write("later", &events.RequestHeld{Request: events.Request{ID: "q8", Kind: events.RequestCancel, Task: "later"}, ExpiresAt: w.now.Add(600e9)})
+	w.claim("d2", "d1")
+	w.now = right.Add(time.Hour)
+	to := w.now + w.step
+	for _, task := range []string{"", again, begun, tried, undone} {
+		w.write(task, &events.TimeCorrected{To: to})
+	}
+	w.hash1()
+	w.write("", &events.TimeCorrected{To: to, Settled: true})
+	w.hash1()
+}
+
+// Everything that began at the wrong time lasts for its whole duration from the correction on, and what began at the right time stays.
+func TestACorrectedTaskKeepsItsDurations(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.write("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
+	w.submit("right")
+	w.start("right", "account", 1)
+	by := w.task("right").Step("account").CompleteBy
+	w.wrongClock()
+	p := &w.state.Partition
+	require.Zero(t, p.Correcting)
+	require.LessOrEqual(t, p.JumpedAt, p.Time)
+	require.LessOrEqual(t, p.Since, p.Time)
+	begin := w.task("delivery-9").UpdatedAt
+	require.Less(t, p.Time.Sub(begin), time.Minute)
+
+	require.Equal(t, by, w.task("right").Step("account").CompleteBy)
+	begun := w.task("delivery-9")
+	require.Less(t, begun.Step("account").CompleteBy, begin, "it had begun before")
+	for _, s := range []*events.Step{begun.Step("package"), w.task("delivery-10").Step("account")} {
+		require.Equal(t, begin, s.StartedAt)
+		require.Equal(t, 29*time.Second, s.CompleteBy.Sub(begin))
+	}
+	tried := w.task("delivery-10")
+	require.Less(t, tried.Step("account").RetryAt.Sub(begin), 31*time.Second)
+	require.GreaterOrEqual(t, tried.Step("account").RetryAt.Sub(begin), 29*time.Second)
+	require.Less(t, tried.Deadline.Sub(begin), 601*time.Second)
+	require.GreaterOrEqual(t, tried.Deadline.Sub(begin), 599*time.Second)
+	undone := w.task("delivery-11")
+	require.Equal(t, 31*time.Second, undone.QuietAt.Sub(begin), "the complete-by time of an attempt, and the grace")
+	require.Less(t, undone.Step("drone").Undo.CompleteBy.Sub(begin), 6*time.Second)
+	require.Equal(t, begin, w.task("delivery-12").Step("account").RetryAt, "an operator let it start at once")
+	require.Equal(t, 600*time.Second, w.state.HeldFor("later")[0].ExpiresAt.Sub(begin))
+}
+
+func TestTheTimeGoesBackOnlyByACorrection(t *testing.T) {
+	t.Parallel()
+	at := owned(t).now
+	for name, try := range map[string]func(w *scribe){
+		"a minute is no reason": func(w *scribe) {
+			w.refused("", &events.TimeCorrected{To: w.state.Partition.Time.Add(-events.TimeCorrectable)})
+		},
+		"a task is corrected by itself":     func(w *scribe) { w.refused("t1", &events.TimeCorrected{To: at}) },
+		"nothing is settled that has begun": func(w *scribe) { w.refused("", &events.TimeCorrected{To: at, Settled: true}) },
+		"a correction that is not the first": func(w *scribe) {
+			w.now = at.Add(-time.Hour)
+			f := w.write("", &events.TimeCorrected{To: w.now + w.step})
+			require.Equal(t, f.Time, w.state.Partition.Time)
+			w.refused("", &events.TimeCorrected{To: f.Time.Add(-time.Hour)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := owned(t)
+			w.submit("t1")
+			w.start("t1", "account", 1)
+			try(w)
+		})
+	}
+}

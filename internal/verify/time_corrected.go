@@ -1,0 +1,58 @@
+package verify
+
+import (
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// goesBack says whether a fact is the one by which the time goes back.
+func goesBack(f *events.Fact) bool {
+	b, ok := f.Body.(*events.TimeCorrected)
+	return ok && f.Task == "" && !b.Settled
+}
+
+// correct takes a TimeCorrected of the partition.
+func (p *partition) correct(f *events.Fact, b *events.TimeCorrected, at Place) {
+	if b.Settled {
+		if b.To != p.correcting {
+			p.wrong(CheckOwnership, "time_corrected", at, "a correction of the time to %s is settled that has not begun", b.To)
+		}
+		for id, s := range p.live {
+			if s.time > f.Time {
+				p.wrong(CheckAttempts, "time_corrected", at, "a correction of the time is settled, and the task %s is not corrected", id)
+			}
+		}
+		p.correcting = 0
+		return
+	}
+	if ahead := p.time.Sub(b.To); f.Time != b.To || f.Sequence != 0 || ahead <= time.Minute {
+		p.wrong(CheckOwnership, "time_corrected", at, "the time is corrected to %s by the fact %d of its epoch, at %s, %s after that", b.To, f.Sequence, f.Time, ahead)
+	}
+	p.time, p.correcting, p.jumpedAt = b.To, b.To, min(p.jumpedAt, b.To)
+}
+
+// corrected takes a TimeCorrected of the task: what began at the wrong time lasts for its whole duration from the correction on.
+func (t *telling) corrected(to, last events.Instant) {
+	lasting := func(x *events.Instant, set events.Instant) {
+		if set > to && *x > to {
+			*x = to.Add(max(x.Sub(set), 0))
+		}
+	}
+	longest := time.Duration(0)
+	for _, st := range t.steps {
+		longest = max(longest, st.do.completeBy.Sub(st.do.startedAt))
+		for _, w := range []*work{&st.do, &st.undo} {
+			lasting(&w.completeBy, w.startedAt)
+			if w.retryAt <= last { // it was due
+				w.retryAt = min(w.retryAt, to)
+			}
+			lasting(&w.retryAt, w.askedAt)
+			w.startedAt, w.askedAt = min(w.startedAt, to), min(w.askedAt, to)
+		}
+	}
+	t.quiet = min(t.quiet, to.Add(longest))
+	lasting(&t.deadline, t.submittedAt)
+	lasting(&t.remindAt, t.parkedAt)
+	t.submittedAt, t.parkedAt, t.story.time = min(t.submittedAt, to), min(t.parkedAt, to), to
+}
