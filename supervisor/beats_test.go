@@ -25,7 +25,7 @@ func TestTheLingerGrowsWithRunningAttempts(t *testing.T) {
 			b.submit(fmt.Sprintf("t-%d", submitted), "one", "")
 		}
 		a.run()
-		require.Equal(t, c.want, a.o.Status().Linger, "%d running", c.running)
+		require.Equal(t, c.want, a.o.Lingers(), "%d running", c.running)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestSubmissionsLeaveRoomForWork(t *testing.T) {
 		b.submit(fmt.Sprintf("t-%d", i), "one", "")
 	}
 	a.run()
-	require.Equal(t, 8*time.Millisecond, a.o.Status().Linger)
+	require.Equal(t, 8*time.Millisecond, a.o.Lingers())
 	for i := range 600 {
 		b.submit(fmt.Sprintf("later-%d", i), "one", "")
 	}

@@ -27,10 +27,8 @@ type Status struct {
 	// Epoch is the current epoch of the partition as far as it is folded.
 	Epoch      events.Epoch
 	Generation uint64
-	// Time is the owner's time, which never goes back.
-	Time events.Instant
-	// Linger is the length of the beats at which the owner should decide; zero means at once.
-	Linger                     time.Duration
+	// Time is the owner's time, which only a correction brings back.
+	Time                       events.Instant
 	InMemory, InFlight, Unsent int
 	// UnsentBytes is the size of the effects in memory that are not acknowledged.
 	UnsentBytes int
@@ -101,9 +99,6 @@ func (o *Owner) Status() Status {
 			}
 		}
 	}
-	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
-		s.Linger = o.dispatch.linger()
-	}
 	if o.outbox.bounded() {
 		s.Waiting = o.inbox.waiting()
 	}
@@ -115,4 +110,12 @@ func (o *Owner) Status() Status {
 		s.Epoch, s.InMemory = o.state.Partition.Epoch, o.state.InMemory()
 	}
 	return s
+}
+
+// lingers is the length of the beats at which the owner should decide; zero means at once.
+func (o *Owner) lingers() time.Duration {
+	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
+		return o.dispatch.linger()
+	}
+	return 0
 }
