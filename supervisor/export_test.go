@@ -13,4 +13,4 @@ func (o *Owner) Backlog(in events.Input) int { return o.inbox.backlog(in) }
 func (o *Owner) DefinitionBytes(hash string) int { return len(o.state.Definition(hash).Body) }
 
 // Lingers is the length of the beats at which the owner should decide.
-func (o *Owner) Lingers() time.Duration { return o.lingers() }
+func (o *Owner) Lingers() time.Duration { return beatOf(o) }

@@ -409,7 +409,7 @@ func (s *Shell) executeAll() error {
 		}
 	}
 	if said && !s.linger.lingers { // an idle owner does not linger: its attempts may run for hours
-		s.linger.wait(s.owner.lingers())
+		s.linger.wait(beatOf(s.owner))
 	}
 	s.sendAll()
 	for in, f := range s.inflows {

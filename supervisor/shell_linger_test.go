@@ -19,7 +19,7 @@ func TestAnOwnerWithNothingToDecideDoesNotLinger(t *testing.T) {
 		require.NoError(t, err)
 		o.dispatch.running = map[string]int{"a": 4}
 		s.owner = o
-		require.Positive(t, s.owner.lingers())
+		require.Positive(t, beatOf(s.owner))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		require.NoError(t, s.Run(ctx))

@@ -112,8 +112,8 @@ func (o *Owner) Status() Status {
 	return s
 }
 
-// lingers is the length of the beats at which the owner should decide; zero means at once.
-func (o *Owner) lingers() time.Duration {
+// beatOf returns the length of the beats at which the owner should decide; zero means at once.
+func beatOf(o *Owner) time.Duration {
 	if o.inbox.backlogs() < o.cfg.BatchFacts/4 {
 		return o.dispatch.linger()
 	}

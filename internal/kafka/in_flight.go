@@ -60,8 +60,8 @@ func (s *sending) free() {
 type answer struct {
 	topic     string
 	partition int32
-	// shared says that the record counts against the share of its destination.
-	shared bool
+	// share is what the record counts against, nil if it counts against none.
+	share *share
 
 	i    int
 	one  func(partition int32, offset int64, err error)

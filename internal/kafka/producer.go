@@ -106,7 +106,8 @@ func (p *Producer) Produce(ctx context.Context, r events.Record, done func(parti
 
 // TryProduce is Produce for callers that must not block: a full buffer is an error.
 func (p *Producer) TryProduce(ctx context.Context, r events.Record, done func(partition int32, offset int64, err error)) {
-	p.send(ctx, &r, answer{one: done, shared: true}, p.tryReserve(&r))
+	n, err := p.tryReserve(&r)
+	p.send(ctx, &r, answer{one: done, share: n}, err)
 }
 
 // ProduceBatch is Produce for each of records, in order. done is called exactly once for each record, with its index, from any
@@ -120,7 +121,8 @@ func (p *Producer) ProduceBatch(ctx context.Context, records []events.Record, do
 // TryProduceBatch is ProduceBatch for callers that must not block: records that find the buffer full get ErrBufferFull.
 func (p *Producer) TryProduceBatch(ctx context.Context, records []events.Record, done func(i int, partition int32, offset int64, err error)) {
 	for i := range records {
-		p.send(ctx, &records[i], answer{i: i, each: done, shared: true}, p.tryReserve(&records[i]))
+		n, err := p.tryReserve(&records[i])
+		p.send(ctx, &records[i], answer{i: i, each: done, share: n}, err)
 	}
 }
 
@@ -132,16 +134,16 @@ func (p *Producer) reserve(ctx context.Context) error {
 	return nil
 }
 
-func (p *Producer) tryReserve(r *events.Record) error {
-	to := destination{r.Topic, r.Partition}
-	if !p.shares.take(to) {
-		return ErrBufferFull
+func (p *Producer) tryReserve(r *events.Record) (*share, error) {
+	n := p.shares.take(destination{r.Topic, r.Partition})
+	if n == nil {
+		return nil, ErrBufferFull
 	}
 	if !p.room.TryAcquire(1) {
-		p.shares.give(to)
-		return ErrBufferFull
+		n.Add(-1)
+		return nil, ErrBufferFull
 	}
-	return nil
+	return n, nil
 }
 
 // send sends a record for which there is room, or answers with the error of the reservation.
@@ -172,8 +174,8 @@ func (p *Producer) hand(s *sending) {
 func (p *Producer) settle(r *kgo.Record, err error) {
 	s := r.Context.(*sending)
 	p.room.Release(1)
-	if s.to.shared {
-		p.shares.give(destination{s.to.topic, s.to.partition})
+	if s.to.share != nil {
+		s.to.share.Add(-1)
 	}
 	p.linger.unanswered.Add(-1)
 	if errors.Is(err, kerr.UnknownTopicID) {
