@@ -98,12 +98,28 @@ func (c *verifyConfig) validate() error {
 		return usage("-o %q is not known; %s", c.format, events.Suggest(c.format, []string{"table", "json"}))
 	case slices.ContainsFunc(c.stores, missing):
 		return usage("%s does not exist (--store)", c.stores[slices.IndexFunc(c.stores, missing)])
+	case slices.ContainsFunc(c.stores, stateless):
+		return usage("%s holds no state (--store): give the --data of a stopped node", c.stores[slices.IndexFunc(c.stores, stateless)])
+	case slices.ContainsFunc(c.stores, c.isData):
+		return usage("--data compares the state in %s already: leave --store out", c.data)
 	case c.data != "" && !missing(c.data) && !hasBroker(c.data):
 		return usage("%s does not hold a log (--data): give the --brokers that do, and --store %s to compare the state", c.data, c.data)
 	case c.show < 1 || c.grace < 0 || c.onePartition && c.partition < 0:
 		return usage("--show must be at least 1, and --grace and --partition must not be negative")
 	}
 	return c.logPlace.validate()
+}
+
+func stateless(dir string) bool { return missing(filepath.Join(dir, "state")) }
+
+// isData says whether a directory of --store is that of --data, which this process locks.
+func (c *verifyConfig) isData(dir string) bool {
+	data, err := os.Stat(c.data)
+	if c.data == "" || err != nil {
+		return false
+	}
+	info, err := os.Stat(dir)
+	return err == nil && os.SameFile(data, info)
 }
 
 func (c *verifyConfig) run(cmd *cobra.Command) error {

@@ -161,8 +161,12 @@ func TestVerifyRefusesAWrongCall(t *testing.T) {
 	startsMany(t)
 	t.Parallel()
 	at := place{dir: t.TempDir()}
+	require.NoError(t, os.MkdirAll(filepath.Join(at.dir, "stopped", "broker"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(at.dir, "stopped", "state"), 0o755))
 	for says, args := range map[string][]string{
 		"give the place of the log: --data or --brokers": {},
+		"holds no state (--store): give the --data of":   {"--brokers", "127.0.0.1:1", "--store", "stopped/state"},
+		"compares the state in stopped already":          {"--data", "stopped", "--store", "./stopped"},
 		"--brokers (SAGALOG_BROKERS), not both":          {"--data", "x", "--brokers", "127.0.0.1:1"},
 		"nowhere does not exist (--data)":                {"--data", "nowhere"},
 		"nowhere does not exist (--store)":               {"--brokers", "127.0.0.1:1", "--store", "nowhere"},
