@@ -238,13 +238,16 @@ func TestTheTablesAreAsInTheGoldenFile(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		e.submit(t, id)
 	}
-	e.Change("b", &events.StepFailed{Step: "reserve", Attempt: 1, Error: events.Error{Message: "busy"}, Verdict: events.Verdict{Action: events.ActionRetry, Reason: "1 of 5"}},
+	e.Change("b", &events.StepFailed{Step: "reserve", Attempt: 1, Error: events.Error{Message: "busy"}, Verdict: events.Verdict{Action: events.ActionRetry, Reason: "attempt 1 of 5 failed: busy"}},
 		func(t *events.Task) {
 			t.State, t.FailureCount = events.TaskStateProcessing, 1
 			t.Steps = []*events.Step{{Path: "reserve", Agent: "stock", State: events.StepStateWaiting, Attempt: 1, FailureCount: 1,
 				Error: &events.Error{Class: events.ClassRetryable, Message: "busy\x1b[31m"}}}
 		})
+	e.Change("b", &events.InputRejected{Reason: events.RejectRefused, Detail: "nothing can be retried"}, func(*events.Task) {})
 	e.Park("b", "no lamp")
+	deadline := events.At(time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))
+	e.Change("b", &events.DeadlinePassed{Deadline: deadline, Action: events.DeadlineAlert}, func(t *events.Task) { t.Deadline = deadline })
 	e.Finish("c")
 	e.Bury(events.Submissions, events.Record{Partition: 2, Offset: 9, Key: []byte("z"), Value: []byte(`{"workflow":"x"}`), Headers: []events.Header{{Key: "team", Value: []byte("red")}}}, "unknown_workflow")
 	var all strings.Builder

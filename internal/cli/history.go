@@ -22,6 +22,8 @@ import (
 func factRow(f api.HistoryEvent) row {
 	var data struct {
 		Reason  string `json:"reason"`
+		Detail  string `json:"detail"`
+		Action  string `json:"action"`
 		Verdict struct {
 			Action string `json:"action"`
 			Reason string `json:"reason"`
@@ -35,7 +37,11 @@ func factRow(f api.HistoryEvent) row {
 	if f.Attempt > 0 {
 		attempt = strconv.Itoa(f.Attempt)
 	}
-	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Reason}, func(d string) bool { return d == "" })
+	if strings.Contains(data.Verdict.Reason, data.Error.Message) {
+		data.Error.Message = "" // the supervisor's reason quotes it
+	}
+	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
+		func(d string) bool { return d == "" })
 	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}
 }
 

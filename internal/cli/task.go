@@ -150,7 +150,8 @@ func notYet(err error, wait time.Duration) error {
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
 		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason},
-		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)}, {"ENDED", instant(t.EndedAt)},
+		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
+		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
 	}
 	rows := head[:0]
