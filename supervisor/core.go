@@ -119,6 +119,9 @@ func (c *core) stamp() events.Instant { return max(c.now, c.state.Partition.Time
 // record records one fact: it folds it ahead of the log's answer and adds it to the batch. input is the record that an
 // effect of the fact needs, nil if none does. A fact that is too large for the log changes nothing: record returns ErrTooLarge.
 func (c *core) record(f *events.Fact, input *events.Record) error {
+	if c.epoch.unread != nil {
+		return c.epoch.unread
+	}
 	b, p := c.batch, &c.state.Partition
 	f.Epoch, f.Sequence = p.Epoch, p.NextSequence
 	if f.Time == 0 {

@@ -54,6 +54,9 @@ type epoch struct {
 	// corrected is the last task that was corrected, and ending says that all were, and that the epoch ends: see correct.
 	corrected string
 	ending    bool
+	// unread is why the store did not return the body of an adopted definition. Nothing is recorded or written after that: the task would be
+	// parked as one whose definition cannot be used.
+	unread error
 }
 
 // commitEvery is the number of records after which a long fold is committed, so that a crash does not start it over.

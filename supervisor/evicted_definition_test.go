@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
 	"github.com/sagalog/sagalog/scheduler"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // Definitions are in memory until the store holds them. An owner that compiles one again reads it from there.
@@ -43,4 +46,59 @@ func TestAnOwnerKeepsNoBodyOfAStoredDefinition(t *testing.T) {
 		require.Equal(t, events.TaskStateProcessed, b.task(fmt.Sprint("t", i)).State)
 	}
 	require.Zero(t, held(next))
+}
+
+// withoutBodies is a store that returns no body of a definition while fails is set.
+type withoutBodies struct {
+	*sim.Store
+	fails *bool
+}
+
+func (s withoutBodies) Snapshot() (events.Snapshot, error) {
+	snap, err := s.Store.Snapshot()
+	load := snap.Load
+	snap.Load = func(k events.Kind, id string) ([]byte, error) {
+		if *s.fails {
+			return nil, errors.New("input/output error")
+		}
+		return load(k, id)
+	}
+	return snap, err
+}
+
+// An owner whose store does not return the body of a definition stops, as it does for a task. The next one goes on.
+func TestNoTaskIsParkedBecauseABodyCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(b *bench, c *candidate){
+		"report":  func(b *bench, _ *candidate) { b.done("t", "only", 1) },
+		"failure": func(b *bench, _ *candidate) { b.failed("t", "only", 1, events.ClassRetryable, events.EffectNone) },
+		"timeout": func(_ *bench, c *candidate) { c.pass(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, oneStep)
+			a := b.candidate("A").own()
+			b.submit("t", "one", "")
+			a.run()
+			a.pass(200 * time.Millisecond)
+			fails := true
+			c := b.candidate("B", func(c *candidate) {
+				c.sched, c.store = scheduler.New(), a.store
+				c.through = func(s *sim.Store) supervisor.Store { return withoutBodies{s, &fails} }
+			}).own()
+			facts := len(b.names())
+			next(b, c)
+			c.run()
+			c.pass(time.Second)
+			require.ErrorContains(t, c.stopped, "input/output error")
+			require.Len(t, b.names(), facts, "%v", b.names())
+
+			fails, c.stopped = false, nil
+			c.o.Revoke(b.now)
+			c.run()
+			c.own().pass(time.Second)
+			require.Greater(t, len(b.names()), facts)
+			require.Zero(t, count[*events.TaskParked](b))
+		})
+	}
 }

@@ -115,6 +115,9 @@ func (p *planner) prepare(t *events.Task) error {
 	}
 	body, err := p.state.DefinitionBody(t.Definition)
 	if err != nil {
+		if p.state.Definition(t.Definition) != nil {
+			p.epoch.unread = err
+		}
 		return err
 	}
 	return p.sched.Prepare(t.Definition, body)

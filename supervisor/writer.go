@@ -64,6 +64,9 @@ func (w *writer) flush(b *batch) error {
 		agenda = nil // the next epoch plans the tasks at the right time
 	}
 	d, err := w.state.Flush(agenda)
+	if err == nil {
+		err = w.epoch.unread
+	}
 	if err != nil {
 		return err
 	}
