@@ -52,3 +52,34 @@ func TestTheTimeGoesBackWhenTheClocksAgree(t *testing.T) {
 	a.pass(time.Second)
 	require.Equal(t, 3, count[*events.TimeCorrected](b))
 }
+
+// The clock of a process is wrong for a while, and then right. Afterwards it writes to its store and times attempts out as before.
+func TestAnOwnerGoesOnAfterItsOwnCorrection(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	right := b.now
+	b.now = right.Add(8 * 24 * time.Hour)
+	a := b.candidate("A", func(c *candidate) { c.cfg.FlushEvery = 50 * time.Millisecond }).own()
+	wait := func(step time.Duration) {
+		for range 20 {
+			a.pass(step)
+		}
+	}
+	b.submit("t1", "one", "")
+	a.run()
+	wait(100 * time.Millisecond)
+	b.now = right.Add(time.Minute)
+	a.o.Suspend(b.now, false, true)
+	wait(100 * time.Millisecond)
+	require.Equal(t, 3, count[*events.TimeCorrected](b))
+	require.True(t, a.o.Status().Owning)
+
+	b.submit("t2", "one", "")
+	a.run()
+	wait(50 * time.Millisecond)
+	stored, err := a.store.Load("t2")
+	require.NoError(t, err)
+	require.NotEmpty(t, stored.Encoding)
+	wait(time.Second)
+	require.NotZero(t, b.task("t2").FailureCount, "its attempt timed out")
+}
