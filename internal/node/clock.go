@@ -41,13 +41,41 @@ func (n *Node) agreed() func() bool {
 	if n.cfg.Alone {
 		return nil
 	}
-	return n.liveness.agreed.Load
+	return n.liveness.agrees
+}
+
+// look is what a look at this node's clock found, and when that was, by the clock and by a timer.
+type look struct {
+	wall   events.Instant
+	at     time.Time
+	agreed bool
+	// setAt is when the clock was last seen to have been set.
+	setAt time.Time
+}
+
+// agrees says whether this node's clock is the time of most others. Heartbeats that came before the clock was set do not count.
+func (l *liveness) agrees() bool {
+	last := l.looked.Load()
+	return last != nil && last.agreed && time.Since(last.at) <= ownHeartbeatWithin && !l.wasSet(last)
+}
+
+// wasSet says whether the clock was set since a look. A machine that slept looks the same.
+func (l *liveness) wasSet(since *look) bool {
+	return (events.At(l.now()).Sub(since.wall) - time.Since(since.at)).Abs() > clocksDiffer/2
 }
 
 // lookAtClock is called now and then.
 func (l *liveness) lookAtClock() {
 	agreed, err := l.compareClock()
-	l.agreed.Store(agreed)
+	next := look{wall: events.At(l.now()), at: time.Now()}
+	if last := l.looked.Load(); last != nil {
+		if next.setAt = last.setAt; l.wasSet(last) {
+			next.setAt = next.at
+		}
+	}
+	// By then each heartbeat that is still compared was sent by the clock as it is now.
+	next.agreed = agreed && (next.setAt.IsZero() || next.at.Sub(next.setAt) > 2*silentAfter)
+	l.looked.Store(&next)
 	if err != nil {
 		l.doubted.Store(&err)
 	} else {

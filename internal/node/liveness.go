@@ -44,8 +44,8 @@ type liveness struct {
 	// now is the clock of the owners, and doubted the reason not to trust it, or nil.
 	now     func() time.Time
 	doubted atomic.Pointer[error]
-	// agreed says that it is the time of most others.
-	agreed atomic.Bool
+	// looked is the latest look at it, nil before the first.
+	looked atomic.Pointer[look]
 
 	// mu guards the fields below.
 	mu sync.Mutex
