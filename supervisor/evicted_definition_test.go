@@ -102,3 +102,23 @@ func TestNoTaskIsParkedBecauseABodyCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// A definition that a node cannot read from its disk is not asked for in a loop: its submissions wait, and are looked at again now and then.
+func TestADefinitionThatCannotBeReadIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	b.versions[0].Unread = true
+	a := b.candidate("A").own()
+	a.hold["AskCatalog"] = true
+	b.submit("t1", "one", "")
+	a.run()
+	q := held[supervisor.AskCatalog](a)[0]
+	a.todo = nil
+	a.o.Definitions(b.now, q.Generation, q.Question, leveled{b.versions, b.level}, nil)
+	a.run()
+	require.Empty(t, held[supervisor.AskCatalog](a))
+	require.Empty(t, b.names())
+	b.versions[0].Unread = false
+	a.pass(time.Second)
+	require.NotNil(t, b.task("t1"))
+}

@@ -100,7 +100,10 @@ func rejection(data []byte, err error) string {
 
 func (i *inbox) accept(item *input, sub *events.Submission, content string) error {
 	v, found, known := i.resolve(item, sub)
-	if !known || v.Unread {
+	if v.Unread { // the next tick tries again: asking would not pause
+		return errUndefined
+	}
+	if !known {
 		i.askCatalog()
 		return errUndefined
 	}

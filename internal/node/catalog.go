@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
@@ -32,6 +33,8 @@ type catalog struct {
 	// ignored counts the records that were passed over, and the definitions that cannot be used, whose hashes are in unusable.
 	ignored  int
 	unusable map[string]bool
+	// unreadAt is when the log last said that a definition cannot be read: owners try again all the time.
+	unreadAt time.Time
 	// questions counts how often the broker was asked for the end offset, including a request under way.
 	questions int64
 
@@ -232,7 +235,10 @@ func (c *catalog) complete(v scheduler.Version, ok bool) (supervisor.Version, bo
 	if !known {
 		var err error
 		if v.Body, err = c.Read(v); err != nil {
-			c.log.Error("a definition cannot be read from disk; its submissions wait", "error", err)
+			if time.Since(c.unreadAt) > time.Minute {
+				c.unreadAt = time.Now()
+				c.log.Error("a definition cannot be read from disk; its submissions wait", "error", err)
+			}
 			out.Unread = true
 			return out, true
 		}
