@@ -363,6 +363,7 @@ func (t *Task) unpark(now Instant) {
 		t.Deadline = min(t.Deadline+max(0, now-t.ParkedAt), lastInstant)
 		//mutant:deadline-passes-again
 		t.DeadlinePassed = false
+		t.ReopenedAt = now
 	}
 	t.State, t.ParkedFrom, t.ParkedAt, t.ParkedReason = t.ParkedFrom, "", 0, ""
 	t.Reminders, t.RemindAt = 0, 0

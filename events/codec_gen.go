@@ -2185,6 +2185,10 @@ func (v *Task) write(w *jsontext.Writer) {
 		w.Literal(`,"parked_at":`)
 		v.ParkedAt.write(w)
 	}
+	if v.ReopenedAt != 0 {
+		w.Literal(`,"reopened_at":`)
+		v.ReopenedAt.write(w)
+	}
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
@@ -2342,29 +2346,32 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "parked_at":
 			r.Once(&seen, 1<<22)
 			v.ParkedAt.read(r)
-		case "parked_reason":
+		case "reopened_at":
 			r.Once(&seen, 1<<23)
+			v.ReopenedAt.read(r)
+		case "parked_reason":
+			r.Once(&seen, 1<<24)
 			r.Text(&v.ParkedReason)
 		case "reminders":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.RemindAt.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<30)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<31)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2373,7 +2380,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<32)
 			v.Requests = make([]string, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item string
@@ -2381,13 +2388,13 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<33)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<34)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<35)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2396,7 +2403,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:

@@ -74,6 +74,8 @@ type Task struct {
 	ParkedFrom TaskState `json:"parked_from,omitempty"`
 	// ParkedAt is since when the task is parked: that time does not count towards its deadline.
 	ParkedAt Instant `json:"parked_at,omitzero"`
+	// ReopenedAt is when the deadline was last moved because the task was reopened.
+	ReopenedAt Instant `json:"reopened_at,omitzero"`
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 

@@ -63,9 +63,9 @@ func (t *Task) corrected(to Instant, grace time.Duration) {
 	//mutant:corrected-doubt-lasts
 	t.QuietAt = min(t.QuietAt, to.Add(longest+grace))
 	//mutant:corrected-deadline-waits
-	t.Deadline = lasting(t.Deadline, t.SubmittedAt, to)
+	t.Deadline = lasting(t.Deadline, max(t.SubmittedAt, t.ReopenedAt), to)
 	t.RemindAt = lasting(t.RemindAt, t.ParkedAt, to)
-	t.SubmittedAt, t.ParkedAt, t.UpdatedAt = min(t.SubmittedAt, to), min(t.ParkedAt, to), to
+	t.SubmittedAt, t.ParkedAt, t.ReopenedAt, t.UpdatedAt = min(t.SubmittedAt, to), min(t.ParkedAt, to), min(t.ReopenedAt, to), to
 }
 
 // times corrects the instants of the latest attempt of a step, or of its undo.

@@ -108,3 +108,25 @@ func TestTheTimeGoesBackOnlyByACorrection(t *testing.T) {
 		})
 	}
 }
+
+// While the time was wrong, an operator reopened a task of the right time: its deadline has what was left of it when it was parked.
+func TestAReopenedTaskHasTheRestOfItsDeadline(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.write("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
+	right := w.now
+	w.write("t", &events.Submitted{Workflow: "w", Version: 1, Hash: "d1", Deadline: right.Add(time.Hour), Content: "c"})
+	w.start("t", "account", 1)
+	w.fail("t", "account", 1, park("attempts used up"))
+	w.write("t", &events.TaskParked{Step: "account", Reason: "attempts used up"})
+	rest := w.task("t").Deadline.Sub(w.task("t").ParkedAt)
+	w.now = right.Add(days)
+	w.claim("d1", w.epoch.ID)
+	w.write("t", &events.TaskReopened{Request: "q9", Steps: []string{"account"}})
+	w.claim("d2", "d1")
+	w.now = right.Add(time.Minute)
+	to := w.now + w.step
+	w.write("", &events.TimeCorrected{To: to})
+	w.write("t", &events.TimeCorrected{To: to})
+	require.Equal(t, rest, w.task("t").Deadline.Sub(to))
+}

@@ -171,7 +171,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at reopened_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -531,6 +531,7 @@ class State:
                 parked = max(instant(time) - instant(t["parked_at"]), datetime.timedelta())
                 t["deadline"] = instant_text(min(instant(t["deadline"]), LAST - parked) + parked)
                 t.clear_of("deadline_passed")
+                t["reopened_at"] = time
             t.clear_of("parked_from", "parked_at", "parked_reason", "reminders", "remind_at")
 
     def TimeCorrected(self, t, body, time):
@@ -547,8 +548,10 @@ class State:
                 cut(w, "started_at", to)
                 cut(w, "ended_at", to)
         cut(t, "quiet_at", less(to, -longest - span(members(self.partition["settings"])["grace"])))
-        lasting(t, "deadline", "submitted_at", to)
+        since = "reopened_at" if t.get("reopened_at", "") > t["submitted_at"] else "submitted_at"
+        lasting(t, "deadline", since, to)
         cut(t, "submitted_at", to)
+        cut(t, "reopened_at", to)
         lasting(t, "remind_at", "parked_at", to)
         cut(t, "parked_at", to)
         t["updated_at"] = to

@@ -25,6 +25,7 @@ type story struct {
 	parked      bool
 	parkDue     bool
 	parkedAt    events.Instant // the deadline counts on from there
+	reopenedAt  events.Instant // when the deadline was moved
 	reminders   int
 	remindAt    events.Instant // zero if no reminder is to come
 	quiet       events.Instant
@@ -430,7 +431,7 @@ func (t *telling) reopened(b *events.TaskReopened) {
 		}
 	}
 	if t.parked && t.deadline > t.parkedAt {
-		t.deadline, t.expired = t.deadline.Add(t.fact.Time.Sub(t.parkedAt)), false
+		t.deadline, t.expired, t.reopenedAt = t.deadline.Add(t.fact.Time.Sub(t.parkedAt)), false, t.fact.Time
 	}
 	t.parked = false
 }

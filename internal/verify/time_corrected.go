@@ -52,7 +52,7 @@ func (t *telling) corrected(to, last events.Instant) {
 		}
 	}
 	t.quiet = min(t.quiet, to.Add(longest))
-	lasting(&t.deadline, t.submittedAt)
+	lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
 	lasting(&t.remindAt, t.parkedAt)
-	t.submittedAt, t.parkedAt, t.story.time = min(t.submittedAt, to), min(t.parkedAt, to), to
+	t.submittedAt, t.parkedAt, t.reopenedAt, t.story.time = min(t.submittedAt, to), min(t.parkedAt, to), min(t.reopenedAt, to), to
 }

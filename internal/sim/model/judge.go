@@ -176,14 +176,14 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 
 // deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
-	var submitted, parked events.Instant
+	var since, parked events.Instant // since when the deadline counts
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task != task {
 			return true
 		}
 		switch b := f.Body.(type) {
 		case *events.Submitted:
-			due, passed, submitted, parked = b.Deadline, false, f.Time, 0
+			due, passed, since, parked = b.Deadline, false, f.Time, 0
 		case *events.DeadlinePassed:
 			passed = true
 		case *events.TaskParked:
@@ -192,14 +192,14 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 			}
 		case *events.TaskReopened:
 			if parked != 0 && parked < due {
-				due, passed = due.Add(f.Time.Sub(parked)), false
+				due, passed, since = due.Add(f.Time.Sub(parked)), false, f.Time
 			}
 			parked = 0
 		case *events.TimeCorrected:
-			if submitted > b.To && due > b.To {
-				due = b.To.Add(due.Sub(submitted))
+			if since > b.To && due > b.To {
+				due = b.To.Add(due.Sub(since))
 			}
-			submitted, parked = min(submitted, b.To), min(parked, b.To)
+			since, parked = min(since, b.To), min(parked, b.To)
 		}
 		return true
 	})

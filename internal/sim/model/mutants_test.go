@@ -178,7 +178,7 @@ var mutants = []mutant{
 	{"corrected-doubt-lasts", "an attempt in doubt stays so after its time was corrected",
 		swap("longest+grace", "(longest+grace)*0"), "^a wrong clock, an undo, in doubt$", "while an attempt of the task may still act"},
 	{"corrected-deadline-waits", "a deadline of the wrong time keeps its duration",
-		swap("lasting(t.Deadline, t.SubmittedAt, to)", "min(t.Deadline, to)"), "^a wrong clock, a deadline$", "passes early"},
+		swap("lasting(t.Deadline, max(t.SubmittedAt, t.ReopenedAt), to)", "min(t.Deadline, to)"), "^a wrong clock, a deadline$", "passes early"},
 	{"corrected-hold-ends", "a request that was held at the wrong time expires",
 		never, "^a wrong clock, a held cancel$", "is held for days"},
 	{"resent-work-has-the-corrected-times", "work that is sent again has the corrected times",
