@@ -225,8 +225,11 @@ func TestAPartitionWhoseInputIsGoneStaysWhereItIs(t *testing.T) {
 		w := setup(t, 1)
 		n := w.node(t.TempDir())
 		w.apply(n, order)
+		dead, err := w.cluster.TopicID(t.Context(), w.topics.DeadSubmissions())
+		require.NoError(t, err)
+		n.net.inject([][]byte{dead[:], []byte(w.topics.DeadSubmissions())}, func(int) fate { return fate{cutBefore: true} })
 		w.produce(w.topics.Submissions(), 0, events.Record{Value: []byte("garbage")}, submission("t1", nil))
-		passed(t, n.Inputs().WaitPassed, 1) // the log says a second later that the dead letter was taken
+		passed(t, n.Inputs().WaitPassed, 1) // the next owner has to send the dead letter
 		n.kill()
 		kafkatest.DeleteRecords(t, w.broker, w.topics.Submissions(), 0, 1)
 		one, two := w.node(t.TempDir(), together), w.node(t.TempDir(), together)
