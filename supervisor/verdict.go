@@ -52,9 +52,16 @@ func JudgeFailure(f Failure) events.Verdict {
 	}
 	if coolDowns < f.Policy.CoolDownTimes {
 		at := f.Now.Add(max(f.Policy.CoolDown.Std(), f.RetryAfter))
-		return events.Verdict{Action: events.ActionCoolDown, At: at, Reason: fmt.Sprintf("%d attempts failed; cool-down %d of %d: %s", tries, coolDowns+1, f.Policy.CoolDownTimes, f.Error.Message)}
+		return events.Verdict{Action: events.ActionCoolDown, At: at, Reason: fmt.Sprintf("%s failed; cool-down %d of %d: %s", howMany(tries), coolDowns+1, f.Policy.CoolDownTimes, f.Error.Message)}
 	}
-	return final(f, fmt.Sprintf("%d attempts failed: %s", tries, f.Error.Message))
+	return final(f, fmt.Sprintf("%s failed: %s", howMany(tries), f.Error.Message))
+}
+
+func howMany(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
 }
 
 const (

@@ -238,7 +238,7 @@ func (s *workflows) unknown(ctx context.Context, name string, version int, point
 		}
 	}
 	if len(names) == 0 {
-		return workflowProblem("no workflow is known yet; apply one first", pointer, "workflow")
+		return workflowProblem("no workflow is applied; apply one first", pointer, "workflow")
 	}
 	return workflowProblem(fmt.Sprintf("no workflow has the name %q; %s", name, events.Suggest(name, names)), pointer, "workflow")
 }

@@ -156,7 +156,7 @@ func TestDefinitionsLeaveOnlySoMuchBehind(t *testing.T) {
 // Old versions are applied and never used again. They can be read, and tasks can use them, but they are not in memory.
 func TestVersionsThatNobodyUsesAreNotInMemory(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		const many, bytes = 60, 500 << 10
+		const many, bytes = 12, 100 << 10
 		w := setup(t, 1)
 		dir := t.TempDir()
 		n := w.node(dir)

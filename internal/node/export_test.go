@@ -137,6 +137,8 @@ func (n *Node) DefinitionBytes() (bytes int) {
 			bytes += len(v.Body)
 		}
 	}
+	n.ns.catalog.mu.Lock()
+	defer n.ns.catalog.mu.Unlock()
 	return bytes + n.ns.catalog.full.bytes
 }
 
