@@ -52,3 +52,29 @@ func TestTheTimeGoesBackWhenTheClocksAgree(t *testing.T) {
 	a.pass(time.Second)
 	require.Equal(t, 3, count[*events.TimeCorrected](b))
 }
+
+// The process whose clock was wrong owns the partition when the time goes back. What it decides from then on is in its store as soon as before.
+func TestTheStoreIsWrittenAfterTheTimeWentBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, oneStep)
+	right := b.now
+	b.now = right.Add(8 * 24 * time.Hour)
+	a := b.candidate("A", func(c *candidate) { c.cfg.FlushEvery = time.Second }).own()
+	b.submit("t1", "one", "")
+	a.run()
+	a.pass(2 * time.Second)
+
+	b.now = right.Add(time.Minute)
+	a.o.Suspend(b.now, false, true)
+	for range 100 {
+		a.pass(100 * time.Millisecond)
+	}
+	require.Equal(t, 3, count[*events.TimeCorrected](b))
+	for _, id := range []string{"t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11"} {
+		b.submit(id, "one", "")
+		a.run()
+	}
+	a.pass(5 * time.Second)
+	a.pass(5 * time.Second)
+	sameEverywhere(t, b, a)
+}

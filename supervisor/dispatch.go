@@ -29,7 +29,7 @@ type dispatch struct {
 
 func (d *dispatch) reset() {
 	d.queue, d.running = queue{limit: d.cfg.Queue}, map[string]int{}
-	d.counted, d.countedAt = nil, 0
+	d.counted, d.countedAt, d.endedAt = nil, 0, 0
 	d.routing.forget()
 }
 

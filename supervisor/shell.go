@@ -294,8 +294,8 @@ func (s *Shell) now() events.Instant {
 	s.seen = t
 	doubt := s.doubt()
 	agreed := doubt == nil && s.cfg.Agreed != nil && s.cfg.Agreed()
-	if agreed && !s.clock.Suspect() && s.clock.aheadOf(t) > events.TimeCorrectable {
-		s.clock = NewClock(t)
+	if agreed && !s.clock.Suspect() && s.clock.AheadOf(t) > events.TimeCorrectable {
+		s.clock, s.warned, s.warnedOfInput = NewClock(t), 0, 0
 	}
 	now, turned := s.clock.Read(t, doubt != nil)
 	if turned || agreed != s.agreed {

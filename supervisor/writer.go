@@ -39,7 +39,7 @@ func (w *writer) may() bool {
 	if every <= 0 || w.pressing() {
 		return true
 	}
-	w.credit = min(w.credit+w.now.Sub(w.at), flushBurst*every)
+	w.credit = min(w.credit+max(w.now.Sub(w.at), 0), flushBurst*every) // the time may have been corrected
 	w.at = w.now
 	if w.credit < every && w.state.Changed() < flushTasks {
 		return false
