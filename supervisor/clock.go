@@ -69,8 +69,8 @@ func (c *Clock) move(t time.Time) {
 	c.behind %= time.Millisecond
 }
 
-// aheadOf returns how far the time is ahead of the wall clock.
-func (c *Clock) aheadOf(t time.Time) time.Duration { return c.last.Sub(events.At(t)) }
+// AheadOf returns how far the time is ahead of the wall clock.
+func (c *Clock) AheadOf(t time.Time) time.Duration { return c.last.Sub(events.At(t)) }
 
 // Suspect says whether the clock must not be trusted now.
 func (c *Clock) Suspect() bool { return c.suspect }

@@ -294,7 +294,7 @@ func (s *Shell) now() events.Instant {
 	s.seen = t
 	doubt := s.doubt()
 	agreed := doubt == nil && s.cfg.Agreed != nil && s.cfg.Agreed()
-	if agreed && !s.clock.Suspect() && s.clock.aheadOf(t) > events.TimeCorrectable {
+	if agreed && !s.clock.Suspect() && s.clock.AheadOf(t) > events.TimeCorrectable {
 		s.clock, s.warned, s.warnedOfInput = NewClock(t), 0, 0
 	}
 	now, turned := s.clock.Read(t, doubt != nil)

@@ -62,7 +62,8 @@ func (s *histories) register(api huma.API) {
 		Description: "As JSON, in pages. As text/event-stream, each fact is an event whose name is its type and whose id resumes the stream; " +
 			"a comment every 15 s keeps it alive; the event end, with the task's state, closes it when the task has ended, and a stream resumed " +
 			"after the end is answered 204. A stream also ends, without that event, when its node stops or its task's partition is taken over: " +
-			"ask again with Last-Event-ID. A node that has too many open streams answers 503 with Retry-After.",
+			"ask again with Last-Event-ID. A node that has too many open streams answers 503 with Retry-After. " +
+			"The times ascend, except at TimeCorrected, which follows a clock that was ahead.",
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{
 			contentJSON:        {Schema: huma.SchemaFromType(api.OpenAPI().Components.Schemas, historyReflected)},
 			contentEventStream: {Schema: &huma.Schema{Type: huma.TypeString}},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -31,6 +32,7 @@ func factRow(f api.HistoryEvent) row {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
+		To any `json:"to"`
 	}
 	_ = json.Unmarshal(f.Data, &data)
 	attempt := ""
@@ -42,6 +44,9 @@ func factRow(f api.HistoryEvent) row {
 	}
 	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
 		func(d string) bool { return d == "" })
+	if f.Type == string(events.NameTimeCorrected) {
+		detail = []string{fmt.Sprintf("a clock was ahead: what began by it lasts from %v on", data.To)}
+	}
 	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}
 }
 

@@ -15,17 +15,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// log is one that begins at offset 40 and holds two facts about task t.
+// log is one that begins at offset 40 and holds three facts about task t.
 type log struct{ brokers string }
 
 func (l *log) Flags(f *pflag.FlagSet) { f.StringVar(&l.brokers, "brokers", "", "") }
 
 func (l *log) History(_ context.Context, task string, _ io.Writer, show func(api.HistoryEvent) error) (cli.LogPlace, error) {
-	for i, name := range []string{"Submitted", "TaskUndone"} {
+	for i, name := range []string{"Submitted", "TimeCorrected", "TaskUndone"} {
 		if task != "t" {
 			break
 		}
 		e := api.HistoryEvent{Offset: int64(41 + i), Time: events.Instant(1e9), Type: name, Owner: "n1", Data: json.RawMessage(`{"reason":"cancelled"}`)}
+		if name == "TimeCorrected" {
+			e.Data = json.RawMessage(`{"to":"2026-11-21T14:00:31.000Z"}`)
+		}
 		if err := show(e); err != nil {
 			return cli.LogPlace{}, err
 		}
@@ -45,12 +48,12 @@ func TestAHistoryIsReadFromTheLogWithoutAnEngine(t *testing.T) {
 	}
 	table := run("t")
 	require.Equal(t, 0, table.code, table.err)
-	require.Regexp(t, `TIME +EVENT +STEP +ATTEMPT +OWNER +CAUSE +DETAIL\n.+ Submitted +n1 +cancelled\n.+TaskUndone`, table.out)
+	require.Regexp(t, `TIME +EVENT +STEP +ATTEMPT +OWNER +CAUSE +DETAIL\n.+ Submitted +n1 +cancelled\n.+ TimeCorrected +n1 +a clock was ahead: what began by it lasts from 2026-11-21T14:00:31\.000Z on\n.+TaskUndone`, table.out)
 	require.Contains(t, table.err, "the log begins at offset 40 of x.events/2: earlier facts are gone")
 	var list []api.HistoryEvent
 	require.NoError(t, json.Unmarshal([]byte(run("t", "-o", "json").out), &list))
-	require.Len(t, list, 2)
-	require.Regexp(t, `^\{.+"Submitted".+\}\n\{.+"TaskUndone".+\}\n$`, run("t", "-o", "jsonl").out)
+	require.Len(t, list, 3)
+	require.Regexp(t, `^\{.+"Submitted".+\}\n\{.+"TimeCorrected".+\}\n\{.+"TaskUndone".+\}\n$`, run("t", "-o", "jsonl").out)
 
 	unknown := run("u")
 	require.Equal(t, 3, unknown.code)

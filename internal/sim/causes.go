@@ -63,7 +63,7 @@ func (q *inputs) tooLate(r *events.Record) bool {
 	at, err := events.ParseInstant(r.Header(events.HeaderForwardedAt))
 	const skew = 6 * time.Second // the clocks of two nodes, and some time for delivery
 	p, now := &q.p.state.Partition, q.w.now
-	return err == nil && q.w.opt.Faults.Jump == 0 &&
+	return err == nil && !q.w.clocks.set() &&
 		(now.Sub(at) > p.Settings.RememberFor.Std()+skew || now.Sub(p.ForgottenBefore) > skew && at < p.ForgottenBefore)
 }
 

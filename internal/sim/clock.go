@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // real is a time with a monotonic part, which only the system can make.
@@ -20,17 +21,36 @@ func (n *node) reading() time.Time {
 	return wall
 }
 
-// clocksHold says whether no node's clock was, is, or will be ahead of the world's clock, which agents and services
-// use. Such a clock, and the log's time that follows it, would end the time of an attempt in doubt too early.
-func (w *World) clocksHold() bool { return !w.begunAhead && w.opt.Faults.Jump == 0 }
+// clocks are those of the nodes.
+type clocks struct {
+	w *World
+	// begunAhead says that some node's clock was ahead of the world's from the beginning.
+	begunAhead bool
+	// compared says that each node knows whether its clock is right.
+	compared bool
+}
 
-// now reads the slot's clock and suspends its owner while the clock is suspected, as the shell does.
+// hold says whether no node's clock was, is, or will be ahead of the world's clock, which agents and services
+// use. Such a clock, and the log's time that follows it, would end the time of an attempt in doubt too early.
+func (c *clocks) hold() bool { return !c.begunAhead && !c.set() }
+
+// set says whether the clock of some node is set wrong in this run.
+func (c *clocks) set() bool { return c.w.opt.Faults.Jump > 0 || c.w.opt.Faults.Wrong > 0 }
+
+// now reads the slot's clock, suspends its owner while the clock is suspected or doubted, and says whether the clock agrees, as the shell does.
 func (s *slot) now() events.Instant {
-	was := s.clock.Jump()
-	now, turned := s.clock.Read(s.node.reading(), false)
+	was, t := s.clock.Jump(), s.node.reading()
+	agreed, doubted := s.node.compares()
+	if agreed && !s.clock.Suspect() && s.clock.AheadOf(t) > events.TimeCorrectable {
+		s.clock = supervisor.NewClock(t)
+	}
+	now, turned := s.clock.Read(t, doubted)
+	suspect := s.clock.Suspect()
+	if turned || agreed != s.agreed {
+		s.agreed = agreed
+		s.owner.Suspend(now, suspect, agreed)
+	}
 	if turned {
-		suspect := s.clock.Suspect()
-		s.owner.Suspend(now, suspect, false)
 		if suspect {
 			s.node.w.saw(sawSuspended)
 		} else if was > 10*time.Second && s.node.ahead > 10*time.Second {
@@ -44,13 +64,18 @@ func (s *slot) now() events.Instant {
 // shown is the time that an owner's clock showed at some moment. From then on it advances with the world's clock.
 type shown struct{ at, showed events.Instant }
 
-// timeline holds the times that an owner's clock showed during one life of its process.
+// timeline holds the times that an owner's clock showed during one life of its process, as long as they ascended: after a correction another one
+// begins. So the facts of an owner that has not heard of the correction keep theirs.
 type timeline []shown
 
 // noteTime notes the owner's time whenever it did not just advance with the world's clock.
 func (s *slot) noteTime() {
 	now, w, line := s.owner.Status().Time, s.node.w, *s.time
-	if last := len(line) - 1; last < 0 || line[last].showed-line[last].at != now-w.now {
+	last := len(line) - 1
+	if last >= 0 && line[last].showed.Sub(now) > events.TimeCorrectable {
+		s.time, line, last = &timeline{}, nil, -1
+	}
+	if last < 0 || line[last].showed-line[last].at != now-w.now {
 		*s.time = append(line, shown{w.now, now})
 	}
 }

@@ -152,6 +152,9 @@ const (
 	sawOutage
 	sawUnacknowledged
 	sawRefusedForGood
+	sawCorrected
+	sawCorrectedAgain
+	sawCorrectedBusy
 
 	situations
 )
@@ -303,6 +306,9 @@ var named = [situations]struct {
 	sawOutage:           {name: "a topic takes no effect any more"},
 	sawUnacknowledged:   {name: "a topic acknowledges no effect any more"},
 	sawRefusedForGood:   {name: "a topic refuses every effect from now on"},
+	sawCorrected:        {name: "the time of a log is corrected", rare: true},
+	sawCorrectedAgain:   {name: "another epoch continues a correction of the time", rare: true},
+	sawCorrectedBusy:    {name: "an attempt that started at a wrong time is corrected", rare: true},
 }
 
 // Coverage counts situations.

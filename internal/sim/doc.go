@@ -10,7 +10,7 @@
 //
 // The broker loses appends, or stores them late, twice, in parts or out of order. It loses, repeats or delays its answers,
 // and refuses effects for good. Nodes crash, lose their store or find an older one, sleep and wake up. Two nodes own a
-// partition at once. Wall clocks jump by seconds, an hour, ten years. Agents are away, down, slow or late, get their work again,
+// partition at once. Wall clocks jump by seconds, an hour, ten years, or are ahead for a while until they are compared. Agents are away, down, slow or late, get their work again,
 // and send contradictory reports. Clients flood, repeat and contradict themselves, cancel and retry, send to the wrong
 // partition, exceed limits, and send garbage. Deciding about some tasks panics. Workflows are applied in the middle of a
 // run. Each run draws which of these happen in it (swarm.go). Then all faults end, and the world must come to rest with

@@ -39,14 +39,19 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 
 func (a *sagas) timesOutIn(g *saga, f *events.Fact, b *events.Timeout) string {
 	x := failure{b.Step, events.ClassTimeout, b.Verdict, f.Time}
+	s := g.steps[b.Step]
 	if b.Operation == events.Undo {
+		if s != nil && b.CompleteBy != s.back.completeBy {
+			return "an undo times out at another time than its complete-by time"
+		}
 		return a.undoEnds(g, f, b.Attempt, x)
 	}
-	s := g.steps[b.Step]
 	quiet := b.CompleteBy.Add(a.w.cfg.Settings.Grace.Std())
 	switch {
 	case s == nil || !s.running || s.attempt != b.Attempt:
 		return "INV7: the outcome of an attempt that does not run"
+	case b.CompleteBy != s.completeBy:
+		return "an attempt times out at another time than its complete-by time"
 	case b.QuietAt != quiet:
 		return "the grace of a timed-out attempt differs from its settings"
 	}
@@ -86,7 +91,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	if v.Uncounted != x.uncounted(s.tries, s.attempt) && v.Action == events.ActionRetry {
 		return "an attempt that was made is not counted, or one that was not made is counted"
 	}
-	s.notBefore = v.At
+	s.notBefore, s.askedAt = v.At, f.Time
 	s.tries -= a.takenBack(v)
 	switch v.Action {
 	case events.ActionCoolDown:
@@ -160,7 +165,7 @@ func (a *sagas) undoJudged(g *saga, f *events.Fact, x failure) string {
 	if a.w.clients.toxic[f.Task] == "" && x.verdict.Action != want {
 		return "a failed undo is judged " + string(x.verdict.Action) + ", its workflow says " + string(want)
 	}
-	s.undoNotBefore = x.verdict.At
+	s.back.notBefore, s.back.askedAt = x.verdict.At, f.Time
 	s.undoTries -= a.takenBack(x.verdict)
 	s.undoFailed = x.verdict.Action != events.ActionRetry
 	g.parkDue = s.undoFailed && !g.parked

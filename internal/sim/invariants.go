@@ -14,11 +14,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		if by != p.writer {
 			w.fail("INV11: %s, accepted in partition %d, was written by %s and not by the current claimant", f.Body.Name(), p.id, by.slot.node.name)
 		}
-		if f.Time < p.time {
-			w.fail("%s in partition %d has an earlier time than the fact before it", f.Body.Name(), p.id)
-		}
 	}
-	p.time = max(p.time, f.Time)
 	p.rules.GoesOn(f)
 	p.rules.Passes(f)
 	p.rules.Follows(f)
@@ -60,6 +56,8 @@ func (p *partition) before(f *events.Fact, by *producer) {
 			Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
 	case *events.DeadlinePassed:
 		p.rules.PassesDeadline(f, b)
+	case *events.TimeCorrected:
+		p.correction(f, b)
 	case *events.TasksSwept:
 		p.rules.Sweeps(f, b)
 	case *events.SettingsAdopted:

@@ -45,6 +45,8 @@ type slot struct {
 	// older is a checkpoint of the store.
 	older *Store
 	clock *supervisor.Clock
+	// agreed says that the clock was known to be right at the latest look.
+	agreed bool
 	// mark is what the process keeps next to its store, for the next process to find.
 	mark supervisor.Mark
 	time *timeline
@@ -76,7 +78,7 @@ func newNode(w *World, i int) *node {
 	if w.faults.Unkind > 0 {
 		n.ahead = min(n.ahead, 0) // otherwise all services would be kind
 	}
-	n.w.begunAhead = n.w.begunAhead || n.ahead > 0
+	n.w.clocks.begunAhead = n.w.clocks.begunAhead || n.ahead > 0
 	for _, p := range w.parts {
 		n.slots = append(n.slots, &slot{node: n, part: p, store: NewStore()})
 	}
@@ -120,7 +122,7 @@ func (s *slot) boot() {
 		return
 	}
 	s.owner, s.producer, s.tail, s.inputs, s.stopped = o, nil, nil, nil, false
-	s.clock, s.time, s.answered = supervisor.NewClock(s.node.reading()), &timeline{}, map[events.Input]int64{}
+	s.clock, s.agreed, s.time, s.answered = supervisor.NewClock(s.node.reading()), false, &timeline{}, map[events.Input]int64{}
 }
 
 // tick is how often an owner looks at its timers.

@@ -92,6 +92,8 @@ type Faults struct {
 	Transaction float64 `json:",omitzero"`
 	// A topic stops taking effects and does not recover: the work of an agent, the alerts, or the dead letters of an input.
 	Outage float64 `json:",omitzero"`
+	// The average number of times that a node starts with a clock that is minutes to days ahead and nobody notices for a while.
+	Wrong float64 `json:",omitzero"`
 	// How many hours some agents stay away after the other faults have ended.
 	Away float64 `json:",omitzero"`
 }

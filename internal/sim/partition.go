@@ -27,8 +27,8 @@ type partition struct {
 	epoch    events.Epoch
 	sequence uint64
 	broken   bool
-	// time is the time of the latest fact.
-	time events.Instant
+	// correctedIn is the epoch that began the latest correction of the time.
+	correctedIn events.Epoch
 	// startedAt is the latest start of each step.
 	startedAt map[string]*events.Fact
 	// undone describes the dos whose effects must all be gone, by their idempotency keys.

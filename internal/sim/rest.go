@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/supervisor"
@@ -56,12 +57,21 @@ func (w *World) unrest() string {
 				left = append(left, fmt.Sprintf("partition %d has delayed effects for %s", i, to))
 			}
 		}
+		if at := p.state.Partition.Time; w.clocks.compared && (p.state.Partition.Correcting != 0 || at.Sub(w.now) > events.TimeCorrectable+5*time.Second) {
+			left = append(left, fmt.Sprintf("partition %d has the time %s, which is not corrected", i, at))
+		}
 		for _, h := range p.state.Held() {
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
 		p.state.Loaded(func(t *events.Task) bool {
 			if !t.State.Ended() && t.State != events.TaskStateError && !w.outage.mayWait(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
+			}
+			// (A reminder, and the deadline of a task that was reopened, may stay too late.)
+			for _, m := range t.Timers() {
+				if w.clocks.compared && m.Kind != events.TimerReminder && m.Kind != events.TimerDeadline && m.Due.Sub(w.now) > 4*time.Hour {
+					left = append(left, fmt.Sprintf("task %q has the timer %s at %s", t.ID, m.Kind, m.Due))
+				}
 			}
 			return true
 		})

@@ -24,7 +24,9 @@ type saga struct {
 	requests map[string]bool
 	// parkedAt is when the task was last parked, reminders how often its alert was repeated since, and remindAt when the next one is due.
 	parkedAt, remindAt events.Instant
-	reminders          int
+	// submittedAt is when it was accepted, and toldAt the time of its latest fact.
+	submittedAt, toldAt events.Instant
+	reminders           int
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
@@ -61,17 +63,17 @@ type sagaStep struct {
 	byUndo   string // the agent of the running undo
 	// tries are the attempts since the last cool-down or retry by an operator.
 	tries, coolDowns, undoTries int
-	// notBefore and undoNotBefore are when the next attempt may start.
-	notBefore, undoNotBefore events.Instant
 	// undoFailed says that its undo failed and waits for an operator.
 	undoFailed bool
-	// completeBy is the complete-by time of the latest attempt, and epoch the epoch in which that started.
-	completeBy events.Instant
-	epoch      events.Epoch
+	// sagaTimes are those of its do, and back those of its undo.
+	sagaTimes
+	back sagaTimes
+	// epoch is the epoch in which the latest attempt started.
+	epoch events.Epoch
 }
 
-func newSaga(b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
+func newSaga(f *events.Fact, b *events.Submitted) *saga {
+	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, submittedAt: f.Time, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -96,7 +98,7 @@ func (a *sagas) judge(f *events.Fact) {
 		if a.byTask[f.Task] != nil {
 			a.w.fail("INV1: task %q is accepted twice", f.Task)
 		}
-		a.byTask[f.Task] = newSaga(b)
+		a.byTask[f.Task] = newSaga(f, b)
 		a.byTask[f.Task].accepted = a.log.end() - 1
 		return
 	case *events.EffectFailed:
@@ -122,6 +124,7 @@ func (a *sagas) judge(f *events.Fact) {
 		if why := a.tells(g, f, body); why != "" {
 			a.w.fail("%s (%s of task %q)", why, body.Name(), f.Task)
 		}
+		g.toldAt = f.Time
 	}
 }
 
@@ -176,6 +179,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 			return "a request is judged twice"
 		}
 		g.reopens(f, b)
+	case *events.TimeCorrected:
+		a.corrects(g, b.To)
 	}
 	return ""
 }
@@ -220,7 +225,7 @@ func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
 		switch s := g.steps[id]; {
 		case s == nil:
 		case g.undoing:
-			s.undoTries, s.undoFailed, s.undoNotBefore = 0, false, 0
+			s.undoTries, s.undoFailed, s.back.notBefore = 0, false, 0
 		default:
 			s.tries, s.coolDowns, s.notBefore = 0, 0, 0
 		}
@@ -253,7 +258,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteBy.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	s.attempt, s.running, s.agent, s.completeBy, s.epoch = b.Attempt, true, b.Agent, b.CompleteBy, f.Epoch
+	s.attempt, s.running, s.agent, s.startedAt, s.completeBy, s.epoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	s.tries++
 	return a.takesPlace(b.Agent, b.Input)
 }
@@ -388,7 +393,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	case len(b.Output) > 0 && !bytes.Equal(b.Output, own.output), own.done && len(own.output) > 0 && len(b.Output) == 0:
 		return "an undo is given an output that differs from its step's"
 	}
-	if f.Time < own.undoNotBefore {
+	if f.Time < own.back.notBefore {
 		return "an undo starts again before its time"
 	}
 	if f.Time < g.quiet {
@@ -405,7 +410,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 			return "an undo starts before its turn"
 		}
 	}
-	own.undo, own.undoRuns, own.byUndo = b.Attempt, true, b.Agent
+	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy = b.Attempt, true, b.Agent, f.Time, b.CompleteBy
 	own.undoTries++
 	return a.takesPlace(b.Agent, b.Input)
 }

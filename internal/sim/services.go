@@ -66,7 +66,7 @@ func (a *agents) entry(key string) *effectLedger {
 
 // serviceOf returns the service that a request reaches.
 func (a *agents) serviceOf(work *events.Work) service {
-	if !a.w.clocksHold() {
+	if !a.w.clocks.hold() {
 		return service{}
 	}
 	return a.services[work.Agent]
@@ -180,7 +180,7 @@ func (a *agents) landLater(l *effectLedger, work *events.Work) {
 // it out even after the undo.
 func (a *agents) landWithin(l *effectLedger, work *events.Work, takes func() bool) {
 	room := work.CompleteBy.Add(a.w.cfg.Settings.Grace.Std()).Sub(a.w.now).Milliseconds()
-	if room <= 0 || !a.w.clocksHold() || !a.serviceOf(work).unkind() && a.w.rng.IntN(2) == 0 {
+	if room <= 0 || !a.w.clocks.hold() || !a.serviceOf(work).unkind() && a.w.rng.IntN(2) == 0 {
 		return
 	}
 	a.w.after(a.w.rng.IntN(int(room)), func() {

@@ -135,6 +135,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if late.IntN(3) == 0 && o.Remind == 0 {
 			o.Remind = time.Duration(1+late.IntN(10)) * time.Second
 		}
+		if f.Unkind == 0 && late.IntN(25) == 0 {
+			f.Wrong, f.Jump = 1, 0
+		}
 		o.Faults = f
 	}
 }

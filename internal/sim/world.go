@@ -38,8 +38,7 @@ type World struct {
 	// catalogEnd is how many workflows have been applied.
 	catalogEnd int
 	healed     bool
-	// begunAhead says that some node's clock was ahead of the world's from the beginning.
-	begunAhead bool
+	clocks     clocks
 	// mute says until when a topic takes no effect.
 	mute map[string]events.Instant
 	// absent are the agents that are away for hours, with the times at which they left.
@@ -120,7 +119,7 @@ func newWorld(seed uint64, opt Options) *World {
 	opt.resolve(dice, rand.New(rand.NewPCG(seed, 0x5e771)))
 	w.opt, w.faults, w.cfg = opt, *opt.Faults, drawConfig(dice, &opt)
 	w.outage = drawOutage(rand.New(rand.NewPCG(seed, 0x007a6e)), &w.opt)
-	w.settings, w.levels = newSettings(w), newLevels(w)
+	w.settings, w.levels, w.clocks.w = newSettings(w), newLevels(w), w
 	w.report.Kinds = map[events.Name]int{}
 	w.mute, w.absent = map[string]events.Instant{}, map[string]events.Instant{}
 	for p := range w.opt.Partitions {
@@ -209,6 +208,9 @@ func (w *World) heal() {
 	}
 	w.note("the world heals")
 	w.healed = true
+	if w.faults.Wrong > 0 {
+		w.clocks.compare()
+	}
 	w.faults = Faults{}
 	for _, n := range w.nodes {
 		// Otherwise nobody notices, and the clock is believed after a minute. A clock that stays behind the agents'

@@ -155,6 +155,7 @@ func (p *partition) record(r *events.Record) error {
 	if _, rejection := f.Body.(*events.InputRejected); !rejection && f.Task != "" && events.Home(f.Task, p.check.number) != p.number {
 		p.book.add(Finding{Check: CheckAttempts, Kind: "home", Place: at, Task: f.Task, What: fmt.Sprintf("the task's home is partition %d, but its fact is here (INV1)", events.Home(f.Task, p.check.number))})
 	}
+	p.correctsOnly(f, at)
 	p.settled.take(f)
 	input, err := p.cause(f, at)
 	if err != nil {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -12,6 +13,15 @@ func goesBack(f *events.Fact) bool {
 	return ok && f.Task == "" && !b.Settled
 }
 
+// correctsOnly checks that nothing else is decided until a correction is settled.
+func (p *partition) correctsOnly(f *events.Fact, at Place) {
+	b, ok := f.Body.(*events.TimeCorrected)
+	if p.correcting != 0 && !ok || ok && f.Task != "" && b.To != p.correcting {
+		p.book.add(Finding{Check: CheckOwnership, Kind: "time_corrected", Place: at, Task: f.Task,
+			What: fmt.Sprintf("%s comes while the time is corrected to %q", f.Body.Name(), p.correcting.String())})
+	}
+}
+
 // correct takes a TimeCorrected of the partition.
 func (p *partition) correct(f *events.Fact, b *events.TimeCorrected, at Place) {
 	if b.Settled {
@@ -19,14 +29,14 @@ func (p *partition) correct(f *events.Fact, b *events.TimeCorrected, at Place) {
 			p.wrong(CheckOwnership, "time_corrected", at, "a correction of the time to %s is settled that has not begun", b.To)
 		}
 		for id, s := range p.live {
-			if s.time > f.Time {
+			if s.time != b.To {
 				p.wrong(CheckAttempts, "time_corrected", at, "a correction of the time is settled, and the task %s is not corrected", id)
 			}
 		}
 		p.correcting = 0
 		return
 	}
-	if ahead := p.time.Sub(b.To); f.Time != b.To || f.Sequence != 0 || ahead <= time.Minute {
+	if ahead := p.time.Sub(b.To); f.Time != b.To || f.Sequence != 0 || ahead <= time.Minute || p.correcting != 0 {
 		p.wrong(CheckOwnership, "time_corrected", at, "the time is corrected to %s by the fact %d of its epoch, at %s, %s after that", b.To, f.Sequence, f.Time, ahead)
 	}
 	p.time, p.correcting, p.jumpedAt = b.To, b.To, min(p.jumpedAt, b.To)
