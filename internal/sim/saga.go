@@ -24,9 +24,9 @@ type saga struct {
 	requests map[string]bool
 	// parkedAt is when the task was last parked, reminders how often its alert was repeated since, and remindAt when the next one is due.
 	parkedAt, remindAt events.Instant
-	// submittedAt is when it was accepted, and toldAt the time of its latest fact.
-	submittedAt, toldAt events.Instant
-	reminders           int
+	// datedAt is when its deadline was set: when it was accepted, or reopened with a later one. toldAt is the time of its latest fact.
+	datedAt, toldAt events.Instant
+	reminders       int
 	// parkDue says that a verdict asks for an operator.
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
@@ -73,7 +73,7 @@ type sagaStep struct {
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
-	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, submittedAt: f.Time, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
+	g := &saga{def: definitionOf(b.Hash), input: b.Input, deadline: b.Deadline, datedAt: f.Time, steps: map[string]*sagaStep{}, requests: map[string]bool{}}
 	if g.def != nil {
 		for i := range g.def.Steps {
 			g.steps[g.def.Steps[i].ID] = &sagaStep{def: &g.def.Steps[i]}
@@ -218,7 +218,7 @@ func (a *sagas) remindsLater(g *saga, f *events.Fact) {
 // reopens resets the counts of the steps that an operator retries. The time for which the task was parked was not its own.
 func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
 	if g.parked && g.parkedAt < g.deadline {
-		g.deadline, g.expired = g.deadline.Add(f.Time.Sub(g.parkedAt)), false
+		g.deadline, g.expired, g.datedAt = g.deadline.Add(f.Time.Sub(g.parkedAt)), false, f.Time
 	}
 	g.parked = false
 	for _, id := range b.Steps {

@@ -94,8 +94,8 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 		}
 	}
 	g.quiet = min(g.quiet, to.Add(longest+a.w.cfg.Settings.Grace.Std()))
-	g.deadline, g.remindAt = moved(g.deadline, g.submittedAt, to), moved(g.remindAt, g.parkedAt, to)
-	g.submittedAt, g.parkedAt = min(g.submittedAt, to), min(g.parkedAt, to)
+	g.deadline, g.remindAt = moved(g.deadline, g.datedAt, to), moved(g.remindAt, g.parkedAt, to)
+	g.datedAt, g.parkedAt = min(g.datedAt, to), min(g.parkedAt, to)
 }
 
 // moved returns an instant that was set at another one as it is after the time went back.
