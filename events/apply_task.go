@@ -64,7 +64,7 @@ func (s *State) foldTask(f *Fact) error {
 		if b.To != s.Partition.Correcting || b.Settled {
 			return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, f.Task, b.To, s.Partition.Correcting)
 		}
-		t.corrected(b.To, s.Partition.Settings.Grace.Std())
+		t.corrected(b.To, &s.Partition.Settings)
 	default:
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}

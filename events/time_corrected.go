@@ -47,8 +47,8 @@ func correctTime(s *State, b *TimeCorrected) error {
 // corrected takes a TimeCorrected of the task. An instant that was set at the wrong time becomes one that is as far from the right time as it
 // was from the time at which it was set. So everything lasts for its whole duration once more, and nothing comes earlier than it should. An
 // instant that was set at the right time is right.
-func (t *Task) corrected(to Instant, grace time.Duration) {
-	longest := time.Duration(0)
+func (t *Task) corrected(to Instant, settings *Settings) {
+	longest, grace := time.Duration(0), settings.Grace.Std()
 	for _, s := range t.Steps {
 		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
 		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
@@ -64,7 +64,9 @@ func (t *Task) corrected(to Instant, grace time.Duration) {
 	t.QuietAt = min(t.QuietAt, to.Add(longest+grace))
 	//mutant:corrected-deadline-waits
 	t.Deadline = lasting(t.Deadline, max(t.SubmittedAt, t.ReopenedAt), to)
-	t.RemindAt = lasting(t.RemindAt, t.ParkedAt, to)
+	if wait := settings.RemindAfter.Std(); wait > 0 { // the latest one may have come at the wrong time
+		t.RemindAt = min(t.RemindAt, to.Add(wait))
+	}
 	t.SubmittedAt, t.ParkedAt, t.ReopenedAt, t.UpdatedAt = min(t.SubmittedAt, to), min(t.ParkedAt, to), min(t.ReopenedAt, to), to
 }
 

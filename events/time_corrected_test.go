@@ -84,6 +84,28 @@ func TestACorrectedTaskKeepsItsDurations(t *testing.T) {
 	require.Equal(t, 600*time.Second, w.state.HeldFor("later")[0].ExpiresAt.Sub(begin))
 }
 
+// A task was parked at the right time, and reminded of at the wrong one.
+func TestAReminderFollowsWithinItsInterval(t *testing.T) {
+	t.Parallel()
+	const id = "t1"
+	w := owned(t)
+	s := events.DefaultSettings()
+	w.write("", &events.SettingsAdopted{Settings: s})
+	w.submit(id)
+	w.start(id, "account", 1)
+	w.fail(id, "account", 1, park("attempts used up"))
+	w.write(id, &events.TaskParked{Step: "account", Reason: "attempts used up"})
+	right := w.now
+	w.now = w.now.Add(days)
+	w.remind(id, 1)
+	w.claim("x1", w.epoch.ID)
+	w.now = right.Add(time.Hour)
+	to := w.now + w.step
+	w.write("", &events.TimeCorrected{To: to})
+	w.write(id, &events.TimeCorrected{To: to})
+	require.Equal(t, s.RemindAfter.Std(), w.task(id).RemindAt.Sub(to))
+}
+
 func TestTheTimeGoesBackOnlyByACorrection(t *testing.T) {
 	t.Parallel()
 	at := owned(t).now

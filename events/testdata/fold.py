@@ -552,7 +552,9 @@ class State:
         lasting(t, "deadline", since, to)
         cut(t, "submitted_at", to)
         cut(t, "reopened_at", to)
-        lasting(t, "remind_at", "parked_at", to)
+        wait = span(members(self.partition["settings"])["remind_after"])
+        if wait > 0:
+            cut(t, "remind_at", less(to, -wait))
         cut(t, "parked_at", to)
         t["updated_at"] = to
 

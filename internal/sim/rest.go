@@ -67,9 +67,9 @@ func (w *World) unrest() string {
 			if !t.State.Ended() && t.State != events.TaskStateError && !w.outage.mayWait(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
-			// (A reminder, and the deadline of a task that was reopened, may stay too late.)
+			// (A deadline may be hours away.)
 			for _, m := range t.Timers() {
-				if w.clocks.compared && m.Kind != events.TimerReminder && m.Kind != events.TimerDeadline && m.Due.Sub(w.now) > 4*time.Hour {
+				if w.clocks.compared && (m.Kind != events.TimerReminder || p.state.Partition.Settings.RemindAfter > 0) && m.Kind != events.TimerDeadline && m.Due.Sub(w.now) > 4*time.Hour {
 					left = append(left, fmt.Sprintf("task %q has the timer %s at %s", t.ID, m.Kind, m.Due))
 				}
 			}

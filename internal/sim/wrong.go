@@ -94,7 +94,10 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 		}
 	}
 	g.quiet = min(g.quiet, to.Add(longest+a.w.cfg.Settings.Grace.Std()))
-	g.deadline, g.remindAt = moved(g.deadline, g.datedAt, to), moved(g.remindAt, g.parkedAt, to)
+	g.deadline = moved(g.deadline, g.datedAt, to)
+	if wait := a.p.state.Partition.Settings.RemindAfter.Std(); wait > 0 {
+		g.remindAt = min(g.remindAt, to.Add(wait))
+	}
 	g.datedAt, g.parkedAt = min(g.datedAt, to), min(g.parkedAt, to)
 }
 

@@ -63,6 +63,8 @@ func (t *telling) corrected(to, last events.Instant) {
 	}
 	t.quiet = min(t.quiet, to.Add(longest))
 	lasting(&t.deadline, max(t.submittedAt, t.reopenedAt))
-	lasting(&t.remindAt, t.parkedAt)
+	if wait := t.partition.settings.remind; wait > 0 {
+		t.remindAt = min(t.remindAt, to.Add(wait))
+	}
 	t.submittedAt, t.parkedAt, t.reopenedAt, t.story.time = min(t.submittedAt, to), min(t.parkedAt, to), min(t.reopenedAt, to), to
 }
