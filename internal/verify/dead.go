@@ -32,7 +32,7 @@ type inputPrint struct {
 
 // matches says whether the dead letter holds the input, or as much of it as its topic takes.
 func (p inputPrint) matches(l *deadLetter) bool {
-	return p.sum == l.sum || l.alone() || l.cut && p.large && l.cutSum == p.cut
+	return p.sum == l.sum || l.ofRange && p.sum == l.rangeSum || l.alone() || l.cut && p.large && l.cutSum == p.cut
 }
 
 // alone says whether the dead letter holds only the coordinates of its input. The owner that sends such a letter may be
@@ -81,6 +81,9 @@ type deadLetter struct {
 	// cut says that it holds only a part of its input; cutSum is then its fingerprint without the header that says so.
 	cut    bool
 	cutSum digest
+	// ofRange says that it is of a batch that nobody read; rangeSum is then its fingerprint without the header that says up to which offset.
+	ofRange  bool
+	rangeSum digest
 }
 
 // deadWanted is a dead letter that must exist once its fact is below the watermark.
@@ -138,6 +141,9 @@ func (p *partition) deadLetter(d *deadLetters, r *events.Record, old bool) {
 	}
 	if own > 0 && r.Headers[own-1].Key == events.HeaderCut {
 		l.cut, l.cutSum = true, printBytes(r, r.Headers[:own-1])
+	}
+	if own > 0 && r.Headers[own-1].Key == events.HeaderLast {
+		l.ofRange, l.rangeSum = true, printBytes(r, r.Headers[:own-1])
 	}
 	name := r.Header(deadPrefix + "fact")
 	if was := d.found[name]; was != nil {

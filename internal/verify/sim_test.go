@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var simSeeds = flag.Int("verify.seeds", 60, "how many runs of the simulator are verified")
+var simSeeds = flag.Int("verify.seeds", 100, "how many runs of the simulator are verified")
 
 // memory is a recorded log that is kept in memory.
 type memory struct {
