@@ -30,6 +30,8 @@ const (
 	attributeAppendTime    = 1 << 3
 	attributeTransactional = 1 << 4
 	attributeControl       = 1 << 5
+	// attributeNoTime is not in the format. The client takes such a batch for one with append time.
+	attributeNoTime = 1 << 7
 )
 
 // HeaderSize is how many bytes precede the records of a batch.

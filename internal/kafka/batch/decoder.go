@@ -92,7 +92,7 @@ func cutOff(in []byte) bool {
 // usual says whether a Decoder reads the batch as the client would. With append time all records have the same time, set by the
 // broker.
 func (b Batch) usual() bool {
-	return b.First() >= 0 && b.Count() >= 0 && b.LastDelta() >= 0 && b.attributes()&attributeAppendTime == 0 && b.checksumHolds()
+	return b.First() >= 0 && b.Count() >= 0 && b.LastDelta() >= 0 && b.attributes()&(attributeAppendTime|attributeNoTime) == 0 && b.checksumHolds()
 }
 
 // batch shows the records of a batch. It returns odd if the one at Next cannot be read here.
