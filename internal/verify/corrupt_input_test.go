@@ -340,7 +340,8 @@ var ledgerCorruptions = []corruption{
 	}},
 	{"undos in the wrong order in two ledgers", verify.CheckLedgers, "undo_order", false, func(h *harmed) string {
 		task, reserve, charge := h.undoneTwice()
-		h.calls[reserve].Time, h.calls[charge].Time = h.calls[charge].Time, h.calls[reserve].Time
+		early, late := h.calls[charge].Time, h.calls[reserve].Time
+		h.calls[reserve].Time, h.calls[charge].Time = early, max(late, early+1) // both may have come in the same millisecond
 		h.apart = true
 		return task + "/reserve"
 	}},
