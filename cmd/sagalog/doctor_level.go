@@ -11,7 +11,6 @@ import (
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/kafka"
 	"github.com/sagalog/sagalog/internal/kafka/doctor"
-	"github.com/sagalog/sagalog/scheduler"
 )
 
 const (
@@ -28,20 +27,10 @@ func (l *localCheck) level(ctx context.Context, cluster *kafka.Cluster) []doctor
 	if l.made == 0 || l.roles.agentOnly() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tailWait)
+	ctx, cancel := context.WithTimeout(ctx, definitionsWait)
 	defer cancel()
 	topics := kafka.Topics{Namespace: l.namespace}
-	catalog := scheduler.NewCatalog(nil)
-	start, err := cluster.StartOffset(ctx, topics.Definitions(), 0)
-	if err != nil {
-		return nil
-	}
-	err = cluster.ReadRange(ctx, topics.Definitions(), 0, start, -1, func(r events.Record) error {
-		if key := string(r.Key); key == events.SettingsKey || key == "namespace" {
-			_ = catalog.Apply(&r) // a setting that only a later version knows does not hide the level
-		}
-		return nil
-	})
+	catalog, err := readCatalog(ctx, cluster, topics)
 	if err != nil {
 		return nil
 	}

@@ -20,6 +20,19 @@ const (
 	listedTopics = 20
 )
 
+// readCatalog reads all definitions and settings. It skips what this build cannot read.
+func readCatalog(ctx context.Context, cluster *kafka.Cluster, topics kafka.Topics) (*scheduler.Catalog, error) {
+	start, err := cluster.StartOffset(ctx, topics.Definitions(), 0)
+	if err != nil {
+		return nil, err
+	}
+	catalog := scheduler.NewCatalog(nil)
+	return catalog, cluster.ReadRange(ctx, topics.Definitions(), 0, start, -1, func(r events.Record) error {
+		_ = catalog.Apply(&r)
+		return nil
+	})
+}
+
 // unnamed finds the work topics of agents that no version of a workflow names. It finds nothing if the brokers do not answer; other checks
 // report that.
 func (l *localCheck) unnamed(ctx context.Context, cluster *kafka.Cluster) []doctor.Finding {
@@ -33,11 +46,7 @@ func (l *localCheck) unnamed(ctx context.Context, cluster *kafka.Cluster) []doct
 	if err != nil || len(list) == 0 {
 		return nil
 	}
-	catalog := scheduler.NewCatalog(nil)
-	err = cluster.ReadRange(ctx, topics.Definitions(), 0, 0, -1, func(r events.Record) error {
-		_ = catalog.Apply(&r) // one that nobody can read names no agent
-		return nil
-	})
+	catalog, err := readCatalog(ctx, cluster, topics)
 	if err != nil {
 		return nil
 	}
