@@ -14,8 +14,6 @@ const (
 	TypeSubmission = "sagalog.submission"
 	TypeWork       = "sagalog.work"
 	TypeReport     = "sagalog.report"
-	TypeCancel     = "sagalog.request.cancel"
-	TypeRetry      = "sagalog.request.retry"
 	TypeDefinition = "sagalog.definition"
 	TypeSettings   = "sagalog.settings"
 	TypeLoss       = "sagalog.loss"

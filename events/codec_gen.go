@@ -1193,7 +1193,7 @@ func (v *Report) size() int {
 
 func (v *Request) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
-	w.Text(`,"kind":`, v.Kind)
+	w.Text(`,"kind":`, string(v.Kind))
 	w.Text(`,"task":`, v.Task)
 	if v.Step != "" {
 		w.Text(`,"step":`, v.Step)
@@ -1218,7 +1218,7 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 			r.Text(&v.ID)
 		case "kind":
 			r.Once(&seen, 1<<1)
-			r.Text(&v.Kind)
+			v.Kind = Verb(word(r))
 		case "task":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Task)
@@ -3177,6 +3177,8 @@ func wordOf(b []byte) string {
 		return "processed"
 	case "error":
 		return "error"
+	case "cancel":
+		return "cancel"
 	}
 	return string(b)
 }

@@ -30,7 +30,7 @@ func FuzzDecodeInputs(f *testing.F) {
 	f.Add("application/cloudevents+json; charset=utf-8", "", "", []byte("t"),
 		[]byte(`{"specversion":"1.0","id":"1","source":"/a","type":"`+events.TypeReport+`","subject":"t","data":`+report+`}`))
 	f.Add("application/cloudevents+json", "", "", []byte(nil), []byte(`{"specversion":"1.0","type":"x","data_base64":"e30="}`))
-	f.Add("", events.TypeCancel, "t", []byte("t"), []byte(asJSON(f, events.Request{ID: "q", Kind: events.RequestCancel, Task: "t", Reason: "r"})))
+	f.Add("", events.RequestCancel.Type(), "t", []byte("t"), []byte(asJSON(f, events.Request{ID: "q", Kind: events.RequestCancel, Task: "t", Reason: "r"})))
 	f.Fuzz(func(t *testing.T, content, kind, subject string, key, value []byte) {
 		r := events.Record{Key: key, Value: value, Headers: headers("content-type", content, events.HeaderType, kind, events.HeaderSubject, subject)}
 		env, data, err := events.Open(&r)

@@ -121,26 +121,6 @@ type Report struct {
 	FinishedAt Instant `json:"finished_at,omitzero"`
 }
 
-// Request is the value of a record in <ns>.reports with the ce_type TypeCancel or TypeRetry: an operator's request about a
-// task. ID is chosen by the sender; a request with an ID that the task has seen changes nothing.
-type Request struct {
-	ID     string `json:"id"`
-	Kind   string `json:"kind"`
-	Task   string `json:"task"`
-	Step   string `json:"step,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	// Attempt is the attempt that a retry refers to; zero means the latest.
-	Attempt int `json:"attempt,omitzero"`
-	// By is the sender of the request, as far as the API knows.
-	By string `json:"by,omitempty"`
-}
-
-// The kinds of requests.
-const (
-	RequestCancel = "cancel"
-	RequestRetry  = "retry"
-)
-
 // Key returns the idempotency key of an operation of the step that the work is for: the identifier that the remote service sees. It
 // is the same in all attempts of the operation in one run, and changes with a rerun. It is also different for a later
 // task with the same ID, because a service may remember keys for longer than the engine remembers tasks.

@@ -81,11 +81,7 @@ func DecodeReport(data []byte) (Report, error) {
 
 // EncodeRequest returns the record of an operator's request, for the home partition of its task in <ns>.reports.
 func EncodeRequest(q Request, s Subject) (Record, error) {
-	t := TypeCancel
-	if q.Kind == RequestRetry {
-		t = TypeRetry
-	}
-	return encode(q, q.Task, t, q.Task, s)
+	return encode(q, q.Task, q.Kind.Type(), q.Task, s)
 }
 
 // EncodePresence returns the record of a heartbeat in <ns>.presence.

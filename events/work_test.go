@@ -70,11 +70,15 @@ func TestReportsAndRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, events.TypeReport, r.Header(events.HeaderType))
 	require.Equal(t, "t", string(r.Key))
-	for kind, want := range map[string]string{events.RequestCancel: events.TypeCancel, events.RequestRetry: events.TypeRetry} {
-		r, err := events.EncodeRequest(events.Request{ID: "q", Kind: kind, Task: "t"}, s)
+	for _, verb := range events.Verbs() {
+		r, err := events.EncodeRequest(events.Request{ID: "q", Kind: verb, Task: "t"}, s)
 		require.NoError(t, err)
-		require.Equal(t, want, r.Header(events.HeaderType))
+		require.Equal(t, "sagalog.request."+string(verb), r.Header(events.HeaderType))
+		require.Equal(t, verb, events.VerbOf(r.Header(events.HeaderType)))
 	}
+	require.Empty(t, events.VerbOf("sagalog.request.dance"))
+	require.Empty(t, events.VerbOf("sagalog.request."))
+	require.Empty(t, events.VerbOf(events.TypeReport))
 	_, err = events.EncodeReport(events.Report{Output: raw("{")}, s)
 	require.Error(t, err)
 }

@@ -154,7 +154,7 @@ func (b *bench) undone(task, step string, attempt int) int64 {
 	return b.report(events.Report{Task: task, Run: 1, Step: step, Operation: events.Undo, Attempt: attempt, Result: events.ResultCompleted})
 }
 
-func (b *bench) request(kind, id, task string) int64 {
+func (b *bench) request(kind events.Verb, id, task string) int64 {
 	r, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task}, events.Subject{ID: id, Source: "/op", Time: b.now})
 	require.NoError(b.t, err)
 	return b.put(events.Reports, r)

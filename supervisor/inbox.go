@@ -44,15 +44,21 @@ var errUndefined = errors.New("the definition is not read yet")
 var inputKinds = []inputKind{
 	{
 		name: events.Reports, parks: true,
-		judgements: map[string]judgement{
-			"": (*inbox).judgeReport, events.TypeReport: (*inbox).judgeReport,
-			events.TypeCancel: (*inbox).judgeRequest, events.TypeRetry: (*inbox).judgeRequest,
-		},
+		judgements: reportJudgements(),
 	},
 	{
 		name: events.Submissions, yields: true, others: (*inbox).judgeSubmission,
 		limit: func(s *events.Settings) int { return s.SubmissionBytes },
 	},
+}
+
+// reportJudgements returns how the records of <ns>.reports are judged: results of attempts, and requests.
+func reportJudgements() map[string]judgement {
+	all := map[string]judgement{"": (*inbox).judgeReport, events.TypeReport: (*inbox).judgeReport}
+	for _, v := range events.Verbs() {
+		all[v.Type()] = (*inbox).judgeRequest
+	}
+	return all
 }
 
 // The sets of inputs that must be judged up to some end offset before a timer may fire.

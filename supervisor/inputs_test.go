@@ -33,12 +33,12 @@ func TestAnUnusableInputBecomesADeadLetterWithItsReason(t *testing.T) {
 		"unpacks to too much":            {events.Record{Unread: 1}, events.Submissions, events.RejectTooLarge},
 		"a foreign type":                 {events.Record{Value: []byte(`{}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte("other")}}}, events.Reports, events.RejectInvalid},
 		"a report of nothing":            {events.Record{Value: []byte(`{"task":"t1"}`)}, events.Reports, events.RejectInvalid},
-		"a retry of no task":             {events.Record{Value: []byte(`{"id":"q","task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeRetry)}}}, events.Reports, events.RejectRefused},
-		"a request without an ID":        {events.Record{Value: []byte(`{"task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeCancel)}}}, events.Reports, events.RejectInvalid},
-		"a request whose ID is no UTF-8": {events.Record{Value: []byte(`{"task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeCancel)}, {Key: events.HeaderID, Value: []byte("a\xff")}}}, events.Reports, events.RejectInvalid},
-		"a request with a huge by":       {events.Record{Value: []byte(`{"id":"q","task":"t1","by":"` + big + `"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeCancel)}}}, events.Reports, events.RejectInvalid},
-		"a request with a huge step":     {events.Record{Value: []byte(`{"id":"q","task":"t1","step":"` + big + `"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeCancel)}}}, events.Reports, events.RejectInvalid},
-		"a request with a huge reason":   {events.Record{Value: []byte(`{"id":"q","task":"t1","reason":"` + big + `"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeCancel)}}}, events.Reports, events.RejectInvalid},
+		"a retry of no task":             {events.Record{Value: []byte(`{"id":"q","task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestRetry.Type())}}}, events.Reports, events.RejectRefused},
+		"a request without an ID":        {events.Record{Value: []byte(`{"task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestCancel.Type())}}}, events.Reports, events.RejectInvalid},
+		"a request whose ID is no UTF-8": {events.Record{Value: []byte(`{"task":"t1"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestCancel.Type())}, {Key: events.HeaderID, Value: []byte("a\xff")}}}, events.Reports, events.RejectInvalid},
+		"a request with a huge by":       {events.Record{Value: []byte(`{"id":"q","task":"t1","by":"` + big + `"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestCancel.Type())}}}, events.Reports, events.RejectInvalid},
+		"a request with a huge step":     {events.Record{Value: []byte(`{"id":"q","task":"t1","step":"` + big + `"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestCancel.Type())}}}, events.Reports, events.RejectInvalid},
+		"a request with a huge reason":   {events.Record{Value: []byte(`{"id":"q","task":"t1","reason":"` + big + `"}`), Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestCancel.Type())}}}, events.Reports, events.RejectInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

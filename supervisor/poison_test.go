@@ -262,7 +262,7 @@ func TestReportsOfAPoisonedTaskDoNotLoop(t *testing.T) {
 // The request is judged again in the next epoch, and must not lead to the same panic again.
 func TestARetryOfATaskThatPanicsParksItAgain(t *testing.T) {
 	t.Parallel()
-	for name, kind := range map[string]string{"retried": events.RequestRetry, "cancelled": events.RequestCancel} {
+	for name, kind := range map[string]events.Verb{"retried": events.RequestRetry, "cancelled": events.RequestCancel} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, p := newBench(t, oneStep), poison()

@@ -19,10 +19,7 @@ func (i *inbox) judgeRequest(item *input) error {
 	if err != nil {
 		return i.reject(item, "", events.RejectInvalid, err.Error())
 	}
-	q.Task, q.Kind = id, events.RequestCancel
-	if env.Type == events.TypeRetry {
-		q.Kind = events.RequestRetry
-	}
+	q.Task, q.Kind = id, events.VerbOf(env.Type)
 	if q.ID == "" {
 		q.ID = env.ID
 	}
@@ -61,7 +58,7 @@ func (i *inbox) judgeRequest(item *input) error {
 // holdRequest keeps a cancel that overtook the submission of its task. It is held by a fact, because memory is lost with the
 // process. docs/protocol.md, "A cancel that comes first is held by a fact".
 func (i *inbox) holdRequest(item *input, q events.Request) error {
-	if q.Kind != events.RequestCancel {
+	if !q.Kind.Early() {
 		return i.reject(item, q.Task, events.RejectRefused, "there is no task with this ID")
 	}
 	for _, h := range i.state.HeldFor(q.Task) {

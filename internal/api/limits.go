@@ -40,14 +40,18 @@ func documentLimits(doc *huma.OpenAPI) {
 		if path == redrivePath {
 			alsoOK(item.Post, "The submission is known: nothing is sent")
 		}
-		if item.Post != nil && (path == requestPath(events.RequestCancel) || path == requestPath(events.RequestRetry)) {
+		if item.Post != nil && slices.ContainsFunc(events.Verbs(), func(v events.Verb) bool { return path == requestPath(v) }) {
 			alsoOK(item.Post, "The task has had a request with this Idempotency-Key: nothing is changed")
 		}
 	}
 	schemas := doc.Components.Schemas.Map()
 	limitSubmission(schemas["Submission"].Properties)
-	for _, member := range schemas["RequestBody"].Properties {
-		limitText(member, maxReason)
+	for _, r := range requestRoutes {
+		for _, member := range schemas[r.body.Name()].Properties {
+			if member.Type == huma.TypeString {
+				limitText(member, maxReason)
+			}
+		}
 	}
 	accepted := schemas["AcceptedLossBody"].Properties
 	limitText(accepted["reason"], maxReason)

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -143,6 +144,9 @@ var places = map[string]limited{
 	"retry-task id": ofTask("POST", "/v1/tasks/%s/retry"), "retry-task Idempotency-Key": key("retry"),
 	"cancel-task /step": inMember("cancel", "step"), "cancel-task /reason": inMember("cancel", "reason"),
 	"retry-task /step": inMember("retry", "step"), "retry-task /reason": inMember("retry", "reason"),
+	"retry-task /attempt": func(w *world, v string) reply {
+		return w.do("POST", "/v1/tasks/known/retry", `{"attempt":`+v+`}`)
+	},
 	"list-tasks limit": inPath("GET", "/v1/tasks?limit=%s", ""), "list-dead-letters limit": inPath("GET", "/v1/dead-letters?limit=%s", ""),
 	"get-workflow version": inPath("GET", "/v1/workflows/order?version=%s", ""),
 	"delete-workflow-version version": func(w *world, v string) reply {
@@ -291,4 +295,19 @@ func TestARepeatedRequestIsAnsweredAsDocumented(t *testing.T) {
 		require.Equal(t, 200, w.do("POST", "/v1/tasks/"+kind+"/"+kind, "", "Idempotency-Key", "k").status)
 	}
 	require.Contains(t, d.Paths["/v1/dead-letters/{id}/redrive"]["post"].Responses, "200")
+}
+
+// Each verb has a call, and its body has exactly the members that the verb takes.
+func TestEachVerbHasACallWithItsMembers(t *testing.T) {
+	t.Parallel()
+	d := setup(t).description()
+	for _, v := range events.Verbs() {
+		op, ok := d.Paths["/v1/tasks/{id}/"+string(v)]["post"]
+		require.True(t, ok, v)
+		schema := op.RequestBody.Content["application/json"].Schema
+		if name, ok := strings.CutPrefix(schema.Ref, "#/components/schemas/"); ok {
+			schema = d.Components.Schemas[name]
+		}
+		require.ElementsMatch(t, append([]string{"reason"}, v.Members()...), slices.Collect(maps.Keys(schema.Properties)), v)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -43,10 +44,34 @@ type RequestInput struct {
 	Key string `header:"Idempotency-Key" doc:"The request's ID: the same one again changes nothing. Generated if absent"`
 }
 
-// RequestBody names the step and the reason of a request.
-type RequestBody struct {
-	Step   string `json:"step,omitempty" doc:"For a retry; absent: each step that failed"`
+// CancelBody is the body of a cancel.
+type CancelBody struct {
 	Reason string `json:"reason,omitempty" doc:"For the history"`
+}
+
+// RetryBody is the body of a retry.
+type RetryBody struct {
+	Step    string `json:"step,omitempty" doc:"absent: each step that failed"`
+	Attempt int    `json:"attempt,omitempty" minimum:"1" doc:"The attempt to retry; refused if it is not the latest one of the step"`
+	Reason  string `json:"reason,omitempty" doc:"For the history"`
+}
+
+// requestRoutes describe the calls for the verbs, in the order of events.Verbs.
+var requestRoutes = []struct {
+	verb                 events.Verb
+	summary, description string
+	body                 reflect.Type
+	example              map[string]any
+}{
+	{
+		events.RequestCancel, "Cancel a task",
+		"The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it.",
+		reflect.TypeFor[CancelBody](), map[string]any{"reason": "the customer called"},
+	},
+	{
+		events.RequestRetry, "Retry a parked task", "The named step, or every failed step, starts again.",
+		reflect.TypeFor[RetryBody](), map[string]any{"step": "drone", "reason": "the drone service is back"},
+	},
 }
 
 // RequestAnswer is the receipt of a request.
@@ -56,28 +81,24 @@ type RequestAnswer struct {
 }
 
 func (s *requests) register(api huma.API) {
-	for _, o := range []struct{ kind, summary, description string }{
-		{events.RequestCancel, "Cancel a task", "The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it."},
-		{events.RequestRetry, "Retry a parked task", "The named step, or every failed step, starts again."},
-	} {
-		path := requestPath(o.kind)
+	for _, o := range requestRoutes {
+		path := requestPath(o.verb)
 		op := operation(api, huma.Operation{
-			OperationID: o.kind + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
+			OperationID: string(o.verb) + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
 			DefaultStatus: http.StatusAccepted,
 			Description:   o.description + " 202 with a token once the log holds the request; a read with the token shows the result.",
 		})
 		huma.Register(api, op, func(ctx context.Context, in *RequestInput) (*RequestAnswer, error) {
-			return s.request(ctx, o.kind, in)
+			return s.request(ctx, o.verb, in)
 		})
-		example := map[string]any{"step": "drone", "reason": "the drone service is back"}
-		describeBody(api, path, http.MethodPost, described{reflect.TypeFor[RequestBody](), example, requestBytes}, contentJSON)
+		describeBody(api, path, http.MethodPost, described{o.body, o.example, requestBytes}, contentJSON)
 		api.OpenAPI().Paths[path].Post.RequestBody.Required = false
 	}
 }
 
-func requestPath(kind string) string { return "/v1/tasks/{id}/" + kind }
+func requestPath(v events.Verb) string { return "/v1/tasks/{id}/" + string(v) }
 
-func (s *requests) request(ctx context.Context, kind string, in *RequestInput) (*RequestAnswer, error) {
+func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInput) (*RequestAnswer, error) {
 	if err := checkID(in.ID); err != nil {
 		return nil, err
 	}
@@ -85,11 +106,11 @@ func (s *requests) request(ctx context.Context, kind string, in *RequestInput) (
 		return nil, err
 	}
 	x := exchangeOf(ctx)
-	q, err := x.readRequest()
+	q, err := x.readRequest(verb)
 	if err != nil {
 		return nil, err
 	}
-	q.ID, q.Kind, q.Task = in.Key, kind, in.ID
+	q.ID, q.Task = in.Key, in.ID
 	if q.ID == "" {
 		q.ID = newID()
 	}
@@ -136,9 +157,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// readRequest reads the body {"step","reason"}, which is optional.
-func (x exchange) readRequest() (events.Request, error) {
-	var q events.Request
+// readRequest reads the body of a request, which is optional: the members of the verb, and the reason.
+func (x exchange) readRequest(verb events.Verb) (events.Request, error) {
+	q := events.Request{Kind: verb}
 	data, err := x.readBody(requestBytes, "a request")
 	if err != nil || len(bytes.TrimSpace(data)) == 0 {
 		return q, err
@@ -147,13 +168,19 @@ func (x exchange) readRequest() (events.Request, error) {
 		return q, err
 	}
 	var faults []ProblemPlace
-	err = x.readMembers(data, []string{"step", "reason"}, func(name string, raw json.RawMessage) {
-		target := &q.Step
-		if name == "reason" {
-			target = &q.Reason
+	err = x.readMembers(data, append([]string{"reason"}, verb.Members()...), func(name string, raw json.RawMessage) {
+		member, err := json.Marshal(map[string]json.RawMessage{name: raw})
+		if err == nil {
+			err = json.Unmarshal(member, &q)
 		}
-		if json.Unmarshal(raw, target) != nil || len(*target) > maxReason {
+		switch {
+		case err != nil:
+			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: "is not " + wanted(err)})
+		case max(len(q.Step), len(q.Reason)) > maxReason:
 			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", maxReason)})
+			q.Step, q.Reason = "", ""
+		case name == "attempt" && q.Attempt < 1:
+			faults = append(faults, ProblemPlace{Pointer: "/attempt", Message: "is less than 1; attempts count from 1"})
 		}
 	})
 	if err != nil {
@@ -163,6 +190,20 @@ func (x exchange) readRequest() (events.Request, error) {
 		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request cannot be used.", faults...)
 	}
 	return q, nil
+}
+
+// wanted says what a member should have been, by the error of its decoding.
+func wanted(err error) string {
+	var t *json.UnmarshalTypeError
+	if errors.As(err, &t) {
+		switch t.Type.Kind() {
+		case reflect.String:
+			return fmt.Sprintf("a text of at most %d bytes", maxReason)
+		case reflect.Int:
+			return "an integer"
+		}
+	}
+	return "of the right type"
 }
 
 // readMembers calls read for each member of a JSON object, and refuses unknown ones by name.

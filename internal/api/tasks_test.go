@@ -163,7 +163,7 @@ func TestACancelAndARetryAreRequestsInTheLog(t *testing.T) {
 	require.Equal(t, "undoing", read.json(t)["state"])
 	in := w.engine.Inputs(events.Reports)
 	require.Len(t, in, 1)
-	require.Equal(t, events.TypeCancel, in[0].Header(events.HeaderType))
+	require.Equal(t, events.RequestCancel.Type(), in[0].Header(events.HeaderType))
 	require.JSONEq(t, `{"id":"k-1","kind":"cancel","task":"a/b","reason":"changed my mind"}`, string(in[0].Value))
 
 	again := w.do("POST", "/v1/tasks/a%2Fb/cancel", "", "Idempotency-Key", "k-1")
@@ -376,7 +376,7 @@ func TestARejectedReportIsRedrivenToItsHome(t *testing.T) {
 	w := setup(t)
 	w.do("PUT", "/v1/tasks/x", good)
 	w.engine.Bury(events.Reports, events.Record{Partition: 0, Key: []byte("x"), Value: []byte(`{}`),
-		Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.TypeCancel)}, {Key: events.HeaderID, Value: []byte("r")}}}, "expired")
+		Headers: []events.Header{{Key: events.HeaderType, Value: []byte(events.RequestCancel.Type())}, {Key: events.HeaderID, Value: []byte("r")}}}, "expired")
 	r := w.do("POST", "/v1/dead-letters/reports-0-0/redrive", "")
 	require.Equal(t, 202, r.status, r.body)
 	require.Equal(t, "undoing", w.do("GET", "/v1/tasks/x?token="+url.QueryEscape(r.json(t)["token"].(string)), "").json(t)["state"])

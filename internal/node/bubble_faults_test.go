@@ -245,7 +245,7 @@ func (s *storm) perhapsRead(topic string, partition int32) (list []events.Record
 }
 
 // ask is like request, but allows the brokers to refuse.
-func (s *storm) ask(kind, task, id string) {
+func (s *storm) ask(kind events.Verb, task, id string) {
 	r, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
 	require.NoError(s.t, err)
 	s.perhapsProduce(s.topics.Reports(), events.Home(task, s.parts), r)

@@ -306,7 +306,7 @@ func (w *world) submit(ids ...string) {
 }
 
 // request sends a request of an operator.
-func (w *world) request(kind, task, id string) {
+func (w *world) request(kind events.Verb, task, id string) {
 	w.t.Helper()
 	r, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"},
 		events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})

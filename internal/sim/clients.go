@@ -188,7 +188,7 @@ func (c *clients) wrap(id string, value []byte, m *meta) events.Record {
 }
 
 // ask sends a request about a task, known or not.
-func (c *clients) ask(i int, kind string) {
+func (c *clients) ask(i int, kind events.Verb) {
 	c.request(events.Request{Kind: kind, Task: fmt.Sprintf("t%d", i)})
 }
 

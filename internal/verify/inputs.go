@@ -284,15 +284,15 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 	if s == nil {
 		return
 	}
-	switch env.Type {
-	case events.TypeCancel:
+	switch verb := events.VerbOf(env.Type); {
+	case verb == events.RequestCancel:
 		if q.ID == "" {
 			q.ID = env.ID
 		}
 		if !s.back && !s.seen(q.ID) && s.accepted < j.since {
 			wrong(id, "the request %q to cancel the task was not judged", q.ID)
 		}
-	case events.TypeRetry:
+	case verb != "":
 	default:
 		st := s.step(q.Step)
 		if st == nil {

@@ -176,7 +176,7 @@ func submission(id string, n int) events.Record {
 	return events.Record{Key: []byte(id), Value: b}
 }
 
-func (r *rig) request(kind, task, id string) {
+func (r *rig) request(kind events.Verb, task, id string) {
 	rec, err := events.EncodeRequest(events.Request{ID: id, Kind: kind, Task: task, Reason: "because"}, events.Subject{ID: id, Source: "/test", Time: events.At(time.Now())})
 	require.NoError(r.t, err)
 	r.produce(r.topics.Reports(), -1, rec)

@@ -1,0 +1,82 @@
+package events
+
+import (
+	"slices"
+	"strings"
+)
+
+// Request is the value of a record in <ns>.reports whose ce_type is that of a verb: what an operator or a program asks of a task. ID is
+// chosen by the sender; a request with an ID that the task has seen changes nothing.
+type Request struct {
+	ID     string `json:"id"`
+	Kind   Verb   `json:"kind"`
+	Task   string `json:"task"`
+	Step   string `json:"step,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Attempt is the attempt that a retry refers to; zero means the latest.
+	Attempt int `json:"attempt,omitzero"`
+	// By is the sender of the request, as far as the API knows.
+	By string `json:"by,omitempty"`
+}
+
+// Verb says what a request asks for.
+type Verb string
+
+// The verbs.
+const (
+	RequestCancel Verb = "cancel"
+	RequestRetry  Verb = "retry"
+)
+
+// verbRow says what is particular about a verb.
+type verbRow struct {
+	verb Verb
+	// members are the members of a request that the sender may give, besides id, task, reason and by.
+	members []string
+	// early says that the request may come before its task, and is held for it.
+	early bool
+}
+
+// verbs is the only list of the verbs.
+var verbs = []verbRow{
+	{verb: RequestCancel, early: true},
+	{verb: RequestRetry, members: []string{"step", "attempt"}},
+}
+
+// typeRequest is the prefix of the ce_type of requests.
+const typeRequest = TypePrefix + "request."
+
+// Verbs returns all verbs.
+func Verbs() []Verb {
+	list := make([]Verb, len(verbs))
+	for i, r := range verbs {
+		list[i] = r.verb
+	}
+	return list
+}
+
+// row returns the row of the verb, or the zero value.
+func (v Verb) row() verbRow {
+	if i := slices.IndexFunc(verbs, func(r verbRow) bool { return r.verb == v }); i >= 0 {
+		return verbs[i]
+	}
+	return verbRow{}
+}
+
+// Type returns the ce_type of the records that ask for it.
+func (v Verb) Type() string { return typeRequest + string(v) }
+
+// Members returns the members of a request that its sender may give besides the ID, the task and the reason.
+func (v Verb) Members() []string { return v.row().members }
+
+// Early says whether the request may come before its task. It is then held for the task.
+func (v Verb) Early() bool { return v.row().early }
+
+// VerbOf returns the verb of a ce_type, or "" if there is no such verb.
+func VerbOf(ceType string) Verb {
+	name, ok := strings.CutPrefix(ceType, typeRequest)
+	if v := Verb(name); ok && v.row().verb == v {
+		return v
+	}
+	return ""
+}
