@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -18,6 +19,8 @@ import (
 // spoilRow writes a row of a task that cannot be decoded, without a fact.
 func spoilRow(t *testing.T, p *process, task string) {
 	t.Helper()
+	// The owner may still be committing the last facts. A commit of its state between the two calls below would move the offset.
+	synctest.Wait()
 	snap, _, _, err := p.Store().Partition(0).Snapshot()
 	require.NoError(t, err)
 	require.NoError(t, p.Store().Commit(projector.Batch{Deltas: []*events.Delta{{
