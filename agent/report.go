@@ -13,10 +13,15 @@ import (
 type reporter struct {
 	sink                    transport.Sink
 	topic, instance, source string
+	// suffix ends the ID of each report: the quoted instance and a bracket.
+	suffix string
 }
 
 func newReporter(agent string, c *Config) *reporter {
-	return &reporter{sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance, source: "sagalog/agent/" + agent + "/" + c.Instance}
+	return &reporter{
+		sink: c.Sink, topic: c.Namespace + ".reports", instance: c.Instance, source: "sagalog/agent/" + agent + "/" + c.Instance,
+		suffix: "," + strconv.Quote(c.Instance) + "]",
+	}
 }
 
 // report is the result of an attempt that has ended.
@@ -85,6 +90,5 @@ func (r *reporter) id(w *events.Work) string {
 	b = strconv.AppendQuote(append(b, ','), w.Step)
 	b = strconv.AppendQuote(append(b, ','), string(w.Operation))
 	b = strconv.AppendInt(append(b, ','), int64(w.Attempt), 10)
-	b = strconv.AppendQuote(append(b, ','), r.instance)
-	return string(append(b, ']'))
+	return string(append(b, r.suffix...))
 }
