@@ -38,13 +38,17 @@ type exchange struct {
 func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 	undo := x.work.Operation == events.Undo
 	if code := resp.StatusCode; code < 200 || code > 299 {
-		if undo && (code == http.StatusNotFound || code == http.StatusGone) && x.mayBeGone() {
+		gone := undo && (code == http.StatusNotFound || code == http.StatusGone)
+		if gone && x.mayBeGone() {
 			return nil, nil
 		}
 		f := x.classify(resp, time.Now())
 		body, err := io.ReadAll(io.LimitReader(resp.Body, agent.DetailLimit+1))
 		if err == nil {
 			x.quote(f, resp.Header.Get("Content-Type"), body)
+		}
+		if gone {
+			f.Err = fmt.Errorf("%w. %s", f.Err, goneAfterDo)
 		}
 		return nil, f
 	}
@@ -61,6 +65,10 @@ func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 	}
 	return x.output(resp, body)
 }
+
+// goneAfterDo says what an operator has to know before retrying an undo that found nothing: mayBeGone is true for its second attempt.
+const goneAfterDo = "The step had completed, so the undo may look in the wrong place. " +
+	"Undo the step by hand if it is not undone: a retry takes this answer as proof that it is"
 
 // mayBeGone reports whether "not found" makes an undo a success: the do may never have happened, or an earlier request
 // of this undo may have removed the thing. After a do that reported completion, the first request of the undo must find

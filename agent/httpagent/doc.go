@@ -56,7 +56,7 @@
 //
 // An undo that is answered 404 or 410 has succeeded if the do may never have happened (it did not report completion), or if an
 // earlier call of the undo, perhaps by another instance, may have removed the thing. Otherwise the first undo of a do that reported completion has failed for
-// good, because it looked in the wrong place, unless undo has gone: undone. Any 2xx is the success of an undo, whatever its body
+// good, because it looked in the wrong place, unless undo has gone: undone. (The second undo, after an operator's retry, succeeds.) Any 2xx is the success of an undo, whatever its body
 // holds.
 //
 // If a Retry-After ends before the complete-by time, and the binding has retry, the agent waits for it. Otherwise the report

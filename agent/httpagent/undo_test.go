@@ -45,3 +45,27 @@ func TestAnUndoIsOverWhateverItsAnswerIs(t *testing.T) {
 		require.Empty(t, r.Output, name)
 	}
 }
+
+// The first undo of a completed do fails if it finds nothing. An operator who retries the task should know that the second one does not.
+func TestAnUndoThatFindsNothingSaysWhatARetryDoes(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{http.StatusNotFound, http.StatusGone} {
+		h := bind(t, packageBinding, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no such package", code)
+		}))
+		w := h.Work("package", events.Undo, map[string]any{"id": "7"})
+		w.Output = []byte(`{"id": "7"}`)
+		h.Send(w)
+		r, ok := h.Await(w)
+		require.True(t, ok)
+		require.Equal(t, events.ClassPermanent, r.Error.Class)
+		require.Contains(t, r.Error.Message, ": no such package. The step had completed")
+		require.Contains(t, r.Error.Message, "a retry takes this answer as proof that it is")
+
+		w.Attempt++
+		h.Send(w)
+		r, ok = h.Await(w)
+		require.True(t, ok)
+		require.Equal(t, events.ResultCompleted, r.Result, "%v", r.Error)
+	}
+}
