@@ -123,9 +123,9 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	d := &dev{cfg: c, process: newProcess(c.quiet)}
+	d := &dev{cfg: c, process: newProcess(c.quiet), bindings: newBindings()}
 	defer func() { err = errors.Join(err, d.close()) }()
-	for _, step := range []func(context.Context) error{d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents, d.writeEndpoints} {
+	for _, step := range []func(context.Context) error{d.readFiles, d.openBroker, d.openFleet, d.openNode, d.applyWorkflows, d.openAgents, d.writeEndpoints} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -134,6 +134,12 @@ func runDev(ctx context.Context, c devConfig) (err error) {
 		d.banner(os.Stdout)
 	}
 	return d.run(ctx)
+}
+
+// readFiles reads the files of --agents and --workflows before anything is created or applied, and returns the faults of all of them.
+func (d *dev) readFiles(context.Context) error {
+	_, err := checkDefinitions(d.cfg.workflows)
+	return errors.Join(d.bindings.folder(d.cfg.agents), err)
 }
 
 func (d *dev) openBroker(context.Context) error {
@@ -182,7 +188,15 @@ func (d *dev) openFleet(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.fleet.Listen()
+	if err := d.fleet.Listen(); err != nil {
+		return err
+	}
+	env := d.fleet.Env()
+	files, err := fs.Sub(dronedelivery.Files(), "agents")
+	if err != nil {
+		return err
+	}
+	return d.bindings.files(files, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 }
 
 func (d *dev) openNode(ctx context.Context) error {
@@ -210,20 +224,6 @@ func (d *dev) applyWorkflows(ctx context.Context) error {
 }
 
 func (d *dev) openAgents(ctx context.Context) error {
-	d.bindings = newBindings()
-	if d.fleet != nil {
-		env := d.fleet.Env()
-		files, err := fs.Sub(dronedelivery.Files(), "agents")
-		if err != nil {
-			return err
-		}
-		if err := d.bindings.files(files, func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil {
-			return err
-		}
-	}
-	if err := d.bindings.folder(d.cfg.agents); err != nil {
-		return err
-	}
 	if len(d.bindings.names()) == 0 {
 		return nil
 	}
@@ -270,9 +270,7 @@ func (d *dev) close() error {
 	if d.fleet != nil {
 		errs = append(errs, d.fleet.Close())
 	}
-	if d.bindings != nil {
-		d.bindings.close()
-	}
+	d.bindings.close()
 	if d.cluster != nil {
 		d.cluster.Close()
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -19,4 +20,30 @@ func TestDevReportsWhatSurvivesAPowerCut(t *testing.T) {
 		require.Equal(t, 0, p.stop())
 		require.Contains(t, p.out.String(), want)
 	}
+}
+
+// A workflow that is applied stays. So a fault in any other file, of agents too, is found before.
+func TestDevAppliesNothingIfAnyFileHasAFault(t *testing.T) {
+	t.Parallel()
+	at := place{dir: t.TempDir()}
+	write := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(at.dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(at.dir, name), []byte(text), 0o600))
+	}
+	write("w/a.yaml", "workflow: good\nsteps:\n  one: {agent: a}\n")
+	write("w/b.yaml", "workflow: bad\nsteps:\n  one: {agnt: a}\n")
+	write("g/a.yaml", "agent: a\nhttp: {base: nowhere}\n")
+	p := at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--demo", "none", "--workflows", "w", "--agents", "g")
+	require.Equal(t, 1, p.code(), p.err.String())
+	require.Contains(t, p.err.String(), "w/b.yaml:3:")
+	require.Contains(t, p.err.String(), "g/a.yaml:2:")
+	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data"))
+
+	// An agent of the same name as one of the example is found after the example is open, and still before anything is applied.
+	write("w/b.yaml", "workflow: better\nsteps:\n  one: {agent: a}\n")
+	write("g/a.yaml", "agent: package\nhttp: {base: \"http://127.0.0.1:1\"}\ndo: {method: GET, path: /}\n")
+	p = at.run(t, "dev", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--workflows", "w", "--agents", "g")
+	require.Equal(t, 1, p.code(), p.err.String())
+	require.Contains(t, p.err.String(), "package")
+	require.NoDirExists(t, filepath.Join(at.dir, "sagalog-data", "state"))
 }
