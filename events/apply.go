@@ -336,7 +336,7 @@ func (s *State) submitted(f *Fact, b *Submitted) error {
 		//mutant:held-cancel-is-used-once
 		s.dropHeld(f.Task, h.Request.ID)
 	}
-	s.tasks[f.Task] = t
+	s.tasks[f.Task], s.absent = t, ""
 	s.touchTask(f.Task, t)
 	return nil
 }

@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,33 @@ func TestSweptTasksAreNotLoadedAgain(t *testing.T) {
 	require.Zero(t, k.state.InMemory())
 	require.Nil(t, k.task("t"))
 	k.state.Loaded(func(*events.Task) bool { t.Fatal("nothing is loaded"); return true })
+}
+
+// An unknown task is looked for once, and is found when it has been accepted and evicted.
+func TestAnUnknownTaskIsLookedForOnce(t *testing.T) {
+	t.Parallel()
+	loads, found := 0, events.StoredTask{}
+	state := events.NewState(0, func(string) (events.StoredTask, error) { loads++; return found, nil })
+	apply := func(f *events.Fact) {
+		_, err := state.Apply(f, state.Next)
+		require.NoError(t, err)
+	}
+	apply(&events.Fact{Time: 1, Body: &events.PartitionClaimed{ID: "a0"}})
+	for range 2 {
+		task, err := state.Task("t")
+		require.NoError(t, err)
+		require.Nil(t, task)
+	}
+	apply(&events.Fact{Time: 1, Epoch: state.Partition.Epoch, Task: "t", Body: &events.Submitted{Workflow: "w"}})
+	require.Equal(t, 1, loads)
+	d, err := state.Flush(nil)
+	require.NoError(t, err)
+	found = events.StoredTask{Encoding: slices.Clone(d.Tasks[0].Encoding), Keys: events.AppendKeys(nil, &d.Tasks[0].Keys)}
+	state.Evict("t")
+	task, err := state.Task("t")
+	require.NoError(t, err)
+	require.NotNil(t, task)
+	require.Equal(t, 2, loads)
 }
 
 // A changed task is not evicted before its row is written.

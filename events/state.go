@@ -87,6 +87,8 @@ type State struct {
 	held        heldRequests
 	definitions map[string]*Definition
 	load        Loader
+	// absent is the last task that load did not find: an owner asks for the task of a submission before and while it is accepted.
+	absent string
 	// loadPart is Snapshot.Load.
 	loadPart func(k Kind, id string) ([]byte, error)
 
@@ -154,7 +156,7 @@ func (s *State) Task(id string) (*Task, error) {
 	if t, ok := s.tasks[id]; ok {
 		return t, nil
 	}
-	if s.load == nil {
+	if s.load == nil || s.absent == id {
 		return nil, nil
 	}
 	stored, err := s.load(id)
@@ -162,6 +164,7 @@ func (s *State) Task(id string) (*Task, error) {
 		return nil, fmt.Errorf("load task %q: %w", id, err)
 	}
 	if stored.Encoding == nil {
+		s.absent = id
 		return nil, nil
 	}
 	t, err := DecodeTask(stored.Encoding, stored.Rows)

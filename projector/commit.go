@@ -137,6 +137,7 @@ func (s *Store) apply(w *writer, changes []change) error {
 		if c.entity == nil {
 			v.entity = c.p.view.Load().entity
 		}
+		c.p.loads.end()
 		c.p.rejections = c.rejections
 		c.p.view.Store(v)
 		c.p.broadcast()

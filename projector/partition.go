@@ -27,6 +27,8 @@ type Partition struct {
 	// changed is closed and removed by each commit; nil while nobody waits.
 	changed     atomic.Pointer[chan struct{}]
 	lowerBounds lowerBounds
+	// loads serves the partition's owner. Everybody else looks tasks up by Task.
+	loads loads
 }
 
 // view is what a commit leaves in memory: the meta row and the partition's own entity. It is immutable.
@@ -162,7 +164,9 @@ func (p *Partition) loadPart(k events.Kind, id string) (encoding []byte, err err
 }
 
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.
-func (p *Partition) Loader() events.Loader { return p.stored }
+func (p *Partition) Loader() events.Loader {
+	return func(id string) (events.StoredTask, error) { return p.loads.task(p, id) }
+}
 
 // Task returns a task by its ID; ok is false if it is unknown.
 func (p *Partition) Task(id string) (task *events.Task, ok bool, err error) {

@@ -46,6 +46,7 @@ func (s *Store) beginReset(partition int32) error {
 func (p *Partition) forget() {
 	p.lowerBounds.clear()
 	p.rejections = rejectionRows{}
+	p.loads.end()
 	p.view.Store(emptyView())
 	p.broadcast()
 }

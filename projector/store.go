@@ -241,6 +241,9 @@ func (s *Store) Close() error {
 	for _, c := range s.registered {
 		s.registry.Unregister(c)
 	}
+	for _, p := range s.known() {
+		p.loads.end()
+	}
 	var err error
 	if !s.readOnly {
 		err = s.db.Flush()

@@ -96,6 +96,32 @@ func TestRowsWithoutATaskAreFound(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// An owner's lookups share an iterator only until the next commit, and it does not keep the store from closing.
+func TestAnOwnerFindsWhatWasCommittedSinceItsLastLookup(t *testing.T) {
+	t.Parallel()
+	s, err := Open("state", Options{Namespace: "n", FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 64 << 10})
+	require.NoError(t, err)
+	load := s.Partition(3).Loader()
+	stored, err := load("t")
+	require.NoError(t, err)
+	require.Nil(t, stored.Encoding)
+	state := events.NewState(3, load)
+	fact := events.Fact{Time: 1, Body: &events.PartitionClaimed{ID: "a0"}}
+	_, err = state.Apply(&fact, state.Next)
+	require.NoError(t, err)
+	_, err = state.Apply(&events.Fact{Time: 1, Epoch: state.Partition.Epoch, Task: "t", Body: &events.Submitted{Workflow: "w"}}, state.Next)
+	require.NoError(t, err)
+	d, err := state.Flush(nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Commit(Batch{Deltas: []*events.Delta{d}}))
+	stored, err = load("t")
+	require.NoError(t, err)
+	require.NotNil(t, stored.Encoding)
+	require.NoError(t, s.Close())
+	_, err = load("t")
+	require.ErrorIs(t, err, ErrClosed)
+}
+
 // The fold of a log leaves no row of a task that was swept.
 func TestASweptTaskHasNoRowsInTheStore(t *testing.T) {
 	t.Parallel()
