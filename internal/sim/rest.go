@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,7 @@ func (w *World) unrest() string {
 			return true
 		})
 	}
+	slices.Sort(left) // parts of it come from maps
 	return strings.Join(left, "; ")
 }
 
