@@ -66,24 +66,24 @@ func (p *Plan) Quiet() bool { return len(p.Facts) == 0 && len(p.Broken) == 0 }
 
 // Policy is what a definition says about failures of a step's operation.
 type Policy struct {
-	CompleteBy    Duration
-	Attempts      int
-	Backoff       Duration
-	Factor        float64
-	Max           Duration
-	Then          Action
-	CoolDown      Duration
-	CoolDownTimes int
+	CompleteWithin Duration
+	Attempts       int
+	Backoff        Duration
+	Factor         float64
+	MaxBackoff     Duration
+	Then           Action
+	CoolDown       Duration
+	CoolDownTimes  int
 }
 
 // Start is what a definition prescribes for the start of an attempt.
 type Start struct {
-	CompleteBy Duration
-	Input      json.RawMessage
-	Output     json.RawMessage
-	Condition  *bool
-	Pivot      bool
-	Undoable   bool
+	CompleteWithin Duration
+	Input          json.RawMessage
+	Output         json.RawMessage
+	Condition      *bool
+	Pivot          bool
+	Undoable       bool
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

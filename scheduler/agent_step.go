@@ -54,7 +54,7 @@ func (a *agentStep) startDo(env *Env) (events.Start, error) {
 	if err != nil {
 		return events.Start{}, err
 	}
-	start := events.Start{CompleteBy: a.step.CompleteBy, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
+	start := events.Start{CompleteWithin: a.step.CompleteWithin, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
 	if a.step.If != "" {
 		yes := true // Plan offers only attempts whose condition holds
 		start.Condition = &yes
@@ -68,7 +68,7 @@ func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {
 		return events.Start{}, fmt.Errorf("step %q has nothing to undo", path)
 	}
 	in, err := a.undoInput(env, path)
-	return events.Start{CompleteBy: a.step.Undo.CompleteBy, Input: in, Output: at.Output}, err
+	return events.Start{CompleteWithin: a.step.Undo.CompleteWithin, Input: in, Output: at.Output}, err
 }
 
 // input is the task's input if the step has no template.
@@ -96,16 +96,16 @@ func (a *agentStep) undoInput(env *Env, path string) (json.RawMessage, error) {
 func (a *agentStep) policy(op events.Operation) events.Policy {
 	switch {
 	case op == events.Do:
-		return policyOf(a.step.CompleteBy, a.step.Retry, a.step.CoolDown)
+		return policyOf(a.step.CompleteWithin, a.step.Retry, a.step.CoolDown)
 	case a.step.Undo != nil:
-		return policyOf(a.step.Undo.CompleteBy, a.step.Undo.Retry, nil)
+		return policyOf(a.step.Undo.CompleteWithin, a.step.Undo.Retry, nil)
 	default:
 		return events.Policy{Then: events.ActionPark}
 	}
 }
 
-func policyOf(completeBy events.Duration, r Retry, c *CoolDown) events.Policy {
-	p := events.Policy{CompleteBy: completeBy, Attempts: r.Attempts, Backoff: r.Backoff, Factor: r.Factor, Max: r.Max, Then: events.Action(r.Then)}
+func policyOf(completeWithin events.Duration, r Retry, c *CoolDown) events.Policy {
+	p := events.Policy{CompleteWithin: completeWithin, Attempts: r.Attempts, Backoff: r.Backoff, Factor: r.Factor, MaxBackoff: r.MaxBackoff, Then: events.Action(r.Then)}
 	if c != nil {
 		p.CoolDown, p.CoolDownTimes = c.Wait, c.Times
 	}

@@ -14,9 +14,9 @@ import (
 // The defaults of a definition. They reach a partition inside the definition (DefinitionAdopted), so changing them here changes
 // no task that is under way.
 const (
-	// DefaultCompleteBy is long enough for a slow HTTP call behind a queue, and short enough that a lost one is
+	// DefaultCompleteWithin is long enough for a slow HTTP call behind a queue, and short enough that a lost one is
 	// noticed while someone still waits for the task.
-	DefaultCompleteBy = events.Duration(30 * time.Second)
+	DefaultCompleteWithin = events.Duration(30 * time.Second)
 	// DefaultAttempts outlasts a restart of the remote service: with the backoff below, the pauses add up to 15 s. With fewer, a
 	// deployment would undo tasks; with many more, the resources of earlier steps would be held too long.
 	DefaultAttempts = 5
@@ -24,8 +24,8 @@ const (
 	DefaultBackoff = events.Duration(time.Second)
 	// DefaultFactor doubles, so that a service that is down sees load fall quickly.
 	DefaultFactor = 2.0
-	// DefaultMax keeps a step from waiting long after its service is back.
-	DefaultMax = events.Duration(time.Minute)
+	// DefaultMaxBackoff keeps a step from waiting long after its service is back.
+	DefaultMaxBackoff = events.Duration(time.Minute)
 	// DefaultUndoAttempts is larger than DefaultAttempts, because only a person can help after the last attempt of an
 	// undo. Its attempts take six minutes in all.
 	DefaultUndoAttempts = 10
@@ -47,23 +47,23 @@ type body struct {
 type bodyDefaults struct {
 	bodyPolicy
 	Undo struct {
-		CompleteBy events.Duration `json:"complete_by"`
-		Retry      bodyRetry       `json:"retry"`
+		CompleteWithin events.Duration `json:"complete_within"`
+		Retry          bodyRetry       `json:"retry"`
 	} `json:"undo"`
 }
 
 type bodyPolicy struct {
-	CompleteBy events.Duration `json:"complete_by"`
-	Retry      bodyRetry       `json:"retry"`
-	CoolDown   *bodyCoolDown   `json:"cool_down"`
+	CompleteWithin events.Duration `json:"complete_within"`
+	Retry          bodyRetry       `json:"retry"`
+	CoolDown       *bodyCoolDown   `json:"cool_down"`
 }
 
 type bodyRetry struct {
-	Attempts int             `json:"attempts"`
-	Backoff  events.Duration `json:"backoff"`
-	Factor   float64         `json:"factor"`
-	Max      events.Duration `json:"max"`
-	Then     string          `json:"then"`
+	Attempts   int             `json:"attempts"`
+	Backoff    events.Duration `json:"backoff"`
+	Factor     float64         `json:"factor"`
+	MaxBackoff events.Duration `json:"max_backoff"`
+	Then       string          `json:"then"`
 }
 
 type bodyCoolDown struct {
@@ -82,10 +82,10 @@ type bodyStep struct {
 }
 
 type bodyUndo struct {
-	Agent      string          `json:"agent"`
-	With       json.RawMessage `json:"with"`
-	CompleteBy events.Duration `json:"complete_by"`
-	Retry      bodyRetry       `json:"retry"`
+	Agent          string          `json:"agent"`
+	With           json.RawMessage `json:"with"`
+	CompleteWithin events.Duration `json:"complete_within"`
+	Retry          bodyRetry       `json:"retry"`
 }
 
 // Complete fills in the defaults of a body from Parse. It returns an error for an unknown key, which comes from a later version
@@ -155,9 +155,9 @@ func (b *body) step(id string, forward bool) Step {
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
 		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), Pivot: s.Pivot,
-		CompleteBy: cmp.Or(s.CompleteBy, b.Defaults.CompleteBy, DefaultCompleteBy),
-		Retry:      retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
-		CoolDown:   coolDown(s.CoolDown, b.Defaults.CoolDown),
+		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
+		Retry:          retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
+		CoolDown:       coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark
@@ -171,8 +171,8 @@ func (b *body) step(id string, forward bool) Step {
 func (b *body) undo(s Step, u *bodyUndo) *Undo {
 	out := &Undo{
 		Agent: cmp.Or(u.Agent, s.Agent), With: present(u.With),
-		CompleteBy: cmp.Or(u.CompleteBy, b.Defaults.Undo.CompleteBy, s.CompleteBy),
-		Retry:      retry(DefaultUndoAttempts, u.Retry, b.Defaults.Undo.Retry),
+		CompleteWithin: cmp.Or(u.CompleteWithin, b.Defaults.Undo.CompleteWithin, s.CompleteWithin),
+		Retry:          retry(DefaultUndoAttempts, u.Retry, b.Defaults.Undo.Retry),
 	}
 	out.Retry.Then = ThenPark
 	return out
@@ -181,15 +181,15 @@ func (b *body) undo(s Step, u *bodyUndo) *Undo {
 // retry fills each member separately: a step that sets only "attempts" keeps the default backoff.
 func retry(attempts int, own, inherited bodyRetry) Retry {
 	r := Retry{
-		Attempts: cmp.Or(own.Attempts, inherited.Attempts, attempts),
-		Backoff:  cmp.Or(own.Backoff, inherited.Backoff, DefaultBackoff),
-		Factor:   cmp.Or(own.Factor, inherited.Factor, DefaultFactor),
-		Max:      cmp.Or(own.Max, inherited.Max, DefaultMax),
-		Then:     cmp.Or(own.Then, inherited.Then, ThenUndo),
+		Attempts:   cmp.Or(own.Attempts, inherited.Attempts, attempts),
+		Backoff:    cmp.Or(own.Backoff, inherited.Backoff, DefaultBackoff),
+		Factor:     cmp.Or(own.Factor, inherited.Factor, DefaultFactor),
+		MaxBackoff: cmp.Or(own.MaxBackoff, inherited.MaxBackoff, DefaultMaxBackoff),
+		Then:       cmp.Or(own.Then, inherited.Then, ThenUndo),
 	}
 	// If a step's backoff is above the default maximum, the backoff wins, because it was written for
 	// this step.
-	r.Max = max(r.Max, r.Backoff)
+	r.MaxBackoff = max(r.MaxBackoff, r.Backoff)
 	return r
 }
 

@@ -30,23 +30,23 @@ type Step struct {
 	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
-	With       json.RawMessage `json:"with,omitempty"`
-	CompleteBy events.Duration `json:"complete_by"`
-	Retry      Retry           `json:"retry"`
-	CoolDown   *CoolDown       `json:"cool_down,omitempty"`
+	With           json.RawMessage `json:"with,omitempty"`
+	CompleteWithin events.Duration `json:"complete_within"`
+	Retry          Retry           `json:"retry"`
+	CoolDown       *CoolDown       `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
 	Undo *Undo `json:"undo,omitempty"`
 	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.
 	Pivot bool `json:"pivot,omitempty"`
 }
 
-// Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most Max.
+// Retry is the policy of failures. The n-th retry waits Backoff times Factor^(n-1), at most MaxBackoff.
 type Retry struct {
 	// Attempts includes the first one.
-	Attempts int             `json:"attempts"`
-	Backoff  events.Duration `json:"backoff"`
-	Factor   float64         `json:"factor"`
-	Max      events.Duration `json:"max"`
+	Attempts   int             `json:"attempts"`
+	Backoff    events.Duration `json:"backoff"`
+	Factor     float64         `json:"factor"`
+	MaxBackoff events.Duration `json:"max_backoff"`
 	// Then says what happens when the attempts are used up.
 	Then string `json:"then"`
 }
@@ -68,8 +68,8 @@ type Undo struct {
 	// Agent is the agent of the step, unless the definition names another one.
 	Agent string `json:"agent"`
 	// With is the template of the undo's input. If absent, the undo gets the step's recorded input.
-	With       json.RawMessage `json:"with,omitempty"`
-	CompleteBy events.Duration `json:"complete_by"`
+	With           json.RawMessage `json:"with,omitempty"`
+	CompleteWithin events.Duration `json:"complete_within"`
 	// Retry.Then is always park: an undo cannot be undone.
 	Retry Retry `json:"retry"`
 }

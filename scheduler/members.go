@@ -26,6 +26,9 @@ var laterKeys = map[string]string{
 	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
 }
 
+// renamedKeys are the names that keys had before. They are near no other key by their letters.
+var renamedKeys = map[string]string{"complete_by": "complete_within", "max": "max_backoff"}
+
 // members returns the known members of a mapping and reports the others. hint may be "".
 func (d *document) members(n *yaml.Node, path string, known []string, hint string) (map[string]member, bool) {
 	if n.Kind != yaml.MappingNode {
@@ -51,6 +54,10 @@ func (d *document) members(n *yaml.Node, path string, known []string, hint strin
 func (d *document) unknown(key *yaml.Node, path string, known []string) {
 	if what, ok := laterKeys[key.Value]; ok {
 		d.fault(key, path, "%q (%s) is reserved for a later version and not supported yet", key.Value, what)
+		return
+	}
+	if now := renamedKeys[key.Value]; slices.Contains(known, now) {
+		d.fault(key, path, "unknown key %q: it is called %q now", key.Value, now)
 		return
 	}
 	d.fault(key, path, "unknown key %q: %s", key.Value, events.Suggest(key.Value, known))

@@ -161,18 +161,18 @@ workflow: w
 defaults:
   retry: {attempts: 7, backoff: 90s, then: undo}
   cool_down: {wait: 15m}
-  undo: {complete_by: 9s, retry: {attempts: 20}}
+  undo: {complete_within: 9s, retry: {attempts: 20}}
 steps:
   a: {agent: a, retry: {attempts: 3}, undo: {agent: other}}
   b: {agent: b, needs: [a], pivot: true, cool_down: {wait: 1m, times: 0}}
-  c: {agent: c, needs: [b], complete_by: 1m}
+  c: {agent: c, needs: [b], complete_within: 1m}
 `)
 	a, _ := p.Step("a")
-	require.Equal(t, scheduler.Retry{Attempts: 3, Backoff: 90e9, Factor: 2, Max: 90e9, Then: "undo"}, a.Retry)
-	require.Equal(t, scheduler.DefaultCompleteBy, a.CompleteBy)
+	require.Equal(t, scheduler.Retry{Attempts: 3, Backoff: 90e9, Factor: 2, MaxBackoff: 90e9, Then: "undo"}, a.Retry)
+	require.Equal(t, scheduler.DefaultCompleteWithin, a.CompleteWithin)
 	require.Equal(t, &scheduler.CoolDown{Wait: 15 * 60e9, Times: 3}, a.CoolDown)
-	require.Equal(t, &scheduler.Undo{Agent: "other", CompleteBy: 9e9,
-		Retry: scheduler.Retry{Attempts: 20, Backoff: 1e9, Factor: 2, Max: 60e9, Then: "park"}}, a.Undo)
+	require.Equal(t, &scheduler.Undo{Agent: "other", CompleteWithin: 9e9,
+		Retry: scheduler.Retry{Attempts: 20, Backoff: 1e9, Factor: 2, MaxBackoff: 60e9, Then: "park"}}, a.Undo)
 	b, _ := p.Step("b")
 	require.Equal(t, "park", b.Retry.Then)
 	require.Nil(t, b.CoolDown)

@@ -38,8 +38,8 @@ func TestThePublishedSchemaAcceptsWhatParseAccepts(t *testing.T) {
 	require.NoError(t, err)
 	for _, text := range []string{
 		string(example),
-		head + "  a: {agent: a, cool_down: {wait: 15m, times: 0}, undo: {agent: b, complete_by: 1m30s, retry: {attempts: 3, then: park}}}",
-		"workflow: w\ndefaults: {complete_by: 1s, retry: {factor: 1.5}, cool_down: {wait: 1h}, undo: {complete_by: 1s, retry: {max: 2m}}}\nsteps: {a: {agent: a, if: \"${ true }\"}}",
+		head + "  a: {agent: a, cool_down: {wait: 15m, times: 0}, undo: {agent: b, complete_within: 1m30s, retry: {attempts: 3, then: park}}}",
+		"workflow: w\ndefaults: {complete_within: 1s, retry: {factor: 1.5}, cool_down: {wait: 1h}, undo: {complete_within: 1s, retry: {max_backoff: 2m}}}\nsteps: {a: {agent: a, if: \"${ true }\"}}",
 	} {
 		require.NoError(t, s.Validate(load(t, text)))
 		src, faults := scheduler.Parse("f", []byte(text), openTestdata)
@@ -59,7 +59,7 @@ func TestThePublishedSchemaRefusesWrongShapesAsParseDoes(t *testing.T) {
 		"workflow: w\ndefaults: {undo: {retry: {then: undo}}}\nsteps: {a: {agent: a}}",
 		head + "  a: {}", head + "  A: {agent: a}", head + "  a: {agent: \"\"}", head + "  a: {agent: a, for: x}",
 		head + "  a: {agent: a, needs: a}", head + "  a: {agent: a, needs: [1]}", head + "  a: {agent: a}\n  b: {agent: a, needs: [a, a]}",
-		head + "  a: {agent: a, if: true}", head + "  a: {agent: a, complete_by: soon}", head + "  a: {agent: a, complete_by: -5s}",
+		head + "  a: {agent: a, if: true}", head + "  a: {agent: a, complete_within: soon}", head + "  a: {agent: a, complete_within: -5s}",
 		head + "  a: {agent: a, retry: {attempts: 0}}", head + "  a: {agent: a, retry: {factor: 0.5}}", head + "  a: {agent: a, retry: {then: stop}}",
 		head + "  a: {agent: a, cool_down: {times: 3}}", head + "  a: {agent: a, undo: {agent: \"\"}}", head + "  a: {agent: a, undo:}",
 		head + "  a: {agent: a, pivot: 1}",

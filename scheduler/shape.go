@@ -9,12 +9,12 @@ import (
 // The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
-	defaultsKeys     = []string{"complete_by", "retry", "cool_down", "undo"}
-	undoDefaultsKeys = []string{"complete_by", "retry"}
-	stepKeys         = []string{"agent", "needs", "if", "with", "complete_by", "retry", "cool_down", "undo", "pivot"}
-	retryKeys        = []string{"attempts", "backoff", "factor", "max", "then"}
+	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
+	undoDefaultsKeys = []string{"complete_within", "retry"}
+	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot"}
+	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "then"}
 	coolDownKeys     = []string{"wait", "times"}
-	undoKeys         = []string{"agent", "with", "complete_by", "retry"}
+	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
 )
 
 // Bounds of numbers. A larger number is a typo: 1,000 attempts a minute apart take most of a day.
@@ -95,9 +95,9 @@ func shapeDefaults(m member) {
 	}
 }
 
-// shapePolicy checks complete_by, retry and cool_down. It returns the member retry.then if there is one.
+// shapePolicy checks complete_within, retry and cool_down. It returns the member retry.then if there is one.
 func shapePolicy(keys map[string]member) *member {
-	if v, ok := keys["complete_by"]; ok {
+	if v, ok := keys["complete_within"]; ok {
 		v.duration()
 	}
 	if v, ok := keys["cool_down"]; ok {
@@ -130,9 +130,9 @@ func shapeRetry(m member) *member {
 	if v, ok := keys["factor"]; ok {
 		v.factor()
 	}
-	if v, ok := keys["max"]; ok {
+	if v, ok := keys["max_backoff"]; ok {
 		if most = v.duration(); most > 0 && most < backoff {
-			v.fault("max %s is less than backoff %s", most, backoff)
+			v.fault("max_backoff %s is less than backoff %s", most, backoff)
 		}
 	}
 	v, ok := keys["then"]

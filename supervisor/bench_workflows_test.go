@@ -4,20 +4,20 @@ package supervisor_test
 const (
 	oneStep = `
 workflow: one
-defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: park}}
+defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: park}}
 steps:
   only: {agent: alpha, undo: {retry: {attempts: 2, backoff: 100ms}}}
 `
 	twoSteps = `
 workflow: two
-defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   first: {agent: alpha, undo: {retry: {attempts: 2, backoff: 100ms}}}
   second: {agent: beta, needs: [first], undo: {retry: {attempts: 2, backoff: 100ms}}}
 `
 	pivoted = `
 workflow: pivoted
-defaults: {complete_by: 1s, retry: {attempts: 1, then: undo}}
+defaults: {complete_within: 1s, retry: {attempts: 1, then: undo}}
 steps:
   before: {agent: alpha, undo: {}}
   point: {agent: alpha, needs: [before], pivot: true}

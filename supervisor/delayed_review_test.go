@@ -14,14 +14,14 @@ import (
 
 const otherAgent = `
 workflow: other
-defaults: {complete_by: 1h}
+defaults: {complete_within: 1h}
 steps:
   only: {agent: beta}
 `
 
 const longStep = `
 workflow: long
-defaults: {complete_by: 1h}
+defaults: {complete_within: 1h}
 steps:
   only: {agent: alpha}
 `

@@ -20,7 +20,7 @@ const fuzzedInputs = 40
 const fuzzedWorkflow = `
 workflow: mapped
 input: {type: object, required: [n], properties: {n: {type: integer}, s: {type: string, pattern: "^[a-z]+$"}}}
-defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   first: {agent: alpha, with: {k: "${ input.s }", m: "${ input.n + 1 }"}, undo: {with: "${ step.output.v }"}}
   second: {agent: beta, needs: [first], if: "${ steps.first.output.v > 0 }", undo: {}}

@@ -71,7 +71,7 @@ func TestRetriesAndTakeOversKeepTheKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: w
-defaults: {complete_by: 1s, retry: {attempts: 3, backoff: 100ms, then: undo}}
+defaults: {complete_within: 1s, retry: {attempts: 3, backoff: 100ms, then: undo}}
 steps:
   first: {agent: alpha, undo: {}}
   second: {agent: beta, needs: [first]}

@@ -153,7 +153,7 @@ func TestNewerDefaultsDoNotReplaceAnAdoptedDefinition(t *testing.T) {
 	b.submit("t1", "one", "")
 	a.run()
 	adopted := string(b.versions[0].Body)
-	b.versions[0].Body = json.RawMessage(strings.Replace(adopted, `"complete_by":"1s"`, `"complete_by":"7s"`, 1)) // as if another version of Sagalog had filled in other defaults
+	b.versions[0].Body = json.RawMessage(strings.Replace(adopted, `"complete_within":"1s"`, `"complete_within":"7s"`, 1)) // as if another version of Sagalog had filled in other defaults
 	require.NotEqual(t, adopted, string(b.versions[0].Body))
 	b.submit("t2", "one", "")
 	a.run()

@@ -71,7 +71,7 @@ func (s *countingStore) Ended(before events.Instant, limit int) ([]string, error
 
 const patient = `
 workflow: patient
-defaults: {complete_by: 1h}
+defaults: {complete_within: 1h}
 steps:
   only: {agent: alpha}
 `

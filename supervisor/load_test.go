@@ -194,7 +194,7 @@ func TestWaitingRetriesDoNotHideOtherTimers(t *testing.T) {
 	const n = 600
 	b := newBench(t, `
 workflow: one
-defaults: {complete_by: 5s, retry: {attempts: 5, backoff: 3s, factor: 1, then: park}}
+defaults: {complete_within: 5s, retry: {attempts: 5, backoff: 3s, factor: 1, then: park}}
 steps:
   only: {agent: alpha}
 `)
@@ -224,7 +224,7 @@ func TestARetryDueWhileAnotherStepStartsIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: par
-defaults: {complete_by: 1h, retry: {attempts: 5, backoff: 1s, factor: 1, then: park}}
+defaults: {complete_within: 1h, retry: {attempts: 5, backoff: 1s, factor: 1, then: park}}
 steps:
   x: {agent: alpha}
   y: {agent: beta}
@@ -378,10 +378,10 @@ func TestClocksThatDifferLoseNoWakeUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: par
-defaults: {complete_by: 1s, retry: {attempts: 1, then: undo}}
+defaults: {complete_within: 1s, retry: {attempts: 1, then: undo}}
 steps:
   x: {agent: alpha, undo: {}}
-  y: {agent: beta, undo: {}, complete_by: 20s}
+  y: {agent: beta, undo: {}, complete_within: 20s}
 `)
 	a := b.candidate("A").own()
 	b.submit("t1", "par", "")

@@ -39,7 +39,7 @@ func TestAMissingAgentHoldsBackNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: two
-defaults: {complete_by: 1h, retry: {attempts: 1, then: undo}}
+defaults: {complete_within: 1h, retry: {attempts: 1, then: undo}}
 steps:
   first: {agent: alpha, undo: {}}
   second: {agent: beta, needs: [first]}
@@ -112,7 +112,7 @@ func TestATimeoutAfterARestartCounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: once
-defaults: {complete_by: 1s, retry: {attempts: 1, then: park}}
+defaults: {complete_within: 1s, retry: {attempts: 1, then: park}}
 steps:
   only: {agent: alpha}
 `)

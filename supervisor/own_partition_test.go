@@ -14,7 +14,7 @@ import (
 
 const twoQuick = `
 workflow: two
-defaults: {complete_by: 1m, retry: {attempts: 1, then: park}}
+defaults: {complete_within: 1m, retry: {attempts: 1, then: park}}
 steps:
   first: {agent: alpha}
   second: {agent: alpha, needs: [first]}

@@ -145,7 +145,7 @@ func TestATimerOfAParkedTaskThatPanicsDoesNotLoop(t *testing.T) {
 	t.Parallel()
 	b, p := newBench(t, `
 workflow: both
-defaults: {complete_by: 1s, retry: {attempts: 1, then: park}}
+defaults: {complete_within: 1s, retry: {attempts: 1, then: park}}
 steps:
   left: {agent: alpha}
   right: {agent: alpha}

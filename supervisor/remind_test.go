@@ -55,7 +55,7 @@ func TestAReminderThatIsDueIsNotLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: two
-defaults: {complete_by: 5h, retry: {attempts: 1, then: park}}
+defaults: {complete_within: 5h, retry: {attempts: 1, then: park}}
 steps:
   left: {agent: alpha}
   right: {agent: beta}

@@ -70,7 +70,7 @@ func TestAnAttemptWhoseRequestNoBrokerTookDoesNotCount(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, `
 workflow: one
-defaults: {complete_by: 1s, retry: {attempts: `+c.attempts+`, backoff: 100ms, then: park}}
+defaults: {complete_within: 1s, retry: {attempts: `+c.attempts+`, backoff: 100ms, then: park}}
 steps:
   only: {agent: alpha}
 `)
@@ -106,7 +106,7 @@ func TestNoWorkStartsForATopicThatTakesNone(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, longStep, `
 workflow: other
-defaults: {complete_by: 1h}
+defaults: {complete_within: 1h}
 steps:
   only: {agent: beta}
 `)

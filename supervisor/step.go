@@ -32,7 +32,7 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	if n := len(s.Input); n > p.settings().PayloadBytes {
 		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.settings().PayloadBytes)}
 	}
-	completeBy, number := p.stamp().Add(s.CompleteBy.Std()), attemptAfter(t, r.Path, r.Operation)
+	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
 	if r.Operation == events.Undo {
 		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, Input: s.Input, Output: s.Output}, nil
 	}

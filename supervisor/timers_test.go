@@ -16,7 +16,7 @@ func TestRetriesGoOnWhileReportsCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `
 workflow: two
-defaults: {complete_by: 1s, retry: {attempts: 5, backoff: 2s, then: park}}
+defaults: {complete_within: 1s, retry: {attempts: 5, backoff: 2s, then: park}}
 steps:
   left: {agent: alpha}
   right: {agent: beta}

@@ -123,7 +123,7 @@ func TestWorkOfAnEarlierTaskIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep, `
 workflow: long
-defaults: {complete_by: 1h}
+defaults: {complete_within: 1h}
 steps:
   only: {agent: alpha}
 `)
@@ -156,7 +156,7 @@ func TestWorkThatNobodyTakesHoldsBackNoOtherAgent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, oneStep, `
 workflow: other
-defaults: {complete_by: 1h}
+defaults: {complete_within: 1h}
 steps:
   only: {agent: beta}
 `)

@@ -152,8 +152,8 @@ func judgeUndo(f Failure) events.Verdict {
 func Backoff(p events.Policy, task, path string, op events.Operation, tries int) time.Duration {
 	// The power is bounded before it is multiplied, because infinity times a zero backoff is NaN.
 	wait := float64(p.Backoff) * min(math.Pow(max(p.Factor, 1), float64(max(tries, 1)-1)), math.MaxInt64)
-	if p.Max > 0 {
-		wait = min(wait, float64(p.Max))
+	if p.MaxBackoff > 0 {
+		wait = min(wait, float64(p.MaxBackoff))
 	}
 	wait = min(wait, float64(24*time.Hour)) // without a maximum, the factor would lead to pauses of years
 	h := fnv.New64a()

@@ -18,7 +18,7 @@ func seconds(n int) events.Duration { return events.Duration(time.Duration(n) * 
 
 func TestVerdictsOfADo(t *testing.T) {
 	t.Parallel()
-	base := events.Policy{Attempts: 3, Backoff: seconds(1), Factor: 2, Max: seconds(10), Then: events.ActionUndo}
+	base := events.Policy{Attempts: 3, Backoff: seconds(1), Factor: 2, MaxBackoff: seconds(10), Then: events.ActionUndo}
 	cool := base
 	cool.CoolDown, cool.CoolDownTimes = seconds(900), 2
 	park := base
@@ -96,7 +96,7 @@ func TestVerdictsOfAnUndo(t *testing.T) {
 // An undo has no deadline. An agent that never tries must not keep its task from an operator without end.
 func TestAttemptsThatAreNotMadeCountInTheEnd(t *testing.T) {
 	t.Parallel()
-	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 1, Max: seconds(1), Then: events.ActionPark}
+	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 1, MaxBackoff: seconds(1), Then: events.ActionPark}
 	uncounted, waited := 0, time.Duration(0)
 	for {
 		task := &events.Task{ID: "t", State: events.TaskStateUndoing, Steps: []*events.Step{{Path: "x", State: events.StepStateUndoing,
@@ -146,9 +146,9 @@ func TestBackoff(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := events.Policy{
-			Backoff: events.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "backoff")),
-			Factor:  rapid.Float64Range(0, 1000).Draw(t, "factor"),
-			Max:     events.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "max")),
+			Backoff:    events.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "backoff")),
+			Factor:     rapid.Float64Range(0, 1000).Draw(t, "factor"),
+			MaxBackoff: events.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "max")),
 		}
 		task, path := rapid.String().Draw(t, "task"), rapid.String().Draw(t, "path")
 		tries := rapid.IntRange(0, 2000).Draw(t, "tries")
@@ -163,8 +163,8 @@ func TestBackoff(t *testing.T) {
 		if p.Backoff == 0 {
 			want = 0
 		}
-		if p.Max > 0 {
-			want = min(want, float64(p.Max))
+		if p.MaxBackoff > 0 {
+			want = min(want, float64(p.MaxBackoff))
 		}
 		want = min(want, float64(24*time.Hour))
 		if float64(got) > want*1.25+1 || float64(got) < want*0.75-float64(time.Millisecond) {

@@ -12,7 +12,7 @@ import (
 
 const undoable = `
 workflow: w
-defaults: {complete_by: 30s, retry: {attempts: 1, then: undo}}
+defaults: {complete_within: 30s, retry: {attempts: 1, then: undo}}
 steps:
   only: {agent: alpha, undo: {}}
   next: {agent: alpha, needs: [only]}

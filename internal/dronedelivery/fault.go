@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	// delayDefault is below the workflow's complete_by of 5 s, so that a slow service is slow and not lost.
+	// delayDefault is below the workflow's complete_within of 5 s, so that a slow service is slow and not lost.
 	delayDefault = 2 * time.Second
 	// delayMax bounds how long a call whose caller has gone can hold memory.
 	delayMax = 10 * time.Minute

@@ -78,7 +78,7 @@ func patientDrone(t *testing.T, workflow string) {
 	require.NoError(t, err)
 	const step = "    agent: drone\n"
 	require.Equal(t, 1, bytes.Count(b, []byte(step)))
-	require.NoError(t, os.WriteFile(workflow, bytes.Replace(b, []byte(step), []byte(step+"    complete_by: 30s\n"), 1), 0o600))
+	require.NoError(t, os.WriteFile(workflow, bytes.Replace(b, []byte(step), []byte(step+"    complete_within: 30s\n"), 1), 0o600))
 }
 
 // member is a `sagalog serve` process.

@@ -32,9 +32,9 @@ var (
 const trip = `
 workflow: order
 defaults:
-  complete_by: 2s
-  retry: {attempts: 3, backoff: 100ms, factor: 2, max: 1s, then: undo}
-  undo: {retry: {attempts: 4, backoff: 100ms, factor: 2, max: 1s}}
+  complete_within: 2s
+  retry: {attempts: 3, backoff: 100ms, factor: 2, max_backoff: 1s, then: undo}
+  undo: {retry: {attempts: 4, backoff: 100ms, factor: 2, max_backoff: 1s}}
 steps:
   reserve:
     agent: stock
@@ -50,7 +50,7 @@ steps:
     agent: stock
     with: {id: "${ task.id }"}
     pivot: true
-    retry: {attempts: 3, backoff: 100ms, factor: 2, max: 1s, then: park}
+    retry: {attempts: 3, backoff: 100ms, factor: 2, max_backoff: 1s, then: park}
 output: "${ steps.ship.output }"
 `
 

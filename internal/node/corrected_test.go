@@ -13,7 +13,7 @@ import (
 const waiting = `workflow: waiting
 deadline: 1h
 steps:
-  only: {agent: stock, complete_by: 30s, retry: {attempts: 2, backoff: 10m}}
+  only: {agent: stock, complete_within: 30s, retry: {attempts: 2, backoff: 10m}}
 `
 
 // The clock of a node is eight days ahead for a while, and nobody notices, because it is alone. Then it is right, and

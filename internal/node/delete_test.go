@@ -22,7 +22,7 @@ func TestATaskOutlivesItsDeletedDefinition(t *testing.T) {
 		w := setup(t, 1)
 		one, two := t.TempDir(), t.TempDir()
 		n := w.node(one)
-		w.apply(n, strings.Replace(order, "attempts: 3, backoff: 200ms, factor: 2, max: 1s, then: undo", "attempts: 1, then: park", 1))
+		w.apply(n, strings.Replace(order, "attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo", "attempts: 1, then: park", 1))
 		var failing atomic.Bool
 		failing.Store(true)
 		w.hire(func(_ context.Context, a agent.Attempt) error {

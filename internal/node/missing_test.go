@@ -25,7 +25,7 @@ func TestAgentsThatAreAwayUseUpNoAttempts(t *testing.T) {
 		w.apply(n, `
 workflow: w
 steps:
-  only: {agent: stock, complete_by: 30s, retry: {attempts: 1, then: park}}
+  only: {agent: stock, complete_within: 30s, retry: {attempts: 1, then: park}}
 `)
 		crew := w.hire(nil, agent.Concurrency(32))
 		w.windowKnown(n, "stock")
@@ -115,7 +115,7 @@ func TestAnOpenBreakerUsesUpNoAttempts(t *testing.T) {
 		w.apply(n, `
 workflow: w
 steps:
-  only: {agent: stock, complete_by: 2s, retry: {attempts: 3, backoff: 100ms, max: 5s, then: undo}}
+  only: {agent: stock, complete_within: 2s, retry: {attempts: 3, backoff: 100ms, max_backoff: 5s, then: undo}}
 `)
 		var broken atomic.Bool
 		broken.Store(true)
@@ -156,7 +156,7 @@ func TestAnOpenBreakerUsesUpNoUndoAttempts(t *testing.T) {
 		w.apply(n, `
 workflow: w
 steps:
-  first: {agent: stock, undo: {complete_by: 2s, retry: {attempts: 3, backoff: 100ms, max: 5s}}}
+  first: {agent: stock, undo: {complete_within: 2s, retry: {attempts: 3, backoff: 100ms, max_backoff: 5s}}}
   second: {agent: bank, needs: [first], retry: {attempts: 1, then: undo}}
 `)
 		var broken atomic.Bool

@@ -72,7 +72,7 @@ func TestATimeoutAtAStartIsNotForAMissingAgent(t *testing.T) {
 				n := w.node(dir, func(c *node.Config) { c.Alone = alone })
 				w.apply(n, `
 workflow: w
-defaults: {complete_by: 5s, retry: {attempts: 1, then: park}}
+defaults: {complete_within: 5s, retry: {attempts: 1, then: park}}
 steps:
   only: {agent: stock, with: {id: "${ task.id }"}}
 `)

@@ -25,7 +25,7 @@ func TestASlowBackendGetsLessWork(t *testing.T) {
 		w.apply(n, `
 workflow: w
 steps:
-  only: {agent: stock, complete_by: 8s, with: {id: "${ task.id }"}, retry: {attempts: 1, then: park}}
+  only: {agent: stock, complete_within: 8s, with: {id: "${ task.id }"}, retry: {attempts: 1, then: park}}
 `)
 		var took, running, done atomic.Int64
 		took.Store(int64(50 * time.Millisecond))

@@ -49,9 +49,9 @@ type brokers interface {
 const order = `
 workflow: order
 defaults:
-  complete_by: 5s
-  retry: {attempts: 3, backoff: 200ms, factor: 2, max: 1s, then: undo}
-  undo: {retry: {attempts: 3, backoff: 200ms, factor: 2, max: 1s}}
+  complete_within: 5s
+  retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo}
+  undo: {retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s}}
 steps:
   reserve:
     agent: stock
@@ -72,12 +72,12 @@ steps:
     agent: carrier
     with: {id: "${ task.id }"}
     pivot: true
-    retry: {attempts: 3, backoff: 200ms, factor: 2, max: 1s, then: park}
+    retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: park}
   notify:
     needs: [ship]
     agent: mail
     with: {id: "${ task.id }"}
-    retry: {attempts: 2, backoff: 200ms, factor: 2, max: 1s, then: park}
+    retry: {attempts: 2, backoff: 200ms, factor: 2, max_backoff: 1s, then: park}
 output: "${ steps.ship.output }"
 `
 

@@ -255,7 +255,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 			return "INV6: a step starts before what it needs has completed"
 		}
 	}
-	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteBy.Std()) {
+	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteWithin.Std()) {
 		return "the start of a step differs from its workflow"
 	}
 	s.attempt, s.running, s.agent, s.startedAt, s.completeBy, s.epoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
@@ -388,7 +388,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "an undo that is not needed starts"
 	case b.Attempt != own.undo+1:
 		return "INV7: an attempt is numbered wrong"
-	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteBy.Std()):
+	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
 		return "the start of an undo differs from its workflow"
 	case len(b.Output) > 0 && !bytes.Equal(b.Output, own.output), own.done && len(own.output) > 0 && len(b.Output) == 0:
 		return "an undo is given an output that differs from its step's"

@@ -15,52 +15,52 @@ import (
 // The workflows of the simulation.
 var sources = []string{`
 workflow: one
-defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
 steps:
-  only: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  only: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 output: "${ steps.only.output }"
 `, `
 workflow: dag
 deadline: 60s
 input: {type: object, required: [n], properties: {n: {type: integer}, extra: {type: boolean}}}
-defaults: {complete_by: 2s, retry: {attempts: 3, backoff: 200ms, factor: 2, max: 1s, then: undo}}
+defaults: {complete_within: 2s, retry: {attempts: 3, backoff: 200ms, factor: 2, max_backoff: 1s, then: undo}}
 steps:
-  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
-  b: {needs: [a], agent: beta, with: {n: "${ input.n }"}, undo: {with: {id: "${ task.id }"}, retry: {attempts: 3, backoff: 200ms, max: 1s}}}
-  c: {needs: [a], agent: gamma, if: "${ input.extra == true }", undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  b: {needs: [a], agent: beta, with: {n: "${ input.n }"}, undo: {with: {id: "${ task.id }"}, retry: {attempts: 3, backoff: 200ms, max_backoff: 1s}}}
+  c: {needs: [a], agent: gamma, if: "${ input.extra == true }", undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   d: {needs: [b, c], agent: beta, pivot: true, with: {of: "${ steps.b.output.v }"}}
   e: {needs: [d], agent: alpha}
 output: {n: "${ input.n }"}
 `, `
 workflow: wide
-defaults: {complete_by: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
-  x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
-  y: {agent: alpha, undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max: 1s}}, cool_down: {wait: 1s, times: 1}}
+  x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  y: {agent: alpha, undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
   z: {agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
 workflow: one
-defaults: {complete_by: 3s, retry: {attempts: 3, backoff: 50ms, then: undo}}
+defaults: {complete_within: 3s, retry: {attempts: 3, backoff: 50ms, then: undo}}
 steps:
-  only: {agent: beta, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  only: {agent: beta, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 output: "${ steps.only.output }"
 `, `
 workflow: late
-defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
 steps:
-  p: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
-  q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  p: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   r: {agent: beta}
   s: {needs: [r], agent: beta, undo: {}}
 `, `
 workflow: firm
-defaults: {complete_by: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   k: {agent: alpha, pivot: true}
-  l: {agent: beta, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
-  m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max: 1s}}}
+  l: {agent: beta, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 `}
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the

@@ -25,9 +25,9 @@ import (
 const order = `
 workflow: order
 defaults:
-  complete_by: 1s
-  retry: {attempts: 3, backoff: 50ms, factor: 2, max: 200ms, then: undo}
-  undo: {retry: {attempts: 3, backoff: 50ms, factor: 2, max: 200ms}}
+  complete_within: 1s
+  retry: {attempts: 3, backoff: 50ms, factor: 2, max_backoff: 200ms, then: undo}
+  undo: {retry: {attempts: 3, backoff: 50ms, factor: 2, max_backoff: 200ms}}
 steps:
   reserve: {agent: stock, with: {id: "${ task.id }"}, undo: {}}
   gift: {needs: [reserve], agent: mail, if: "${ input.n == 2 }", with: {id: "${ task.id }"}}
@@ -38,7 +38,7 @@ steps:
     agent: carrier
     with: {id: "${ task.id }"}
     pivot: true
-    retry: {attempts: 2, backoff: 50ms, factor: 2, max: 200ms, then: park}
+    retry: {attempts: 2, backoff: 50ms, factor: 2, max_backoff: 200ms, then: park}
 output: "${ steps.ship.output }"
 `
 

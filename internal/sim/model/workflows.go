@@ -15,18 +15,18 @@ import (
 // Step, so that moving the clock once is enough for every wait.
 var sources = []string{`
 workflow: one
-defaults: {complete_by: 5s, retry: {attempts: 2, backoff: 1ms, then: park}}
+defaults: {complete_within: 5s, retry: {attempts: 2, backoff: 1ms, then: park}}
 steps:
   s: {agent: x}
 `, `
 workflow: saga
-defaults: {complete_by: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
   s: {agent: x, undo: {retry: {attempts: 2, backoff: 1ms}}}
   t: {agent: y, needs: [s]}
 `, `
 workflow: wait
-defaults: {complete_by: 5s, retry: {attempts: 2, backoff: 2s, then: park}}
+defaults: {complete_within: 5s, retry: {attempts: 2, backoff: 2s, then: park}}
 steps:
   s: {agent: x}
 `, `
@@ -37,7 +37,7 @@ steps:
 `, `
 workflow: dated
 deadline: 10s
-defaults: {complete_by: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {agent: x}
 `, `
