@@ -47,7 +47,10 @@ var star = map[string][]string{
 
 	// Wiring: these join the arms of the star. cmd/sagalog would otherwise hold them, and tests could not reach them.
 	"internal/node": {"events", "internal/api", "internal/kafka", "internal/kafka/doctor", "internal/pause", "internal/proxy", "projector", "scheduler", "supervisor"},
-	"internal/cli":  {"events", "internal/api", "internal/dronedelivery", "internal/pause", "scheduler", "scheduler/client"},
+	"internal/cli":  {"events", "internal/api", "internal/dronedelivery", "internal/pause", "internal/wftest", "scheduler", "scheduler/client"},
+
+	// It drives the owner that ships from a test file, without a shell, a broker or a clock.
+	"internal/wftest": {"events", "internal/yamltree", "scheduler", "supervisor"},
 
 	// It is a second opinion on the log. It shares the facts and the fold that it checks, but no code that decides.
 	"internal/verify":          {"events"},

@@ -1,0 +1,270 @@
+package wftest
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Call is a call of an agent that a case made.
+type Call struct {
+	// At is the time since the submission.
+	At        events.Duration  `json:"at"`
+	Step      string           `json:"step"`
+	Operation events.Operation `json:"operation"`
+	Attempt   int              `json:"attempt"`
+	// Answer describes what the agent answered.
+	Answer string `json:"answer"`
+}
+
+// reply is the report of an attempt, on its way.
+type reply struct {
+	at     events.Instant
+	report events.Report
+}
+
+// playing is a case under way.
+type playing struct {
+	*engine
+	c *Case
+	// used counts the answers of each mock that were given.
+	used    map[*mock]int
+	replies []reply
+	// asked is how many requests were sent.
+	asked int
+	calls []Call
+	// inputs of undos, by step.
+	undoInputs map[string]events.Work
+	failures   []Failure
+	// starved means that a call got no answer: going on would only repeat that.
+	starved bool
+}
+
+const (
+	// answersAfter is how long a call takes whose answer does not say it.
+	answersAfter = time.Millisecond
+	// maxMoves bounds how often the time of a case moves.
+	maxMoves = 100_000
+)
+
+// play runs the case until the task ends, its time is over, or nothing more can happen.
+func (p *playing) play() {
+	s, err := events.Marshal(p.c.submission)
+	if err != nil {
+		p.err = err
+		return
+	}
+	for p.ask() { // a request at 0s comes before the task
+	}
+	p.put(events.Submissions, events.Record{Key: []byte(p.c.submission.ID), Value: s})
+	for range maxMoves {
+		if p.settle(); p.err != nil || p.over() {
+			return
+		}
+		next := p.next()
+		if next == 0 || p.c.advance > 0 && next > p.end() {
+			break
+		}
+		p.now = next
+		p.report()
+		p.tick()
+	}
+	if p.c.advance > 0 && p.now < p.end() {
+		p.now = p.end()
+		p.tick()
+		p.settle()
+	}
+}
+
+func (p *playing) end() events.Instant { return begin.Add(p.c.advance.Std()) }
+
+// settle answers calls and sends requests until nothing more happens at this instant.
+func (p *playing) settle() {
+	for p.err == nil {
+		p.run()
+		if !p.answer() && !p.ask() {
+			return
+		}
+	}
+}
+
+// over says whether the case has ended before its time.
+func (p *playing) over() bool {
+	t := p.task()
+	switch {
+	case p.starved:
+		return true
+	case t == nil:
+		return true // rejected
+	case t.State.Ended():
+		return true
+	case t.State == events.TaskStateError:
+		return p.c.advance == 0 && len(p.replies) == 0 && (p.asked == len(p.c.requests) || p.c.requests[p.asked].state != "")
+	}
+	return false
+}
+
+// task returns the task, nil if the submission was rejected.
+func (p *playing) task() *events.Task {
+	t, err := p.state.Task(p.c.submission.ID)
+	if err != nil {
+		p.err = err
+	}
+	return t
+}
+
+// answer takes the work requests and plans the reports about them.
+func (p *playing) answer() bool {
+	list := p.works
+	p.works = nil
+	for _, w := range list {
+		p.call(w)
+	}
+	return len(list) > 0
+}
+
+func (p *playing) call(w events.Work) {
+	m := p.c.mocks[w.Step]
+	key := "mocks"
+	if w.Operation == events.Undo {
+		m, key = p.c.undoMocks[w.Step], "undo_mocks"
+		p.undoInputs[w.Step] = w
+	}
+	call := Call{At: events.Duration(p.now.Sub(begin)), Step: w.Step, Operation: w.Operation, Attempt: w.Attempt}
+	switch {
+	case m == nil:
+		p.unanswered(&call, p.c.Line, fmt.Sprintf("there is no mock: add %s: {%s: [{}]}", key, w.Step))
+	case !m.always && p.used[m] == len(m.answers):
+		p.unanswered(&call, m.line, fmt.Sprintf("its mock has only %s: add one to %s.%s, or give one answer as a mapping for all calls", counted(len(m.answers), "answer"), key, w.Step))
+	default:
+		a := m.answers[0]
+		if !m.always {
+			a = m.answers[p.used[m]]
+		}
+		p.used[m]++
+		call.Answer = a.describe()
+		if !a.silent {
+			p.replies = append(p.replies, reply{p.now.Add(max(a.after.Std(), answersAfter)), a.reportOn(w)})
+		}
+	}
+	p.calls = append(p.calls, call)
+}
+
+func (p *playing) unanswered(c *Call, line int, why string) {
+	p.starved = true
+	c.Answer = "no mock"
+	p.fail(line, "", "", "attempt %d to %s step %q has no answer: %s", c.Attempt, c.Operation, c.Step, why)
+}
+
+func (p *playing) fail(line int, expected, actual, format string, args ...any) {
+	p.failures = append(p.failures, Failure{Line: line, Message: fmt.Sprintf(format, args...), Expected: expected, Actual: actual})
+}
+
+// counted returns the number and the noun, which takes an s in the plural.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func (a *answer) describe() string {
+	switch {
+	case a.silent:
+		return "silent"
+	case a.fault != nil:
+		return string(a.fault.Class) + ": " + a.fault.Message
+	}
+	return "completed"
+}
+
+func (a *answer) reportOn(w events.Work) events.Report {
+	r := events.Report{Task: w.Task, Run: w.Run, Step: w.Step, Operation: w.Operation, Attempt: w.Attempt, Ticket: w.Ticket,
+		Result: events.ResultCompleted, Output: a.output, RetryAfter: a.retryAfter, Instance: "mock"}
+	if a.fault != nil {
+		r.Result, r.Error, r.Effect = events.ResultFailed, a.fault, a.effect
+	}
+	return r
+}
+
+// report sends the reports that are due.
+func (p *playing) report() {
+	var later []reply
+	for _, x := range p.replies {
+		if x.at > p.now {
+			later = append(later, x)
+			continue
+		}
+		id := x.report.Step + "/" + string(x.report.Operation) + "/" + strconv.Itoa(x.report.Attempt)
+		r, err := events.EncodeReport(x.report, events.Subject{ID: id, Source: "/test", Time: p.now})
+		if err != nil {
+			p.err = err
+			return
+		}
+		p.put(events.Reports, r)
+	}
+	p.replies = later
+}
+
+// ask sends the next request if its point is reached. The requests keep their order.
+func (p *playing) ask() bool {
+	if p.asked == len(p.c.requests) || !p.reached(&p.c.requests[p.asked]) {
+		return false
+	}
+	q := p.c.requests[p.asked].request
+	q.Task = p.c.submission.ID
+	p.asked++
+	r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/test", Time: p.now})
+	if err != nil {
+		p.err = err
+		return false
+	}
+	p.put(events.Reports, r)
+	return true
+}
+
+func requestID(number int) string { return "request-" + strconv.Itoa(number) }
+
+func (p *playing) reached(q *request) bool {
+	t := p.task()
+	switch {
+	case q.state == "":
+		return p.now >= begin.Add(q.at.Std())
+	case t == nil:
+		return false
+	case q.step == "":
+		return string(t.State) == q.state
+	}
+	return string(stepState(t, q.step)) == q.state
+}
+
+// stepState is not_started for a step that has not started.
+func stepState(t *events.Task, step string) events.StepState {
+	if s := t.Step(step); s != nil {
+		return s.State
+	}
+	return events.StepStateNotStarted
+}
+
+// next returns the next instant at which something happens, 0 if nothing does.
+func (p *playing) next() (at events.Instant) {
+	sooner := func(x events.Instant) {
+		if x > p.now && (at == 0 || x < at) {
+			at = x
+		}
+	}
+	for _, r := range p.replies {
+		sooner(r.at)
+	}
+	if p.asked < len(p.c.requests) && p.c.requests[p.asked].state == "" {
+		sooner(begin.Add(p.c.requests[p.asked].at.Std()))
+	}
+	if t := p.task(); t != nil {
+		for _, m := range t.Timers() {
+			sooner(m.Due)
+		}
+	}
+	return at
+}
