@@ -1,0 +1,77 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestADifferenceIsOneOfMeaning(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"a.yaml":    "workflow: w\nsteps:\n  b: {agent: x, needs: [a]}\n  a: {agent: y, undo: {}}\n",
+		"same.json": `{"steps": {"a": {"undo": {"agent": "y"}, "agent": "y", "retry": {"attempts": 5}}, "b": {"needs": ["a"], "agent": "x"}}, "workflow": "w"}`,
+		"b.yaml":    "workflow: w\ndeadline: 1h\ndefaults: {retry: {attempts: 3}}\nsteps:\n  a: {agent: y}\n  c: {agent: z, needs: [a], pivot: true}\n",
+		"bad.yaml":  "workflow: w\nsteps: {a: {}}\n",
+	})
+	r := offline("workflow", "diff", dir+"/a.yaml", dir+"/same.json")
+	require.Equal(t, result{0, "", ""}, r)
+
+	r = offline("workflow", "diff", dir+"/a.yaml", dir+"/b.yaml")
+	require.Equal(t, 1, r.code)
+	require.Empty(t, r.err)
+	for _, line := range []string{"+ deadline: 1h\n", "~ steps.a.retry.attempts: 5 -> 3\n", "- steps.a.undo: {\"agent\":\"y\"", "- steps.b: {\"agent\":\"x\"", "+ steps.c: {\"agent\":\"z\""} {
+		require.Contains(t, r.out, line)
+	}
+
+	r = offline("workflow", "diff", dir+"/a.yaml", dir+"/b.yaml", "-o", "json")
+	require.Equal(t, 1, r.code)
+	var doc struct{ Changes []struct{ Path string } }
+	require.NoError(t, json.Unmarshal([]byte(r.out), &doc))
+	require.Len(t, doc.Changes, 5)
+
+	r = offline("workflow", "diff", dir+"/a.yaml", dir+"/bad.yaml")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "bad.yaml:2:9: steps.a: agent is missing")
+	require.Equal(t, 2, offline("workflow", "diff", dir+"/a.yaml", "w@zero").code)
+}
+
+func TestAWorkflowOfTheEngineIsComparedToo(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r := e.run("workflow", "diff", "nobody", "nobody@2")
+	require.Equal(t, 3, r.code, r.err)
+	require.Contains(t, r.err, "nobody is no file here; ask the engine for workflow nobody: ")
+}
+
+func TestTheGraphShowsNeedsConditionsPivotAndUndos(t *testing.T) {
+	t.Parallel()
+	const file = "../dronedelivery/files/workflow.yaml"
+	r := offline("workflow", "graph", file)
+	require.Equal(t, result{0, `drone-delivery
+  account
+  package: needs account; undo
+  transport: needs account; if ${ input.pickup.region != input.dropoff.region }; undo
+  drone: needs package, transport; undo, then the undo of package, transport
+  delivery: needs drone; pivot
+`, ""}, r)
+	r = offline("workflow", "graph", file, "-o", "mermaid")
+	require.Equal(t, result{0, `flowchart TD
+  s0["account"]
+  s1["package"]
+  s2["transport<br/>if ${ input.pickup.region != input.dropoff.region }"]
+  s3["drone"]
+  s4{{"delivery<br/>pivot"}}
+  s0 --> s1
+  s0 -->|if| s2
+  s1 --> s3
+  s2 --> s3
+  s3 --> s4
+  s3 -.->|undo| s1
+  s3 -.->|undo| s2
+`, ""}, r)
+	r = offline("workflow", "graph", file, "-o", "dot")
+	require.Contains(t, r.out, "  \"drone\" -> \"package\" [style=dotted, label=undo, constraint=false];\n")
+	require.Contains(t, r.out, "  \"delivery\" [label=\"delivery\\npivot\", shape=hexagon];\n")
+}
