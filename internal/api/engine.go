@@ -181,6 +181,27 @@ type Definitions interface {
 	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
 	// Steps returns the steps of a definition in its order; none, and no error, for an unknown hash.
 	Steps(ctx context.Context, hash string) ([]Step, error)
+	// Preview returns what a task with a valid input would do first, for each step of a definition in its order.
+	Preview(ctx context.Context, hash string, of Previewed) ([]StepPreview, error)
+}
+
+// Previewed is the task of a preview.
+type Previewed struct {
+	ID      string
+	Version int
+	Input   json.RawMessage
+}
+
+// StepPreview is what is known about a step before its task exists.
+type StepPreview struct {
+	Step
+	If string
+	// Condition is nil if it depends on steps that are not over.
+	Condition       *bool
+	Skipped, Starts bool
+	// With is the resolved input of a step that starts.
+	With  json.RawMessage
+	Error string
 }
 
 // Definition names one version of a workflow.

@@ -161,6 +161,7 @@ func requestSeeds() []string {
 		send("POST", "/v1/tasks", "application/x-ndjson", good+"\n{\n"+good), send("POST", "/v1/tasks/runs/cancel", "application/json", `{"reason":"r"}`, "Idempotency-Key: q1"),
 		send("POST", "/v1/tasks/a%2Fb/retry", "application/json", `{"step":"reserve","reason":7}`, "Idempotency-Key: \xff"), send("POST", "/v1/tasks/none/retry", "", ""),
 		send("PUT", "/v1/workflows/order", "application/yaml", "workflow: order\nsteps: {a: {agent: a}}"), send("PUT", "/v1/workflows/other", "application/json", `{"workflow":"order"}`),
+		send("POST", "/v1/workflows/order/preview", "application/json", `{"input":{"item":"x"},"id":"a/b","version":1}`), send("POST", "/v1/workflows/order/preview", "application/json", `{"input":`+deep+`}`),
 		send("POST", "/v1/dead-letters/s-1-0/redrive", "", ""), send("POST", "/v1/demo/break", "application/json", `{"service":"drone","mode":"slow","for":"1s"}`),
 		send("PUT", "/v1/tasks/x", "application/json", good, "Origin: https://example.org", "Sec-Fetch-Site: cross-site"),
 	}

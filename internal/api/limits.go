@@ -46,6 +46,7 @@ func documentLimits(doc *huma.OpenAPI) {
 	}
 	schemas := doc.Components.Schemas.Map()
 	limitSubmission(schemas["Submission"].Properties)
+	limitID(schemas["PreviewBody"].Properties["id"])
 	for _, r := range requestRoutes {
 		for _, member := range schemas[r.body.Name()].Properties {
 			if member.Type == huma.TypeString {

@@ -147,6 +147,12 @@ var places = map[string]limited{
 	"retry-task /attempt": func(w *world, v string) reply {
 		return w.do("POST", "/v1/tasks/known/retry", `{"attempt":`+v+`}`)
 	},
+	"preview-workflow /version": func(w *world, v string) reply {
+		return w.do("POST", "/v1/workflows/order/preview", `{"version":`+v+`}`)
+	},
+	"preview-workflow /id": func(w *world, v string) reply {
+		return w.do("POST", "/v1/workflows/order/preview", `{"id":`+quoted(v)+`}`)
+	},
 	"list-tasks limit": inPath("GET", "/v1/tasks?limit=%s", ""), "list-dead-letters limit": inPath("GET", "/v1/dead-letters?limit=%s", ""),
 	"get-workflow version": inPath("GET", "/v1/workflows/order?version=%s", ""),
 	"delete-workflow-version version": func(w *world, v string) reply {
@@ -263,7 +269,9 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
+		"preview-workflow": `{"input":{"item":"x"}}`,
 	}
+	w.do("PUT", "/v1/workflows/w", "workflow: w\n")
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})
 	for at, item := range w.description().Paths {
 		for method, op := range item {

@@ -107,6 +107,7 @@ func (s *workflows) register(api huma.API) {
 	}), s.put)
 	describeBody(api, path, http.MethodPut, described{bytes: s.limit}, "application/yaml", contentJSON)
 	s.registerDelete(api)
+	s.registerPreview(api)
 }
 
 func (s *workflows) list(ctx context.Context, _ *struct{}) (*WorkflowsAnswer, error) {

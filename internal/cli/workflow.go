@@ -17,7 +17,7 @@ import (
 )
 
 func workflowCommand(d Deps) *cobra.Command {
-	g := group("workflow", "Validate, test, compare, draw, apply, read and delete workflows", applyCommand(d), validateCommand(d), testCommand(d), diffCommand(d), graphCommand(d), workflowListCommand(), showCommand(), deleteWorkflowCommand())
+	g := group("workflow", "Validate, test, compare, draw, preview, apply, read and delete workflows", applyCommand(d), validateCommand(d), testCommand(d), diffCommand(d), graphCommand(d), previewCommand(), workflowListCommand(), showCommand(), deleteWorkflowCommand())
 	g.Aliases = []string{"workflows"}
 	return g
 }

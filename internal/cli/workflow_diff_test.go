@@ -75,3 +75,18 @@ func TestTheGraphShowsNeedsConditionsPivotAndUndos(t *testing.T) {
 	require.Contains(t, r.out, "  \"drone\" -> \"package\" [style=dotted, label=undo, constraint=false];\n")
 	require.Contains(t, r.out, "  \"delivery\" [label=\"delivery\\npivot\", shape=hexagon];\n")
 }
+
+func TestAPreviewShowsTheFirstStepsAndFaults(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	r := e.run("workflow", "preview", "order", "--input", `{"item":"x"}`)
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "reserve  stock           starts             {\"item\":\"x\"}")
+	require.Contains(t, r.out, "charge   bank   reserve  waits")
+	r = e.run("workflow", "preview", "order", "--input", `{"item":5}`)
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.out, "/input/item  must be a text")
+	require.Contains(t, r.err, "the input has 1 fault")
+	require.Equal(t, 3, e.run("workflow", "preview", "nobody").code)
+	require.Equal(t, 2, e.run("workflow", "preview", "order", "--input", "{").code)
+}

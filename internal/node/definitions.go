@@ -164,6 +164,21 @@ func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) 
 	return stepsOf(p.Definition()), nil
 }
 
+// Preview implements api.Definitions.
+func (d *definitions) Preview(_ context.Context, hash string, of api.Previewed) (list []api.StepPreview, err error) {
+	p, ok := d.byHash(hash)
+	if !ok {
+		return nil, fmt.Errorf("definition %s is not known, or cannot be used", hash)
+	}
+	steps := stepsOf(p.Definition())
+	for i, x := range p.Preview(of.ID, of.Version, of.Input) {
+		list = append(list, api.StepPreview{
+			Step: steps[i], If: x.Step.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, With: x.Input, Error: x.Error,
+		})
+	}
+	return list, nil
+}
+
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
 		x := api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}

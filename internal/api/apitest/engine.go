@@ -355,6 +355,18 @@ func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {
 	}, nil
 }
 
+// Preview implements api.Definitions.
+func (e *Engine) Preview(ctx context.Context, hash string, of api.Previewed) (list []api.StepPreview, err error) {
+	steps, err := e.Steps(ctx, hash)
+	for i, s := range steps {
+		list = append(list, api.StepPreview{Step: s, Starts: i == 0})
+		if i == 0 {
+			list[0].With = of.Input
+		}
+	}
+	return list, err
+}
+
 // Check implements api.Workflows: a source that contains "bad" has two faults.
 func (e *Engine) Check(_ context.Context, d api.Draft) (api.Applied, []api.Fault, error) {
 	e.mu.Lock()

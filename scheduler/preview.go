@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"encoding/json"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// Preview is what is known about a step of a task before the task exists.
+type Preview struct {
+	Step *Step
+	// Condition is what the step's condition gives. It is nil if there is no condition, or if it depends on steps that are not over.
+	Condition *bool
+	// Skipped means that the step would be skipped, and Starts that it would be among the first to start.
+	Skipped, Starts bool
+	// Input is the resolved input of a step that starts.
+	Input json.RawMessage
+	// Error says why the condition or the input cannot be evaluated: the task would be undone.
+	Error string
+}
+
+// Preview returns what a task with this ID and input would do first: the steps in the order of the definition. It plans as an owner
+// does. The input is valid.
+func (p *Program) Preview(id string, version int, input json.RawMessage) []Preview {
+	t := &events.Task{ID: id, Run: 1, Workflow: p.definition.Workflow, Version: version, State: events.TaskStatePending, Input: input}
+	list := make([]Preview, len(p.steps))
+	at := map[string]*Preview{}
+	for i := range p.steps {
+		list[i].Step = p.steps[i].step
+		at[p.steps[i].step.ID] = &list[i]
+	}
+	plan := planSteps(p, t)
+	for {
+		skipped := false
+		for _, f := range plan.Facts {
+			if s, ok := f.(*events.StepSkipped); ok {
+				t.Steps = append(t.Steps, &events.Step{Path: s.Step, State: events.StepStateSkipped})
+				at[s.Step].Skipped, skipped = true, true
+			}
+		}
+		if !skipped {
+			break
+		}
+		plan = planSteps(p, t)
+	}
+	for _, b := range plan.Broken {
+		at[b.Path].Error = b.Error.Message
+	}
+	for _, r := range plan.Ready {
+		x := at[r.Path]
+		x.Starts = true
+		start, err := p.compiled(r.Path).kind.start(t, r.Path, events.Do)
+		if x.Input = start.Input; err != nil {
+			x.Starts, x.Error = false, err.Error()
+		}
+	}
+	for i := range p.steps {
+		list[i].judge(&p.steps[i], t)
+	}
+	return list
+}
+
+// judge evaluates the condition of a step if it depends on the task alone, or on steps that are skipped.
+func (x *Preview) judge(c *compiledStep, t *events.Task) {
+	if c.condition == nil || x.Error != "" {
+		return
+	}
+	open := func(path []string) bool { // steps alone may name any step
+		return path[0] == "steps" && (len(path) == 1 || !over(t.Step(path[1])))
+	}
+	for _, r := range c.condition.References() {
+		if len(r.Path) > 0 && open(r.Path) {
+			return
+		}
+	}
+	env := Env{task: t}
+	defer env.Close()
+	yes, err := c.runs(&env)
+	if err != nil {
+		x.Error = err.Error()
+		return
+	}
+	x.Condition = &yes
+}

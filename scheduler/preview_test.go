@@ -1,0 +1,59 @@
+package scheduler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sagalog/sagalog/scheduler"
+)
+
+func TestAPreviewSaysWhatATaskWouldDoFirst(t *testing.T) {
+	t.Parallel()
+	src, faults := scheduler.Parse("f", []byte(`workflow: w
+steps:
+  gift: {agent: g, if: "${ input.gift }"}
+  wrap: {agent: g, needs: [gift], if: "${ steps.gift.state == 'completed' }"}
+  pay: {agent: p, with: {of: "${ task.id }", amount: "${ input.amount }"}}
+  big: {agent: p, needs: [pay], if: "${ input.amount > 100 }"}
+  mail: {agent: m, needs: [pay], if: "${ steps.pay.output.ok }"}
+  odd: {agent: m, with: "${ input.list[3].x }"}
+  after: {agent: m, needs: [gift], with: {gift: "${ steps.gift.state }"}}
+`), nil)
+	require.NotNil(t, src, lines(faults))
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(t, err)
+	p, err := scheduler.Compile(d)
+	require.NoError(t, err)
+	show := func(input string) map[string]string {
+		out := map[string]string{}
+		for _, x := range p.Preview("t1", 1, json.RawMessage(input)) {
+			var parts []string
+			if x.Condition != nil {
+				parts = append(parts, fmt.Sprint("if ", *x.Condition))
+			}
+			if x.Skipped {
+				parts = append(parts, "skipped")
+			}
+			if x.Starts {
+				parts = append(parts, "starts with "+string(x.Input))
+			}
+			if x.Error != "" {
+				parts = append(parts, "error")
+			}
+			out[x.Step.ID] = strings.Join(parts, ", ")
+		}
+		return out
+	}
+	require.Equal(t, map[string]string{
+		"gift": "if false, skipped", "wrap": "if false, skipped", "pay": `starts with {"amount":1.50,"of":"t1"}`, "big": "if false",
+		"mail": "", "odd": "error", "after": `starts with {"gift":"skipped"}`,
+	}, show(`{"gift": false, "amount": 1.50, "list": null}`))
+	require.Equal(t, map[string]string{
+		"gift": `if true, starts with {"gift":true,"amount":500,"list":[0,0,0,{"x":7}]}`, "wrap": "", "pay": `starts with {"amount":500,"of":"t1"}`, "big": "if true",
+		"mail": "", "odd": "starts with 7", "after": "",
+	}, show(`{"gift":true,"amount":500,"list":[0,0,0,{"x":7}]}`))
+}
