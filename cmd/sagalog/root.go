@@ -27,7 +27,7 @@ Start with:  sagalog dev`,
 		Version: cli.VersionLine(version()),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand())
+	root.AddCommand(devCommand(), serveCommand(), doctorCommand(), stateCommand(), verifyCommand(), benchCommand(), generateCommand())
 	root.AddCommand(cli.Commands(cli.Deps{Load: loadDefinition, Version: version(), Log: &logPlace{}})...)
 	return cli.Execute(ctx, root, args)
 }

@@ -1,0 +1,70 @@
+package httpagent
+
+import (
+	"encoding/json"
+
+	"github.com/sagalog/sagalog/agent"
+)
+
+// JSONSchema returns the JSON Schema (draft 2020-12) of a binding, for editors. Its bounds and words are those of the parser. It
+// describes the shape only; Parse checks the rest, above all the expressions.
+func JSONSchema() []byte {
+	type object = map[string]any
+	text := func(description string) object { return object{"type": "string", "description": description} }
+	whole := func(most int, description string) object {
+		return object{"type": "integer", "minimum": 1, "maximum": most, "description": description}
+	}
+	duration := func(description string) object {
+		return object{"type": "string", "pattern": durationPattern, "description": description, "examples": []string{"500ms", "10s"}}
+	}
+	mapping := func(description string, members object, required ...string) object {
+		m := object{"type": "object", "description": description, "additionalProperties": false, "properties": members}
+		if len(required) > 0 {
+			m["required"] = required
+		}
+		return m
+	}
+	headers := object{"type": "object", "description": "Headers by name. The values may hold expressions.", "additionalProperties": object{"type": []string{"string", "number", "boolean"}}}
+	call := func(description string) object {
+		return mapping(description, object{
+			"method":  object{"enum": methods},
+			"path":    object{"type": "string", "pattern": "^/", "description": "The path and the query. It may hold expressions, whose values are escaped.", "examples": []string{"/api/packages/${ input.id }"}},
+			"headers": headers,
+			"body":    object{"description": "A JSON value whose texts may hold expressions. Absent: no body."},
+		}, "method", "path")
+	}
+	undo := call("The request that undoes the step; absent if the agent undoes nothing.")
+	undo["properties"].(object)["gone"] = object{"const": "undone", "description": "404 and 410 always mean that there is nothing left to undo."}
+	schema := mapping("How a step calls an HTTP service.", object{
+		"agent": object{"type": "string", "pattern": "^[a-z]", "description": "The name by which the steps of workflows name the agent.", "examples": []string{"package"}},
+		"http": mapping("The service, and how it is called.", object{
+			"base":        object{"type": "string", "description": "The absolute URL of the service. It may name environment variables.", "examples": []string{"${ env.PACKAGE_URL }"}},
+			"concurrency": whole(agent.MaxConcurrency, "How many calls are made at once."),
+			"breaker": mapping("When to stop calling a service that fails.", object{
+				"failures": object{"type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "The rate of failures at which it opens."},
+				"window":   duration("The time over which failures are counted."),
+				"calls":    whole(1_000_000, "The number of calls in a window from which it counts."),
+				"open":     duration("How long it stays open before it tries again."),
+			}),
+			"timeout": duration("How long a call may take, at most until the attempt's complete-by time."),
+			"headers": headers,
+			"retry": mapping("The tries of an attempt; absent: one.", object{
+				"tries": whole(agent.MaxTries, "The calls of an attempt, the first one too."), "backoff": duration("The wait before the second try."), "max": duration("The longest wait."),
+			}),
+			"public": object{"type": "array", "items": text("An environment variable."), "description": "Environment variables whose values are not secret."},
+			"direct": object{"type": "boolean", "description": "No proxy, balancer or mesh stands between the agent and the service."},
+			"limit":  object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
+		}, "base"),
+		"do":   call("The request that does the step."),
+		"undo": undo,
+	}, "agent", "http", "do")
+	schema["$schema"], schema["$id"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "https://sagalog.dev/schema/agent.schema.json", "Sagalog HTTP agent"
+	b, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		panic("httpagent: the schema: " + err.Error()) // it consists of constants
+	}
+	return append(b, '\n')
+}
+
+// durationPattern matches a duration with units.
+const durationPattern = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheSchemasArePrinted(t *testing.T) {
+	t.Parallel()
+	for _, kind := range schemaKinds {
+		c := generateCommand()
+		var out bytes.Buffer
+		c.SetOut(&out)
+		c.SetArgs([]string{"schema", kind})
+		require.NoError(t, c.Execute())
+		var doc map[string]any
+		require.NoError(t, json.Unmarshal(out.Bytes(), &doc), kind)
+		require.Equal(t, "https://json-schema.org/draft/2020-12/schema", doc["$schema"], kind)
+	}
+	c := generateCommand()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs([]string{"schema", "agents"})
+	require.ErrorContains(t, c.Execute(), `there is no schema of "agents": did you mean "agent"?`)
+}
