@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,4 +25,10 @@ func TestTheSchemasArePrinted(t *testing.T) {
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs([]string{"schema", "agents"})
 	require.ErrorContains(t, c.Execute(), `there is no schema of "agents": did you mean "agent"?`)
+}
+
+func TestTestsBesideWorkflowsAreNoWorkflows(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{"a.yaml": {Data: []byte("workflow: a")}, "a.test.yaml": {Data: []byte("workflow: a.yaml")}, "a.schema.json": {Data: []byte("{}")}}
+	require.Equal(t, []string{"a.yaml"}, definitionsOnly(files, []string{"a.schema.json", "a.test.yaml", "a.yaml"}))
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sagalog/sagalog/internal/cli"
 	"github.com/sagalog/sagalog/internal/node"
 	"github.com/sagalog/sagalog/scheduler"
 )
@@ -104,10 +105,13 @@ func (a applier) file(ctx context.Context, files fs.FS, f definitionFile) error 
 	return errors.Join(all...)
 }
 
-// definitionsOnly leaves out files that are not workflows, such as a schema that a $ref names.
+// definitionsOnly leaves out files that are not workflows: tests, and schemas that a $ref names.
 func definitionsOnly(files fs.FS, names []string) []string {
 	var keep []string
 	for _, name := range names {
+		if cli.IsTestFile(name) {
+			continue
+		}
 		b, err := readRegular(files, name)
 		if err == nil && strings.HasSuffix(name, ".json") && !strings.Contains(string(b), "\"workflow\"") {
 			continue

@@ -136,6 +136,11 @@ func (t *testRun) verdict() error {
 	return nil
 }
 
+// IsTestFile says by its name whether a file holds tests of a workflow.
+func IsTestFile(path string) bool {
+	return slices.ContainsFunc(testEndings, func(end string) bool { return strings.HasSuffix(path, end) })
+}
+
 // testFiles lists the test files of the arguments.
 func testFiles(args []string) (paths []string, err error) {
 	for _, arg := range args {
@@ -149,7 +154,7 @@ func testFiles(args []string) (paths []string, err error) {
 		}
 		before := len(paths)
 		err = filepath.WalkDir(arg, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type().IsRegular() && slices.ContainsFunc(testEndings, func(end string) bool { return strings.HasSuffix(path, end) }) {
+			if err == nil && e.Type().IsRegular() && IsTestFile(path) {
 				paths = append(paths, path)
 			}
 			return err

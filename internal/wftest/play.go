@@ -59,19 +59,22 @@ func (p *playing) play() {
 	for p.ask() { // a request at 0s comes before the task
 	}
 	p.put(events.Submissions, events.Record{Key: []byte(p.c.submission.ID), Value: s})
-	for range maxMoves {
-		if p.settle(); p.err != nil || p.over() {
-			return
-		}
+	p.settle()
+	for moves := 0; p.err == nil && !p.over(); moves++ {
 		next := p.next()
 		if next == 0 || p.c.advance > 0 && next > p.end() {
 			break
 		}
+		if moves == maxMoves {
+			p.err = fmt.Errorf("the time moved %d times without an end: give the case a shorter advance", maxMoves)
+			return
+		}
 		p.now = next
 		p.report()
 		p.tick()
+		p.settle()
 	}
-	if p.c.advance > 0 && p.now < p.end() {
+	if p.err == nil && !p.over() && p.c.advance > 0 && p.now < p.end() {
 		p.now = p.end()
 		p.tick()
 		p.settle()
