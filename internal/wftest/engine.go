@@ -20,7 +20,6 @@ type engine struct {
 	tail int64
 	read map[events.Input]int64
 	gen  uint64
-	todo []supervisor.Action
 	// state is the fold of the log, and facts are the accepted facts in order.
 	state *events.State
 	facts []*events.Fact
