@@ -73,14 +73,15 @@ const (
 // quote keeps the service's own words: the body of its answer as the detail of the failure, and its explanation in the message.
 func (x *exchange) quote(f *agent.Failure, contentType string, body []byte) {
 	if len(body) > agent.DetailLimit {
-		if text, ok := decodeText(contentType, bytes.ToValidUTF8(body[:excerptLimit], nil)); ok {
-			f.Detail, _ = events.Marshal(text + "...")
+		// Secrets are replaced before the cut, which could leave a part of one that nothing recognizes.
+		if text, ok := decodeText(contentType, bytes.ToValidUTF8(body, nil)); ok {
+			f.Detail, _ = events.Marshal(events.Clip(x.binding.secrets.text(text), excerptLimit))
 		}
 	} else {
 		f.Detail, _ = decodeBody(contentType, body)
 	}
 	if words := explanation(contentType, f.Detail); words != "" {
-		f.Err = fmt.Errorf("%w: %s", f.Err, events.Clip(words, wordsLimit))
+		f.Err = fmt.Errorf("%w: %s", f.Err, events.Clip(x.binding.secrets.text(words), wordsLimit))
 	}
 }
 
