@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,8 +38,8 @@ type exchange struct {
 // failure. A body is read up to a limit. If it is longer, the connection cannot be used again and is closed.
 func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 	undo := x.work.Operation == events.Undo
-	if code := resp.StatusCode; code < 200 || code > 299 {
-		gone := undo && (code == http.StatusNotFound || code == http.StatusGone)
+	if code := resp.StatusCode; !x.call.completes(code) {
+		gone := undo && (code == http.StatusNotFound || code == http.StatusGone) && !slices.Contains(x.call.retryOn, code)
 		if gone && x.mayBeGone() {
 			return nil, nil
 		}
@@ -97,7 +98,8 @@ func (x *exchange) classify(resp *http.Response, now time.Time) *agent.Failure {
 		Err: fmt.Errorf("%s answered %s", x.target, strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))),
 	}
 	switch {
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
+	case slices.Contains(x.call.retryOn, code),
+		code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
 		f.Class = events.ClassRetryable
 		f.RetryAfter = parseRetryAfter(resp.Header, now)
 	case code >= 300 && code < 400:
@@ -158,6 +160,12 @@ func (x *exchange) output(resp *http.Response, body []byte) (json.RawMessage, *a
 	out, err := decodeBody(resp.Header.Get("Content-Type"), body)
 	if err != nil {
 		return nil, permanent("bad_answer", fmt.Errorf("%s answered %d, but %w", x.target, resp.StatusCode, err))
+	}
+	if x.call.output == nil {
+		return out, nil
+	}
+	if out, err = x.shape(resp, out); err != nil {
+		return nil, permanent("expression", fmt.Errorf("%s answered %d, but output: %w", x.target, resp.StatusCode, err))
 	}
 	return out, nil
 }

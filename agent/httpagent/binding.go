@@ -51,6 +51,12 @@ type call struct {
 	headers []headerTemplate
 	// body is nil for a request without one.
 	body *exprlang.Template
+	// query holds the parameters that are added to the path; nil without any.
+	query *exprlang.Template
+	// success holds statuses that complete besides 2xx, and retryOn those that are retryable, 2xx or not.
+	success, retryOn []int
+	// output makes the output of an answer; nil takes the body.
+	output *exprlang.Template
 	// gone says that an undo that finds nothing has succeeded, whatever the do reported.
 	gone bool
 }

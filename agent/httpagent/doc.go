@@ -19,6 +19,16 @@
 //	do:   {method: PUT, path: "/api/packages/${ input.id }", body: "${ input.package }"}
 //	undo: {method: DELETE, path: "/api/packages/${ input.id }", gone: undone}
 //
+// do and undo may also have
+//
+//	query: {limit: 10, tag: "${ input.tags }"}   # encoded and added to the path; null leaves it out, a list repeats it
+//	success: [404]                               # statuses that complete, besides 2xx
+//	retry_on: [202, 409]                         # statuses that are retryable, also among 2xx
+//	output: "${ body.data }"                     # do only: the output; default: the body
+//
+// An output sees status, headers (names in lower case, without cookies and challenges) and body, and what do sees except env. If it
+// fails, the attempt has failed for good, and may have had an effect.
+//
 // Expressions see input, task.id, task.run, task.workflow, task.version, step, attempt and env. Expressions in undo also see
 // output, which is null if the outcome is unknown. Each environment variable that an expression names must be set. In a
 // path, every special character of a value is percent-encoded. A request is refused (permanent, effect none) if a value is
@@ -48,6 +58,8 @@
 //	3xx                      permanent, in doubt (redirects are not followed)
 //	no connection            retryable, no effect
 //	timeout, broken answer   retryable, in doubt
+//
+// A status in retry_on is retryable, with the effect of the table; a 2xx is in doubt then.
 //
 // In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504 while the service
 // carries on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says

@@ -102,6 +102,8 @@ var (
 	baseVars = []string{"env"}
 	doVars   = []string{"input", "task", "step", "attempt", "env"}
 	undoVars = append(slices.Clone(doVars), "output")
+	// An output sees no env: it becomes a fact.
+	outputVars = []string{"status", "headers", "body", "input", "task", "step", "attempt"}
 )
 
 // finish sets the fields that depend on the whole document.
@@ -205,6 +207,18 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 		"path":    func(n *yaml.Node) { c.path = p.path(n, vars) },
 		"headers": func(n *yaml.Node) { c.headers = p.headers(n, vars) },
 		"body":    func(n *yaml.Node) { c.body = p.body(n, vars) },
+		"query":   func(n *yaml.Node) { c.query = p.query(n, vars) },
+		"success": func(n *yaml.Node) { c.success = p.statuses(n) },
+		"retry_on": func(n *yaml.Node) {
+			c.retryOn = p.statuses(n)
+		},
+		"output": func(n *yaml.Node) {
+			if slices.Contains(vars, "output") {
+				p.fault(n, "output belongs to do: nothing reads the output of an undo")
+				return
+			}
+			c.output = p.body(n, outputVars)
+		},
 		"gone": func(n *yaml.Node) {
 			undo := slices.Contains(vars, "output")
 			if c.gone = undo && n.Kind == yaml.ScalarNode && n.Value == "undone"; !c.gone {
@@ -213,7 +227,39 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 		},
 	})
 	p.require(n, seen, "method", "path")
+	for _, code := range c.success {
+		if slices.Contains(c.retryOn, code) {
+			p.fault(n, "status %d is both in success and in retry_on", code)
+		}
+	}
 	return c
+}
+
+// statuses reads a list of HTTP statuses.
+func (p *parser) statuses(n *yaml.Node) []int {
+	if n.Kind != yaml.SequenceNode {
+		p.fault(n, "must be a list of statuses, such as [404, 409]")
+		return nil
+	}
+	var out []int
+	for _, e := range n.Content {
+		code, err := strconv.Atoi(resolve(e).Value)
+		if err != nil || resolve(e).Kind != yaml.ScalarNode || code < 200 || code > 599 {
+			p.fault(e, "must be a status from 200 to 599")
+			continue
+		}
+		out = append(out, code)
+	}
+	return out
+}
+
+// query reads the parameters that are added to the path.
+func (p *parser) query(n *yaml.Node, vars []string) *exprlang.Template {
+	if n.Kind != yaml.MappingNode {
+		p.fault(n, "query is a mapping of names to values, such as {limit: 10}")
+		return nil
+	}
+	return p.body(n, vars)
 }
 
 func (p *parser) base(n *yaml.Node) *url.URL {

@@ -115,6 +115,9 @@ func (b *Binding) request(ctx context.Context, c *call, w *events.Work) (*http.R
 	if err != nil {
 		return nil, refusal("path", err)
 	}
+	if err := c.addQuery(scope, u); err != nil {
+		return nil, refusal("expression", fmt.Errorf("query: %w", err))
+	}
 	header := make(http.Header, ownHeaders+len(b.headers)+len(c.headers))
 	header["Accept"], header["User-Agent"] = acceptJSON, sagalogAgent
 	for _, some := range [...][]headerTemplate{b.headers, c.headers} {
