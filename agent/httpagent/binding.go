@@ -1,6 +1,7 @@
 package httpagent
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Binding struct {
 	timeout time.Duration
 	// fixed switches the adaptive limit off: see agent.FixedLimit.
 	fixed bool
+	// tls is nil for the system's certificates and no client certificate.
+	tls *tls.Config
 	// direct says that no proxy answers for the service.
 	direct  bool
 	calls   map[events.Operation]*call

@@ -14,6 +14,7 @@
 //	  breaker: {failures: 0.5, window: 10s, calls: 10, open: 2s}
 //	  retry: {tries: 3, backoff: 50ms, max: 1s}   # default: one call an attempt
 //	  headers: {Authorization: "Bearer ${ env.PACKAGE_TOKEN }", X-Region: "${ env.REGION }"}
+//	  tls: {ca: /etc/ca.pem, cert: /etc/me.pem, key: "${ env.KEY_FILE }"}   # ca: instead of the system's; cert and key: who we are
 //	  public: [REGION]                      # variables whose values are not secret
 //	  direct: true                          # no proxy, balancer or mesh answers for the service; default: false
 //	do:   {method: PUT, path: "/api/packages/${ input.id }", body: "${ input.package }"}

@@ -123,7 +123,7 @@ func (p *parser) finish(n *yaml.Node, b *Binding) {
 		}
 	}
 	b.secrets = newSecrets(p.hidden)
-	b.client = newClient(b.concurrency, b.direct)
+	b.client = newClient(b)
 	if b.base != nil {
 		b.root = (&url.URL{Scheme: b.base.Scheme, Host: b.base.Host}).String()
 	}
@@ -138,6 +138,7 @@ func (p *parser) http(n *yaml.Node, b *Binding) {
 		"headers":     func(n *yaml.Node) { b.headers = p.headers(n, doVars) },
 		"retry":       func(n *yaml.Node) { p.retry(n, &b.retry) },
 		"public":      p.publicNames,
+		"tls":         func(n *yaml.Node) { p.tls(n, b) },
 		"direct": func(n *yaml.Node) {
 			if b.direct = n.Value == "true"; n.Kind != yaml.ScalarNode || !b.direct && n.Value != "false" {
 				p.fault(n, "direct is true if no proxy, balancer or mesh stands between this agent and the service, or false")

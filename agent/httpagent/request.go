@@ -33,19 +33,20 @@ const (
 // newClient returns a client for one binding. It keeps as many connections as there can be attempts: with net/http's default of
 // two, each burst would dial again. It follows no redirect, and uses the environment's proxy except for loopback (as
 // http.ProxyFromEnvironment does), unless the binding is direct.
-func newClient(concurrency int, direct bool) *http.Client {
+func newClient(b *Binding) *http.Client {
 	proxy := http.ProxyFromEnvironment
-	if direct {
+	if b.direct {
 		proxy = nil
 	}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  proxy,
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSClientConfig:        b.tls,
 			TLSHandshakeTimeout:    10 * time.Second,
 			ForceAttemptHTTP2:      true,
-			MaxIdleConns:           concurrency,
-			MaxIdleConnsPerHost:    concurrency,
+			MaxIdleConns:           b.concurrency,
+			MaxIdleConnsPerHost:    b.concurrency,
 			IdleConnTimeout:        90 * time.Second,
 			ExpectContinueTimeout:  time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
