@@ -26,6 +26,7 @@ type exchange struct {
 	// outer is the context of the attempt, and ctx the context of this try, with the binding's timeout.
 	outer, ctx context.Context
 	binding    *Binding
+	grant      *grant
 	call       *call
 	work       *events.Work
 	// target names the request in messages.
@@ -42,6 +43,9 @@ func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 		gone := undo && (code == http.StatusNotFound || code == http.StatusGone) && !slices.Contains(x.call.retryOn, code)
 		if gone && x.mayBeGone() {
 			return nil, nil
+		}
+		if code == http.StatusUnauthorized && x.binding.tokens != nil {
+			x.binding.tokens.forget(x.grant.token)
 		}
 		f := x.classify(resp, time.Now())
 		body, err := io.ReadAll(io.LimitReader(resp.Body, agent.DetailLimit+1))
@@ -98,6 +102,8 @@ func (x *exchange) classify(resp *http.Response, now time.Time) *agent.Failure {
 		Err: fmt.Errorf("%s answered %s", x.target, strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))),
 	}
 	switch {
+	case code == http.StatusUnauthorized && x.grant.kept:
+		f.Class = events.ClassRetryable // the next try gets a new token
 	case slices.Contains(x.call.retryOn, code),
 		code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
 		f.Class = events.ClassRetryable

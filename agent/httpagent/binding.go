@@ -37,6 +37,8 @@ type Binding struct {
 	timeout time.Duration
 	// fixed switches the adaptive limit off: see agent.FixedLimit.
 	fixed bool
+	// tokens is nil without OAuth 2.
+	tokens *tokens
 	// tls is nil for the system's certificates and no client certificate.
 	tls *tls.Config
 	// direct says that no proxy answers for the service.

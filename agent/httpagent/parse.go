@@ -124,8 +124,25 @@ func (p *parser) finish(n *yaml.Node, b *Binding) {
 	}
 	b.secrets = newSecrets(p.hidden)
 	b.client = newClient(b)
+	if b.tokens != nil {
+		b.tokens.client = b.client
+		p.soleAuthorization(n, b)
+	}
 	if b.base != nil {
 		b.root = (&url.URL{Scheme: b.base.Scheme, Host: b.base.Host}).String()
+	}
+}
+
+// soleAuthorization refuses headers that the access token would replace.
+func (p *parser) soleAuthorization(n *yaml.Node, b *Binding) {
+	all := slices.Clone(b.headers)
+	for _, c := range b.calls {
+		if c != nil {
+			all = append(all, c.headers...)
+		}
+	}
+	if slices.ContainsFunc(all, func(h headerTemplate) bool { return h.name == "Authorization" }) {
+		p.fault(n, "oauth sets the header Authorization: leave it out of headers")
 	}
 }
 
@@ -138,6 +155,7 @@ func (p *parser) http(n *yaml.Node, b *Binding) {
 		"headers":     func(n *yaml.Node) { b.headers = p.headers(n, doVars) },
 		"retry":       func(n *yaml.Node) { p.retry(n, &b.retry) },
 		"public":      p.publicNames,
+		"oauth":       func(n *yaml.Node) { p.oauth(n, b) },
 		"tls":         func(n *yaml.Node) { p.tls(n, b) },
 		"direct": func(n *yaml.Node) {
 			if b.direct = n.Value == "true"; n.Kind != yaml.ScalarNode || !b.direct && n.Value != "false" {

@@ -58,17 +58,18 @@ func newClient(b *Binding) *http.Client {
 // try returns a function that makes one try: one request.
 func (b *Binding) try(c *call) agent.RawFunc {
 	return func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error) {
-		out, f := b.send(ctx, c, w, outputLimit)
+		var g grant
+		out, f := b.send(ctx, &g, c, w, outputLimit)
 		if f == nil {
-			return b.secrets.json(out), nil
+			return g.hidden.json(b.secrets.json(out)), nil
 		}
-		f.Err = errors.New(b.secrets.text(f.Err.Error()))
-		f.Detail = b.secrets.json(f.Detail)
+		f.Err = errors.New(g.hidden.text(b.secrets.text(f.Err.Error())))
+		f.Detail = g.hidden.json(b.secrets.json(f.Detail))
 		return nil, f
 	}
 }
 
-func (b *Binding) send(ctx context.Context, c *call, w *events.Work, outputLimit int) (json.RawMessage, *agent.Failure) {
+func (b *Binding) send(ctx context.Context, g *grant, c *call, w *events.Work, outputLimit int) (json.RawMessage, *agent.Failure) {
 	outer := ctx
 	if b.timeout > 0 {
 		var cancel context.CancelFunc
@@ -82,8 +83,14 @@ func (b *Binding) send(ctx context.Context, c *call, w *events.Work, outputLimit
 	if f != nil {
 		return nil, f
 	}
+	if b.tokens != nil {
+		// Not under the trace: the connections that count are those of the request.
+		if f := b.tokens.authorize(ctx, req.Header, g); f != nil {
+			return nil, f
+		}
+	}
 	x := exchange{
-		outer: outer, ctx: ctx, binding: b, call: c, work: w, target: target(req), connections: &used, outputLimit: outputLimit,
+		grant: g, outer: outer, ctx: ctx, binding: b, call: c, work: w, target: target(req), connections: &used, outputLimit: outputLimit,
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {

@@ -49,17 +49,10 @@ func (p *parser) tls(n *yaml.Node, b *Binding) {
 	b.tls = c
 }
 
-// filePath reads the absolute path of a file. It sees env only, and its variables are not secret.
+// filePath reads the absolute path of a file.
 func (p *parser) filePath(n *yaml.Node) string {
-	p.open = true
-	t := p.template(n, nil, baseVars)
-	p.open = false
-	if t == nil || len(p.faults) > 0 {
-		return ""
-	}
-	s, err := t.Eval(exprlang.NewScope(map[string]json.RawMessage{"env": mustMarshal(p.values)}))
-	if err != nil {
-		p.fault(n, "%v", err)
+	s, ok := p.constant(n)
+	if !ok {
 		return ""
 	}
 	if !filepath.IsAbs(s) {
@@ -67,4 +60,24 @@ func (p *parser) filePath(n *yaml.Node) string {
 		return ""
 	}
 	return s
+}
+
+// constant evaluates a text that sees env only. Its variables are not secret.
+func (p *parser) constant(n *yaml.Node) (string, bool) {
+	p.open = true
+	defer func() { p.open = false }()
+	return p.secret(n)
+}
+
+// secret evaluates a text that sees env only. Its variables are secret.
+func (p *parser) secret(n *yaml.Node) (string, bool) {
+	t := p.template(n, nil, baseVars)
+	if t == nil || len(p.faults) > 0 {
+		return "", false
+	}
+	s, err := t.Eval(exprlang.NewScope(map[string]json.RawMessage{"env": mustMarshal(p.values)}))
+	if err != nil {
+		p.fault(n, "%v", err)
+	}
+	return s, err == nil
 }
