@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ type exchange struct {
 	// outer is the context of the attempt, and ctx the context of this try, with the binding's timeout.
 	outer, ctx context.Context
 	binding    *Binding
+	grant      *grant
 	call       *call
 	work       *events.Work
 	// target names the request in messages.
@@ -37,10 +39,13 @@ type exchange struct {
 // failure. A body is read up to a limit. If it is longer, the connection cannot be used again and is closed.
 func (x *exchange) read(resp *http.Response) (json.RawMessage, *agent.Failure) {
 	undo := x.work.Operation == events.Undo
-	if code := resp.StatusCode; code < 200 || code > 299 {
-		gone := undo && (code == http.StatusNotFound || code == http.StatusGone)
+	if code := resp.StatusCode; !x.call.completes(code) {
+		gone := undo && (code == http.StatusNotFound || code == http.StatusGone) && !slices.Contains(x.call.retryOn, code)
 		if gone && x.mayBeGone() {
 			return nil, nil
+		}
+		if code == http.StatusUnauthorized && x.binding.tokens != nil {
+			x.binding.tokens.forget(x.grant.token)
 		}
 		f := x.classify(resp, time.Now())
 		body, err := io.ReadAll(io.LimitReader(resp.Body, agent.DetailLimit+1))
@@ -97,7 +102,10 @@ func (x *exchange) classify(resp *http.Response, now time.Time) *agent.Failure {
 		Err: fmt.Errorf("%s answered %s", x.target, strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))),
 	}
 	switch {
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
+	case code == http.StatusUnauthorized && x.grant.kept:
+		f.Class = events.ClassRetryable // the next try gets a new token
+	case slices.Contains(x.call.retryOn, code),
+		code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
 		f.Class = events.ClassRetryable
 		f.RetryAfter = parseRetryAfter(resp.Header, now)
 	case code >= 300 && code < 400:
@@ -158,6 +166,12 @@ func (x *exchange) output(resp *http.Response, body []byte) (json.RawMessage, *a
 	out, err := decodeBody(resp.Header.Get("Content-Type"), body)
 	if err != nil {
 		return nil, permanent("bad_answer", fmt.Errorf("%s answered %d, but %w", x.target, resp.StatusCode, err))
+	}
+	if x.call.output == nil {
+		return out, nil
+	}
+	if out, err = x.shape(resp, out); err != nil {
+		return nil, permanent("expression", fmt.Errorf("%s answered %d, but output: %w", x.target, resp.StatusCode, err))
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package httpagent
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,10 @@ type Binding struct {
 	timeout time.Duration
 	// fixed switches the adaptive limit off: see agent.FixedLimit.
 	fixed bool
+	// tokens is nil without OAuth 2.
+	tokens *tokens
+	// tls is nil for the system's certificates and no client certificate.
+	tls *tls.Config
 	// direct says that no proxy answers for the service.
 	direct  bool
 	calls   map[events.Operation]*call
@@ -51,6 +56,12 @@ type call struct {
 	headers []headerTemplate
 	// body is nil for a request without one.
 	body *exprlang.Template
+	// query holds the parameters that are added to the path; nil without any.
+	query *exprlang.Template
+	// success holds statuses that complete besides 2xx, and retryOn those that are retryable, 2xx or not.
+	success, retryOn []int
+	// output makes the output of an answer; nil takes the body.
+	output *exprlang.Template
 	// gone says that an undo that finds nothing has succeeded, whatever the do reported.
 	gone bool
 }

@@ -73,15 +73,20 @@ const (
 // quote keeps the service's own words: the body of its answer as the detail of the failure, and its explanation in the message.
 func (x *exchange) quote(f *agent.Failure, contentType string, body []byte) {
 	if len(body) > agent.DetailLimit {
-		if text, ok := decodeText(contentType, bytes.ToValidUTF8(body[:excerptLimit], nil)); ok {
-			f.Detail, _ = events.Marshal(text + "...")
+		// Secrets are replaced before the cut, which could leave a part of one that nothing recognizes.
+		if text, ok := decodeText(contentType, bytes.ToValidUTF8(body, nil)); ok {
+			f.Detail, _ = events.Marshal(events.Clip(x.redact(text), excerptLimit))
 		}
 	} else {
 		f.Detail, _ = decodeBody(contentType, body)
 	}
 	if words := explanation(contentType, f.Detail); words != "" {
-		f.Err = fmt.Errorf("%w: %s", f.Err, events.Clip(words, wordsLimit))
+		f.Err = fmt.Errorf("%w: %s", f.Err, events.Clip(x.redact(words), wordsLimit))
 	}
+}
+
+func (x *exchange) redact(text string) string {
+	return x.grant.hidden.text(x.binding.secrets.text(text))
 }
 
 // explanations are the members in which services explain a refusal, the most specific one first. Those of RFC 9457 are among

@@ -14,10 +14,26 @@
 //	  breaker: {failures: 0.5, window: 10s, calls: 10, open: 2s}
 //	  retry: {tries: 3, backoff: 50ms, max: 1s}   # default: one call an attempt
 //	  headers: {Authorization: "Bearer ${ env.PACKAGE_TOKEN }", X-Region: "${ env.REGION }"}
+//	  tls: {ca: /etc/ca.pem, cert: /etc/me.pem, key: "${ env.KEY_FILE }"}   # ca: instead of the system's; cert and key: who we are
+//	  oauth: {token_url: "${ env.IDP }/token", client_id: "${ env.ID }", client_secret: "${ env.SECRET }", scopes: [orders]}
 //	  public: [REGION]                      # variables whose values are not secret
 //	  direct: true                          # no proxy, balancer or mesh answers for the service; default: false
 //	do:   {method: PUT, path: "/api/packages/${ input.id }", body: "${ input.package }"}
 //	undo: {method: DELETE, path: "/api/packages/${ input.id }", gone: undone}
+//
+// do and undo may also have
+//
+//	query: {limit: 10, tag: "${ input.tags }"}   # encoded and added to the path; null leaves it out, a list repeats it
+//	success: [404]                               # statuses that complete, besides 2xx
+//	retry_on: [202, 409]                         # statuses that are retryable, also among 2xx
+//	output: "${ body.data }"                     # do only: the output; default: the body
+//
+// An output sees status, headers (names in lower case, without cookies and challenges) and body, and what do sees except env. If it
+// fails, the attempt has failed for good, and may have had an effect.
+//
+// With oauth (client credentials of OAuth 2) the agent gets an access token before the first request and when it expires, through the
+// same tls, and sets Authorization. If it gets none, the attempt is retryable, without effect. A 401 to a token that was got for an
+// earlier request is retryable, and the next request gets a new one. Outputs and messages never contain a token.
 //
 // Expressions see input, task.id, task.run, task.workflow, task.version, step, attempt and env. Expressions in undo also see
 // output, which is null if the outcome is unknown. Each environment variable that an expression names must be set. In a
@@ -48,6 +64,8 @@
 //	3xx                      permanent, in doubt (redirects are not followed)
 //	no connection            retryable, no effect
 //	timeout, broken answer   retryable, in doubt
+//
+// A status in retry_on is retryable, with the effect of the table; a 2xx is in doubt then.
 //
 // In doubt means that the service may still be working on the request: a proxy that gives up answers 502 or 504 while the service
 // carries on. net/http sends a request again by itself if a kept connection breaks before the answer. Then the answer says

@@ -102,6 +102,8 @@ var (
 	baseVars = []string{"env"}
 	doVars   = []string{"input", "task", "step", "attempt", "env"}
 	undoVars = append(slices.Clone(doVars), "output")
+	// An output sees no env: it becomes a fact.
+	outputVars = []string{"status", "headers", "body", "input", "task", "step", "attempt"}
 )
 
 // finish sets the fields that depend on the whole document.
@@ -121,9 +123,26 @@ func (p *parser) finish(n *yaml.Node, b *Binding) {
 		}
 	}
 	b.secrets = newSecrets(p.hidden)
-	b.client = newClient(b.concurrency, b.direct)
+	b.client = newClient(b)
+	if b.tokens != nil {
+		b.tokens.client = b.client
+		p.soleAuthorization(n, b)
+	}
 	if b.base != nil {
 		b.root = (&url.URL{Scheme: b.base.Scheme, Host: b.base.Host}).String()
+	}
+}
+
+// soleAuthorization refuses headers that the access token would replace.
+func (p *parser) soleAuthorization(n *yaml.Node, b *Binding) {
+	all := slices.Clone(b.headers)
+	for _, c := range b.calls {
+		if c != nil {
+			all = append(all, c.headers...)
+		}
+	}
+	if slices.ContainsFunc(all, func(h headerTemplate) bool { return h.name == "Authorization" }) {
+		p.fault(n, "oauth sets the header Authorization: leave it out of headers")
 	}
 }
 
@@ -136,6 +155,8 @@ func (p *parser) http(n *yaml.Node, b *Binding) {
 		"headers":     func(n *yaml.Node) { b.headers = p.headers(n, doVars) },
 		"retry":       func(n *yaml.Node) { p.retry(n, &b.retry) },
 		"public":      p.publicNames,
+		"oauth":       func(n *yaml.Node) { p.oauth(n, b) },
+		"tls":         func(n *yaml.Node) { p.tls(n, b) },
 		"direct": func(n *yaml.Node) {
 			if b.direct = n.Value == "true"; n.Kind != yaml.ScalarNode || !b.direct && n.Value != "false" {
 				p.fault(n, "direct is true if no proxy, balancer or mesh stands between this agent and the service, or false")
@@ -205,6 +226,18 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 		"path":    func(n *yaml.Node) { c.path = p.path(n, vars) },
 		"headers": func(n *yaml.Node) { c.headers = p.headers(n, vars) },
 		"body":    func(n *yaml.Node) { c.body = p.body(n, vars) },
+		"query":   func(n *yaml.Node) { c.query = p.query(n, vars) },
+		"success": func(n *yaml.Node) { c.success = p.statuses(n) },
+		"retry_on": func(n *yaml.Node) {
+			c.retryOn = p.statuses(n)
+		},
+		"output": func(n *yaml.Node) {
+			if slices.Contains(vars, "output") {
+				p.fault(n, "output belongs to do: nothing reads the output of an undo")
+				return
+			}
+			c.output = p.body(n, outputVars)
+		},
 		"gone": func(n *yaml.Node) {
 			undo := slices.Contains(vars, "output")
 			if c.gone = undo && n.Kind == yaml.ScalarNode && n.Value == "undone"; !c.gone {
@@ -213,7 +246,39 @@ func (p *parser) call(n *yaml.Node, vars []string) *call {
 		},
 	})
 	p.require(n, seen, "method", "path")
+	for _, code := range c.success {
+		if slices.Contains(c.retryOn, code) {
+			p.fault(n, "status %d is both in success and in retry_on", code)
+		}
+	}
 	return c
+}
+
+// statuses reads a list of HTTP statuses.
+func (p *parser) statuses(n *yaml.Node) []int {
+	if n.Kind != yaml.SequenceNode {
+		p.fault(n, "must be a list of statuses, such as [404, 409]")
+		return nil
+	}
+	var out []int
+	for _, e := range n.Content {
+		code, err := strconv.Atoi(resolve(e).Value)
+		if err != nil || resolve(e).Kind != yaml.ScalarNode || code < 200 || code > 599 {
+			p.fault(e, "must be a status from 200 to 599")
+			continue
+		}
+		out = append(out, code)
+	}
+	return out
+}
+
+// query reads the parameters that are added to the path.
+func (p *parser) query(n *yaml.Node, vars []string) *exprlang.Template {
+	if n.Kind != yaml.MappingNode {
+		p.fault(n, "query is a mapping of names to values, such as {limit: 10}")
+		return nil
+	}
+	return p.body(n, vars)
 }
 
 func (p *parser) base(n *yaml.Node) *url.URL {

@@ -117,6 +117,7 @@ func TestABodyOfManyAliasesIsRefused(t *testing.T) {
 func FuzzParseBindings(f *testing.F) {
 	f.Add([]byte(packageBinding))
 	f.Add([]byte("agent: a\nhttp: {base: http://x}\ndo: {method: GET, path: \"/${ input }\", body: {a: &x [*x]}}"))
+	f.Add([]byte("agent: a\nhttp: {base: http://x, tls: {ca: x, cert: \"${ env.C }\", key: /k}}\ndo: {method: GET, path: /, query: {a: [\"${ input }\"]}, success: [404], retry_on: [x, 202], output: {b: \"${ body }\"}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		all, err := httpagent.Parse("f.yaml", data, func(string) (string, bool) { return "http://h", true })
 		if err != nil {

@@ -33,19 +33,20 @@ const (
 // newClient returns a client for one binding. It keeps as many connections as there can be attempts: with net/http's default of
 // two, each burst would dial again. It follows no redirect, and uses the environment's proxy except for loopback (as
 // http.ProxyFromEnvironment does), unless the binding is direct.
-func newClient(concurrency int, direct bool) *http.Client {
+func newClient(b *Binding) *http.Client {
 	proxy := http.ProxyFromEnvironment
-	if direct {
+	if b.direct {
 		proxy = nil
 	}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  proxy,
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSClientConfig:        b.tls,
 			TLSHandshakeTimeout:    10 * time.Second,
 			ForceAttemptHTTP2:      true,
-			MaxIdleConns:           concurrency,
-			MaxIdleConnsPerHost:    concurrency,
+			MaxIdleConns:           b.concurrency,
+			MaxIdleConnsPerHost:    b.concurrency,
 			IdleConnTimeout:        90 * time.Second,
 			ExpectContinueTimeout:  time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
@@ -57,17 +58,18 @@ func newClient(concurrency int, direct bool) *http.Client {
 // try returns a function that makes one try: one request.
 func (b *Binding) try(c *call) agent.RawFunc {
 	return func(ctx context.Context, w *events.Work, outputLimit int) (json.RawMessage, error) {
-		out, f := b.send(ctx, c, w, outputLimit)
+		var g grant
+		out, f := b.send(ctx, &g, c, w, outputLimit)
 		if f == nil {
-			return b.secrets.json(out), nil
+			return g.hidden.json(b.secrets.json(out)), nil
 		}
-		f.Err = errors.New(b.secrets.text(f.Err.Error()))
-		f.Detail = b.secrets.json(f.Detail)
+		f.Err = errors.New(g.hidden.text(b.secrets.text(f.Err.Error())))
+		f.Detail = g.hidden.json(b.secrets.json(f.Detail))
 		return nil, f
 	}
 }
 
-func (b *Binding) send(ctx context.Context, c *call, w *events.Work, outputLimit int) (json.RawMessage, *agent.Failure) {
+func (b *Binding) send(ctx context.Context, g *grant, c *call, w *events.Work, outputLimit int) (json.RawMessage, *agent.Failure) {
 	outer := ctx
 	if b.timeout > 0 {
 		var cancel context.CancelFunc
@@ -81,8 +83,14 @@ func (b *Binding) send(ctx context.Context, c *call, w *events.Work, outputLimit
 	if f != nil {
 		return nil, f
 	}
+	if b.tokens != nil {
+		// Not under the trace: the connections that count are those of the request.
+		if f := b.tokens.authorize(ctx, req.Header, g); f != nil {
+			return nil, f
+		}
+	}
 	x := exchange{
-		outer: outer, ctx: ctx, binding: b, call: c, work: w, target: target(req), connections: &used, outputLimit: outputLimit,
+		grant: g, outer: outer, ctx: ctx, binding: b, call: c, work: w, target: target(req), connections: &used, outputLimit: outputLimit,
 	}
 	resp, err := b.client.Do(req)
 	if err != nil {
@@ -114,6 +122,9 @@ func (b *Binding) request(ctx context.Context, c *call, w *events.Work) (*http.R
 	u, err := resolvePath(b.base, path)
 	if err != nil {
 		return nil, refusal("path", err)
+	}
+	if err := c.addQuery(scope, u); err != nil {
+		return nil, refusal("expression", fmt.Errorf("query: %w", err))
 	}
 	header := make(http.Header, ownHeaders+len(b.headers)+len(c.headers))
 	header["Accept"], header["User-Agent"] = acceptJSON, sagalogAgent
