@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"encoding/json"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
@@ -39,6 +41,13 @@ func (e *Env) open() *exprlang.Scope {
 func (e *Env) openUndo(step string) *exprlang.Scope {
 	s := e.open()
 	s.Set("step", s.Object((*ownStep)(e.step(step))))
+	return s
+}
+
+// openCheck is open with the variable output.
+func (e *Env) openCheck(output json.RawMessage) *exprlang.Scope {
+	s := e.open()
+	s.Set("output", s.Raw(output))
 	return s
 }
 

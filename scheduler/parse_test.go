@@ -132,6 +132,13 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			`f:4:42: steps.a.retry.max: unknown key "max": it is called "max_backoff" now`,
 			`f:4:59: steps.a.undo.complete_by: unknown key "complete_by": it is called "complete_within" now`,
 			`f:4:84: steps.a.undo.retry.max: unknown key "max": it is called "max_backoff" now`}},
+		{"checks", head + "  a: {agent: a, fail_if: \"${ steps.a.output.ok }\", fail_reason: \"${ outptu.by }\"}\n  b: {agent: a, fail_reason: no}\n  c: {agent: a, fail_if: \"${ 1 > 2 }\"}\n  d: {agent: a, fail_if: \"${ 1 < 2 }\", if: \"${ output.ok }\"}", []string{
+			"f:3:30: steps.a.fail_if: a check has the output of its step as output",
+			`f:3:69: steps.a.fail_reason: unknown name outptu: did you mean "output"?`,
+			"f:4:17: steps.b.fail_reason: fail_reason says why fail_if holds, but the step has no fail_if",
+			"f:5:26: steps.c.fail_if: the check can never fail: its condition is always false",
+			"f:6:26: steps.d.fail_if: the step always fails: its condition is always true",
+			`f:6:48: steps.d.if: unknown name output: known are task, input, steps`}},
 		{"zero deadline", "workflow: w\ndeadline: 0s\nsteps: {a: {agent: a}}", []string{`f:2:11: deadline: "0s" is not positive`}},
 		{"retry values", head + "  a: {agent: a, retry: {attempts: 0, backoff: 2s, factor: 0.5, max_backoff: 1s, then: stop}}", []string{
 			"f:3:35: steps.a.retry.attempts: 0 is not between 1 and 1000",

@@ -136,6 +136,14 @@ func (p *planner) policy(t *events.Task, path string, op events.Operation) event
 	return p.sched.Policy(t, path, op)
 }
 
+// check returns why the result of a step that completed means failure, nil if it does not.
+func (p *planner) check(t *events.Task, path string, output json.RawMessage) *events.Error {
+	_ = p.prepare(t) // Check itself reports a missing definition
+	fault, cost := p.sched.Check(t, path, output)
+	p.batch.cost += cost
+	return fault
+}
+
 // verdict judges the failure of an attempt by the policy of its step, now.
 func (p *planner) verdict(f Failure) events.Verdict {
 	f.Policy, f.Now = p.policy(f.Task, f.Path, f.Operation), p.stamp()
