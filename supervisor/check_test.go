@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 )
 
 const checkedSteps = `
@@ -63,6 +64,23 @@ func TestARefusedResultOfARepeatedAttemptIsInDoubt(t *testing.T) {
 	require.Equal(t, events.ClassCheck, f.Error.Class)
 	require.Equal(t, events.EffectInDoubt, f.Effect)
 	require.NotZero(t, f.QuietAt)
+}
+
+// Without its definition, a step that has a check does not pass: an operator looks at it.
+func TestAStepDoesNotPassWithoutItsCheck(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, checkedSteps)
+	a := b.candidate("A").own()
+	b.submit("t1", "two", "")
+	a.run()
+	a.sched = &unusable{scheduler.New()}
+	a.restart()
+	a.own()
+	b.done("t1", "first", 1)
+	a.run()
+	require.Zero(t, count[*events.StepCompleted](b))
+	require.Equal(t, events.ActionPark, last[*events.StepFailed](b).Verdict.Action)
+	require.Equal(t, events.TaskStateError, b.task("t1").State)
 }
 
 // An output that the check cannot read must not pass it.
