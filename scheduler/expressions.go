@@ -22,9 +22,9 @@ var (
 	checkVars  = []string{"task", "input", "steps", "output"}
 	outputVars = doVars
 
-	taskMembers    = []string{"id", "run", "workflow", "version"}
+	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
 	stepMembers    = []string{"state", "input", "output"}
-	ownStepMembers = []string{"input", "output"}
+	ownStepMembers = []string{"input", "output", "error"}
 )
 
 // setting is the place of an expression and the names that it may use there.
@@ -252,8 +252,8 @@ func stepPath(id string) string {
 	return "steps." + id
 }
 
-// nulls warns about outputs that may be null in an expression that fails on null: the output of the same step in an undo mapping,
-// since the outcome of the step may be unknown, and outputs of steps that may have been skipped.
+// nulls warns about outputs that may be null in an expression that fails on null: the output and the error of the same step in an undo
+// mapping, since the outcome of the step may be unknown, or good, and outputs of steps that may have been skipped.
 func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eval func(*exprlang.Scope) error) {
 	warned := map[string]bool{}
 	for _, r := range refs {
@@ -261,7 +261,8 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		own := p[0] == "step"
 		skipped := p[0] == "steps" && a.skippable[p[1]]
 		root := outputPath(p)
-		if !own && !skipped || root[len(root)-1] != "output" {
+		last := root[len(root)-1]
+		if !own && !skipped || last != "output" && !(own && last == "error") {
 			continue
 		}
 		name := strings.Join(root, ".")
@@ -275,10 +276,13 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		}
 		if len(p) > len(root) && failsOnNull(root, eval) {
 			warned[name] = true
-			if own {
+			switch {
+			case last == "error":
+				a.warnAt(n, path, r.Offset, "step.error is null when the step completed, and this mapping then fails: use ?. and ??")
+			case own:
 				a.warnAt(n, path, r.Offset, "step.output is null when the outcome of the step is unknown, and this mapping then fails: "+
 					"use values that are known before the step runs, or ?. and ??")
-			} else {
+			default:
 				a.warnAt(n, path, r.Offset, "%s is null when the step %s is skipped, and this then fails: use ?. and ??", stepPath(p[1])+".output", p[1])
 			}
 		}
@@ -303,7 +307,7 @@ func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
 	null := exprlang.Raw(json.RawMessage("null"))
 	if output[0] == "step" {
 		known["steps"] = exprlang.Unknown()
-		known["step"] = exprlang.Object(only{"output": null})
+		known["step"] = exprlang.Object(only{output[1]: null})
 	} else {
 		known["step"] = exprlang.Unknown()
 		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{"output": null})})

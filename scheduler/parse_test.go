@@ -173,7 +173,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"its own output in an undo", head + "  a: {agent: a, undo: {with: \"${ steps.a.output }\"}}", []string{"f:3:34: steps.a.undo.with: an undo mapping has its own step as step.input and step.output"}},
 		{"step outside of an undo", head + "  a: {agent: a, with: \"${ step.input }\"}", []string{"f:3:27: steps.a.with: unknown name step: step is for undo mappings; write steps.step.output for another step"}},
 		{"members of a step", head + "  a: {agent: a}\noutput: \"${ steps.a.ouput }\"", []string{`f:4:13: output: steps.a has no member "ouput": did you mean "output"?`}},
-		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version`}},
+		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version, labels, priority, submitted_at, deadline, reason`}},
 		{"steps as a whole", head + "  a: {agent: a}\noutput: \"${ steps }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
 		{"a step by an expression", head + "  a: {agent: a}\noutput: \"${ steps[input.x] }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
 		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, and a is already it"}},
@@ -210,6 +210,7 @@ func TestAWarningDoesNotRefuse(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs in parallel with the pivot a: if it fails after the pivot completed, it can no longer be undone; let the pivot need it, or let it need the pivot"},
 		{"undo of a pivot", head + "  a: {agent: a, pivot: true, undo: {}}", "f:3:36: warning: steps.a.undo: never used: the pivot and the steps after it are never undone"},
+		{"undo that needs an error", head + "  a: {agent: a, undo: {with: {why: \"${ step.error.class }\"}}}", "f:3:40: warning: steps.a.undo.with.why: step.error is null when the step completed, and this mapping then fails: use ?. and ??"},
 		{"undo that needs its output", head + "  a: {agent: a, undo: {with: {id: \"${ step.output.id }\"}}}", "f:3:39: warning: steps.a.undo.with.id: step.output is null when the outcome of the step is unknown, and this mapping then fails: use values that are known before the step runs, or ?. and ??"},
 		{"undo that minds null", head + "  a: {agent: a, undo: {with: {id: \"${ step.output?.id ?? task.id }\", x: \"${ step.output == nil ? 0 : step.output.n * 2 }\", o: \"${ step.output }\"}}}", ""},
 		{"output of a skipped step", head + "  a: {agent: a, if: \"${ input.x }\"}\noutput: {b: \"${ steps.a.output }\"}", "f:4:17: warning: output.b: steps.a.output is null when the step a is skipped"},
