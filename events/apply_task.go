@@ -125,7 +125,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	if b.Attempt != s.Attempt+1 {
 		return fmt.Errorf("%w: attempt %d of step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
-	s.Agent, s.State, s.Attempt, s.Input = b.Agent, StepStateRunning, b.Attempt, b.Input
+	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable = b.Pivot, b.Undoable
 	s.Tries++
@@ -183,6 +183,9 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	}
 	if b.Attempt > 0 && b.Effect != EffectNone {
 		s.Touched = true
+	}
+	if b.Output != nil { // its undo may need it
+		s.Output = b.Output
 	}
 	//mutant:doubt-stays-in-task
 	t.QuietAt = max(t.QuietAt, b.QuietAt)

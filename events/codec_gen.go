@@ -1666,6 +1666,9 @@ func (v *StepFailed) write(w *jsontext.Writer) {
 	w.Literal(`,"error":`)
 	v.Error.write(w)
 	w.Text(`,"effect":`, string(v.Effect))
+	if len(v.Output) > 0 {
+		w.Raw(`,"output":`, v.Output)
+	}
 	if v.QuietAt != 0 {
 		w.Literal(`,"quiet_at":`)
 		v.QuietAt.write(w)
@@ -1713,29 +1716,32 @@ func (v *StepFailed) read(r *jsontext.Reader) (seen uint64) {
 		case "effect":
 			r.Once(&seen, 1<<3)
 			v.Effect = Effect(word(r))
-		case "quiet_at":
+		case "output":
 			r.Once(&seen, 1<<4)
+			r.Raw(&v.Output)
+		case "quiet_at":
+			r.Once(&seen, 1<<5)
 			v.QuietAt.read(r)
 		case "retry_after":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.RetryAfter.read(r)
 		case "verdict":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Verdict.read(r)
 		case "instance":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.FinishedAt.read(r)
 		default:
 			r.Doubt()
@@ -1751,6 +1757,9 @@ func (v *StepFailed) size() int {
 	n += 5
 	n += v.Error.size()
 	n += 2 + len(v.Effect)
+	if len(v.Output) > 0 {
+		n += 10 + len(v.Output)
+	}
 	if v.QuietAt != 0 {
 		n += 12 + 26
 	}
@@ -3133,6 +3142,8 @@ func wordOf(b []byte) string {
 		return "expression"
 	case "limit":
 		return "limit"
+	case "check":
+		return "check"
 	case "dispatch":
 		return "dispatch"
 	case "unavailable":

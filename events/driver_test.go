@@ -184,8 +184,9 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 	case events.StepStateRunning:
 		outcome := events.Outcome{Instance: "i", StartedAt: d.now}
 		failed := &events.StepFailed{Step: path, Attempt: s.Attempt, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict(), Outcome: outcome}
+		refused := &events.StepFailed{Step: path, Attempt: s.Attempt, Effect: events.EffectDoneUnknown, Output: d.blob(`[ 2 ]`), Error: d.failure(), Verdict: d.verdict()}
 		return []events.Body{
-			&events.StepCompleted{Step: path, Attempt: s.Attempt, Output: d.blob(`{ "o" : [ 1 ] }`), Outcome: outcome}, failed,
+			refused, &events.StepCompleted{Step: path, Attempt: s.Attempt, Output: d.blob(`{ "o" : [ 1 ] }`), Outcome: outcome}, failed,
 			&events.Timeout{Step: path, Operation: events.Do, Attempt: s.Attempt, QuietAt: d.now.Add(2e9), Verdict: d.verdict()},
 			&events.EffectFailed{Kind: events.EffectWork, Error: "e", Failed: failed},
 		}

@@ -198,6 +198,8 @@ type StepFailed struct {
 	Attempt int    `json:"attempt"`
 	Error   Error  `json:"error"`
 	Effect  Effect `json:"effect"`
+	// Output is set if the attempt completed and the check of the step (fail_if) refused its result.
+	Output json.RawMessage `json:"output,omitempty"`
 	// QuietAt is set if the effect is in doubt: the attempt's complete-by time plus the grace in which a request in flight may still
 	// land. No undo starts before it.
 	QuietAt    Instant  `json:"quiet_at,omitzero"`

@@ -192,7 +192,10 @@ func (w *scribe) deadlines() {
 	const late = "delivery-7"
 	w.write(late, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(1e9), Content: "c7"})
 	w.start(late, "package", 1)
-	w.fail(late, "package", 1, park("attempts used up"))
+	w.write(late, &events.StepFailed{
+		Step: "package", Attempt: 1, Effect: events.EffectDoneUnknown, Output: raw(`{"ok":false}`), Verdict: park("attempts used up"),
+		Error: events.Error{Class: events.ClassCheck, Message: "the package is too large"},
+	})
 	w.write(late, &events.TaskParked{Step: "package", Reason: "attempts used up"})
 	w.write(late, &events.DeadlinePassed{Deadline: w.task(late).Deadline, Action: events.DeadlineAlert})
 	w.write(late, &events.TaskReopened{Request: "q5", Steps: []string{"package"}})

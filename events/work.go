@@ -86,6 +86,8 @@ const (
 	ClassExpression Class = "expression"
 	// ClassLimit: a limit of the namespace would be exceeded; permanent.
 	ClassLimit Class = "limit"
+	// ClassCheck: the step completed, and its definition says that this result means failure; permanent.
+	ClassCheck Class = "check"
 	// ClassDispatch: the broker refused the work request for good.
 	ClassDispatch Class = "dispatch"
 	// ClassUnavailable: the agent did not try, because its service is failing or it is stopping. With effect none, the attempt does

@@ -73,12 +73,14 @@ type bodyCoolDown struct {
 
 type bodyStep struct {
 	bodyPolicy
-	Agent string          `json:"agent"`
-	Needs []string        `json:"needs"`
-	If    string          `json:"if"`
-	With  json.RawMessage `json:"with"`
-	Pivot bool            `json:"pivot"`
-	Undo  *bodyUndo       `json:"undo"`
+	Agent      string          `json:"agent"`
+	Needs      []string        `json:"needs"`
+	If         string          `json:"if"`
+	With       json.RawMessage `json:"with"`
+	FailIf     string          `json:"fail_if"`
+	FailReason string          `json:"fail_reason"`
+	Pivot      bool            `json:"pivot"`
+	Undo       *bodyUndo       `json:"undo"`
 }
 
 type bodyUndo struct {
@@ -154,7 +156,7 @@ func (b *body) step(id string, forward bool) Step {
 	s := b.Steps[id]
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
-		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), Pivot: s.Pivot,
+		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
 		Retry:          retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown:       coolDown(s.CoolDown, b.Defaults.CoolDown),

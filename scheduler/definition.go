@@ -30,7 +30,11 @@ type Step struct {
 	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
-	With           json.RawMessage `json:"with,omitempty"`
+	With json.RawMessage `json:"with,omitempty"`
+	// FailIf is an expression, over the output too. If it gives true, a step that completed has failed. FailReason is the template of
+	// the text that says why.
+	FailIf         string          `json:"fail_if,omitempty"`
+	FailReason     string          `json:"fail_reason,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within"`
 	Retry          Retry           `json:"retry"`
 	CoolDown       *CoolDown       `json:"cool_down,omitempty"`

@@ -1,12 +1,16 @@
 package scheduler
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
+
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/exprlang"
 )
 
-// Env holds the variables of a task's expressions: task.id, input.x, steps.package.output.id, and in an undo mapping step.input
-// and step.output. A value is decoded when the first expression asks for it, and kept for the others. One goroutine uses an Env,
+// Env holds the variables of a task's expressions: task.id, input.x, steps.package.output.id, and in an undo mapping step.input,
+// step.output and step.error. A value is decoded when the first expression asks for it, and kept for the others. One goroutine uses an Env,
 // and the task must not change meanwhile.
 type Env struct {
 	task  *events.Task
@@ -42,6 +46,13 @@ func (e *Env) openUndo(step string) *exprlang.Scope {
 	return s
 }
 
+// openCheck is open with the variable output.
+func (e *Env) openCheck(output json.RawMessage) *exprlang.Scope {
+	s := e.open()
+	s.Set("output", s.Raw(output))
+	return s
+}
+
 // step returns the state of a step, notStarted if it has none.
 func (e *Env) step(id string) *events.Step {
 	if s := e.task.Step(id); s != nil {
@@ -67,9 +78,44 @@ func (t *taskVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
 		return s.Text(t.Workflow)
 	case "version":
 		return s.Int(t.Version)
+	case "labels":
+		return s.Object(labelsVariable(t.Labels))
+	case "priority":
+		return s.Int(t.Priority)
+	case "submitted_at":
+		return instant(s, t.SubmittedAt)
+	case "deadline":
+		return instant(s, t.Deadline)
+	case "reason":
+		if t.Reason == "" {
+			return s.Raw(nil)
+		}
+		return s.Text(t.Reason)
 	}
 	return nil
 }
+
+// instant returns the node of an instant: a text in RFC 3339, or null without one.
+func instant(s *exprlang.Scope, at events.Instant) *exprlang.Node {
+	if at == 0 {
+		return s.Raw(nil)
+	}
+	return s.Text(at.String())
+}
+
+// labelsVariable is the member labels of the variable task.
+type labelsVariable map[string]string
+
+// Member implements exprlang.Members. A label that the task does not have is null.
+func (l labelsVariable) Member(s *exprlang.Scope, name string) *exprlang.Node {
+	if text, ok := l[name]; ok {
+		return s.Text(text)
+	}
+	return s.Raw(nil)
+}
+
+// Names implements exprlang.Members.
+func (l labelsVariable) Names() []string { return slices.Collect(maps.Keys(l)) }
 
 // Names implements exprlang.Members.
 func (t *taskVariable) Names() []string { return taskMembers }
@@ -116,8 +162,18 @@ type ownStep events.Step
 
 // Member implements exprlang.Members.
 func (o *ownStep) Member(s *exprlang.Scope, name string) *exprlang.Node {
-	if name == "state" {
+	switch name {
+	case "state":
 		return nil
+	case "error":
+		if o.Error == nil {
+			return s.Raw(nil)
+		}
+		text, err := events.Marshal(o.Error)
+		if err != nil {
+			return nil // an error of a fact can be encoded
+		}
+		return s.Raw(text)
 	}
 	return (*stepMember)(o).Member(s, name)
 }

@@ -19,11 +19,12 @@ import (
 var (
 	doVars     = []string{"task", "input", "steps"}
 	undoVars   = []string{"task", "input", "steps", "step"}
+	checkVars  = []string{"task", "input", "steps", "output"}
 	outputVars = doVars
 
-	taskMembers    = []string{"id", "run", "workflow", "version"}
+	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
 	stepMembers    = []string{"state", "input", "output"}
-	ownStepMembers = []string{"input", "output"}
+	ownStepMembers = []string{"input", "output", "error"}
 )
 
 // setting is the place of an expression and the names that it may use there.
@@ -38,6 +39,8 @@ type setting struct {
 	skippable map[string]bool
 	ids       []string
 	undo      bool
+	// check says that the expressions judge the output of their own step.
+	check bool
 }
 
 // checkExpressions compiles every expression and checks its references. ancestors is nil if the needs form a cycle.
@@ -52,10 +55,16 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 		at := base
 		at.self, at.ancestors = s.id, ancestors
 		if s.condition != nil {
-			at.condition(*s.condition)
+			at.condition(*s.condition, "the step can never run")
 		}
 		if s.with != nil {
 			at.template(s.with.value, s.with.path)
+		}
+		if s.failIf != nil {
+			at.judging().condition(*s.failIf, "the check can never fail")
+		}
+		if s.failReason != nil {
+			at.judging().template(s.failReason.value, s.failReason.path)
 		}
 		if s.undoWith != nil {
 			at.undo, at.vars = true, undoVars
@@ -69,9 +78,16 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 	}
 }
 
-func (a setting) condition(m member) {
+// judging returns the setting of the expressions that judge the output of their step.
+func (a setting) judging() setting {
+	a.check, a.vars = true, checkVars
+	return a
+}
+
+// condition checks an expression that gives true or false. never says what it means if it is always false.
+func (a setting) condition(m member, never string) {
 	if m.value.Kind == yaml.ScalarNode && m.value.Tag == "!!bool" && !m.boolean() {
-		m.fault("the step can never run: its condition is always false")
+		m.fault("%s: its condition is always false", never)
 		return
 	}
 	src, ok := m.text()
@@ -90,7 +106,9 @@ func (a setting) condition(m member) {
 		case err != nil:
 			m.fault("%s", err)
 		case !yes:
-			m.fault("the step can never run: its condition is always false")
+			m.fault("%s: its condition is always false", never)
+		case a.check:
+			m.fault("the step always fails: its condition is always true")
 		}
 		return
 	}
@@ -205,6 +223,8 @@ func (a setting) reference(p []string) string {
 		return "there is no step " + strconv.Quote(abbreviate(id)) + ": " + suggestStep(id, a.ids)
 	case id == a.self && a.undo:
 		return "an undo mapping has its own step as step.input and step.output"
+	case id == a.self && a.check:
+		return "a check has the output of its step as output"
 	case id == a.self:
 		return "a step cannot use its own output: it has not run yet"
 	case a.self != "" && a.ancestors != nil && !a.ancestors.needs(a.self, id):
@@ -232,8 +252,8 @@ func stepPath(id string) string {
 	return "steps." + id
 }
 
-// nulls warns about outputs that may be null in an expression that fails on null: the output of the same step in an undo mapping,
-// since the outcome of the step may be unknown, and outputs of steps that may have been skipped.
+// nulls warns about outputs that may be null in an expression that fails on null: the output and the error of the same step in an undo
+// mapping, since the outcome of the step may be unknown, or good, and outputs of steps that may have been skipped.
 func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eval func(*exprlang.Scope) error) {
 	warned := map[string]bool{}
 	for _, r := range refs {
@@ -241,7 +261,8 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		own := p[0] == "step"
 		skipped := p[0] == "steps" && a.skippable[p[1]]
 		root := outputPath(p)
-		if !own && !skipped || root[len(root)-1] != "output" {
+		last := root[len(root)-1]
+		if !own && !skipped || last != "output" && !(own && last == "error") {
 			continue
 		}
 		name := strings.Join(root, ".")
@@ -255,10 +276,13 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		}
 		if len(p) > len(root) && failsOnNull(root, eval) {
 			warned[name] = true
-			if own {
+			switch {
+			case last == "error":
+				a.warnAt(n, path, r.Offset, "step.error is null when the step completed, and this mapping then fails: use ?. and ??")
+			case own:
 				a.warnAt(n, path, r.Offset, "step.output is null when the outcome of the step is unknown, and this mapping then fails: "+
 					"use values that are known before the step runs, or ?. and ??")
-			} else {
+			default:
 				a.warnAt(n, path, r.Offset, "%s is null when the step %s is skipped, and this then fails: use ?. and ??", stepPath(p[1])+".output", p[1])
 			}
 		}
@@ -279,11 +303,11 @@ func outputPath(p []string) []string {
 
 // failsOnNull says whether evaluation fails with one output null and everything else unknown.
 func failsOnNull(output []string, eval func(*exprlang.Scope) error) bool {
-	known := map[string]*exprlang.Node{"task": exprlang.Unknown(), "input": exprlang.Unknown()}
+	known := map[string]*exprlang.Node{"task": exprlang.Unknown(), "input": exprlang.Unknown(), "output": exprlang.Unknown()}
 	null := exprlang.Raw(json.RawMessage("null"))
 	if output[0] == "step" {
 		known["steps"] = exprlang.Unknown()
-		known["step"] = exprlang.Object(only{"output": null})
+		known["step"] = exprlang.Object(only{output[1]: null})
 	} else {
 		known["step"] = exprlang.Unknown()
 		known["steps"] = exprlang.Object(only{output[1]: exprlang.Object(only{"output": null})})

@@ -132,6 +132,13 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			`f:4:42: steps.a.retry.max: unknown key "max": it is called "max_backoff" now`,
 			`f:4:59: steps.a.undo.complete_by: unknown key "complete_by": it is called "complete_within" now`,
 			`f:4:84: steps.a.undo.retry.max: unknown key "max": it is called "max_backoff" now`}},
+		{"checks", head + "  a: {agent: a, fail_if: \"${ steps.a.output.ok }\", fail_reason: \"${ outptu.by }\"}\n  b: {agent: a, fail_reason: no}\n  c: {agent: a, fail_if: \"${ 1 > 2 }\"}\n  d: {agent: a, fail_if: \"${ 1 < 2 }\", if: \"${ output.ok }\"}", []string{
+			"f:3:30: steps.a.fail_if: a check has the output of its step as output",
+			`f:3:69: steps.a.fail_reason: unknown name outptu: did you mean "output"?`,
+			"f:4:17: steps.b.fail_reason: fail_reason says why fail_if holds, but the step has no fail_if",
+			"f:5:26: steps.c.fail_if: the check can never fail: its condition is always false",
+			"f:6:26: steps.d.fail_if: the step always fails: its condition is always true",
+			`f:6:48: steps.d.if: unknown name output: known are task, input, steps`}},
 		{"zero deadline", "workflow: w\ndeadline: 0s\nsteps: {a: {agent: a}}", []string{`f:2:11: deadline: "0s" is not positive`}},
 		{"retry values", head + "  a: {agent: a, retry: {attempts: 0, backoff: 2s, factor: 0.5, max_backoff: 1s, then: stop}}", []string{
 			"f:3:35: steps.a.retry.attempts: 0 is not between 1 and 1000",
@@ -166,7 +173,7 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"its own output in an undo", head + "  a: {agent: a, undo: {with: \"${ steps.a.output }\"}}", []string{"f:3:34: steps.a.undo.with: an undo mapping has its own step as step.input and step.output"}},
 		{"step outside of an undo", head + "  a: {agent: a, with: \"${ step.input }\"}", []string{"f:3:27: steps.a.with: unknown name step: step is for undo mappings; write steps.step.output for another step"}},
 		{"members of a step", head + "  a: {agent: a}\noutput: \"${ steps.a.ouput }\"", []string{`f:4:13: output: steps.a has no member "ouput": did you mean "output"?`}},
-		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version`}},
+		{"members of the task", head + "  a: {agent: a, with: \"${ task.name }\"}", []string{`f:3:27: steps.a.with: task has no member "name": known are id, run, workflow, version, labels, priority, submitted_at, deadline, reason`}},
 		{"steps as a whole", head + "  a: {agent: a}\noutput: \"${ steps }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
 		{"a step by an expression", head + "  a: {agent: a}\noutput: \"${ steps[input.x] }\"", []string{`f:4:13: output: steps needs the name of a step: write steps.<step>.output, or steps["<step>"].output`}},
 		{"two pivots", head + "  a: {agent: a, pivot: true}\n  b: {agent: b, needs: [a], pivot: true}", []string{"f:4:36: steps.b.pivot: a workflow has one pivot, and a is already it"}},
@@ -203,6 +210,7 @@ func TestAWarningDoesNotRefuse(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"beside the pivot", head + "  a: {agent: a, pivot: true}\n  b: {agent: b}", "f:4:3: warning: steps.b: runs in parallel with the pivot a: if it fails after the pivot completed, it can no longer be undone; let the pivot need it, or let it need the pivot"},
 		{"undo of a pivot", head + "  a: {agent: a, pivot: true, undo: {}}", "f:3:36: warning: steps.a.undo: never used: the pivot and the steps after it are never undone"},
+		{"undo that needs an error", head + "  a: {agent: a, undo: {with: {why: \"${ step.error.class }\"}}}", "f:3:40: warning: steps.a.undo.with.why: step.error is null when the step completed, and this mapping then fails: use ?. and ??"},
 		{"undo that needs its output", head + "  a: {agent: a, undo: {with: {id: \"${ step.output.id }\"}}}", "f:3:39: warning: steps.a.undo.with.id: step.output is null when the outcome of the step is unknown, and this mapping then fails: use values that are known before the step runs, or ?. and ??"},
 		{"undo that minds null", head + "  a: {agent: a, undo: {with: {id: \"${ step.output?.id ?? task.id }\", x: \"${ step.output == nil ? 0 : step.output.n * 2 }\", o: \"${ step.output }\"}}}", ""},
 		{"output of a skipped step", head + "  a: {agent: a, if: \"${ input.x }\"}\noutput: {b: \"${ steps.a.output }\"}", "f:4:17: warning: output.b: steps.a.output is null when the step a is skipped"},

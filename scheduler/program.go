@@ -27,8 +27,10 @@ type compiledStep struct {
 	step      *Step
 	kind      stepKind
 	condition *exprlang.Condition
-	slot      int
-	needs     []int
+	// check is nil if the step has none.
+	check *check
+	slot  int
+	needs []int
 }
 
 // Compile compiles a definition. It keeps the definition, which must not change afterwards.
@@ -108,6 +110,9 @@ func compileStep(s *Step) (_ *compiledStep, err error) {
 		if c.condition, err = exprlang.CompileCondition(s.If, doVars...); err != nil {
 			return nil, fmt.Errorf("if: %w", err)
 		}
+	}
+	if c.check, err = compileCheck(s); err != nil {
+		return nil, err
 	}
 	c.kind, err = compileKind(s)
 	return c, err

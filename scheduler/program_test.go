@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -89,6 +90,34 @@ func TestAnUndoSeesItsOwnStep(t *testing.T) {
 	got, err = p.Output(env)
 	require.NoError(t, err)
 	require.Equal(t, `null`, string(got))
+}
+
+func TestExpressionsSeeWhatIsKnownOfTheTask(t *testing.T) {
+	t.Parallel()
+	p := program(t, head+`  a: {agent: a, if: "${ task.priority > 3 && task.labels.vip == 'yes' }", with: {tenant: "${ task.labels[\"tenant id\"] }", none: "${ task.labels.none }", at: "${ task.submitted_at }", until: "${ task.deadline }", why: "${ task.reason }"}, undo: {with: {why: "${ task.reason }", class: "${ step.error?.class }", message: "${ step.error?.message }"}}}
+`)
+	at := events.At(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
+	task := &events.Task{Priority: 4, Labels: map[string]string{"vip": "yes", "tenant id": "t 1"}, SubmittedAt: at, Steps: []*events.Step{{Path: "a"}}}
+	env := scheduler.NewEnv(task)
+	yes, err := p.If("a", env)
+	require.NoError(t, err)
+	require.True(t, yes)
+	got, err := p.With("a", env)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"tenant":"t 1","none":null,"at":"2026-11-24T12:00:00.000Z","until":null,"why":null}`, string(got))
+	got, err = p.UndoWith("a", env)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"why":null,"class":null,"message":null}`, string(got))
+	env.Close()
+	task.Reason, task.Deadline, task.Steps[0].Error = "cancelled by ada", at.Add(time.Hour), &events.Error{Class: events.ClassCheck, Message: "no"}
+	env = scheduler.NewEnv(task)
+	defer env.Close()
+	got, err = p.With("a", env)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"tenant":"t 1","none":null,"at":"2026-11-24T12:00:00.000Z","until":"2026-11-24T13:00:00.000Z","why":"cancelled by ada"}`, string(got))
+	got, err = p.UndoWith("a", env)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"why":"cancelled by ada","class":"check","message":"no"}`, string(got))
 }
 
 func TestAFailedExpressionIsAnErrorThatSaysWhy(t *testing.T) {
@@ -351,7 +380,7 @@ func TestWholeVariablesAreObjects(t *testing.T) {
 	defer env.Close()
 	got, err := p.UndoWith("a", env)
 	require.NoError(t, err)
-	require.Equal(t, `[{"input":1,"output":{"list":[1,2]}},{"id":"t","run":1,"version":2,"workflow":"w"},{"list":[1,2]}]`, string(got))
+	require.Equal(t, `[{"error":null,"input":1,"output":{"list":[1,2]}},{"deadline":null,"id":"t","labels":{},"priority":0,"reason":null,"run":1,"submitted_at":null,"version":2,"workflow":"w"},{"list":[1,2]}]`, string(got))
 	got, err = p.Output(env)
 	require.NoError(t, err)
 	require.Equal(t, `[{"input":1,"output":{"list":[1,2]},"state":"completed"},[1,2]]`, string(got))

@@ -11,7 +11,7 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot"}
+	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
@@ -41,7 +41,7 @@ type outlineStep struct {
 	path  string
 	needs []outlineNeed
 	// The members that are present; nil for the others.
-	condition, with, then, undo, undoWith, pivot *member
+	condition, with, then, undo, undoWith, pivot, failIf, failReason *member
 }
 
 type outlineNeed struct {
@@ -201,6 +201,7 @@ func (s *outlineStep) shape(n *yaml.Node) {
 		s.shapeNeeds(v)
 	}
 	s.condition, s.with = optional(keys, "if"), optional(keys, "with")
+	s.shapeCheck(keys)
 	if v, ok := keys["pivot"]; ok && v.boolean() {
 		s.pivot = &v
 	}
@@ -208,6 +209,16 @@ func (s *outlineStep) shape(n *yaml.Node) {
 	if v, ok := keys["undo"]; ok {
 		s.undo = &v
 		s.shapeUndo(v)
+	}
+}
+
+func (s *outlineStep) shapeCheck(keys map[string]member) {
+	s.failIf, s.failReason = optional(keys, "fail_if"), optional(keys, "fail_reason")
+	if m := s.failReason; m != nil {
+		if s.failIf == nil {
+			s.doc.fault(m.key, m.path, "fail_reason says why fail_if holds, but the step has no fail_if")
+		}
+		m.text()
 	}
 }
 

@@ -150,6 +150,8 @@ type Scheduler interface {
 	Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error)
 	Start(t *events.Task, path string, op events.Operation) (events.Start, error)
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
+	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
+	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int)
 	Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready
 }
 

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,6 +135,19 @@ func (p *planner) policy(t *events.Task, path string, op events.Operation) event
 		return events.Policy{Then: events.ActionPark} // plan parks the task with the reason
 	}
 	return p.sched.Policy(t, path, op)
+}
+
+// check returns why the result of a step that completed means failure, nil if it does not.
+func (p *planner) check(t *events.Task, path string, output json.RawMessage) *events.Error {
+	if p.prepare(t) != nil {
+		// Plan parks the task. The result of a step that may have a check must not pass without it; Check reports the missing definition.
+		if body, err := p.state.DefinitionBody(t.Definition); err == nil && !bytes.Contains(body, []byte(`"fail_if"`)) {
+			return nil
+		}
+	}
+	fault, cost := p.sched.Check(t, path, output)
+	p.batch.cost += cost
+	return fault
 }
 
 // verdict judges the failure of an attempt by the policy of its step, now.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -46,6 +47,9 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 		case p.Operation == events.Undo:
 			return &events.Compensated{Step: p.Step, Attempt: p.Attempt, Outcome: times}
 		case err == nil && len(out) <= i.settings().PayloadBytes:
+			if fault := i.planner.check(t, p.Step, out); fault != nil {
+				return i.failsCheck(t, p, out, *fault, times)
+			}
 			return &events.StepCompleted{Step: p.Step, Attempt: p.Attempt, Output: out, QuietAt: i.planner.quietAt(s, i.afterwards(s, p)), Outcome: times}
 		}
 		if i.afterwards(s, p) == events.EffectInDoubt {
@@ -78,6 +82,17 @@ func (i *inbox) outcome(t *events.Task, p *events.Report) events.Body {
 	return &events.StepFailed{
 		Step: s.Path, Attempt: p.Attempt, Error: fault, Effect: effect, QuietAt: i.planner.quietAt(s, effect),
 		RetryAfter: p.RetryAfter, Verdict: v, Outcome: times,
+	}
+}
+
+// failsCheck returns the fact of an attempt that completed and whose result means failure. The attempt did its work, so it is undone like
+// one that succeeded; and no other attempt is made, since it would get the same answer.
+func (i *inbox) failsCheck(t *events.Task, p *events.Report, out json.RawMessage, fault events.Error, times events.Outcome) events.Body {
+	s, effect := t.Step(p.Step), i.afterwards(t.Step(p.Step), p)
+	fault.Message = events.Clip(fault.Message, maxDetail)
+	return &events.StepFailed{
+		Step: p.Step, Attempt: p.Attempt, Error: fault, Effect: effect, Output: out, QuietAt: i.planner.quietAt(s, effect), Outcome: times,
+		Verdict: i.planner.verdict(Failure{Task: t, Path: p.Step, Operation: events.Do, Error: fault, Effect: effect}),
 	}
 }
 

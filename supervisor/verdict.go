@@ -43,6 +43,9 @@ func JudgeFailure(f Failure) events.Verdict {
 	if f.uncounts(tries, attempts) {
 		return uncounted(f, attempts)
 	}
+	if f.Error.Class == events.ClassCheck {
+		return final(f, "its result means failure: "+f.Error.Message)
+	}
 	if permanent(f.Error.Class) {
 		return final(f, "no retry can help: "+f.Error.Message)
 	}

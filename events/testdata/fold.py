@@ -119,6 +119,9 @@ class Entity(dict):
         for n in names:
             self[n] = source.get(n, "0")
 
+    def keep(self, source, *names):
+        self.update({n: source[n] for n in names if n in source})
+
     def add(self, name, n=1):
         self[name] = str(int(self.get(name, "0")) + n)
 
@@ -392,7 +395,7 @@ class State:
         s = t.step(body["step"])
         s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable")
         s.update(state='"running"', started_at=time)
-        s.clear_of("ended_at", "retry_at")
+        s.clear_of("ended_at", "retry_at", "output")
         s.add("tries")
 
     def StepCompleted(self, t, body, time):
@@ -410,6 +413,7 @@ class State:
         s = t.step(body["step"])
         if body["attempt"] != "0" and body.get("effect") != '"none"':
             s["touched"] = "true"
+        s.keep(body, "output")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         verdict = members(body["verdict"])

@@ -20,7 +20,7 @@ func stepOf(name string) int { return slices.Index(steps[:], name) }
 // patient is the workflow for runs without agents: an attempt without an agent keeps its place for longer than any run, so the window
 // stays full and nothing else starts.
 func patient() []byte {
-	return bytes.Replace(five, []byte("complete_by: 30s"), []byte("complete_by: 24h"), 1)
+	return bytes.Replace(five, []byte("complete_within: 30s"), []byte("complete_within: 24h"), 1)
 }
 
 // submission is the value of every submission. It is built once, since the load is part of the measured CPU.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -26,6 +27,10 @@ func (q *inputs) reported(f *events.Fact) {
 	case *events.StepFailed:
 		began := q.p.startedAt[f.Task+"\x00"+b.Step]
 		switch {
+		case b.Output != nil:
+			if out, _ := events.Compact(m.Report.Output); m.Report.Result != events.ResultCompleted || !bytes.Equal(out, b.Output) {
+				wrong = "it did not complete with the output that is refused"
+			}
 		case m.Report.Result == events.ResultCompleted && len(m.Report.Output) <= q.w.cfg.Settings.PayloadBytes:
 			wrong = "it did not fail"
 		case len(b.Error.Detail) > q.w.cfg.Settings.PayloadBytes:

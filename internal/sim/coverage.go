@@ -107,6 +107,7 @@ const (
 	sawDeadlineAlert
 	sawCoolDown
 	sawExpression
+	sawRefused
 	sawSkipped
 	sawParked
 	sawReminded
@@ -258,6 +259,7 @@ var named = [situations]struct {
 	sawDeadlineAlert:    {name: "a deadline only alerts"},
 	sawCoolDown:         {name: "a step cools down", rare: true},
 	sawExpression:       {name: "an expression fails", rare: true},
+	sawRefused:          {name: "a result means failure", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},
 	sawReminded:         {name: "the alert of a parked task is repeated"},

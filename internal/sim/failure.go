@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -34,6 +35,13 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	}
 	s.running, g.quiet = false, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
+	if b.Error.Class == events.ClassCheck || b.Output != nil {
+		if !s.refuses(b.Output) || b.Effect == events.EffectNone || b.Effect == events.EffectDoneUnknown && s.epoch != f.Epoch && s.def.Undo != nil {
+			return "a result is refused that its workflow accepts, or its effect is wrong"
+		}
+		s.output = b.Output
+		a.w.saw(sawRefused)
+	}
 	return a.judged(g, f, failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())})
 }
 
@@ -120,9 +128,17 @@ func (a *sagas) takenBack(v events.Verdict) int {
 	return 1
 }
 
+// refuses says whether the check of a step fails for an output. All checks of the simulation are alike.
+func (s *sagaStep) refuses(output json.RawMessage) bool {
+	var x struct {
+		V int `json:"v"`
+	}
+	return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.V == 2
+}
+
 // hopeless says whether another attempt cannot help.
 func hopeless(c events.Class) bool {
-	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
+	return c == events.ClassCheck || c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
 }
 
 // lastly returns the action when no attempt is left: undo, if the step asks for it and the pivot allows it.

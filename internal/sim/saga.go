@@ -258,6 +258,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteWithin.Std()) {
 		return "the start of a step differs from its workflow"
 	}
+	s.output = nil
 	s.attempt, s.running, s.agent, s.startedAt, s.completeBy, s.epoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	s.tries++
 	return a.takesPlace(b.Agent, b.Input)
@@ -303,6 +304,9 @@ func (a *sagas) completes(g *saga, f *events.Fact, b *events.StepCompleted) stri
 	s := g.steps[b.Step]
 	if s == nil || !s.running || s.attempt != b.Attempt {
 		return "INV7: the outcome of an attempt that does not run"
+	}
+	if s.refuses(b.Output) {
+		return "a step completes with a result that its workflow refuses"
 	}
 	quiet := s.completeBy.Add(a.w.cfg.Settings.Grace.Std())
 	switch twice := s.epoch != f.Epoch; {

@@ -36,7 +36,7 @@ workflow: wide
 defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}}
 steps:
   x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  y: {agent: alpha, undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
+  y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
   z: {agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
@@ -213,6 +213,11 @@ func (p *Process) Offers(t *events.Task, path string, op events.Operation) (even
 // Start implements supervisor.Scheduler.
 func (p *Process) Start(t *events.Task, path string, op events.Operation) (events.Start, error) {
 	return p.by(t.Definition).Start(t, path, op)
+}
+
+// Check implements supervisor.Scheduler.
+func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*events.Error, int) {
+	return p.by(t.Definition).Check(t, path, output)
 }
 
 // Policy implements supervisor.Scheduler.

@@ -240,6 +240,22 @@ var undoCorruptions = []corruption{
 		}
 		return task + "/pack"
 	}},
+	{"a result is refused by a step without a check", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "refuse-", step("pack"))
+		f.alter("error.class", "check")
+		return f.place()
+	}},
+	{"a refused result counts as one without effect", verify.CheckUndo, "refused_without_effect", false, func(h *harmed) string {
+		f := h.of(events.NameStepFailed, h.harmless(), "pack")
+		f.alter("error.class", "check")
+		h.checks("pack")
+		return f.place()
+	}},
+	{"a refused result was never reported", verify.CheckInputs, "not_its_input", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "refuse-", step("pack"))
+		f.alter("output", map[string]any{"v": 1})
+		return f.place()
+	}},
 	{"an undo of a step that had no effect", verify.CheckUndo, "nothing_to_undo", false, func(h *harmed) string {
 		f := h.of(events.NameCompensationStarted, h.harmless(), "charge")
 		f.alter("step", "pack")
@@ -283,6 +299,19 @@ var undoCorruptions = []corruption{
 }
 
 // harmless is a task whose step pack was refused without an effect, and which was undone.
+// checks gives a step of the adopted definitions a check.
+func (h *harmed) checks(id string) {
+	h.every(topicEvents, func(f found) bool { return nameOf(*f.Record) == events.NameDefinitionAdopted }, func(f found) {
+		body := f.body()["body"].(map[string]any)
+		for _, s := range body["steps"].([]any) {
+			if s := s.(map[string]any); s["id"] == id {
+				s["fail_if"] = "output.v == 1"
+			}
+		}
+		f.alter("body", body)
+	})
+}
+
 func (h *harmed) harmless() string {
 	return string(h.fact(events.NameStepFailed, "refuse-", step("pack"), func(f found) bool { return f.text("effect") == "none" }).Key)
 }

@@ -13,12 +13,13 @@ type definition struct {
 }
 
 type stepRule struct {
-	ID    string   `json:"id"`
-	Agent string   `json:"agent"`
-	Needs []string `json:"needs"`
-	If    string   `json:"if"`
-	Pivot bool     `json:"pivot"`
-	Undo  *struct {
+	ID     string   `json:"id"`
+	Agent  string   `json:"agent"`
+	Needs  []string `json:"needs"`
+	If     string   `json:"if"`
+	FailIf string   `json:"fail_if"`
+	Pivot  bool     `json:"pivot"`
+	Undo   *struct {
 		Agent string `json:"agent"`
 	} `json:"undo"`
 }

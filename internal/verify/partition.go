@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -234,6 +235,11 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 		wrong("which cannot be read: %v", err)
 	case r.Ticket != s.incarnation:
 		wrong("which has the ticket %q, but the task has the incarnation %q", r.Ticket, s.incarnation)
+	}
+	if b, failed := f.Body.(*events.StepFailed); err == nil && failed && (b.Error.Class == events.ClassCheck || b.Output != nil) {
+		if out, _ := events.Compact(r.Output); r.Result != events.ResultCompleted || !bytes.Equal(out, b.Output) {
+			wrong("which does not say that the attempt completed with the output that is refused")
+		}
 	}
 }
 

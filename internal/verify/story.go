@@ -321,8 +321,22 @@ func (t *telling) failed(b *events.StepFailed) {
 			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
 		}
 		t.quiet = max(t.quiet, b.QuietAt)
+		t.refused(b)
 	}
 	t.obey(st, b.Verdict)
+}
+
+// refused checks that only a step that has a check fails by it.
+func (t *telling) refused(b *events.StepFailed) {
+	if b.Error.Class != events.ClassCheck && b.Output == nil {
+		return
+	}
+	switch r := t.def.step(b.Step); {
+	case r == nil || r.FailIf == "":
+		t.wrong(CheckAttempts, "not_as_defined", b.Step, "attempt %d completed and its result is refused, but the step has no fail_if", b.Attempt)
+	case b.Effect == events.EffectNone:
+		t.wrong(CheckUndo, "refused_without_effect", b.Step, "attempt %d completed and its result is refused, but it counts as one without effect", b.Attempt)
+	}
 }
 
 func (t *telling) timeout(b *events.Timeout) {

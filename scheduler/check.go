@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/exprlang"
+)
+
+// check is what a step says about its own result: whether a step that completed means "no", and why.
+type check struct {
+	failIf string
+	fails  *exprlang.Condition
+	// reason is nil if the definition gives none.
+	reason *exprlang.Template
+}
+
+// compileCheck returns nil if the step has no check.
+func compileCheck(s *Step) (_ *check, err error) {
+	if s.FailIf == "" {
+		return nil, nil
+	}
+	c := &check{failIf: s.FailIf}
+	if c.fails, err = exprlang.CompileCondition(s.FailIf, checkVars...); err != nil {
+		return nil, fmt.Errorf("fail_if: %w", err)
+	}
+	if s.FailReason == "" {
+		return c, nil
+	}
+	text, err := events.Marshal(s.FailReason)
+	if err != nil {
+		return nil, fmt.Errorf("fail_reason: %w", err)
+	}
+	if c.reason, err = exprlang.Compile(text, checkVars...); err != nil {
+		return nil, fmt.Errorf("fail_reason: %w", err)
+	}
+	return c, nil
+}
+
+// Check returns why a step that completed with an output has failed all the same, nil if it has not, and what that cost in units of
+// the budget of expressions. A check that fails to evaluate is a failure too: the step would pass otherwise.
+func (s *Scheduler) Check(t *events.Task, path string, output json.RawMessage) (_ *events.Error, cost int) {
+	p, err := s.prepared(t)
+	if err != nil {
+		e := expressionError(err)
+		return &e, 0
+	}
+	c := p.compiled(path)
+	if c == nil || c.check == nil {
+		return nil, 0
+	}
+	env := Env{task: t}
+	fault := c.check.judge(env.openCheck(output))
+	return fault, env.Close()
+}
+
+func (c *check) judge(scope *exprlang.Scope) *events.Error {
+	no, err := c.fails.Eval(scope)
+	switch {
+	case err != nil:
+		return &events.Error{Class: events.ClassExpression, Message: "fail_if: " + err.Error()}
+	case !no:
+		return nil
+	case c.reason == nil:
+		return &events.Error{Class: events.ClassCheck, Message: "fail_if is true: " + c.failIf}
+	}
+	why, err := c.reason.Eval(scope)
+	if err != nil {
+		return &events.Error{Class: events.ClassCheck, Message: fmt.Sprintf("fail_if is true: %s; fail_reason: %s", c.failIf, err)}
+	}
+	var text string
+	if json.Unmarshal(why, &text) != nil {
+		text = string(why) // an expression that gives a number or an object is shown as JSON
+	}
+	return &events.Error{Class: events.ClassCheck, Message: text}
+}
