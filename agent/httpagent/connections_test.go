@@ -51,7 +51,7 @@ func TestAnAttemptIsOneCallUnlessTheBindingAsksForMore(t *testing.T) {
 		t.Run(retry, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int64
-			h := bind(t, strings.Replace(packageBinding, "retry: {tries: 3, backoff: 1ms, max: 2ms}", retry, 1),
+			h := bind(t, strings.Replace(packageBinding, "retry: {tries: 3, backoff: 1ms, max_backoff: 2ms}", retry, 1),
 				serve(t, func(w http.ResponseWriter, _ *http.Request) {
 					calls.Add(1)
 					w.WriteHeader(http.StatusServiceUnavailable)

@@ -12,7 +12,7 @@
 //	  limit: adaptive                       # default; fixed: always as many at once as concurrency, however slow they are
 //	  timeout: 2s                           # of one try; default: the complete-by time
 //	  breaker: {failures: 0.5, window: 10s, calls: 10, open: 2s}
-//	  retry: {tries: 3, backoff: 50ms, max: 1s}   # default: one call an attempt
+//	  retry: {tries: 3, backoff: 50ms, max_backoff: 1s}   # default: one call an attempt
 //	  headers: {Authorization: "Bearer ${ env.PACKAGE_TOKEN }", X-Region: "${ env.REGION }"}
 //	  tls: {ca: /etc/ca.pem, cert: /etc/me.pem, key: "${ env.KEY_FILE }"}   # ca: instead of the system's; cert and key: who we are
 //	  oauth: {token_url: "${ env.IDP }/token", client_id: "${ env.ID }", client_secret: "${ env.SECRET }", scopes: [orders]}

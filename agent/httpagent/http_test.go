@@ -29,13 +29,13 @@ http:
   base: "${ env.BASE }"
   concurrency: 8
   headers: {Authorization: "Bearer ${ env.TOKEN }"}
-  retry: {tries: 3, backoff: 1ms, max: 2ms}
+  retry: {tries: 3, backoff: 1ms, max_backoff: 2ms}
 do:   {method: PUT, path: "/api/packages/${ input.id }", body: "${ input.package }"}
 undo: {method: DELETE, path: "/api/packages/${ input.id }?was=${ output?.id }"}
 `
 
 // oneTry is packageBinding with one call an attempt.
-var oneTry = strings.Replace(packageBinding, "retry: {tries: 3, backoff: 1ms, max: 2ms}", "", 1)
+var oneTry = strings.Replace(packageBinding, "retry: {tries: 3, backoff: 1ms, max_backoff: 2ms}", "", 1)
 
 // inDoubt is the effect of a request that the service may still be working on.
 const inDoubt = events.EffectInDoubt

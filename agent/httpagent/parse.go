@@ -205,9 +205,9 @@ func (p *parser) publicNames(n *yaml.Node) {
 func (p *parser) retry(n *yaml.Node, r *agent.Retry) {
 	*r = agent.DefaultRetry
 	p.mapping(n, map[string]field{
-		"tries":   func(n *yaml.Node) { p.integer(n, &r.Tries, agent.MaxTries) },
-		"backoff": func(n *yaml.Node) { p.duration(n, &r.Backoff) },
-		"max":     func(n *yaml.Node) { p.duration(n, &r.BackoffMax) },
+		"tries":       func(n *yaml.Node) { p.integer(n, &r.Tries, agent.MaxTries) },
+		"backoff":     func(n *yaml.Node) { p.duration(n, &r.Backoff) },
+		"max_backoff": func(n *yaml.Node) { p.duration(n, &r.BackoffMax) },
 	})
 }
 

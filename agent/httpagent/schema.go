@@ -24,15 +24,23 @@ func JSONSchema() []byte {
 		}
 		return m
 	}
+	statuses := func(description string) object {
+		return object{"type": "array", "description": description, "items": object{"type": "integer", "minimum": 200, "maximum": 599}, "examples": [][]int{{404, 409}}}
+	}
 	headers := object{"type": "object", "description": "Headers by name. The values may hold expressions.", "additionalProperties": object{"type": []string{"string", "number", "boolean"}}}
 	call := func(description string) object {
 		return mapping(description, object{
-			"method":  object{"enum": methods},
-			"path":    object{"type": "string", "pattern": "^/", "description": "The path and the query. It may hold expressions, whose values are escaped.", "examples": []string{"/api/packages/${ input.id }"}},
-			"headers": headers,
-			"body":    object{"description": "A JSON value whose texts may hold expressions. Absent: no body."},
+			"method":   object{"enum": methods},
+			"path":     object{"type": "string", "pattern": "^/", "description": "The path and the query. It may hold expressions, whose values are escaped.", "examples": []string{"/api/packages/${ input.id }"}},
+			"headers":  headers,
+			"body":     object{"description": "A JSON value whose texts may hold expressions. Absent: no body."},
+			"query":    object{"type": "object", "description": "Parameters that are added to the path. A value of null leaves one out, and a list repeats it.", "examples": []object{{"limit": 10}}},
+			"success":  statuses("Statuses that mean success, besides 2xx."),
+			"retry_on": statuses("Statuses after which the call may be repeated."),
 		}, "method", "path")
 	}
+	do := call("The request that does the step.")
+	do["properties"].(object)["output"] = object{"description": "The output of the step: a JSON value whose texts may hold expressions over status, headers and body. Absent: the body.", "examples": []string{"${ body.data }"}}
 	undo := call("The request that undoes the step; absent if the agent undoes nothing.")
 	undo["properties"].(object)["gone"] = object{"const": "undone", "description": "404 and 410 always mean that there is nothing left to undo."}
 	schema := mapping("How a step calls an HTTP service.", object{
@@ -49,13 +57,24 @@ func JSONSchema() []byte {
 			"timeout": duration("How long a call may take, at most until the attempt's complete-by time."),
 			"headers": headers,
 			"retry": mapping("The tries of an attempt; absent: one.", object{
-				"tries": whole(agent.MaxTries, "The calls of an attempt, the first one too."), "backoff": duration("The wait before the second try."), "max": duration("The longest wait."),
+				"tries": whole(agent.MaxTries, "The calls of an attempt, the first one too."), "backoff": duration("The wait before the second try."), "max_backoff": duration("The longest wait."),
 			}),
 			"public": object{"type": "array", "items": text("An environment variable."), "description": "Environment variables whose values are not secret."},
 			"direct": object{"type": "boolean", "description": "No proxy, balancer or mesh stands between the agent and the service."},
-			"limit":  object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
+			"tls": mapping("How the service is trusted, and how the agent proves itself.", object{
+				"ca":   text("The absolute path of the certificates, in PEM form, that may have signed the service's; absent: those of the system."),
+				"cert": text("The absolute path of the client's certificate."),
+				"key":  text("The absolute path of its key."),
+			}),
+			"oauth": mapping("Where access tokens come from, by client credentials.", object{
+				"token_url":     text("The absolute URL of the token endpoint."),
+				"client_id":     text("The client's identifier."),
+				"client_secret": object{"type": "string", "description": "The client's secret, from an environment variable.", "examples": []string{"${ env.CLIENT_SECRET }"}},
+				"scopes":        object{"type": "array", "items": text("A scope."), "description": "The scopes that are asked for."},
+			}, "token_url", "client_id", "client_secret"),
+			"limit": object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
 		}, "base"),
-		"do":   call("The request that does the step."),
+		"do":   do,
 		"undo": undo,
 	}, "agent", "http", "do")
 	schema["$schema"], schema["$id"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", "https://sagalog.dev/schema/agent.schema.json", "Sagalog HTTP agent"
