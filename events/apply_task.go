@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // foldTask changes the task that the fact is about.
@@ -39,8 +40,11 @@ func (s *State) foldTask(f *Fact) error {
 	case *CompensationFailed:
 		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
 	case *CancelRequested:
-		t.judged(b.Request)
+		t.judged(RequestCancel, b.Request, "")
 		t.beginUndoing(reasonOr(b.Reason, "cancelled"))
+	case *RequestRefused:
+		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
+		t.judged(b.Verb, b.Request, b.Reason)
 	case *DeadlinePassed:
 		t.DeadlinePassed = true
 		if b.Action == DeadlineUndo {
@@ -343,7 +347,7 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			return fmt.Errorf("%w: step %q is reopened and is %s", ErrImpossible, path, s.State)
 		}
 	}
-	t.judged(b.Request)
+	t.judged(RequestRetry, b.Request, "")
 	t.unpark(f.Time)
 	return nil
 }
@@ -369,14 +373,16 @@ func (t *Task) unpark(now Instant) {
 	t.Reminders, t.RemindAt = 0, 0
 }
 
-// judged remembers the ID of a request and removes it from the held requests.
-func (t *Task) judged(id string) {
+// judged remembers what became of a request, and removes it from the held requests. refused is the reason why it was refused; the
+// position of the fact is t.Last.
+func (t *Task) judged(verb Verb, id, refused string) {
 	if id == "" {
 		return
 	}
 	t.changeRequest(id)
-	if i, known := slices.BinarySearch(t.Requests, id); !known {
-		t.Requests = slices.Insert(t.Requests, i, id)
+	if i, known := slices.BinarySearchFunc(t.Requests, id, func(r JudgedRequest, id string) int { return strings.Compare(r.ID, id) }); !known {
+		//mutant:refusal-is-remembered
+		t.Requests = slices.Insert(t.Requests, i, JudgedRequest{id, verb, t.Last, refused})
 	}
 	if i := slices.IndexFunc(t.Held, func(r Request) bool { return r.ID == id }); i >= 0 {
 		t.Held = slices.Delete(slices.Clone(t.Held), i, i+1)

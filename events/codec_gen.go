@@ -798,6 +798,39 @@ func (v *InputsPassed) size() int {
 	return n
 }
 
+func (v *JudgedRequest) write(w *jsontext.Writer) {
+	w.Text(`{"id":`, v.ID)
+	w.Text(`,"verb":`, string(v.Verb))
+	w.Literal(`,"fact":`)
+	v.Fact.write(w)
+	if v.Refused != "" {
+		w.Text(`,"refused":`, v.Refused)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *JudgedRequest) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "id":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.ID)
+		case "verb":
+			r.Once(&seen, 1<<1)
+			v.Verb = Verb(word(r))
+		case "fact":
+			r.Once(&seen, 1<<2)
+			v.Fact.read(r)
+		case "refused":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Refused)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *NamespaceCreated) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
 	w.Int(`,"partitions":`, int64(v.Partitions))
@@ -1291,6 +1324,41 @@ func (v *RequestHeld) size() int {
 	n := 27
 	n += v.Request.size()
 	n += 26
+	return n
+}
+
+func (v *RequestRefused) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	w.Text(`,"verb":`, string(v.Verb))
+	w.Text(`,"reason":`, v.Reason)
+	w.B = append(w.B, '}')
+}
+
+func (v *RequestRefused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "verb":
+			r.Once(&seen, 1<<1)
+			v.Verb = Verb(word(r))
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *RequestRefused) size() int {
+	n := 31
+	n += 2 + len(v.Request)
+	n += 2 + len(v.Verb)
+	n += 2 + len(v.Reason)
 	return n
 }
 
@@ -2231,7 +2299,8 @@ func (v *Task) write(w *jsontext.Writer) {
 			if i > 0 {
 				w.B = append(w.B, ',')
 			}
-			w.Text(``, v.Requests[i])
+			w.Literal(``)
+			v.Requests[i].write(w)
 		}
 		w.B = append(w.B, ']')
 	}
@@ -2381,10 +2450,11 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 			}
 		case "requests":
 			r.Once(&seen, 1<<32)
-			v.Requests = make([]string, 0, jsontext.Few)
+			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
-				var item string
-				item = r.String()
+				var item JudgedRequest
+				item.read(r)
+				r.Settle()
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
@@ -3070,6 +3140,16 @@ func (v *requestRow) write(w *jsontext.Writer) {
 		w.Literal(`,"held":`)
 		v.Held.write(w)
 	}
+	if v.Verb != "" {
+		w.Text(`,"verb":`, string(v.Verb))
+	}
+	if v.Fact != (Position{}) {
+		w.Literal(`,"fact":`)
+		v.Fact.write(w)
+	}
+	if v.Refused != "" {
+		w.Text(`,"refused":`, v.Refused)
+	}
 	w.End(from)
 }
 
@@ -3080,6 +3160,15 @@ func (v *requestRow) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<0)
 			v.Held = new(Request)
 			v.Held.read(r)
+		case "verb":
+			r.Once(&seen, 1<<1)
+			v.Verb = Verb(word(r))
+		case "fact":
+			r.Once(&seen, 1<<2)
+			v.Fact.read(r)
+		case "refused":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Refused)
 		default:
 			r.Doubt()
 		}

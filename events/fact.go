@@ -28,6 +28,7 @@ const (
 	NameCompensationFailed  Name = "CompensationFailed"
 	NameCancelRequested     Name = "CancelRequested"
 	NameRequestHeld         Name = "RequestHeld"
+	NameRequestRefused      Name = "RequestRefused"
 	NameDeadlinePassed      Name = "DeadlinePassed"
 	NameTaskProcessed       Name = "TaskProcessed"
 	NameTaskUndone          Name = "TaskUndone"
@@ -270,6 +271,15 @@ type CancelRequested struct {
 type RequestHeld struct {
 	Request   Request `json:"request"`
 	ExpiresAt Instant `json:"expires_at"`
+}
+
+// RequestRefused says why a request changes nothing. The task remembers it as it remembers a granted one, so the request
+// with the same ID is answered the same.
+type RequestRefused struct {
+	Request string `json:"request"`
+	Verb    Verb   `json:"verb"`
+	// Reason says why, and what to do instead.
+	Reason string `json:"reason"`
 }
 
 // DeadlinePassed says that a task's deadline has passed. Action is "undo", or "alert" after the pivot.

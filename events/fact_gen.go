@@ -25,6 +25,7 @@ var names = []Name{
 	NameCompensationFailed,
 	NameCancelRequested,
 	NameRequestHeld,
+	NameRequestRefused,
 	NameDeadlinePassed,
 	NameTaskProcessed,
 	NameTaskUndone,
@@ -59,6 +60,7 @@ func (*Compensated) Name() Name         { return NameCompensated }
 func (*CompensationFailed) Name() Name  { return NameCompensationFailed }
 func (*CancelRequested) Name() Name     { return NameCancelRequested }
 func (*RequestHeld) Name() Name         { return NameRequestHeld }
+func (*RequestRefused) Name() Name      { return NameRequestRefused }
 func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
 func (*TaskProcessed) Name() Name       { return NameTaskProcessed }
 func (*TaskUndone) Name() Name          { return NameTaskUndone }
@@ -111,6 +113,8 @@ func NewBody(n Name) (Body, error) {
 		return new(CancelRequested), nil
 	case NameRequestHeld:
 		return new(RequestHeld), nil
+	case NameRequestRefused:
+		return new(RequestRefused), nil
 	case NameDeadlinePassed:
 		return new(DeadlinePassed), nil
 	case NameTaskProcessed:
@@ -182,6 +186,8 @@ func nameOf(b []byte) Name {
 		return NameCancelRequested
 	case NameRequestHeld:
 		return NameRequestHeld
+	case NameRequestRefused:
+		return NameRequestRefused
 	case NameDeadlinePassed:
 		return NameDeadlinePassed
 	case NameTaskProcessed:
@@ -251,6 +257,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *CancelRequested:
 		b.write(w)
 	case *RequestHeld:
+		b.write(w)
+	case *RequestRefused:
 		b.write(w)
 	case *DeadlinePassed:
 		b.write(w)
@@ -323,6 +331,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *RequestHeld:
 		b.read(r)
+	case *RequestRefused:
+		b.read(r)
 	case *DeadlinePassed:
 		b.read(r)
 	case *TaskProcessed:
@@ -393,6 +403,8 @@ func bodySize(body Body) int {
 	case *CancelRequested:
 		return b.size()
 	case *RequestHeld:
+		return b.size()
+	case *RequestRefused:
 		return b.size()
 	case *DeadlinePassed:
 		return b.size()

@@ -19,6 +19,20 @@ type Request struct {
 	By string `json:"by,omitempty"`
 }
 
+// The reasons for refusing a cancel that would change nothing.
+const (
+	RefusedUndoing    = "the task is being undone already"
+	RefusedUndoParked = "the task is being undone already, and is parked because an undo failed: remove the cause, then retry the task"
+)
+
+// JudgedRequest is what became of a request: the fact at that position grants it, or refuses it with the reason.
+type JudgedRequest struct {
+	ID      string   `json:"id"`
+	Verb    Verb     `json:"verb"`
+	Fact    Position `json:"fact"`
+	Refused string   `json:"refused,omitempty"`
+}
+
 // Verb says what a request asks for.
 type Verb string
 

@@ -108,6 +108,7 @@ func (w *scribe) heldRequests() {
 	hold("never", "q2", 3)
 	w.submit(id, fromInput(events.Submissions, 2))
 	w.write(id, &events.CancelRequested{Request: "q1", Reason: "not wanted", By: "ada"})
+	w.write(id, &events.RequestRefused{Request: "q0", Verb: events.RequestRetry, Reason: "nothing can be retried"})
 	w.write(id, &events.TaskUndone{})
 	w.write("never", &events.InputRejected{
 		Reason: events.RejectExpired, Held: "q2", HeldAt: events.CauseInput(events.Reports, testPartition, 3),

@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // TaskState is the process state of a task.
@@ -94,8 +95,8 @@ type Task struct {
 
 	// Held are requests that arrived before the task. Plan turns them into facts before any start.
 	Held []Request `json:"held,omitempty"`
-	// Requests are the IDs of the requests already judged, sorted.
-	Requests []string `json:"requests,omitempty"`
+	// Requests are the requests already judged, sorted by their IDs.
+	Requests []JudgedRequest `json:"requests,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
@@ -184,9 +185,18 @@ func (t *Task) Step(path string) *Step {
 	return nil
 }
 
+// Request returns what became of the request with this ID, and whether it was judged for the task.
+func (t *Task) Request(id string) (JudgedRequest, bool) {
+	i, ok := slices.BinarySearchFunc(t.Requests, id, func(r JudgedRequest, id string) int { return strings.Compare(r.ID, id) })
+	if !ok {
+		return JudgedRequest{}, false
+	}
+	return t.Requests[i], true
+}
+
 // HasRequest says whether a request with this ID was judged for the task.
 func (t *Task) HasRequest(id string) bool {
-	_, ok := slices.BinarySearch(t.Requests, id)
+	_, ok := t.Request(id)
 	return ok
 }
 

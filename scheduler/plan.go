@@ -68,6 +68,9 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	// A cancel that arrived before the task becomes a fact before any step starts. Otherwise the task could act after it
 	// was cancelled.
 	for _, h := range t.Held {
+		if h.Kind == events.RequestCancel && t.State == events.TaskStateUndoing { // an earlier one did it
+			return events.Plan{Facts: []events.Body{&events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: events.RefusedUndoing}}}, nil
+		}
 		if h.Kind == events.RequestCancel {
 			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil
 		}

@@ -34,6 +34,7 @@ var foldedBy = map[events.Name]string{
 	events.NameCompensationFailed:  "changeOf",
 	events.NameCancelRequested:     "",
 	events.NameRequestHeld:         "",
+	events.NameRequestRefused:      "",
 	events.NameDeadlinePassed:      "outbox",
 	events.NameTaskProcessed:       "",
 	events.NameTaskUndone:          "outbox",

@@ -165,6 +165,10 @@ class Request(Entity):
     order = "id! kind! task! step reason attempt by"
 
 
+class RequestRow(Entity):
+    order = "verb fact refused"
+
+
 class Held(Entity):
     order = "request! expires_at! cause! cause_hash"
 
@@ -196,11 +200,10 @@ class Task(Entity):
         if self["state"] != '"error"':
             self.update(park_due=step, park_reason=reason)
 
-    def judge(self, request):
+    def judge(self, verb, request, refused='""'):
         if request in ('""', None):
             return
-        if request not in self["requests"]:
-            self["requests"].append(request)
+        self["requests"].setdefault(request, RequestRow(verb=verb, fact=self["last"], refused=refused))
         self["held"] = [h for h in self["held"] if h["id"] != request]
 
 
@@ -221,7 +224,7 @@ class Task(Entity):
         for r in self["held"]:
             yield "request", ident + "\0" + json.loads(r["id"]), obj([("held", r.text())])
         for r in self["requests"]:
-            yield "request", ident + "\0" + json.loads(r), "{}"
+            yield "request", ident + "\0" + json.loads(r), self["requests"][r].text()
         rows.update(steps=str(rows["steps"]), requests=str(len(self["held"]) + len(self["requests"])))
         head.update(steps=steps, rows=rows)
         yield "task", ident, head.text()
@@ -344,7 +347,7 @@ class State:
         elif kind == "Submitted":
             at = quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"])))
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
-                     facts="1", held=[], requests=[], steps=[], traceparent=quote(h.get("ce_traceparent", "")),
+                     facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
@@ -474,8 +477,12 @@ class State:
             t.park_due_for(body["step"], verdict["reason"])
 
     def CancelRequested(self, t, body, time):
-        t.judge(body["request"])
+        t.judge('"cancel"', body["request"])
         t.turn_back(body.get("reason", '"cancelled"'))
+
+    def RequestRefused(self, t, body, time):
+        t.add("facts", -1)
+        t.judge(body["verb"], body["request"], body["reason"])
 
     def DeadlinePassed(self, t, body, time):
         t["deadline_passed"] = "true"
@@ -522,7 +529,7 @@ class State:
             else:
                 s.update(state='"waiting"', retry_at=time)
                 s.clear_of("tries", "cool_downs")
-        t.judge(body["request"])
+        t.judge('"retry"', body["request"])
         if t["state"] == '"error"':
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
@@ -282,56 +281,4 @@ func colon(label string) string {
 		return label
 	}
 	return strings.Replace(label, "=", ":", 1)
-}
-
-// requestUse describes the command of one kind of request.
-type requestUse struct {
-	kind, short, long string
-	step              bool
-}
-
-func requestCommand(u requestUse) *cobra.Command {
-	c := output(&cobra.Command{
-		Use: u.kind + " ID", Short: u.short, Long: u.long, Args: cobra.ExactArgs(1),
-		Example: "  sagalog task " + u.kind + " delivery-42 --reason 'the customer called'",
-		RunE:    client(func(s *session, args []string) error { return s.ask(u, args[0]) }),
-	})
-	c.Flags().String("reason", "", "the reason, for the history")
-	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
-	if u.step {
-		c.Flags().String("step", "", "the step (default: each step that failed)")
-	}
-	waitFlags(c)
-	return c
-}
-
-// ask sends a request and prints the task as it is afterwards.
-func (s *session) ask(u requestUse, id string) error {
-	body := map[string]string{}
-	if v := s.flag("reason"); v != "" {
-		body["reason"] = v
-	}
-	if u.step && s.flag("step") != "" {
-		body["step"] = s.flag("step")
-	}
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	key := s.flag("request-id")
-	if key == "" {
-		key = uuid.Must(uuid.NewV7()).String()
-	}
-	_, doc, err := s.do(s.cmd.Context(), request{
-		method: http.MethodPost, path: taskPath(id) + "/" + u.kind, body: b, content: "application/json",
-		header: map[string]string{"Idempotency-Key": key},
-	})
-	if err != nil {
-		return err
-	}
-	var r api.Receipt
-	if err := decode(doc, &r); err != nil {
-		return err
-	}
-	return s.getTask(id, r.Token)
 }

@@ -47,6 +47,10 @@ func (q *inputs) reported(f *events.Fact) {
 		case request.Attempt != 0 && g != nil && slices.ContainsFunc(b.Steps, func(id string) bool { return g.steps[id].attempt != request.Attempt }):
 			wrong = "it is about another attempt"
 		}
+	case *events.RequestRefused:
+		if m.Kind != InputRequest || m.Request.Kind != b.Verb || m.Request.ID != b.Request {
+			wrong = "it is not that request"
+		}
 	case *events.RequestHeld:
 		if len(q.p.state.Held()) >= q.w.cfg.Settings.HeldRequests {
 			wrong = "no more requests are held"

@@ -83,6 +83,7 @@ const (
 	sawCancel
 	sawCancelRefused
 	sawCancelParked
+	sawRefused
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -234,6 +235,7 @@ var named = [situations]struct {
 	sawCancel:           {name: "a live task is cancelled"},
 	sawCancelRefused:    {name: "a cancel comes too late"},
 	sawCancelParked:     {name: "a parked task is cancelled", rare: true},
+	sawRefused:          {name: "a request is refused"},
 	sawRequestTwice:     {name: "a request comes twice"},
 	sawRetryParked:      {name: "a parked task is retried"},
 	sawRetryUndo:        {name: "a failed undo is retried", rare: true},

@@ -152,10 +152,18 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
 	case *events.CancelRequested:
-		if g.once(b.Request) {
-			return g.turns("a cancel")
+		switch {
+		case !g.once(b.Request):
+			return "a request is judged twice"
+		case g.undoing:
+			return "a cancel that changes nothing is granted"
 		}
-		return "a request is judged twice"
+		return g.turns("a cancel")
+	case *events.RequestRefused:
+		if !g.once(b.Request) {
+			return "a request is judged twice"
+		}
+		return g.refuses(b)
 	case *events.DeadlinePassed:
 		return g.expires(f, b)
 	case *events.TaskProcessed:
@@ -190,6 +198,17 @@ func (g *saga) once(request string) bool {
 	was := g.requests[request]
 	g.requests[request] = true
 	return !was
+}
+
+// refuses checks that a refused request could not have been granted.
+func (g *saga) refuses(b *events.RequestRefused) string {
+	switch {
+	case b.Reason == "":
+		return "a request is refused without a reason"
+	case b.Verb == events.RequestCancel && !g.undoing && !g.irrevocable():
+		return "a cancel is refused that could be granted"
+	}
+	return ""
 }
 
 // parks checks that an operator is asked for a step that needs one.

@@ -158,6 +158,8 @@ func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 		if w.saw(sawCancel); t.State == events.TaskStateError {
 			w.saw(sawCancelParked)
 		}
+	case *events.RequestRefused:
+		w.saw(sawRefused)
 	case *events.TaskReopened:
 		switch {
 		case t.State == events.TaskStateError && t.ParkedFrom == events.TaskStateUndoing:

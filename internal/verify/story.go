@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -30,7 +29,7 @@ type story struct {
 	remindAt    events.Instant // zero if no reminder is to come
 	quiet       events.Instant
 	completed   int
-	requests    []string
+	requests    map[string]bool // those that were judged
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -184,7 +183,12 @@ func (t *telling) tell() {
 		t.undoFailed(b.Step, b.Attempt, b.Verdict)
 	case *events.CancelRequested:
 		t.requested(b.Request)
+		if t.back {
+			t.wrong(CheckAttempts, "granted_in_vain", "", "a cancel is granted although the task is being undone already")
+		}
 		t.turn("the task is cancelled")
+	case *events.RequestRefused:
+		t.refusedRequest(b)
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
@@ -215,11 +219,22 @@ func (t *telling) tell() {
 }
 
 func (t *telling) requested(id string) {
-	t.requests = append(t.requests, id)
-	if len(t.requests) > 64 {
-		t.requests = t.requests[1:]
+	if t.requests[id] {
+		t.wrong(CheckInputs, "judged_twice", "", "the request %q is judged a second time", id)
 	}
+	if t.requests == nil {
+		t.requests = map[string]bool{}
+	}
+	t.requests[id] = true
 	t.cancelHeld = false
+}
+
+// refusedRequest checks that a refused request could not be granted.
+func (t *telling) refusedRequest(b *events.RequestRefused) {
+	t.requested(b.Request)
+	if b.Verb == events.RequestCancel && !t.back && t.pivot() == nil {
+		t.wrong(CheckAttempts, "refused_wrongly", "", "a cancel is refused (%s) although nothing forbids it", b.Reason)
+	}
 }
 
 // begin records the start of an attempt.
@@ -454,6 +469,3 @@ func (t *telling) noneRuns() {
 		t.wrong(CheckAttempts, "ended_early", st.id, "the task ends with %s while an attempt of the %s runs", t.end, op)
 	}
 }
-
-// seen says whether a request with that ID was judged.
-func (s *story) seen(id string) bool { return slices.Contains(s.requests, id) }
