@@ -1097,6 +1097,38 @@ func (v *Passed) size() int {
 	return n
 }
 
+func (v *Paused) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.End(from)
+}
+
+func (v *Paused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "by":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.By)
+		case "since":
+			r.Once(&seen, 1<<1)
+			v.Since.read(r)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *Report) write(w *jsontext.Writer) {
 	w.Text(`{"task":`, v.Task)
 	w.Int(`,"run":`, int64(v.Run))
@@ -2257,6 +2289,14 @@ func (v *Task) write(w *jsontext.Writer) {
 		w.Literal(`,"reopened_at":`)
 		v.ReopenedAt.write(w)
 	}
+	if v.Paused != nil {
+		w.Literal(`,"paused":`)
+		v.Paused.write(w)
+	}
+	if v.HaltedAt != 0 {
+		w.Literal(`,"halted_at":`)
+		v.HaltedAt.write(w)
+	}
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
@@ -2418,29 +2458,36 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "reopened_at":
 			r.Once(&seen, 1<<23)
 			v.ReopenedAt.read(r)
-		case "parked_reason":
+		case "paused":
 			r.Once(&seen, 1<<24)
+			v.Paused = new(Paused)
+			v.Paused.read(r)
+		case "halted_at":
+			r.Once(&seen, 1<<25)
+			v.HaltedAt.read(r)
+		case "parked_reason":
+			r.Once(&seen, 1<<26)
 			r.Text(&v.ParkedReason)
 		case "reminders":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<27)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<28)
 			v.RemindAt.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<29)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<30)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<31)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<32)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<33)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2449,7 +2496,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<32)
+			r.Once(&seen, 1<<34)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -2458,13 +2505,13 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<35)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<36)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<37)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2473,7 +2520,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<38)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -2515,6 +2562,49 @@ func (v *TaskParked) size() int {
 		n += 8 + 2 + len(v.Step)
 	}
 	n += 2 + len(v.Reason)
+	return n
+}
+
+func (v *TaskPaused) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskPaused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskPaused) size() int {
+	n := 13
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
 	return n
 }
 
@@ -2654,6 +2744,49 @@ func (v *TaskReopened) size() int {
 	return n
 }
 
+func (v *TaskResumed) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskResumed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskResumed) size() int {
+	n := 13
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
 func (v *TaskRows) write(w *jsontext.Writer) {
 	from := len(w.B)
 	if v.Input {
@@ -2691,6 +2824,71 @@ func (v *TaskRows) read(r *jsontext.Reader) (seen uint64) {
 		}
 	}
 	return seen
+}
+
+func (v *TaskTerminated) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	if len(v.NotUndone) > 0 {
+		w.Literal(`,"not_undone":`)
+		w.B = append(w.B, '[')
+		for i := range v.NotUndone {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.NotUndone[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.By)
+		case "not_undone":
+			r.Once(&seen, 1<<3)
+			v.NotUndone = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.NotUndone = append(v.NotUndone, item)
+			}
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskTerminated) size() int {
+	n := 13
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	if len(v.NotUndone) > 0 {
+		n += 14 + 32*len(v.NotUndone)
+	}
+	return n
 }
 
 func (v *TaskUndone) write(w *jsontext.Writer) {
@@ -3266,8 +3464,16 @@ func wordOf(b []byte) string {
 		return "processed"
 	case "error":
 		return "error"
+	case "terminated":
+		return "terminated"
 	case "cancel":
 		return "cancel"
+	case "pause":
+		return "pause"
+	case "resume":
+		return "resume"
+	case "terminate":
+		return "terminate"
 	}
 	return string(b)
 }

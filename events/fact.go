@@ -35,6 +35,9 @@ const (
 	NameTaskParked          Name = "TaskParked"
 	NameTaskReminded        Name = "TaskReminded"
 	NameTaskReopened        Name = "TaskReopened"
+	NameTaskPaused          Name = "TaskPaused"
+	NameTaskResumed         Name = "TaskResumed"
+	NameTaskTerminated      Name = "TaskTerminated"
 	NameTasksSwept          Name = "TasksSwept"
 	NameInputRejected       Name = "InputRejected"
 	NameInputForwarded      Name = "InputForwarded"
@@ -50,8 +53,6 @@ const (
 	NameStepAccepted   Name = "StepAccepted"
 	NameStepExtended   Name = "StepExtended"
 	NameSignalReceived Name = "SignalReceived"
-	NameTaskPaused     Name = "TaskPaused"
-	NameTaskResumed    Name = "TaskResumed"
 )
 
 // Names returns the kinds of facts that this version writes and reads, in the order of their table.
@@ -324,6 +325,29 @@ type TaskReopened struct {
 	Steps   []string `json:"steps"`
 	Reason  string   `json:"reason,omitempty"`
 	By      string   `json:"by,omitempty"`
+}
+
+// TaskPaused holds a task: its running attempts finish, and nothing else starts.
+type TaskPaused struct {
+	Request string `json:"request"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// TaskResumed lets a paused task go on.
+type TaskResumed struct {
+	Request string `json:"request"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// TaskTerminated ends a task where it stands.
+type TaskTerminated struct {
+	Request string `json:"request"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started.
+	NotUndone []string `json:"not_undone,omitempty"`
 }
 
 // TasksSwept forgets finished tasks whose retention has ended.

@@ -32,6 +32,9 @@ var names = []Name{
 	NameTaskParked,
 	NameTaskReminded,
 	NameTaskReopened,
+	NameTaskPaused,
+	NameTaskResumed,
+	NameTaskTerminated,
 	NameTasksSwept,
 	NameInputRejected,
 	NameInputForwarded,
@@ -67,6 +70,9 @@ func (*TaskUndone) Name() Name          { return NameTaskUndone }
 func (*TaskParked) Name() Name          { return NameTaskParked }
 func (*TaskReminded) Name() Name        { return NameTaskReminded }
 func (*TaskReopened) Name() Name        { return NameTaskReopened }
+func (*TaskPaused) Name() Name          { return NameTaskPaused }
+func (*TaskResumed) Name() Name         { return NameTaskResumed }
+func (*TaskTerminated) Name() Name      { return NameTaskTerminated }
 func (*TasksSwept) Name() Name          { return NameTasksSwept }
 func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
@@ -127,6 +133,12 @@ func NewBody(n Name) (Body, error) {
 		return new(TaskReminded), nil
 	case NameTaskReopened:
 		return new(TaskReopened), nil
+	case NameTaskPaused:
+		return new(TaskPaused), nil
+	case NameTaskResumed:
+		return new(TaskResumed), nil
+	case NameTaskTerminated:
+		return new(TaskTerminated), nil
 	case NameTasksSwept:
 		return new(TasksSwept), nil
 	case NameInputRejected:
@@ -200,6 +212,12 @@ func nameOf(b []byte) Name {
 		return NameTaskReminded
 	case NameTaskReopened:
 		return NameTaskReopened
+	case NameTaskPaused:
+		return NameTaskPaused
+	case NameTaskResumed:
+		return NameTaskResumed
+	case NameTaskTerminated:
+		return NameTaskTerminated
 	case NameTasksSwept:
 		return NameTasksSwept
 	case NameInputRejected:
@@ -271,6 +289,12 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TaskReminded:
 		b.write(w)
 	case *TaskReopened:
+		b.write(w)
+	case *TaskPaused:
+		b.write(w)
+	case *TaskResumed:
+		b.write(w)
+	case *TaskTerminated:
 		b.write(w)
 	case *TasksSwept:
 		b.write(w)
@@ -345,6 +369,12 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *TaskReopened:
 		b.read(r)
+	case *TaskPaused:
+		b.read(r)
+	case *TaskResumed:
+		b.read(r)
+	case *TaskTerminated:
+		b.read(r)
 	case *TasksSwept:
 		b.read(r)
 	case *InputRejected:
@@ -417,6 +447,12 @@ func bodySize(body Body) int {
 	case *TaskReminded:
 		return b.size()
 	case *TaskReopened:
+		return b.size()
+	case *TaskPaused:
+		return b.size()
+	case *TaskResumed:
+		return b.size()
+	case *TaskTerminated:
 		return b.size()
 	case *TasksSwept:
 		return b.size()

@@ -38,8 +38,11 @@ type Verb string
 
 // The verbs.
 const (
-	RequestCancel Verb = "cancel"
-	RequestRetry  Verb = "retry"
+	RequestCancel    Verb = "cancel"
+	RequestPause     Verb = "pause"
+	RequestResume    Verb = "resume"
+	RequestRetry     Verb = "retry"
+	RequestTerminate Verb = "terminate"
 )
 
 // verbRow says what is particular about a verb.
@@ -54,7 +57,10 @@ type verbRow struct {
 // verbs is the only list of the verbs.
 var verbs = []verbRow{
 	{verb: RequestCancel, early: true},
+	{verb: RequestPause},
+	{verb: RequestResume},
 	{verb: RequestRetry, members: []string{"step", "attempt"}},
+	{verb: RequestTerminate},
 }
 
 // typeRequest is the prefix of the ce_type of requests.

@@ -78,10 +78,10 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.ParkDue != "" {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
-	switch t.State {
-	case events.TaskStateError:
+	if !t.Starts() {
 		return events.Plan{}, nil
-	case events.TaskStateUndoing:
+	}
+	if t.State == events.TaskStateUndoing {
 		return s.planUndo(t)
 	}
 	p, err := s.prepared(t)
@@ -132,7 +132,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 // for its agent, and the conditions of one task may cost a second.
 func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error) {
 	cancels := func(h events.Request) bool { return h.Kind == events.RequestCancel }
-	if t.State.Ended() || t.State == events.TaskStateError || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" {
+	if !t.Starts() || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" {
 		return 0, false, nil
 	}
 	if t.State == events.TaskStateUndoing {

@@ -84,8 +84,11 @@ type Refusal struct {
 
 // verbJudges say what each verb does in a state of a task: the fact that the request leads to, or why it is refused.
 var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events.Body, Refusal){
-	events.RequestCancel: cancelled,
-	events.RequestRetry:  retried,
+	events.RequestCancel:    cancelled,
+	events.RequestPause:     paused,
+	events.RequestResume:    resumed,
+	events.RequestRetry:     retried,
+	events.RequestTerminate: terminated,
 }
 
 // JudgeRequest returns the fact that a request about a task leads to, or why it is refused. It is pure: the owner decides by it, and others
@@ -116,6 +119,8 @@ func cancelled(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	switch {
 	case t.ParkedFrom == events.TaskStateUndoing:
 		return nil, Refusal{events.RefusedUndoParked, true}
+	case t.State == events.TaskStateUndoing && t.Paused != nil:
+		return refused("%s, and is paused: resume it", events.RefusedUndoing)
 	case t.State == events.TaskStateUndoing:
 		return nil, Refusal{events.RefusedUndoing, true}
 	case t.PivotPassed:
@@ -124,6 +129,35 @@ func cancelled(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("the pivot is under way, or its outcome is unknown: the task may be past its point of no return")
 	}
 	return &events.CancelRequested{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
+}
+
+func paused(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	if t.Paused != nil {
+		return refused("the task is paused already, since %s", t.Paused.Since)
+	}
+	return &events.TaskPaused{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
+}
+
+func resumed(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	switch {
+	case t.Paused != nil:
+		return &events.TaskResumed{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
+	case t.State == events.TaskStateError:
+		return refused("the task is not paused, but parked: remove the cause, then retry it")
+	}
+	return refused("the task is not paused")
+}
+
+func terminated(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	//mutant:terminate-refuses-while-running
+	if s, op := t.RunningStep(); s != nil {
+		n := s.Attempt
+		if op == events.Undo {
+			n = s.Undo.Attempt
+		}
+		return refused("attempt %d of the %s of step %q is running: fail it, or pause the task and wait for the attempt, then terminate the task", n, op, s.Path)
+	}
+	return &events.TaskTerminated{Request: q.ID, Reason: q.Reason, By: q.By, NotUndone: t.NotUndone()}, Refusal{}
 }
 
 // retried reopens the failed steps of a parked task, or starts a waiting step at once.

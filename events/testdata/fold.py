@@ -165,6 +165,10 @@ class Request(Entity):
     order = "id! kind! task! step reason attempt by"
 
 
+class Paused(Entity):
+    order = "by since! reason"
+
+
 class RequestRow(Entity):
     order = "verb fact refused"
 
@@ -175,7 +179,7 @@ class Held(Entity):
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at reopened_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -191,10 +195,25 @@ class Task(Entity):
             return
         self.update(state='"undoing"', reason=reason)
         self.clear_of("parked_from", "parked_at", "park_due", "park_reason", "reminders", "remind_at")
+        if "paused" not in self:
+            self.clear_of("halted_at")
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
                 s.clear_of("retry_at")
+
+    def halt(self, time):
+        self.setdefault("halted_at", time)
+
+    def go_on(self, time):
+        if self["state"] == '"error"' or "paused" in self or "halted_at" not in self:
+            return
+        if instant(self["deadline"]) > instant(self["halted_at"]):
+            halted = max(instant(time) - instant(self["halted_at"]), datetime.timedelta())
+            self["deadline"] = instant_text(min(instant(self["deadline"]), LAST - halted) + halted)
+            self.clear_of("deadline_passed")
+            self["reopened_at"] = time
+        self.clear_of("halted_at")
 
     def park_due_for(self, step, reason):
         if self["state"] != '"error"':
@@ -478,6 +497,7 @@ class State:
 
     def CancelRequested(self, t, body, time):
         t.judge('"cancel"', body["request"])
+        t.clear_of("paused")
         t.turn_back(body.get("reason", '"cancelled"'))
 
     def RequestRefused(self, t, body, time):
@@ -503,8 +523,27 @@ class State:
                 t["parked_reason"] = t["reason"]
             t.update(parked_from=t["state"], parked_at=time, state='"error"')
             self.remind(t, time)
+            t.halt(time)
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
+
+    def TaskPaused(self, t, body, time):
+        assert "paused" not in t
+        t.judge('"pause"', body["request"])
+        t["paused"] = Paused(since=time)
+        t["paused"].take(body, "by", "reason")
+        t.halt(time)
+
+    def TaskResumed(self, t, body, time):
+        assert "paused" in t
+        t.judge('"resume"', body["request"])
+        t.clear_of("paused")
+        t.go_on(time)
+
+    def TaskTerminated(self, t, body, time):
+        t.judge('"terminate"', body["request"])
+        t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
+        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at")
 
     def TaskReminded(self, t, body, time):
         assert t["state"] == '"error"' and int(body["reminder"]) == int(t.get("reminders", 0)) + 1
@@ -534,12 +573,8 @@ class State:
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            if instant(t["deadline"]) > instant(t["parked_at"]):
-                parked = max(instant(time) - instant(t["parked_at"]), datetime.timedelta())
-                t["deadline"] = instant_text(min(instant(t["deadline"]), LAST - parked) + parked)
-                t.clear_of("deadline_passed")
-                t["reopened_at"] = time
             t.clear_of("parked_from", "parked_at", "parked_reason", "reminders", "remind_at")
+            t.go_on(time)
 
     def TimeCorrected(self, t, body, time):
         to, longest = body["to"], 0
@@ -563,6 +598,9 @@ class State:
         if wait > 0:
             cut(t, "remind_at", less(to, -wait))
         cut(t, "parked_at", to)
+        cut(t, "halted_at", to)
+        if "paused" in t:
+            cut(t["paused"], "since", to)
         t["updated_at"] = to
 
 

@@ -52,6 +52,11 @@ type CancelBody struct {
 	Reason string `json:"reason,omitempty" doc:"For the history"`
 }
 
+// ReasonBody is the body of a request that needs no more than a reason.
+type ReasonBody struct {
+	Reason string `json:"reason,omitempty" doc:"For the history"`
+}
+
 // RetryBody is the body of a retry.
 type RetryBody struct {
 	Step    string `json:"step,omitempty" doc:"absent: each step that failed"`
@@ -72,8 +77,22 @@ var requestRoutes = []struct {
 		reflect.TypeFor[CancelBody](), map[string]any{"reason": "the customer called"},
 	},
 	{
+		events.RequestPause, "Pause a task",
+		"Its running attempts finish, and nothing else starts. Its deadline only raises an alert, and counts on from there when the task is resumed. A cancel resumes it.",
+		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "the drone service is being repaired"},
+	},
+	{
+		events.RequestResume, "Resume a paused task", "It continues where it was paused.",
+		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "the drone service is back"},
+	},
+	{
 		events.RequestRetry, "Retry a parked task", "The named step, or every failed step, starts again.",
 		reflect.TypeFor[RetryBody](), map[string]any{"step": "drone", "reason": "the drone service is back"},
+	},
+	{
+		events.RequestTerminate, "Terminate a task",
+		"The task ends where it stands, and nothing is undone. The history names the steps that may have had an effect. That is refused while an attempt runs.",
+		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "undone by hand"},
 	},
 }
 

@@ -13,11 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
 
-var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked"}
+var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked", "terminated"}
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
@@ -28,8 +29,19 @@ func taskCommand(d Deps) *cobra.Command {
 				"that is parked in its undo: remove the cause, then retry it.",
 		}),
 		requestCommand(requestUse{
+			kind: "pause", short: "Pause a task: nothing more of it starts",
+			long: "Pause a task: its running attempts finish, and nothing else starts until you resume it. Meanwhile its deadline only raises\n" +
+				"an alert; it counts on from there.",
+		}),
+		requestCommand(requestUse{kind: "resume", short: "Resume a paused task", long: "Resume a paused task: it continues where it was paused."}),
+		requestCommand(requestUse{
 			kind: "retry", short: "Retry the failed steps of a parked task", step: true,
 			long: "Retry a parked task: the step named by --step, or each step that failed, starts again.",
+		}),
+		requestCommand(requestUse{
+			kind: "terminate", short: "End a task where it stands, and undo nothing",
+			long: "End a task where it stands. Nothing is undone; the history names the steps that may have had an effect. A task with a running\n" +
+				"attempt cannot be terminated (exit 4): pause it and wait for the attempt.",
 		}),
 	)
 	g.Aliases = []string{"tasks"}
@@ -89,6 +101,8 @@ func ending(t *api.TaskDocument) error {
 		return nil
 	case "undone":
 		return exit(ExitEndedBadly, "the task is undone%s", because(t.Reason))
+	case "terminated":
+		return exit(ExitEndedBadly, "the task is terminated%s", because(t.Reason))
 	case "error":
 		return exit(ExitEndedBadly, "the task is parked%s", because(t.Reason))
 	}
@@ -148,7 +162,7 @@ func notYet(err error, wait time.Duration) error {
 
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
-		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason},
+		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
 		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
@@ -176,6 +190,17 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 		waiting = append(waiting, waitingRow(&t.WaitingFor[i]))
 	}
 	return table(w, row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting)
+}
+
+func pausedText(p *events.Paused) string {
+	if p == nil {
+		return ""
+	}
+	text := "since " + instant(p.Since)
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	return text + because(p.Reason)
 }
 
 func waitingRow(w *api.WaitingDocument) row {

@@ -124,6 +124,8 @@ func (m *taskMetrics) count(t *events.Task, f *events.Fact) {
 		m.end(t, f, events.TaskStateProcessed)
 	case *events.TaskUndone:
 		m.end(t, f, events.TaskStateUndone)
+	case *events.TaskTerminated:
+		m.end(t, f, events.TaskStateTerminated)
 	case *events.InputRejected:
 		topic := string(events.Reports) // all requests come through that topic, and only requests are held
 		if in, _, _, ok := f.Cause.Input(); ok && b.HeldAt == "" {

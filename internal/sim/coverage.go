@@ -84,6 +84,10 @@ const (
 	sawCancelRefused
 	sawCancelParked
 	sawRefused
+	sawPaused
+	sawPausedUndoing
+	sawResumed
+	sawTerminated
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -236,6 +240,10 @@ var named = [situations]struct {
 	sawCancelRefused:    {name: "a cancel comes too late"},
 	sawCancelParked:     {name: "a parked task is cancelled", rare: true},
 	sawRefused:          {name: "a request is refused"},
+	sawPaused:           {name: "a task is paused"},
+	sawPausedUndoing:    {name: "a task is paused while it is undone", rare: true},
+	sawResumed:          {name: "a paused task is resumed"},
+	sawTerminated:       {name: "a task is terminated", rare: true},
 	sawRequestTwice:     {name: "a request comes twice"},
 	sawRetryParked:      {name: "a parked task is retried"},
 	sawRetryUndo:        {name: "a failed undo is retried", rare: true},

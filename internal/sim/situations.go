@@ -160,6 +160,14 @@ func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 		}
 	case *events.RequestRefused:
 		w.saw(sawRefused)
+	case *events.TaskPaused:
+		if w.saw(sawPaused); t.State == events.TaskStateUndoing {
+			w.saw(sawPausedUndoing)
+		}
+	case *events.TaskResumed:
+		w.saw(sawResumed)
+	case *events.TaskTerminated:
+		w.saw(sawTerminated)
 	case *events.TaskReopened:
 		switch {
 		case t.State == events.TaskStateError && t.ParkedFrom == events.TaskStateUndoing:

@@ -45,7 +45,9 @@ func (p *partition) explainEnd() {
 	m := s.next()
 	switch m.kind {
 	case "parked":
-		say("it is parked: an operator has to retry or cancel it")
+		say("it is parked: an operator has to retry, cancel or terminate it")
+	case "paused":
+		say("it is paused: an operator has to resume, cancel or terminate it")
 	case "none":
 		say("it is %s, and nothing will move it", s.state())
 	case "running":

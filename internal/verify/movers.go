@@ -9,7 +9,7 @@ import (
 
 // mover describes what will move a live task.
 type mover struct {
-	// kind is running, timer, ready, due (a fact follows at once from the state), parked, or none.
+	// kind is running, timer, ready, due (a fact follows at once from the state), parked, paused, or none.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -38,6 +38,8 @@ func (s *story) next() mover {
 	switch {
 	case run != nil:
 		return *run
+	case s.paused:
+		return mover{kind: "paused"}
 	case wait != nil:
 		if s.back {
 			wait.since = max(wait.since, s.quiet)
@@ -105,6 +107,9 @@ func (p *partition) rest(s *story) {
 		return
 	}
 	p.count.Live++
+	if m.kind == "paused" {
+		return // an operator moves it
+	}
 	late := p.cfg.Now.Sub(m.since)
 	switch m.kind {
 	case "none":

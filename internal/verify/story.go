@@ -23,7 +23,9 @@ type story struct {
 	back        bool // it turned back: undoing
 	parked      bool
 	parkDue     bool
-	parkedAt    events.Instant // the deadline counts on from there
+	parkedAt    events.Instant
+	paused      bool
+	haltedAt    events.Instant // since when it is parked or paused: the deadline counts on from there
 	reopenedAt  events.Instant // when the deadline was moved
 	reminders   int
 	remindAt    events.Instant // zero if no reminder is to come
@@ -139,6 +141,9 @@ func (t *telling) turn(why string) {
 		}
 	}
 	t.back, t.parked, t.parkDue = true, false, false
+	if !t.paused {
+		t.haltedAt = 0
+	}
 }
 
 // pivot returns the pivot if it may have had an effect, nil otherwise.
@@ -181,19 +186,14 @@ func (t *telling) tell() {
 		}
 	case *events.CompensationFailed:
 		t.undoFailed(b.Step, b.Attempt, b.Verdict)
-	case *events.CancelRequested:
-		t.requested(b.Request)
-		if t.back {
-			t.wrong(CheckAttempts, "granted_in_vain", "", "a cancel is granted although the task is being undone already")
-		}
-		t.turn("the task is cancelled")
-	case *events.RequestRefused:
-		t.refusedRequest(b)
+	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
+		t.answered()
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
 		if !t.parked {
 			t.parkedAt, t.reminders = t.fact.Time, 0
+			t.halt()
 			t.remindLater()
 		}
 		t.parked, t.parkDue = true, false
@@ -215,25 +215,6 @@ func (t *telling) tell() {
 		}
 	default:
 		t.wrong(CheckAttempts, "unknown_fact", "", "%s is not a fact of a task", t.fact.Body.Name())
-	}
-}
-
-func (t *telling) requested(id string) {
-	if t.requests[id] {
-		t.wrong(CheckInputs, "judged_twice", "", "the request %q is judged a second time", id)
-	}
-	if t.requests == nil {
-		t.requests = map[string]bool{}
-	}
-	t.requests[id] = true
-	t.cancelHeld = false
-}
-
-// refusedRequest checks that a refused request could not be granted.
-func (t *telling) refusedRequest(b *events.RequestRefused) {
-	t.requested(b.Request)
-	if b.Verb == events.RequestCancel && !t.back && t.pivot() == nil {
-		t.wrong(CheckAttempts, "refused_wrongly", "", "a cancel is refused (%s) although nothing forbids it", b.Reason)
 	}
 }
 
@@ -279,7 +260,7 @@ func (t *telling) started(b *events.StepStarted) {
 			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
 		}
 	}
-	if t.back || t.parked {
+	if t.back || t.parked || t.paused {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
 	}
 	if st.over() {
@@ -291,6 +272,8 @@ func (t *telling) started(b *events.StepStarted) {
 
 func (s *story) state() string {
 	switch {
+	case s.paused:
+		return "paused"
 	case s.parked:
 		return "parked"
 	case s.back:
@@ -381,6 +364,8 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	st := t.open(b.Step)
 	r := t.def.step(b.Step)
 	switch {
+	case t.paused:
+		t.wrong(CheckAttempts, "skipped_paused", b.Step, "it is skipped while the task is paused")
 	case st.do.attempts > 0 || st.done:
 		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped after attempt %d", st.do.attempts)
 	case r == nil:
@@ -404,10 +389,13 @@ func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
 		t.wrong(CheckAttempts, "deadline_again", "", "its deadline passes again, although nobody has reopened it since")
 	}
 	t.expired = true
+	if b.Action == events.DeadlineUndo && t.paused {
+		t.wrong(CheckAttempts, "deadline_of_paused", "", "its deadline undoes it although it is paused")
+	}
 	if b.Action == events.DeadlineUndo {
 		t.turn("the deadline undoes the task")
-	} else if !t.parked && t.pivot() == nil {
-		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor past its pivot")
+	} else if !t.parked && !t.paused && t.pivot() == nil {
+		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor paused nor past its pivot")
 	}
 }
 
@@ -445,15 +433,13 @@ func (t *telling) reopened(b *events.TaskReopened) {
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
 	}
-	if t.parked && t.deadline > t.parkedAt {
-		t.deadline, t.expired, t.reopenedAt = t.deadline.Add(t.fact.Time.Sub(t.parkedAt)), false, t.fact.Time
-	}
 	t.parked = false
+	t.goOn()
 }
 
 func (t *telling) processed() {
 	t.end = t.fact.Body.Name()
-	if t.back || t.parked {
+	if t.back || t.parked || t.paused {
 		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())
 	}
 	for i := range t.def.Steps {

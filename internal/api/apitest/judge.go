@@ -127,6 +127,12 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 		t.State, t.Reason = events.TaskStateUndoing, "cancelled"
 	case *events.TaskReopened:
 		t.State, t.ParkedFrom = cmp.Or(t.ParkedFrom, events.TaskStateProcessing), ""
+	case *events.TaskPaused:
+		t.Paused = &events.Paused{Since: t.UpdatedAt, Reason: b.Reason}
+	case *events.TaskResumed:
+		t.Paused = nil
+	case *events.TaskTerminated:
+		t.State = events.TaskStateTerminated
 	case nil:
 		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: no.Reason}
 	default:
