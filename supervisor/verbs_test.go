@@ -31,7 +31,7 @@ const (
 // throughPivot has a pivot in the middle.
 const throughPivot = `
 workflow: through
-defaults: {complete_by: 1s, retry: {attempts: 1, backoff: 100ms, then: park}}
+defaults: {complete_within: 1s, retry: {attempts: 1, backoff: 100ms, then: park}}
 steps:
   first: {agent: alpha, pivot: true}
   second: {agent: beta, needs: [first]}

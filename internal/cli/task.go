@@ -204,21 +204,9 @@ func pausedText(p *events.Paused) string {
 }
 
 func waitingRow(w *api.WaitingDocument) row {
-	r := row{cmp.Or(w.Step, "-"), w.Kind, "-", "-"}
-	switch w.Kind {
-	case "quiet":
-		r[1] = "quiet: a request without an answer may still take effect"
-	case "agent":
-		r[1] = "an agent: " + w.For
-		if w.Until == 0 {
-			r[1] = "an agent: no live instance offers " + w.For
-		}
-	case "topic":
-		r[1] = "a work topic: " + w.For
-	case "broker":
-		r[1] = "the brokers: they take no requests for " + w.For
-	case "capacity":
-		r[1] = "capacity: " + w.For
+	r := row{cmp.Or(w.Step, "-"), string(w.Kind) + ": " + w.Kind.Says(), "-", "-"}
+	if w.For != "" {
+		r[1] += " (" + Printable(w.For) + ")"
 	}
 	if w.Since != 0 {
 		r[2] = instant(w.Since)

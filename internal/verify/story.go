@@ -43,6 +43,7 @@ type work struct {
 	attempts              int
 	running               bool
 	waiting               bool
+	coolDown              bool  // it waits after its attempts were used up
 	started               int64 // offset of the running attempt's start
 	position              events.Position
 	startedAt, completeBy events.Instant
@@ -347,6 +348,7 @@ func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting = true, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
+		st.do.coolDown = v.Action == events.ActionCoolDown
 		st.do.waiting, st.do.retryAt, st.do.askedAt, st.failed = true, v.At, t.fact.Time, false
 		if v.At == 0 {
 			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")

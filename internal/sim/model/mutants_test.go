@@ -124,7 +124,7 @@ var mutants = []mutant{
 	{"no-do-starts-overdue", "no do starts in a task that its deadline is about to undo",
 		swap("t.Deadline != 0", "false"), "^an operator retries, a deadline$", "its deadline is about to undo"},
 	{"paused-starts-nothing", "no attempt of a paused task starts",
-		swap("t.Halted()", "t.State == TaskStateError"), "^a pause$", "starts while its task is paused"},
+		swap("t.Halted()", "(t.State == TaskStateError)"), "^a pause$", "starts while its task is paused"},
 	{"deadline-of-paused-alerts", "a deadline does not undo a paused task",
 		swap("task.Halted()", "task.State == events.TaskStateError"), "^a pause, a deadline$", "passes with the action"},
 	{"terminate-refuses-while-running", "a task with a running attempt is not terminated",
