@@ -109,7 +109,7 @@ func TestACancelMidwayUndoesInReverse(t *testing.T) {
 			"Compensated charge 1", "CompensationStarted reserve 1", "Compensated reserve 1", "TaskUndone",
 		}, w.watch.story("t-1")[6:])
 		w.request(events.RequestCancel, "t-1", "c-2")
-		w.watch.await("the late cancel is refused", func() bool { return refused(w, "t-1") != "" })
+		w.watch.await("the late cancel is refused", func() bool { return rejected(w, "t-1") == events.RejectRefused })
 	})
 }
 
