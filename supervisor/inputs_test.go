@@ -78,7 +78,7 @@ func TestASubmissionUsesTheVersionAppliedBeforeIt(t *testing.T) {
 	a := b.candidate("A").own()
 	b.submit("t1", "one", "")
 	a.run()
-	b.define(strings.Replace(oneStep, "complete_by: 1s", "complete_by: 9s", 1))
+	b.define(strings.Replace(oneStep, "complete_within: 1s", "complete_within: 9s", 1))
 	b.submit("t2", "one", "")
 	b.submit("t3", "one", `,"version":1`)
 	b.put(events.Submissions, events.Record{Value: []byte(`{"id":"t4","workflow":"one"}`), Headers: []events.Header{{Key: events.HeaderDefinition, Value: []byte(b.versions[0].Hash)}}})
