@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // foldTask changes the task that the fact is about.
@@ -39,17 +40,21 @@ func (s *State) foldTask(f *Fact) error {
 	case *CompensationFailed:
 		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
 	case *CancelRequested:
-		t.judged(b.Request)
+		t.judged(RequestCancel, b.Request, "")
+		t.Paused = nil
 		t.beginUndoing(reasonOr(b.Reason, "cancelled"))
+	case *RequestRefused:
+		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
+		t.judged(b.Verb, b.Request, b.Reason)
 	case *DeadlinePassed:
 		t.DeadlinePassed = true
 		if b.Action == DeadlineUndo {
 			t.beginUndoing("the deadline passed")
 		}
-	case *TaskProcessed:
-		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
-	case *TaskUndone:
-		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
+	case *TaskProcessed, *TaskUndone, *TaskTerminated:
+		return t.ended(f)
+	case *TaskPaused, *TaskResumed:
+		return t.pausing(f)
 	case *TaskParked:
 		t.parked(f, b, s.Partition.Settings.RemindAfter)
 	case *TaskReminded:
@@ -71,6 +76,69 @@ func (s *State) foldTask(f *Fact) error {
 	return nil
 }
 
+// ended ends the task.
+func (t *Task) ended(f *Fact) error {
+	if b, ok := f.Body.(*TaskTerminated); ok {
+		if s, op := t.RunningStep(); s != nil {
+			return fmt.Errorf("%w: task %q is terminated while the %s of step %q runs", ErrImpossible, t.ID, op, s.Path)
+		}
+		t.judged(RequestTerminate, b.Request, "")
+		t.State, t.EndedAt, t.Reason = TaskStateTerminated, f.Time, reasonOr(b.Reason, "terminated")
+		t.Paused, t.HaltedAt, t.ParkedFrom, t.ParkedAt, t.ParkedReason = nil, 0, "", 0, ""
+		t.ParkDue, t.ParkReason, t.Reminders, t.RemindAt = "", "", 0, 0
+		return nil
+	}
+	if t.Paused != nil {
+		return fmt.Errorf("%w: %s of task %q, which is paused", ErrImpossible, f.Body.Name(), t.ID)
+	}
+	switch b := f.Body.(type) {
+	case *TaskProcessed:
+		t.State, t.EndedAt, t.Output, t.Reason = TaskStateProcessed, f.Time, b.Output, ""
+	case *TaskUndone:
+		t.State, t.EndedAt, t.Reason = TaskStateUndone, f.Time, reasonOr(b.Reason, t.Reason)
+	}
+	return nil
+}
+
+// pausing holds a task, or lets it go on.
+func (t *Task) pausing(f *Fact) error {
+	if b, pause := f.Body.(*TaskPaused); pause == (t.Paused != nil) {
+		return fmt.Errorf("%w: %s of task %q", ErrImpossible, f.Body.Name(), t.ID)
+	} else if pause {
+		t.judged(RequestPause, b.Request, "")
+		t.Paused = &Paused{By: b.By, Since: f.Time, Reason: b.Reason}
+		t.halt(f.Time)
+		return nil
+	}
+	t.judged(RequestResume, f.Body.(*TaskResumed).Request, "")
+	t.Paused = nil
+	t.goOn(f.Time)
+	return nil
+}
+
+// halt stops the clock of the deadline, unless it is stopped.
+func (t *Task) halt(now Instant) {
+	if t.HaltedAt == 0 {
+		t.HaltedAt = now
+	}
+}
+
+// goOn starts that clock again, unless the task is still parked or paused. A deadline that was still to come when the clock stopped counts
+// on from there. If it passed in the meantime, it has only raised an alert, and can pass again.
+func (t *Task) goOn(now Instant) {
+	if t.Halted() || t.HaltedAt == 0 {
+		return
+	}
+	if t.Deadline > t.HaltedAt {
+		//mutant:deadline-counts-on
+		t.Deadline = min(t.Deadline+max(0, now-t.HaltedAt), lastInstant)
+		//mutant:deadline-passes-again
+		t.DeadlinePassed = false
+		t.ReopenedAt = now
+	}
+	t.HaltedAt = 0
+}
+
 func (t *Task) parked(f *Fact, b *TaskParked, remindAfter Duration) {
 	if t.State != TaskStateError { // otherwise it could never be reopened
 		if t.State == TaskStateUndoing {
@@ -78,6 +146,7 @@ func (t *Task) parked(f *Fact, b *TaskParked, remindAfter Duration) {
 		}
 		t.ParkedFrom, t.ParkedAt, t.State = t.State, f.Time, TaskStateError
 		t.remindAfter(f.Time, remindAfter)
+		t.halt(f.Time)
 	}
 	t.Reason, t.ParkDue, t.ParkReason = b.Reason, "", ""
 }
@@ -115,7 +184,7 @@ func (t *Task) open(path string, why Name) (*Step, error) {
 }
 
 func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
-	if t.State != TaskStatePending && t.State != TaskStateProcessing {
+	if !t.Starts() || t.State == TaskStateUndoing {
 		return fmt.Errorf("%w: step %q starts while the task is %s", ErrImpossible, b.Step, t.State)
 	}
 	s, err := t.open(b.Step, b.Name())
@@ -140,8 +209,8 @@ func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt > 0 {
-		return fmt.Errorf("%w: step %q is skipped after attempt %d", ErrImpossible, b.Step, s.Attempt)
+	if s.Attempt > 0 || t.Paused != nil {
+		return fmt.Errorf("%w: step %q is skipped after attempt %d, or while the task is paused", ErrImpossible, b.Step, s.Attempt)
 	}
 	*s = Step{Path: b.Step, State: StepStateSkipped, EndedAt: f.Time, Reason: b.Why, row: s.row, changed: true}
 	return nil
@@ -248,6 +317,9 @@ func (t *Task) beginUndoing(reason string) {
 	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
 	t.ParkDue, t.ParkReason = "", ""
 	t.Reminders, t.RemindAt = 0, 0
+	if t.Paused == nil {
+		t.HaltedAt = 0
+	}
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
 			s.change()
@@ -257,6 +329,9 @@ func (t *Task) beginUndoing(reason string) {
 }
 
 func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
+	if t.Paused != nil {
+		return fmt.Errorf("%w: the undo of step %q starts while the task is paused", ErrImpossible, b.Step)
+	}
 	s, err := t.openUndo(b.Step, b.Name())
 	if err != nil {
 		return err
@@ -346,14 +421,13 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			return fmt.Errorf("%w: step %q is reopened and is %s", ErrImpossible, path, s.State)
 		}
 	}
-	t.judged(b.Request)
+	t.judged(RequestRetry, b.Request, "")
 	t.unpark(f.Time)
 	return nil
 }
 
 // unpark lets a parked task go on. The reason for which it was parked stays until there is another, since an operator who looks at the
-// task would not find it elsewhere; but a task that is undone ends with the reason for that. A deadline that was still to come when the
-// task was parked counts on from there. If it passed in the meantime, it has only raised an alert, and can pass again.
+// task would not find it elsewhere; but a task that is undone ends with the reason for that.
 func (t *Task) unpark(now Instant) {
 	if t.State != TaskStateError {
 		return
@@ -361,25 +435,21 @@ func (t *Task) unpark(now Instant) {
 	if t.ParkedFrom == TaskStateUndoing {
 		t.Reason = t.ParkedReason
 	}
-	if t.Deadline > t.ParkedAt {
-		//mutant:deadline-counts-on
-		t.Deadline = min(t.Deadline+max(0, now-t.ParkedAt), lastInstant)
-		//mutant:deadline-passes-again
-		t.DeadlinePassed = false
-		t.ReopenedAt = now
-	}
 	t.State, t.ParkedFrom, t.ParkedAt, t.ParkedReason = t.ParkedFrom, "", 0, ""
 	t.Reminders, t.RemindAt = 0, 0
+	t.goOn(now)
 }
 
-// judged remembers the ID of a request and removes it from the held requests.
-func (t *Task) judged(id string) {
+// judged remembers what became of a request, and removes it from the held requests. refused is the reason why it was refused; the
+// position of the fact is t.Last.
+func (t *Task) judged(verb Verb, id, refused string) {
 	if id == "" {
 		return
 	}
 	t.changeRequest(id)
-	if i, known := slices.BinarySearch(t.Requests, id); !known {
-		t.Requests = slices.Insert(t.Requests, i, id)
+	if i, known := slices.BinarySearchFunc(t.Requests, id, func(r JudgedRequest, id string) int { return strings.Compare(r.ID, id) }); !known {
+		//mutant:refusal-is-remembered
+		t.Requests = slices.Insert(t.Requests, i, JudgedRequest{id, verb, t.Last, refused})
 	}
 	if i := slices.IndexFunc(t.Held, func(r Request) bool { return r.ID == id }); i >= 0 {
 		t.Held = slices.Delete(slices.Clone(t.Held), i, i+1)

@@ -798,6 +798,39 @@ func (v *InputsPassed) size() int {
 	return n
 }
 
+func (v *JudgedRequest) write(w *jsontext.Writer) {
+	w.Text(`{"id":`, v.ID)
+	w.Text(`,"verb":`, string(v.Verb))
+	w.Literal(`,"fact":`)
+	v.Fact.write(w)
+	if v.Refused != "" {
+		w.Text(`,"refused":`, v.Refused)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *JudgedRequest) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "id":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.ID)
+		case "verb":
+			r.Once(&seen, 1<<1)
+			v.Verb = Verb(word(r))
+		case "fact":
+			r.Once(&seen, 1<<2)
+			v.Fact.read(r)
+		case "refused":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Refused)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *NamespaceCreated) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
 	w.Int(`,"partitions":`, int64(v.Partitions))
@@ -1064,6 +1097,38 @@ func (v *Passed) size() int {
 	return n
 }
 
+func (v *Paused) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.Literal(`,"since":`)
+	v.Since.write(w)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	w.End(from)
+}
+
+func (v *Paused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "by":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.By)
+		case "since":
+			r.Once(&seen, 1<<1)
+			v.Since.read(r)
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *Report) write(w *jsontext.Writer) {
 	w.Text(`{"task":`, v.Task)
 	w.Int(`,"run":`, int64(v.Run))
@@ -1291,6 +1356,41 @@ func (v *RequestHeld) size() int {
 	n := 27
 	n += v.Request.size()
 	n += 26
+	return n
+}
+
+func (v *RequestRefused) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	w.Text(`,"verb":`, string(v.Verb))
+	w.Text(`,"reason":`, v.Reason)
+	w.B = append(w.B, '}')
+}
+
+func (v *RequestRefused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "verb":
+			r.Once(&seen, 1<<1)
+			v.Verb = Verb(word(r))
+		case "reason":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.Reason)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *RequestRefused) size() int {
+	n := 31
+	n += 2 + len(v.Request)
+	n += 2 + len(v.Verb)
+	n += 2 + len(v.Reason)
 	return n
 }
 
@@ -2198,6 +2298,14 @@ func (v *Task) write(w *jsontext.Writer) {
 		w.Literal(`,"reopened_at":`)
 		v.ReopenedAt.write(w)
 	}
+	if v.Paused != nil {
+		w.Literal(`,"paused":`)
+		v.Paused.write(w)
+	}
+	if v.HaltedAt != 0 {
+		w.Literal(`,"halted_at":`)
+		v.HaltedAt.write(w)
+	}
 	if v.ParkedReason != "" {
 		w.Text(`,"parked_reason":`, v.ParkedReason)
 	}
@@ -2240,7 +2348,8 @@ func (v *Task) write(w *jsontext.Writer) {
 			if i > 0 {
 				w.B = append(w.B, ',')
 			}
-			w.Text(``, v.Requests[i])
+			w.Literal(``)
+			v.Requests[i].write(w)
 		}
 		w.B = append(w.B, ']')
 	}
@@ -2358,29 +2467,36 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 		case "reopened_at":
 			r.Once(&seen, 1<<23)
 			v.ReopenedAt.read(r)
-		case "parked_reason":
+		case "paused":
 			r.Once(&seen, 1<<24)
+			v.Paused = new(Paused)
+			v.Paused.read(r)
+		case "halted_at":
+			r.Once(&seen, 1<<25)
+			v.HaltedAt.read(r)
+		case "parked_reason":
+			r.Once(&seen, 1<<26)
 			r.Text(&v.ParkedReason)
 		case "reminders":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<27)
 			v.Reminders = r.Int()
 		case "remind_at":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<28)
 			v.RemindAt.read(r)
 		case "pivot_passed":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<29)
 			v.PivotPassed = r.Bool()
 		case "deadline_passed":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<30)
 			v.DeadlinePassed = r.Bool()
 		case "quiet_at":
-			r.Once(&seen, 1<<29)
+			r.Once(&seen, 1<<31)
 			v.QuietAt.read(r)
 		case "completions":
-			r.Once(&seen, 1<<30)
+			r.Once(&seen, 1<<32)
 			v.Completions = r.Int()
 		case "held":
-			r.Once(&seen, 1<<31)
+			r.Once(&seen, 1<<33)
 			v.Held = make([]Request, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item Request
@@ -2389,21 +2505,22 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Held = append(v.Held, item)
 			}
 		case "requests":
-			r.Once(&seen, 1<<32)
-			v.Requests = make([]string, 0, jsontext.Few)
+			r.Once(&seen, 1<<34)
+			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
-				var item string
-				item = r.String()
+				var item JudgedRequest
+				item.read(r)
+				r.Settle()
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<33)
+			r.Once(&seen, 1<<35)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<34)
+			r.Once(&seen, 1<<36)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<37)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2412,7 +2529,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<38)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -2454,6 +2571,49 @@ func (v *TaskParked) size() int {
 		n += 8 + 2 + len(v.Step)
 	}
 	n += 2 + len(v.Reason)
+	return n
+}
+
+func (v *TaskPaused) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskPaused) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskPaused) size() int {
+	n := 13
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
 	return n
 }
 
@@ -2593,6 +2753,49 @@ func (v *TaskReopened) size() int {
 	return n
 }
 
+func (v *TaskResumed) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskResumed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskResumed) size() int {
+	n := 13
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
 func (v *TaskRows) write(w *jsontext.Writer) {
 	from := len(w.B)
 	if v.Input {
@@ -2630,6 +2833,71 @@ func (v *TaskRows) read(r *jsontext.Reader) (seen uint64) {
 		}
 	}
 	return seen
+}
+
+func (v *TaskTerminated) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	if len(v.NotUndone) > 0 {
+		w.Literal(`,"not_undone":`)
+		w.B = append(w.B, '[')
+		for i := range v.NotUndone {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.NotUndone[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *TaskTerminated) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<2)
+			r.Text(&v.By)
+		case "not_undone":
+			r.Once(&seen, 1<<3)
+			v.NotUndone = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.NotUndone = append(v.NotUndone, item)
+			}
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *TaskTerminated) size() int {
+	n := 13
+	n += 2 + len(v.Request)
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	if len(v.NotUndone) > 0 {
+		n += 14 + 32*len(v.NotUndone)
+	}
+	return n
 }
 
 func (v *TaskUndone) write(w *jsontext.Writer) {
@@ -3079,6 +3347,16 @@ func (v *requestRow) write(w *jsontext.Writer) {
 		w.Literal(`,"held":`)
 		v.Held.write(w)
 	}
+	if v.Verb != "" {
+		w.Text(`,"verb":`, string(v.Verb))
+	}
+	if v.Fact != (Position{}) {
+		w.Literal(`,"fact":`)
+		v.Fact.write(w)
+	}
+	if v.Refused != "" {
+		w.Text(`,"refused":`, v.Refused)
+	}
 	w.End(from)
 }
 
@@ -3089,6 +3367,15 @@ func (v *requestRow) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<0)
 			v.Held = new(Request)
 			v.Held.read(r)
+		case "verb":
+			r.Once(&seen, 1<<1)
+			v.Verb = Verb(word(r))
+		case "fact":
+			r.Once(&seen, 1<<2)
+			v.Fact.read(r)
+		case "refused":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Refused)
 		default:
 			r.Doubt()
 		}
@@ -3188,8 +3475,16 @@ func wordOf(b []byte) string {
 		return "processed"
 	case "error":
 		return "error"
+	case "terminated":
+		return "terminated"
 	case "cancel":
 		return "cancel"
+	case "pause":
+		return "pause"
+	case "resume":
+		return "resume"
+	case "terminate":
+		return "terminate"
 	}
 	return string(b)
 }

@@ -129,7 +129,7 @@ func (j *joiner) request(id string, known *rowState, encoding []byte) error {
 	j.rows.requests[id] = known
 	j.found.Requests++
 	if row.Held == nil {
-		j.task.Requests = append(j.task.Requests, id)
+		j.task.Requests = append(j.task.Requests, JudgedRequest{id, row.Verb, row.Fact, row.Refused})
 		return nil
 	}
 	if row.Held.ID != id {
@@ -143,7 +143,7 @@ func (j *joiner) request(id string, known *rowState, encoding []byte) error {
 func (j *joiner) end() {
 	t := j.task
 	t.rows = j.rows
-	slices.Sort(t.Requests)
+	slices.SortFunc(t.Requests, func(a, b JudgedRequest) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(t.Held, func(a, b Request) int { return strings.Compare(a.ID, b.ID) })
 	if j.steps == nil {
 		return

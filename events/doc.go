@@ -37,8 +37,13 @@
 //	pending, processing, undoing
 //	            -- TaskParked                         --> error
 //	error       -- TaskReopened                       --> where it was parked from
-//	processed, undone
+//	pending, processing, undoing, error
+//	            -- TaskTerminated                     --> terminated
+//	processed, undone, terminated
 //	            -- TasksSwept                         --> (none)
+//
+// A task that is not in one of the last three may be paused besides: from TaskPaused to TaskResumed or CancelRequested it keeps its state, or
+// changes it by what its running attempts report, and nothing of it starts.
 //
 // A task in error is parked. A task that was parked while undoing leaves the error state only by TaskReopened: if a cancel, a
 // deadline or a late failure could end the parking, the operator would lose sight of the task, and none of its steps could make

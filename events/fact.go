@@ -28,12 +28,16 @@ const (
 	NameCompensationFailed  Name = "CompensationFailed"
 	NameCancelRequested     Name = "CancelRequested"
 	NameRequestHeld         Name = "RequestHeld"
+	NameRequestRefused      Name = "RequestRefused"
 	NameDeadlinePassed      Name = "DeadlinePassed"
 	NameTaskProcessed       Name = "TaskProcessed"
 	NameTaskUndone          Name = "TaskUndone"
 	NameTaskParked          Name = "TaskParked"
 	NameTaskReminded        Name = "TaskReminded"
 	NameTaskReopened        Name = "TaskReopened"
+	NameTaskPaused          Name = "TaskPaused"
+	NameTaskResumed         Name = "TaskResumed"
+	NameTaskTerminated      Name = "TaskTerminated"
 	NameTasksSwept          Name = "TasksSwept"
 	NameInputRejected       Name = "InputRejected"
 	NameInputForwarded      Name = "InputForwarded"
@@ -49,8 +53,6 @@ const (
 	NameStepAccepted   Name = "StepAccepted"
 	NameStepExtended   Name = "StepExtended"
 	NameSignalReceived Name = "SignalReceived"
-	NameTaskPaused     Name = "TaskPaused"
-	NameTaskResumed    Name = "TaskResumed"
 )
 
 // Names returns the kinds of facts that this version writes and reads, in the order of their table.
@@ -274,6 +276,15 @@ type RequestHeld struct {
 	ExpiresAt Instant `json:"expires_at"`
 }
 
+// RequestRefused says why a request changes nothing. The task remembers it as it remembers a granted one, so the request
+// with the same ID is answered the same.
+type RequestRefused struct {
+	Request string `json:"request"`
+	Verb    Verb   `json:"verb"`
+	// Reason says why, and what to do instead.
+	Reason string `json:"reason"`
+}
+
 // DeadlinePassed says that a task's deadline has passed. Action is "undo", or "alert" after the pivot.
 type DeadlinePassed struct {
 	Deadline Instant `json:"deadline"`
@@ -316,6 +327,29 @@ type TaskReopened struct {
 	Steps   []string `json:"steps"`
 	Reason  string   `json:"reason,omitempty"`
 	By      string   `json:"by,omitempty"`
+}
+
+// TaskPaused holds a task: its running attempts finish, and nothing else starts.
+type TaskPaused struct {
+	Request string `json:"request"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// TaskResumed lets a paused task go on.
+type TaskResumed struct {
+	Request string `json:"request"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
+// TaskTerminated ends a task where it stands.
+type TaskTerminated struct {
+	Request string `json:"request"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started.
+	NotUndone []string `json:"not_undone,omitempty"`
 }
 
 // TasksSwept forgets finished tasks whose retention has ended.

@@ -25,12 +25,16 @@ var names = []Name{
 	NameCompensationFailed,
 	NameCancelRequested,
 	NameRequestHeld,
+	NameRequestRefused,
 	NameDeadlinePassed,
 	NameTaskProcessed,
 	NameTaskUndone,
 	NameTaskParked,
 	NameTaskReminded,
 	NameTaskReopened,
+	NameTaskPaused,
+	NameTaskResumed,
+	NameTaskTerminated,
 	NameTasksSwept,
 	NameInputRejected,
 	NameInputForwarded,
@@ -59,12 +63,16 @@ func (*Compensated) Name() Name         { return NameCompensated }
 func (*CompensationFailed) Name() Name  { return NameCompensationFailed }
 func (*CancelRequested) Name() Name     { return NameCancelRequested }
 func (*RequestHeld) Name() Name         { return NameRequestHeld }
+func (*RequestRefused) Name() Name      { return NameRequestRefused }
 func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
 func (*TaskProcessed) Name() Name       { return NameTaskProcessed }
 func (*TaskUndone) Name() Name          { return NameTaskUndone }
 func (*TaskParked) Name() Name          { return NameTaskParked }
 func (*TaskReminded) Name() Name        { return NameTaskReminded }
 func (*TaskReopened) Name() Name        { return NameTaskReopened }
+func (*TaskPaused) Name() Name          { return NameTaskPaused }
+func (*TaskResumed) Name() Name         { return NameTaskResumed }
+func (*TaskTerminated) Name() Name      { return NameTaskTerminated }
 func (*TasksSwept) Name() Name          { return NameTasksSwept }
 func (*InputRejected) Name() Name       { return NameInputRejected }
 func (*InputForwarded) Name() Name      { return NameInputForwarded }
@@ -111,6 +119,8 @@ func NewBody(n Name) (Body, error) {
 		return new(CancelRequested), nil
 	case NameRequestHeld:
 		return new(RequestHeld), nil
+	case NameRequestRefused:
+		return new(RequestRefused), nil
 	case NameDeadlinePassed:
 		return new(DeadlinePassed), nil
 	case NameTaskProcessed:
@@ -123,6 +133,12 @@ func NewBody(n Name) (Body, error) {
 		return new(TaskReminded), nil
 	case NameTaskReopened:
 		return new(TaskReopened), nil
+	case NameTaskPaused:
+		return new(TaskPaused), nil
+	case NameTaskResumed:
+		return new(TaskResumed), nil
+	case NameTaskTerminated:
+		return new(TaskTerminated), nil
 	case NameTasksSwept:
 		return new(TasksSwept), nil
 	case NameInputRejected:
@@ -182,6 +198,8 @@ func nameOf(b []byte) Name {
 		return NameCancelRequested
 	case NameRequestHeld:
 		return NameRequestHeld
+	case NameRequestRefused:
+		return NameRequestRefused
 	case NameDeadlinePassed:
 		return NameDeadlinePassed
 	case NameTaskProcessed:
@@ -194,6 +212,12 @@ func nameOf(b []byte) Name {
 		return NameTaskReminded
 	case NameTaskReopened:
 		return NameTaskReopened
+	case NameTaskPaused:
+		return NameTaskPaused
+	case NameTaskResumed:
+		return NameTaskResumed
+	case NameTaskTerminated:
+		return NameTaskTerminated
 	case NameTasksSwept:
 		return NameTasksSwept
 	case NameInputRejected:
@@ -252,6 +276,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 		b.write(w)
 	case *RequestHeld:
 		b.write(w)
+	case *RequestRefused:
+		b.write(w)
 	case *DeadlinePassed:
 		b.write(w)
 	case *TaskProcessed:
@@ -263,6 +289,12 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *TaskReminded:
 		b.write(w)
 	case *TaskReopened:
+		b.write(w)
+	case *TaskPaused:
+		b.write(w)
+	case *TaskResumed:
+		b.write(w)
+	case *TaskTerminated:
 		b.write(w)
 	case *TasksSwept:
 		b.write(w)
@@ -323,6 +355,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *RequestHeld:
 		b.read(r)
+	case *RequestRefused:
+		b.read(r)
 	case *DeadlinePassed:
 		b.read(r)
 	case *TaskProcessed:
@@ -334,6 +368,12 @@ func readBody(body Body, r *jsontext.Reader) {
 	case *TaskReminded:
 		b.read(r)
 	case *TaskReopened:
+		b.read(r)
+	case *TaskPaused:
+		b.read(r)
+	case *TaskResumed:
+		b.read(r)
+	case *TaskTerminated:
 		b.read(r)
 	case *TasksSwept:
 		b.read(r)
@@ -394,6 +434,8 @@ func bodySize(body Body) int {
 		return b.size()
 	case *RequestHeld:
 		return b.size()
+	case *RequestRefused:
+		return b.size()
 	case *DeadlinePassed:
 		return b.size()
 	case *TaskProcessed:
@@ -405,6 +447,12 @@ func bodySize(body Body) int {
 	case *TaskReminded:
 		return b.size()
 	case *TaskReopened:
+		return b.size()
+	case *TaskPaused:
+		return b.size()
+	case *TaskResumed:
+		return b.size()
+	case *TaskTerminated:
 		return b.size()
 	case *TasksSwept:
 		return b.size()

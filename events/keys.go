@@ -54,7 +54,7 @@ const (
 // changes.
 var keyWords = [...]string{
 	1: string(TaskStatePending), 2: string(TaskStateProcessing), 3: string(TaskStateProcessed), 4: string(TaskStateUndoing), 5: string(TaskStateUndone), 6: string(TaskStateError),
-	7: string(Do), 8: string(Undo),
+	7: string(Do), 8: string(Undo), 9: string(TaskStateTerminated),
 }
 
 var errKeys = errors.New("keys of a task are damaged")

@@ -19,13 +19,30 @@ type Request struct {
 	By string `json:"by,omitempty"`
 }
 
+// The reasons for refusing a cancel that would change nothing.
+const (
+	RefusedUndoing    = "the task is being undone already"
+	RefusedUndoParked = "the task is being undone already, and is parked because an undo failed: remove the cause, then retry the task"
+)
+
+// JudgedRequest is what became of a request: the fact at that position grants it, or refuses it with the reason.
+type JudgedRequest struct {
+	ID      string   `json:"id"`
+	Verb    Verb     `json:"verb"`
+	Fact    Position `json:"fact"`
+	Refused string   `json:"refused,omitempty"`
+}
+
 // Verb says what a request asks for.
 type Verb string
 
 // The verbs.
 const (
-	RequestCancel Verb = "cancel"
-	RequestRetry  Verb = "retry"
+	RequestCancel    Verb = "cancel"
+	RequestPause     Verb = "pause"
+	RequestResume    Verb = "resume"
+	RequestRetry     Verb = "retry"
+	RequestTerminate Verb = "terminate"
 )
 
 // verbRow says what is particular about a verb.
@@ -40,7 +57,10 @@ type verbRow struct {
 // verbs is the only list of the verbs.
 var verbs = []verbRow{
 	{verb: RequestCancel, early: true},
+	{verb: RequestPause},
+	{verb: RequestResume},
 	{verb: RequestRetry, members: []string{"step", "attempt"}},
+	{verb: RequestTerminate},
 }
 
 // typeRequest is the prefix of the ce_type of requests.

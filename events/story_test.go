@@ -34,6 +34,7 @@ func story(t tester) *scribe {
 	w.handOver()
 	w.parked()
 	w.deadlines()
+	w.pausing()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
@@ -108,6 +109,7 @@ func (w *scribe) heldRequests() {
 	hold("never", "q2", 3)
 	w.submit(id, fromInput(events.Submissions, 2))
 	w.write(id, &events.CancelRequested{Request: "q1", Reason: "not wanted", By: "ada"})
+	w.write(id, &events.RequestRefused{Request: "q0", Verb: events.RequestRetry, Reason: "nothing can be retried"})
 	w.write(id, &events.TaskUndone{})
 	w.write("never", &events.InputRejected{
 		Reason: events.RejectExpired, Held: "q2", HeldAt: events.CauseInput(events.Reports, testPartition, 3),
@@ -161,6 +163,24 @@ func (w *scribe) parked() {
 	w.write(id, &events.CompensationStarted{Step: "drone", Agent: "drone", Attempt: 2, CompleteBy: w.now.Add(5e9)})
 	w.write(id, &events.Compensated{Step: "drone", Attempt: 2})
 	w.write(id, &events.TaskUndone{Reason: "the work request was refused"})
+}
+
+// pausing: a task is paused while it runs, parked meanwhile, and resumed before it is reopened; another is terminated while it is paused.
+func (w *scribe) pausing() {
+	const id = "delivery-13"
+	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Deadline: w.now.Add(60e9), Content: "c13"})
+	w.start(id, "package", 1)
+	w.write(id, &events.TaskPaused{Request: "p1", Reason: "the service is being repaired", By: "ada"})
+	w.fail(id, "package", 1, park("attempts used up"))
+	w.write(id, &events.TaskParked{Step: "package", Reason: "attempts used up"})
+	w.write(id, &events.TaskResumed{Request: "p2", By: "ada"})
+	w.write(id, &events.TaskReopened{Request: "p3", Steps: []string{"package"}})
+	w.start(id, "package", 2)
+	w.complete(id, "package", 2)
+	w.write(id, &events.TaskPaused{Request: "p4"})
+	w.write(id, &events.CancelRequested{Request: "p5"})
+	w.write(id, &events.TaskPaused{Request: "p6", Reason: "wait"})
+	w.write(id, &events.TaskTerminated{Request: "p7", Reason: "done by hand", By: "ada", NotUndone: []string{"package"}})
 }
 
 // remind repeats the alert about a parked task.

@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // TaskState is the process state of a task.
@@ -16,10 +17,13 @@ const (
 	TaskStateUndoing    TaskState = "undoing"
 	TaskStateUndone     TaskState = "undone"
 	TaskStateError      TaskState = "error"
+	TaskStateTerminated TaskState = "terminated"
 )
 
 // Ended says whether the state is final.
-func (s TaskState) Ended() bool { return s == TaskStateProcessed || s == TaskStateUndone }
+func (s TaskState) Ended() bool {
+	return s == TaskStateProcessed || s == TaskStateUndone || s == TaskStateTerminated
+}
 
 // StepState is the state of a step.
 type StepState string
@@ -72,10 +76,14 @@ type Task struct {
 	ParkReason string `json:"park_reason,omitempty"`
 	// ParkedFrom is the state that TaskReopened restores.
 	ParkedFrom TaskState `json:"parked_from,omitempty"`
-	// ParkedAt is since when the task is parked: that time does not count towards its deadline.
+	// ParkedAt is since when the task is parked.
 	ParkedAt Instant `json:"parked_at,omitzero"`
-	// ReopenedAt is when the deadline was last moved because the task was reopened.
+	// ReopenedAt is when the deadline was last moved because the task was reopened or resumed.
 	ReopenedAt Instant `json:"reopened_at,omitzero"`
+	// Paused is set while an operator holds the task.
+	Paused *Paused `json:"paused,omitempty"`
+	// HaltedAt is since when the task is parked or paused, or first the one and then the other: its deadline counts on from there.
+	HaltedAt Instant `json:"halted_at,omitzero"`
 	// ParkedReason is the reason why the task is undone, while it is parked in that: TaskReopened restores it.
 	ParkedReason string `json:"parked_reason,omitempty"`
 
@@ -94,8 +102,8 @@ type Task struct {
 
 	// Held are requests that arrived before the task. Plan turns them into facts before any start.
 	Held []Request `json:"held,omitempty"`
-	// Requests are the IDs of the requests already judged, sorted.
-	Requests []string `json:"requests,omitempty"`
+	// Requests are the requests already judged, sorted by their IDs.
+	Requests []JudgedRequest `json:"requests,omitempty"`
 
 	Traceparent string `json:"traceparent,omitempty"`
 	// Last is the position of the task's latest fact: the cause of what follows from its state.
@@ -116,6 +124,13 @@ type Task struct {
 	rows *valueRows
 	// dirty says that the task changed since the last Flush, and is in State.dirtyTasks.
 	dirty bool
+}
+
+// Paused says who paused a task, and why.
+type Paused struct {
+	By     string  `json:"by,omitempty"`
+	Since  Instant `json:"since"`
+	Reason string  `json:"reason,omitempty"`
 }
 
 // Step is the state of one step of a task.
@@ -184,9 +199,18 @@ func (t *Task) Step(path string) *Step {
 	return nil
 }
 
+// Request returns what became of the request with this ID, and whether it was judged for the task.
+func (t *Task) Request(id string) (JudgedRequest, bool) {
+	i, ok := slices.BinarySearchFunc(t.Requests, id, func(r JudgedRequest, id string) int { return strings.Compare(r.ID, id) })
+	if !ok {
+		return JudgedRequest{}, false
+	}
+	return t.Requests[i], true
+}
+
 // HasRequest says whether a request with this ID was judged for the task.
 func (t *Task) HasRequest(id string) bool {
-	_, ok := slices.BinarySearch(t.Requests, id)
+	_, ok := t.Request(id)
 	return ok
 }
 
@@ -214,6 +238,38 @@ func (t *Task) Irrevocable() bool {
 		}
 	}
 	return false
+}
+
+// Halted says that an operator must act before the task goes on: it is parked or paused. Its deadline only raises an alert meanwhile.
+func (t *Task) Halted() bool { return t.State == TaskStateError || t.Paused != nil }
+
+// Starts says whether an attempt of the task may start, of a step or of its undo.
+func (t *Task) Starts() bool {
+	//mutant:paused-starts-nothing
+	return !t.State.Ended() && !t.Halted()
+}
+
+// RunningStep returns the first step with a running attempt, and the attempt's operation; nil if no attempt runs.
+func (t *Task) RunningStep() (*Step, Operation) {
+	for _, s := range t.Steps {
+		switch {
+		case s.State == StepStateRunning:
+			return s, Do
+		case s.Undo != nil && s.Undo.State == StepStateRunning:
+			return s, Undo
+		}
+	}
+	return nil, ""
+}
+
+// NotUndone returns the steps that may have had an effect and are not undone, in the order in which they started.
+func (t *Task) NotUndone() (paths []string) {
+	for _, s := range t.Steps {
+		if s.Touched && s.State != StepStateUndone {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
 }
 
 // undoing says whether the task is being undone. Parking only interrupts that.

@@ -43,9 +43,12 @@ type stepRow struct {
 	Step    Step `json:"step"`
 }
 
-// requestRow is the row of a request, which holds it until it is judged.
+// requestRow is the row of a request: it holds the request until it is judged, and then what became of it.
 type requestRow struct {
-	Held *Request `json:"held,omitempty"`
+	Held    *Request `json:"held,omitempty"`
+	Verb    Verb     `json:"verb,omitempty"`
+	Fact    Position `json:"fact,omitzero"`
+	Refused string   `json:"refused,omitempty"`
 }
 
 // rowState is what is known about a row besides the head, as of the last Flush: its share of the state hash, and the size of its encoding.
@@ -243,6 +246,8 @@ func (w *taskWriter) request(t *Task, id string) error {
 	var row requestRow
 	if i := slices.IndexFunc(t.Held, func(r Request) bool { return r.ID == id }); i >= 0 {
 		row.Held = &t.Held[i]
+	} else if r, ok := t.Request(id); ok {
+		row.Verb, row.Fact, row.Refused = r.Verb, r.Fact, r.Refused
 	}
 	start := len(w.other.B)
 	from, err := w.other.add(KindRequest, rowID(t.ID, id), &row)

@@ -243,7 +243,7 @@ func TestRequestsAreRowsOfTheirTask(t *testing.T) {
 	_, kinds := written(k.flush(nil))
 	require.Equal(t, map[events.Kind]int{events.KindRequest: 1}, kinds)
 	k.evictAll()
-	require.Equal(t, `{}`, string(k.flushed("t", events.KindRequest, "t\x00q1")))
+	require.Equal(t, `{"verb":"cancel","fact":"1-a0/3"}`, string(k.flushed("t", events.KindRequest, "t\x00q1")))
 	require.True(t, k.task("t").HasRequest("q1"))
 	require.False(t, k.task("t").HasRequest("q2"))
 	require.Len(t, k.task("t").Held, 1)

@@ -67,6 +67,10 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 	if wait := settings.RemindAfter.Std(); wait > 0 { // the latest one may have come at the wrong time
 		t.RemindAt = min(t.RemindAt, to.Add(wait))
 	}
+	t.HaltedAt = min(t.HaltedAt, to)
+	if t.Paused != nil {
+		t.Paused.Since = min(t.Paused.Since, to)
+	}
 	t.SubmittedAt, t.ParkedAt, t.ReopenedAt, t.UpdatedAt = min(t.SubmittedAt, to), min(t.ParkedAt, to), min(t.ReopenedAt, to), to
 }
 

@@ -33,16 +33,16 @@ func (t *Task) Timers() []Timer {
 		if s.State == StepStateRunning {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
-		if s.State == StepStateWaiting && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
+		if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
 			list = append(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {
 			list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
-		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing {
+		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing && t.Paused == nil {
 			list = append(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
 		}
 	}
-	if t.State == TaskStateUndoing && t.QuietAt > t.UpdatedAt {
+	if t.State == TaskStateUndoing && t.Paused == nil && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
 	}
 	if t.Deadline != 0 && !t.DeadlinePassed && !t.undoing() {

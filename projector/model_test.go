@@ -48,7 +48,7 @@ func (m *model) partition(n int32) *modelPartition {
 }
 
 var (
-	states    = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateProcessed, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateError}
+	states    = []events.TaskState{events.TaskStatePending, events.TaskStateProcessing, events.TaskStateProcessed, events.TaskStateUndoing, events.TaskStateUndone, events.TaskStateError, events.TaskStateTerminated}
 	workflows = []string{"ship", "ship2", "s"}
 	agents    = []string{"drone", "dron", "package"}
 	labels    = []map[string]string{nil, {"k": "v"}, {"k": "v2", "kk": "v"}, {"k": "v", "empty": ""}, {"k": "v:\x00w", "ü": "\x00"}}

@@ -163,6 +163,19 @@ func (p *Partition) loadPart(k events.Kind, id string) (encoding []byte, err err
 	return encoding, err
 }
 
+// Held returns a request that is held for a task that does not exist yet; nil if it is not held.
+func (p *Partition) Held(task, request string) (held *events.HeldRequest, err error) {
+	err = p.lookup(partKey(nil, p.number, string(events.KindHeld), task+"\x00"+request), func(it *pebble.Iterator) error {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		held = new(events.HeldRequest)
+		return json.Unmarshal(value, held)
+	})
+	return held, err
+}
+
 // Loader returns the function by which events.State loads tasks that it does not hold in memory.
 func (p *Partition) Loader() events.Loader {
 	return func(id string) (events.StoredTask, error) { return p.loads.task(p, id) }

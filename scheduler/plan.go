@@ -68,6 +68,9 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	// A cancel that arrived before the task becomes a fact before any step starts. Otherwise the task could act after it
 	// was cancelled.
 	for _, h := range t.Held {
+		if h.Kind == events.RequestCancel && t.State == events.TaskStateUndoing { // an earlier one did it
+			return events.Plan{Facts: []events.Body{&events.RequestRefused{Request: h.ID, Verb: h.Kind, Reason: events.RefusedUndoing}}}, nil
+		}
 		if h.Kind == events.RequestCancel {
 			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil
 		}
@@ -75,10 +78,10 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 	if t.ParkDue != "" {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
-	switch t.State {
-	case events.TaskStateError:
+	if !t.Starts() {
 		return events.Plan{}, nil
-	case events.TaskStateUndoing:
+	}
+	if t.State == events.TaskStateUndoing {
 		return s.planUndo(t)
 	}
 	p, err := s.prepared(t)
@@ -129,7 +132,7 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 // for its agent, and the conditions of one task may cost a second.
 func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (notBefore events.Instant, yes bool, err error) {
 	cancels := func(h events.Request) bool { return h.Kind == events.RequestCancel }
-	if t.State.Ended() || t.State == events.TaskStateError || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" {
+	if !t.Starts() || slices.ContainsFunc(t.Held, cancels) || t.ParkDue != "" {
 		return 0, false, nil
 	}
 	if t.State == events.TaskStateUndoing {

@@ -218,7 +218,7 @@ func TestACancelThatOvertakesItsTask(t *testing.T) {
 	a.run()
 	b.submit("t1", "one", "")
 	a.run()
-	require.Equal(t, []string{"RequestHeld", "RequestHeld", "Submitted", "CancelRequested", "CancelRequested", "TaskUndone"}, b.names())
+	require.Equal(t, []string{"RequestHeld", "RequestHeld", "Submitted", "CancelRequested", "RequestRefused", "TaskUndone"}, b.names())
 	require.Empty(t, a.work(), "no step starts")
 	b.request(events.RequestCancel, "q1", "t1")
 	a.run()
@@ -300,7 +300,7 @@ func TestRequestsOfAnOperator(t *testing.T) {
 			a.run()
 			b.request(events.RequestRetry, "q1", "t1")
 			a.run()
-			require.Equal(t, events.RejectRefused, last[*events.InputRejected](b).Reason)
+			require.Contains(t, last[*events.RequestRefused](b).Reason, "nothing can be retried")
 		},
 		"a retry that names another attempt is refused": func(t *testing.T, b *bench, a *candidate) {
 			parked(b, a)
@@ -308,7 +308,7 @@ func TestRequestsOfAnOperator(t *testing.T) {
 			require.NoError(t, err)
 			b.put(events.Reports, r)
 			a.run()
-			require.Equal(t, events.RejectRefused, last[*events.InputRejected](b).Reason)
+			require.Equal(t, `attempt 7 of step "only" is not its latest, 1 is`, last[*events.RequestRefused](b).Reason)
 		},
 		"a cancel of a parked task undoes it": func(t *testing.T, b *bench, a *candidate) {
 			parked(b, a)
@@ -331,17 +331,25 @@ func TestRequestsOfAnOperator(t *testing.T) {
 			require.Equal(t, events.TaskStateUndoing, b.task("t1").ParkedFrom)
 			b.request(events.RequestCancel, "q2", "t1")
 			a.run()
-			r := last[*events.InputRejected](b)
-			require.Equal(t, events.RejectRefused, r.Reason)
-			require.Contains(t, r.Detail, "then retry the task")
+			require.Equal(t, events.RefusedUndoParked, last[*events.RequestRefused](b).Reason)
 		},
-		"a cancel of an undoing task changes nothing": func(t *testing.T, b *bench, a *candidate) {
+		"a cancel of an undoing task is refused": func(t *testing.T, b *bench, a *candidate) {
 			b.submit("t1", "one", "")
 			a.run()
 			b.request(events.RequestCancel, "q1", "t1")
 			b.request(events.RequestCancel, "q2", "t1")
 			a.run()
 			require.Equal(t, 1, count[*events.CancelRequested](b))
+			require.Equal(t, &events.RequestRefused{Request: "q2", Verb: events.RequestCancel, Reason: events.RefusedUndoing}, last[*events.RequestRefused](b))
+			facts := b.task("t1").Facts
+			b.request(events.RequestCancel, "q2", "t1")
+			a.run()
+			require.Equal(t, 1, count[*events.RequestRefused](b), "the same request again is answered by the same fact")
+			known, ok := b.task("t1").Request("q2")
+			require.True(t, ok)
+			require.Equal(t, events.RefusedUndoing, known.Refused)
+			require.Equal(t, facts, b.task("t1").Facts)
+			require.Zero(t, count[*events.InputRejected](b), "it is no dead letter")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,12 +41,12 @@ func (i *inbox) judgeRequest(item *input) error {
 		return nil
 	}
 	i.judging.task = id
-	body, why := requested(t, &q)
-	if why != "" {
-		return i.reject(item, id, events.RejectRefused, why)
-	}
-	if body == nil {
-		return nil
+	body, refused := JudgeRequest(t, &q)
+	if refused.Reason != "" {
+		if t.State.Ended() || full(t) {
+			return i.reject(item, id, events.RejectRefused, refused.Reason)
+		}
+		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: refused.Reason}
 	}
 	if again, ok := body.(*events.TaskReopened); ok && len(again.Steps) == 0 {
 		i.planner.noOutput = id
@@ -74,30 +74,94 @@ func (i *inbox) holdRequest(item *input, q events.Request) error {
 	return i.record(i.caused(item, q.Task, &events.RequestHeld{Request: q, ExpiresAt: expires}), nil)
 }
 
-// requested returns the fact that a request leads to, nil if it changes nothing, or why it is refused.
-func requested(t *events.Task, q *events.Request) (events.Body, string) {
+// Refusal is why a request is refused.
+type Refusal struct {
+	// Reason is a sentence that says what to do instead; empty if the request is granted.
+	Reason string
+	// Lasting says that no later fact can change it, so that a caller may believe it of a state that is out of date.
+	Lasting bool
+}
+
+// verbJudges say what each verb does in a state of a task: the fact that the request leads to, or why it is refused.
+var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events.Body, Refusal){
+	events.RequestCancel:    cancelled,
+	events.RequestPause:     paused,
+	events.RequestResume:    resumed,
+	events.RequestRetry:     retried,
+	events.RequestTerminate: terminated,
+}
+
+// JudgeRequest returns the fact that a request about a task leads to, or why it is refused. It is pure: the owner decides by it, and others
+// may ask it about a state that they read. A request that would change nothing is refused.
+func JudgeRequest(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	if t.State.Ended() {
-		return nil, fmt.Sprintf("the task has ended: %s", t.State)
+		return nil, Refusal{fmt.Sprintf("the task has ended: it is %s", t.State), true}
 	}
-	if n := len(t.Requests) + len(t.Held); n >= events.MaxRequests { // each request is remembered, and loaded with the task
-		return nil, fmt.Sprintf("the task has had %d requests, which is the limit", n)
+	if full(t) {
+		return nil, Refusal{fmt.Sprintf("the task has had %d requests, which is the limit", len(t.Requests)+len(t.Held)), true}
 	}
-	if q.Kind == events.RequestCancel {
-		switch {
-		case t.State == events.TaskStateUndoing:
-			return nil, ""
-		case t.ParkedFrom == events.TaskStateUndoing:
-			return nil, "the task is being undone already, and is parked because an undo failed: remove the cause, then retry the task"
-		case t.Irrevocable():
-			return nil, "the task is past its point of no return, or its pivot is under way"
+	judge := verbJudges[q.Kind]
+	if judge == nil {
+		return nil, Refusal{fmt.Sprintf("%q is not a verb", q.Kind), true}
+	}
+	return judge(t, q)
+}
+
+// full says whether the task has had as many requests as it may: each is remembered, and loaded with the task.
+func full(t *events.Task) bool { return len(t.Requests)+len(t.Held) >= events.MaxRequests }
+
+// refused is a refusal that may not last.
+func refused(format string, args ...any) (events.Body, Refusal) {
+	return nil, Refusal{Reason: fmt.Sprintf(format, args...)}
+}
+
+func cancelled(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	switch {
+	case t.ParkedFrom == events.TaskStateUndoing:
+		return nil, Refusal{events.RefusedUndoParked, true}
+	case t.State == events.TaskStateUndoing && t.Paused != nil:
+		return refused("%s, and is paused: resume it", events.RefusedUndoing)
+	case t.State == events.TaskStateUndoing:
+		return nil, Refusal{events.RefusedUndoing, true}
+	case t.PivotPassed:
+		return nil, Refusal{"the task is past its point of no return, and can only go forward", true}
+	case t.Irrevocable():
+		return refused("the pivot is under way, or its outcome is unknown: the task may be past its point of no return")
+	}
+	return &events.CancelRequested{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
+}
+
+func paused(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	if t.Paused != nil {
+		return refused("the task is paused already, since %s", t.Paused.Since)
+	}
+	return &events.TaskPaused{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
+}
+
+func resumed(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	switch {
+	case t.Paused != nil:
+		return &events.TaskResumed{Request: q.ID, Reason: q.Reason, By: q.By}, Refusal{}
+	case t.State == events.TaskStateError:
+		return refused("the task is not paused, but parked: remove the cause, then retry it")
+	}
+	return refused("the task is not paused")
+}
+
+func terminated(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	//mutant:terminate-refuses-while-running
+	if s, op := t.RunningStep(); s != nil {
+		n := s.Attempt
+		if op == events.Undo {
+			n = s.Undo.Attempt
 		}
-		return &events.CancelRequested{Request: q.ID, Reason: q.Reason, By: q.By}, ""
+		return refused("attempt %d of the %s of step %q is running: fail it, or pause the task and wait for the attempt, then terminate the task", n, op, s.Path)
 	}
-	return retried(t, q)
+	return &events.TaskTerminated{Request: q.ID, Reason: q.Reason, By: q.By, NotUndone: t.NotUndone()}, Refusal{}
 }
 
 // retried reopens the failed steps of a parked task, or starts a waiting step at once.
-func retried(t *events.Task, q *events.Request) (events.Body, string) {
+func retried(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	var steps []string
 	for _, s := range t.Steps {
 		if q.Step != "" && s.Path != q.Step {
@@ -105,15 +169,15 @@ func retried(t *events.Task, q *events.Request) (events.Body, string) {
 		}
 		if reopenable(t, s) {
 			if q.Attempt != 0 && q.Attempt != s.Attempt {
-				return nil, fmt.Sprintf("attempt %d of step %q is not its latest, %d is", q.Attempt, s.Path, s.Attempt)
+				return refused("attempt %d of step %q is not its latest, %d is", q.Attempt, s.Path, s.Attempt)
 			}
 			steps = append(steps, s.Path)
 		}
 	}
 	if len(steps) == 0 && (q.Step != "" || t.State != events.TaskStateError) {
-		return nil, "nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt"
+		return refused("nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt")
 	}
-	return &events.TaskReopened{Request: q.ID, Steps: steps, Reason: q.Reason, By: q.By}, ""
+	return &events.TaskReopened{Request: q.ID, Steps: steps, Reason: q.Reason, By: q.By}, Refusal{}
 }
 
 func reopenable(t *events.Task, s *events.Step) bool {

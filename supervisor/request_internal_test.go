@@ -3,6 +3,7 @@ package supervisor
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sagalog/sagalog/events"
@@ -14,15 +15,15 @@ func TestATaskGrantsABoundedNumberOfRequests(t *testing.T) {
 	t.Parallel()
 	task := &events.Task{State: events.TaskStateProcessing}
 	for i := range events.MaxRequests - 1 {
-		task.Requests = append(task.Requests, fmt.Sprint("q", i))
+		task.Requests = append(task.Requests, events.JudgedRequest{ID: fmt.Sprint("q", i)})
 	}
-	slices.Sort(task.Requests)
-	body, why := requested(task, &events.Request{ID: "last", Kind: events.RequestCancel})
-	require.Empty(t, why)
+	slices.SortFunc(task.Requests, func(a, b events.JudgedRequest) int { return strings.Compare(a.ID, b.ID) })
+	body, no := JudgeRequest(task, &events.Request{ID: "last", Kind: events.RequestCancel})
+	require.Empty(t, no)
 	require.NotNil(t, body)
 	task.Held = []events.Request{{ID: "last"}}
-	body, why = requested(task, &events.Request{ID: "further", Kind: events.RequestCancel})
+	body, no = JudgeRequest(task, &events.Request{ID: "further", Kind: events.RequestCancel})
 	require.Nil(t, body)
-	require.Equal(t, "the task has had 10000 requests, which is the limit", why)
+	require.Equal(t, "the task has had 10000 requests, which is the limit", no.Reason)
 	require.True(t, task.HasRequest("q7"))
 }

@@ -285,7 +285,8 @@ func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {
 		return nil
 	}
 	action := events.DeadlineUndo
-	if task.Irrevocable() || task.State == events.TaskStateError {
+	//mutant:deadline-of-paused-alerts
+	if task.Irrevocable() || task.Halted() {
 		action = events.DeadlineAlert
 	}
 	return &events.DeadlinePassed{Deadline: task.Deadline, Action: action}

@@ -234,7 +234,7 @@ func TestTheConsequencesOfVerdicts(t *testing.T) {
 			a.run()
 			b.request(events.RequestCancel, "q", "t1")
 			b.failed("t1", "behind", 1, events.ClassPermanent, "")
-		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "StepStarted", "InputRejected", "StepFailed", "TaskParked"}},
+		}, []string{"Submitted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "StepStarted", "RequestRefused", "StepFailed", "TaskParked"}},
 		"a pivot that says undo undoes when it is refused without effect": {pivotThatUndoes, func(b *bench, a *candidate) {
 			b.done("t1", "before", 1)
 			a.run()

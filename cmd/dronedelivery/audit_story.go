@@ -59,7 +59,7 @@ func (s *story) key(namespace uuid.UUID, step string, op events.Operation) strin
 
 // ended says whether no further fact may follow.
 func (s *story) ended() bool {
-	return s.end == events.NameTaskProcessed || s.end == events.NameTaskUndone
+	return s.end == events.NameTaskProcessed || s.end == events.NameTaskUndone || s.end == events.NameTaskTerminated
 }
 
 func (s *story) fold(f *events.Fact, c *logCounts) {
@@ -73,7 +73,7 @@ func (s *story) fold(f *events.Fact, c *logCounts) {
 	case *events.CompensationStarted:
 		c.Undos++
 		s.started(operation{b.Step, events.Undo}, b.Attempt, b.Agent, c)
-	case *events.TaskProcessed, *events.TaskUndone, *events.TaskParked:
+	case *events.TaskProcessed, *events.TaskUndone, *events.TaskTerminated, *events.TaskParked:
 		s.end = f.Body.Name()
 	case *events.TaskReopened:
 		s.end = ""

@@ -77,7 +77,7 @@ func (s *story) measure(f *events.Fact, asked events.Instant) {
 		if p.started == 0 {
 			p.started = f.Time
 		}
-	case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+	case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskTerminated, events.NameTaskParked:
 		p.ended = f.Time
 	}
 	if p.submitted == 0 {

@@ -168,13 +168,21 @@ class Request(Entity):
     order = "id! kind! task! step reason attempt by"
 
 
+class Paused(Entity):
+    order = "by since! reason"
+
+
+class RequestRow(Entity):
+    order = "verb fact refused"
+
+
 class Held(Entity):
     order = "request! expires_at! cause! cause_hash"
 
 
 class Task(Entity):
     order = """id! incarnation! run! workflow! version! definition! state! priority labels input output content! submitted_at! updated_at!
-        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at reopened_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
+        ended_at deadline failure_count reason facts! park_due park_reason parked_from parked_at reopened_at paused halted_at parked_reason reminders remind_at pivot_passed deadline_passed quiet_at
         completions traceparent last steps rows"""
 
     def step(self, path):
@@ -190,20 +198,34 @@ class Task(Entity):
             return
         self.update(state='"undoing"', reason=reason)
         self.clear_of("parked_from", "parked_at", "park_due", "park_reason", "reminders", "remind_at")
+        if "paused" not in self:
+            self.clear_of("halted_at")
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
                 s.clear_of("retry_at")
 
+    def halt(self, time):
+        self.setdefault("halted_at", time)
+
+    def go_on(self, time):
+        if self["state"] == '"error"' or "paused" in self or "halted_at" not in self:
+            return
+        if instant(self["deadline"]) > instant(self["halted_at"]):
+            halted = max(instant(time) - instant(self["halted_at"]), datetime.timedelta())
+            self["deadline"] = instant_text(min(instant(self["deadline"]), LAST - halted) + halted)
+            self.clear_of("deadline_passed")
+            self["reopened_at"] = time
+        self.clear_of("halted_at")
+
     def park_due_for(self, step, reason):
         if self["state"] != '"error"':
             self.update(park_due=step, park_reason=reason)
 
-    def judge(self, request):
+    def judge(self, verb, request, refused='""'):
         if request in ('""', None):
             return
-        if request not in self["requests"]:
-            self["requests"].append(request)
+        self["requests"].setdefault(request, RequestRow(verb=verb, fact=self["last"], refused=refused))
         self["held"] = [h for h in self["held"] if h["id"] != request]
 
 
@@ -224,7 +246,7 @@ class Task(Entity):
         for r in self["held"]:
             yield "request", ident + "\0" + json.loads(r["id"]), obj([("held", r.text())])
         for r in self["requests"]:
-            yield "request", ident + "\0" + json.loads(r), "{}"
+            yield "request", ident + "\0" + json.loads(r), self["requests"][r].text()
         rows.update(steps=str(rows["steps"]), requests=str(len(self["held"]) + len(self["requests"])))
         head.update(steps=steps, rows=rows)
         yield "task", ident, head.text()
@@ -347,7 +369,7 @@ class State:
         elif kind == "Submitted":
             at = quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"])))
             t = Task(id=quote(subject), incarnation=at, run="1", state='"pending"', definition=body["hash"], submitted_at=time, updated_at=time,
-                     facts="1", held=[], requests=[], steps=[], traceparent=quote(h.get("ce_traceparent", "")),
+                     facts="1", held=[], requests={}, steps=[], traceparent=quote(h.get("ce_traceparent", "")),
                      last=at)
             t.take(body, "workflow", "version", "priority", "labels", "input", "content", "deadline")
             for key in sorted((k for k in self.held if k[0] == subject), key=lambda k: k[1].encode()):
@@ -478,8 +500,13 @@ class State:
             t.park_due_for(body["step"], verdict["reason"])
 
     def CancelRequested(self, t, body, time):
-        t.judge(body["request"])
+        t.judge('"cancel"', body["request"])
+        t.clear_of("paused")
         t.turn_back(body.get("reason", '"cancelled"'))
+
+    def RequestRefused(self, t, body, time):
+        t.add("facts", -1)
+        t.judge(body["verb"], body["request"], body["reason"])
 
     def DeadlinePassed(self, t, body, time):
         t["deadline_passed"] = "true"
@@ -500,8 +527,27 @@ class State:
                 t["parked_reason"] = t["reason"]
             t.update(parked_from=t["state"], parked_at=time, state='"error"')
             self.remind(t, time)
+            t.halt(time)
         t["reason"] = body["reason"]
         t.clear_of("park_due", "park_reason")
+
+    def TaskPaused(self, t, body, time):
+        assert "paused" not in t
+        t.judge('"pause"', body["request"])
+        t["paused"] = Paused(since=time)
+        t["paused"].take(body, "by", "reason")
+        t.halt(time)
+
+    def TaskResumed(self, t, body, time):
+        assert "paused" in t
+        t.judge('"resume"', body["request"])
+        t.clear_of("paused")
+        t.go_on(time)
+
+    def TaskTerminated(self, t, body, time):
+        t.judge('"terminate"', body["request"])
+        t.update(state='"terminated"', ended_at=time, reason=body.get("reason", '"terminated"'))
+        t.clear_of("paused", "halted_at", "parked_from", "parked_at", "parked_reason", "park_due", "park_reason", "reminders", "remind_at")
 
     def TaskReminded(self, t, body, time):
         assert t["state"] == '"error"' and int(body["reminder"]) == int(t.get("reminders", 0)) + 1
@@ -526,17 +572,13 @@ class State:
             else:
                 s.update(state='"waiting"', retry_at=time)
                 s.clear_of("tries", "cool_downs")
-        t.judge(body["request"])
+        t.judge('"retry"', body["request"])
         if t["state"] == '"error"':
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]
             t["state"] = t["parked_from"]
-            if instant(t["deadline"]) > instant(t["parked_at"]):
-                parked = max(instant(time) - instant(t["parked_at"]), datetime.timedelta())
-                t["deadline"] = instant_text(min(instant(t["deadline"]), LAST - parked) + parked)
-                t.clear_of("deadline_passed")
-                t["reopened_at"] = time
             t.clear_of("parked_from", "parked_at", "parked_reason", "reminders", "remind_at")
+            t.go_on(time)
 
     def TimeCorrected(self, t, body, time):
         to, longest = body["to"], 0
@@ -560,6 +602,9 @@ class State:
         if wait > 0:
             cut(t, "remind_at", less(to, -wait))
         cut(t, "parked_at", to)
+        cut(t, "halted_at", to)
+        if "paused" in t:
+            cut(t["paused"], "since", to)
         t["updated_at"] = to
 
 

@@ -15,7 +15,7 @@ type TaskDocument struct {
 	Run      int               `json:"run"`
 	Workflow string            `json:"workflow"`
 	Version  int               `json:"version"`
-	State    string            `json:"state" enum:"pending,processing,processed,undoing,undone,error"`
+	State    string            `json:"state" enum:"pending,processing,processed,undoing,undone,error,terminated"`
 	Priority int               `json:"priority"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Input    json.RawMessage   `json:"input,omitempty"`
@@ -25,6 +25,8 @@ type TaskDocument struct {
 	UpdatedAt   events.Instant `json:"updated_at" format:"date-time"`
 	EndedAt     events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	Deadline    events.Instant `json:"deadline,omitzero" format:"date-time"`
+
+	Paused *events.Paused `json:"paused,omitempty" doc:"Who paused the task, since when, and why"`
 
 	LockedBy     string         `json:"locked_by,omitempty" doc:"The node that owns the task while it is live"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time" doc:"The earliest of the running attempts"`
@@ -109,7 +111,7 @@ func (s documents) brief(t *events.Task) TaskDocument {
 	d := TaskDocument{
 		ID: t.ID, Run: t.Run, Workflow: t.Workflow, Version: t.Version, State: string(t.State), Priority: t.Priority, Labels: t.Labels,
 		SubmittedAt: t.SubmittedAt, UpdatedAt: t.UpdatedAt, EndedAt: t.EndedAt, Deadline: t.Deadline,
-		FailureCount: t.FailureCount, Reason: t.Reason,
+		FailureCount: t.FailureCount, Reason: t.Reason, Paused: t.Paused,
 	}
 	if !t.State.Ended() {
 		d.LockedBy = s.cluster.Owner(events.Home(t.ID, s.partitions))

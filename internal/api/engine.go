@@ -30,6 +30,8 @@ type Tasks interface {
 	// Changed returns a channel that is closed by the next commit that may have changed the task, which need not exist.
 	// Take it before you look at the task, or you miss a commit in between.
 	Changed(id string) <-chan struct{}
+	// Held returns a request that is held for a task that does not exist yet; nil if it is not held.
+	Held(ctx context.Context, task, request string) (*events.Request, error)
 	// Queued returns the attempts of a task that could start now and are waiting in their agent's queue.
 	Queued(ctx context.Context, id string) ([]events.ReadyKey, error)
 }

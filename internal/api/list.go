@@ -210,7 +210,7 @@ func (s *lists) document(ctx context.Context, q Query, t *events.Task) (TaskDocu
 
 var taskStates = []string{
 	string(events.TaskStatePending), string(events.TaskStateProcessing), string(events.TaskStateProcessed),
-	string(events.TaskStateUndoing), string(events.TaskStateUndone), string(events.TaskStateError),
+	string(events.TaskStateUndoing), string(events.TaskStateUndone), string(events.TaskStateError), string(events.TaskStateTerminated),
 }
 
 func (s *lists) query(in *ListQuery) (Query, error) {

@@ -21,7 +21,9 @@ type Problem struct {
 	Detail   string `json:"detail,omitempty" doc:"What is wrong in this case, and what to do"`
 	Instance string `json:"instance,omitempty" doc:"The path of the request"`
 	// Reason is the reason in an InputRejected fact.
-	Reason     string         `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token"`
+	Reason string `json:"reason,omitempty" doc:"Why the log rejected the input, for a read with a token; why a request was refused"`
+	// State is the state of the task of a refused request.
+	State      string         `json:"state,omitempty" doc:"The state of the task, if a request about it was refused"`
 	Partitions []int32        `json:"partitions,omitempty" doc:"The partitions that no node answers for"`
 	Errors     []ProblemPlace `json:"errors,omitempty" doc:"Each fault and its place"`
 
@@ -57,6 +59,7 @@ const (
 	codeTooSlow      = "too-slow"
 	codeConflict     = "conflict"
 	codeRejected     = "rejected"
+	codeRefused      = "refused"
 	codeNotYet       = "not-yet"
 	codeUnavailable  = "unavailable"
 	codeNotReady     = "not-ready"

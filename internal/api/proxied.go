@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,15 +22,14 @@ const streamPatience = 10 * time.Second
 var proxied = map[string]bool{
 	"GET /v1/tasks/{id}":         true,
 	"GET /v1/tasks/{id}/history": true,
-	"POST /v1/tasks/{id}/cancel": true,
-	"POST /v1/tasks/{id}/retry":  true,
+	"GET " + outcomePath:         true,
 }
 
 // serveAtOwner makes the node that has the partition answer the request; r.Pattern is known. Requests that are not
 // about a single task are answered here.
 func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http.Handler) {
-	id, ok := taskOf(r.URL.EscapedPath())
-	if !proxied[r.Pattern] || !ok || events.CheckTaskID(id) != nil {
+	id, ok := taskOf(r.URL)
+	if !proxied[r.Pattern] && !slices.Contains(requestPatterns, r.Pattern) || !ok || events.CheckTaskID(id) != nil {
 		local.ServeHTTP(w, r)
 		return
 	}
@@ -42,6 +42,9 @@ func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http
 			r.Header.Set("Idempotency-Key", newID())
 		}
 		q.Patience = catchUpTimeout
+		if wait, err := parseWait(r.URL.Query().Get("wait")); err == nil && wait != nil {
+			q.Kind, q.Patience = proxy.Waiting, max(catchUpTimeout, *wait)
+		}
 		var err error
 		if q.Body, err = (exchange{r, w}).readBody(requestBytes, "a request"); err != nil {
 			writeProblem(w, r, asProblem(err))
@@ -53,9 +56,20 @@ func (s *Server) serveAtOwner(w http.ResponseWriter, r *http.Request, local http
 	s.proxy.Serve(w, r, q)
 }
 
-// taskOf returns the ID in /v1/tasks/{id} or below it.
-func taskOf(escaped string) (string, bool) {
-	parts := strings.Split(escaped, "/")
+// requestPatterns are the routes of the verbs. They are answered where the task's partition is, too.
+var requestPatterns = func() (list []string) {
+	for _, v := range events.Verbs() {
+		list = append(list, "POST "+requestPath(v))
+	}
+	return list
+}()
+
+// taskOf returns the ID in /v1/tasks/{id} or below it, or the one that a question about a request names.
+func taskOf(u *url.URL) (string, bool) {
+	if id := u.Query().Get("task"); strings.HasPrefix(u.EscapedPath(), "/v1/requests/") {
+		return id, id != ""
+	}
+	parts := strings.Split(u.EscapedPath(), "/")
 	if len(parts) < 4 {
 		return "", false
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/traceparent"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // The bounds of a request.
@@ -28,6 +29,7 @@ const (
 type requests struct {
 	tasks       Tasks
 	inputs      Inputs
+	rejections  Rejections
 	definitions Definitions
 	producer    *producer
 	// topic and source go into each record.
@@ -41,11 +43,17 @@ type requests struct {
 // RequestInput is a request about a task.
 type RequestInput struct {
 	TaskPath
-	Key string `header:"Idempotency-Key" doc:"The request's ID: the same one again changes nothing. Generated if absent"`
+	Wait string `query:"wait" doc:"Return when the request has been judged, or after this time, at most 60s" example:"5s"`
+	Key  string `header:"Idempotency-Key" doc:"The request's ID: the same one again changes nothing. Generated if absent"`
 }
 
 // CancelBody is the body of a cancel.
 type CancelBody struct {
+	Reason string `json:"reason,omitempty" doc:"For the history"`
+}
+
+// ReasonBody is the body of a request that needs no more than a reason.
+type ReasonBody struct {
 	Reason string `json:"reason,omitempty" doc:"For the history"`
 }
 
@@ -69,24 +77,49 @@ var requestRoutes = []struct {
 		reflect.TypeFor[CancelBody](), map[string]any{"reason": "the customer called"},
 	},
 	{
+		events.RequestPause, "Pause a task",
+		"Its running attempts finish, and nothing else starts. Its deadline only raises an alert, and counts on from there when the task is resumed. A cancel resumes it.",
+		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "the drone service is being repaired"},
+	},
+	{
+		events.RequestResume, "Resume a paused task", "It continues where it was paused.",
+		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "the drone service is back"},
+	},
+	{
 		events.RequestRetry, "Retry a parked task", "The named step, or every failed step, starts again.",
 		reflect.TypeFor[RetryBody](), map[string]any{"step": "drone", "reason": "the drone service is back"},
 	},
+	{
+		events.RequestTerminate, "Terminate a task",
+		"The task ends where it stands, and nothing is undone. The history names the steps that may have had an effect. That is refused while an attempt runs.",
+		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "undone by hand"},
+	},
 }
 
-// RequestAnswer is the receipt of a request.
+// RequestReceipt is the answer to a request.
+type RequestReceipt struct {
+	ID        string `json:"id" doc:"The task's ID"`
+	Partition int32  `json:"partition" doc:"The task's home partition"`
+	Offset    *int64 `json:"offset,omitempty" doc:"Its offset in the input topic; absent if it was known before"`
+	Token     string `json:"token" doc:"GET /v1/tasks/{id}?token= answers no older than this"`
+	RequestOutcome
+}
+
+// RequestAnswer is a receipt with its status.
 type RequestAnswer struct {
 	Status int
-	Body   Receipt
+	Body   RequestReceipt
 }
 
 func (s *requests) register(api huma.API) {
+	s.registerOutcome(api)
 	for _, o := range requestRoutes {
 		path := requestPath(o.verb)
 		op := operation(api, huma.Operation{
 			OperationID: string(o.verb) + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
 			DefaultStatus: http.StatusAccepted,
-			Description:   o.description + " 202 with a token once the log holds the request; a read with the token shows the result.",
+			Description: o.description + " 202 with a token once the log holds the request. With wait the answer is 200 if it is granted, 409 with the code refused, the " +
+				"reason and the task's state if it is refused, and 202 if it has not been judged by then. A request that would change nothing is refused.",
 		})
 		huma.Register(api, op, func(ctx context.Context, in *RequestInput) (*RequestAnswer, error) {
 			return s.request(ctx, o.verb, in)
@@ -105,6 +138,10 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 	if err := checkKey(in.Key); err != nil {
 		return nil, err
 	}
+	wait, err := parseWait(in.Wait)
+	if err != nil {
+		return nil, err
+	}
 	x := exchangeOf(ctx)
 	q, err := x.readRequest(verb)
 	if err != nil {
@@ -120,8 +157,8 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 	}
 	partition := events.Home(in.ID, s.partitions)
 	if t != nil {
-		if t.HasRequest(q.ID) {
-			return &RequestAnswer{Status: http.StatusOK, Body: requestReceipt(q, partition, -1)}, nil
+		if known, ok := t.Request(q.ID); ok {
+			return judgedAnswer(requestReceipt(q, partition, -1), t, known)
 		}
 		if err := s.possible(ctx, q, t); err != nil {
 			return nil, err
@@ -138,13 +175,16 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 	if err != nil {
 		return nil, err
 	}
-	return &RequestAnswer{Status: http.StatusAccepted, Body: requestReceipt(q, partition, offset)}, nil
+	receipt := requestReceipt(q, partition, offset)
+	if wait == nil || *wait == 0 {
+		return &RequestAnswer{Status: http.StatusAccepted, Body: receipt}, nil
+	}
+	return s.awaitJudged(ctx, receipt, offset, *wait)
 }
 
-func requestReceipt(q events.Request, partition int32, offset int64) Receipt {
+func requestReceipt(q events.Request, partition int32, offset int64) RequestReceipt {
 	r := receipt(q.Task, token{events.Reports, partition, offset, q.ID})
-	r.Request = q.ID
-	return r
+	return RequestReceipt{r.ID, r.Partition, r.Offset, r.Token, RequestOutcome{Request: q.ID, Verb: q.Kind}}
 }
 
 func checkKey(key string) error {
@@ -262,24 +302,16 @@ func (s *requests) find(ctx context.Context, id string) (*events.Task, error) {
 	return s.log.known(ctx, s.tasks, id)
 }
 
-// possible refuses a request that the projection shows to be impossible. The owner refuses the others.
+// possible refuses a request only if the owner certainly refuses it too: for a reason that nothing can change, so that it does not matter
+// how old the projection is.
 func (s *requests) possible(ctx context.Context, q events.Request, t *events.Task) error {
-	refuse := func(text string) error {
-		return problem(http.StatusConflict, codePrecondition, text)
-	}
-	if t.State.Ended() {
-		return refuse("The task has ended: it is " + string(t.State) + ".")
-	}
-	if q.Step != "" {
+	if q.Step != "" && !t.State.Ended() {
 		if err := s.knownStep(ctx, q.Step, t); err != nil {
 			return err
 		}
 	}
-	if q.Kind == events.RequestCancel && t.State == events.TaskStateError && t.ParkedFrom == events.TaskStateUndoing {
-		return refuse("The task is being undone already, and is parked because an undo failed. Remove the cause, then retry the task.")
-	}
-	if q.Kind == events.RequestCancel && t.PivotPassed {
-		return refuse("The task is past its point of no return and can only go forward.")
+	if _, no := supervisor.JudgeRequest(t, &q); no.Lasting {
+		return refusedProblem(no.Reason, t.State)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (s *Server) parts() []part {
 		&tasks{tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, documents: documents, partitions: c.Partitions, life: s.life, log: s.log},
 		lists,
 		&requests{
-			tasks: c.Tasks, inputs: c.Inputs, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
+			tasks: c.Tasks, inputs: c.Inputs, rejections: c.Rejections, definitions: c.Definitions, producer: producer, topic: c.inputTopic("reports"), source: source,
 			partitions: c.Partitions, now: c.Now, life: s.life, log: s.log,
 		},
 		&histories{tasks: c.Tasks, history: c.History, partitions: c.Partitions, streams: s.metrics.streams, room: make(chan struct{}, c.Streams), life: s.life, log: s.log},

@@ -41,8 +41,6 @@ type Receipt struct {
 	Partition int32  `json:"partition" doc:"The task's home partition"`
 	Offset    *int64 `json:"offset,omitempty" doc:"Its offset in the input topic; absent if it was known before"`
 	Token     string `json:"token" doc:"GET /v1/tasks/{id}?token= answers no older than this"`
-	// Request is the ID by which a cancel or retry is deduplicated.
-	Request string `json:"request,omitempty" doc:"The ID of the request, for a cancel or retry"`
 }
 
 // ReceiptAnswer is a receipt with its status.

@@ -172,6 +172,7 @@ func TestACancelAndARetryAreRequestsInTheLog(t *testing.T) {
 
 	w.do("PUT", "/v1/tasks/p", good)
 	w.engine.Park("p", "drone broken")
+	w.engine.Change("p", &events.StepFailed{}, func(t *events.Task) { t.Steps = []*events.Step{{Path: "charge", State: events.StepStateFailed}} })
 	r = w.do("POST", "/v1/tasks/p/retry", `{"step":"charge"}`)
 	require.Equal(t, 202, r.status, r.body)
 	require.NotEmpty(t, r.json(t)["request"])
@@ -226,12 +227,47 @@ func TestACancelOfATaskParkedInItsUndoIsRefused(t *testing.T) {
 	}
 	r := w.do("POST", "/v1/tasks/undoing/cancel", "")
 	require.Equal(t, 409, r.status, r.body)
-	require.Equal(t, "not-possible", r.problem(t).Code())
+	require.Equal(t, "refused", r.problem(t).Code())
+	require.Equal(t, "error", r.problem(t).State)
 	require.Contains(t, r.problem(t).Detail, "then retry the task")
 	require.Len(t, w.engine.Inputs(events.Reports), 1, "nothing was appended")
 	require.Equal(t, 200, w.do("POST", "/v1/tasks/undoing/cancel", "", "Idempotency-Key", "k-1").status, "a repeat of the cancel that had its effect")
 	require.Equal(t, 202, w.do("POST", "/v1/tasks/undoing/retry", "").status)
 	require.Equal(t, 202, w.do("POST", "/v1/tasks/going/cancel", "").status, "a task that is parked on its way forward is undone")
+}
+
+func TestARequestThatWaitsIsAnsweredWithItsOutcome(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	r := w.do("POST", "/v1/tasks/x/retry?wait=5s", "", "Idempotency-Key", "k-1")
+	require.Equal(t, 409, r.status, r.body)
+	require.Equal(t, "refused", r.problem(t).Code())
+	require.Contains(t, r.problem(t).Reason, "nothing can be retried")
+	require.Equal(t, "pending", r.problem(t).State)
+	r = w.do("POST", "/v1/tasks/x/retry", "", "Idempotency-Key", "k-1")
+	require.Equal(t, 409, r.status, "the same request again is answered the same")
+	require.Len(t, w.engine.Inputs(events.Reports), 1)
+	r = w.do("POST", "/v1/tasks/x/cancel?wait=5s", "", "Idempotency-Key", "k-2")
+	require.Equal(t, 200, r.status, r.body)
+	got := r.json(t)
+	require.Equal(t, []any{"k-2", "x", "cancel", "granted", "1-e/2", "undoing"}, []any{got["request"], got["id"], got["verb"], got["result"], got["position"], got["state"]})
+
+	require.Equal(t, map[string]any{"request": "k-2", "task": "x", "verb": "cancel", "result": "granted", "position": "1-e/2", "state": "undoing"},
+		w.do("GET", "/v1/requests/k-2?task=x", "").json(t))
+	asked := w.do("GET", "/v1/requests/k-1?task=x", "").json(t)
+	require.Equal(t, "refused", asked["result"])
+	require.Contains(t, asked["reason"], "nothing can be retried")
+	for _, unknown := range []string{"k-3?task=x", "k-1?task=y"} {
+		require.Equal(t, "unknown", w.do("GET", "/v1/requests/"+unknown, "").json(t)["result"])
+	}
+	require.Equal(t, 422, w.do("GET", "/v1/requests/k-1", "").status)
+	require.Equal(t, 422, w.do("POST", "/v1/tasks/x/cancel?wait=x", "").status)
+
+	w.engine.Manual = true
+	r = w.do("POST", "/v1/tasks/x/retry?wait=1ms", "")
+	require.Equal(t, 202, r.status, "it is not judged in time")
+	require.NotContains(t, r.json(t), "result")
 }
 
 func TestACancelRightAfterItsSubmissionFindsTheTask(t *testing.T) {

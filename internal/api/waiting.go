@@ -4,40 +4,53 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/sagalog/sagalog/events"
 )
 
 // WaitingDocument says what a step waits for.
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
-	Kind  string         `json:"kind" enum:"agent,topic,broker,capacity,retry,cool_down,quiet" doc:"agent: no live instance of the agent offers the operation, or its service is failing; topic: the agent has no work topic, and it cannot be created; broker: the brokers take no requests for it; capacity: all its instances are busy; retry and cool_down: the pause after a failed attempt; quiet: nothing is undone while a request of an attempt without an answer may still take effect"`
-	For   string         `json:"for,omitempty" doc:"The operation and the agent; for kind topic also why it is missing"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"for kinds agent, topic and broker: when steps of any task began to wait for the operation"`
+	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; who paused the task, or why it is parked"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task is paused or parked; for kind agent: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }
 
-// The kinds of WaitingDocument.
-const (
-	waitsAgent    = "agent"
-	waitsTopic    = "topic"
-	waitsBroker   = "broker"
-	waitsCapacity = "capacity"
-	waitsRetry    = "retry"
-	waitsCoolDown = "cool_down"
-	waitsQuiet    = "quiet"
-)
+// TransformSchema implements huma.SchemaTransformer: it writes the list of kinds into the document.
+func (WaitingDocument) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	kind := s.Properties["kind"]
+	kind.Enum = nil
+	var texts []string
+	for _, k := range events.Waitings() {
+		kind.Enum = append(kind.Enum, string(k))
+		texts = append(texts, string(k)+": "+k.Says())
+	}
+	kind.Description = "What it waits for. " + strings.Join(texts, "; ")
+	return s
+}
 
 // waiting returns what the steps of a live task wait for. Running steps are left out.
 func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocument, error) {
-	if t.State.Ended() || t.State == events.TaskStateError {
+	if t.State.Ended() {
 		return nil, nil
 	}
 	var list []WaitingDocument
+	if t.Paused != nil {
+		list = append(list, WaitingDocument{Kind: events.WaitingPaused, For: pausedBy(t.Paused), Since: t.Paused.Since})
+	}
+	if t.State == events.TaskStateError {
+		list = append(list, WaitingDocument{Kind: events.WaitingOperator, For: t.Reason, Since: t.ParkedAt})
+	}
+	if !t.Starts() {
+		return list, nil
+	}
 	now := events.At(time.Now())
 	if undoWaits(t, now) {
-		list = append(list, WaitingDocument{Kind: waitsQuiet, Until: t.QuietAt})
+		list = append(list, WaitingDocument{Kind: events.WaitingQuiet, Until: t.QuietAt})
 	}
 	for _, x := range t.Steps {
 		switch {
@@ -45,7 +58,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
 		case x.Undo != nil || x.State != events.StepStateWaiting || x.RetryAt <= now:
 		case x.Tries == 0 && x.CoolDowns > 0 && !notMade(x.Error):
-			list = append(list, WaitingDocument{Step: x.Path, Kind: waitsCoolDown, Until: x.RetryAt})
+			list = append(list, WaitingDocument{Step: x.Path, Kind: events.WaitingCoolDown, Until: x.RetryAt})
 		default:
 			list = append(list, againAt(x.Path, x.RetryAt, x.Error, events.Do, x.Agent))
 		}
@@ -59,19 +72,27 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	}
 	offered, missing := s.offers.Offered(), s.offers.Missing()
 	for _, k := range queued {
-		w := WaitingDocument{Step: k.Path, Kind: waitsCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
+		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
 		m := missingOf(missing, k)
 		switch {
 		case !offered(k.Agent, k.Operation) && m.NoTopic != "":
-			w.Kind, w.Since, w.For = waitsTopic, m.Since, w.For+": "+m.NoTopic
+			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": it has no work topic: "+m.NoTopic
 		case !offered(k.Agent, k.Operation):
-			w.Kind, w.Since = waitsAgent, m.Since
+			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": no live instance offers it"
 		case m.Behind:
-			w.Kind, w.Since = waitsBroker, m.Since
+			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": the brokers take no requests for it"
 		}
 		list = append(list, w)
 	}
 	return list, nil
+}
+
+// pausedBy says who paused a task, and why.
+func pausedBy(p *events.Paused) string {
+	if p.By == "" || p.Reason == "" {
+		return p.By + p.Reason
+	}
+	return p.By + ": " + p.Reason
 }
 
 // undoWaits says whether the undo of a task waits only for requests in doubt.
@@ -83,9 +104,9 @@ func undoWaits(t *events.Task, now events.Instant) bool {
 
 // againAt says why a step waits for its next attempt. If the agent did not make the last attempt, its service is failing.
 func againAt(step string, at events.Instant, e *events.Error, op events.Operation, agent string) WaitingDocument {
-	w := WaitingDocument{Step: step, Kind: waitsRetry, Until: at}
+	w := WaitingDocument{Step: step, Kind: events.WaitingRetry, Until: at}
 	if notMade(e) {
-		w.Kind, w.For = waitsAgent, fmt.Sprintf("%s of agent %s: its service is failing", op, agent)
+		w.Kind, w.For = events.WaitingAgent, fmt.Sprintf("%s of agent %s: its service is failing", op, agent)
 	}
 	return w
 }

@@ -30,16 +30,21 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 		map[string]any{"step": "reserve", "kind": "capacity", "for": "do of agent stock"},
 	}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
 	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later}}
-	require.Equal(t, map[string]any{"step": "reserve", "kind": "agent", "for": "do of agent stock", "since": later.String()},
+	require.Equal(t, map[string]any{"step": "reserve", "kind": "agent", "for": "do of agent stock: no live instance offers it", "since": later.String()},
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
 	require.Equal(t, []any{map[string]any{"agent": "stock", "operation": "do", "since": later.String()}},
 		w.do("GET", "/v1/agents", "").json(t)["missing"])
 	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later, Behind: true}}
-	require.Equal(t, map[string]any{"step": "reserve", "kind": "broker", "for": "do of agent stock", "since": later.String()},
+	require.Equal(t, map[string]any{"step": "reserve", "kind": "agent", "for": "do of agent stock: the brokers take no requests for it", "since": later.String()},
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
 	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later, NoTopic: "no room"}}
-	require.Equal(t, map[string]any{"step": "reserve", "kind": "topic", "for": "do of agent stock: no room", "since": later.String()},
+	require.Equal(t, map[string]any{"step": "reserve", "kind": "agent", "for": "do of agent stock: it has no work topic: no room", "since": later.String()},
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
+	w.engine.Change("x", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{By: "ada", Since: later, Reason: "wait"} })
+	require.Equal(t, []any{map[string]any{"kind": "paused", "for": "ada: wait", "since": later.String()}}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
+	w.engine.Park("x", "attempts used up")
+	require.Equal(t, map[string]any{"kind": "operator", "for": "attempts used up"}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[1])
+	require.Contains(t, w.do("GET", "/openapi.json", "").body, `"cool_down","quiet","paused","not_before","operator"`)
 	w.engine.Finish("x")
 	require.NotContains(t, w.do("GET", "/v1/tasks/x", "").json(t), "waiting_for")
 }

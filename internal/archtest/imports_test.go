@@ -39,7 +39,8 @@ var star = map[string][]string{
 
 	// It owns the interfaces through which it asks other packages, and node adapts those packages to
 	// them.
-	"internal/api": {"events", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent"},
+	// It asks supervisor.JudgeRequest, which is pure, so that there is one list of reasons for refusing a request.
+	"internal/api": {"events", "internal/pause", "internal/proxy", "internal/repeats", "internal/traceparent", "supervisor"},
 
 	// It passes requests to the node that owns their partition: HTTP between nodes, whatever the request is about.
 	"internal/proxy": {"internal/pause"},

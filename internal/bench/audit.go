@@ -91,7 +91,7 @@ func (a *audit) note(r *events.Record, part *audit) error {
 		return a.step(&a.starts, task, r)
 	case events.NameStepCompleted:
 		return a.step(&a.completed, task, r)
-	case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskParked:
+	case events.NameTaskProcessed, events.NameTaskUndone, events.NameTaskTerminated, events.NameTaskParked:
 		more(&a.outcomes.at(task).ended)
 	}
 	return nil

@@ -118,7 +118,7 @@ func (w *watcher) see(r *events.Record, now int64, sum *counts) {
 		sum.timeouts++
 	case "sagalog.TaskProcessed":
 		w.end(r, now, sum)
-	case "sagalog.TaskUndone", "sagalog.TaskParked":
+	case "sagalog.TaskUndone", "sagalog.TaskTerminated", "sagalog.TaskParked":
 		sum.badly++
 		w.end(r, now, sum)
 	}

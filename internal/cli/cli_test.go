@@ -273,26 +273,6 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-func TestCancellingAndRetryingATask(t *testing.T) {
-	t.Parallel()
-	e := setup(t)
-	e.submit(t, "x")
-	r := e.run("task", "cancel", "x", "--reason", "late", "--request-id", "k")
-	require.Equal(t, 0, r.code, r.err)
-	require.Contains(t, r.out, "undoing")
-	require.JSONEq(t, `{"id":"k","kind":"cancel","task":"x","reason":"late"}`, string(e.Inputs(events.Reports)[0].Value))
-	require.Equal(t, 3, e.run("task", "cancel", "nope").code)
-	e.submit(t, "y")
-	e.Finish("y")
-	require.Equal(t, 4, e.run("task", "cancel", "y").code)
-	e.submit(t, "p")
-	e.Park("p", "why")
-	r = e.run("task", "retry", "p", "--step", "ship")
-	require.Equal(t, 0, r.code, r.err)
-	require.Contains(t, r.out, "processing")
-	require.Equal(t, 2, e.run("task", "retry", "p", "--step", "shop").code)
-}
-
 func TestWatchingATask(t *testing.T) {
 	t.Parallel()
 	e := setup(t)

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
 	"github.com/spf13/cobra"
 )
 
-var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked"}
+var taskStates = []string{"pending", "processing", "processed", "undoing", "undone", "error", "parked", "terminated"}
 
 func taskCommand(d Deps) *cobra.Command {
 	g := group("task", "Submit, read and steer tasks",
@@ -29,8 +29,19 @@ func taskCommand(d Deps) *cobra.Command {
 				"that is parked in its undo: remove the cause, then retry it.",
 		}),
 		requestCommand(requestUse{
+			kind: "pause", short: "Pause a task: nothing more of it starts",
+			long: "Pause a task: its running attempts finish, and nothing else starts until you resume it. Meanwhile its deadline only raises\n" +
+				"an alert; it counts on from there.",
+		}),
+		requestCommand(requestUse{kind: "resume", short: "Resume a paused task", long: "Resume a paused task: it continues where it was paused."}),
+		requestCommand(requestUse{
 			kind: "retry", short: "Retry the failed steps of a parked task", step: true,
 			long: "Retry a parked task: the step named by --step, or each step that failed, starts again.",
+		}),
+		requestCommand(requestUse{
+			kind: "terminate", short: "End a task where it stands, and undo nothing",
+			long: "End a task where it stands. Nothing is undone; the history names the steps that may have had an effect. A task with a running\n" +
+				"attempt cannot be terminated (exit 4): pause it and wait for the attempt.",
 		}),
 	)
 	g.Aliases = []string{"tasks"}
@@ -90,6 +101,8 @@ func ending(t *api.TaskDocument) error {
 		return nil
 	case "undone":
 		return exit(ExitEndedBadly, "the task is undone%s", because(t.Reason))
+	case "terminated":
+		return exit(ExitEndedBadly, "the task is terminated%s", because(t.Reason))
 	case "error":
 		return exit(ExitEndedBadly, "the task is parked%s", because(t.Reason))
 	}
@@ -149,7 +162,7 @@ func notYet(err error, wait time.Duration) error {
 
 func showTask(w io.Writer, t *api.TaskDocument) error {
 	head := []row{
-		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason},
+		{"ID", t.ID}, {"WORKFLOW", fmt.Sprintf("%s, version %d", t.Workflow, t.Version)}, {"STATE", t.State}, {"REASON", t.Reason}, {"PAUSED", pausedText(t.Paused)},
 		{"LABELS", labelText(t.Labels)}, {"SUBMITTED", instant(t.SubmittedAt)}, {"UPDATED", instant(t.UpdatedAt)},
 		{"DEADLINE", instant(t.Deadline)}, {"ENDED", instant(t.EndedAt)},
 		{"LOCKED BY", t.LockedBy}, {"FAILURES", strconv.Itoa(t.FailureCount)}, {"OUTPUT", string(t.Output)},
@@ -179,22 +192,21 @@ func showTask(w io.Writer, t *api.TaskDocument) error {
 	return table(w, row{"WAITING STEP", "FOR", "SINCE", "UNTIL"}, waiting)
 }
 
+func pausedText(p *events.Paused) string {
+	if p == nil {
+		return ""
+	}
+	text := "since " + instant(p.Since)
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	return text + because(p.Reason)
+}
+
 func waitingRow(w *api.WaitingDocument) row {
-	r := row{cmp.Or(w.Step, "-"), w.Kind, "-", "-"}
-	switch w.Kind {
-	case "quiet":
-		r[1] = "quiet: a request without an answer may still take effect"
-	case "agent":
-		r[1] = "an agent: " + w.For
-		if w.Until == 0 {
-			r[1] = "an agent: no live instance offers " + w.For
-		}
-	case "topic":
-		r[1] = "a work topic: " + w.For
-	case "broker":
-		r[1] = "the brokers: they take no requests for " + w.For
-	case "capacity":
-		r[1] = "capacity: " + w.For
+	r := row{cmp.Or(w.Step, "-"), string(w.Kind) + ": " + w.Kind.Says(), "-", "-"}
+	if w.For != "" {
+		r[1] += " (" + Printable(w.For) + ")"
 	}
 	if w.Since != 0 {
 		r[2] = instant(w.Since)
@@ -282,56 +294,4 @@ func colon(label string) string {
 		return label
 	}
 	return strings.Replace(label, "=", ":", 1)
-}
-
-// requestUse describes the command of one kind of request.
-type requestUse struct {
-	kind, short, long string
-	step              bool
-}
-
-func requestCommand(u requestUse) *cobra.Command {
-	c := output(&cobra.Command{
-		Use: u.kind + " ID", Short: u.short, Long: u.long, Args: cobra.ExactArgs(1),
-		Example: "  sagalog task " + u.kind + " delivery-42 --reason 'the customer called'",
-		RunE:    client(func(s *session, args []string) error { return s.ask(u, args[0]) }),
-	})
-	c.Flags().String("reason", "", "the reason, for the history")
-	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
-	if u.step {
-		c.Flags().String("step", "", "the step (default: each step that failed)")
-	}
-	waitFlags(c)
-	return c
-}
-
-// ask sends a request and prints the task as it is afterwards.
-func (s *session) ask(u requestUse, id string) error {
-	body := map[string]string{}
-	if v := s.flag("reason"); v != "" {
-		body["reason"] = v
-	}
-	if u.step && s.flag("step") != "" {
-		body["step"] = s.flag("step")
-	}
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	key := s.flag("request-id")
-	if key == "" {
-		key = uuid.Must(uuid.NewV7()).String()
-	}
-	_, doc, err := s.do(s.cmd.Context(), request{
-		method: http.MethodPost, path: taskPath(id) + "/" + u.kind, body: b, content: "application/json",
-		header: map[string]string{"Idempotency-Key": key},
-	})
-	if err != nil {
-		return err
-	}
-	var r api.Receipt
-	if err := decode(doc, &r); err != nil {
-		return err
-	}
-	return s.getTask(id, r.Token)
 }

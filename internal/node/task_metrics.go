@@ -124,6 +124,8 @@ func (m *taskMetrics) count(t *events.Task, f *events.Fact) {
 		m.end(t, f, events.TaskStateProcessed)
 	case *events.TaskUndone:
 		m.end(t, f, events.TaskStateUndone)
+	case *events.TaskTerminated:
+		m.end(t, f, events.TaskStateTerminated)
 	case *events.InputRejected:
 		topic := string(events.Reports) // all requests come through that topic, and only requests are held
 		if in, _, _, ok := f.Cause.Input(); ok && b.HeldAt == "" {
@@ -210,7 +212,7 @@ func newAgentMetrics(l *liveness, o *owners) *agentMetrics {
 		liveness: l, owners: o,
 		instances: desc("live_instances", "Live instances; 0 for a missing agent that steps wait for. Beyond 200 agents, missing ones first, the rest are _other together.", "agent"),
 		missing:   desc("missing_seconds", "How long steps of this node's partitions have waited for an operation that no live instance offers. Beyond 200 operations, the rest are _other: the longest wait.", "agent", "operation"),
-		ready: desc("ready_steps", "Attempts of this node's partitions that may start and wait, by what they wait for: agent (no live instance offers the operation), broker (none takes requests for it) or capacity (all instances are busy). "+
+		ready: desc("ready_steps", "Attempts of this node's partitions that may start and wait, by what they wait for: agent (no live instance offers the operation, or no broker takes requests for it) or capacity (all instances are busy). "+
 			"Those that a partition holds in memory are counted, at most 4,096 of an agent's operation. Beyond 200 agents, the rest are _other together.", "agent", "operation", "waiting_for"),
 	}
 }
@@ -244,7 +246,7 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for name, n := range m.queues() {
-		gauge(m.ready, float64(n), name.agent, string(name.op), name.reason)
+		gauge(m.ready, float64(n), name.agent, string(name.op), string(name.reason))
 	}
 	names := slices.SortedFunc(maps.Keys(living), func(a, b string) int { // no live agent may hide a missing one
 		return cmp.Or(cmp.Compare(min(living[a], 1), min(living[b], 1)), cmp.Compare(a, b))
@@ -265,7 +267,7 @@ func (m *agentMetrics) Collect(ch chan<- prometheus.Metric) {
 type queue struct {
 	agent  string
 	op     events.Operation
-	reason string
+	reason events.Waiting
 }
 
 // queues adds up the queues of this node's partitions.
@@ -274,12 +276,9 @@ func (m *agentMetrics) queues() map[queue]int {
 	for _, s := range m.owners.shells {
 		status, _ := s.Status()
 		for _, q := range status.Queues {
-			name := queue{m.owners.metrics.agent(q.Agent), q.Operation, "capacity"}
-			switch {
-			case q.Missing:
-				name.reason = "agent"
-			case q.Behind:
-				name.reason = "broker"
+			name := queue{m.owners.metrics.agent(q.Agent), q.Operation, events.WaitingCapacity}
+			if q.Missing || q.Behind {
+				name.reason = events.WaitingAgent
 			}
 			sum[name] += q.Waiting
 		}

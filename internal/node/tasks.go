@@ -30,6 +30,15 @@ func (t *tasks) Task(_ context.Context, id string) (*events.Task, error) {
 	return task, nil
 }
 
+// Held implements api.Tasks.
+func (t *tasks) Held(_ context.Context, task, request string) (*events.Request, error) {
+	held, err := t.store.Partition(t.home(task)).Held(task, request)
+	if err != nil || held == nil {
+		return nil, err
+	}
+	return &held.Request, nil
+}
+
 // Queued implements api.Tasks.
 func (t *tasks) Queued(_ context.Context, id string) ([]events.ReadyKey, error) {
 	return t.store.Partition(t.home(id)).Queued(id)

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -51,6 +52,14 @@ func (q *inputs) reported(f *events.Fact) {
 			wrong = "it is about another step"
 		case request.Attempt != 0 && g != nil && slices.ContainsFunc(b.Steps, func(id string) bool { return g.steps[id].attempt != request.Attempt }):
 			wrong = "it is about another attempt"
+		}
+	case *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
+		if m.Kind != InputRequest || strings.ToLower(string(b.Name())) != map[events.Verb]string{events.RequestPause: "taskpaused", events.RequestResume: "taskresumed", events.RequestTerminate: "taskterminated"}[m.Request.Kind] {
+			wrong = "it is another request"
+		}
+	case *events.RequestRefused:
+		if m.Kind != InputRequest || m.Request.Kind != b.Verb || m.Request.ID != b.Request {
+			wrong = "it is not that request"
 		}
 	case *events.RequestHeld:
 		if len(q.p.state.Held()) >= q.w.cfg.Settings.HeldRequests {

@@ -94,6 +94,14 @@ func (c *clients) plan() {
 			w.after(at+w.rng.IntN(10_000), func() { c.ask(i, events.RequestRetry) })
 			w.after(when(), c.operate)
 		}
+		for w.chance(w.faults.Retry) {
+			verb := []events.Verb{events.RequestPause, events.RequestPause, events.RequestResume, events.RequestTerminate}[w.rng.IntN(4)]
+			pause := at + w.rng.IntN(6000)
+			w.after(pause, func() { c.ask(i, verb) })
+			if verb == events.RequestPause {
+				w.after(pause+w.rng.IntN(8000), func() { c.ask(i, events.RequestResume) })
+			}
+		}
 	}
 	for w.chance(w.faults.Garbage) {
 		w.after(when(), c.garbage)

@@ -83,6 +83,11 @@ const (
 	sawCancel
 	sawCancelRefused
 	sawCancelParked
+	sawRefused
+	sawPaused
+	sawPausedUndoing
+	sawResumed
+	sawTerminated
 	sawRequestTwice
 	sawRetryParked
 	sawRetryUndo
@@ -107,7 +112,7 @@ const (
 	sawDeadlineAlert
 	sawCoolDown
 	sawExpression
-	sawRefused
+	sawCheckFailed
 	sawSkipped
 	sawParked
 	sawReminded
@@ -235,6 +240,11 @@ var named = [situations]struct {
 	sawCancel:           {name: "a live task is cancelled"},
 	sawCancelRefused:    {name: "a cancel comes too late"},
 	sawCancelParked:     {name: "a parked task is cancelled", rare: true},
+	sawRefused:          {name: "a request is refused"},
+	sawPaused:           {name: "a task is paused"},
+	sawPausedUndoing:    {name: "a task is paused while it is undone", rare: true},
+	sawResumed:          {name: "a paused task is resumed"},
+	sawTerminated:       {name: "a task is terminated", rare: true},
 	sawRequestTwice:     {name: "a request comes twice"},
 	sawRetryParked:      {name: "a parked task is retried"},
 	sawRetryUndo:        {name: "a failed undo is retried", rare: true},
@@ -259,7 +269,7 @@ var named = [situations]struct {
 	sawDeadlineAlert:    {name: "a deadline only alerts"},
 	sawCoolDown:         {name: "a step cools down", rare: true},
 	sawExpression:       {name: "an expression fails", rare: true},
-	sawRefused:          {name: "a result means failure", rare: true},
+	sawCheckFailed:      {name: "a result means failure", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},
 	sawReminded:         {name: "the alert of a parked task is repeated"},

@@ -40,7 +40,7 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 			return "a result is refused that its workflow accepts, or its effect is wrong"
 		}
 		s.output = b.Output
-		a.w.saw(sawRefused)
+		a.w.saw(sawCheckFailed)
 	}
 	return a.judged(g, f, failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())})
 }

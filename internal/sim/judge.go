@@ -187,7 +187,6 @@ func (j *Judge) needsFact(x *Input) string {
 		case j.WasHeld(x.Task, id): // it repeats a request that was held, and then consumed or expired
 		case t != nil && t.HasRequest(id):
 		case t != nil && slices.ContainsFunc(t.Held, func(r events.Request) bool { return r.ID == id }): // judged when it is planned
-		case t != nil && x.Request.Kind == events.RequestCancel && (t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing):
 		default:
 			return "the request was not judged"
 		}

@@ -69,7 +69,7 @@ func (w *World) away() {
 	w.now = max(w.now, back)
 	for _, p := range w.parts {
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && t.State != events.TaskStateError {
+			if t.Starts() {
 				w.saw(sawWaitedHours)
 			}
 			return true

@@ -84,8 +84,12 @@ func taskRows(t *events.Task, add func(kind events.Kind, id string, v any)) {
 	for i := range t.Held {
 		add(events.KindRequest, t.ID+"\x00"+t.Held[i].ID, map[string]any{"held": t.Held[i]})
 	}
-	for _, id := range t.Requests {
-		add(events.KindRequest, t.ID+"\x00"+id, struct{}{})
+	for _, q := range t.Requests {
+		add(events.KindRequest, t.ID+"\x00"+q.ID, struct {
+			Verb    events.Verb     `json:"verb,omitempty"`
+			Fact    events.Position `json:"fact,omitzero"`
+			Refused string          `json:"refused,omitempty"`
+		}{q.Verb, q.Fact, q.Refused})
 	}
 	rows.Requests = len(t.Held) + len(t.Requests)
 	if rows != (events.TaskRows{}) {

@@ -65,7 +65,7 @@ func (w *World) unrest() string {
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
 		p.state.Loaded(func(t *events.Task) bool {
-			if !t.State.Ended() && t.State != events.TaskStateError && !w.outage.mayWait(t) {
+			if !t.State.Ended() && !t.Halted() && !w.outage.mayWait(t) {
 				left = append(left, fmt.Sprintf("task %q is %s", t.ID, t.State))
 			}
 			// (A deadline may be hours away.)

@@ -24,6 +24,9 @@ type saga struct {
 	requests map[string]bool
 	// parkedAt is when the task was last parked, reminders how often its alert was repeated since, and remindAt when the next one is due.
 	parkedAt, remindAt events.Instant
+	// paused says that an operator holds it. haltedAt is since when it is parked or paused.
+	paused   bool
+	haltedAt events.Instant
 	// datedAt is when its deadline was set: when it was accepted, or reopened with a later one. toldAt is the time of its latest fact.
 	datedAt, toldAt events.Instant
 	reminders       int
@@ -31,7 +34,7 @@ type saga struct {
 	parkDue bool
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
-	// deadline counts on from parkedAt when an operator reopens the task. expired says that it has passed.
+	// deadline counts on from haltedAt when the task is neither parked nor paused any more. expired says that it has passed.
 	deadline  events.Instant
 	expired   bool
 	steps     map[string]*sagaStep
@@ -151,11 +154,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		s.undoRuns, s.undone = false, true
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
-	case *events.CancelRequested:
-		if g.once(b.Request) {
-			return g.turns("a cancel")
-		}
-		return "a request is judged twice"
+	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
+		return g.answers(f, body)
 	case *events.DeadlinePassed:
 		return g.expires(f, b)
 	case *events.TaskProcessed:
@@ -185,13 +185,6 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	return ""
 }
 
-// once says whether the request is judged for the first time.
-func (g *saga) once(request string) bool {
-	was := g.requests[request]
-	g.requests[request] = true
-	return !was
-}
-
 // parks checks that an operator is asked for a step that needs one.
 func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
 	s := g.steps[b.Step]
@@ -204,6 +197,7 @@ func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
 		return "a task is parked for a step that needs no operator"
 	}
 	g.parked, g.parkDue, g.parkedAt = true, false, f.Time
+	g.halts(f)
 	return ""
 }
 
@@ -215,12 +209,10 @@ func (a *sagas) remindsLater(g *saga, f *events.Fact) {
 	}
 }
 
-// reopens resets the counts of the steps that an operator retries. The time for which the task was parked was not its own.
+// reopens resets the counts of the steps that an operator retries.
 func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
-	if g.parked && g.parkedAt < g.deadline {
-		g.deadline, g.expired, g.datedAt = g.deadline.Add(f.Time.Sub(g.parkedAt)), false, f.Time
-	}
 	g.parked = false
+	g.goesOn(f)
 	for _, id := range b.Steps {
 		switch s := g.steps[id]; {
 		case s == nil:
@@ -237,8 +229,8 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 	switch {
 	case s == nil:
 		return "INV6: the workflow has no such step"
-	case g.undoing || g.parked || g.parkDue:
-		return "a step starts in a task that is undone, is parked, or must be parked"
+	case g.undoing || g.parked || g.parkDue || g.paused:
+		return "a step starts in a task that is undone, is parked or paused, or must be parked"
 	case s.running || s.done || s.skipped:
 		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
@@ -331,6 +323,9 @@ func (g *saga) turns(why string) string {
 		return why + " undoes a task that may be past its pivot"
 	}
 	g.undoing, g.parked, g.parkDue = true, false, false
+	if !g.paused {
+		g.haltedAt = 0
+	}
 	return ""
 }
 
@@ -350,10 +345,13 @@ func (g *saga) expires(f *events.Fact, b *events.DeadlinePassed) string {
 		return "a deadline passes that the task does not have, or before its time"
 	case g.expired:
 		return "a deadline passes twice"
-	case b.Action != events.DeadlineUndo && !g.parked && !g.irrevocable():
+	case b.Action != events.DeadlineUndo && !g.parked && !g.paused && !g.irrevocable():
 		return "a deadline does not undo a task that it could undo"
 	}
 	g.expired = true
+	if b.Action == events.DeadlineUndo && g.paused {
+		return "a deadline undoes a paused task"
+	}
 	if b.Action == events.DeadlineUndo {
 		return g.turns("a deadline")
 	}
@@ -363,6 +361,8 @@ func (g *saga) expires(f *events.Fact, b *events.DeadlinePassed) string {
 func (g *saga) skips(b *events.StepSkipped) string {
 	s := g.steps[b.Step]
 	switch {
+	case g.paused:
+		return "a step is skipped in a paused task"
 	case s == nil || s.running || s.done || s.attempt > 0:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
@@ -386,7 +386,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 	switch {
 	case own == nil || own.def.Undo == nil:
 		return "the step has no undo"
-	case !g.undoing || g.parked || own.undoFailed:
+	case !g.undoing || g.parked || g.paused || own.undoFailed:
 		return "an undo starts in a task that is not being undone, or must be parked"
 	case own.undone || !own.touched:
 		return "an undo that is not needed starts"
@@ -420,7 +420,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 }
 
 func (g *saga) ends(b *events.TaskProcessed) string {
-	if g.undoing || g.parked {
+	if g.undoing || g.parked || g.paused {
 		return "a task that is undone or parked ends processed"
 	}
 	for _, s := range g.steps {
@@ -436,7 +436,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 }
 
 func (g *saga) endsUndone() string {
-	if !g.undoing || g.parked {
+	if !g.undoing || g.parked || g.paused {
 		return "a task that was not being undone ends undone"
 	}
 	for _, s := range g.steps {
@@ -457,8 +457,11 @@ func (a *sagas) agrees(t *events.Task) {
 	if g == nil {
 		return
 	}
+	if t.State == events.TaskStateTerminated {
+		return // nothing of it says how far it was, and its fact was checked
+	}
 	undoing := t.State == events.TaskStateUndoing || t.State == events.TaskStateUndone || t.ParkedFrom == events.TaskStateUndoing
-	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
+	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
 		g.deadline != t.Deadline || g.expired != t.DeadlinePassed {
 		plain := *g
 		plain.def, plain.steps = nil, nil // a message with pointers differs when the same seed runs again

@@ -158,6 +158,16 @@ func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 		if w.saw(sawCancel); t.State == events.TaskStateError {
 			w.saw(sawCancelParked)
 		}
+	case *events.RequestRefused:
+		w.saw(sawRefused)
+	case *events.TaskPaused:
+		if w.saw(sawPaused); t.State == events.TaskStateUndoing {
+			w.saw(sawPausedUndoing)
+		}
+	case *events.TaskResumed:
+		w.saw(sawResumed)
+	case *events.TaskTerminated:
+		w.saw(sawTerminated)
 	case *events.TaskReopened:
 		switch {
 		case t.State == events.TaskStateError && t.ParkedFrom == events.TaskStateUndoing:

@@ -98,6 +98,7 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 	if wait := a.p.state.Partition.Settings.RemindAfter.Std(); wait > 0 {
 		g.remindAt = min(g.remindAt, to.Add(wait))
 	}
+	g.haltedAt = min(g.haltedAt, to)
 	g.datedAt, g.parkedAt = min(g.datedAt, to), min(g.parkedAt, to)
 }
 

@@ -171,6 +171,14 @@ var taskCorruptions = []corruption{
 		f.alter("steps", []string{"reserve"})
 		return f.place()
 	}},
+	{"a pause that could be granted is refused", verify.CheckAttempts, "refused_wrongly", false, func(h *harmed) string {
+		task, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameRequestRefused, string(task.Key), &events.RequestRefused{Request: "forged", Verb: events.RequestPause, Reason: "no"}).place()
+	}},
+	{"a task that is not paused is resumed", verify.CheckAttempts, "granted_in_vain", false, func(h *harmed) string {
+		task, into := late(h, events.NameTaskParked, "park-", "")
+		return h.forge(into, events.NameTaskResumed, string(task.Key), &events.TaskResumed{Request: "forged"}).place()
+	}},
 	{"an attempt without a complete-by time", verify.CheckMovers, "no_complete_by", false, func(h *harmed) string {
 		f := h.fact(events.NameStepStarted, "")
 		f.alter("complete_by", "")

@@ -44,14 +44,14 @@ func (p *partition) explainEnd() {
 	}
 	m := s.next()
 	switch m.kind {
-	case "parked":
-		say("it is parked: an operator has to retry or cancel it")
+	case string(events.WaitingOperator), string(events.WaitingPaused):
+		say("it waits for %s", events.Waiting(m.kind).Says())
 	case "none":
 		say("it is %s, and nothing will move it", s.state())
 	case "running":
 		say("it is %s: an attempt of step %s runs until %s", s.state(), m.step, m.since)
-	case "timer":
-		say("it is %s: step %s waits for its next attempt until %s", s.state(), m.step, m.since)
+	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingQuiet):
+		say("it is %s: step %s waits until %s for %s", s.state(), m.step, m.since, events.Waiting(m.kind).Says())
 	case "ready":
 		say("it is %s: step %s is ready since %s", s.state(), m.step, m.since)
 	default:

@@ -285,14 +285,13 @@ func (p *partition) silentReport(j *join, r *events.Record, at Place) {
 		return
 	}
 	switch verb := events.VerbOf(env.Type); {
-	case verb == events.RequestCancel:
+	case verb != "":
 		if q.ID == "" {
 			q.ID = env.ID
 		}
-		if !s.back && !s.seen(q.ID) && s.accepted < j.since {
-			wrong(id, "the request %q to cancel the task was not judged", q.ID)
+		if !s.requests[q.ID] && s.accepted < j.since {
+			wrong(id, "the request %q (%s) was not judged", q.ID, verb)
 		}
-	case verb != "":
 	default:
 		st := s.step(q.Step)
 		if st == nil {

@@ -9,7 +9,8 @@ import (
 
 // mover describes what will move a live task.
 type mover struct {
-	// kind is running, timer, ready, due (a fact follows at once from the state), parked, or none.
+	// kind is running, ready, due (a fact follows at once from the state), none, or what the task waits for: operator, paused, retry,
+	// cool_down or quiet.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -19,7 +20,7 @@ type mover struct {
 // next finds what will move the task (INV10).
 func (s *story) next() mover {
 	if s.parked {
-		return mover{kind: "parked"}
+		return mover{kind: string(events.WaitingOperator)}
 	}
 	if s.parkDue || s.cancelHeld && !s.back {
 		return mover{kind: "due", since: s.time}
@@ -31,22 +32,32 @@ func (s *story) next() mover {
 			case w.running && (run == nil || w.completeBy < run.since):
 				run = &mover{kind: "running", step: st.id, since: w.completeBy}
 			case w.waiting && (w == &st.undo) == s.back && (wait == nil || w.retryAt < wait.since):
-				wait = &mover{kind: "timer", step: st.id, since: w.retryAt}
+				wait = &mover{kind: string(w.waitsFor()), step: st.id, since: w.retryAt}
 			}
 		}
 	}
 	switch {
 	case run != nil:
 		return *run
+	case s.paused:
+		return mover{kind: string(events.WaitingPaused)}
 	case wait != nil:
-		if s.back {
-			wait.since = max(wait.since, s.quiet)
+		if s.back && s.quiet > wait.since {
+			wait.kind, wait.since = string(events.WaitingQuiet), s.quiet
 		}
 		return *wait
 	case s.back:
 		return s.nextUndo()
 	}
 	return s.nextStep()
+}
+
+// waitsFor says why the next attempt waits.
+func (w *work) waitsFor() events.Waiting {
+	if w.coolDown {
+		return events.WaitingCoolDown
+	}
+	return events.WaitingRetry
 }
 
 func (s *story) nextUndo() mover {
@@ -100,11 +111,14 @@ func (p *partition) rest(s *story) {
 		return Finding{Check: CheckMovers, Kind: kind, Place: place, Task: s.id, Step: m.step, What: fmt.Sprintf(format, args...)}
 	}
 	p.count.Movers[m.kind]++
-	if m.kind == "parked" {
+	if m.kind == string(events.WaitingOperator) {
 		p.count.Parked++
 		return
 	}
 	p.count.Live++
+	if m.kind == string(events.WaitingPaused) {
+		return // an operator moves it
+	}
 	late := p.cfg.Now.Sub(m.since)
 	switch m.kind {
 	case "none":

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sagalog/sagalog/events"
 )
@@ -24,13 +23,15 @@ type story struct {
 	back        bool // it turned back: undoing
 	parked      bool
 	parkDue     bool
-	parkedAt    events.Instant // the deadline counts on from there
+	parkedAt    events.Instant
+	paused      bool
+	haltedAt    events.Instant // since when it is parked or paused: the deadline counts on from there
 	reopenedAt  events.Instant // when the deadline was moved
 	reminders   int
 	remindAt    events.Instant // zero if no reminder is to come
 	quiet       events.Instant
 	completed   int
-	requests    []string
+	requests    map[string]bool // those that were judged
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -42,6 +43,7 @@ type work struct {
 	attempts              int
 	running               bool
 	waiting               bool
+	coolDown              bool  // it waits after its attempts were used up
 	started               int64 // offset of the running attempt's start
 	position              events.Position
 	startedAt, completeBy events.Instant
@@ -140,6 +142,9 @@ func (t *telling) turn(why string) {
 		}
 	}
 	t.back, t.parked, t.parkDue = true, false, false
+	if !t.paused {
+		t.haltedAt = 0
+	}
 }
 
 // pivot returns the pivot if it may have had an effect, nil otherwise.
@@ -182,14 +187,14 @@ func (t *telling) tell() {
 		}
 	case *events.CompensationFailed:
 		t.undoFailed(b.Step, b.Attempt, b.Verdict)
-	case *events.CancelRequested:
-		t.requested(b.Request)
-		t.turn("the task is cancelled")
+	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
+		t.answered()
 	case *events.DeadlinePassed:
 		t.deadlinePassed(b)
 	case *events.TaskParked:
 		if !t.parked {
 			t.parkedAt, t.reminders = t.fact.Time, 0
+			t.halt()
 			t.remindLater()
 		}
 		t.parked, t.parkDue = true, false
@@ -212,14 +217,6 @@ func (t *telling) tell() {
 	default:
 		t.wrong(CheckAttempts, "unknown_fact", "", "%s is not a fact of a task", t.fact.Body.Name())
 	}
-}
-
-func (t *telling) requested(id string) {
-	t.requests = append(t.requests, id)
-	if len(t.requests) > 64 {
-		t.requests = t.requests[1:]
-	}
-	t.cancelHeld = false
 }
 
 // begin records the start of an attempt.
@@ -264,7 +261,7 @@ func (t *telling) started(b *events.StepStarted) {
 			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
 		}
 	}
-	if t.back || t.parked {
+	if t.back || t.parked || t.paused {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
 	}
 	if st.over() {
@@ -276,6 +273,8 @@ func (t *telling) started(b *events.StepStarted) {
 
 func (s *story) state() string {
 	switch {
+	case s.paused:
+		return "paused"
 	case s.parked:
 		return "parked"
 	case s.back:
@@ -363,6 +362,7 @@ func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting = true, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
+		st.do.coolDown = v.Action == events.ActionCoolDown
 		st.do.waiting, st.do.retryAt, st.do.askedAt, st.failed = true, v.At, t.fact.Time, false
 		if v.At == 0 {
 			t.wrong(CheckMovers, "no_retry_time", st.id, "its verdict asks for another attempt, but names no time")
@@ -380,6 +380,8 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	st := t.open(b.Step)
 	r := t.def.step(b.Step)
 	switch {
+	case t.paused:
+		t.wrong(CheckAttempts, "skipped_paused", b.Step, "it is skipped while the task is paused")
 	case st.do.attempts > 0 || st.done:
 		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped after attempt %d", st.do.attempts)
 	case r == nil:
@@ -403,10 +405,13 @@ func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
 		t.wrong(CheckAttempts, "deadline_again", "", "its deadline passes again, although nobody has reopened it since")
 	}
 	t.expired = true
+	if b.Action == events.DeadlineUndo && t.paused {
+		t.wrong(CheckAttempts, "deadline_of_paused", "", "its deadline undoes it although it is paused")
+	}
 	if b.Action == events.DeadlineUndo {
 		t.turn("the deadline undoes the task")
-	} else if !t.parked && t.pivot() == nil {
-		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor past its pivot")
+	} else if !t.parked && !t.paused && t.pivot() == nil {
+		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor paused nor past its pivot")
 	}
 }
 
@@ -444,15 +449,13 @@ func (t *telling) reopened(b *events.TaskReopened) {
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
 	}
-	if t.parked && t.deadline > t.parkedAt {
-		t.deadline, t.expired, t.reopenedAt = t.deadline.Add(t.fact.Time.Sub(t.parkedAt)), false, t.fact.Time
-	}
 	t.parked = false
+	t.goOn()
 }
 
 func (t *telling) processed() {
 	t.end = t.fact.Body.Name()
-	if t.back || t.parked {
+	if t.back || t.parked || t.paused {
 		t.wrong(CheckAttempts, "ended_wrongly", "", "it ends processed although it is %s", t.state())
 	}
 	for i := range t.def.Steps {
@@ -468,6 +471,3 @@ func (t *telling) noneRuns() {
 		t.wrong(CheckAttempts, "ended_early", st.id, "the task ends with %s while an attempt of the %s runs", t.end, op)
 	}
 }
-
-// seen says whether a request with that ID was judged.
-func (s *story) seen(id string) bool { return slices.Contains(s.requests, id) }

@@ -66,5 +66,6 @@ func (t *telling) corrected(to, last events.Instant) {
 	if wait := t.partition.settings.remind; wait > 0 {
 		t.remindAt = min(t.remindAt, to.Add(wait))
 	}
+	t.haltedAt = min(t.haltedAt, to)
 	t.submittedAt, t.parkedAt, t.reopenedAt, t.story.time = min(t.submittedAt, to), min(t.parkedAt, to), min(t.reopenedAt, to), to
 }

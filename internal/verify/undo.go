@@ -24,7 +24,7 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 
 // mayUndo checks the rules of docs/protocol.md, "Undo", when an undo begins.
 func (t *telling) mayUndo(st *step) {
-	if !t.back || t.parked {
+	if !t.back || t.parked || t.paused {
 		t.wrong(CheckUndo, "not_undoing", st.id, "its undo begins although the task is %s", t.state())
 	}
 	switch {
@@ -82,7 +82,7 @@ func (t *telling) undoVerdict(st *step, v events.Verdict) {
 // wasUndone checks that nothing is left when a task ends undone.
 func (t *telling) wasUndone() {
 	t.end = t.fact.Body.Name()
-	if !t.back || t.parked {
+	if !t.back || t.parked || t.paused {
 		t.wrong(CheckUndo, "ended_wrongly", "", "it ends undone although it is %s", t.state())
 	}
 	for _, st := range t.steps {

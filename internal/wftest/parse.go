@@ -29,7 +29,7 @@ var (
 	classes    = []string{string(events.ClassRetryable), string(events.ClassPermanent), string(events.ClassInternal), string(events.ClassUnavailable)}
 	effects    = []string{string(events.EffectNone), string(events.EffectDoneUnknown), string(events.EffectInDoubt)}
 	taskStates = []string{string(events.TaskStatePending), string(events.TaskStateProcessing), string(events.TaskStateProcessed), string(events.TaskStateUndoing),
-		string(events.TaskStateUndone), string(events.TaskStateError)}
+		string(events.TaskStateUndone), string(events.TaskStateError), string(events.TaskStateTerminated)}
 	stepStates = []string{string(events.StepStateNotStarted), string(events.StepStateRunning), string(events.StepStateWaiting), string(events.StepStateCompleted),
 		string(events.StepStateFailed), string(events.StepStateTimedOut), string(events.StepStateSkipped), string(events.StepStateUndoing),
 		string(events.StepStateUndone), string(events.StepStateUndoFailed)}

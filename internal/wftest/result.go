@@ -230,6 +230,9 @@ func (p *playing) refusal(number int) string {
 	}
 	for _, f := range p.facts {
 		in, _, at, ok := f.Cause.Input()
+		if b, refused := f.Body.(*events.RequestRefused); refused && ok && in == events.Reports && at == offset {
+			return b.Reason
+		}
 		if b, rejected := f.Body.(*events.InputRejected); rejected && ok && in == events.Reports && at == offset {
 			return b.Reason + ": " + b.Detail
 		}

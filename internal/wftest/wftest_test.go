@@ -117,7 +117,7 @@ func TestACaseThatGoesOtherwiseSaysWhatDiffers(t *testing.T) {
 `,
 		"    mocks: {charge: [{output: 2}, {output: 2}]}\n    expect: {state: processed}": `7: mocks.charge: answers that no call used; remove them | 2 used | 1 used
 `,
-		"    requests:\n      - {verb: cancel, when: ship.running}\n      - {verb: retry, when: error}\n    expect: {state: processed}": `8: request 1 (cancel) | granted | refused: refused: the task is past its point of no return, or its pivot is under way
+		"    requests:\n      - {verb: cancel, when: ship.running}\n      - {verb: retry, when: error}\n    expect: {state: processed}": `8: request 1 (cancel) | granted | refused: the pivot is under way, or its outcome is unknown: the task may be past its point of no return
 9: request 2 (retry): its point was never reached | sent | not sent
 `,
 	} {

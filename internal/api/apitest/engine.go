@@ -51,6 +51,7 @@ type Engine struct {
 	passed      map[events.Input]*[Partitions]int64
 	dead        map[events.Input]*[Partitions][]events.Record
 	rejected    map[events.Cause]*events.InputRejected
+	held        map[string]*events.Request
 	tasks       map[string]*events.Task
 	facts       map[string][]api.LoggedFact
 	ends        [Partitions]int64
@@ -80,6 +81,7 @@ func New() *Engine {
 		passed:      map[events.Input]*[Partitions]int64{events.Submissions: {}, events.Reports: {}},
 		dead:        map[events.Input]*[Partitions][]events.Record{events.Submissions: {}, events.Reports: {}},
 		rejected:    map[events.Cause]*events.InputRejected{},
+		held:        map[string]*events.Request{},
 		tasks:       map[string]*events.Task{},
 		facts:       map[string][]api.LoggedFact{},
 		definitions: map[string][]*api.Workflow{},

@@ -1,13 +1,17 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/api"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // Produce implements api.Appender for the input topics of the namespace "test".
@@ -104,24 +108,48 @@ func (e *Engine) one(in events.Input, p int32, r *events.Record) {
 }
 
 func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *events.Task) {
-	switch {
-	case t == nil || t.State.Ended():
-		e.reject(events.Reports, cause, r, events.RejectRefused)
-	case strings.HasSuffix(r.Header(events.HeaderType), "cancel"):
-		t.State, t.Reason = events.TaskStateUndoing, "cancelled"
-		judged(t, r.Header(events.HeaderID))
-		e.fact(id, cause, &events.CancelRequested{Request: r.Header(events.HeaderID)})
-	default:
-		t.State = events.TaskStateProcessing
-		judged(t, r.Header(events.HeaderID))
-		e.fact(id, cause, &events.TaskReopened{Request: r.Header(events.HeaderID)})
+	q := events.Request{ID: r.Header(events.HeaderID), Task: id, Kind: events.VerbOf(r.Header(events.HeaderType))}
+	_ = json.Unmarshal(r.Value, &struct {
+		*events.Request
+		Kind events.Verb `json:"-"`
+	}{Request: &q})
+	if t == nil && q.Kind.Early() {
+		e.held[id+"\x00"+q.ID] = &q
+		return
 	}
+	if t == nil || t.State.Ended() {
+		e.reject(events.Reports, cause, r, events.RejectRefused)
+		return
+	}
+	body, no := supervisor.JudgeRequest(t, &q)
+	switch b := body.(type) {
+	case *events.CancelRequested:
+		t.State, t.Reason = events.TaskStateUndoing, "cancelled"
+	case *events.TaskReopened:
+		t.State, t.ParkedFrom = cmp.Or(t.ParkedFrom, events.TaskStateProcessing), ""
+	case *events.TaskPaused:
+		t.Paused = &events.Paused{Since: t.UpdatedAt, Reason: b.Reason}
+	case *events.TaskResumed:
+		t.Paused = nil
+	case *events.TaskTerminated:
+		t.State = events.TaskStateTerminated
+	case nil:
+		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: no.Reason}
+	default:
+		panic(fmt.Sprintf("apitest does not know %s", b.Name()))
+	}
+	t.Requests = append(t.Requests, events.JudgedRequest{
+		ID: q.ID, Verb: q.Kind, Refused: no.Reason, Fact: events.Position{Epoch: events.Epoch{N: 1, ID: "e"}, Sequence: uint64(len(e.facts[id]))},
+	})
+	slices.SortFunc(t.Requests, func(a, b events.JudgedRequest) int { return strings.Compare(a.ID, b.ID) })
+	e.fact(id, cause, body)
 }
 
-// judged remembers the ID of a request. The IDs are sorted.
-func judged(t *events.Task, id string) {
-	t.Requests = append(t.Requests, id)
-	slices.Sort(t.Requests)
+// Held implements api.Tasks.
+func (e *Engine) Held(_ context.Context, task, request string) (*events.Request, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held[task+"\x00"+request], nil
 }
 
 func (e *Engine) reject(in events.Input, cause events.Cause, r *events.Record, reason string) {

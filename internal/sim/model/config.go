@@ -83,6 +83,10 @@ const (
 	Marker Kind = 5
 	// Lethal submits the task with an input that ends the process that judges it.
 	Lethal Kind = 6
+	// Pause, Resume and Terminate ask for what they say.
+	Pause     Kind = 7
+	Resume    Kind = 8
+	Terminate Kind = 9
 )
 
 // Client describes an input that clients send.

@@ -196,6 +196,12 @@ func others(add func(Bound, Config)) {
 	dated := []Client{submit("T1", "dated"), later(Retry, "T1", "dated")}
 	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(Small, Config{Name: "a pause", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Pause, "T1", "one"), later(Resume, "T1", "one")}})
+	add(CI, Config{Name: "a pause, an undo, a crash", Clients: []Client{submit("T1", "saga"), later(Pause, "T1", "saga"), later(Resume, "T1", "saga")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
+	add(CI, Config{Name: "a pause, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "dated"), later(Pause, "T1", "dated"), later(Resume, "T1", "dated")}, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "a pause, a cancel", Nodes: 1, Clients: []Client{submit("T1", "saga"), later(Pause, "T1", "saga"), later(Cancel, "T1", "saga")}})
+	add(Small, Config{Name: "an operator terminates", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Terminate, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1}})
+	add(Small, Config{Name: "a refusal, twice", Nodes: 1, Clients: []Client{submit("T1", "one"), {Kind: Retry, Task: "T1", Workflow: "one", Times: 2}}})
 	add(Small, Config{Name: "definitions asked for", Catalog: true, Clients: []Client{submit("T1", "none"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})
 	add(Small, Config{Name: "a deleted definition", Deleted: "none", Clients: []Client{submit("T1", "none"), later(Submit, "T2", "one")}, Budgets: faults{Crashes: 1}})
 	add(Large, Config{Name: "definitions, a crash, work", Catalog: true, Replays: true, Clients: []Client{submit("T1", "one"), later(Submit, "T1", "one"), later(Submit, "T2", "none")}, Budgets: faults{Crashes: 1}})

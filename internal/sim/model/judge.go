@@ -82,6 +82,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	case *events.CompensationStarted:
 		j.undoes(f, b)
 	}
+	j.requests(f)
 }
 
 // starts checks that a step may start.
@@ -169,37 +170,52 @@ func (j *judge) expires(f *events.Fact, b *events.DeadlinePassed) {
 		j.w.fail("the deadline %s of %s passes, and it has the deadline %s", b.Deadline, f.Task, due)
 	case passed:
 		j.w.fail("the deadline of %s passes twice", f.Task)
-	case t != nil && (b.Action == events.DeadlineAlert) != (t.State == events.TaskStateError || j.irrevocable(f.Task)):
+	case t != nil && (b.Action == events.DeadlineAlert) != (t.Halted() || j.irrevocable(f.Task)):
 		j.w.fail("the deadline of %s passes with the action %s", f.Task, b.Action)
 	}
 }
 
 // deadline returns the deadline of a task, which counts on after each time that the task was parked, and whether it has passed.
 func (j *judge) deadline(task string) (due events.Instant, passed bool) {
-	var since, parked events.Instant // since when the deadline counts
+	var since, halted events.Instant // since when the deadline counts, and since when it does not
+	parked, paused := false, false
+	goOn := func(now events.Instant) {
+		if parked || paused || halted == 0 {
+			return
+		}
+		if halted < due {
+			due, passed, since = due.Add(now.Sub(halted)), false, now
+		}
+		halted = 0
+	}
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task != task {
 			return true
 		}
 		switch b := f.Body.(type) {
 		case *events.Submitted:
-			due, passed, since, parked = b.Deadline, false, f.Time, 0
+			due, passed, since, halted, parked, paused = b.Deadline, false, f.Time, 0, false, false
 		case *events.DeadlinePassed:
 			passed = true
 		case *events.TaskParked:
-			if parked == 0 {
-				parked = f.Time
+			if parked = true; halted == 0 {
+				halted = f.Time
+			}
+		case *events.TaskPaused:
+			if paused = true; halted == 0 {
+				halted = f.Time
 			}
 		case *events.TaskReopened:
-			if parked != 0 && parked < due {
-				due, passed, since = due.Add(f.Time.Sub(parked)), false, f.Time
-			}
-			parked = 0
+			parked = false
+			goOn(f.Time)
+		case *events.TaskResumed:
+			paused = false
+			goOn(f.Time)
 		case *events.TimeCorrected:
 			if since > b.To && due > b.To {
 				due = b.To.Add(due.Sub(since))
 			}
-			since, parked = min(since, b.To), min(parked, b.To)
+			since, halted = min(since, b.To), min(halted, b.To)
 		}
 		return true
 	})

@@ -78,7 +78,7 @@ func (w *World) partRest(p int32) string {
 
 // taskRest says which part of a task will never move (INV10). An attempt that an agent has is the agent's concern.
 func (w *World) taskRest(t *events.Task, now events.Instant) string {
-	if t.State.Ended() || t.State == events.TaskStateError {
+	if t.State.Ended() || t.Halted() {
 		return ""
 	}
 	waits := false

@@ -148,12 +148,9 @@ func (w *World) client(i int) {
 			v, _ := definitions().Current(c.Workflow)
 			x.record.Headers = []events.Header{{Key: events.HeaderDefinition, Value: []byte(v.Hash)}}
 		}
-	case Cancel, Retry:
+	case Cancel, Retry, Pause, Resume, Terminate:
 		x.in = events.Reports
-		q := events.Request{ID: fmt.Sprintf("q%d", i), Kind: events.RequestCancel, Task: c.Task, By: "operator"}
-		if c.Kind == Retry {
-			q.Kind = events.RequestRetry
-		}
+		q := events.Request{ID: fmt.Sprintf("q%d", i), Kind: verbs[c.Kind], Task: c.Task, By: "operator"}
 		r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/clients", Time: Begin})
 		if err != nil {
 			panic(err)
@@ -170,7 +167,8 @@ func (w *World) client(i int) {
 
 func (c *Client) name() string {
 	what := []string{"a client submits " + c.Task, "a client submits other content as " + c.Task, "an operator cancels " + c.Task,
-		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task}[c.Kind]
+		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task,
+		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task}[c.Kind]
 	if c.Partition != 0 {
 		what += fmt.Sprintf(" in partition %d", c.Partition)
 	}
@@ -235,3 +233,8 @@ func (w *World) report(i int, o Outcome) {
 }
 
 var outcomeNames = [...]string{"completed", "failed", "failed without effect", "failed for good", "failed in doubt"}
+
+// verbs are the verbs of the clients that make requests.
+var verbs = map[Kind]events.Verb{
+	Cancel: events.RequestCancel, Retry: events.RequestRetry, Pause: events.RequestPause, Resume: events.RequestResume, Terminate: events.RequestTerminate,
+}

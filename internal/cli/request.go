@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/spf13/cobra"
+)
+
+// requestUse describes the command of one kind of request.
+type requestUse struct {
+	kind, short, long string
+	step              bool
+}
+
+func requestCommand(u requestUse) *cobra.Command {
+	c := output(&cobra.Command{
+		Use: u.kind + " ID", Short: u.short, Long: u.long, Args: cobra.ExactArgs(1),
+		Example: "  sagalog task " + u.kind + " delivery-42 --reason 'the customer called'",
+		RunE:    client(func(s *session, args []string) error { return s.ask(u, args[0]) }),
+	})
+	c.Flags().String("reason", "", "the reason, for the history")
+	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
+	c.Flags().Bool("no-wait", false, "do not wait until the request is judged")
+	c.Flags().Duration("wait-for", judgedWithin, "how long to wait until the request is judged, at most 1m")
+	if u.step {
+		c.Flags().String("step", "", "the step (default: each step that failed)")
+	}
+	waitFlags(c)
+	return c
+}
+
+// judgedWithin is how long a command waits for its request: an owner judges one within milliseconds, and a take-over takes seconds.
+const judgedWithin = 5 * time.Second
+
+// ask sends a request, and prints what became of it, or with --wait the task as it is afterwards.
+func (s *session) ask(u requestUse, id string) error {
+	within, _ := s.cmd.Flags().GetDuration("wait-for")
+	if s.isSet("no-wait") {
+		within = 0
+	} else if within <= 0 || within > api.MaxWait {
+		return Usage("--wait-for must be above 0 and at most 1m")
+	}
+	body := map[string]string{}
+	if v := s.flag("reason"); v != "" {
+		body["reason"] = v
+	}
+	if u.step && s.flag("step") != "" {
+		body["step"] = s.flag("step")
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	key := s.flag("request-id")
+	if key == "" {
+		key = uuid.Must(uuid.NewV7()).String()
+	}
+	ask := request{
+		method: http.MethodPost, path: taskPath(id) + "/" + u.kind, body: b, content: "application/json",
+		header: map[string]string{"Idempotency-Key": key}, wait: within,
+	}
+	if within > 0 {
+		ask.query = url.Values{"wait": {within.String()}}
+	}
+	status, doc, err := s.do(s.cmd.Context(), ask)
+	if err != nil {
+		return err
+	}
+	var r api.RequestReceipt
+	if err := decode(doc, &r); err != nil {
+		return err
+	}
+	if s.isSet("wait") {
+		return s.getTask(id, r.Token)
+	}
+	if err := s.one(doc, func(w io.Writer) error { return showOutcome(w, &r) }); err != nil {
+		return err
+	}
+	again := fmt.Sprintf("repeat the command with --request-id %s to ask what became of it", r.Request)
+	switch {
+	case status != http.StatusAccepted || within == 0:
+		return nil
+	case r.Result == "held":
+		return exit(ExitStillRunning, "the request waits for its task, which was not submitted yet; %s", again)
+	}
+	return exit(ExitStillRunning, "the request was not judged within %s; %s", within, again)
+}
+
+func showOutcome(w io.Writer, r *api.RequestReceipt) error {
+	rows := []row{{"TASK", r.ID}, {"REQUEST", r.Request}, {"VERB", string(r.Verb)}, {"RESULT", cmp.Or(r.Result, "not judged yet")}}
+	if r.Position != "" {
+		rows = append(rows, row{"BY FACT", r.Position}, row{"STATE", r.State})
+	}
+	return table(w, nil, rows)
+}

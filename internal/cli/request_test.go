@@ -1,0 +1,39 @@
+package cli_test
+
+import (
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCancellingAndRetryingATask(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "x")
+	r := e.run("task", "cancel", "x", "--reason", "late", "--request-id", "k")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "undoing")
+	require.JSONEq(t, `{"id":"k","kind":"cancel","task":"x","reason":"late"}`, string(e.Inputs(events.Reports)[0].Value))
+	require.Equal(t, 3, e.run("task", "cancel", "nope").code)
+	e.submit(t, "y")
+	e.Finish("y")
+	require.Equal(t, 4, e.run("task", "cancel", "y").code)
+	e.submit(t, "p")
+	e.Park("p", "why")
+	e.Change("p", &events.StepFailed{}, func(t *events.Task) { t.Steps = []*events.Step{{Path: "ship", State: events.StepStateFailed}} })
+	r = e.run("task", "retry", "p", "--step", "ship")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "processing")
+	require.Equal(t, 2, e.run("task", "retry", "p", "--step", "shop").code)
+	r = e.run("task", "retry", "p", "--request-id", "in-vain")
+	require.Equal(t, 4, r.code)
+	require.Contains(t, r.err, "nothing can be retried")
+	require.Equal(t, 4, e.run("task", "retry", "p", "--request-id", "in-vain").code, "the same request again is answered the same")
+	require.Equal(t, 2, e.run("task", "cancel", "p", "--wait-for", "2m").code)
+	e.Manual = true
+	require.Equal(t, 0, e.run("task", "cancel", "p", "--no-wait").code)
+	r = e.run("task", "cancel", "p", "--wait-for", "1ms", "--request-id", "slow")
+	require.Equal(t, 5, r.code)
+	require.Contains(t, r.err, "--request-id slow")
+}

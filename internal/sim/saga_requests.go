@@ -1,0 +1,109 @@
+package sim
+
+import "github.com/sagalog/sagalog/events"
+
+// answers adds a fact that answers a request and is about the task as a whole, or says which promise it breaks.
+func (g *saga) answers(f *events.Fact, body events.Body) string {
+	switch b := body.(type) {
+	case *events.CancelRequested:
+		switch {
+		case !g.once(b.Request):
+			return "a request is judged twice"
+		case g.undoing:
+			return "a cancel that changes nothing is granted"
+		}
+		g.paused = false
+		return g.turns("a cancel")
+	case *events.TaskPaused:
+		if !g.once(b.Request) || g.paused {
+			return "a request is judged twice, or a paused task is paused"
+		}
+		g.paused = true
+		g.halts(f)
+	case *events.TaskResumed:
+		if !g.once(b.Request) || !g.paused {
+			return "a request is judged twice, or a task that is not paused is resumed"
+		}
+		g.paused = false
+		g.goesOn(f)
+	case *events.TaskTerminated:
+		return g.terminates(b)
+	case *events.RequestRefused:
+		if !g.once(b.Request) {
+			return "a request is judged twice"
+		}
+		return g.refuses(b)
+	}
+	return ""
+}
+
+// once says whether the request is judged for the first time.
+func (g *saga) once(request string) bool {
+	was := g.requests[request]
+	g.requests[request] = true
+	return !was
+}
+
+// refuses checks that a refused request could not have been granted.
+func (g *saga) refuses(b *events.RequestRefused) string {
+	switch {
+	case b.Reason == "":
+		return "a request is refused without a reason"
+	case b.Verb == events.RequestCancel && !g.undoing && !g.irrevocable(),
+		b.Verb == events.RequestPause && !g.paused, b.Verb == events.RequestResume && g.paused,
+		b.Verb == events.RequestTerminate && !g.runs():
+		return "a request is refused that could be granted"
+	}
+	return ""
+}
+
+// halts stops the clock of the deadline: the time for which a task is parked or paused is not its own.
+func (g *saga) halts(f *events.Fact) {
+	if g.haltedAt == 0 {
+		g.haltedAt = f.Time
+	}
+}
+
+func (g *saga) goesOn(f *events.Fact) {
+	if g.parked || g.paused || g.haltedAt == 0 {
+		return
+	}
+	if g.haltedAt < g.deadline {
+		g.deadline, g.expired, g.datedAt = g.deadline.Add(f.Time.Sub(g.haltedAt)), false, f.Time
+	}
+	g.haltedAt = 0
+}
+
+// runs says whether an attempt of the task runs.
+func (g *saga) runs() bool {
+	for _, s := range g.steps {
+		if s.running || s.undoRuns {
+			return true
+		}
+	}
+	return false
+}
+
+// terminates checks that nothing runs, and that the fact names what is left.
+func (g *saga) terminates(b *events.TaskTerminated) string {
+	if !g.once(b.Request) || g.runs() {
+		return "a request is judged twice, or a task is terminated while an attempt of it runs"
+	}
+	left := map[string]bool{}
+	for id, s := range g.steps {
+		if s.touched && !s.undone {
+			left[id] = true
+		}
+	}
+	for _, id := range b.NotUndone {
+		if !left[id] {
+			return "a terminated task names a step that has had no effect, or is undone"
+		}
+		delete(left, id)
+	}
+	if len(left) > 0 {
+		return "a terminated task does not name what is left"
+	}
+	g.ended, g.parked, g.paused, g.parkDue, g.haltedAt = true, false, false, false, 0
+	return ""
+}

@@ -1,0 +1,103 @@
+package verify
+
+import (
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// answered takes a fact that answers a request and is about the task as a whole.
+func (t *telling) answered() {
+	switch b := t.fact.Body.(type) {
+	case *events.CancelRequested:
+		t.requested(b.Request)
+		if t.back {
+			t.wrong(CheckAttempts, "granted_in_vain", "", "a cancel is granted although the task is being undone already")
+		}
+		t.paused = false
+		t.turn("the task is cancelled")
+	case *events.RequestRefused:
+		t.refusedRequest(b)
+	case *events.TaskPaused:
+		t.pausing(b.Request, true)
+	case *events.TaskResumed:
+		t.pausing(b.Request, false)
+	case *events.TaskTerminated:
+		t.terminated(b)
+	}
+}
+
+// requested notes a request that was judged: each is judged once.
+func (t *telling) requested(id string) {
+	if t.requests[id] {
+		t.wrong(CheckInputs, "judged_twice", "", "the request %q is judged a second time", id)
+	}
+	if t.requests == nil {
+		t.requests = map[string]bool{}
+	}
+	t.requests[id] = true
+	t.cancelHeld = false
+}
+
+// refusedRequest checks that a refused request could not be granted.
+func (t *telling) refusedRequest(b *events.RequestRefused) {
+	t.requested(b.Request)
+	st, _ := t.running()
+	grantable := false
+	switch b.Verb {
+	case events.RequestCancel:
+		grantable = !t.back && t.pivot() == nil
+	case events.RequestPause:
+		grantable = !t.paused
+	case events.RequestResume:
+		grantable = t.paused
+	case events.RequestTerminate:
+		grantable = st == nil
+	}
+	if grantable {
+		t.wrong(CheckAttempts, "refused_wrongly", "", "a request to %s the task is refused (%s) although nothing forbids it", b.Verb, b.Reason)
+	}
+}
+
+// pausing notes that the task is paused, or resumed.
+func (t *telling) pausing(request string, pause bool) {
+	t.requested(request)
+	if t.paused == pause {
+		t.wrong(CheckAttempts, "granted_in_vain", "", "%s of a task that is %s", t.fact.Body.Name(), t.state())
+	}
+	if t.paused = pause; pause {
+		t.halt()
+		return
+	}
+	t.goOn()
+}
+
+// halt stops the clock of the deadline.
+func (t *telling) halt() {
+	if t.haltedAt == 0 {
+		t.haltedAt = t.fact.Time
+	}
+}
+
+// goOn starts it again once the task is neither parked nor paused.
+func (t *telling) goOn() {
+	if t.parked || t.paused || t.haltedAt == 0 {
+		return
+	}
+	if t.deadline > t.haltedAt {
+		t.deadline, t.expired, t.reopenedAt = t.deadline.Add(t.fact.Time.Sub(t.haltedAt)), false, t.fact.Time
+	}
+	t.haltedAt = 0
+}
+
+// terminated checks that nothing runs when an operator ends the task, and that the fact names exactly what is left.
+func (t *telling) terminated(b *events.TaskTerminated) {
+	t.requested(b.Request)
+	t.end = t.fact.Body.Name()
+	t.noneRuns()
+	for _, st := range t.steps {
+		if left := st.touched && !st.undone; left != slices.Contains(b.NotUndone, st.id) {
+			t.wrong(CheckUndo, "not_undone", st.id, "the task is terminated; that this step may have had an effect and is not undone is %t, but the fact says %v", left, b.NotUndone)
+		}
+	}
+}
