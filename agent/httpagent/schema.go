@@ -9,7 +9,7 @@ import (
 // JSONSchema returns the JSON Schema (draft 2020-12) of a binding, for editors. Its bounds and words are those of the parser. It
 // describes the shape only; Parse checks the rest, above all the expressions.
 func JSONSchema() []byte {
-	type object = map[string]any
+	type object = schemaObject
 	text := func(description string) object { return object{"type": "string", "description": description} }
 	whole := func(most int, description string) object {
 		return object{"type": "integer", "minimum": 1, "maximum": most, "description": description}
@@ -61,18 +61,9 @@ func JSONSchema() []byte {
 			}),
 			"public": object{"type": "array", "items": text("An environment variable."), "description": "Environment variables whose values are not secret."},
 			"direct": object{"type": "boolean", "description": "No proxy, balancer or mesh stands between the agent and the service."},
-			"tls": mapping("How the service is trusted, and how the agent proves itself.", object{
-				"ca":   text("The absolute path of the certificates, in PEM form, that may have signed the service's; absent: those of the system."),
-				"cert": text("The absolute path of the client's certificate."),
-				"key":  text("The absolute path of its key."),
-			}),
-			"oauth": mapping("Where access tokens come from, by client credentials.", object{
-				"token_url":     text("The absolute URL of the token endpoint."),
-				"client_id":     text("The client's identifier."),
-				"client_secret": object{"type": "string", "description": "The client's secret, from an environment variable.", "examples": []string{"${ env.CLIENT_SECRET }"}},
-				"scopes":        object{"type": "array", "items": text("A scope."), "description": "The scopes that are asked for."},
-			}, "token_url", "client_id", "client_secret"),
-			"limit": object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
+			"tls":    trust(text, mapping),
+			"oauth":  tokenSource(text, mapping),
+			"limit":  object{"enum": []string{"adaptive", "fixed"}, "description": "Whether the agent makes fewer calls at once when they become slow. Default: adaptive."},
 		}, "base"),
 		"do":   do,
 		"undo": undo,
@@ -83,6 +74,27 @@ func JSONSchema() []byte {
 		panic("httpagent: the schema: " + err.Error()) // it consists of constants
 	}
 	return append(b, '\n')
+}
+
+type schemaObject = map[string]any
+
+// trust is the schema of tls.
+func trust(text func(string) schemaObject, mapping func(string, schemaObject, ...string) schemaObject) schemaObject {
+	return mapping("How the service is trusted, and how the agent proves itself.", schemaObject{
+		"ca":   text("The absolute path of the certificates, in PEM form, that may have signed the service's; absent: those of the system."),
+		"cert": text("The absolute path of the client's certificate."),
+		"key":  text("The absolute path of its key."),
+	})
+}
+
+// tokenSource is the schema of oauth.
+func tokenSource(text func(string) schemaObject, mapping func(string, schemaObject, ...string) schemaObject) schemaObject {
+	return mapping("Where access tokens come from, by client credentials.", schemaObject{
+		"token_url":     text("The absolute URL of the token endpoint."),
+		"client_id":     text("The client's identifier."),
+		"client_secret": schemaObject{"type": "string", "description": "The client's secret, from an environment variable.", "examples": []string{"${ env.CLIENT_SECRET }"}},
+		"scopes":        schemaObject{"type": "array", "items": text("A scope."), "description": "The scopes that are asked for."},
+	}, "token_url", "client_id", "client_secret")
 }
 
 // durationPattern matches a duration with units.

@@ -26,10 +26,13 @@ func TestFaultALateClaimDeposesNoOwner(t *testing.T) {
 		one.net.freeze()
 		w.shared("node-2")
 		one.net.thaw()
+		// Until the group answers it, node-1 believes that it has the partition, and claims it. That claim is not the late one.
+		<-time.After(5 * time.Second)
+		w.shared("node-2")
 		sent := make(chan struct{}, 100)
 		w.disturb(one, func(int) fate {
 			sent <- struct{}{}
-			return fate{late: 9 * time.Second}
+			return fate{late: 30 * time.Second} // longer than a session of the group
 		})
 		two.net.freeze()
 		<-sent // the claim is under way
