@@ -32,11 +32,12 @@ func TestFaultALateClaimDeposesNoOwner(t *testing.T) {
 		sent := make(chan struct{}, 100)
 		w.disturb(one, func(int) fate {
 			sent <- struct{}{}
-			return fate{late: 30 * time.Second} // longer than a session of the group
+			return fate{late: time.Minute}
 		})
 		two.net.freeze()
 		<-sent // the claim is under way
 		one.net.freeze()
+		<-time.After(20 * time.Second) // node-2 notices that the group gave its partition away, and claims it again
 		two.net.thaw()
 		w.disturb(one, nil)
 		before := len(w.claims(0))
