@@ -158,7 +158,11 @@ func (x *executor) once(ctx context.Context, a onceArgs) try {
 		return try{output: out, doubt: q != nil && q.doubt.Load()}
 	}
 	f := failureOf(err)
-	x.gate.record(judge(tryCtx, f, time.Since(began)))
+	if q != nil && q.unwanted.Load() { // the service is not to blame
+		x.gate.record(unclear)
+	} else {
+		x.gate.record(judge(tryCtx, f, time.Since(began)))
+	}
 	return try{failure: f}
 }
 

@@ -60,6 +60,7 @@ func (c *consumer) receive(records []events.Record) {
 	after, now := c.ownership.lastAsked(), time.Now()
 	var from transport.Assigned
 	read := make([]arrival, 0, len(records))
+	var stops []events.Stop
 	for i := range records {
 		r := &records[i]
 		if r.Control {
@@ -73,11 +74,20 @@ func (c *consumer) receive(records []events.Record) {
 					"partition", r.Partition, "offset", from.LostFrom)
 			}
 		}
-		a := c.decode(r, offsets.Place{Partition: r.Partition, Assignment: from.Position.Assignment, Offset: r.Offset}, after)
+		at := offsets.Place{Partition: r.Partition, Assignment: from.Position.Assignment, Offset: r.Offset}
+		if stop, ok := events.DecodeStop(r); ok {
+			stops = append(stops, stop)
+			read = append(read, arrival{at: at})
+			continue
+		}
+		a := c.decode(r, at, after)
 		c.applyClock(&a, now)
 		read = append(read, a)
 	}
 	c.pool.add(read, now)
+	for i := range stops { // now that the requests among the same records are held
+		c.stopAttempt(&stops[i])
+	}
 	for i := range read {
 		c.countDropped(&read[i])
 	}

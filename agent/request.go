@@ -31,6 +31,8 @@ type request struct {
 	repeated bool
 	// doubt says that something of the attempt may still be under way although the function has returned.
 	doubt atomic.Bool
+	// unwanted says that a stop has come. begun says that attempt is set.
+	unwanted, begun atomic.Bool
 }
 
 // The progress of a report.

@@ -58,6 +58,7 @@ func (c *consumer) standing(q *request, now time.Time) standing {
 func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(+1)
 	q.attempt = deadline{parent: work, by: q.by, request: q}
+	q.begin()
 	q.repeated = q.work.Operation == events.Undo && !c.exclusive(q)
 	began := time.Now()
 	t := c.exec.execute(&q.attempt, &q.work)

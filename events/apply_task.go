@@ -38,6 +38,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *Compensated:
 		return t.compensated(f, b)
 	case *CompensationFailed:
+		t.judged(RequestFail, b.Request, "")
 		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
 	case *CancelRequested:
 		t.judged(RequestCancel, b.Request, "")
@@ -202,9 +203,12 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	return nil
 }
 
-// stepSkipped forgets the failure of a step that failed before its start and was reopened. A step that was attempted is
-// never skipped: its effects would not be undone.
+// stepSkipped forgets the failure of a step that failed before its start and was reopened. The plan never skips a step that was
+// attempted: its effects would not be undone. If an operator does, they still are.
 func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
+	if b.Why == SkipOperator {
+		return t.skippedByHand(f, b)
+	}
 	s, err := t.open(b.Step, b.Name())
 	if err != nil {
 		return err
@@ -225,18 +229,25 @@ func (t *Task) attempt(path string, op Operation, attempt int) (*Step, error) {
 }
 
 func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
+	if b.Request != "" {
+		return t.completedByHand(f, b)
+	}
 	s, err := t.attempt(b.Step, Do, b.Attempt)
 	if err != nil {
 		return err
 	}
+	t.completed(s, f, b)
+	return nil
+}
+
+func (t *Task) completed(s *Step, f *Fact, b *StepCompleted) {
 	t.Completions++
-	s.State, s.EndedAt, s.Output, s.Error, s.Reason = StepStateCompleted, f.Time, b.Output, nil, ""
+	s.State, s.EndedAt, s.Output, s.Error, s.Reason, s.With = StepStateCompleted, f.Time, b.Output, nil, "", nil
 	s.Completion, s.Touched = t.Completions, true
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	if s.Pivot {
 		t.PivotPassed = true
 	}
-	return nil
 }
 
 func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
@@ -258,6 +269,7 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	}
 	//mutant:doubt-stays-in-task
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
+	t.judged(RequestFail, b.Request, "")
 	e := b.Error
 	t.failed(s, f.Time, &e, StepStateFailed, b.Verdict)
 	return nil
@@ -311,7 +323,7 @@ func (v *Verdict) notMade(tries int) int {
 // beginUndoing does not change a task that is already undoing, even if it is parked because an undo failed: it still needs an
 // operator (INV10). If the task was about to be parked because of a failed do, that is cancelled.
 func (t *Task) beginUndoing(reason string) {
-	if t.undoing() {
+	if t.Undoing() {
 		return
 	}
 	t.State, t.Reason, t.ParkedFrom, t.ParkedAt = TaskStateUndoing, reason, "", 0
@@ -365,13 +377,21 @@ func (t *Task) openUndo(path string, why Name) (*Step, error) {
 }
 
 func (t *Task) compensated(f *Fact, b *Compensated) error {
+	if b.Request != "" {
+		return t.compensatedByHand(f, b)
+	}
 	s, err := t.attempt(b.Step, Undo, b.Attempt)
 	if err != nil {
 		return err
 	}
-	s.Undo.State, s.Undo.EndedAt, s.Undo.Error = StepStateUndone, f.Time, nil
-	s.State = StepStateUndone
+	s.undone(f.Time)
 	return nil
+}
+
+func (s *Step) undone(now Instant) {
+	u := s.Undo
+	u.State, u.EndedAt, u.RetryAt, u.Error, u.With = StepStateUndone, now, 0, nil, nil
+	s.State = StepStateUndone
 }
 
 func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, v Verdict) error {
@@ -406,6 +426,9 @@ func (t *Task) compensationFailed(f *Fact, path string, attempt int, e Error, v 
 }
 
 func (t *Task) reopened(f *Fact, b *TaskReopened) error {
+	if len(b.With) > 0 && len(b.Steps) != 1 {
+		return fmt.Errorf("%w: an input for %d reopened steps", ErrImpossible, len(b.Steps))
+	}
 	for _, path := range b.Steps {
 		s := t.Step(path)
 		if s == nil {
@@ -415,8 +438,14 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		switch {
 		case s.State == StepStateUndoFailed || (s.Undo != nil && s.Undo.State == StepStateWaiting):
 			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
+			if len(b.With) > 0 {
+				s.Undo.With = b.With
+			}
 		case s.State == StepStateFailed || s.State == StepStateTimedOut || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
+			if len(b.With) > 0 {
+				s.With = b.With
+			}
 		default: // it is running, done or undone: only a rerun could start it again
 			return fmt.Errorf("%w: step %q is reopened and is %s", ErrImpossible, path, s.State)
 		}

@@ -13,6 +13,7 @@ const (
 	TypePrefix     = "sagalog."
 	TypeSubmission = "sagalog.submission"
 	TypeWork       = "sagalog.work"
+	TypeStop       = "sagalog.work.stop"
 	TypeReport     = "sagalog.report"
 	TypeDefinition = "sagalog.definition"
 	TypeSettings   = "sagalog.settings"

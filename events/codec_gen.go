@@ -69,6 +69,15 @@ func (v *Compensated) write(w *jsontext.Writer) {
 		w.Literal(`,"finished_at":`)
 		v.FinishedAt.write(w)
 	}
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -96,6 +105,15 @@ func (v *Compensated) read(r *jsontext.Reader) (seen uint64) {
 		case "finished_at":
 			r.Once(&seen, 1<<6)
 			v.FinishedAt.read(r)
+		case "request":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<8)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<9)
+			r.Text(&v.By)
 		default:
 			r.Doubt()
 		}
@@ -122,6 +140,15 @@ func (v *Compensated) size() int {
 	}
 	if v.FinishedAt != 0 {
 		n += 15 + 26
+	}
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
 	}
 	return n
 }
@@ -155,6 +182,15 @@ func (v *CompensationFailed) write(w *jsontext.Writer) {
 	if v.FinishedAt != 0 {
 		w.Literal(`,"finished_at":`)
 		v.FinishedAt.write(w)
+	}
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
 	}
 	w.B = append(w.B, '}')
 }
@@ -192,6 +228,15 @@ func (v *CompensationFailed) read(r *jsontext.Reader) (seen uint64) {
 		case "finished_at":
 			r.Once(&seen, 1<<9)
 			v.FinishedAt.read(r)
+		case "request":
+			r.Once(&seen, 1<<10)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<11)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<12)
+			r.Text(&v.By)
 		default:
 			r.Doubt()
 		}
@@ -223,6 +268,15 @@ func (v *CompensationFailed) size() int {
 	}
 	if v.FinishedAt != 0 {
 		n += 15 + 26
+	}
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
 	}
 	return n
 }
@@ -1269,6 +1323,22 @@ func (v *Request) write(w *jsontext.Writer) {
 	if v.Attempt != 0 {
 		w.Int(`,"attempt":`, int64(v.Attempt))
 	}
+	if v.Operation != "" {
+		w.Text(`,"operation":`, string(v.Operation))
+	}
+	if len(v.Output) > 0 {
+		w.Raw(`,"output":`, v.Output)
+	}
+	if len(v.With) > 0 {
+		w.Raw(`,"with":`, v.With)
+	}
+	if v.Error != nil {
+		w.Literal(`,"error":`)
+		v.Error.write(w)
+	}
+	if v.Effect != "" {
+		w.Text(`,"effect":`, string(v.Effect))
+	}
 	if v.By != "" {
 		w.Text(`,"by":`, v.By)
 	}
@@ -1296,8 +1366,24 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 		case "attempt":
 			r.Once(&seen, 1<<5)
 			v.Attempt = r.Int()
-		case "by":
+		case "operation":
 			r.Once(&seen, 1<<6)
+			v.Operation = Operation(word(r))
+		case "output":
+			r.Once(&seen, 1<<7)
+			r.Raw(&v.Output)
+		case "with":
+			r.Once(&seen, 1<<8)
+			r.Raw(&v.With)
+		case "error":
+			r.Once(&seen, 1<<9)
+			v.Error = new(Error)
+			v.Error.read(r)
+		case "effect":
+			r.Once(&seen, 1<<10)
+			v.Effect = Effect(word(r))
+		case "by":
+			r.Once(&seen, 1<<11)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -1320,6 +1406,21 @@ func (v *Request) size() int {
 	}
 	if v.Attempt != 0 {
 		n += 11 + 5
+	}
+	if v.Operation != "" {
+		n += 13 + 2 + len(v.Operation)
+	}
+	if len(v.Output) > 0 {
+		n += 10 + len(v.Output)
+	}
+	if len(v.With) > 0 {
+		n += 8 + len(v.With)
+	}
+	if v.Error != nil {
+		n += 9 + v.Error.size()
+	}
+	if v.Effect != "" {
+		n += 10 + 2 + len(v.Effect)
 	}
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
@@ -1587,6 +1688,12 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"undo":`)
 		v.Undo.write(w)
 	}
+	if len(v.With) > 0 {
+		w.Raw(`,"with":`, v.With)
+	}
+	if v.Left {
+		w.Bool(`,"left":`, v.Left)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1655,6 +1762,12 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<19)
 			v.Undo = new(UndoState)
 			v.Undo.read(r)
+		case "with":
+			r.Once(&seen, 1<<20)
+			r.Raw(&v.With)
+		case "left":
+			r.Once(&seen, 1<<21)
+			v.Left = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -1691,6 +1804,15 @@ func (v *StepCompleted) write(w *jsontext.Writer) {
 		w.Literal(`,"finished_at":`)
 		v.FinishedAt.write(w)
 	}
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1724,6 +1846,15 @@ func (v *StepCompleted) read(r *jsontext.Reader) (seen uint64) {
 		case "finished_at":
 			r.Once(&seen, 1<<8)
 			v.FinishedAt.read(r)
+		case "request":
+			r.Once(&seen, 1<<9)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<10)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<11)
+			r.Text(&v.By)
 		default:
 			r.Doubt()
 		}
@@ -1756,6 +1887,15 @@ func (v *StepCompleted) size() int {
 	}
 	if v.FinishedAt != 0 {
 		n += 15 + 26
+	}
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
 	}
 	return n
 }
@@ -1797,6 +1937,15 @@ func (v *StepFailed) write(w *jsontext.Writer) {
 	if v.FinishedAt != 0 {
 		w.Literal(`,"finished_at":`)
 		v.FinishedAt.write(w)
+	}
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
 	}
 	w.B = append(w.B, '}')
 }
@@ -1843,6 +1992,15 @@ func (v *StepFailed) read(r *jsontext.Reader) (seen uint64) {
 		case "finished_at":
 			r.Once(&seen, 1<<12)
 			v.FinishedAt.read(r)
+		case "request":
+			r.Once(&seen, 1<<13)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<14)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<15)
+			r.Text(&v.By)
 		default:
 			r.Doubt()
 		}
@@ -1882,6 +2040,15 @@ func (v *StepFailed) size() int {
 	if v.FinishedAt != 0 {
 		n += 15 + 26
 	}
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
 	return n
 }
 
@@ -1890,6 +2057,21 @@ func (v *StepSkipped) write(w *jsontext.Writer) {
 	w.Text(`,"why":`, v.Why)
 	if v.Condition != "" {
 		w.Text(`,"condition":`, v.Condition)
+	}
+	if len(v.Output) > 0 {
+		w.Raw(`,"output":`, v.Output)
+	}
+	if v.Left {
+		w.Bool(`,"left":`, v.Left)
+	}
+	if v.Request != "" {
+		w.Text(`,"request":`, v.Request)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
 	}
 	w.B = append(w.B, '}')
 }
@@ -1906,6 +2088,21 @@ func (v *StepSkipped) read(r *jsontext.Reader) (seen uint64) {
 		case "condition":
 			r.Once(&seen, 1<<2)
 			r.Text(&v.Condition)
+		case "output":
+			r.Once(&seen, 1<<3)
+			r.Raw(&v.Output)
+		case "left":
+			r.Once(&seen, 1<<4)
+			v.Left = r.Bool()
+		case "request":
+			r.Once(&seen, 1<<5)
+			r.Text(&v.Request)
+		case "reason":
+			r.Once(&seen, 1<<6)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<7)
+			r.Text(&v.By)
 		default:
 			r.Doubt()
 		}
@@ -1920,6 +2117,21 @@ func (v *StepSkipped) size() int {
 	n += 2 + len(v.Why)
 	if v.Condition != "" {
 		n += 13 + 2 + len(v.Condition)
+	}
+	if len(v.Output) > 0 {
+		n += 10 + len(v.Output)
+	}
+	if v.Left {
+		n += 8 + 5
+	}
+	if v.Request != "" {
+		n += 11 + 2 + len(v.Request)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
 	}
 	return n
 }
@@ -2703,6 +2915,9 @@ func (v *TaskReopened) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
+	if len(v.With) > 0 {
+		w.Raw(`,"with":`, v.With)
+	}
 	if v.Reason != "" {
 		w.Text(`,"reason":`, v.Reason)
 	}
@@ -2726,11 +2941,14 @@ func (v *TaskReopened) read(r *jsontext.Reader) (seen uint64) {
 				item = r.String()
 				v.Steps = append(v.Steps, item)
 			}
-		case "reason":
+		case "with":
 			r.Once(&seen, 1<<2)
+			r.Raw(&v.With)
+		case "reason":
+			r.Once(&seen, 1<<3)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<3)
+			r.Once(&seen, 1<<4)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -2744,6 +2962,9 @@ func (v *TaskReopened) size() int {
 	n := 22
 	n += 2 + len(v.Request)
 	n += 32 * len(v.Steps)
+	if len(v.With) > 0 {
+		n += 8 + len(v.With)
+	}
 	if v.Reason != "" {
 		n += 10 + 2 + len(v.Reason)
 	}
@@ -2905,6 +3126,17 @@ func (v *TaskUndone) write(w *jsontext.Writer) {
 	if v.Reason != "" {
 		w.Text(`,"reason":`, v.Reason)
 	}
+	if len(v.Left) > 0 {
+		w.Literal(`,"left":`)
+		w.B = append(w.B, '[')
+		for i := range v.Left {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Left[i])
+		}
+		w.B = append(w.B, ']')
+	}
 	w.End(from)
 }
 
@@ -2914,6 +3146,14 @@ func (v *TaskUndone) read(r *jsontext.Reader) (seen uint64) {
 		case "reason":
 			r.Once(&seen, 1<<0)
 			r.Text(&v.Reason)
+		case "left":
+			r.Once(&seen, 1<<1)
+			v.Left = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Left = append(v.Left, item)
+			}
 		default:
 			r.Doubt()
 		}
@@ -2926,6 +3166,9 @@ func (v *TaskUndone) size() int {
 	n := 2
 	if v.Reason != "" {
 		n += 10 + 2 + len(v.Reason)
+	}
+	if len(v.Left) > 0 {
+		n += 8 + 32*len(v.Left)
 	}
 	return n
 }
@@ -3105,6 +3348,9 @@ func (v *UndoState) write(w *jsontext.Writer) {
 	if v.Tries != 0 {
 		w.Int(`,"tries":`, int64(v.Tries))
 	}
+	if len(v.With) > 0 {
+		w.Raw(`,"with":`, v.With)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -3142,6 +3388,9 @@ func (v *UndoState) read(r *jsontext.Reader) (seen uint64) {
 		case "tries":
 			r.Once(&seen, 1<<9)
 			v.Tries = r.Int()
+		case "with":
+			r.Once(&seen, 1<<10)
+			r.Raw(&v.With)
 		default:
 			r.Doubt()
 		}
@@ -3483,6 +3732,12 @@ func wordOf(b []byte) string {
 		return "pause"
 	case "resume":
 		return "resume"
+	case "skip":
+		return "skip"
+	case "complete":
+		return "complete"
+	case "fail":
+		return "fail"
 	case "terminate":
 		return "terminate"
 	}

@@ -170,6 +170,7 @@ type StepCompleted struct {
 	// grace. No undo starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
 	Outcome
+	Operator
 }
 
 // Action is the consequence that a verdict chooses.
@@ -208,6 +209,7 @@ type StepFailed struct {
 	RetryAfter Duration `json:"retry_after,omitzero"`
 	Verdict    Verdict  `json:"verdict"`
 	Outcome
+	Operator
 }
 
 // Timeout says that the complete-by time of an attempt passed without an outcome.
@@ -224,15 +226,21 @@ type Timeout struct {
 // StepSkipped says that a step will not run.
 type StepSkipped struct {
 	Step string `json:"step"`
-	// Why is "condition" (its if was false) or "needs" (a step that it needs was skipped).
+	// Why is "condition" (its if was false), "needs" (a step that it needs was skipped) or "operator".
 	Why       string `json:"why"`
 	Condition string `json:"condition,omitempty"`
+	// Output is what later expressions see as the output of a step that an operator skipped.
+	Output json.RawMessage `json:"output,omitempty"`
+	// Left says that an operator skipped the undo of the step: it counts as undone, and what it did is left.
+	Left bool `json:"left,omitzero"`
+	Operator
 }
 
 // The reasons of a skip.
 const (
 	SkipCondition = "condition"
 	SkipNeeds     = "needs"
+	SkipOperator  = "operator"
 )
 
 // CompensationStarted begins an attempt to undo a step; its effect is the work request.
@@ -251,6 +259,7 @@ type Compensated struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
 	Outcome
+	Operator
 }
 
 // CompensationFailed is a reported failure of an attempt to undo; a Timeout with operation undo is its sibling.
@@ -261,6 +270,16 @@ type CompensationFailed struct {
 	RetryAfter Duration `json:"retry_after,omitzero"`
 	Verdict    Verdict  `json:"verdict"`
 	Outcome
+	Operator
+}
+
+// Operator is who decided something that an agent's report or the plan decides otherwise. In a fact that no operator asked for, all
+// members are absent.
+type Operator struct {
+	// Request is the ID of the request, and By its sender, as far as the API knows.
+	Request string `json:"request,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
 }
 
 // CancelRequested turns the task to undoing.
@@ -305,6 +324,8 @@ type TaskProcessed struct {
 // TaskUndone ends a task all of whose effects are undone.
 type TaskUndone struct {
 	Reason string `json:"reason,omitempty"`
+	// Left lists the steps that an operator left as they are, although their undo did not succeed.
+	Left []string `json:"left,omitempty"`
 }
 
 // TaskParked makes a task wait for an operator.
@@ -325,8 +346,10 @@ type TaskReminded struct {
 type TaskReopened struct {
 	Request string   `json:"request"`
 	Steps   []string `json:"steps"`
-	Reason  string   `json:"reason,omitempty"`
-	By      string   `json:"by,omitempty"`
+	// With replaces the resolved input of the only step, or of its undo if that is retried, in all further attempts.
+	With   json.RawMessage `json:"with,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	By     string          `json:"by,omitempty"`
 }
 
 // TaskPaused holds a task: its running attempts finish, and nothing else starts.
@@ -444,6 +467,8 @@ const (
 	EffectDeadLetter = "dead_letter"
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
+	// EffectStop is no effect of a fact, and nothing waits for it: see Stop.
+	EffectStop = "stop"
 )
 
 // EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.

@@ -140,6 +140,7 @@ func TestExamplesAreReal(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func() any{
 		"submission": func() any { return new(events.Submission) }, "work": func() any { return new(events.Work) },
+		"stop":   func() any { return new(events.Stop) },
 		"report": func() any { return new(events.Report) }, "request": func() any { return new(events.Request) },
 		"presence": func() any { return new(events.Presence) }, "alert": func() any { return new(alert) },
 		"task": func() any { return new(events.Task) }, "step": events.NewStepRow, "taken": events.NewRequestRow, "partition": func() any { return new(events.PartitionState) },

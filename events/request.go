@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,16 @@ type Request struct {
 	Reason string `json:"reason,omitempty"`
 	// Attempt is the attempt that a retry refers to; zero means the latest.
 	Attempt int `json:"attempt,omitzero"`
+	// Operation says whether complete, fail and skip are about the step or its undo. If it is absent, that is the undo if the task is
+	// being undone.
+	Operation Operation `json:"operation,omitempty"`
+	// Output is the output of a step that is skipped or completed.
+	Output json.RawMessage `json:"output,omitempty"`
+	// With replaces the resolved input of the step that is retried, or of its undo.
+	With json.RawMessage `json:"with,omitempty"`
+	// Error and Effect say how an attempt failed.
+	Error  *Error `json:"error,omitempty"`
+	Effect Effect `json:"effect,omitempty"`
 	// By is the sender of the request, as far as the API knows.
 	By string `json:"by,omitempty"`
 }
@@ -42,6 +53,9 @@ const (
 	RequestPause     Verb = "pause"
 	RequestResume    Verb = "resume"
 	RequestRetry     Verb = "retry"
+	RequestSkip      Verb = "skip"
+	RequestComplete  Verb = "complete"
+	RequestFail      Verb = "fail"
 	RequestTerminate Verb = "terminate"
 )
 
@@ -59,7 +73,10 @@ var verbs = []verbRow{
 	{verb: RequestCancel, early: true},
 	{verb: RequestPause},
 	{verb: RequestResume},
-	{verb: RequestRetry, members: []string{"step", "attempt"}},
+	{verb: RequestRetry, members: []string{"step", "attempt", "with"}},
+	{verb: RequestSkip, members: []string{"step", "operation", "output"}},
+	{verb: RequestComplete, members: []string{"step", "operation", "output"}},
+	{verb: RequestFail, members: []string{"step", "operation", "error", "effect"}},
 	{verb: RequestTerminate},
 }
 

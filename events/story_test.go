@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -33,6 +34,7 @@ func story(t tester) *scribe {
 	w.heldRequests()
 	w.handOver()
 	w.parked()
+	w.byHand()
 	w.deadlines()
 	w.pausing()
 	w.inputs()
@@ -181,6 +183,41 @@ func (w *scribe) pausing() {
 	w.write(id, &events.CancelRequested{Request: "p5"})
 	w.write(id, &events.TaskPaused{Request: "p6", Reason: "wait"})
 	w.write(id, &events.TaskTerminated{Request: "p7", Reason: "done by hand", By: "ada", NotUndone: []string{"package"}})
+}
+
+// byHand: an operator skips one failed step and completes another, fails a running attempt and a waiting step, gives another input,
+// and completes and skips undos.
+func (w *scribe) byHand() {
+	const id = "delivery-20"
+	w.submit(id)
+	by := func(q string) events.Operator { return events.Operator{Request: q, Reason: "it is known", By: "ada"} }
+	w.start(id, "account", 1)
+	w.start(id, "package", 1)
+	w.write(id, &events.StepFailed{
+		Step: "account", Attempt: 1, Error: events.Error{Class: events.ClassPermanent, Message: "it hangs"}, Effect: events.EffectInDoubt,
+		QuietAt: w.now.Add(9e9), Verdict: park("no retry can help: it hangs"), Operator: by("h1"),
+	})
+	w.write(id, &events.TaskParked{Step: "account", Reason: "no retry can help: it hangs"})
+	w.fail(id, "package", 1, park("attempts used up"))
+	w.write(id, &events.TaskReopened{Request: "h2", Steps: []string{"package"}, With: json.RawMessage(`{"id":"given"}`)})
+	w.write(id, &events.StepFailed{Step: "package", Error: events.Error{Class: events.ClassPermanent}, Effect: events.EffectNone, Verdict: park("no"), Operator: by("h3")})
+	w.write(id, &events.TaskParked{Step: "package", Reason: "no"})
+	w.write(id, &events.StepSkipped{Step: "account", Why: events.SkipOperator, Output: json.RawMessage(`{"id":"a-1"}`), Operator: by("h4")})
+	w.write(id, &events.StepCompleted{Step: "package", Attempt: 1, Output: json.RawMessage(`{"id":17}`), Operator: by("h5")})
+	w.write(id, &events.StepSkipped{Step: "transport", Why: events.SkipOperator, Operator: by("h6")})
+	w.write(id, &events.CancelRequested{Request: "h7"})
+	w.undoFails(id, "account", 1)
+	w.write(id, &events.TaskReopened{Request: "h8", Steps: []string{"account"}, With: json.RawMessage(`"given"`)})
+	w.write(id, &events.StepSkipped{Step: "account", Why: events.SkipOperator, Left: true, Operator: by("h9")})
+	w.undoFails(id, "package", 1)
+	w.write(id, &events.Compensated{Step: "package", Attempt: 1, Operator: by("h10")})
+	w.write(id, &events.TaskUndone{Left: []string{"account"}})
+}
+
+func (w *scribe) undoFails(id, step string, attempt int) {
+	w.write(id, &events.CompensationStarted{Step: step, Agent: step, Attempt: attempt, CompleteBy: w.now.Add(5e9)})
+	w.write(id, &events.CompensationFailed{Step: step, Attempt: attempt, Error: events.Error{Class: events.ClassPermanent}, Verdict: park("it cannot be undone"), Operator: events.Operator{Request: "u" + step}})
+	w.write(id, &events.TaskParked{Step: step, Reason: "it cannot be undone"})
 }
 
 // remind repeats the alert about a parked task.

@@ -163,6 +163,10 @@ type Step struct {
 	changed bool
 
 	Undo *UndoState `json:"undo,omitempty"`
+	// With is the input that an operator gave for all further attempts, instead of the one that the definition leads to.
+	With json.RawMessage `json:"with,omitempty"`
+	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.
+	Left bool `json:"left,omitzero"`
 
 	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
 	row *rowState
@@ -180,6 +184,8 @@ type UndoState struct {
 	Error        *Error    `json:"error,omitempty"`
 	FailureCount int       `json:"failure_count,omitzero"`
 	Tries        int       `json:"tries,omitzero"`
+	// With is the input that an operator gave for all further attempts to undo.
+	With json.RawMessage `json:"with,omitempty"`
 }
 
 // usualSteps is the room for the steps of a new task. Most workflows have fewer, and a slice that grows to it from one costs four
@@ -272,8 +278,8 @@ func (t *Task) NotUndone() (paths []string) {
 	return paths
 }
 
-// undoing says whether the task is being undone. Parking only interrupts that.
-func (t *Task) undoing() bool {
+// Undoing says whether the task is being undone. Parking only interrupts that.
+func (t *Task) Undoing() bool {
 	return t.State == TaskStateUndoing || (t.State == TaskStateError && t.ParkedFrom == TaskStateUndoing)
 }
 

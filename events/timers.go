@@ -45,7 +45,7 @@ func (t *Task) Timers() []Timer {
 	if t.State == TaskStateUndoing && t.Paused == nil && t.QuietAt > t.UpdatedAt {
 		list = append(list, Timer{Due: t.QuietAt, Kind: TimerQuiet})
 	}
-	if t.Deadline != 0 && !t.DeadlinePassed && !t.undoing() {
+	if t.Deadline != 0 && !t.DeadlinePassed && !t.Undoing() {
 		list = append(list, Timer{Due: t.Deadline, Kind: TimerDeadline})
 	}
 	if t.RemindAt != 0 {

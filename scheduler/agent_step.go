@@ -43,14 +43,14 @@ func (a *agentStep) start(t *events.Task, path string, op events.Operation) (sta
 	if op == events.Undo {
 		start, err = a.startUndo(&env, path)
 	} else {
-		start, err = a.startDo(&env)
+		start, err = a.startDo(&env, path)
 	}
 	start.Cost = env.Close()
 	return start, err
 }
 
-func (a *agentStep) startDo(env *Env) (events.Start, error) {
-	in, err := a.input(env)
+func (a *agentStep) startDo(env *Env, path string) (events.Start, error) {
+	in, err := a.input(env, path)
 	if err != nil {
 		return events.Start{}, err
 	}
@@ -68,11 +68,19 @@ func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {
 		return events.Start{}, fmt.Errorf("step %q has nothing to undo", path)
 	}
 	in, err := a.undoInput(env, path)
-	return events.Start{CompleteWithin: a.step.Undo.CompleteWithin, Input: in, Output: at.Output}, err
+	start := events.Start{CompleteWithin: a.step.Undo.CompleteWithin, Input: in}
+	//mutant:output-of-a-skip-is-no-outcome
+	if at.Reason != events.SkipOperator { // the output of a step that an operator skipped says nothing about what its attempts did
+		start.Output = at.Output
+	}
+	return start, err
 }
 
-// input is the task's input if the step has no template.
-func (a *agentStep) input(env *Env) (json.RawMessage, error) {
+// input is the task's input if the step has no template, and what an operator gave instead, if one did.
+func (a *agentStep) input(env *Env, path string) (json.RawMessage, error) {
+	if given := env.step(path).With; len(given) > 0 {
+		return given, nil
+	}
 	if a.with == nil {
 		return env.task.Input, nil
 	}
@@ -82,8 +90,11 @@ func (a *agentStep) input(env *Env) (json.RawMessage, error) {
 	return a.with.Eval(env.open())
 }
 
-// undoInput is the recorded input of the do if the undo has no template.
+// undoInput is the recorded input of the do if the undo has no template, and what an operator gave instead, if one did.
 func (a *agentStep) undoInput(env *Env, path string) (json.RawMessage, error) {
+	if u := env.step(path).Undo; u != nil && len(u.With) > 0 {
+		return u.With, nil
+	}
 	if a.undoWith == nil {
 		return env.step(path).Input, nil
 	}

@@ -29,7 +29,7 @@ func (p *Program) With(step string, env *Env) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.kind.(*agentStep).input(env)
+	return c.kind.(*agentStep).input(env, step)
 }
 
 // UndoWith evaluates the input of a step's undo. Without a mapping it is the step's recorded input.

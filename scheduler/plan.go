@@ -231,9 +231,19 @@ func (s *Scheduler) planUndo(t *events.Task) (events.Plan, error) {
 		}
 	}
 	if next == nil {
-		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason}}}, nil
+		return events.Plan{Facts: []events.Body{&events.TaskUndone{Reason: t.Reason, Left: left(t)}}}, nil
 	}
 	return s.readyUndo(t, next, t.QuietAt)
+}
+
+// left returns the steps whose undo an operator skipped.
+func left(t *events.Task) (paths []string) {
+	for _, s := range t.Steps {
+		if s.Left {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
 }
 
 func (s *Scheduler) readyUndo(t *events.Task, at *events.Step, notBefore events.Instant) (events.Plan, error) {
@@ -282,6 +292,16 @@ func (s *Scheduler) Start(t *events.Task, path string, op events.Operation) (eve
 		return events.Start{}, fmt.Errorf("workflow %q has no step %q", t.Workflow, path)
 	}
 	return c.kind.start(t, path, op)
+}
+
+// Defined says whether the task's definition has the step, and whether it is the pivot.
+func (s *Scheduler) Defined(t *events.Task, path string) (known, pivot bool) {
+	if p := s.Program(t.Definition); p != nil {
+		if c := p.compiled(path); c != nil {
+			return true, c.step.Pivot
+		}
+	}
+	return false, false
 }
 
 // Policy returns the definition's policy for failures of the step's operation.

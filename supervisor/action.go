@@ -70,8 +70,9 @@ type FetchInput struct {
 // Send produces an effect; its answer goes to Sent. The owner itself retries a dead letter that is refused.
 type Send struct {
 	Generation uint64
-	ID         uint64
-	Kind       string
+	// ID is zero if nothing waits for the answer: for an alert that no fact owes, and for a stop.
+	ID   uint64
+	Kind string
 	// Topic is relative to the namespace: "work.<agent>", "alerts", an input, or "dlq." and an input.
 	Topic  string
 	Record events.Record

@@ -115,7 +115,15 @@ func (x *outbox) fold(t *events.Task, f *events.Fact, offset int64) {
 	case *events.EffectFailed:
 		x.giveUp(b)
 	case *events.Timeout:
-		x.leave(f)
+		x.leave(attempt{f.Task, b.Step, b.Operation, b.Attempt})
+	case *events.StepFailed:
+		if b.Request != "" {
+			x.leave(attempt{f.Task, b.Step, events.Do, b.Attempt})
+		}
+	case *events.CompensationFailed:
+		if b.Request != "" {
+			x.leave(attempt{f.Task, b.Step, events.Undo, b.Attempt})
+		}
 	}
 	list := x.effects(t, f)
 	delete(x.inputs, f.Position())
@@ -274,11 +282,10 @@ func (x *outbox) request(a attempt) *effect {
 	return nil
 }
 
-// leave drops the work request of an attempt that timed out. It is no longer needed, and if its topic accepts nothing, it must
+// leave drops the work request of an attempt that timed out or that an operator failed. It is no longer needed, and if its topic accepts nothing, it must
 // not hold back the watermark or take up room for other effects. If it does arrive, the agent drops it.
-func (x *outbox) leave(timeout *events.Fact) {
-	over := timeout.Body.(*events.Timeout)
-	if y := x.request(attempt{timeout.Task, over.Step, over.Operation, over.Attempt}); y != nil {
+func (x *outbox) leave(over attempt) {
+	if y := x.request(over); y != nil {
 		delete(x.waiting, y.id)
 		x.settle(y)
 		x.trim()

@@ -31,7 +31,7 @@ var foldedBy = map[events.Name]string{
 	events.NameStepSkipped:         "",
 	events.NameCompensationStarted: "outbox workOf",
 	events.NameCompensated:         "changeOf",
-	events.NameCompensationFailed:  "changeOf",
+	events.NameCompensationFailed:  "changeOf outbox",
 	events.NameCancelRequested:     "",
 	events.NameRequestHeld:         "",
 	events.NameRequestRefused:      "",

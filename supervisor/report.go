@@ -119,6 +119,13 @@ func tried(c events.Class) events.Class {
 // covers the whole attempt only if one request was sent.
 func (i *inbox) sentTwice(s *events.Step) bool { return s.StartedAt <= i.state.Partition.Since }
 
+// withinLimits returns the error with a code and a message of at most the length that is recorded.
+func withinLimits(e events.Error) events.Error {
+	e.Code = events.Clip(strings.ToValidUTF8(e.Code, "\uFFFD"), events.MaxTaskID)
+	e.Message = events.Clip(strings.ToValidUTF8(e.Message, "\uFFFD"), maxDetail)
+	return e
+}
+
 // faultOf returns the reported error within its limits, with a class that is known.
 func (i *inbox) faultOf(p *events.Report) events.Error {
 	if p.Error == nil {
@@ -130,8 +137,7 @@ func (i *inbox) faultOf(p *events.Report) events.Error {
 	default:
 		e.Class = events.ClassRetryable
 	}
-	e.Code = events.Clip(e.Code, events.MaxTaskID)
-	e.Message = events.Clip(strings.ToValidUTF8(e.Message, "\uFFFD"), maxDetail)
+	e = withinLimits(e)
 	detail, err := events.Compact(e.Detail)
 	if err != nil || len(detail) > i.settings().PayloadBytes {
 		detail = nil

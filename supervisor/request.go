@@ -42,6 +42,9 @@ func (i *inbox) judgeRequest(item *input) error {
 	}
 	i.judging.task = id
 	body, refused := JudgeRequest(t, &q)
+	if refused.Reason == "" {
+		body, refused.Reason = i.granted(t, body)
+	}
 	if refused.Reason != "" {
 		if t.State.Ended() || full(t) {
 			return i.reject(item, id, events.RejectRefused, refused.Reason)
@@ -88,6 +91,9 @@ var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events
 	events.RequestPause:     paused,
 	events.RequestResume:    resumed,
 	events.RequestRetry:     retried,
+	events.RequestSkip:      skipped,
+	events.RequestComplete:  completed,
+	events.RequestFail:      failed,
 	events.RequestTerminate: terminated,
 }
 
@@ -177,7 +183,10 @@ func retried(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	if len(steps) == 0 && (q.Step != "" || t.State != events.TaskStateError) {
 		return refused("nothing can be retried: retry needs a parked task with a failed step, or a step that waits for its next attempt")
 	}
-	return &events.TaskReopened{Request: q.ID, Steps: steps, Reason: q.Reason, By: q.By}, Refusal{}
+	if len(q.With) > 0 && len(steps) != 1 {
+		return refused("with is the input of one step, and %d steps would be retried: name one", len(steps))
+	}
+	return &events.TaskReopened{Request: q.ID, Steps: steps, With: q.With, Reason: q.Reason, By: q.By}, Refusal{}
 }
 
 func reopenable(t *events.Task, s *events.Step) bool {

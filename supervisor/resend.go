@@ -103,6 +103,9 @@ func (x *outbox) sendKept(judged events.Instant) error {
 		return nil
 	}
 	for _, y := range x.kept {
+		if y.done { // an operator has failed its attempt
+			continue
+		}
 		t, err := x.taskAt(y.of.fact)
 		if err != nil {
 			return err

@@ -90,13 +90,18 @@ func changeOf(t *events.Task, f *events.Fact) change {
 	x := change{attempt: attempt{task: f.Task, op: events.Do}, what: ended}
 	switch b := f.Body.(type) {
 	case *events.StepCompleted:
-		x.path, x.number = b.Step, b.Attempt
+		//mutant:completed-by-hand-ends-no-attempt
+		if b.Request == "" { // an operator completes a step of which no attempt runs
+			x.path, x.number = b.Step, b.Attempt
+		}
 	case *events.StepFailed:
 		x.path, x.number = b.Step, b.Attempt
 	case *events.Timeout:
 		x.path, x.op, x.number = b.Step, b.Operation, b.Attempt
 	case *events.Compensated:
-		x.path, x.op, x.number = b.Step, events.Undo, b.Attempt
+		if b.Request == "" {
+			x.path, x.op, x.number = b.Step, events.Undo, b.Attempt
+		}
 	case *events.CompensationFailed:
 		x.path, x.op, x.number = b.Step, events.Undo, b.Attempt
 	case *events.EffectFailed:

@@ -26,7 +26,7 @@ func TestManyTimeoutsLookAtTheEffectsOnce(t *testing.T) {
 	at := func(i int) attempt { return attempt{fmt.Sprint(i), "s", events.Do, 1} }
 	require.NotNil(t, x.request(at(0)))
 	x.pass(started(10), 10, work())
-	x.leave(&events.Fact{Task: "3", Body: &events.Timeout{Step: "s", Operation: events.Do, Attempt: 1}})
+	x.leave(at(3))
 	require.Equal(t, 10, x.unsent())
 	x.entries = nil // what is found from here on is found without looking at them
 	require.NotNil(t, x.request(at(9)))

@@ -105,7 +105,7 @@ def large(text):
     return len(encoded(text).encode()) > 1024
 
 
-RAW = {"input", "output", "body", "detail"}
+RAW = {"input", "output", "body", "detail", "with"}
 
 
 class Entity(dict):
@@ -165,7 +165,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt by"
+    order = "id! kind! task! step reason attempt operation output with error effect by"
 
 
 class Paused(Entity):
@@ -258,17 +258,18 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo"""
+        cool_downs touched completion pivot undoable undo with left"""
 
 
 class UndoState(Entity):
-    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries"
+    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries with"
 
 
 class Error(Entity):
     order = "class! code message! detail"
 
 
+FAILED = ('"failed"', '"timed_out"')
 TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
 
 
@@ -422,17 +423,30 @@ class State:
 
     def StepCompleted(self, t, body, time):
         s = t.step(body["step"])
+        failed = s["state"] in FAILED
         t.add("completions")
         s.take(body, "output")
         s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true")
-        s.clear_of("error", "reason")
+        s.clear_of("error", "reason", "with")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         if s["pivot"] == "true":
             t["pivot_passed"] = "true"
+        if "request" in body:
+            s.clear_of("retry_at")
+            self.by_hand(t, '"complete"', body, failed, time)
+
+    def by_hand(self, t, verb, body, failed, time):
+        t.judge(verb, body["request"])
+        if t.get("park_due") == body["step"]:
+            t.clear_of("park_due", "park_reason")
+        back = '"undoing"' in (t["state"], t.get("parked_from"))
+        if failed and not any(s["state"] == '"undo_failed"' or not back and s["state"] in FAILED for s in t["steps"]):
+            self.unpark(t, time)
 
     def StepFailed(self, t, body, time, state='"failed"'):
         s = t.step(body["step"])
+        t.judge('"fail"', body.get("request"))
         if body["attempt"] != "0" and body.get("effect") != '"none"':
             s["touched"] = "true"
         s.keep(body, "output")
@@ -463,6 +477,19 @@ class State:
 
     def StepSkipped(self, t, body, time):
         s = t.step(body["step"])
+        if body["why"] == '"operator"':
+            if "left" in body:
+                u = s["undo"]
+                failed = u["state"] == '"failed"'
+                u.update(state='"undone"', ended_at=time)
+                u.clear_of("retry_at", "with")
+                s.update(state='"undone"', left="true")
+            else:
+                failed = s["state"] in FAILED
+                s.take(body, "output")
+                s.update(state='"skipped"', ended_at=time, reason=body["why"])
+                s.clear_of("retry_at", "with")
+            return self.by_hand(t, '"skip"', body, failed, time)
         s.clear()
         s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
 
@@ -477,12 +504,16 @@ class State:
 
     def Compensated(self, t, body, time):
         s = t.step(body["step"])
+        failed = s["undo"]["state"] == '"failed"'
         s["state"] = '"undone"'
         s["undo"].update(state='"undone"', ended_at=time)
-        s["undo"].clear_of("error")
+        s["undo"].clear_of("error", "retry_at", "with")
+        if "request" in body:
+            self.by_hand(t, '"complete"', body, failed, time)
 
     def CompensationFailed(self, t, body, time):
         s = t.step(body["step"])
+        t.judge('"fail"', body.get("request"))
         u = s.setdefault("undo", UndoState())
         verdict = members(body["verdict"])
         u.update(state='"failed"', ended_at=time, error=Error(members(body["error"])))
@@ -569,10 +600,15 @@ class State:
                 s["state"] = '"undoing"'
                 u.update(state='"waiting"', retry_at=time)
                 u.clear_of("tries")
+                u.update({"with": body["with"]} if "with" in body else {})
             else:
                 s.update(state='"waiting"', retry_at=time)
                 s.clear_of("tries", "cool_downs")
+                s.update({"with": body["with"]} if "with" in body else {})
         t.judge('"retry"', body["request"])
+        self.unpark(t, time)
+
+    def unpark(self, t, time):
         if t["state"] == '"error"':
             if t["parked_from"] == '"undoing"':
                 t["reason"] = t["parked_reason"]

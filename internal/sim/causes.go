@@ -16,6 +16,18 @@ func (q *inputs) reported(f *events.Fact) {
 		return
 	}
 	m, wrong := q.reports.meta[o], ""
+	if byHand(f).Request != "" {
+		wrong = decides(f, &m.Request)
+	} else {
+		wrong = q.says(f, m)
+	}
+	if wrong != "" {
+		q.w.fail("%s of task %q does not follow from %s: %s", f.Body.Name(), f.Task, f.Cause, wrong)
+	}
+}
+
+// says returns why a fact does not agree with the report or the request that caused it.
+func (q *inputs) says(f *events.Fact, m *meta) (wrong string) {
 	switch b := f.Body.(type) {
 	case *events.StepCompleted:
 		if m.Report.Result != events.ResultCompleted || len(b.Output) > q.w.cfg.Settings.PayloadBytes {
@@ -52,6 +64,8 @@ func (q *inputs) reported(f *events.Fact) {
 			wrong = "it is about another step"
 		case request.Attempt != 0 && g != nil && slices.ContainsFunc(b.Steps, func(id string) bool { return g.steps[id].attempt != request.Attempt }):
 			wrong = "it is about another attempt"
+		case !bytes.Equal(b.With, request.With):
+			wrong = "it gives another input"
 		}
 	case *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		if m.Kind != InputRequest || strings.ToLower(string(b.Name())) != map[events.Verb]string{events.RequestPause: "taskpaused", events.RequestResume: "taskresumed", events.RequestTerminate: "taskterminated"}[m.Request.Kind] {
@@ -66,9 +80,7 @@ func (q *inputs) reported(f *events.Fact) {
 			wrong = "no more requests are held"
 		}
 	}
-	if wrong != "" {
-		q.w.fail("%s of task %q does not follow from %s: %s", f.Body.Name(), f.Task, f.Cause, wrong)
-	}
+	return wrong
 }
 
 // tooLate says whether a forwarded input is older than the time for which tasks are remembered (or were, when some were

@@ -161,6 +161,17 @@ const (
 	sawCorrected
 	sawCorrectedAgain
 	sawCorrectedBusy
+	sawSkippedByHand
+	sawSkippedTouched
+	sawLeft
+	sawCompletedByHand
+	sawPivotByHand
+	sawUndoneByHand
+	sawFailedByHand
+	sawFailedWaiting
+	sawUndoFailedByHand
+	sawGivenInput
+	sawStop
 
 	situations
 )
@@ -270,6 +281,17 @@ var named = [situations]struct {
 	sawCoolDown:         {name: "a step cools down", rare: true},
 	sawExpression:       {name: "an expression fails", rare: true},
 	sawCheckFailed:      {name: "a result means failure", rare: true},
+	sawSkippedByHand:    {name: "an operator skips a step", rare: true},
+	sawSkippedTouched:   {name: "an operator skips a step that may have had an effect", rare: true},
+	sawLeft:             {name: "an operator skips an undo", rare: true},
+	sawCompletedByHand:  {name: "an operator completes a step", rare: true},
+	sawPivotByHand:      {name: "an operator completes the pivot", rare: true},
+	sawUndoneByHand:     {name: "an operator completes an undo", rare: true},
+	sawFailedByHand:     {name: "an operator fails a running attempt", rare: true},
+	sawFailedWaiting:    {name: "an operator fails a step that waits for its next attempt", rare: true},
+	sawUndoFailedByHand: {name: "an operator fails an undo", rare: true},
+	sawStop:             {name: "an owner stops an attempt whose outcome nobody needs"},
+	sawGivenInput:       {name: "a retry gives another input", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},
 	sawReminded:         {name: "the alert of a parked task is repeated"},

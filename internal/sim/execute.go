@@ -270,6 +270,10 @@ func (s *slot) askCatalog(a supervisor.AskCatalog) {
 // send produces an effect. Effects of a generation that crashed or was released may still land.
 func (s *slot) send(a supervisor.Send) {
 	w := s.node.w
+	if a.Kind == events.EffectStop {
+		s.part.stops(&a)
+		return
+	}
 	s.sends(&a)
 	s.part.effects.goes(&a)
 	key := s.part.effects.leaves(s, a)

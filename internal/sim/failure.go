@@ -33,6 +33,9 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	if b.QuietAt != quiet {
 		return "the time until which an attempt in doubt may act is wrong"
 	}
+	if b.Request != "" && !g.once(b.Request) {
+		return "a request is judged twice"
+	}
 	s.running, g.quiet = false, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
 	if b.Error.Class == events.ClassCheck || b.Output != nil {
@@ -101,6 +104,7 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	}
 	s.notBefore, s.askedAt = v.At, f.Time
 	s.tries -= a.takenBack(v)
+	s.failed = v.Action == events.ActionUndo || v.Action == events.ActionPark
 	switch v.Action {
 	case events.ActionCoolDown:
 		s.tries = 0
@@ -108,7 +112,9 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	case events.ActionUndo:
 		return g.turns("a verdict")
 	case events.ActionPark:
-		g.parkDue = !g.parked
+		if g.parkDue = !g.parked; g.parkDue {
+			g.parkStep = x.step
+		}
 	}
 	return ""
 }
@@ -155,6 +161,9 @@ func (g *saga) lastly(s *sagaStep) events.Action {
 }
 
 func (a *sagas) undoFails(g *saga, f *events.Fact, b *events.CompensationFailed) string {
+	if b.Request != "" && !g.once(b.Request) {
+		return "a request is judged twice"
+	}
 	x := failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())}
 	if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && !s.undoRuns {
 		return a.undoJudged(g, f, x)
@@ -184,7 +193,9 @@ func (a *sagas) undoJudged(g *saga, f *events.Fact, x failure) string {
 	s.back.notBefore, s.back.askedAt = x.verdict.At, f.Time
 	s.undoTries -= a.takenBack(x.verdict)
 	s.undoFailed = x.verdict.Action != events.ActionRetry
-	g.parkDue = s.undoFailed && !g.parked
+	if g.parkDue = s.undoFailed && !g.parked; g.parkDue {
+		g.parkStep = x.step
+	}
 	if x.verdict.Action == events.ActionRetry && x.verdict.At < x.earliest {
 		return "an undo is scheduled earlier than its agent asked for"
 	}

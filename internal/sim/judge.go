@@ -154,6 +154,12 @@ func (j *Judge) Follows(f *events.Fact) {
 		return
 	}
 	t, _ := j.State.Task(f.Task)
+	if byHand(f).Request != "" {
+		if x, ok := j.Input(in, offset); ok && (x.Kind != InputRequest || x.Task != f.Task || decides(f, &x.Request) != "") {
+			j.Fail("%s of %s does not follow from %s, which asks for something else", f.Body.Name(), id, f.Cause)
+		}
+		return
+	}
 	if x, ok := j.Input(in, offset); ok && t != nil && !x.Outcome(id, t.Incarnation) {
 		j.Fail("INV7: %s of %s does not follow from %s, which is about another attempt or an earlier task with the same ID", f.Body.Name(), id, f.Cause)
 	}

@@ -16,7 +16,11 @@ func (p *partition) planned(f *events.Fact) {
 		path, before = b.Step, b.ReadyAt
 	case *events.CompensationStarted:
 		path, op, before = b.Step, events.Undo, b.ReadyAt
-	case *events.TaskProcessed, *events.TaskUndone, *events.StepSkipped:
+	case *events.TaskProcessed, *events.TaskUndone:
+	case *events.StepSkipped:
+		if b.Why == events.SkipOperator {
+			return
+		}
 	default:
 		return
 	}

@@ -175,7 +175,7 @@ func (q *inputs) deadLettered(in events.Input, o int64, fact string) bool {
 // mustBeGone records which effects of an undone task must be gone.
 func (p *partition) mustBeGone(t *events.Task) {
 	for _, s := range definitionOf(t.Definition).Steps {
-		if s.Undo != nil {
+		if g := p.sagas.byTask[t.ID]; s.Undo != nil && (g == nil || !g.steps[s.ID].undoneByHand) {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.ID}
 			p.undone[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.ID, t.ID)
 		}
@@ -185,7 +185,7 @@ func (p *partition) mustBeGone(t *events.Task) {
 // mustBeThere records which effects of a processed task must be there.
 func (p *partition) mustBeThere(t *events.Task) {
 	for _, s := range t.Steps {
-		if s.Completion > 0 {
+		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && (g == nil || !g.steps[s.Path].doneByHand) {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.Path}
 			p.done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
 		}

@@ -30,8 +30,9 @@ type saga struct {
 	// datedAt is when its deadline was set: when it was accepted, or reopened with a later one. toldAt is the time of its latest fact.
 	datedAt, toldAt events.Instant
 	reminders       int
-	// parkDue says that a verdict asks for an operator.
-	parkDue bool
+	// parkDue says that a verdict asks for an operator, for the step parkStep.
+	parkDue  bool
+	parkStep string
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
 	// deadline counts on from haltedAt when the task is neither parked nor paused any more. expired says that it has passed.
@@ -68,6 +69,10 @@ type sagaStep struct {
 	tries, coolDowns, undoTries int
 	// undoFailed says that its undo failed and waits for an operator.
 	undoFailed bool
+	// failed says that its do failed and is not repeated. left says that an operator skipped its undo. doneByHand and undoneByHand
+	// say that no agent vouches for its do, or for its undo.
+	failed, left             bool
+	doneByHand, undoneByHand bool
 	// sagaTimes are those of its do, and back those of its undo.
 	sagaTimes
 	back sagaTimes
@@ -133,6 +138,9 @@ func (a *sagas) judge(f *events.Fact) {
 
 // tells adds the fact to the saga, or says which promise the fact breaks.
 func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
+	if why, so := g.tellsByHand(f); so {
+		return why
+	}
 	switch b := body.(type) {
 	case *events.StepStarted:
 		return a.startsStep(g, f, b)
@@ -161,6 +169,9 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	case *events.TaskProcessed:
 		return g.ends(b)
 	case *events.TaskUndone:
+		if why := g.leftSteps(b); why != "" {
+			return why
+		}
 		return g.endsUndone()
 	case *events.TaskParked:
 		if why := g.parks(f, b); why != "" {
@@ -183,45 +194,6 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		a.corrects(g, b.To)
 	}
 	return ""
-}
-
-// parks checks that an operator is asked for a step that needs one.
-func (g *saga) parks(f *events.Fact, b *events.TaskParked) string {
-	s := g.steps[b.Step]
-	switch {
-	case g.parked:
-		return "a parked task is parked"
-	case b.Step != "" && s == nil:
-		return "a task is parked for a step that it does not have"
-	case b.Step != "" && g.undoing != s.undoFailed:
-		return "a task is parked for a step that needs no operator"
-	}
-	g.parked, g.parkDue, g.parkedAt = true, false, f.Time
-	g.halts(f)
-	return ""
-}
-
-// remindsLater notes when the alert about a parked task is due again.
-func (a *sagas) remindsLater(g *saga, f *events.Fact) {
-	g.remindAt = 0
-	if wait := a.p.state.Partition.Settings.RemindAfter.Std(); wait > 0 && g.reminders < events.MaxReminders {
-		g.remindAt = f.Time.Add(wait)
-	}
-}
-
-// reopens resets the counts of the steps that an operator retries.
-func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
-	g.parked = false
-	g.goesOn(f)
-	for _, id := range b.Steps {
-		switch s := g.steps[id]; {
-		case s == nil:
-		case g.undoing:
-			s.undoTries, s.undoFailed, s.back.notBefore = 0, false, 0
-		default:
-			s.tries, s.coolDowns, s.notBefore = 0, 0, 0
-		}
-	}
 }
 
 func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) string {
@@ -394,7 +366,7 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 		return "INV7: an attempt is numbered wrong"
 	case b.Agent != own.def.Undo.Agent || b.CompleteBy != f.Time.Add(own.def.Undo.CompleteWithin.Std()):
 		return "the start of an undo differs from its workflow"
-	case len(b.Output) > 0 && !bytes.Equal(b.Output, own.output), own.done && len(own.output) > 0 && len(b.Output) == 0:
+	case len(b.Output) > 0 && (own.skipped || !bytes.Equal(b.Output, own.output)), own.done && len(own.output) > 0 && len(b.Output) == 0:
 		return "an undo is given an output that differs from its step's"
 	}
 	if f.Time < own.back.notBefore {
@@ -428,7 +400,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 			return "a task ends processed before all its steps"
 		}
 	}
-	if only := g.steps["only"]; only != nil && !bytes.Equal(b.Output, only.output) {
+	if only := g.steps["only"]; only != nil && !bytes.Equal(b.Output, only.output) && !(len(only.output) == 0 && string(b.Output) == "null") {
 		return "the output of a task differs from its workflow's"
 	}
 	g.ended = true

@@ -49,6 +49,7 @@ func (p *partition) see(f *events.Fact, by *producer) {
 	}
 	if t != nil {
 		p.seeTask(f, t)
+		w.seeByHand(f, t)
 		p.seeUndo(f, t)
 	}
 	if w.now.Sub(begin) > 0 && f.Time.Sub(w.now) > time.Minute && by.time.moment(f.Time) > w.now.Add(time.Minute) {

@@ -220,6 +220,11 @@ func (p *Process) Check(t *events.Task, path string, output json.RawMessage) (*e
 	return p.by(t.Definition).Check(t, path, output)
 }
 
+// Defined implements supervisor.Scheduler.
+func (p *Process) Defined(t *events.Task, path string) (known, pivot bool) {
+	return p.by(t.Definition).Defined(t, path)
+}
+
 // Policy implements supervisor.Scheduler.
 func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
 	return p.by(t.Definition).Policy(t, path, op)

@@ -25,6 +25,32 @@ var taskCorruptions = []corruption{
 		return h.forge(into, events.NameStepFailed, string(f.Key), &events.StepFailed{Step: f.text("step"), Attempt: 1,
 			Error: events.Error{Class: events.ClassRetryable}, Effect: events.EffectNone, Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}}).place()
 	}},
+	{"an operator skips a step that completed", verify.CheckAttempts, "by_hand", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepSkipped, string(f.Key), &events.StepSkipped{Step: f.text("step"), Why: events.SkipOperator, Operator: events.Operator{Request: "forged"}}).place()
+	}},
+	{"an operator skips an undo that nobody tried", verify.CheckAttempts, "by_hand", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepSkipped, string(f.Key), &events.StepSkipped{Step: f.text("step"), Why: events.SkipOperator, Left: true, Operator: events.Operator{Request: "forged"}}).place()
+	}},
+	{"an operator completes a step that completed", verify.CheckAttempts, "by_hand", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step"), Attempt: 1, Operator: events.Operator{Request: "forged"}}).place()
+	}},
+	{"an operator completes an undo that nobody tried", verify.CheckAttempts, "by_hand", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameCompensated, string(f.Key), &events.Compensated{Step: f.text("step"), Attempt: 1, Operator: events.Operator{Request: "forged"}}).place()
+	}},
+	{"an operator fails a step that completed", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepFailed, string(f.Key), &events.StepFailed{Step: f.text("step"),
+			Error: events.Error{Class: events.ClassPermanent}, Effect: events.EffectNone, Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}, Operator: events.Operator{Request: "forged"}}).place()
+	}},
+	{"a task that ends undone names a step that nobody left", verify.CheckUndo, "left", false, func(h *harmed) string {
+		f := h.fact(events.NameTaskUndone, "")
+		f.alter("left", []string{"reserve"})
+		return f.place()
+	}},
 	{"an outcome of an attempt that was not started", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		f.alter("attempt", 9)

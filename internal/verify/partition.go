@@ -222,11 +222,21 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 		return // either that is already a finding, or the fact does not follow from a report
 	}
 	wrong := func(format string, args ...any) {
-		what := fmt.Sprintf("the outcome is that of the report %s, ", f.Cause) + fmt.Sprintf(format, args...)
+		what := fmt.Sprintf("the outcome is that of the input %s, ", f.Cause) + fmt.Sprintf(format, args...)
 		p.book.add(Finding{Check: CheckInputs, Kind: "not_its_input", Place: at, Task: f.Task, What: what})
 	}
 	var r events.Report
-	_, data, err := events.Open(input)
+	env, data, err := events.Open(input)
+	if id := requestOf(f.Body); id != "" {
+		var q events.Request
+		if err == nil {
+			err = json.Unmarshal(data, &q)
+		}
+		if err != nil || events.VerbOf(env.Type) == "" || q.ID != id && (q.ID != "" || env.ID != id) {
+			wrong("which is not the request %q (%v)", id, err)
+		}
+		return
+	}
 	if err == nil {
 		r, err = events.DecodeReport(data)
 	}

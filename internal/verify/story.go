@@ -59,6 +59,7 @@ type step struct {
 	done, skipped   bool
 	undone          bool
 	undoFailed      bool
+	left            bool // an operator skipped its undo
 	failed          bool
 	completion      int
 	doneAt          events.Instant
@@ -165,14 +166,7 @@ func (t *telling) tell() {
 	case *events.StepStarted:
 		t.started(b)
 	case *events.StepCompleted:
-		if st := t.outcome(b.Step, events.Do, b.Attempt); st != nil {
-			t.story.completed++
-			st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
-			if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.completeBy && (b.QuietAt != 0 || twice && st.undoable) {
-				t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
-			}
-			t.quiet = max(t.quiet, b.QuietAt)
-		}
+		t.finished(b)
 	case *events.StepFailed:
 		t.failed(b)
 	case *events.Timeout:
@@ -182,10 +176,15 @@ func (t *telling) tell() {
 	case *events.CompensationStarted:
 		t.undoStarted(b)
 	case *events.Compensated:
-		if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
+		if b.Request != "" {
+			t.compensatedByHand(b)
+		} else if st := t.outcome(b.Step, events.Undo, b.Attempt); st != nil {
 			st.undone, st.undoneAt = true, t.fact.Time
 		}
 	case *events.CompensationFailed:
+		if b.Request != "" {
+			t.requested(b.Request)
+		}
 		t.undoFailed(b.Step, b.Attempt, b.Verdict)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		t.answered()
@@ -205,6 +204,7 @@ func (t *telling) tell() {
 	case *events.TaskProcessed:
 		t.processed()
 	case *events.TaskUndone:
+		t.leaves(b)
 		t.wasUndone()
 	case *events.TimeCorrected:
 		t.corrected(b.To, last)
@@ -283,6 +283,23 @@ func (s *story) state() string {
 	return "processing"
 }
 
+func (t *telling) finished(b *events.StepCompleted) {
+	if b.Request != "" {
+		t.completedByHand(b)
+		return
+	}
+	st := t.outcome(b.Step, events.Do, b.Attempt)
+	if st == nil {
+		return
+	}
+	t.story.completed++
+	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
+	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.completeBy && (b.QuietAt != 0 || twice && st.undoable) {
+		t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+	}
+	t.quiet = max(t.quiet, b.QuietAt)
+}
+
 // outcome records the one outcome of a running attempt; it returns nil if the attempt is not running (INV7).
 func (t *telling) outcome(id string, op events.Operation, attempt int) *step {
 	st := t.step(id)
@@ -304,6 +321,9 @@ func (t *telling) outcome(id string, op events.Operation, attempt int) *step {
 }
 
 func (t *telling) failed(b *events.StepFailed) {
+	if b.Request != "" {
+		t.requested(b.Request)
+	}
 	var st *step
 	if b.Attempt == 0 { // before any work was sent
 		st = t.open(b.Step)
@@ -377,6 +397,10 @@ func (t *telling) obey(st *step, v events.Verdict) {
 }
 
 func (t *telling) skipped(b *events.StepSkipped) {
+	if b.Why == events.SkipOperator {
+		t.skippedByHand(b)
+		return
+	}
 	st := t.open(b.Step)
 	r := t.def.step(b.Step)
 	switch {

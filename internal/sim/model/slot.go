@@ -415,6 +415,9 @@ func (x *slot) do(s *space, a supervisor.Action, r *result) {
 		in, _, offset, _ := a.Cause.Input()
 		out.kind, out.in, out.from = outFetch, in, offset
 	case supervisor.Send:
+		if a.Kind == events.EffectStop { // it may be lost, and is here: an agent that acts on it only reports earlier
+			return
+		}
 		out.kind, out.effect = outSend, s.internEffect(x.part, a)
 	case supervisor.AskEnds:
 		out.kind = outAskEnds

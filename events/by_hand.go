@@ -1,0 +1,104 @@
+package events
+
+import "fmt"
+
+// An operator may decide what otherwise a report decides: that a step is skipped, or that it or its undo is done. In both cases no
+// attempt of it runs, so a report that is still under way is passed like that of any attempt that is over.
+
+// unfinished returns a step whose do an operator may skip or complete.
+func (t *Task) unfinished(path string, why Name) (*Step, error) {
+	s := t.Step(path)
+	switch {
+	case t.Undoing():
+		return nil, fmt.Errorf("%w: %s of step %q by an operator while the task is being undone", ErrImpossible, why, path)
+	case s == nil:
+		return t.open(path, why)
+	case s.State != StepStateFailed && s.State != StepStateTimedOut:
+		return t.open(path, why)
+	}
+	return s.change(), nil
+}
+
+// unfinishedUndo returns a step whose undo an operator may skip or complete.
+func (t *Task) unfinishedUndo(path string, why Name) (*Step, error) {
+	s := t.Step(path)
+	if !t.Undoing() || s == nil || s.Undo == nil || s.Undo.State != StepStateFailed && s.Undo.State != StepStateWaiting {
+		return nil, fmt.Errorf("%w: %s of step %q by an operator, whose undo did not fail", ErrImpossible, why, path)
+	}
+	return s.change(), nil
+}
+
+func (t *Task) skippedByHand(f *Fact, b *StepSkipped) error {
+	if b.Left {
+		s, err := t.unfinishedUndo(b.Step, b.Name())
+		if err != nil {
+			return err
+		}
+		failure, failed := s.Undo.Error, s.Undo.State == StepStateFailed
+		s.undone(f.Time)
+		s.Undo.Error, s.Left = failure, true
+		t.decidedByHand(f, RequestSkip, b.Request, s, failed)
+		return nil
+	}
+	s, err := t.unfinished(b.Step, b.Name())
+	if err != nil {
+		return err
+	}
+	if s.Pivot {
+		return fmt.Errorf("%w: the pivot %q is skipped", ErrImpossible, b.Step)
+	}
+	failed := s.State.failed()
+	//mutant:skipped-step-stays-touched
+	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With = StepStateSkipped, f.Time, 0, b.Output, b.Why, nil
+	t.decidedByHand(f, RequestSkip, b.Request, s, failed)
+	return nil
+}
+
+func (t *Task) completedByHand(f *Fact, b *StepCompleted) error {
+	s, err := t.unfinished(b.Step, b.Name())
+	if err != nil {
+		return err
+	}
+	if s.Attempt == 0 || b.Attempt != s.Attempt {
+		return fmt.Errorf("%w: attempt %d of step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
+	}
+	failed := s.State.failed()
+	s.RetryAt = 0
+	t.completed(s, f, b)
+	t.decidedByHand(f, RequestComplete, b.Request, s, failed)
+	return nil
+}
+
+func (t *Task) compensatedByHand(f *Fact, b *Compensated) error {
+	s, err := t.unfinishedUndo(b.Step, b.Name())
+	if err != nil {
+		return err
+	}
+	if b.Attempt != s.Undo.Attempt {
+		return fmt.Errorf("%w: attempt %d to undo step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Undo.Attempt)
+	}
+	failed := s.Undo.State == StepStateFailed
+	s.undone(f.Time)
+	t.decidedByHand(f, RequestComplete, b.Request, s, failed)
+	return nil
+}
+
+// decidedByHand lets a parked task go on if the step for which an operator decided had failed, and no other has.
+func (t *Task) decidedByHand(f *Fact, verb Verb, request string, decided *Step, failed bool) {
+	t.judged(verb, request, "")
+	if t.ParkDue == decided.Path {
+		t.ParkDue, t.ParkReason = "", ""
+	}
+	if !failed {
+		return
+	}
+	for _, s := range t.Steps {
+		if s.State == StepStateUndoFailed || !t.Undoing() && s.State.failed() {
+			return
+		}
+	}
+	t.unpark(f.Time)
+}
+
+// failed says whether a step is over without having completed.
+func (s StepState) failed() bool { return s == StepStateFailed || s == StepStateTimedOut }

@@ -1,0 +1,104 @@
+package verify
+
+import "github.com/sagalog/sagalog/events"
+
+// What an operator decides about a step, of which no attempt runs.
+
+// decided records the request of such a decision. A parked task goes on if the step had failed and no other has.
+func (t *telling) decided(request string, failed bool) {
+	t.requested(request)
+	for _, st := range t.steps {
+		if st.undoFailed || st.failed && !t.back {
+			failed = false
+		}
+	}
+	if failed {
+		t.parked, t.parkDue = false, false
+		t.goOn()
+	}
+}
+
+// undoWaits says whether an operator may decide about the undo of a step.
+func (t *telling) undoWaits(st *step) bool {
+	return t.back && st != nil && !st.undone && !st.undo.running && (st.undo.waiting || st.undoFailed)
+}
+
+func (t *telling) skippedByHand(b *events.StepSkipped) {
+	st := t.open(b.Step)
+	failed := st.failed
+	switch r := t.def.step(b.Step); {
+	case r == nil:
+		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
+	case b.Left && !t.undoWaits(st):
+		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips its undo, which did not fail and does not wait")
+	case b.Left:
+	case t.back || st.do.running || st.over():
+		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it runs or is over, or the task is being undone")
+	case r.Pivot:
+		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator skips it although it is the pivot")
+	}
+	if b.Left {
+		failed, st.undone, st.left, st.undoFailed, st.undo.waiting, st.undoneAt = st.undoFailed, true, true, false, false, t.fact.Time
+	} else {
+		st.skipped, st.failed, st.do.waiting = true, false, false
+	}
+	t.decided(b.Request, failed)
+}
+
+func (t *telling) completedByHand(b *events.StepCompleted) {
+	st := t.open(b.Step)
+	if t.back || st.do.running || st.over() || st.do.attempts == 0 || st.do.attempts != b.Attempt {
+		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator completes attempt %d although it runs or is over, was never made, or the task is being undone", b.Attempt)
+		return
+	}
+	failed := st.failed
+	t.story.completed++
+	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
+	st.failed, st.do.waiting = false, false
+	t.decided(b.Request, failed)
+}
+
+func (t *telling) compensatedByHand(b *events.Compensated) {
+	st := t.step(b.Step)
+	if !t.undoWaits(st) || st.undo.attempts != b.Attempt {
+		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator completes attempt %d of its undo, which did not fail and does not wait", b.Attempt)
+		return
+	}
+	failed := st.undoFailed
+	st.undone, st.undoneAt, st.undoFailed, st.undo.waiting = true, t.fact.Time, false, false
+	t.decided(b.Request, failed)
+}
+
+// leaves checks that a task that ends undone names the steps whose undo an operator skipped.
+func (t *telling) leaves(b *events.TaskUndone) {
+	named := map[string]bool{}
+	for _, id := range b.Left {
+		named[id] = true
+	}
+	for _, st := range t.steps {
+		if st.left && !named[st.id] {
+			t.wrong(CheckUndo, "left", st.id, "the task ends undone without naming this step, whose undo an operator skipped")
+		}
+		if st.left {
+			delete(named, st.id)
+		}
+	}
+	for id := range named {
+		t.wrong(CheckUndo, "left", id, "the task ends undone and names this step as left, but nobody skipped its undo")
+	}
+}
+
+// requestOf returns the request by which an operator decided a fact that otherwise follows from a report, or "".
+func requestOf(b events.Body) string {
+	switch b := b.(type) {
+	case *events.StepCompleted:
+		return b.Request
+	case *events.StepFailed:
+		return b.Request
+	case *events.Compensated:
+		return b.Request
+	case *events.CompensationFailed:
+		return b.Request
+	}
+	return ""
+}

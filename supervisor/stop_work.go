@@ -1,0 +1,100 @@
+package supervisor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// A stop says to an agent that nobody needs the outcome of an attempt any more. It is sent once, after the fact that makes the attempt
+// useless is durable, and by no later owner: no watermark waits for it, and nothing is decided by whether it arrives. Without it an
+// undo would wait until the attempt ends by itself, which may take hours.
+
+// stopWithin is how long sending a stop is tried: an agent that gets it much later has ended the attempt anyway.
+const stopWithin = 5 * time.Second
+
+// stop sends the stops that follow from a durable fact. t is the task as it is now.
+func (x *outbox) stop(t *events.Task, f *events.Fact) {
+	if t == nil || x.waking.held || x.epoch.phase != phaseOwning {
+		return
+	}
+	switch b := f.Body.(type) {
+	case *events.Timeout:
+		x.sendStop(t, f, attempt{t.ID, b.Step, b.Operation, b.Attempt}, "its complete-by time passed")
+	case *events.StepFailed:
+		if b.Request != "" && b.Attempt > 0 {
+			x.sendStop(t, f, attempt{t.ID, b.Step, events.Do, b.Attempt}, "an operator failed it")
+		}
+	case *events.CompensationFailed:
+		if b.Request != "" && b.Attempt > 0 {
+			x.sendStop(t, f, attempt{t.ID, b.Step, events.Undo, b.Attempt}, "an operator failed it")
+		}
+	}
+	if !turned(t, f) {
+		return
+	}
+	for _, s := range t.Steps {
+		if s.State == events.StepStateRunning {
+			x.sendStop(t, f, attempt{t.ID, s.Path, events.Do, s.Attempt}, "the task is being undone")
+		}
+	}
+}
+
+// turned says whether the fact made the task turn back.
+func turned(t *events.Task, f *events.Fact) bool {
+	v := events.Verdict{}
+	switch b := f.Body.(type) {
+	case *events.CancelRequested:
+		return t.Undoing()
+	case *events.DeadlinePassed:
+		return b.Action == events.DeadlineUndo
+	case *events.Timeout:
+		v = b.Verdict
+	case *events.StepFailed:
+		v = b.Verdict
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			v = b.Failed.Verdict
+		}
+	}
+	return v.Action == events.ActionUndo && t.Undoing() && v.Reason == t.Reason // later failures of a task that is being undone have another reason
+}
+
+func (x *outbox) sendStop(t *events.Task, f *events.Fact, a attempt, reason string) {
+	s := t.Step(a.path)
+	if s == nil || a.op == events.Undo && s.Undo == nil {
+		return
+	}
+	agent := s.Agent
+	if a.op == events.Undo {
+		agent = s.Undo.Agent
+	}
+	stop := events.Stop{Task: t.ID, Run: t.Run, Step: a.path, Operation: a.op, Attempt: a.number, Ticket: t.Incarnation, Reason: reason}
+	r, err := events.EncodeStop(stop, events.Subject{ID: events.FactID(f, x.cfg.Partition) + "/stop/" + a.path, Source: x.source, Time: f.Time, Traceparent: f.Traceparent})
+	if err != nil {
+		return
+	}
+	for _, p := range x.dispatch.routing.holders(agent, a, x.dispatch.place()) {
+		r.Partition = p
+		x.say(Send{Generation: x.gen, Kind: events.EffectStop, Topic: workTopic + agent, Record: r, Within: stopWithin})
+	}
+}
+
+// holders returns partitions of a work topic through which each instance that may have the attempt can be reached.
+func (r *routing) holders(agent string, key attempt, at place) []int32 {
+	if t := r.sent[key]; t != nil {
+		return []int32{r.pick(agent, t, at)}
+	}
+	list := r.agents[agent].offering(key.op)
+	if len(list) == 0 {
+		return []int32{at.home}
+	}
+	var all []int32
+	for _, t := range list {
+		if p := r.pick(agent, t, at); !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}

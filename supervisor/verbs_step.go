@@ -1,0 +1,226 @@
+package supervisor
+
+import (
+	"fmt"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// By skip, complete and fail an operator decides about a step what otherwise the report of an attempt decides. Nothing is decided
+// about an attempt that runs, except that it failed: a report that came later would say something else about it.
+
+// askedOperation returns the operation of the step that a request is about, or why it cannot be about it.
+func askedOperation(t *events.Task, q *events.Request) (events.Operation, string) {
+	op := q.Operation
+	s := t.Step(q.Step)
+	doRuns := s != nil && s.State == events.StepStateRunning // also in a task that is being undone, which waits for that
+	if op == "" {
+		if op = events.Do; t.Undoing() && !doRuns {
+			op = events.Undo
+		}
+	}
+	switch {
+	case q.Step == "":
+		return "", "the request names no step"
+	case op != events.Do && op != events.Undo:
+		return "", fmt.Sprintf("operation must be do or undo, and is %q", op)
+	case op == events.Undo && !t.Undoing():
+		return "", "the task is not being undone, so no step of it has an undo to decide about"
+	case op == events.Undo && len(q.Output) > 0:
+		return "", "an undo has no output"
+	case op == events.Do && t.Undoing() && !doRuns:
+		return "", fmt.Sprintf("the task is being undone, and none of its steps starts again: with operation undo, %s is about the undo of the step", q.Kind)
+	}
+	return op, ""
+}
+
+// undecided returns the step, if an operator may decide that its operation is over; else why not. A step that has not begun is nil.
+func undecided(t *events.Task, path string, op events.Operation) (*events.Step, string) {
+	s := t.Step(path)
+	if s == nil {
+		return nil, ""
+	}
+	state, attempt := s.State, s.Attempt
+	if op == events.Undo {
+		if state, attempt = events.StepStateNotStarted, 0; s.Undo != nil {
+			state, attempt = s.Undo.State, s.Undo.Attempt
+		}
+	}
+	switch state {
+	case events.StepStateRunning:
+		return s, fmt.Sprintf("attempt %d to %s step %q is running: fail it first", attempt, op, path)
+	case events.StepStateNotStarted, events.StepStateWaiting, events.StepStateFailed, events.StepStateTimedOut:
+		return s, ""
+	}
+	return s, fmt.Sprintf("step %q is %s already", path, state)
+}
+
+// skipped decides that a step or an undo is not needed.
+func skipped(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	op, why := askedOperation(t, q)
+	if why != "" {
+		return refused("%s", why)
+	}
+	s, why := undecided(t, q.Step, op)
+	switch {
+	case why != "":
+		return refused("%s", why)
+	case op == events.Undo && (s == nil || s.Undo == nil):
+		return refused("nobody has tried to undo step %q", q.Step)
+	case op == events.Do && s != nil && s.Pivot:
+		return refused("%s", pivotSkipped(q.Step))
+	}
+	return &events.StepSkipped{Step: q.Step, Why: events.SkipOperator, Output: q.Output, Left: op == events.Undo, Operator: operatorOf(q)}, Refusal{}
+}
+
+func pivotSkipped(path string) string {
+	return fmt.Sprintf("step %q is the pivot: complete it, if what it does was done, which passes the point of no return", path)
+}
+
+// completed decides that a step or an undo was done by hand.
+func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	op, why := askedOperation(t, q)
+	if why != "" {
+		return refused("%s", why)
+	}
+	s, why := undecided(t, q.Step, op)
+	switch {
+	case why != "":
+		return refused("%s", why)
+	case op == events.Undo && (s == nil || s.Undo == nil):
+		return refused("nobody has tried to undo step %q", q.Step)
+	case op == events.Undo:
+		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
+	case s == nil || s.Attempt == 0:
+		return refused("no attempt of step %q has begun: skip it, with the output that later steps are to see", q.Step)
+	}
+	return &events.StepCompleted{Step: q.Step, Attempt: s.Attempt, Output: q.Output, Operator: operatorOf(q)}, Refusal{}
+}
+
+// failed decides that the running attempt of a step or an undo failed, or that one that waits for its next attempt gets none. What
+// follows from it is left to the policy: see granted.
+func failed(t *events.Task, q *events.Request) (events.Body, Refusal) {
+	op, why := askedOperation(t, q)
+	if why != "" {
+		return refused("%s", why)
+	}
+	fault, why := faultGiven(q)
+	if why != "" {
+		return refused("%s", why)
+	}
+	s := t.Step(q.Step)
+	attempt, running := 0, false
+	switch {
+	case s == nil || op == events.Undo && s.Undo == nil:
+		return refused("no attempt to %s step %q has begun", op, q.Step)
+	case op == events.Undo:
+		attempt, running = s.Undo.Attempt, s.Undo.State == events.StepStateRunning
+	default:
+		attempt, running = s.Attempt, s.State == events.StepStateRunning
+	}
+	effect := q.Effect
+	switch {
+	case running && effect == "":
+		effect = events.EffectInDoubt
+	case running:
+	case op == events.Undo && (s.Undo.State != events.StepStateWaiting || t.State != events.TaskStateUndoing),
+		op == events.Do && s.State != events.StepStateWaiting:
+		return refused("no attempt to %s step %q is running, and none is to come", op, q.Step)
+	case effect != "" && effect != events.EffectNone:
+		return refused("no attempt to %s step %q is running, so the failure has no effect: leave effect out", op, q.Step)
+	default:
+		attempt, effect = 0, events.EffectNone
+	}
+	if op == events.Undo {
+		return &events.CompensationFailed{Step: q.Step, Attempt: attempt, Error: fault, Operator: operatorOf(q)}, Refusal{}
+	}
+	return &events.StepFailed{Step: q.Step, Attempt: attempt, Error: fault, Effect: effect, Operator: operatorOf(q)}, Refusal{}
+}
+
+// faultGiven returns the error that a request to fail gives, within the limits of one that an agent reports.
+func faultGiven(q *events.Request) (events.Error, string) {
+	e := events.Error{Class: events.ClassPermanent}
+	if q.Error != nil {
+		e.Class, e.Code, e.Message = q.Error.Class, q.Error.Code, q.Error.Message
+	}
+	switch e.Class {
+	case "":
+		e.Class = events.ClassPermanent
+	case events.ClassRetryable, events.ClassPermanent, events.ClassInternal, events.ClassLimit:
+	default:
+		return e, fmt.Sprintf("the class of the error is %q; it must be retryable, permanent, internal or limit", e.Class)
+	}
+	switch q.Effect {
+	case "", events.EffectNone, events.EffectDoneUnknown, events.EffectInDoubt:
+	default:
+		return e, fmt.Sprintf("effect is %q; it must be none, done_unknown or in_doubt", q.Effect)
+	}
+	if e.Message == "" {
+		if e.Message = q.Reason; e.Message == "" {
+			e.Message = "an operator ended the attempt"
+		}
+	}
+	return withinLimits(e), ""
+}
+
+func operatorOf(q *events.Request) events.Operator {
+	return events.Operator{Request: q.ID, Reason: q.Reason, By: q.By}
+}
+
+// granted adds to the fact that a request leads to what only the owner knows, or says why it is refused after all: the definition and
+// its policy, the settings, and the epoch in which the attempt was sent.
+func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why string) {
+	switch b := body.(type) {
+	case *events.StepSkipped:
+		if why = i.skippable(t, b); why == "" {
+			b.Output, why = i.given(b.Output, "output")
+		}
+	case *events.StepCompleted:
+		b.Output, why = i.given(b.Output, "output")
+	case *events.TaskReopened:
+		b.With, why = i.given(b.With, "with")
+	case *events.StepFailed:
+		s := t.Step(b.Step)
+		//mutant:resent-attempt-failed-by-hand-is-in-doubt
+		if b.Attempt > 0 && i.sentTwice(s) {
+			b.Effect = events.EffectInDoubt
+		}
+		b.QuietAt = i.planner.quietAt(s, b.Effect)
+		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect})
+	case *events.CompensationFailed:
+		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Undo, Error: b.Error})
+	}
+	return body, why
+}
+
+// skippable says why a step that has not begun cannot be skipped: only its definition knows it.
+func (i *inbox) skippable(t *events.Task, b *events.StepSkipped) string {
+	if s := t.Step(b.Step); s != nil && s.Attempt > 0 {
+		return ""
+	}
+	if err := i.planner.prepare(t); err != nil {
+		return err.Error()
+	}
+	switch known, pivot := i.sched.Defined(t, b.Step); {
+	case !known:
+		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.Step)
+	case pivot:
+		return pivotSkipped(b.Step)
+	}
+	return ""
+}
+
+// given returns a value of a request as it stands in a fact.
+func (i *inbox) given(raw []byte, member string) ([]byte, string) {
+	if len(raw) == 0 {
+		return nil, ""
+	}
+	value, err := events.Compact(raw)
+	switch limit := i.settings().PayloadBytes; {
+	case err != nil:
+		return nil, fmt.Sprintf("%s is not JSON: %s", member, err)
+	case len(value) > limit:
+		return nil, fmt.Sprintf("%s has %d bytes; %d are allowed (step output limit)", member, len(value), limit)
+	}
+	return value, ""
+}
