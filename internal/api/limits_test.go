@@ -273,6 +273,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 	w.do("PUT", "/v1/tasks/known", good)
 	bodies := map[string]string{
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
+		"skip-task": `{"step":"charge"}`, "complete-task": `{"step":"charge"}`, "fail-task": `{"step":"charge"}`,
 		"pause-task": `{"reason":"why"}`, "resume-task": `{"reason":"why"}`, "terminate-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,

@@ -314,7 +314,7 @@ func TestARequestToChangeATaskGoesToItsOwner(t *testing.T) {
 	a.submit(id)
 	require.Equal(t, 404, a.do("POST", path(idIn(1, "none"))+"/cancel", "").status)
 	require.Equal(t, 422, a.do("POST", path(id)+"/retry", `{"step":"nope"}`).status)
-	require.Equal(t, 413, a.do("POST", path(id)+"/cancel", `{"reason":"`+strings.Repeat("x", 20<<10)+`"}`).status)
+	require.Equal(t, 413, a.do("POST", path(id)+"/cancel", `{"reason":"`+strings.Repeat("x", events.MaxPayloadBytes+20<<10)+`"}`).status)
 	r := a.do("POST", path(id)+"/cancel", `{"reason":"because"}`, "Idempotency-Key", "k/1")
 	require.Equal(t, 202, r.status, r.body)
 	require.Equal(t, "k/1", r.json(t)["request"])

@@ -19,8 +19,8 @@ import (
 
 // The bounds of a request.
 const (
-	// requestBytes is far more than a step and a reason need.
-	requestBytes   = 16 << 10
+	// requestBytes has room for a payload of the largest size, a step and a reason.
+	requestBytes   = events.MaxPayloadBytes + 16<<10
 	maxReason      = 1024
 	catchUpTimeout = 5 * time.Second
 )
@@ -57,20 +57,16 @@ type ReasonBody struct {
 	Reason string `json:"reason,omitempty" doc:"For the history"`
 }
 
-// RetryBody is the body of a retry.
-type RetryBody struct {
-	Step    string `json:"step,omitempty" doc:"absent: each step that failed"`
-	Attempt int    `json:"attempt,omitempty" minimum:"1" doc:"The attempt to retry; refused if it is not the latest one of the step"`
-	Reason  string `json:"reason,omitempty" doc:"For the history"`
-}
-
-// requestRoutes describe the calls for the verbs, in the order of events.Verbs.
-var requestRoutes = []struct {
+// requestRoute describes the call for a verb.
+type requestRoute struct {
 	verb                 events.Verb
 	summary, description string
 	body                 reflect.Type
 	example              map[string]any
-}{
+}
+
+// requestRoutes describe the calls for the verbs about whole tasks.
+var requestRoutes = []requestRoute{
 	{
 		events.RequestCancel, "Cancel a task",
 		"The task is undone. That is refused past its point of no return, and when the task is parked in its undo: remove the cause, then retry it.",
@@ -113,7 +109,7 @@ type RequestAnswer struct {
 
 func (s *requests) register(api huma.API) {
 	s.registerOutcome(api)
-	for _, o := range requestRoutes {
+	for _, o := range slices.Concat(requestRoutes, stepRoutes) {
 		path := requestPath(o.verb)
 		op := operation(api, huma.Operation{
 			OperationID: string(o.verb) + "-task", Method: http.MethodPost, Path: path, Summary: o.summary, Tags: []string{"tasks"},
@@ -225,6 +221,9 @@ func (x exchange) readRequest(verb events.Verb) (events.Request, error) {
 	})
 	if err != nil {
 		return q, err
+	}
+	if q.Step == "" && len(faults) == 0 && slices.Contains(stepVerbs, verb) {
+		faults = append(faults, ProblemPlace{Pointer: "/step", Message: "is missing: name the step"})
 	}
 	if len(faults) > 0 {
 		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request cannot be used.", faults...)

@@ -200,7 +200,7 @@ func TestAnImpossibleRequestIsRefused(t *testing.T) {
 		{"/v1/tasks/x/retry", `{"step":7}`, 422, "/step"},
 		{"/v1/tasks/x/retry", `{"step"`, 400, ""},
 		{"/v1/tasks/x/retry", `[]`, 422, ""},
-		{"/v1/tasks/x/retry", strings.Repeat(" ", 20000), 413, ""},
+		{"/v1/tasks/x/retry", strings.Repeat(" ", events.MaxPayloadBytes+20_000), 413, ""},
 	} {
 		r := w.do("POST", c.path, c.body)
 		require.Equal(t, c.status, r.status, c.path+c.body+r.body)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +20,26 @@ import (
 type requestUse struct {
 	kind, short, long string
 	step              bool
+	// members are the further members of the request that the command has a flag for.
+	members []member
 }
+
+// member is a member of a request.
+type member struct {
+	name, use string
+	// flag is the name of its flag, if that differs.
+	flag string
+	// value says that the flag is a JSON value, or @ and the name of a file that holds one; otherwise it is a text.
+	value bool
+}
+
+var (
+	memberOperation = member{name: "operation", use: "do or undo (default: the undo if the task is being undone, else the do)"}
+	memberOutput    = member{name: "output", flag: "result", use: "the output that later steps see, as JSON or @FILE (default: null)", value: true}
+	memberWith      = member{name: "with", use: "the input of all further attempts, as JSON or @FILE", value: true}
+	memberError     = member{name: "error", use: `the error, as JSON or @FILE: {"class", "code", "message"} (default: permanent, with the reason)`, value: true}
+	memberEffect    = member{name: "effect", use: "none, done_unknown or in_doubt (default: in_doubt)"}
+)
 
 func requestCommand(u requestUse) *cobra.Command {
 	c := output(&cobra.Command{
@@ -31,7 +52,14 @@ func requestCommand(u requestUse) *cobra.Command {
 	c.Flags().Bool("no-wait", false, "do not wait until the request is judged")
 	c.Flags().Duration("wait-for", judgedWithin, "how long to wait until the request is judged, at most 1m")
 	if u.step {
-		c.Flags().String("step", "", "the step (default: each step that failed)")
+		use := "the step"
+		if u.kind == "retry" {
+			use += " (default: each step that failed)"
+		}
+		c.Flags().String("step", "", use)
+	}
+	for _, m := range u.members {
+		c.Flags().String(cmp.Or(m.flag, m.name), "", m.use)
 	}
 	waitFlags(c)
 	return c
@@ -48,14 +76,7 @@ func (s *session) ask(u requestUse, id string) error {
 	} else if within <= 0 || within > api.MaxWait {
 		return Usage("--wait-for must be above 0 and at most 1m")
 	}
-	body := map[string]string{}
-	if v := s.flag("reason"); v != "" {
-		body["reason"] = v
-	}
-	if u.step && s.flag("step") != "" {
-		body["step"] = s.flag("step")
-	}
-	b, err := json.Marshal(body)
+	b, err := s.requestBody(u)
 	if err != nil {
 		return err
 	}
@@ -92,6 +113,41 @@ func (s *session) ask(u requestUse, id string) error {
 		return exit(ExitStillRunning, "the request waits for its task, which was not submitted yet; %s", again)
 	}
 	return exit(ExitStillRunning, "the request was not judged within %s; %s", within, again)
+}
+
+// requestBody returns the body of a request, by the flags.
+func (s *session) requestBody(u requestUse) ([]byte, error) {
+	body := map[string]any{}
+	if v := s.flag("reason"); v != "" {
+		body["reason"] = v
+	}
+	if u.step && s.flag("step") != "" {
+		body["step"] = s.flag("step")
+	} else if u.step && u.kind != "retry" {
+		return nil, Usage("--step is missing: name the step")
+	}
+	for _, m := range u.members {
+		text := s.flag(cmp.Or(m.flag, m.name))
+		if text == "" {
+			continue
+		}
+		if !m.value {
+			body[m.name] = text
+			continue
+		}
+		raw := []byte(text)
+		if path, file := strings.CutPrefix(text, "@"); file {
+			var err error
+			if raw, err = os.ReadFile(path); err != nil {
+				return nil, fmt.Errorf("read --%s: %w", m.name, err)
+			}
+		}
+		if !json.Valid(raw) {
+			return nil, Usage("--%s is not JSON", m.name)
+		}
+		body[m.name] = json.RawMessage(raw)
+	}
+	return json.Marshal(body)
 }
 
 func showOutcome(w io.Writer, r *api.RequestReceipt) error {

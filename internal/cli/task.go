@@ -36,7 +36,27 @@ func taskCommand(d Deps) *cobra.Command {
 		requestCommand(requestUse{kind: "resume", short: "Resume a paused task", long: "Resume a paused task: it continues where it was paused."}),
 		requestCommand(requestUse{
 			kind: "retry", short: "Retry the failed steps of a parked task", step: true,
-			long: "Retry a parked task: the step named by --step, or each step that failed, starts again.",
+			long: "Retry a parked task: the step named by --step, or each step that failed, starts again. With --with JSON, or --with @FILE, the one\n" +
+				"step that is retried, or its undo, gets that input in all further attempts.",
+			members: []member{memberWith},
+		}),
+		requestCommand(requestUse{
+			kind: "skip", short: "Go on without a step", step: true,
+			long: "Go on without a step that has not begun, failed, timed out or waits for its next attempt, and is not the pivot. If it may have\n" +
+				"had an effect, it is still undone when the task is. A skipped undo counts as done, and what the step did is left.",
+			members: []member{memberOperation, memberOutput},
+		}),
+		requestCommand(requestUse{
+			kind: "complete", short: "Say that a step was done by hand", step: true,
+			long: "Say that a step, or its undo, that failed, timed out or waits for its next attempt was done by hand. Completing the pivot passes\n" +
+				"the point of no return. While an attempt runs, fail it first.",
+			members: []member{memberOperation, memberOutput},
+		}),
+		requestCommand(requestUse{
+			kind: "fail", short: "End an attempt that hangs", step: true,
+			long: "End the running attempt of a step, or of its undo, or the wait for the next one. The policy of the step decides what follows, and\n" +
+				"the agent is asked to stop. Nothing is undone before the attempt's complete-by time, unless --effect says that it is over.",
+			members: []member{memberOperation, memberError, memberEffect},
 		}),
 		requestCommand(requestUse{
 			kind: "terminate", short: "End a task where it stands, and undo nothing",

@@ -133,6 +133,7 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 		t.Paused = nil
 	case *events.TaskTerminated:
 		t.State = events.TaskStateTerminated
+	case *events.StepSkipped, *events.StepCompleted, *events.Compensated, *events.StepFailed, *events.CompensationFailed:
 	case nil:
 		body = &events.RequestRefused{Request: q.ID, Verb: q.Kind, Reason: no.Reason}
 	default:

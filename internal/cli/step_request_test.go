@@ -1,0 +1,41 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDecidingAboutAStep(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	e.submit(t, "p")
+	e.Park("p", "why")
+	e.Change("p", &events.StepFailed{}, func(t *events.Task) {
+		t.Steps = []*events.Step{{Path: "ship", State: events.StepStateFailed, Attempt: 2}}
+	})
+	file := filepath.Join(t.TempDir(), "value")
+	require.NoError(t, os.WriteFile(file, []byte(`{"id": 17}`), 0o600))
+	last := func() string {
+		list := e.Inputs(events.Reports)
+		return string(list[len(list)-1].Value)
+	}
+	r := e.run("task", "skip", "p", "--step", "ship", "--result", "@"+file, "--request-id", "a", "--reason", "known")
+	require.Equal(t, 0, r.code, r.err)
+	require.JSONEq(t, `{"id":"a","kind":"skip","task":"p","step":"ship","output":{"id":17},"reason":"known"}`, last())
+	r = e.run("task", "complete", "p", "--step", "ship", "--operation", "do", "--result", "[1]", "--request-id", "b")
+	require.Equal(t, 0, r.code, r.err)
+	require.JSONEq(t, `{"id":"b","kind":"complete","task":"p","step":"ship","operation":"do","output":[1]}`, last())
+	r = e.run("task", "fail", "p", "--step", "ship", "--error", `{"code":"x"}`, "--effect", "none", "--request-id", "c")
+	require.Equal(t, 4, r.code, r.err)
+	require.Contains(t, r.err, "no attempt to do step")
+	r = e.run("task", "retry", "p", "--step", "ship", "--with", `{"n":1}`, "--request-id", "d")
+	require.Equal(t, 0, r.code, r.err)
+	require.JSONEq(t, `{"id":"d","kind":"retry","task":"p","step":"ship","with":{"n":1}}`, last())
+	require.Equal(t, 2, e.run("task", "skip", "p").code, "no step")
+	require.Equal(t, 2, e.run("task", "skip", "p", "--step", "ship", "--result", "{").code)
+	require.Equal(t, 1, e.run("task", "skip", "p", "--step", "ship", "--output", "@nowhere").code)
+}
