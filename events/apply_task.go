@@ -207,7 +207,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 // attempted: its effects would not be undone. If an operator does, they still are.
 func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if b.Why == SkipOperator {
-		return t.skippedByHand(f, b)
+		return byHand{t, f}.skipped(b)
 	}
 	s, err := t.open(b.Step, b.Name())
 	if err != nil {
@@ -230,17 +230,17 @@ func (t *Task) attempt(path string, op Operation, attempt int) (*Step, error) {
 
 func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 	if b.Request != "" {
-		return t.completedByHand(f, b)
+		return byHand{t, f}.completed(b)
 	}
 	s, err := t.attempt(b.Step, Do, b.Attempt)
 	if err != nil {
 		return err
 	}
-	t.completed(s, f, b)
+	completeStep(t, s, f, b)
 	return nil
 }
 
-func (t *Task) completed(s *Step, f *Fact, b *StepCompleted) {
+func completeStep(t *Task, s *Step, f *Fact, b *StepCompleted) {
 	t.Completions++
 	s.State, s.EndedAt, s.Output, s.Error, s.Reason, s.With = StepStateCompleted, f.Time, b.Output, nil, "", nil
 	s.Completion, s.Touched = t.Completions, true
@@ -378,7 +378,7 @@ func (t *Task) openUndo(path string, why Name) (*Step, error) {
 
 func (t *Task) compensated(f *Fact, b *Compensated) error {
 	if b.Request != "" {
-		return t.compensatedByHand(f, b)
+		return byHand{t, f}.compensated(b)
 	}
 	s, err := t.attempt(b.Step, Undo, b.Attempt)
 	if err != nil {

@@ -5,8 +5,14 @@ import "fmt"
 // An operator may decide what otherwise a report decides: that a step is skipped, or that it or its undo is done. In both cases no
 // attempt of it runs, so a report that is still under way is passed like that of any attempt that is over.
 
+// byHand is a fact by which an operator decided about a step of a task.
+type byHand struct {
+	*Task
+	fact *Fact
+}
+
 // unfinished returns a step whose do an operator may skip or complete.
-func (t *Task) unfinished(path string, why Name) (*Step, error) {
+func (t byHand) unfinished(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	switch {
 	case t.Undoing():
@@ -20,7 +26,7 @@ func (t *Task) unfinished(path string, why Name) (*Step, error) {
 }
 
 // unfinishedUndo returns a step whose undo an operator may skip or complete.
-func (t *Task) unfinishedUndo(path string, why Name) (*Step, error) {
+func (t byHand) unfinishedUndo(path string, why Name) (*Step, error) {
 	s := t.Step(path)
 	if !t.Undoing() || s == nil || s.Undo == nil || s.Undo.State != StepStateFailed && s.Undo.State != StepStateWaiting {
 		return nil, fmt.Errorf("%w: %s of step %q by an operator, whose undo did not fail", ErrImpossible, why, path)
@@ -28,16 +34,16 @@ func (t *Task) unfinishedUndo(path string, why Name) (*Step, error) {
 	return s.change(), nil
 }
 
-func (t *Task) skippedByHand(f *Fact, b *StepSkipped) error {
+func (t byHand) skipped(b *StepSkipped) error {
 	if b.Left {
 		s, err := t.unfinishedUndo(b.Step, b.Name())
 		if err != nil {
 			return err
 		}
 		failure, failed := s.Undo.Error, s.Undo.State == StepStateFailed
-		s.undone(f.Time)
+		s.undone(t.fact.Time)
 		s.Undo.Error, s.Left = failure, true
-		t.decidedByHand(f, RequestSkip, b.Request, s, failed)
+		t.decided(RequestSkip, b.Request, s, failed)
 		return nil
 	}
 	s, err := t.unfinished(b.Step, b.Name())
@@ -48,13 +54,12 @@ func (t *Task) skippedByHand(f *Fact, b *StepSkipped) error {
 		return fmt.Errorf("%w: the pivot %q is skipped", ErrImpossible, b.Step)
 	}
 	failed := s.State.failed()
-	//mutant:skipped-step-stays-touched
-	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With = StepStateSkipped, f.Time, 0, b.Output, b.Why, nil
-	t.decidedByHand(f, RequestSkip, b.Request, s, failed)
+	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil
+	t.decided(RequestSkip, b.Request, s, failed)
 	return nil
 }
 
-func (t *Task) completedByHand(f *Fact, b *StepCompleted) error {
+func (t byHand) completed(b *StepCompleted) error {
 	s, err := t.unfinished(b.Step, b.Name())
 	if err != nil {
 		return err
@@ -64,12 +69,12 @@ func (t *Task) completedByHand(f *Fact, b *StepCompleted) error {
 	}
 	failed := s.State.failed()
 	s.RetryAt = 0
-	t.completed(s, f, b)
-	t.decidedByHand(f, RequestComplete, b.Request, s, failed)
+	completeStep(t.Task, s, t.fact, b)
+	t.decided(RequestComplete, b.Request, s, failed)
 	return nil
 }
 
-func (t *Task) compensatedByHand(f *Fact, b *Compensated) error {
+func (t byHand) compensated(b *Compensated) error {
 	s, err := t.unfinishedUndo(b.Step, b.Name())
 	if err != nil {
 		return err
@@ -78,13 +83,13 @@ func (t *Task) compensatedByHand(f *Fact, b *Compensated) error {
 		return fmt.Errorf("%w: attempt %d to undo step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Undo.Attempt)
 	}
 	failed := s.Undo.State == StepStateFailed
-	s.undone(f.Time)
-	t.decidedByHand(f, RequestComplete, b.Request, s, failed)
+	s.undone(t.fact.Time)
+	t.decided(RequestComplete, b.Request, s, failed)
 	return nil
 }
 
-// decidedByHand lets a parked task go on if the step for which an operator decided had failed, and no other has.
-func (t *Task) decidedByHand(f *Fact, verb Verb, request string, decided *Step, failed bool) {
+// decided lets a parked task go on if the step for which an operator decided had failed, and no other has.
+func (t byHand) decided(verb Verb, request string, decided *Step, failed bool) {
 	t.judged(verb, request, "")
 	if t.ParkDue == decided.Path {
 		t.ParkDue, t.ParkReason = "", ""
@@ -97,7 +102,7 @@ func (t *Task) decidedByHand(f *Fact, verb Verb, request string, decided *Step, 
 			return
 		}
 	}
-	t.unpark(f.Time)
+	t.unpark(t.fact.Time)
 }
 
 // failed says whether a step is over without having completed.

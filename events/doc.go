@@ -36,7 +36,8 @@
 //	undoing     -- TaskUndone                         --> undone
 //	pending, processing, undoing
 //	            -- TaskParked                         --> error
-//	error       -- TaskReopened                       --> where it was parked from
+//	error       -- TaskReopened, or an operator
+//	               decided about the last failed step --> where it was parked from
 //	pending, processing, undoing, error
 //	            -- TaskTerminated                     --> terminated
 //	processed, undone, terminated
@@ -45,7 +46,7 @@
 // A task that is not in one of the last three may be paused besides: from TaskPaused to TaskResumed or CancelRequested it keeps its state, or
 // changes it by what its running attempts report, and nothing of it starts.
 //
-// A task in error is parked. A task that was parked while undoing leaves the error state only by TaskReopened: if a cancel, a
+// A task in error is parked. A task that was parked while undoing leaves the error state only by an operator's request: if a cancel, a
 // deadline or a late failure could end the parking, the operator would lose sight of the task, and none of its steps could make
 // progress (INV10).
 //
@@ -64,6 +65,9 @@
 //	waiting     -- the task turns to undoing          --> failed
 //	failed, timed_out, waiting
 //	            -- TaskReopened                       --> waiting
+//	            -- StepCompleted by an operator       --> completed
+//	not_started, failed, timed_out, waiting
+//	            -- StepSkipped by an operator         --> skipped
 //	completed, failed, timed_out
 //	            -- CompensationStarted                --> undoing
 //	undoing     -- Compensated                        --> undone
@@ -105,6 +109,8 @@
 //	               likewise                           --> waiting, failed
 //	failed, waiting
 //	            -- TaskReopened                       --> waiting
+//	            -- Compensated or StepSkipped (left)
+//	               by an operator                     --> undone
 //
 // # The codec
 //

@@ -69,7 +69,6 @@ func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {
 	}
 	in, err := a.undoInput(env, path)
 	start := events.Start{CompleteWithin: a.step.Undo.CompleteWithin, Input: in}
-	//mutant:output-of-a-skip-is-no-outcome
 	if at.Reason != events.SkipOperator { // the output of a step that an operator skipped says nothing about what its attempts did
 		start.Output = at.Output
 	}

@@ -81,7 +81,7 @@ func (e *epoch) foldDurable(b *batch) {
 		e.stats.Durable++
 		e.planner.fold(f)
 		e.outbox.fold(t, f, e.confirmed-int64(len(b.facts)-i))
-		e.outbox.stop(t, f)
+		stopWork(e.outbox, t, f)
 		if e.cfg.Durable != nil {
 			e.cfg.Durable(t, f)
 		}

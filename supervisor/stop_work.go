@@ -14,21 +14,21 @@ import (
 // stopWithin is how long sending a stop is tried: an agent that gets it much later has ended the attempt anyway.
 const stopWithin = 5 * time.Second
 
-// stop sends the stops that follow from a durable fact. t is the task as it is now.
-func (x *outbox) stop(t *events.Task, f *events.Fact) {
+// stopWork sends the stops that follow from a durable fact. t is the task as it is now.
+func stopWork(x *outbox, t *events.Task, f *events.Fact) {
 	if t == nil || x.waking.held || x.epoch.phase != phaseOwning {
 		return
 	}
 	switch b := f.Body.(type) {
 	case *events.Timeout:
-		x.sendStop(t, f, attempt{t.ID, b.Step, b.Operation, b.Attempt}, "its complete-by time passed")
+		sendStop(x, t, f, attempt{t.ID, b.Step, b.Operation, b.Attempt}, "its complete-by time passed")
 	case *events.StepFailed:
 		if b.Request != "" && b.Attempt > 0 {
-			x.sendStop(t, f, attempt{t.ID, b.Step, events.Do, b.Attempt}, "an operator failed it")
+			sendStop(x, t, f, attempt{t.ID, b.Step, events.Do, b.Attempt}, "an operator failed it")
 		}
 	case *events.CompensationFailed:
 		if b.Request != "" && b.Attempt > 0 {
-			x.sendStop(t, f, attempt{t.ID, b.Step, events.Undo, b.Attempt}, "an operator failed it")
+			sendStop(x, t, f, attempt{t.ID, b.Step, events.Undo, b.Attempt}, "an operator failed it")
 		}
 	}
 	if !turned(t, f) {
@@ -36,7 +36,7 @@ func (x *outbox) stop(t *events.Task, f *events.Fact) {
 	}
 	for _, s := range t.Steps {
 		if s.State == events.StepStateRunning {
-			x.sendStop(t, f, attempt{t.ID, s.Path, events.Do, s.Attempt}, "the task is being undone")
+			sendStop(x, t, f, attempt{t.ID, s.Path, events.Do, s.Attempt}, "the task is being undone")
 		}
 	}
 }
@@ -61,7 +61,7 @@ func turned(t *events.Task, f *events.Fact) bool {
 	return v.Action == events.ActionUndo && t.Undoing() && v.Reason == t.Reason // later failures of a task that is being undone have another reason
 }
 
-func (x *outbox) sendStop(t *events.Task, f *events.Fact, a attempt, reason string) {
+func sendStop(x *outbox, t *events.Task, f *events.Fact, a attempt, reason string) {
 	s := t.Step(a.path)
 	if s == nil || a.op == events.Undo && s.Undo == nil {
 		return

@@ -181,7 +181,6 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		b.With, why = i.given(b.With, "with")
 	case *events.StepFailed:
 		s := t.Step(b.Step)
-		//mutant:resent-attempt-failed-by-hand-is-in-doubt
 		if b.Attempt > 0 && i.sentTwice(s) {
 			b.Effect = events.EffectInDoubt
 		}

@@ -222,9 +222,6 @@ func (x exchange) readRequest(verb events.Verb) (events.Request, error) {
 	if err != nil {
 		return q, err
 	}
-	if q.Step == "" && len(faults) == 0 && slices.Contains(stepVerbs, verb) {
-		faults = append(faults, ProblemPlace{Pointer: "/step", Message: "is missing: name the step"})
-	}
 	if len(faults) > 0 {
 		return q, problem(http.StatusUnprocessableEntity, codeInvalid, "The request cannot be used.", faults...)
 	}

@@ -39,9 +39,6 @@ type FailError struct {
 	Message string `json:"message,omitempty" doc:"absent: the reason"`
 }
 
-// stepVerbs are the verbs that must name a step.
-var stepVerbs = []events.Verb{events.RequestSkip, events.RequestComplete, events.RequestFail}
-
 // stepRoutes describe the calls for what an operator decides about a step.
 var stepRoutes = []requestRoute{
 	{

@@ -37,5 +37,5 @@ func TestDecidingAboutAStep(t *testing.T) {
 	require.JSONEq(t, `{"id":"d","kind":"retry","task":"p","step":"ship","with":{"n":1}}`, last())
 	require.Equal(t, 2, e.run("task", "skip", "p").code, "no step")
 	require.Equal(t, 2, e.run("task", "skip", "p", "--step", "ship", "--result", "{").code)
-	require.Equal(t, 1, e.run("task", "skip", "p", "--step", "ship", "--output", "@nowhere").code)
+	require.Equal(t, 1, e.run("task", "skip", "p", "--step", "ship", "--result", "@nowhere").code)
 }
