@@ -467,8 +467,6 @@ const (
 	EffectDeadLetter = "dead_letter"
 	EffectForward    = "forward"
 	EffectAlert      = "alert"
-	// EffectStop is no effect of a fact, and nothing waits for it: see Stop.
-	EffectStop = "stop"
 )
 
 // EffectsDelayed says that a destination has not taken its effects for a while. The watermark does not wait for them any more.

@@ -15,6 +15,9 @@ type Stop struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// EffectStop is the kind of a Stop, which is no effect of a fact: no watermark waits for it.
+const EffectStop = "stop"
+
 // EncodeStop returns the record of a Stop. Topic and Partition are left to the caller.
 func EncodeStop(stop Stop, s Subject) (Record, error) {
 	return encode(stop, stop.Task, TypeStop, stop.Task, s)

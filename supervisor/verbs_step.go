@@ -170,15 +170,16 @@ func operatorOf(q *events.Request) events.Operator {
 // granted adds to the fact that a request leads to what only the owner knows, or says why it is refused after all: the definition and
 // its policy, the settings, and the epoch in which the attempt was sent.
 func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why string) {
+	limit := i.settings().PayloadBytes
 	switch b := body.(type) {
 	case *events.StepSkipped:
 		if why = i.skippable(t, b); why == "" {
-			b.Output, why = i.given(b.Output, "output")
+			b.Output, why = given(b.Output, "output", limit)
 		}
 	case *events.StepCompleted:
-		b.Output, why = i.given(b.Output, "output")
+		b.Output, why = given(b.Output, "output", limit)
 	case *events.TaskReopened:
-		b.With, why = i.given(b.With, "with")
+		b.With, why = given(b.With, "with", limit)
 	case *events.StepFailed:
 		s := t.Step(b.Step)
 		if b.Attempt > 0 && i.sentTwice(s) {
@@ -209,13 +210,13 @@ func (i *inbox) skippable(t *events.Task, b *events.StepSkipped) string {
 	return ""
 }
 
-// given returns a value of a request as it stands in a fact.
-func (i *inbox) given(raw []byte, member string) ([]byte, string) {
+// given returns a value of a request as it stands in a fact, whose limit is in bytes.
+func given(raw []byte, member string, limit int) ([]byte, string) {
 	if len(raw) == 0 {
 		return nil, ""
 	}
 	value, err := events.Compact(raw)
-	switch limit := i.settings().PayloadBytes; {
+	switch {
 	case err != nil:
 		return nil, fmt.Sprintf("%s is not JSON: %s", member, err)
 	case len(value) > limit:

@@ -228,6 +228,14 @@ var effectCorruptions = []corruption{
 		set(n.Record, events.HeaderID, h.fact(events.NameStepCompleted, "").Header(events.HeaderID))
 		return n.place()
 	}},
+	{"a stop without a fact", verify.CheckEffects, "phantom_stop", false, func(h *harmed) string {
+		w := h.workOf(h.fact(events.NameStepStarted, "").Record)
+		n := h.append(w.topic, w.part, *w.Record)
+		n.Headers = slices.Clone(n.Headers)
+		set(n.Record, events.HeaderType, events.TypeStop)
+		set(n.Record, events.HeaderID, "0/9-nobody/3/stop/pack")
+		return n.place()
+	}},
 	{"a work request asks for something else", verify.CheckEffects, "work_differs", false, func(h *harmed) string {
 		w := h.workOf(h.fact(events.NameStepStarted, "").Record)
 		w.alter([]string{"input", "attempt", "step", "idempotency_key"}[h.rng.IntN(4)], 3)

@@ -84,7 +84,11 @@ func (c *check) work(ctx context.Context) error {
 				if r.Offset%1000 == 0 {
 					c.progress(topic, r.Partition, r.Offset, b.End)
 				}
-				if !r.Control {
+				switch {
+				case r.Control:
+				case r.Header(events.HeaderType) == events.TypeStop:
+					c.stop(&r, r.Offset < early)
+				default:
 					c.workRequest(&r, r.Offset < early)
 				}
 				return nil
@@ -142,6 +146,27 @@ func (c *check) workRequest(r *events.Record, old bool) {
 		c.count.Work.Repeats++
 	}
 	*entry |= workSeen
+}
+
+// stop looks for the fact after which the stop was sent. None has to be there: a stop may be lost. But one that follows from nothing
+// could end an attempt whose outcome is needed.
+func (c *check) stop(r *events.Record, old bool) {
+	wrong := func(kind, format string, args ...any) {
+		c.book.add(Finding{Check: CheckEffects, Kind: kind, Place: Place{r.Topic, r.Partition, r.Offset}, Task: string(r.Key), What: fmt.Sprintf(format, args...)})
+	}
+	name, _, _ := strings.Cut(r.Header(events.HeaderID), "/stop/")
+	home, pos, err := parseFactID(name)
+	if err != nil {
+		wrong("work_unreadable", "the stop names no fact: %v", err)
+		return
+	}
+	o := c.owners[home]
+	if o == nil {
+		return // a partition that is not read
+	}
+	if _, ok := o.find(pos); !ok && old {
+		wrong("phantom_stop", "the stop names %s, which is not an accepted fact (INV8)", name)
+	}
 }
 
 // parseFactID reads PARTITION/EPOCH/SEQUENCE.
