@@ -46,7 +46,7 @@ func (s *tasks) register(api huma.API) {
 	get := needsOwner(api, huma.Operation{
 		OperationID: "get-task", Method: http.MethodGet, Path: "/v1/tasks/{id}", Summary: "Read a task", Tags: []string{"tasks"},
 		Description: "With a token it waits until that input has been judged, for 5 s or as long as wait says. If it has not been judged by then, the answer is 503 " +
-			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected or conflict and the reason. " +
+			"with Retry-After and the code not-yet; if it was rejected, 409 or 422 with the code rejected, refused or conflict and the reason. " +
 			"If the partition is taken over meanwhile, the wait continues at the next owner.",
 	})
 	huma.Register(api, get, s.get)
@@ -168,7 +168,11 @@ func (s *tasks) rejection(ctx context.Context, tok token, t *events.Task) error 
 			p := conflictProblem()
 			p.Reason = events.RejectConflict
 			return p
-		case t.HasRequest(tok.mark):
+		}
+		if known, ok := t.Request(tok.mark); ok {
+			if known.Refused != "" {
+				return refusedProblem(known.Refused, t.State)
+			}
 			return nil
 		}
 	}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -248,12 +249,17 @@ func TestARequestThatWaitsIsAnsweredWithItsOutcome(t *testing.T) {
 	r = w.do("POST", "/v1/tasks/x/retry", "", "Idempotency-Key", "k-1")
 	require.Equal(t, 409, r.status, "the same request again is answered the same")
 	require.Len(t, w.engine.Inputs(events.Reports), 1)
+	r = w.do("POST", "/v1/tasks/x/resume", "", "Idempotency-Key", "k-0")
+	require.Equal(t, 202, r.status, r.body)
+	r = w.do("GET", fmt.Sprintf("/v1/tasks/x?token=%v", r.json(t)["token"]), "")
+	require.Equal(t, 409, r.status, "a read with its token says that the request is refused: %s", r.body)
+	require.Contains(t, r.problem(t).Reason, "not paused")
 	r = w.do("POST", "/v1/tasks/x/cancel?wait=5s", "", "Idempotency-Key", "k-2")
 	require.Equal(t, 200, r.status, r.body)
 	got := r.json(t)
-	require.Equal(t, []any{"k-2", "x", "cancel", "granted", "1-e/2", "undoing"}, []any{got["request"], got["id"], got["verb"], got["result"], got["position"], got["state"]})
+	require.Equal(t, []any{"k-2", "x", "cancel", "granted", "1-e/3", "undoing"}, []any{got["request"], got["id"], got["verb"], got["result"], got["position"], got["state"]})
 
-	require.Equal(t, map[string]any{"request": "k-2", "task": "x", "verb": "cancel", "result": "granted", "position": "1-e/2", "state": "undoing"},
+	require.Equal(t, map[string]any{"request": "k-2", "task": "x", "verb": "cancel", "result": "granted", "position": "1-e/3", "state": "undoing"},
 		w.do("GET", "/v1/requests/k-2?task=x", "").json(t))
 	asked := w.do("GET", "/v1/requests/k-1?task=x", "").json(t)
 	require.Equal(t, "refused", asked["result"])

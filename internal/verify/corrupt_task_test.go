@@ -153,7 +153,10 @@ var taskCorruptions = []corruption{
 		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
 	}},
 	{"a deadline that only alerts", verify.CheckAttempts, "deadline_alerts", false, func(h *harmed) string {
-		f, into := late(h, events.NameStepCompleted, "park-", "", step("reserve"))
+		f, into := late(h, events.NameStepCompleted, "park-", "", func(f found) bool {
+			into, ok := h.behind(f, "")
+			return ok && !h.pivoted(f, into) // afterwards an alert would be right
+		})
 		return h.forge(into, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Deadline: 1, Action: events.DeadlineAlert}).place()
 	}},
 	{"an alert is repeated although the task is not parked", verify.CheckAttempts, "reminder", false, func(h *harmed) string {

@@ -173,6 +173,14 @@ func (h *harmed) behind(f found, before events.Name) (found, bool) {
 	return found{}, false
 }
 
+// pivoted says whether the task of a fact started its pivot by the place of another fact.
+func (h *harmed) pivoted(f, by found) bool {
+	return slices.ContainsFunc(h.topics[topicEvents][f.part][:by.index], func(r events.Record) bool {
+		var b struct{ Pivot bool }
+		return string(r.Key) == string(f.Key) && nameOf(r) == events.NameStepStarted && json.Unmarshal(r.Value, &b) == nil && b.Pivot
+	})
+}
+
 // forge replaces a fact that does nothing with another fact.
 func (h *harmed) forge(into found, name events.Name, task string, body any) found {
 	into.Key, into.Value = []byte(task), nil
