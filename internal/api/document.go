@@ -94,6 +94,7 @@ type documents struct {
 	tasks       Tasks
 	cluster     Cluster
 	offers      Offers
+	pauses      AgentPauses
 	partitions  int32
 	log         logger
 }
