@@ -444,6 +444,7 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		case s.State == StepStateFailed || s.State == StepStateTimedOut || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
 			if len(b.With) > 0 {
+				//mutant:given-input-is-kept
 				s.With = b.With
 			}
 		default: // it is running, done or undone: only a rerun could start it again

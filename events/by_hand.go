@@ -42,6 +42,7 @@ func (t byHand) skipped(b *StepSkipped) error {
 		}
 		failure, failed := s.Undo.Error, s.Undo.State == StepStateFailed
 		s.undone(t.fact.Time)
+		//mutant:skipped-undo-is-left
 		s.Undo.Error, s.Left = failure, true
 		t.decided(RequestSkip, b.Request, s, failed)
 		return nil
@@ -54,6 +55,7 @@ func (t byHand) skipped(b *StepSkipped) error {
 		return fmt.Errorf("%w: the pivot %q is skipped", ErrImpossible, b.Step)
 	}
 	failed := s.State.failed()
+	//mutant:skipped-step-is-undone
 	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil
 	t.decided(RequestSkip, b.Request, s, failed)
 	return nil
@@ -90,6 +92,7 @@ func (t byHand) compensated(b *Compensated) error {
 
 // decided lets a parked task go on if the step for which an operator decided had failed, and no other has.
 func (t byHand) decided(verb Verb, request string, decided *Step, failed bool) {
+	//mutant:decision-is-remembered
 	t.judged(verb, request, "")
 	if t.ParkDue == decided.Path {
 		t.ParkDue, t.ParkReason = "", ""
@@ -102,6 +105,7 @@ func (t byHand) decided(verb Verb, request string, decided *Step, failed bool) {
 			return
 		}
 	}
+	//mutant:decision-lets-task-go-on
 	t.unpark(t.fact.Time)
 }
 

@@ -77,6 +77,7 @@ func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {
 
 // input is the task's input if the step has no template, and what an operator gave instead, if one did.
 func (a *agentStep) input(env *Env, path string) (json.RawMessage, error) {
+	//mutant:given-input-is-used
 	if given := env.step(path).With; len(given) > 0 {
 		return given, nil
 	}

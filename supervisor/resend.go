@@ -103,6 +103,7 @@ func (x *outbox) sendKept(judged events.Instant) error {
 		return nil
 	}
 	for _, y := range x.kept {
+		//mutant:failed-work-is-not-sent-again
 		if y.done { // an operator has failed its attempt
 			continue
 		}

@@ -90,6 +90,7 @@ func changeOf(t *events.Task, f *events.Fact) change {
 	x := change{attempt: attempt{task: f.Task, op: events.Do}, what: ended}
 	switch b := f.Body.(type) {
 	case *events.StepCompleted:
+		//mutant:completed-by-hand-frees-no-place
 		if b.Request == "" { // an operator completes a step of which no attempt runs
 			x.path, x.number = b.Step, b.Attempt
 		}

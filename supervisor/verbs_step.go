@@ -46,6 +46,7 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 			state, attempt = s.Undo.State, s.Undo.Attempt
 		}
 	}
+	//mutant:nothing-is-decided-that-runs
 	switch state {
 	case events.StepStateRunning:
 		return s, fmt.Sprintf("attempt %d to %s step %q is running: fail it first", attempt, op, path)
@@ -67,6 +68,7 @@ func skipped(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("%s", why)
 	case op == events.Undo && (s == nil || s.Undo == nil):
 		return refused("nobody has tried to undo step %q", q.Step)
+	//mutant:pivot-is-not-skipped
 	case op == events.Do && s != nil && s.Pivot:
 		return refused("%s", pivotSkipped(q.Step))
 	}
@@ -182,9 +184,11 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		b.With, why = given(b.With, "with", limit)
 	case *events.StepFailed:
 		s := t.Step(b.Step)
+		//mutant:failed-by-hand-is-in-doubt
 		if b.Attempt > 0 && i.sentTwice(s) {
 			b.Effect = events.EffectInDoubt
 		}
+		//mutant:undo-waits-for-failed-by-hand
 		b.QuietAt = i.planner.quietAt(s, b.Effect)
 		b.Verdict = i.planner.verdict(Failure{Task: t, Path: b.Step, Operation: events.Do, Error: b.Error, Effect: b.Effect})
 	case *events.CompensationFailed:

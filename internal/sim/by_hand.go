@@ -33,7 +33,7 @@ func (g *saga) decided(f *events.Fact, request, step string, failed bool) string
 
 // tellsByHand adds a fact by which an operator decided that a step or an undo is over; false for any other fact.
 func (g *saga) tellsByHand(f *events.Fact) (why string, so bool) {
-	if byHand(f).Request == "" {
+	if ByHand(f).Request == "" {
 		return "", false
 	}
 	switch b := f.Body.(type) {
@@ -147,8 +147,8 @@ func decides(f *events.Fact, q *events.Request) string {
 	return ""
 }
 
-// byHand returns what an operator decided in a fact, if one did.
-func byHand(f *events.Fact) events.Operator {
+// ByHand returns what an operator decided in a fact, if one did.
+func ByHand(f *events.Fact) events.Operator {
 	switch b := f.Body.(type) {
 	case *events.StepSkipped:
 		return b.Operator

@@ -16,7 +16,7 @@ func (q *inputs) reported(f *events.Fact) {
 		return
 	}
 	m, wrong := q.reports.meta[o], ""
-	if byHand(f).Request != "" {
+	if ByHand(f).Request != "" {
 		wrong = decides(f, &m.Request)
 	} else {
 		wrong = q.says(f, m)

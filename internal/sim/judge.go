@@ -154,7 +154,7 @@ func (j *Judge) Follows(f *events.Fact) {
 		return
 	}
 	t, _ := j.State.Task(f.Task)
-	if byHand(f).Request != "" {
+	if ByHand(f).Request != "" {
 		if x, ok := j.Input(in, offset); ok && (x.Kind != InputRequest || x.Task != f.Task || decides(f, &x.Request) != "") {
 			j.Fail("%s of %s does not follow from %s, which asks for something else", f.Body.Name(), id, f.Cause)
 		}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -86,7 +87,7 @@ func (w *World) Enabled() []Action {
 			list = append(list, Action{kind: actClient, i: int16(i)})
 		}
 	}
-	if w.left(Passes) {
+	if w.left(Passes) && !(w.sp.cfg.Calm && slices.ContainsFunc(list, func(a Action) bool { return a.Progress })) {
 		list = append(list, Action{kind: actPass})
 	}
 	return list

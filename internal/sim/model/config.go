@@ -87,6 +87,10 @@ const (
 	Pause     Kind = 7
 	Resume    Kind = 8
 	Terminate Kind = 9
+	// Skip, Complete and Fail decide about a step.
+	Skip     Kind = 10
+	Complete Kind = 11
+	Fail     Kind = 12
 )
 
 // Client describes an input that clients send.
@@ -95,6 +99,8 @@ type Client struct {
 	Task string
 	// Workflow of the task; "one" if empty.
 	Workflow string
+	// Asks is what a request says besides its kind and its task.
+	Asks events.Request
 	// Partition to which it is sent, not always the home of the task.
 	Partition int32
 	// Times is how often it may be sent; AtStart says that it is in the topic once when the world begins.
@@ -159,6 +165,8 @@ type Config struct {
 	Jump bool
 	// Wrong makes the clock of the first node eight days ahead of the world's. The second node knows that its clock is right.
 	Wrong bool
+	// Calm makes the clock move only when nothing is under way.
+	Calm bool
 	// Alerts sends alerts like other effects; otherwise they arrive at once.
 	Alerts bool
 }

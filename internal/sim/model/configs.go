@@ -56,6 +56,7 @@ func Configurations() []Bounded {
 	effects(add)
 	timing(add)
 	others(add)
+	byHand(add)
 	return all
 }
 
@@ -213,4 +214,39 @@ func others(add func(Bound, Config)) {
 	add(CI, Config{Name: "two partitions, a hand-over", Full: 2, Clients: two, Budgets: faults{Reassigns: 1, LateAppends: 1}})
 	add(Large, Config{Name: "two partitions, two hand-overs, a crash", Full: 2, Clients: two, Budgets: faults{Reassigns: 2, LateAppends: 1, LateEffects: 1, Crashes: 1}})
 	add(Large, Config{Name: "two partitions, two tasks", Full: 2, Clients: append([]Client{submit(TaskOf(0, 1), "none")}, two...), Budgets: faults{Passes: 1, SlowAcks: 1, LateEffects: 1, Crashes: 1}})
+}
+
+// byHand covers what operators decide about steps.
+func byHand(add func(Bound, Config)) {
+	asks := func(kind Kind, workflow string, q events.Request) Client {
+		return Client{Kind: kind, Task: "T1", Workflow: workflow, Times: 1, Asks: q}
+	}
+	s, t := events.Request{Step: "s"}, events.Request{Step: "t"}
+	undo := events.Request{Step: "s", Operation: events.Undo}
+	twice := func(c Client) Client { c.Times = 2; return c }
+	give := events.Request{Step: "s", With: []byte(`{"by":"hand"}`)}
+	forGood, inDoubt, none := []Outcome{FailedForGood}, []Outcome{FailedInDoubt}, []Outcome{FailedNone}
+	add(Small, Config{Name: "an operator skips", Nodes: 1, Clients: []Client{submit("T1", "one"), asks(Skip, "one", s)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
+	add(Small, Config{Name: "an operator completes", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "kept"), twice(asks(Complete, "kept", s))}, Outcomes: forGood, Budgets: faults{Failures: 1}})
+	add(CI, Config{Name: "an operator completes, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "one"), asks(Complete, "one", s)}, Outcomes: forGood, Budgets: faults{Failures: 1, Crashes: 1}})
+	add(Small, Config{Name: "an operator gives an input", Nodes: 1, Clients: []Client{submit("T1", "one"), asks(Retry, "one", give)}, Outcomes: forGood, Budgets: faults{Failures: 1}})
+	add(CI, Config{Name: "an operator fails, a crash", Nodes: 1, Clients: []Client{submit("T1", "one"), asks(Fail, "one", events.Request{Step: "s", Effect: events.EffectNone})}, Budgets: faults{Crashes: 1}})
+	add(Large, Config{Name: "an operator fails, a hand-over", InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "one"), asks(Fail, "one", s)}, Budgets: faults{Reassigns: 1}})
+	add(Small, Config{Name: "an operator fails a step that waits", Nodes: 1, Clients: []Client{submit("T1", "wait"), asks(Fail, "wait", s)}, Outcomes: none, Budgets: faults{Failures: 1}})
+	add(CI, Config{Name: "an operator fails, an undo", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks(Fail, "back", s)}, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "an operator fails, an undo, two steps", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "saga"), asks(Fail, "saga", t)}, Budgets: faults{Passes: 1}})
+	add(CI, Config{Name: "an operator skips, an undo", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "kept"), asks(Skip, "kept", s)}, Outcomes: forGood, Budgets: faults{Failures: 2}})
+	add(Large, Config{Name: "an operator skips, cancels, passing time", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "kept"), asks(Skip, "kept", s), later(Cancel, "T1", "kept")}, Outcomes: inDoubt, Budgets: faults{Failures: 1, Passes: 1}})
+	add(CI, Config{Name: "an operator skips an undo", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks(Skip, "back", undo)}, Outcomes: forGood, Budgets: faults{Failures: 2, Passes: 1}})
+	add(CI, Config{Name: "an operator completes an undo", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks(Complete, "back", undo)}, Outcomes: forGood, Budgets: faults{Failures: 2, Passes: 1}})
+	add(Large, Config{Name: "an operator completes an undo, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks(Complete, "back", undo)}, Outcomes: forGood, Budgets: faults{Failures: 2, Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "an operator fails an undo", Calm: true, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "back"), asks(Fail, "back", undo), asks(Retry, "back", give)}, Outcomes: forGood, Budgets: faults{Failures: 1, Passes: 1}})
+	add(Small, Config{Name: "an operator skips the pivot", Nodes: 1, Clients: []Client{submit("T1", "pivot"), asks(Skip, "pivot", s)}, Outcomes: inDoubt, Budgets: faults{Failures: 1}})
+	add(CI, Config{Name: "an operator completes the pivot, cancels", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "pivot"), asks(Complete, "pivot", s), later(Cancel, "T1", "pivot")}, Outcomes: none, Budgets: faults{Failures: 1}})
+	pauses := []Client{submit("T1", "one"), asks(Skip, "one", s), later(Pause, "T1", "one")}
+	add(CI, Config{Name: "an operator skips, pauses", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: pauses, Outcomes: forGood, Budgets: faults{Failures: 1}})
+	add(Large, Config{Name: "an operator skips, pauses, resumes", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(pauses[:3:3], later(Resume, "T1", "one")), Outcomes: forGood, Budgets: faults{Failures: 1}})
+	terminates := []Client{submit("T1", "one"), asks(Fail, "one", s), later(Terminate, "T1", "one")}
+	add(CI, Config{Name: "an operator fails, terminates", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: terminates})
+	add(Large, Config{Name: "an operator fails, terminates, a crash", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: terminates, Budgets: faults{Crashes: 1}})
 }

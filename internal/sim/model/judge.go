@@ -83,6 +83,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.undoes(f, b)
 	}
 	j.requests(f)
+	j.byHand(f)
 }
 
 // starts checks that a step may start.
@@ -322,7 +323,7 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 				started[b.Step] = f.Epoch
 			}
 		case *events.StepCompleted:
-			if e, undoable := started[b.Step]; undoable && e != f.Epoch { // two instances may have it, and the other one may still carry it out
+			if e, undoable := started[b.Step]; undoable && e != f.Epoch && b.Request == "" { // two instances may have it, and the other one may still carry it out
 				until(b.Step)
 			}
 		case *events.StepFailed:

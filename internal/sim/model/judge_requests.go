@@ -1,11 +1,16 @@
 package model
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
+)
 
 // requests checks the facts that answer requests, and that a paused task starts nothing.
 func (j *judge) requests(f *events.Fact) {
 	switch b := f.Body.(type) {
 	case *events.RequestRefused:
+		j.once(f, b.Request)
+	case *events.TaskReopened:
 		j.once(f, b.Request)
 	case *events.TaskPaused:
 		j.once(f, b.Request)
@@ -24,27 +29,33 @@ func (j *judge) requests(f *events.Fact) {
 
 // once checks that no earlier fact answers the request.
 func (j *judge) once(f *events.Fact, request string) {
-	answered := func(other *events.Fact) bool {
-		switch b := other.Body.(type) {
-		case *events.RequestRefused:
-			return b.Request == request
-		case *events.TaskPaused:
-			return b.Request == request
-		case *events.TaskResumed:
-			return b.Request == request
-		}
-		return false
-	}
 	since := false // the task was swept and accepted again
 	j.log.accepted(j.w.sp, func(other *events.Fact) bool {
 		if other.Task == f.Task && other.Position() != f.Position() {
-			since = other.Body.Name() != events.NameSubmitted && (since || answered(other))
+			since = other.Body.Name() != events.NameSubmitted && (since || requestOf(other) == request)
 		}
 		return true
 	})
 	if since {
 		j.w.fail("the request %s is judged a second time", request)
 	}
+}
+
+// requestOf returns the request that a fact answers, or "".
+func requestOf(f *events.Fact) string {
+	switch b := f.Body.(type) {
+	case *events.RequestRefused:
+		return b.Request
+	case *events.TaskPaused:
+		return b.Request
+	case *events.TaskResumed:
+		return b.Request
+	case *events.TaskReopened:
+		return b.Request
+	case *events.CancelRequested:
+		return b.Request
+	}
+	return sim.ByHand(f).Request
 }
 
 // paused says whether the task is paused, by its facts.

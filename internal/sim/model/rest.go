@@ -70,10 +70,30 @@ func (w *World) partRest(p int32) string {
 	}
 	owes := ""
 	j.State.Loaded(func(t *events.Task) bool {
-		owes = w.taskRest(t, now)
+		if owes = w.taskRest(t, now); owes == "" && j.parkedForNothing(t) {
+			owes = "stuck task: " + t.ID + " is parked, and none of its steps has failed"
+		}
 		return owes == ""
 	})
+	if owes == "" {
+		owes = j.miscounted(owner.owner)
+	}
 	return owes
+}
+
+// miscounted says whether an owner counts other attempts against the windows of its agents than those that run.
+func (j *judge) miscounted(o *supervisor.Owner) string {
+	want := map[string]int{}
+	j.State.Loaded(func(t *events.Task) bool {
+		t.RunningBy(want, 1)
+		return true
+	})
+	for agent, n := range read[map[string]int](o, "dispatch", "running") {
+		if n != want[agent] {
+			return fmt.Sprintf("the owner counts %d running attempts of %s, and %d run", n, agent, want[agent])
+		}
+	}
+	return ""
 }
 
 // taskRest says which part of a task will never move (INV10). An attempt that an agent has is the agent's concern.

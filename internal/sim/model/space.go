@@ -232,13 +232,15 @@ func (s *space) internEffect(part int32, a supervisor.Send) int32 {
 		}
 		e.work = &w
 		e.name = sim.Attempt{Task: w.Task, Step: w.Step, Op: w.Operation, N: w.Attempt}.String()
-	default:
+	case events.EffectAlert:
 		e.fact = a.Record.Header(events.HeaderID)
 		var body supervisor.Alert
 		if err := json.Unmarshal(a.Record.Value, &body); err != nil {
 			panic(fmt.Sprintf("model: an owner sends an alert that cannot be read: %v", err))
 		}
 		e.name = "the alert " + body.Kind + " of " + body.Task
+	default:
+		panic("model: an owner sends an effect of the kind " + a.Kind)
 	}
 	id := int32(len(s.effects))
 	s.effects = append(s.effects, e)

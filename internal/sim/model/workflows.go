@@ -41,6 +41,22 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {agent: x}
 `, `
+workflow: kept
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, undo: {}}
+  t: {agent: y, needs: [s], retry: {then: undo}}
+`, `
+workflow: back
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {agent: x, undo: {}}
+`, `
+workflow: pivot
+defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, pivot: true}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:

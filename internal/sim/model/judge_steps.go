@@ -1,0 +1,160 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/sim"
+)
+
+// account is what the facts of a task say about one of its steps, read without the fold.
+type account struct {
+	runs, failed, touched, undoable bool
+	undoRuns, undoFailed, undone    bool
+	// left says that an operator skipped the undo.
+	left bool
+	// given and undoGiven are the inputs that an operator gave.
+	given, undoGiven json.RawMessage
+}
+
+// accounts returns the accounts of the steps of a task, by their paths.
+func (j *judge) accounts(task string) map[string]*account {
+	all := map[string]*account{}
+	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
+		if f.Task == task {
+			tell(all, f)
+		}
+		return true
+	})
+	return all
+}
+
+func tell(all map[string]*account, f *events.Fact) {
+	of := func(path string) *account {
+		if all[path] == nil {
+			all[path] = &account{}
+		}
+		return all[path]
+	}
+	switch b := f.Body.(type) {
+	case *events.Submitted:
+		clear(all)
+	case *events.StepStarted:
+		s := of(b.Step)
+		s.runs, s.failed, s.undoable = true, false, b.Undoable
+	case *events.StepCompleted:
+		s := of(b.Step)
+		s.runs, s.failed, s.touched = false, false, true
+	case *events.StepFailed:
+		of(b.Step).fails(b)
+	case *events.EffectFailed:
+		if b.Failed != nil {
+			of(b.Failed.Step).fails(b.Failed)
+		} else if b.CompensationFailed != nil {
+			of(b.CompensationFailed.Step).undoFails(b.CompensationFailed.Verdict)
+		}
+	case *events.Timeout:
+		if s := of(b.Step); b.Operation == events.Undo {
+			s.undoFails(b.Verdict)
+		} else {
+			s.runs, s.failed, s.touched = false, over(b.Verdict), true
+		}
+	case *events.StepSkipped:
+		if s := of(b.Step); b.Left {
+			s.undone, s.left, s.undoFailed = true, true, false
+		} else {
+			s.failed = false
+		}
+	case *events.CompensationStarted:
+		of(b.Step).undoRuns = true
+	case *events.Compensated:
+		s := of(b.Step)
+		s.undoRuns, s.undoFailed, s.undone = false, false, true
+	case *events.CompensationFailed:
+		of(b.Step).undoFails(b.Verdict)
+	case *events.TaskReopened:
+		for _, path := range b.Steps {
+			of(path).reopens(b.With)
+		}
+	}
+}
+
+// over says whether a verdict makes no other attempt.
+func over(v events.Verdict) bool {
+	return v.Action != events.ActionRetry && v.Action != events.ActionCoolDown
+}
+
+func (s *account) fails(b *events.StepFailed) {
+	s.runs, s.failed = false, over(b.Verdict)
+	s.touched = s.touched || b.Attempt > 0 && b.Effect != events.EffectNone
+}
+
+func (s *account) undoFails(v events.Verdict) { s.undoRuns, s.undoFailed = false, over(v) }
+
+func (s *account) reopens(with json.RawMessage) {
+	if len(with) > 0 && s.undoFailed {
+		s.undoGiven = with
+	} else if len(with) > 0 {
+		s.given = with
+	}
+	s.failed, s.undoFailed = false, false
+}
+
+// byHand checks what an operator decides about a step, and what follows from it.
+func (j *judge) byHand(f *events.Fact) {
+	decided := sim.ByHand(f)
+	if decided.Request != "" {
+		j.once(f, decided.Request)
+	}
+	switch b := f.Body.(type) {
+	case *events.StepSkipped:
+		if s := j.accounts(f.Task)[b.Step]; decided.Request != "" && s != nil && (s.undoRuns || s.runs) {
+			j.w.fail("an operator skips %s of %s while an attempt of it runs", b.Step, f.Task)
+		}
+	case *events.StepCompleted:
+		if s := j.accounts(f.Task)[b.Step]; decided.Request != "" && s.runs {
+			j.w.fail("an operator completes %s of %s while an attempt of it runs", b.Step, f.Task)
+		}
+	case *events.Compensated:
+		if s := j.accounts(f.Task)[b.Step]; decided.Request != "" && s.undoRuns {
+			j.w.fail("an operator completes the undo of %s of %s while an attempt of it runs", b.Step, f.Task)
+		}
+	case *events.StepStarted:
+		if s := j.accounts(f.Task)[b.Step]; s != nil && s.given != nil && !bytes.Equal(s.given, b.Input) {
+			j.w.fail("%s of %s starts with another input than the operator gave", b.Step, f.Task)
+		}
+	case *events.CompensationStarted:
+		if s := j.accounts(f.Task)[b.Step]; s != nil && s.undoGiven != nil && !bytes.Equal(s.undoGiven, b.Input) {
+			j.w.fail("the undo of %s of %s starts with another input than the operator gave", b.Step, f.Task)
+		}
+	case *events.TaskUndone:
+		j.endsUndone(f.Task, b.Left)
+	}
+}
+
+// endsUndone checks that everything a task did is undone, or left by an operator, and that the fact names what is left.
+func (j *judge) endsUndone(task string, named []string) {
+	for path, s := range j.accounts(task) {
+		switch {
+		case s.undoable && s.touched && !s.undone:
+			j.w.fail("%s ends undone, and %s, which may have had an effect, is not undone", task, path)
+		case s.left != slices.Contains(named, path):
+			j.w.fail("%s ends undone, names %v as left, and the undo of %s was skipped: %t", task, named, path, s.left)
+		}
+	}
+}
+
+// parkedForNothing says that a task waits for an operator although none of its steps has failed.
+func (j *judge) parkedForNothing(t *events.Task) bool {
+	if t.State != events.TaskStateError {
+		return false
+	}
+	for _, s := range j.accounts(t.ID) {
+		if s.failed || s.undoFailed {
+			return false
+		}
+	}
+	return true
+}
