@@ -371,7 +371,8 @@ type TaskTerminated struct {
 	Request string `json:"request"`
 	Reason  string `json:"reason,omitempty"`
 	By      string `json:"by,omitempty"`
-	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started.
+	// NotUndone are the steps that may have had an effect and are not undone, in the order in which they started. Those whose undo an
+	// operator skipped are among them.
 	NotUndone []string `json:"not_undone,omitempty"`
 }
 

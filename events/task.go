@@ -268,10 +268,11 @@ func (t *Task) RunningStep() (*Step, Operation) {
 	return nil, ""
 }
 
-// NotUndone returns the steps that may have had an effect and are not undone, in the order in which they started.
+// NotUndone returns the steps that may have had an effect and are not undone, in the order in which they started. A step whose undo an
+// operator skipped is one of them: it counts as undone for the order of undos only.
 func (t *Task) NotUndone() (paths []string) {
 	for _, s := range t.Steps {
-		if s.Touched && s.State != StepStateUndone {
+		if s.Touched && (s.State != StepStateUndone || s.Left) {
 			paths = append(paths, s.Path)
 		}
 	}

@@ -92,3 +92,25 @@ func TestWorkThatIsHeldBackCanBeFailed(t *testing.T) {
 	require.Equal(t, events.TaskStateProcessed, b.task("t1").State)
 	require.Empty(t, b.rejected())
 }
+
+// What an operator leaves is named by the fact that ends the task, whichever that is.
+func TestTheEndOfATaskNamesWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, terminates := range []bool{false, true} {
+		b := newBench(t, twoSteps)
+		a := b.candidate("A").own()
+		after(submitted("two"), completes("first"), asks(events.RequestPause), completes("second"), asks(events.RequestCancel), undoFails)(b, a)
+		b.decide(a, events.Request{ID: "q1", Kind: events.RequestSkip, Step: "second"})
+		require.True(t, b.task("t1").Step("second").Left)
+		undoFails(b, a)
+		require.Equal(t, events.StepStateUndoFailed, b.task("t1").Step("first").State)
+		if terminates {
+			b.ask(a, events.RequestTerminate, "q2")
+			require.Equal(t, []string{"first", "second"}, last[*events.TaskTerminated](b).NotUndone)
+			continue
+		}
+		b.decide(a, events.Request{ID: "q2", Kind: events.RequestComplete, Step: "first"})
+		require.Equal(t, []string{"second"}, last[*events.TaskUndone](b).Left)
+		require.Equal(t, []string{"second"}, b.task("t1").NotUndone())
+	}
+}

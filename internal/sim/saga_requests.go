@@ -91,7 +91,7 @@ func (g *saga) terminates(b *events.TaskTerminated) string {
 	}
 	left := map[string]bool{}
 	for id, s := range g.steps {
-		if s.touched && !s.undone {
+		if s.touched && (!s.undone || s.left) {
 			left[id] = true
 		}
 	}

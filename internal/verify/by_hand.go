@@ -1,6 +1,10 @@
 package verify
 
-import "github.com/sagalog/sagalog/events"
+import (
+	"bytes"
+
+	"github.com/sagalog/sagalog/events"
+)
 
 // What an operator decides about a step, of which no attempt runs.
 
@@ -101,4 +105,26 @@ func requestOf(b events.Body) string {
 		return b.Request
 	}
 	return ""
+}
+
+// give notes the input that an operator gave with a retry.
+func (st *step) give(with []byte) {
+	if st == nil || len(with) == 0 {
+		return
+	}
+	if st.given == nil {
+		st.given = map[events.Operation][]byte{}
+	}
+	if st.undoFailed || st.undo.waiting {
+		st.given[events.Undo] = with
+	} else {
+		st.given[events.Do] = with
+	}
+}
+
+// startsWithGiven checks that an attempt starts with the input that an operator gave, if one did.
+func (t *telling) startsWithGiven(st *step, op events.Operation, input []byte) {
+	if given := st.given[op]; given != nil && !bytes.Equal(given, input) {
+		t.wrong(CheckAttempts, "not_the_given_input", st.id, "an attempt to %s it starts with another input than the operator gave with a retry", op)
+	}
 }

@@ -46,6 +46,41 @@ var taskCorruptions = []corruption{
 		return h.forge(into, events.NameStepFailed, string(f.Key), &events.StepFailed{Step: f.text("step"),
 			Error: events.Error{Class: events.ClassPermanent}, Effect: events.EffectNone, Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}, Operator: events.Operator{Request: "forged"}}).place()
 	}},
+	{"an operator completes a step while an attempt of it runs", verify.CheckAttempts, "by_hand", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepStarted, "", events.NameStepCompleted, func(f found) bool {
+			_, failed := h.behind(f, events.NameStepFailed)
+			_, over := h.behind(f, events.NameTimeout)
+			return failed && over
+		})
+		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step"), Attempt: 1, Operator: events.Operator{Request: "forged"}}).place()
+	}},
+	{"a step starts while its task is paused", verify.CheckAttempts, "start_not_forward", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepFailed, "retry-", events.NameStepStarted)
+		h.forge(into, events.NameTaskPaused, string(f.Key), &events.TaskPaused{Request: "forged"})
+		return string(f.Key)
+	}},
+	{"a deadline undoes a paused task", verify.CheckAttempts, "deadline_of_paused", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskParked, "park-", events.NameTaskReopened, func(f found) bool {
+			first, ok := h.behind(f, events.NameTaskReopened)
+			if ok {
+				_, ok = h.behind(first, "")
+			}
+			return ok
+		})
+		paused := h.forge(into, events.NameTaskPaused, string(f.Key), &events.TaskPaused{Request: "forged"})
+		next, _ := h.behind(paused, "")
+		return h.forge(next, events.NameDeadlinePassed, string(f.Key), &events.DeadlinePassed{Action: events.DeadlineUndo}).place()
+	}},
+	{"a terminated task does not name what is left", verify.CheckUndo, "not_undone", false, func(h *harmed) string {
+		f, into := late(h, events.NameTaskParked, "park-", events.NameTaskReopened)
+		h.forge(into, events.NameTaskTerminated, string(f.Key), &events.TaskTerminated{Request: "forged"})
+		return string(f.Key)
+	}},
+	{"a step starts with another input than the operator gave", verify.CheckAttempts, "not_the_given_input", false, func(h *harmed) string {
+		f := h.fact(events.NameTaskReopened, "")
+		f.alter("with", map[string]any{"by": "hand"})
+		return string(f.Key)
+	}},
 	{"a task that ends undone names a step that nobody left", verify.CheckUndo, "left", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskUndone, "")
 		f.alter("left", []string{"reserve"})

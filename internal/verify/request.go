@@ -96,8 +96,8 @@ func (t *telling) terminated(b *events.TaskTerminated) {
 	t.end = t.fact.Body.Name()
 	t.noneRuns()
 	for _, st := range t.steps {
-		if left := st.touched && !st.undone; left != slices.Contains(b.NotUndone, st.id) {
-			t.wrong(CheckUndo, "not_undone", st.id, "the task is terminated; that this step may have had an effect and is not undone is %t, but the fact says %v", left, b.NotUndone)
+		if left := st.touched && (!st.undone || st.left); left != slices.Contains(b.NotUndone, st.id) {
+			t.wrong(CheckUndo, "not_undone", st.id, "the task is terminated; that what this step did may be left is %t, but the fact says %v", left, b.NotUndone)
 		}
 	}
 }

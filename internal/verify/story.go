@@ -64,6 +64,7 @@ type step struct {
 	completion      int
 	doneAt          events.Instant
 	undoneAt        events.Instant
+	given           map[events.Operation][]byte // the inputs that an operator gave
 }
 
 func (s *story) step(id string) *step {
@@ -267,6 +268,7 @@ func (t *telling) started(b *events.StepStarted) {
 	if st.over() {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it has completed or was skipped")
 	}
+	t.startsWithGiven(st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy})
 }
@@ -462,6 +464,7 @@ func (t *telling) reopened(b *events.TaskReopened) {
 	t.requested(b.Request)
 	for _, id := range b.Steps {
 		st := t.step(id)
+		st.give(b.With)
 		switch {
 		case st == nil:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
