@@ -38,7 +38,7 @@ var waitings = []struct {
 	{WaitingQuiet, "the time after which no request without an answer can take effect any more"},
 	{WaitingPaused, "an operator, who paused it or its agent: resume the task or the agent, or cancel or terminate the task"},
 	{WaitingNotBefore, "the time before which it must not start"},
-	{WaitingOperator, "an operator, since it is parked: remove the cause, then retry, cancel or terminate it"},
+	{WaitingOperator, "an operator, since it is parked: remove the cause and retry it, skip or complete the step, cancel or terminate it"},
 }
 
 // Waitings returns all kinds.

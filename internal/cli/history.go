@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,12 +43,70 @@ func factRow(f api.HistoryEvent) row {
 	if strings.Contains(data.Verdict.Reason, data.Error.Message) {
 		data.Error.Message = "" // the supervisor's reason quotes it
 	}
+	if strings.Contains(data.Verdict.Reason, data.Reason) {
+		data.Reason = "" // an operator's reason is the error, if they gave no other
+	}
 	detail := slices.DeleteFunc([]string{data.Error.Message, data.Verdict.Action, data.Verdict.Reason, data.Action, data.Reason, data.Detail},
 		func(d string) bool { return d == "" })
+	if act := operatorsAct(f); act != "" {
+		detail = append([]string{act}, detail...)
+	}
 	if f.Type == string(events.NameTimeCorrected) {
 		detail = []string{fmt.Sprintf("a clock was ahead: what began by it lasts from %v on", data.To)}
 	}
 	return row{f.Time.String(), f.Type, f.Step, attempt, f.Owner, f.Cause, strings.Join(detail, "; ")}
+}
+
+// operatorsAct says who decided a fact about a step, and what they did; "" if it follows from a report or a policy.
+func operatorsAct(f api.HistoryEvent) string {
+	var data struct {
+		Request string          `json:"request"`
+		By      string          `json:"by"`
+		Left    bool            `json:"left"`
+		Attempt int             `json:"attempt"`
+		With    json.RawMessage `json:"with"`
+		Steps   []string        `json:"steps"`
+	}
+	if json.Unmarshal(f.Data, &data) != nil || data.Request == "" {
+		return ""
+	}
+	act := ""
+	switch events.Name(f.Type) {
+	case events.NameStepSkipped:
+		if act = "skipped it"; data.Left {
+			act = "skipped its undo, so what it did is left"
+		}
+	case events.NameStepCompleted:
+		act = "completed it by hand"
+	case events.NameCompensated:
+		act = "completed its undo by hand"
+	case events.NameStepFailed:
+		if act = "failed the attempt"; data.Attempt == 0 {
+			act = "ended the wait for its next attempt"
+		}
+	case events.NameCompensationFailed:
+		if act = "failed the attempt to undo it"; data.Attempt == 0 {
+			act = "ended the wait for the next attempt to undo it"
+		}
+	case events.NameTaskReopened:
+		if act = "retried the task"; len(data.Steps) > 0 {
+			act = "retried " + strings.Join(data.Steps, ", ")
+		}
+		if len(data.With) > 0 {
+			act += " with another input"
+		}
+	case events.NameCancelRequested:
+		act = "cancelled the task"
+	case events.NameTaskPaused:
+		act = "paused the task"
+	case events.NameTaskResumed:
+		act = "resumed the task"
+	case events.NameTaskTerminated:
+		act = "terminated the task"
+	default:
+		return ""
+	}
+	return cmp.Or(data.By, "an operator") + " " + act
 }
 
 var factHead = row{"TIME", "EVENT", "STEP", "ATTEMPT", "OWNER", "CAUSE", "DETAIL"}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/api"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAHistorySaysWhatAnOperatorDecided(t *testing.T) {
+	t.Parallel()
+	ada := events.Operator{Request: "q", Reason: "known", By: "ada"}
+	for _, c := range []struct {
+		body events.Body
+		want string
+	}{
+		{&events.StepSkipped{Step: "s", Why: events.SkipOperator, Operator: ada}, "ada skipped it; known"},
+		{&events.StepSkipped{Step: "s", Why: events.SkipOperator, Left: true, Operator: ada}, "ada skipped its undo, so what it did is left; known"},
+		{&events.StepSkipped{Step: "s", Why: events.SkipCondition}, ""},
+		{&events.StepCompleted{Step: "s", Attempt: 1, Operator: ada}, "ada completed it by hand; known"},
+		{&events.StepCompleted{Step: "s", Attempt: 1}, ""},
+		{&events.Compensated{Step: "s", Attempt: 1, Operator: ada}, "ada completed its undo by hand; known"},
+		{&events.StepFailed{Step: "s", Attempt: 1, Error: events.Error{Message: "known"}, Verdict: events.Verdict{Action: events.ActionPark, Reason: "no retry can help: known"}, Operator: ada},
+			"ada failed the attempt; park; no retry can help: known"},
+		{&events.StepFailed{Step: "s", Operator: events.Operator{Request: "q"}}, "an operator ended the wait for its next attempt"},
+		{&events.CompensationFailed{Step: "s", Attempt: 1, Operator: ada}, "ada failed the attempt to undo it; known"},
+		{&events.CompensationFailed{Step: "s", Operator: ada}, "ada ended the wait for the next attempt to undo it; known"},
+		{&events.TaskReopened{Request: "q", Steps: []string{"s"}, With: []byte(`{"n":1}`), By: "ada", Reason: "wrong address"}, "ada retried s with another input; wrong address"},
+		{&events.TaskReopened{Request: "q", By: "ada"}, "ada retried the task"},
+		{&events.CancelRequested{Request: "q", By: "ada"}, "ada cancelled the task"},
+		{&events.TaskPaused{Request: "q", By: "ada"}, "ada paused the task"},
+		{&events.TaskResumed{Request: "q", By: "ada"}, "ada resumed the task"},
+		{&events.TaskTerminated{Request: "q", By: "ada", Reason: "known"}, "ada terminated the task; known"},
+		{&events.RequestRefused{Request: "q", Verb: events.RequestCancel, Reason: "no"}, "no"},
+	} {
+		data, err := json.Marshal(c.body)
+		require.NoError(t, err)
+		row := factRow(api.HistoryEvent{Type: string(c.body.Name()), Data: data})
+		require.Equal(t, c.want, row[len(row)-1], string(data))
+	}
+}
