@@ -27,7 +27,7 @@ func askedOperation(t *events.Task, q *events.Request) (events.Operation, string
 	case op == events.Undo && !t.Undoing():
 		return "", "the task is not being undone, so no step of it has an undo to decide about"
 	case op == events.Undo && len(q.Output) > 0:
-		return "", "an undo has no output"
+		return "", fmt.Sprintf("the task is being undone, so %s is about the undo of step %q, which has no output: leave the output out", q.Kind, q.Step)
 	case op == events.Do && t.Undoing() && !doRuns:
 		return "", fmt.Sprintf("the task is being undone, and none of its steps starts again: with operation undo, %s is about the undo of the step", q.Kind)
 	}
@@ -94,7 +94,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 	case op == events.Undo:
 		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
 	case s == nil || s.Attempt == 0:
-		return refused("no attempt of step %q has begun: skip it, with the output that later steps are to see", q.Step)
+		return refused("no attempt of step %q has begun, so there is nothing to complete: if it is not the pivot, skip it, with the output that later steps are to see", q.Step)
 	}
 	return &events.StepCompleted{Step: q.Step, Attempt: s.Attempt, Output: q.Output, Operator: operatorOf(q)}, Refusal{}
 }
@@ -209,7 +209,7 @@ func (i *inbox) skippable(t *events.Task, b *events.StepSkipped) string {
 	case !known:
 		return fmt.Sprintf("workflow %q has no step %q", t.Workflow, b.Step)
 	case pivot:
-		return pivotSkipped(b.Step)
+		return fmt.Sprintf("step %q is the pivot, and no attempt of it has begun: it can be completed once an attempt has failed", b.Step)
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +16,14 @@ type operated struct {
 	state string
 	// reach brings the task t1 there.
 	reach func(b *bench, a *candidate)
+	// step is the step that requests are about.
+	step string
 	// answers are "granted", or how the reason of the refusal begins, by the verb. An ended task refuses all, by a dead letter.
 	answers map[events.Verb]string
 }
+
+// about are the answers to the verbs about a step.
+type about struct{ skip, complete, fail string }
 
 const (
 	granted       = "granted"
@@ -27,6 +33,24 @@ const (
 	hasEnded      = "the task has ended"
 	pivotPassed   = "the task is past its point of no return"
 )
+
+var (
+	unbegun    = about{granted, "no attempt of step", "no attempt to do step"}
+	doRuns     = about{"attempt 1 to do step", "attempt 1 to do step", granted}
+	undoRuns   = about{"attempt 1 to undo step", "attempt 1 to undo step", granted}
+	waits      = about{granted, granted, granted}
+	failedDo   = about{granted, granted, "no attempt to do step"}
+	failedUndo = about{granted, granted, "no attempt to undo step"}
+	stepVerbs  = []events.Verb{events.RequestSkip, events.RequestComplete, events.RequestFail}
+)
+
+// with adds the answers to the verbs about a step.
+func with(answers map[events.Verb]string, steps about) map[events.Verb]string {
+	for i, answer := range []string{steps.skip, steps.complete, steps.fail} {
+		answers[stepVerbs[i]] = answer
+	}
+	return answers
+}
 
 // throughPivot has a pivot in the middle.
 const throughPivot = `
@@ -92,31 +116,31 @@ var (
 		a.o.SetOffers(b.now, map[string]supervisor.Offer{"beta": {Window: 8, Do: true}})
 		running(b, a)
 	}
-	ended        = map[events.Verb]string{"cancel": hasEnded, "pause": hasEnded, "resume": hasEnded, "retry": hasEnded, "terminate": hasEnded}
+	ended        = with(map[events.Verb]string{"cancel": hasEnded, "pause": hasEnded, "resume": hasEnded, "retry": hasEnded, "terminate": hasEnded}, about{hasEnded, hasEnded, hasEnded})
 	operatedList = []operated{
-		{"pending", unoffered, map[events.Verb]string{"cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}},
-		{"running", running, map[events.Verb]string{"cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}},
+		{"pending", unoffered, "only", with(map[events.Verb]string{"cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": granted}, unbegun)},
+		{"running", running, "only", with(map[events.Verb]string{"cancel": granted, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
 		{"waiting", after(running, fails(events.ClassRetryable)),
-			map[events.Verb]string{"cancel": granted, "pause": granted, "resume": notPaused, "retry": granted, "terminate": granted}},
+			"only", with(map[events.Verb]string{"cancel": granted, "pause": granted, "resume": notPaused, "retry": granted, "terminate": granted}, waits)},
 		{"paused while it runs", after(running, asks(events.RequestPause)),
-			map[events.Verb]string{"cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": runs}},
+			"only", with(map[events.Verb]string{"cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": runs}, doRuns)},
 		{"paused before it starts", after(unoffered, asks(events.RequestPause)),
-			map[events.Verb]string{"cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": granted}},
-		{"parked", parkedTask, map[events.Verb]string{"cancel": granted, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}},
+			"only", with(map[events.Verb]string{"cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": granted}, unbegun)},
+		{"parked", parkedTask, "only", with(map[events.Verb]string{"cancel": granted, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, failedDo)},
 		{"parked and paused", after(parkedTask, asks(events.RequestPause)),
-			map[events.Verb]string{"cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": granted, "terminate": granted}},
-		{"undoing", undoingTask, map[events.Verb]string{"cancel": events.RefusedUndoing, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}},
+			"only", with(map[events.Verb]string{"cancel": granted, "pause": "the task is paused already", "resume": granted, "retry": granted, "terminate": granted}, failedDo)},
+		{"undoing", undoingTask, "only", with(map[events.Verb]string{"cancel": events.RefusedUndoing, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}, undoRuns)},
 		{"undoing and paused", after(undoingTask, asks(events.RequestPause)),
-			map[events.Verb]string{"cancel": events.RefusedUndoing + ", and is paused", "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}},
+			"only", with(map[events.Verb]string{"cancel": events.RefusedUndoing + ", and is paused", "pause": "the task is paused already", "resume": granted, "retry": nothingFailed, "terminate": "attempt 1 of the undo of step"}, undoRuns)},
 		{"parked in its undo", after(undoingTask, undoFails),
-			map[events.Verb]string{"cancel": events.RefusedUndoParked, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}},
+			"only", with(map[events.Verb]string{"cancel": events.RefusedUndoParked, "pause": granted, "resume": "the task is not paused, but parked", "retry": granted, "terminate": granted}, failedUndo)},
 		{"past the pivot", after(submitted("through"), completes("first")),
-			map[events.Verb]string{"cancel": pivotPassed, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}},
+			"second", with(map[events.Verb]string{"cancel": pivotPassed, "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
 		{"in the pivot", submitted("through"),
-			map[events.Verb]string{"cancel": "the pivot is under way", "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}},
-		{"processed", processed, ended},
-		{"undone", after(undoingTask, func(b *bench, _ *candidate) { b.undone("t1", "only", 1) }), ended},
-		{"terminated", after(unoffered, asks(events.RequestTerminate)), ended},
+			"first", with(map[events.Verb]string{"cancel": "the pivot is under way", "pause": granted, "resume": notPaused, "retry": nothingFailed, "terminate": runs}, doRuns)},
+		{"processed", processed, "only", ended},
+		{"undone", after(undoingTask, func(b *bench, _ *candidate) { b.undone("t1", "only", 1) }), "only", ended},
+		{"terminated", after(unoffered, asks(events.RequestTerminate)), "only", ended},
 	}
 )
 
@@ -124,15 +148,19 @@ var (
 func TestEachVerbIsAnsweredInEachState(t *testing.T) {
 	t.Parallel()
 	for _, state := range operatedList {
-		for _, verb := range []events.Verb{"cancel", "pause", "resume", "retry", "terminate"} {
+		for _, verb := range events.Verbs() {
 			t.Run(state.state+", "+string(verb), func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, oneStep, throughPivot)
 				a := b.candidate("A").own()
 				state.reach(b, a)
 				before := b.task("t1")
-				_, no := supervisor.JudgeRequest(before, &events.Request{ID: "q", Kind: verb, Task: "t1"})
-				b.ask(a, verb, "q")
+				q := events.Request{ID: "q", Kind: verb, Task: "t1"}
+				if slices.Contains(stepVerbs, verb) {
+					q.Step = state.step
+				}
+				_, no := supervisor.JudgeRequest(before, &q)
+				b.decide(a, q)
 				want, task := state.answers[verb], b.task("t1")
 				answer, known := task.Request("q")
 				if before.State.Ended() {
@@ -150,7 +178,7 @@ func TestEachVerbIsAnsweredInEachState(t *testing.T) {
 					require.Equal(t, before.Facts, task.Facts, "a refusal does not count")
 				}
 				n := len(b.names())
-				b.ask(a, verb, "q")
+				b.decide(a, q)
 				require.Len(t, b.names(), n)
 			})
 		}
