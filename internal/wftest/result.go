@@ -78,6 +78,9 @@ func (r *Result) describe(f *File, p *playing, t *events.Task) {
 		return
 	}
 	r.State, r.Reason, r.Output = string(t.State), t.Reason, t.Output
+	if t.Paused != nil {
+		r.Reason = fmt.Sprintf("paused, and no request resumes, cancels or terminates it after %s", events.Duration(t.Paused.Since.Sub(begin)))
+	}
 	for i := range f.definition.Steps {
 		id := f.definition.Steps[i].ID
 		row := StepResult{Step: id, State: stepState(t, id)}

@@ -120,6 +120,8 @@ func TestACaseThatGoesOtherwiseSaysWhatDiffers(t *testing.T) {
 		"    requests:\n      - {verb: cancel, when: ship.running}\n      - {verb: retry, when: error}\n    expect: {state: processed}": `8: request 1 (cancel) | granted | refused: the pivot is under way, or its outcome is unknown: the task may be past its point of no return
 9: request 2 (retry): its point was never reached | sent | not sent
 `,
+		"    requests: [{verb: pause, when: charge.running}]\n    expect: {state: processed}": `8: state | processed | processing (paused, and no request resumes, cancels or terminates it after 1ms)
+`,
 	} {
 		r := run(t, text)
 		got := strings.Split(strings.TrimSpace(lines(r)), "\n")
