@@ -77,3 +77,32 @@ func TestATaskSubmittedByTheAPIEnds(t *testing.T) {
 	t.Logf("%d facts", len(facts.Facts))
 	require.Equal(t, 200, s.call("GET", "/metrics", "", "", nil))
 }
+
+// A cancel that comes before its task by Kafka is held, and the API says so until the task comes and is undone by it. The API itself takes
+// no request about a task of which it knows that nobody has submitted it.
+func TestACancelBeforeItsTaskIsSaidToBeHeld(t *testing.T) {
+	t.Parallel()
+	w := setup(t, 2)
+	n := w.node(t.TempDir(), func(c *node.Config) { c.HTTP = "127.0.0.1:0" })
+	s := w.site(n)
+	require.Equal(t, 200, s.call("PUT", "/v1/workflows/order", "application/yaml", order, nil)/100*100)
+	w.hire(nil)
+	require.Equal(t, 404, s.call("POST", "/v1/tasks/t-1/cancel?wait=30s", "application/json", `{"reason":"early"}`, nil))
+	w.request(events.RequestCancel, "t-1", "c-1")
+	var outcome struct {
+		Result string `json:"result"`
+	}
+	const path = "/v1/requests/c-1?task=t-1"
+	w.soon("the cancel is held", func() bool {
+		return s.call("GET", path, "", "", &outcome) == 200 && outcome.Result == "held"
+	})
+	var receipt, task struct {
+		Token string `json:"token"`
+		State string `json:"state"`
+	}
+	require.Equal(t, 202, s.call("PUT", "/v1/tasks/t-1", "application/json", `{"workflow":"order","input":{"n":1}}`, &receipt))
+	require.Equal(t, 200, s.call("GET", "/v1/tasks/t-1?wait=30s&token="+receipt.Token, "", "", &task))
+	require.Equal(t, string(events.TaskStateUndone), task.State)
+	require.Equal(t, 200, s.call("GET", path, "", "", &outcome))
+	require.Equal(t, "granted", outcome.Result)
+}
