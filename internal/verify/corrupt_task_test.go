@@ -55,7 +55,11 @@ var taskCorruptions = []corruption{
 		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step"), Attempt: 1, Operator: events.Operator{Request: "forged"}}).place()
 	}},
 	{"a step starts while its task is paused", verify.CheckAttempts, "start_not_forward", false, func(h *harmed) string {
-		f, into := late(h, events.NameStepFailed, "retry-", events.NameStepStarted)
+		f, into := late(h, events.NameTaskParked, "", events.NameStepStarted, func(f found) bool { // an operator retries it later
+			return slices.ContainsFunc(h.topics[topicEvents][f.part][f.index:], func(r events.Record) bool {
+				return string(r.Key) == string(f.Key) && nameOf(r) == events.NameStepStarted
+			})
+		})
 		h.forge(into, events.NameTaskPaused, string(f.Key), &events.TaskPaused{Request: "forged"})
 		return string(f.Key)
 	}},
