@@ -29,8 +29,8 @@ func (s *State) foldTask(f *Fact) error {
 		return t.stepCompleted(f, b)
 	case *StepFailed:
 		return t.stepFailed(f, b)
-	case *Timeout:
-		return t.timeout(f, b)
+	case *StepQueued, *Timeout:
+		return timed(t, f)
 	case *StepSkipped:
 		return t.stepSkipped(f, b)
 	case *CompensationStarted:
@@ -198,6 +198,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable = b.Pivot, b.Undoable
+	s.limit(b.StartBy, f.Time)
 	s.Tries++
 	t.State = TaskStateProcessing
 	return nil
@@ -341,6 +342,7 @@ func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 	}
 	u.State, u.Agent, u.Attempt = StepStateRunning, b.Agent, b.Attempt
 	u.StartedAt, u.CompleteBy, u.EndedAt, u.RetryAt = f.Time, b.CompleteBy, 0, 0
+	u.limit(b.StartBy, f.Time)
 	u.Tries++
 	s.State = StepStateUndoing
 	return nil
@@ -425,11 +427,13 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		switch {
 		case s.State == StepStateUndoFailed || (s.Undo != nil && s.Undo.State == StepStateWaiting):
 			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
+			s.Undo.limit(0, f.Time)
 			if len(b.With) > 0 {
 				s.Undo.With = b.With
 			}
 		case s.Failed() || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
+			s.limit(0, f.Time)
 			if len(b.With) > 0 {
 				s.With = b.With
 			}

@@ -18,6 +18,7 @@ const (
 	NameSettingsAdopted     Name = "SettingsAdopted"
 	NameDefinitionAdopted   Name = "DefinitionAdopted"
 	NameSubmitted           Name = "Submitted"
+	NameStepQueued          Name = "StepQueued"
 	NameStepStarted         Name = "StepStarted"
 	NameStepCompleted       Name = "StepCompleted"
 	NameStepFailed          Name = "StepFailed"
@@ -143,6 +144,7 @@ type StepStarted struct {
 	Attempt    int             `json:"attempt"`
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
+	StartBy    Instant         `json:"start_by,omitzero"` // no further attempt starts from then on
 	Input      json.RawMessage `json:"input,omitempty"`
 	// Condition is the result of the step's if. It is absent if the step has none.
 	Condition *bool `json:"condition,omitempty"`
@@ -242,6 +244,7 @@ type CompensationStarted struct {
 	Attempt    int             `json:"attempt"`
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
+	StartBy    Instant         `json:"start_by,omitzero"` // no further attempt starts from then on
 	Input      json.RawMessage `json:"input,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
 }

@@ -102,3 +102,49 @@ func TestTheTimeOfAnUndoIsOver(t *testing.T) {
 	require.Equal(t, events.StepStateUndoFailed, w.task("t").Step("a").State)
 	require.Equal(t, "a", w.task("t").ParkDue)
 }
+
+func TestAStartLimitCountsFromItsFact(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.submit("t")
+	by := w.now.Add(60e9)
+	w.write("t", &events.StepQueued{Step: "a", StartWithin: 60e9, StartBy: by})
+	require.Equal(t, []events.Timer{{Due: by, Kind: events.TimerStartBy, Path: "a", Operation: events.Do, Attempt: 1}}, w.task("t").Timers())
+	w.write("t", &events.TaskPaused{Request: "p"})
+	require.Empty(t, w.task("t").Timers(), "nothing is judged while the task is paused")
+	w.write("t", &events.TaskResumed{Request: "r"})
+	require.Len(t, w.task("t").Timers(), 1)
+
+	w.start("t", "a", 1)
+	require.Zero(t, w.task("t").Step("a").StartBy, "its first attempt started in time, and nothing limits the others")
+	w.fail("t", "a", 1, retryAt(w.now.Add(5e9)))
+	by = w.now.Add(90e9)
+	w.write("t", &events.StepStarted{Step: "a", Attempt: 2, CompleteBy: w.now.Add(30e9), StartBy: by})
+	w.fail("t", "a", 2, retryAt(w.now.Add(5e9)))
+	w.write("t", &events.StepStarted{Step: "a", Attempt: 3, CompleteBy: w.now.Add(30e9), StartBy: by})
+	require.Less(t, w.task("t").Step("a").TimedFrom, w.task("t").Step("a").StartedAt, "it counts from the first of them")
+	w.fail("t", "a", 3, retryAt(w.now.Add(5e9)))
+	require.Len(t, w.task("t").Timers(), 2)
+	w.write("t", &events.TaskReopened{Request: "q", Steps: []string{"a"}})
+	require.Zero(t, w.task("t").Step("a").StartBy, "an operator's retry has all the time again")
+}
+
+func TestOnlyAStepThatMayStartIsQueued(t *testing.T) {
+	t.Parallel()
+	queued := &events.StepQueued{Step: "a", StartWithin: 60e9, StartBy: 1e13}
+	for name, prepare := range map[string]func(*scribe){
+		"queued":    func(w *scribe) { w.write("t", queued) },
+		"running":   func(w *scribe) { w.start("t", "a", 1) },
+		"waiting":   func(w *scribe) { w.start("t", "a", 1); w.fail("t", "a", 1, retryAt(w.now.Add(5e9))) },
+		"completed": func(w *scribe) { w.start("t", "a", 1); w.complete("t", "a", 1) },
+		"paused":    func(w *scribe) { w.write("t", &events.TaskPaused{Request: "p"}) },
+		"parked":    func(w *scribe) { w.write("t", &events.TaskParked{Reason: "r"}) },
+		"undoing":   func(w *scribe) { w.write("t", &events.CancelRequested{Request: "c"}) },
+	} {
+		w := owned(t)
+		w.submit("t")
+		prepare(w)
+		_, err := w.state.Apply(w.fact("t", queued), w.state.Next)
+		require.ErrorIs(t, err, events.ErrImpossible, name)
+	}
+}

@@ -170,6 +170,7 @@ type Step struct {
 	Left bool `json:"left,omitzero"`
 	// Continued says that the step timed out and the task went on without it.
 	Continued bool `json:"continued,omitzero"`
+	startLimit
 
 	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
 	row *rowState
@@ -189,6 +190,7 @@ type UndoState struct {
 	Tries        int       `json:"tries,omitzero"`
 	// With is the input that an operator gave for all further attempts to undo.
 	With json.RawMessage `json:"with,omitempty"`
+	startLimit
 }
 
 // usualSteps is the room for the steps of a new task. Most workflows have fewer, and a slice that grows to it from one costs four

@@ -72,3 +72,34 @@ func TestThePolicySaysWhatATimeoutMeans(t *testing.T) {
 	require.Empty(t, s.Policy(task, "ask", events.Undo).OnTimeout)
 	require.Empty(t, s.Policy(task, "use", events.Do).OnTimeout)
 }
+
+func TestAStepThatMustStartInTimeIsQueuedFirst(t *testing.T) {
+	t.Parallel()
+	p := program(t, head+"  a: {agent: a, start_within: 12h, retry: {within: 24h}, undo: {retry: {within: 1h}}}")
+	step, _ := p.Step("a")
+	body, err := json.Marshal(p.Definition())
+	require.NoError(t, err)
+	s := scheduler.New()
+	require.NoError(t, s.Prepare("h", body))
+	task := &events.Task{ID: "t", Workflow: "w", Definition: "h", State: events.TaskStatePending}
+	plan, err := s.Plan(task)
+	require.NoError(t, err)
+	require.Equal(t, []events.Body{&events.StepQueued{Step: "a", StartWithin: step.StartWithin}}, plan.Facts)
+	require.Empty(t, plan.Ready)
+
+	task.Steps = []*events.Step{{Path: "a", State: events.StepStateWaiting}}
+	plan, err = s.Plan(task)
+	require.NoError(t, err)
+	require.Len(t, plan.Facts, 1, "an operator reopened it before it ever started")
+
+	task.Steps[0].StartBy = 1
+	plan, err = s.Plan(task)
+	require.NoError(t, err)
+	require.Empty(t, plan.Facts)
+	require.Len(t, plan.Ready, 1)
+	for op, within := range map[events.Operation]string{events.Do: "24h0m0s", events.Undo: "1h0m0s"} {
+		start, err := s.Start(task, "a", op)
+		require.NoError(t, err)
+		require.Equal(t, within, start.Within.Std().String())
+	}
+}

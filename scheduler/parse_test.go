@@ -145,6 +145,10 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			"f:3:59: steps.a.retry.factor: 0.5 is not between 1 and 100",
 			"f:3:77: steps.a.retry.max_backoff: max_backoff 1s is less than backoff 2s",
 			`f:3:87: steps.a.retry.then: "stop" is not undo or park`}},
+		{"values of limits", head + "  a: {agent: a, start_within: 0s, retry: {within: 5}, undo: {retry: {within: -1s}}}", []string{
+			`f:3:31: steps.a.start_within: "0s" is not positive`,
+			"f:3:51: steps.a.retry.within: expected a duration such as 30s, got the number 5: write the unit, such as 5s",
+			`f:3:78: steps.a.undo.retry.within: "-1s" is not positive`}},
 		{"values of on_timeout", head + "  a: {agent: a, on_timeout: retry}\n  b: {agent: a, needs: [a], pivot: true, on_timeout: continue}\n  c: {agent: a, needs: [b], on_timeout: undo}\n  d: {agent: a, needs: [b], on_timeout: continue}", []string{
 			`f:3:29: steps.a.on_timeout: "retry" is not undo, park or continue`,
 			"f:4:54: steps.b.on_timeout: the task cannot go on without its pivot: write park or undo, or leave on_timeout out",

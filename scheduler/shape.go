@@ -11,8 +11,8 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "on_timeout"}
-	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "then"}
+	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
 )
@@ -135,6 +135,9 @@ func shapeRetry(m member) *member {
 			v.fault("max_backoff %s is less than backoff %s", most, backoff)
 		}
 	}
+	if v, ok := keys["within"]; ok {
+		v.duration()
+	}
 	v, ok := keys["then"]
 	if !ok {
 		return nil
@@ -205,6 +208,9 @@ func (s *outlineStep) shape(n *yaml.Node) {
 		s.pivot = &v
 	}
 	s.then = shapePolicy(keys)
+	if v, ok := keys["start_within"]; ok {
+		v.duration()
+	}
 	if v, ok := keys["on_timeout"]; ok && v.oneOf(ThenUndo, ThenPark, OnTimeoutContinue) {
 		s.onTimeout = &v
 	}

@@ -258,14 +258,14 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo with left continued"""
+        cool_downs touched completion pivot undoable undo with left continued start_by timed_from"""
 
     def failed(self):
         return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
 
 
 class UndoState(Entity):
-    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries with"
+    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries with start_by timed_from"
 
 
 class Error(Entity):
@@ -416,12 +416,25 @@ class State:
         t.update(updated_at=max(t["updated_at"], time), last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
         getattr(self, kind)(t, body, time)
 
+    def StepQueued(self, t, body, time):
+        s = t.step(body["step"])
+        s["state"] = '"waiting"'
+        s.clear_of("retry_at")
+        self.limit(s, body, time)
+
+    def limit(self, w, body, time):
+        if w.get("start_by") != body.get("start_by"):
+            w.clear_of("start_by", "timed_from")
+            if "start_by" in body:
+                w.update(start_by=body["start_by"], timed_from=time)
+
     def StepStarted(self, t, body, time):
         t["state"] = '"processing"'
         s = t.step(body["step"])
         s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable")
         s.update(state='"running"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output")
+        self.limit(s, body, time)
         s.add("tries")
 
     def StepCompleted(self, t, body, time):
@@ -507,6 +520,7 @@ class State:
         u.take(body, "agent", "attempt", "complete_by")
         u.update(state='"running"', started_at=time)
         u.clear_of("ended_at", "retry_at")
+        self.limit(u, body, time)
         u.add("tries")
 
     def Compensated(self, t, body, time):
@@ -606,11 +620,11 @@ class State:
             if s["state"] == '"undo_failed"' or (u is not None and u["state"] == '"waiting"'):
                 s["state"] = '"undoing"'
                 u.update(state='"waiting"', retry_at=time)
-                u.clear_of("tries")
+                u.clear_of("tries", "start_by", "timed_from")
                 u.update({"with": body["with"]} if "with" in body else {})
             else:
                 s.update(state='"waiting"', retry_at=time)
-                s.clear_of("tries", "cool_downs")
+                s.clear_of("tries", "cool_downs", "start_by", "timed_from")
                 s.update({"with": body["with"]} if "with" in body else {})
         t.judge('"retry"', body["request"])
         self.unpark(t, time)
@@ -631,6 +645,8 @@ class State:
                 longest = max(longest, apart(s["complete_by"], s["started_at"]))
             for w in filter(None, (s, s.get("undo"))):
                 lasting(w, "complete_by", "started_at", to)
+                lasting(w, "start_by", "timed_from", to)
+                cut(w, "timed_from", to)
                 if "retry_at" in w and "tries" not in w and "cool_downs" not in w and w["retry_at"] <= t["updated_at"]:
                     cut(w, "retry_at", to)
                 lasting(w, "retry_at", "ended_at", to)

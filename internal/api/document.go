@@ -66,6 +66,7 @@ type StepDocument struct {
 	EndedAt      events.Instant  `json:"ended_at,omitzero" format:"date-time"`
 	CompleteBy   events.Instant  `json:"complete_by,omitzero" format:"date-time"`
 	RetryAt      events.Instant  `json:"retry_at,omitzero" format:"date-time"`
+	StartBy      events.Instant  `json:"start_by,omitzero" format:"date-time" doc:"No attempt starts from then on"`
 	FailureCount int             `json:"failure_count"`
 	Input        json.RawMessage `json:"input,omitempty"`
 	Output       json.RawMessage `json:"output,omitempty"`
@@ -85,6 +86,7 @@ type UndoDocument struct {
 	EndedAt      events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time"`
 	RetryAt      events.Instant `json:"retry_at,omitzero" format:"date-time"`
+	StartBy      events.Instant `json:"start_by,omitzero" format:"date-time" doc:"No attempt starts from then on"`
 	FailureCount int            `json:"failure_count"`
 	Error        *events.Error  `json:"error,omitempty"`
 }
@@ -162,7 +164,7 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 func stepDocument(s *events.Step) StepDocument {
 	d := StepDocument{
 		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
-		RetryAt: s.RetryAt, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
+		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
 		With: s.With, Left: s.Left, Continued: s.Continued,
 	}
 	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
@@ -171,7 +173,7 @@ func stepDocument(s *events.Step) StepDocument {
 	}
 	if u := s.Undo; u != nil {
 		d.Undo = &UndoDocument{
-			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt,
+			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt, StartBy: u.StartBy,
 			FailureCount: u.FailureCount, Error: u.Error,
 		}
 		if u.State == events.StepStateRunning {

@@ -49,6 +49,7 @@ type work struct {
 	startedAt, completeBy events.Instant
 	retryAt               events.Instant
 	askedAt               events.Instant // when another attempt was asked for
+	startBy, timedFrom    events.Instant // when no attempt starts any more, and since when the time until then counts
 }
 
 type step struct {
@@ -57,6 +58,7 @@ type step struct {
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
 	done, skipped   bool
+	queued          bool // it must start in time, and has not started
 	continued       bool // its time was over, and the task went on without it
 	undone          bool
 	undoFailed      bool
@@ -139,8 +141,8 @@ func (t *telling) turn(why string) {
 		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
 	}
 	for _, st := range t.steps {
-		if st.do.waiting {
-			st.do.waiting, st.failed = false, true
+		if st.do.waiting || st.queued {
+			st.do.waiting, st.queued, st.failed = false, false, true
 		}
 	}
 	t.back, t.parked, t.parkDue = true, false, false
@@ -164,6 +166,8 @@ func (t *telling) tell() {
 	last := t.story.time
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
+	case *events.StepQueued:
+		t.queued(b)
 	case *events.StepStarted:
 		t.started(b)
 	case *events.StepCompleted:
@@ -235,7 +239,8 @@ func (t *telling) begin(w *work, o starting) {
 	if o.completeBy == 0 {
 		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
 	}
-	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
+	t.limits(w, o)
+	*w = work{agent: o.agent, startBy: o.startBy, timedFrom: w.timedFrom, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
 	t.expectWork(t.fact, t.story)
 	t.partition.count.Attempts++
 }
@@ -246,6 +251,7 @@ type starting struct {
 	agent      string
 	attempt    int
 	completeBy events.Instant
+	startBy    events.Instant
 }
 
 func (t *telling) started(b *events.StepStarted) {
@@ -268,8 +274,8 @@ func (t *telling) started(b *events.StepStarted) {
 	if st.over() {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
-	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
-	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy})
+	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
+	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
 }
 
 func (s *story) state() string {
@@ -361,7 +367,7 @@ func (t *telling) refused(b *events.StepFailed) {
 
 // obey applies the verdict on a failed do.
 func (t *telling) obey(st *step, v events.Verdict) {
-	st.failed, st.do.waiting = true, false
+	st.failed, st.do.waiting, st.queued = true, false, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
 		st.do.coolDown = v.Action == events.ActionCoolDown
@@ -454,8 +460,10 @@ func (t *telling) reopened(b *events.TaskReopened) {
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
 		case st.undoFailed || st.undo.waiting:
 			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
-		case (st.failed || st.do.waiting) && !t.back:
+			st.undo.startBy, st.undo.timedFrom = 0, 0
+		case (st.failed || st.do.waiting || st.queued) && !t.back:
 			st.failed, st.do.waiting, st.do.retryAt, st.do.askedAt = false, true, t.fact.Time, t.fact.Time
+			st.do.startBy, st.do.timedFrom, st.queued = 0, 0, false
 		default:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
