@@ -29,8 +29,8 @@ func (s *State) foldTask(f *Fact) error {
 		return t.stepCompleted(f, b)
 	case *StepFailed:
 		return t.stepFailed(f, b)
-	case *Timeout:
-		return t.timeout(f, b)
+	case *StepQueued, *Timeout:
+		return timed(t, f)
 	case *StepSkipped:
 		return t.stepSkipped(f, b)
 	case *CompensationStarted:
@@ -198,6 +198,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
 	s.Pivot, s.Undoable = b.Pivot, b.Undoable
+	s.limit(b.StartBy, f.Time)
 	s.Tries++
 	t.State = TaskStateProcessing
 	return nil
@@ -275,21 +276,6 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	return nil
 }
 
-func (t *Task) timeout(f *Fact, b *Timeout) error {
-	s, err := t.attempt(b.Step, b.Operation, b.Attempt)
-	if err != nil {
-		return err
-	}
-	e := Error{Class: ClassTimeout, Message: "no report before the complete-by time"}
-	if b.Operation == Undo {
-		return t.compensationFailed(f, b.Step, b.Attempt, e, b.Verdict)
-	}
-	s.Touched = true
-	t.QuietAt = max(t.QuietAt, b.QuietAt)
-	t.failed(s, f.Time, &e, StepStateTimedOut, b.Verdict)
-	return nil
-}
-
 // failed records a failure of a do and carries out the verdict.
 func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict) {
 	s.State, s.EndedAt, s.Error, s.Reason = state, now, e, v.Reason
@@ -309,6 +295,8 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 		if t.State != TaskStateError {
 			t.ParkDue, t.ParkReason = s.Path, v.Reason
 		}
+	case ActionContinue:
+		s.State, s.Continued = StepStateTimedOut, true
 	}
 }
 
@@ -354,6 +342,7 @@ func (t *Task) compensationStarted(f *Fact, b *CompensationStarted) error {
 	}
 	u.State, u.Agent, u.Attempt = StepStateRunning, b.Agent, b.Attempt
 	u.StartedAt, u.CompleteBy, u.EndedAt, u.RetryAt = f.Time, b.CompleteBy, 0, 0
+	u.limit(b.StartBy, f.Time)
 	u.Tries++
 	s.State = StepStateUndoing
 	return nil
@@ -438,11 +427,13 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 		switch {
 		case s.State == StepStateUndoFailed || (s.Undo != nil && s.Undo.State == StepStateWaiting):
 			s.State, s.Undo.State, s.Undo.RetryAt, s.Undo.Tries = StepStateUndoing, StepStateWaiting, f.Time, 0
+			s.Undo.limit(0, f.Time)
 			if len(b.With) > 0 {
 				s.Undo.With = b.With
 			}
-		case s.State == StepStateFailed || s.State == StepStateTimedOut || s.State == StepStateWaiting:
+		case s.Failed() || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
+			s.limit(0, f.Time)
 			if len(b.With) > 0 {
 				//mutant:given-input-is-kept
 				s.With = b.With

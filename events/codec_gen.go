@@ -291,6 +291,10 @@ func (v *CompensationStarted) write(w *jsontext.Writer) {
 		w.Literal(`,"ready_at":`)
 		v.ReadyAt.write(w)
 	}
+	if v.StartBy != 0 {
+		w.Literal(`,"start_by":`)
+		v.StartBy.write(w)
+	}
 	if len(v.Input) > 0 {
 		w.Raw(`,"input":`, v.Input)
 	}
@@ -318,11 +322,14 @@ func (v *CompensationStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "ready_at":
 			r.Once(&seen, 1<<4)
 			v.ReadyAt.read(r)
-		case "input":
+		case "start_by":
 			r.Once(&seen, 1<<5)
+			v.StartBy.read(r)
+		case "input":
+			r.Once(&seen, 1<<6)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			r.Raw(&v.Output)
 		default:
 			r.Doubt()
@@ -339,6 +346,9 @@ func (v *CompensationStarted) size() int {
 	n += 5
 	n += 26
 	if v.ReadyAt != 0 {
+		n += 12 + 26
+	}
+	if v.StartBy != 0 {
 		n += 12 + 26
 	}
 	if len(v.Input) > 0 {
@@ -1694,6 +1704,17 @@ func (v *Step) write(w *jsontext.Writer) {
 	if v.Left {
 		w.Bool(`,"left":`, v.Left)
 	}
+	if v.Continued {
+		w.Bool(`,"continued":`, v.Continued)
+	}
+	if v.StartBy != 0 {
+		w.Literal(`,"start_by":`)
+		v.StartBy.write(w)
+	}
+	if v.TimedFrom != 0 {
+		w.Literal(`,"timed_from":`)
+		v.TimedFrom.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1768,6 +1789,15 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "left":
 			r.Once(&seen, 1<<21)
 			v.Left = r.Bool()
+		case "continued":
+			r.Once(&seen, 1<<22)
+			v.Continued = r.Bool()
+		case "start_by":
+			r.Once(&seen, 1<<23)
+			v.StartBy.read(r)
+		case "timed_from":
+			r.Once(&seen, 1<<24)
+			v.TimedFrom.read(r)
 		default:
 			r.Doubt()
 		}
@@ -2052,6 +2082,43 @@ func (v *StepFailed) size() int {
 	return n
 }
 
+func (v *StepQueued) write(w *jsontext.Writer) {
+	w.Text(`{"step":`, v.Step)
+	w.Literal(`,"start_within":`)
+	v.StartWithin.write(w)
+	w.Literal(`,"start_by":`)
+	v.StartBy.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *StepQueued) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "step":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Step)
+		case "start_within":
+			r.Once(&seen, 1<<1)
+			v.StartWithin.read(r)
+		case "start_by":
+			r.Once(&seen, 1<<2)
+			v.StartBy.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *StepQueued) size() int {
+	n := 38
+	n += 2 + len(v.Step)
+	n += 26
+	n += 26
+	return n
+}
+
 func (v *StepSkipped) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Text(`,"why":`, v.Why)
@@ -2146,6 +2213,10 @@ func (v *StepStarted) write(w *jsontext.Writer) {
 		w.Literal(`,"ready_at":`)
 		v.ReadyAt.write(w)
 	}
+	if v.StartBy != 0 {
+		w.Literal(`,"start_by":`)
+		v.StartBy.write(w)
+	}
 	if len(v.Input) > 0 {
 		w.Raw(`,"input":`, v.Input)
 	}
@@ -2179,18 +2250,21 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "ready_at":
 			r.Once(&seen, 1<<4)
 			v.ReadyAt.read(r)
-		case "input":
+		case "start_by":
 			r.Once(&seen, 1<<5)
+			v.StartBy.read(r)
+		case "input":
+			r.Once(&seen, 1<<6)
 			r.Raw(&v.Input)
 		case "condition":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.Condition = new(bool)
 			*v.Condition = r.Bool()
 		case "pivot":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Pivot = r.Bool()
 		case "undoable":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.Undoable = r.Bool()
 		default:
 			r.Doubt()
@@ -2207,6 +2281,9 @@ func (v *StepStarted) size() int {
 	n += 5
 	n += 26
 	if v.ReadyAt != 0 {
+		n += 12 + 26
+	}
+	if v.StartBy != 0 {
 		n += 12 + 26
 	}
 	if len(v.Input) > 0 {
@@ -3261,8 +3338,14 @@ func (v *Timeout) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Text(`,"operation":`, string(v.Operation))
 	w.Int(`,"attempt":`, int64(v.Attempt))
-	w.Literal(`,"complete_by":`)
-	v.CompleteBy.write(w)
+	if v.CompleteBy != 0 {
+		w.Literal(`,"complete_by":`)
+		v.CompleteBy.write(w)
+	}
+	if v.StartBy != 0 {
+		w.Literal(`,"start_by":`)
+		v.StartBy.write(w)
+	}
 	if v.QuietAt != 0 {
 		w.Literal(`,"quiet_at":`)
 		v.QuietAt.write(w)
@@ -3287,11 +3370,14 @@ func (v *Timeout) read(r *jsontext.Reader) (seen uint64) {
 		case "complete_by":
 			r.Once(&seen, 1<<3)
 			v.CompleteBy.read(r)
-		case "quiet_at":
+		case "start_by":
 			r.Once(&seen, 1<<4)
+			v.StartBy.read(r)
+		case "quiet_at":
+			r.Once(&seen, 1<<5)
 			v.QuietAt.read(r)
 		case "verdict":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.Verdict.read(r)
 		default:
 			r.Doubt()
@@ -3302,11 +3388,16 @@ func (v *Timeout) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *Timeout) size() int {
-	n := 60
+	n := 45
 	n += 2 + len(v.Step)
 	n += 2 + len(v.Operation)
 	n += 5
-	n += 26
+	if v.CompleteBy != 0 {
+		n += 15 + 26
+	}
+	if v.StartBy != 0 {
+		n += 12 + 26
+	}
 	if v.QuietAt != 0 {
 		n += 12 + 26
 	}
@@ -3351,6 +3442,14 @@ func (v *UndoState) write(w *jsontext.Writer) {
 	if len(v.With) > 0 {
 		w.Raw(`,"with":`, v.With)
 	}
+	if v.StartBy != 0 {
+		w.Literal(`,"start_by":`)
+		v.StartBy.write(w)
+	}
+	if v.TimedFrom != 0 {
+		w.Literal(`,"timed_from":`)
+		v.TimedFrom.write(w)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -3391,6 +3490,12 @@ func (v *UndoState) read(r *jsontext.Reader) (seen uint64) {
 		case "with":
 			r.Once(&seen, 1<<10)
 			r.Raw(&v.With)
+		case "start_by":
+			r.Once(&seen, 1<<11)
+			v.StartBy.read(r)
+		case "timed_from":
+			r.Once(&seen, 1<<12)
+			v.TimedFrom.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3666,6 +3771,8 @@ func wordOf(b []byte) string {
 		return "undo"
 	case "park":
 		return "park"
+	case "continue":
+		return "continue"
 	case "retryable":
 		return "retryable"
 	case "permanent":

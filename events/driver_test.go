@@ -138,13 +138,18 @@ func (d *driver) newcomer(id string) []move {
 
 func (d *driver) verdict() events.Verdict {
 	return events.Verdict{
-		Action: rapid.SampledFrom([]events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark}).Draw(d.t, "action"),
+		Action: rapid.SampledFrom([]events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark, events.ActionContinue}).Draw(d.t, "action"),
 		At:     d.now.Add(1e9), Reason: "because",
 	}
 }
 
 func (d *driver) failure() events.Error {
 	return events.Error{Class: events.ClassRetryable, Message: rapid.SampledFrom([]string{"no", "b\xffd"}).Draw(d.t, "message"), Detail: d.blob(`[ 1.0 ]`)}
+}
+
+// startBy returns one of few limits, or none.
+func (d *driver) startBy() events.Instant {
+	return rapid.SampledFrom([]events.Instant{0, 0, testStart.Add(60e9), testStart.Add(70e9)}).Draw(d.t, "start by")
 }
 
 // bodies returns facts that fit a live task.
@@ -193,7 +198,13 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 	case events.StepStateNotStarted, events.StepStateWaiting:
 		list := []events.Body{&events.StepFailed{Step: path, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict()}}
 		if t.State == events.TaskStatePending || t.State == events.TaskStateProcessing {
-			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
+			if t.Paused == nil {
+				list = append(list, &events.Timeout{Step: path, Operation: events.Do, Verdict: d.verdict()})
+			}
+			if s.Attempt == 0 && s.StartBy == 0 && t.Paused == nil {
+				list = append(list, &events.StepQueued{Step: path, StartWithin: 3e9, StartBy: d.now.Add(3e9)})
+			}
+			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
 		}
 		if s.Attempt == 0 {
 			list = append(list, &events.StepSkipped{Step: path, Why: events.SkipCondition, Condition: "x < 1"})
@@ -203,6 +214,9 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 		}
 		return list
 	case events.StepStateFailed, events.StepStateTimedOut, events.StepStateUndoFailed:
+		if s.Continued {
+			return nil
+		}
 		return []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
 	}
 	return nil
@@ -225,7 +239,7 @@ func (d *driver) undoBodies(t *events.Task, s *events.Step) []events.Body {
 			attempt = u.Attempt + 1
 		}
 		return []events.Body{
-			&events.CompensationStarted{Step: s.Path, Agent: "g", Attempt: attempt, CompleteBy: d.now.Add(5e9), Output: raw(` null `)},
+			&events.CompensationStarted{Step: s.Path, Agent: "g", Attempt: attempt, CompleteBy: d.now.Add(5e9), StartBy: d.startBy(), Output: raw(` null `)},
 			&events.CompensationFailed{Step: s.Path, Error: d.failure(), Verdict: d.verdict()},
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	NameSettingsAdopted     Name = "SettingsAdopted"
 	NameDefinitionAdopted   Name = "DefinitionAdopted"
 	NameSubmitted           Name = "Submitted"
+	NameStepQueued          Name = "StepQueued"
 	NameStepStarted         Name = "StepStarted"
 	NameStepCompleted       Name = "StepCompleted"
 	NameStepFailed          Name = "StepFailed"
@@ -143,6 +144,7 @@ type StepStarted struct {
 	Attempt    int             `json:"attempt"`
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
+	StartBy    Instant         `json:"start_by,omitzero"` // no further attempt starts from then on
 	Input      json.RawMessage `json:"input,omitempty"`
 	// Condition is the result of the step's if. It is absent if the step has none.
 	Condition *bool `json:"condition,omitempty"`
@@ -182,6 +184,9 @@ const (
 	ActionCoolDown Action = "cool_down"
 	ActionUndo     Action = "undo"
 	ActionPark     Action = "park"
+	// ActionContinue is chosen if the time of a step is over and its definition says on_timeout: continue. The step is timed_out, has no
+	// output, and the steps that need it may start.
+	ActionContinue Action = "continue"
 )
 
 // Verdict is the supervisor's decision about a failure, with its reason. The fold carries it out and judges nothing.
@@ -212,17 +217,6 @@ type StepFailed struct {
 	Operator
 }
 
-// Timeout says that the complete-by time of an attempt passed without an outcome.
-type Timeout struct {
-	Step       string    `json:"step"`
-	Operation  Operation `json:"operation"`
-	Attempt    int       `json:"attempt"`
-	CompleteBy Instant   `json:"complete_by"`
-	// QuietAt is complete-by plus the grace in which a request in flight may still land; no undo starts before it.
-	QuietAt Instant `json:"quiet_at,omitzero"`
-	Verdict Verdict `json:"verdict"`
-}
-
 // StepSkipped says that a step will not run.
 type StepSkipped struct {
 	Step string `json:"step"`
@@ -250,6 +244,7 @@ type CompensationStarted struct {
 	Attempt    int             `json:"attempt"`
 	CompleteBy Instant         `json:"complete_by"`
 	ReadyAt    Instant         `json:"ready_at,omitzero"`
+	StartBy    Instant         `json:"start_by,omitzero"` // no further attempt starts from then on
 	Input      json.RawMessage `json:"input,omitempty"`
 	Output     json.RawMessage `json:"output,omitempty"`
 }

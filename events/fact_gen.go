@@ -15,6 +15,7 @@ var names = []Name{
 	NameSettingsAdopted,
 	NameDefinitionAdopted,
 	NameSubmitted,
+	NameStepQueued,
 	NameStepStarted,
 	NameStepCompleted,
 	NameStepFailed,
@@ -53,6 +54,7 @@ func (*VersionBarrier) Name() Name      { return NameVersionBarrier }
 func (*SettingsAdopted) Name() Name     { return NameSettingsAdopted }
 func (*DefinitionAdopted) Name() Name   { return NameDefinitionAdopted }
 func (*Submitted) Name() Name           { return NameSubmitted }
+func (*StepQueued) Name() Name          { return NameStepQueued }
 func (*StepStarted) Name() Name         { return NameStepStarted }
 func (*StepCompleted) Name() Name       { return NameStepCompleted }
 func (*StepFailed) Name() Name          { return NameStepFailed }
@@ -99,6 +101,8 @@ func NewBody(n Name) (Body, error) {
 		return new(DefinitionAdopted), nil
 	case NameSubmitted:
 		return new(Submitted), nil
+	case NameStepQueued:
+		return new(StepQueued), nil
 	case NameStepStarted:
 		return new(StepStarted), nil
 	case NameStepCompleted:
@@ -178,6 +182,8 @@ func nameOf(b []byte) Name {
 		return NameDefinitionAdopted
 	case NameSubmitted:
 		return NameSubmitted
+	case NameStepQueued:
+		return NameStepQueued
 	case NameStepStarted:
 		return NameStepStarted
 	case NameStepCompleted:
@@ -255,6 +261,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *DefinitionAdopted:
 		b.write(w)
 	case *Submitted:
+		b.write(w)
+	case *StepQueued:
 		b.write(w)
 	case *StepStarted:
 		b.write(w)
@@ -335,6 +343,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *Submitted:
 		b.read(r)
+	case *StepQueued:
+		b.read(r)
 	case *StepStarted:
 		b.read(r)
 	case *StepCompleted:
@@ -413,6 +423,8 @@ func bodySize(body Body) int {
 	case *DefinitionAdopted:
 		return b.size()
 	case *Submitted:
+		return b.size()
+	case *StepQueued:
 		return b.size()
 	case *StepStarted:
 		return b.size()

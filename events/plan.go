@@ -72,18 +72,22 @@ type Policy struct {
 	Factor         float64
 	MaxBackoff     Duration
 	Then           Action
-	CoolDown       Duration
-	CoolDownTimes  int
+	// OnTimeout says what happens when the time of the step is over: undo, park or continue. If it is empty, Then says it.
+	OnTimeout     Action
+	CoolDown      Duration
+	CoolDownTimes int
 }
 
 // Start is what a definition prescribes for the start of an attempt.
 type Start struct {
 	CompleteWithin Duration
-	Input          json.RawMessage
-	Output         json.RawMessage
-	Condition      *bool
-	Pivot          bool
-	Undoable       bool
+	// Within is how long after the first attempt another may start; zero means that there is no limit.
+	Within    Duration
+	Input     json.RawMessage
+	Output    json.RawMessage
+	Condition *bool
+	Pivot     bool
+	Undoable  bool
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

@@ -37,6 +37,7 @@ func story(t tester) *scribe {
 	w.byHand()
 	w.deadlines()
 	w.pausing()
+	w.startLimits()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
@@ -307,4 +308,26 @@ func (w *scribe) brokenEpoch() {
 	w.start("delivery-1", "account", 1)
 	w.complete("delivery-1", "account", 1)
 	w.write("delivery-1", &events.TaskProcessed{})
+}
+
+// startLimits: a task goes on without two steps whose time is over, one before its first attempt and one before its second, and is parked since
+// the time of an undo is over.
+func (w *scribe) startLimits() {
+	const id = "limited"
+	w.write(id, &events.Submitted{Workflow: "drone-delivery", Version: 1, Hash: "d1", Content: "6c09"})
+	w.write(id, &events.StepQueued{Step: "account", StartWithin: 3e9, StartBy: w.now.Add(3e9)})
+	w.write(id, &events.StepQueued{Step: "package", StartWithin: 3e9, StartBy: w.now.Add(3e9)})
+	w.write(id, &events.StepStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(1e9), StartBy: w.now.Add(9e9), Undoable: true})
+	w.write(id, &events.Timeout{Step: "package", Operation: events.Do, Attempt: 1, CompleteBy: w.now, QuietAt: w.now.Add(2e9), Verdict: retryAt(w.now.Add(5e9))})
+	for _, step := range []string{"account", "package"} {
+		s := w.task(id).Step(step)
+		w.write(id, &events.Timeout{
+			Step: step, Operation: events.Do, StartBy: s.StartBy, Verdict: events.Verdict{Action: events.ActionContinue, Reason: "the task goes on without it"},
+		}, cause(events.CauseTimer(id, 1, step, s.Attempt+1, events.TimerStartBy)))
+	}
+	w.write(id, &events.CancelRequested{Request: "q-limited"})
+	w.write(id, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(1e9), StartBy: w.now.Add(4e9)})
+	w.write(id, &events.Timeout{Step: "package", Operation: events.Undo, Attempt: 1, CompleteBy: w.now, Verdict: retryAt(w.now.Add(5e9))})
+	w.write(id, &events.Timeout{Step: "package", Operation: events.Undo, StartBy: w.task(id).Step("package").Undo.StartBy, Verdict: park("its time was over")})
+	w.write(id, &events.TaskParked{Step: "package", Reason: "its time was over"})
 }

@@ -53,9 +53,11 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
 		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
 		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
+		s.correct(to)
 		if u := s.Undo; u != nil {
 			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt
 			at.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)
+			u.correct(to)
 		}
 		s.change()
 	}

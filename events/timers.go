@@ -7,6 +7,7 @@ type TimerKind string
 const (
 	TimerCompleteBy TimerKind = "complete_by"
 	TimerRetry      TimerKind = "retry"
+	TimerStartBy    TimerKind = "start_by"
 	TimerQuiet      TimerKind = "quiet"
 	TimerDeadline   TimerKind = "deadline"
 	TimerReminder   TimerKind = "reminder"
@@ -34,12 +35,12 @@ func (t *Task) Timers() []Timer {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
 		if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
-			list = append(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
+			list = s.timers(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {
 			list = append(list, Timer{u.CompleteBy, TimerCompleteBy, s.Path, Undo, u.Attempt})
 		} else if u != nil && u.State == StepStateWaiting && t.State == TaskStateUndoing && t.Paused == nil {
-			list = append(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
+			list = u.timers(list, Timer{u.RetryAt, TimerRetry, s.Path, Undo, u.Attempt + 1})
 		}
 	}
 	if t.State == TaskStateUndoing && t.Paused == nil && t.QuietAt > t.UpdatedAt {
@@ -50,6 +51,18 @@ func (t *Task) Timers() []Timer {
 	}
 	if t.RemindAt != 0 {
 		list = append(list, Timer{Due: t.RemindAt, Kind: TimerReminder})
+	}
+	return list
+}
+
+// timers adds the timers of a step, or an undo, that waits for its next attempt.
+func (l *startLimit) timers(list []Timer, retry Timer) []Timer {
+	if retry.Due != 0 { // zero before the first attempt
+		list = append(list, retry)
+	}
+	if l.StartBy != 0 {
+		retry.Due, retry.Kind = l.StartBy, TimerStartBy
+		list = append(list, retry)
 	}
 	return list
 }

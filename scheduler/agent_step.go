@@ -29,7 +29,15 @@ func compileAgentStep(s *Step) (_ *agentStep, err error) {
 	return a, nil
 }
 
-func (a *agentStep) begin(*events.Task) opening { return opening{call: Call{a.step.Agent, events.Do}} }
+// begin returns the attempt, and before the first one of a step that must start in time the fact from which that time counts.
+func (a *agentStep) begin(t *events.Task) opening {
+	if a.step.StartWithin > 0 {
+		if s := t.Step(a.step.ID); s == nil || s.Attempt == 0 && s.StartBy == 0 {
+			return opening{fact: &events.StepQueued{Step: a.step.ID, StartWithin: a.step.StartWithin}}
+		}
+	}
+	return opening{call: Call{a.step.Agent, events.Do}}
+}
 
 func (a *agentStep) undo() (opening, error) {
 	if a.step.Undo == nil {
@@ -54,7 +62,7 @@ func (a *agentStep) startDo(env *Env, path string) (events.Start, error) {
 	if err != nil {
 		return events.Start{}, err
 	}
-	start := events.Start{CompleteWithin: a.step.CompleteWithin, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
+	start := events.Start{CompleteWithin: a.step.CompleteWithin, Within: a.step.Retry.Within, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
 	if a.step.If != "" {
 		yes := true // Plan offers only attempts whose condition holds
 		start.Condition = &yes
@@ -68,7 +76,7 @@ func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {
 		return events.Start{}, fmt.Errorf("step %q has nothing to undo", path)
 	}
 	in, err := a.undoInput(env, path)
-	start := events.Start{CompleteWithin: a.step.Undo.CompleteWithin, Input: in}
+	start := events.Start{CompleteWithin: a.step.Undo.CompleteWithin, Within: a.step.Undo.Retry.Within, Input: in}
 	if at.Reason != events.SkipOperator { // the output of a step that an operator skipped says nothing about what its attempts did
 		start.Output = at.Output
 	}
@@ -107,7 +115,9 @@ func (a *agentStep) undoInput(env *Env, path string) (json.RawMessage, error) {
 func (a *agentStep) policy(op events.Operation) events.Policy {
 	switch {
 	case op == events.Do:
-		return policyOf(a.step.CompleteWithin, a.step.Retry, a.step.CoolDown)
+		p := policyOf(a.step.CompleteWithin, a.step.Retry, a.step.CoolDown)
+		p.OnTimeout = events.Action(a.step.OnTimeout)
+		return p
 	case a.step.Undo != nil:
 		return policyOf(a.step.Undo.CompleteWithin, a.step.Undo.Retry, nil)
 	default:

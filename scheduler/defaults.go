@@ -63,6 +63,7 @@ type bodyRetry struct {
 	Backoff    events.Duration `json:"backoff"`
 	Factor     float64         `json:"factor"`
 	MaxBackoff events.Duration `json:"max_backoff"`
+	Within     events.Duration `json:"within"`
 	Then       string          `json:"then"`
 }
 
@@ -73,14 +74,16 @@ type bodyCoolDown struct {
 
 type bodyStep struct {
 	bodyPolicy
-	Agent      string          `json:"agent"`
-	Needs      []string        `json:"needs"`
-	If         string          `json:"if"`
-	With       json.RawMessage `json:"with"`
-	FailIf     string          `json:"fail_if"`
-	FailReason string          `json:"fail_reason"`
-	Pivot      bool            `json:"pivot"`
-	Undo       *bodyUndo       `json:"undo"`
+	StartWithin events.Duration `json:"start_within"`
+	OnTimeout   string          `json:"on_timeout"`
+	Agent       string          `json:"agent"`
+	Needs       []string        `json:"needs"`
+	If          string          `json:"if"`
+	With        json.RawMessage `json:"with"`
+	FailIf      string          `json:"fail_if"`
+	FailReason  string          `json:"fail_reason"`
+	Pivot       bool            `json:"pivot"`
+	Undo        *bodyUndo       `json:"undo"`
 }
 
 type bodyUndo struct {
@@ -158,8 +161,9 @@ func (b *body) step(id string, forward bool) Step {
 	out := Step{
 		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
-		Retry:          retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
-		CoolDown:       coolDown(s.CoolDown, b.Defaults.CoolDown),
+		StartWithin:    s.StartWithin, OnTimeout: s.OnTimeout,
+		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
+		CoolDown: coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark
@@ -187,6 +191,7 @@ func retry(attempts int, own, inherited bodyRetry) Retry {
 		Backoff:    cmp.Or(own.Backoff, inherited.Backoff, DefaultBackoff),
 		Factor:     cmp.Or(own.Factor, inherited.Factor, DefaultFactor),
 		MaxBackoff: cmp.Or(own.MaxBackoff, inherited.MaxBackoff, DefaultMaxBackoff),
+		Within:     cmp.Or(own.Within, inherited.Within),
 		Then:       cmp.Or(own.Then, inherited.Then, ThenUndo),
 	}
 	// If a step's backoff is above the default maximum, the backoff wins, because it was written for

@@ -37,7 +37,12 @@ type Step struct {
 	FailReason     string          `json:"fail_reason,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within"`
 	Retry          Retry           `json:"retry"`
-	CoolDown       *CoolDown       `json:"cool_down,omitempty"`
+	// StartWithin is how long the step may be ready to start before its first attempt starts. Zero means that there is no limit.
+	StartWithin events.Duration `json:"start_within,omitzero"`
+	// OnTimeout says what happens when the time of the step is over (StartWithin, Retry.Within): OnTimeoutContinue, ThenUndo or ThenPark. If
+	// absent, Retry.Then says it.
+	OnTimeout string    `json:"on_timeout,omitempty"`
+	CoolDown  *CoolDown `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
 	Undo *Undo `json:"undo,omitempty"`
 	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.
@@ -51,6 +56,8 @@ type Retry struct {
 	Backoff    events.Duration `json:"backoff"`
 	Factor     float64         `json:"factor"`
 	MaxBackoff events.Duration `json:"max_backoff"`
+	// Within is how long after the first attempt another may start, whatever Attempts and a cool-down say. Zero means that there is no limit.
+	Within events.Duration `json:"within,omitzero"`
 	// Then says what happens when the attempts are used up.
 	Then string `json:"then"`
 }
@@ -59,6 +66,8 @@ type Retry struct {
 const (
 	ThenUndo = "undo"
 	ThenPark = "park"
+	// OnTimeoutContinue is a value of Step.OnTimeout only: the task goes on without the step, which has no output.
+	OnTimeoutContinue = "continue"
 )
 
 // CoolDown makes a step wait when its attempts are used up and then start over, at most Times times.

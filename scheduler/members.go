@@ -21,7 +21,7 @@ type member struct {
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
 	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "wait": "waiting for a signal",
-	"sleep": "sleeping until a time", "start_by": "a time to start", "heartbeat": "heartbeats", "schedule": "schedules",
+	"sleep": "sleeping until a time", "heartbeat": "heartbeats", "schedule": "schedules",
 	"retention": "retention by workflow", "priority": "a priority by workflow", "labels": "labels by workflow",
 	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
 }
@@ -101,6 +101,20 @@ func (m member) text() (string, bool) {
 	}
 	return m.value.Value, true
 }
+
+// oneOf says whether the member is one of the texts, at least two. Otherwise it reports a fault.
+func (m member) oneOf(texts ...string) bool {
+	s, ok := m.text()
+	if ok && !slices.Contains(texts, s) {
+		last := len(texts) - 1
+		m.fault("%q is not %s or %s", abbreviate(s), strings.Join(texts[:last], ", "), texts[last])
+		return false
+	}
+	return ok
+}
+
+// is says whether the member is present and is the text.
+func (m *member) is(text string) bool { return m != nil && m.value.Value == text }
 
 // boolean returns false if it reported a fault.
 func (m member) boolean() bool {

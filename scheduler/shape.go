@@ -11,8 +11,8 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason"}
-	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "then"}
+	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
 )
@@ -41,7 +41,7 @@ type outlineStep struct {
 	path  string
 	needs []outlineNeed
 	// The members that are present; nil for the others.
-	condition, with, then, undo, undoWith, pivot, failIf, failReason *member
+	condition, with, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
 }
 
 type outlineNeed struct {
@@ -135,12 +135,14 @@ func shapeRetry(m member) *member {
 			v.fault("max_backoff %s is less than backoff %s", most, backoff)
 		}
 	}
+	if v, ok := keys["within"]; ok {
+		v.duration()
+	}
 	v, ok := keys["then"]
 	if !ok {
 		return nil
 	}
-	if s, ok := v.text(); ok && s != ThenUndo && s != ThenPark {
-		v.fault("%q is neither undo nor park", s)
+	if !v.oneOf(ThenUndo, ThenPark) {
 		return nil
 	}
 	return &v
@@ -206,10 +208,30 @@ func (s *outlineStep) shape(n *yaml.Node) {
 		s.pivot = &v
 	}
 	s.then = shapePolicy(keys)
+	if v, ok := keys["start_within"]; ok {
+		v.duration()
+	}
+	if v, ok := keys["on_timeout"]; ok && v.oneOf(ThenUndo, ThenPark, OnTimeoutContinue) {
+		s.onTimeout = &v
+	}
 	if v, ok := keys["undo"]; ok {
 		s.undo = &v
 		s.shapeUndo(v)
 	}
+}
+
+// withoutOutput says when the step is over without an output, "" if never.
+func (s *outlineStep) withoutOutput() string {
+	times := s.onTimeout.is(OnTimeoutContinue)
+	switch {
+	case s.condition != nil && times:
+		return "is skipped or times out"
+	case times:
+		return "times out"
+	case s.condition != nil:
+		return "is skipped"
+	}
+	return ""
 }
 
 func (s *outlineStep) shapeCheck(keys map[string]member) {

@@ -174,9 +174,13 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 	return nil
 }
 
-// outcome parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
+// outcome completes a fact of a plan by what the plan does not know: the time, and the settings. It parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
 // same expression of the same definition would fail again, and past its pivot the task could not be cancelled either.
 func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
+	if b, ok := body.(*events.StepQueued); ok {
+		b.StartBy = p.stamp().Add(b.StartWithin.Std())
+		return b
+	}
 	if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.settings().PayloadBytes {
 		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.settings().PayloadBytes)
 		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}
@@ -262,9 +266,9 @@ func (p *planner) waits(r events.Ready) (bool, error) {
 }
 
 func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
-	if r.Operation == events.Do && p.overdue(t) {
-		// Its row in the store goes, or it would be read again and again until the deadline passes, ahead of younger tasks. That may
-		// take long, because a deadline waits for the reports.
+	if r.Operation == events.Do && p.overdue(t) || p.late(t, r) {
+		// Its row in the store goes, or it would be read again and again until the timer fires, ahead of younger tasks. That may
+		// take long, because the timer waits for the reports.
 		p.state.Touch(t.ID)
 		p.timers.moved = true
 		return false, nil
@@ -275,10 +279,8 @@ func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 
 // queued returns the attempts of a plan that may wait in the queue.
 func (p *planner) queued(t *events.Task, plan events.Plan) []events.Ready {
-	if !p.overdue(t) {
-		return plan.Ready
-	}
-	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool { return r.Operation == events.Do })
+	overdue := p.overdue(t)
+	return slices.DeleteFunc(plan.Ready, func(r events.Ready) bool { return r.Operation == events.Do && overdue || p.late(t, r) })
 }
 
 // overdue says whether the deadline of a task is about to undo it. No do starts then: it would only be undone, or it would be the

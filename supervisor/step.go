@@ -33,13 +33,33 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 		return nil, &events.Error{Class: events.ClassLimit, Message: fmt.Sprintf("the input has %d bytes; %d are allowed (step input limit)", n, p.settings().PayloadBytes)}
 	}
 	completeBy, number := p.stamp().Add(s.CompleteWithin.Std()), attemptAfter(t, r.Path, r.Operation)
+	startBy := p.startBy(t, r, s.Within)
 	if r.Operation == events.Undo {
-		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, Input: s.Input, Output: s.Output}, nil
+		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output}, nil
 	}
 	return &events.StepStarted{
-		Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore,
+		Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
 		Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
 	}, nil
+}
+
+// startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt, or the first
+// one since an operator's retry.
+func (p *planner) startBy(t *events.Task, r events.Ready, within events.Duration) events.Instant {
+	if within == 0 {
+		return 0
+	}
+	if by := events.StartBy(t, r.Path, r.Operation); by != 0 && attemptAfter(t, r.Path, r.Operation) > 1 {
+		return by
+	}
+	return p.stamp().Add(within.Std())
+}
+
+// late says whether the attempt must not start any more. Its timer decides what follows, and may still wait for the reports.
+func (p *planner) late(t *events.Task, r events.Ready) bool {
+	by := events.StartBy(t, r.Path, r.Operation)
+	//mutant:no-attempt-starts-late
+	return by != 0 && by <= p.stamp()
 }
 
 // attemptAfter returns the number of the next attempt.

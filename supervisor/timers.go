@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sort"
 	"time"
@@ -56,6 +57,8 @@ var timerKinds = []timerKind{
 	{kind: events.TimerCompleteBy, reads: outcomeInputs, decide: (*timers).expireAttempt},
 	//mutant:deadline-waits-for-reports
 	{kind: events.TimerDeadline, reads: outcomeInputs, decide: (*timers).passDeadline},
+	//mutant:start-limit-waits-for-reports
+	{kind: events.TimerStartBy, reads: outcomeInputs, decide: (*timers).expireStart},
 	{kind: events.TimerRetry},
 	{kind: events.TimerQuiet},
 	{kind: events.TimerReminder, decide: (*timers).remind},
@@ -278,6 +281,18 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		body.QuietAt = t.planner.quietAt(task.Step(m.Path), events.EffectInDoubt)
 	}
 	return body
+}
+
+// expireStart ends the wait of a step, or an undo, whose next attempt did not start in time.
+func (t *timers) expireStart(task *events.Task, m events.Timer) events.Body {
+	if !slices.Contains(task.Timers(), m) { // another timer that was due at the same time has decided
+		return nil
+	}
+	v := t.planner.verdict(Failure{
+		Task: task, Path: m.Path, Operation: m.Operation, Over: true, Effect: events.EffectNone,
+		Error: events.Error{Class: events.ClassTimeout, Message: fmt.Sprintf("attempt %d did not start before %s", m.Attempt, m.Due)},
+	})
+	return &events.Timeout{Step: m.Path, Operation: m.Operation, StartBy: m.Due, Verdict: v}
 }
 
 func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {

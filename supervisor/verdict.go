@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -23,6 +24,8 @@ type Failure struct {
 	Missing bool
 	// Unsent says that the attempt timed out and no broker has acknowledged its request.
 	Unsent bool
+	// Over says that the time of the step is over: no other attempt may start.
+	Over   bool
 	Policy events.Policy
 	Now    events.Instant
 }
@@ -30,6 +33,16 @@ type Failure struct {
 // JudgeFailure judges a failure by the policy alone: another attempt after a backoff, a new round of attempts after a cool-down,
 // undoing, or leaving it to an operator. It is pure.
 func JudgeFailure(f Failure) events.Verdict {
+	v := judgeFailure(f)
+	if by := events.StartBy(f.Task, f.Path, f.Operation); by != 0 && v.At >= by {
+		uncounted := v.Uncounted
+		v = lapsed(f, fmt.Sprintf("another attempt could not start before %s: %s", by, v.Reason))
+		v.Uncounted = uncounted
+	}
+	return v
+}
+
+func judgeFailure(f Failure) events.Verdict {
 	if f.Operation == events.Undo {
 		return judgeUndo(f)
 	}
@@ -39,6 +52,9 @@ func JudgeFailure(f Failure) events.Verdict {
 	var tries, coolDowns, attempts int
 	if s := f.Task.Step(f.Path); s != nil {
 		tries, coolDowns, attempts = s.Tries, s.CoolDowns, s.Attempt
+	}
+	if f.Over {
+		return lapsed(f, f.Error.Message)
 	}
 	if f.uncounts(tries, attempts) {
 		return uncounted(f, attempts)
@@ -102,6 +118,19 @@ func permanent(c events.Class) bool {
 	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
 }
 
+// lapsed does what the policy says for a step whose time is over. If the task continues, nothing more happens to the step unless the task
+// turns back later: then it is undone if any attempt of it may have had an effect.
+func lapsed(f Failure, reason string) events.Verdict {
+	if f.Operation == events.Undo {
+		return undoParks(f, reason)
+	}
+	f.Policy.Then = cmp.Or(f.Policy.OnTimeout, f.Policy.Then)
+	if f.Policy.Then == events.ActionContinue {
+		return events.Verdict{Action: events.ActionContinue, Reason: fmt.Sprintf("the task goes on without step %q: %s", f.Path, reason)}
+	}
+	return final(f, reason)
+}
+
 // final undoes the task if the policy says so and the point of no return is not passed; otherwise it parks the task.
 func final(f Failure, reason string) events.Verdict {
 	reason = fmt.Sprintf("step %q: %s", f.Path, reason)
@@ -138,6 +167,9 @@ func judgeUndo(f Failure) events.Verdict {
 	if s := f.Task.Step(f.Path); s != nil && s.Undo != nil {
 		tries, attempts = s.Undo.Tries, s.Undo.Attempt
 	}
+	if f.Over {
+		return undoParks(f, f.Error.Message)
+	}
 	if f.uncounts(tries, attempts) {
 		return uncounted(f, attempts)
 	}
@@ -145,7 +177,11 @@ func judgeUndo(f Failure) events.Verdict {
 		at := f.Now.Add(max(Backoff(f.Policy, f.Task.ID, f.Path, f.Operation, tries), f.RetryAfter))
 		return events.Verdict{Action: events.ActionRetry, At: at, Reason: fmt.Sprintf("undo attempt %d of %d failed: %s", tries, f.Policy.Attempts, f.Error.Message)}
 	}
-	return events.Verdict{Action: events.ActionPark, Reason: fmt.Sprintf("step %q cannot be undone: %s", f.Path, f.Error.Message)}
+	return undoParks(f, f.Error.Message)
+}
+
+func undoParks(f Failure, reason string) events.Verdict {
+	return events.Verdict{Action: events.ActionPark, Reason: fmt.Sprintf("step %q cannot be undone: %s", f.Path, reason)}
 }
 
 // Backoff returns how long to wait before the attempt that follows the given number of tries: backoff times

@@ -79,6 +79,77 @@ func TestVerdictsOfADo(t *testing.T) {
 	}
 }
 
+func TestVerdictsWhenTheTimeOfAStepIsOver(t *testing.T) {
+	t.Parallel()
+	running := func(s events.Step) *events.Task {
+		s.Path, s.State = "x", events.StepStateRunning
+		return &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{&s}}
+	}
+	for name, c := range map[string]struct {
+		task *events.Task
+		then events.Action
+		on   events.Action
+		want events.Action
+	}{
+		"it says nothing":          {running(events.Step{Tries: 1}), events.ActionPark, "", events.ActionPark},
+		"undo":                     {running(events.Step{Tries: 1}), events.ActionPark, events.ActionUndo, events.ActionUndo},
+		"park":                     {running(events.Step{Tries: 1}), events.ActionUndo, events.ActionPark, events.ActionPark},
+		"continue":                 {running(events.Step{Tries: 1}), events.ActionUndo, events.ActionContinue, events.ActionContinue},
+		"undo, past the pivot":     {&events.Task{ID: "t", PivotPassed: true}, events.ActionPark, events.ActionUndo, events.ActionPark},
+		"undo, a pivot in doubt":   {running(events.Step{Pivot: true, Touched: true}), events.ActionPark, events.ActionUndo, events.ActionPark},
+		"continue, while undoing":  {&events.Task{ID: "t", State: events.TaskStateUndoing}, events.ActionUndo, events.ActionContinue, events.ActionUndo},
+		"a task without a policy":  {running(events.Step{Tries: 1}), events.ActionPark, "", events.ActionPark},
+		"undo, in a parked task":   {&events.Task{ID: "t", State: events.TaskStateError}, events.ActionPark, events.ActionUndo, events.ActionPark},
+		"continue, past the pivot": {&events.Task{ID: "t", PivotPassed: true}, events.ActionPark, events.ActionContinue, events.ActionContinue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := supervisor.JudgeFailure(supervisor.Failure{
+				Task: c.task, Path: "x", Operation: events.Do, Over: true, Now: start, Effect: events.EffectNone,
+				Error:  events.Error{Class: events.ClassTimeout, Message: "too late"},
+				Policy: events.Policy{Attempts: 5, Then: c.then, OnTimeout: c.on},
+			})
+			require.Equal(t, c.want, v.Action)
+			require.Zero(t, v.At)
+		})
+	}
+}
+
+func TestNoAttemptIsScheduledForWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	policy := events.Policy{Attempts: 3, Backoff: seconds(8), Factor: 1, Then: events.ActionPark, OnTimeout: events.ActionContinue, CoolDown: seconds(900), CoolDownTimes: 1}
+	for name, c := range map[string]struct {
+		tries int
+		class events.Class
+		limit int // seconds from now; 0 is no limit
+		want  events.Action
+	}{
+		"no limit":                     {1, events.ClassRetryable, 0, events.ActionRetry},
+		"in time":                      {1, events.ClassRetryable, 11, events.ActionRetry},
+		"too late":                     {1, events.ClassRetryable, 5, events.ActionContinue},
+		"a cool-down in time":          {3, events.ClassRetryable, 901, events.ActionCoolDown},
+		"a cool-down for too long":     {3, events.ClassRetryable, 900, events.ActionContinue},
+		"no retry can help":            {1, events.ClassPermanent, 5, events.ActionPark},
+		"not made, and later too late": {1, events.ClassUnavailable, 5, events.ActionContinue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &events.Step{Path: "x", State: events.StepStateRunning, Tries: c.tries, Attempt: c.tries, Undo: &events.UndoState{Tries: c.tries, Attempt: c.tries}}
+			if c.limit > 0 {
+				s.StartBy, s.Undo.StartBy = start.Add(seconds(c.limit).Std()), start.Add(seconds(c.limit).Std())
+			}
+			f := supervisor.Failure{
+				Task: &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{s}}, Path: "x", Operation: events.Do, Now: start,
+				Error: events.Error{Class: c.class, Message: "no"}, Effect: events.EffectNone, Policy: policy,
+			}
+			require.Equal(t, c.want, supervisor.JudgeFailure(f).Action)
+			if f.Operation = events.Undo; c.want == events.ActionContinue {
+				require.Equal(t, events.ActionPark, supervisor.JudgeFailure(f).Action)
+			}
+		})
+	}
+}
+
 func TestVerdictsOfAnUndo(t *testing.T) {
 	t.Parallel()
 	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 2, Then: events.ActionPark}

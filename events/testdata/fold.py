@@ -258,19 +258,22 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo with left"""
+        cool_downs touched completion pivot undoable undo with left continued start_by timed_from"""
+
+    def failed(self):
+        return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
 
 
 class UndoState(Entity):
-    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries with"
+    order = "state! agent attempt started_at complete_by ended_at retry_at error failure_count tries with start_by timed_from"
 
 
 class Error(Entity):
     order = "class! code message! detail"
 
 
-FAILED = ('"failed"', '"timed_out"')
 TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
+LAPSED = '{"class":"timeout","message":"its time was over"}'
 
 
 class State:
@@ -413,17 +416,30 @@ class State:
         t.update(updated_at=max(t["updated_at"], time), last=quote(h["ce_epoch"] + "/" + str(int(h["ce_sequence"]))))
         getattr(self, kind)(t, body, time)
 
+    def StepQueued(self, t, body, time):
+        s = t.step(body["step"])
+        s["state"] = '"waiting"'
+        s.clear_of("retry_at")
+        self.limit(s, body, time)
+
+    def limit(self, w, body, time):
+        if w.get("start_by") != body.get("start_by"):
+            w.clear_of("start_by", "timed_from")
+            if "start_by" in body:
+                w.update(start_by=body["start_by"], timed_from=time)
+
     def StepStarted(self, t, body, time):
         t["state"] = '"processing"'
         s = t.step(body["step"])
         s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable")
         s.update(state='"running"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output")
+        self.limit(s, body, time)
         s.add("tries")
 
     def StepCompleted(self, t, body, time):
         s = t.step(body["step"])
-        failed = s["state"] in FAILED
+        failed = s.failed()
         t.add("completions")
         s.take(body, "output")
         s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true")
@@ -441,7 +457,7 @@ class State:
         if t.get("park_due") == body["step"]:
             t.clear_of("park_due", "park_reason")
         back = '"undoing"' in (t["state"], t.get("parked_from"))
-        if failed and not any(s["state"] == '"undo_failed"' or not back and s["state"] in FAILED for s in t["steps"]):
+        if failed and not any(s["state"] == '"undo_failed"' or not back and s.failed() for s in t["steps"]):
             self.unpark(t, time)
 
     def StepFailed(self, t, body, time, state='"failed"'):
@@ -468,11 +484,15 @@ class State:
             t.turn_back(verdict["reason"])
         if action == "park":
             t.park_due_for(body["step"], verdict["reason"])
+        if action == "continue":
+            s.update(state='"timed_out"', continued="true")
 
     def Timeout(self, t, body, time):
-        body = dict(body, error=TIMEOUT)
+        body = dict(body, error=TIMEOUT if body["attempt"] != "0" else LAPSED)
         if body["operation"] == '"undo"':
             return self.CompensationFailed(t, body, time)
+        if body["attempt"] == "0":
+            t.step(body["step"]).clear_of("retry_at")
         self.StepFailed(t, body, time, '"timed_out"')
 
     def StepSkipped(self, t, body, time):
@@ -485,7 +505,7 @@ class State:
                 u.clear_of("retry_at", "with")
                 s.update(state='"undone"', left="true")
             else:
-                failed = s["state"] in FAILED
+                failed = s.failed()
                 s.take(body, "output")
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
                 s.clear_of("retry_at", "with")
@@ -500,6 +520,7 @@ class State:
         u.take(body, "agent", "attempt", "complete_by")
         u.update(state='"running"', started_at=time)
         u.clear_of("ended_at", "retry_at")
+        self.limit(u, body, time)
         u.add("tries")
 
     def Compensated(self, t, body, time):
@@ -599,11 +620,11 @@ class State:
             if s["state"] == '"undo_failed"' or (u is not None and u["state"] == '"waiting"'):
                 s["state"] = '"undoing"'
                 u.update(state='"waiting"', retry_at=time)
-                u.clear_of("tries")
+                u.clear_of("tries", "start_by", "timed_from")
                 u.update({"with": body["with"]} if "with" in body else {})
             else:
                 s.update(state='"waiting"', retry_at=time)
-                s.clear_of("tries", "cool_downs")
+                s.clear_of("tries", "cool_downs", "start_by", "timed_from")
                 s.update({"with": body["with"]} if "with" in body else {})
         t.judge('"retry"', body["request"])
         self.unpark(t, time)
@@ -624,6 +645,8 @@ class State:
                 longest = max(longest, apart(s["complete_by"], s["started_at"]))
             for w in filter(None, (s, s.get("undo"))):
                 lasting(w, "complete_by", "started_at", to)
+                lasting(w, "start_by", "timed_from", to)
+                cut(w, "timed_from", to)
                 if "retry_at" in w and "tries" not in w and "cool_downs" not in w and w["retry_at"] <= t["updated_at"]:
                     cut(w, "retry_at", to)
                 lasting(w, "retry_at", "ended_at", to)

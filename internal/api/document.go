@@ -66,6 +66,7 @@ type StepDocument struct {
 	EndedAt      events.Instant  `json:"ended_at,omitzero" format:"date-time"`
 	CompleteBy   events.Instant  `json:"complete_by,omitzero" format:"date-time"`
 	RetryAt      events.Instant  `json:"retry_at,omitzero" format:"date-time"`
+	StartBy      events.Instant  `json:"start_by,omitzero" format:"date-time" doc:"No attempt starts from then on"`
 	FailureCount int             `json:"failure_count"`
 	Input        json.RawMessage `json:"input,omitempty"`
 	Output       json.RawMessage `json:"output,omitempty"`
@@ -73,6 +74,7 @@ type StepDocument struct {
 	Reason       string          `json:"reason,omitempty"`
 	With         json.RawMessage `json:"with,omitempty" doc:"The input that an operator gave for all further attempts"`
 	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo: what the step did is left"`
+	Continued    bool            `json:"continued,omitzero" doc:"It timed out, and the task went on without it"`
 	Undo         *UndoDocument   `json:"undo,omitempty"`
 }
 
@@ -84,6 +86,7 @@ type UndoDocument struct {
 	EndedAt      events.Instant `json:"ended_at,omitzero" format:"date-time"`
 	CompleteBy   events.Instant `json:"complete_by,omitzero" format:"date-time"`
 	RetryAt      events.Instant `json:"retry_at,omitzero" format:"date-time"`
+	StartBy      events.Instant `json:"start_by,omitzero" format:"date-time" doc:"No attempt starts from then on"`
 	FailureCount int            `json:"failure_count"`
 	Error        *events.Error  `json:"error,omitempty"`
 }
@@ -161,8 +164,8 @@ func stepDocuments(defined []Step, t *events.Task) []StepDocument {
 func stepDocument(s *events.Step) StepDocument {
 	d := StepDocument{
 		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
-		RetryAt: s.RetryAt, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
-		With: s.With, Left: s.Left,
+		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
+		With: s.With, Left: s.Left, Continued: s.Continued,
 	}
 	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
 	if s.State == events.StepStateRunning {
@@ -170,7 +173,7 @@ func stepDocument(s *events.Step) StepDocument {
 	}
 	if u := s.Undo; u != nil {
 		d.Undo = &UndoDocument{
-			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt,
+			State: string(u.State), Attempt: u.Attempt, StartedAt: u.StartedAt, EndedAt: u.EndedAt, RetryAt: u.RetryAt, StartBy: u.StartBy,
 			FailureCount: u.FailureCount, Error: u.Error,
 		}
 		if u.State == events.StepStateRunning {

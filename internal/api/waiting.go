@@ -17,7 +17,7 @@ type WaitingDocument struct {
 	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; who paused the task, or why it is parked"`
 	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, or the task is parked; for kind agent: when steps of any task began to wait for the operation"`
-	Until events.Instant `json:"until,omitzero" format:"date-time"`
+	Until events.Instant `json:"until,omitzero" format:"date-time" doc:"For kinds agent and capacity of a step that must start in time: when its time is over"`
 }
 
 // TransformSchema implements huma.SchemaTransformer: it writes the list of kinds into the document.
@@ -72,7 +72,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	}
 	offered, missing, paused := s.offers.Offered(), s.offers.Missing(), s.pauses.Paused()
 	for _, k := range queued {
-		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
+		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent), Until: events.StartBy(t, k.Path, k.Operation)}
 		m := missingOf(missing, k)
 		by, held := paused[k.Agent]
 		switch {

@@ -57,12 +57,12 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 			return why
 		}
 		failed, s.undone, s.undoFailed, s.left, s.undoneByHand = s.undoFailed, true, false, true, true
-	case g.undoing, s.running, s.done, s.skipped:
+	case g.undoing, s.running, s.over():
 		return "an operator skips a step that runs, is over, or is undone"
 	case s.def.Pivot:
 		return "an operator skips the pivot"
 	default:
-		failed, s.skipped, s.failed, s.output = s.failed, true, false, b.Output
+		failed, s.skipped, s.failed, s.queued, s.output = s.failed, true, false, false, b.Output
 	}
 	return g.decided(f, b.Request, b.Step, failed)
 }
@@ -77,7 +77,7 @@ func (g *saga) undoOpen(s *sagaStep) string {
 
 func (g *saga) completedByHand(f *events.Fact, b *events.StepCompleted) string {
 	s := g.steps[b.Step]
-	if s == nil || g.undoing || s.running || s.done || s.skipped || s.attempt == 0 || s.attempt != b.Attempt || b.QuietAt != 0 {
+	if s == nil || g.undoing || s.running || s.over() || s.attempt == 0 || s.attempt != b.Attempt || b.QuietAt != 0 {
 		return "an operator completes a step that runs, is over, or was not attempted"
 	}
 	failed := s.failed

@@ -70,10 +70,14 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 		p.w.fail("INV5: %s/%d commits task %q, %s, from which facts still follow: %+v %v", s.node.name, p.id, t.ID, t.State, plan, err)
 		return
 	}
-	overdue := t.Deadline != 0 && !t.DeadlinePassed && !t.Irrevocable() && t.Deadline <= max(s.owner.Status().Time, p.state.Partition.Time)
+	now := max(s.owner.Status().Time, p.state.Partition.Time)
+	overdue := t.Deadline != 0 && !t.DeadlinePassed && !t.Irrevocable() && t.Deadline <= now
 	for _, r := range plan.Ready {
 		if overdue && r.Operation == events.Do {
 			continue // its deadline moves the task
+		}
+		if by := events.StartBy(t, r.Path, r.Operation); by != 0 && by <= now {
+			continue // its start limit moves the task
 		}
 		queued := slices.ContainsFunc(k.Ready, func(x events.ReadyKey) bool {
 			return x.Path == r.Path && x.Operation == r.Operation && x.Agent == r.Agent && x.Since == r.Since && x.Priority == r.Priority
@@ -92,6 +96,11 @@ func (p *partition) keeps(s *slot, row *events.TaskRow) {
 	}
 	if t.RemindAt != 0 && (k.Wake == 0 || k.Wake > t.RemindAt) {
 		p.w.fail("INV10: %s/%d commits task %q, and nothing looks at its reminder", s.node.name, p.id, t.ID)
+	}
+	for _, m := range t.Timers() {
+		if m.Kind == events.TimerStartBy {
+			wakes(m.Due, "the start limit of its step "+m.Path)
+		}
 	}
 	for _, x := range t.Steps {
 		if x.State == events.StepStateRunning {

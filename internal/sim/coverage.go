@@ -138,6 +138,9 @@ const (
 	sawMissing
 	sawPausedAgent
 	sawUncounted
+	sawQueued
+	sawLapsed
+	sawContinued
 	sawRememberShorter
 	sawRememberLonger
 	sawGivenUp
@@ -316,6 +319,9 @@ var named = [situations]struct {
 	sawMarker:           {name: "a transaction marker is passed"},
 	sawWindowFull:       {name: "an agent's window is full"},
 	sawUncounted:        {name: "an attempt is not counted"},
+	sawQueued:           {name: "a step must start in time"},
+	sawLapsed:           {name: "the time of a step is over before its next attempt"},
+	sawContinued:        {name: "a task goes on without a step whose time is over"},
 	sawMissing:          {name: "steps wait for an agent without instances"},
 	sawPausedAgent:      {name: "steps wait for an agent that is paused"},
 	sawRememberShorter:  {name: "a partition adopts settings by which tasks are remembered for a shorter time"},

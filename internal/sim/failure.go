@@ -15,13 +15,15 @@ type failure struct {
 	verdict events.Verdict
 	// earliest is the earliest time of the next attempt.
 	earliest events.Instant
+	// over says that no attempt ran and the time of the step is over.
+	over bool
 }
 
 // fails records a failure; attempt 0 failed before any work was sent.
 func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	s := g.steps[b.Step]
 	switch {
-	case s == nil || (b.Attempt == 0 && (s.running || s.done || s.skipped)):
+	case s == nil || (b.Attempt == 0 && (s.running || s.over())):
 		return "INV7: the failure of a step that did not wait"
 	case b.Attempt > 0 && (!s.running || s.attempt != b.Attempt):
 		return "INV7: the outcome of an attempt that does not run"
@@ -45,11 +47,14 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 		s.output = b.Output
 		a.w.saw(sawCheckFailed)
 	}
-	return a.judged(g, f, failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())})
+	return a.judged(g, f, failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std()), false})
 }
 
 func (a *sagas) timesOutIn(g *saga, f *events.Fact, b *events.Timeout) string {
-	x := failure{b.Step, events.ClassTimeout, b.Verdict, f.Time}
+	if b.Attempt == 0 {
+		return a.lapses(g, f, b)
+	}
+	x := failure{b.Step, events.ClassTimeout, b.Verdict, f.Time, false}
 	s := g.steps[b.Step]
 	if b.Operation == events.Undo {
 		if s != nil && b.CompleteBy != s.back.completeBy {
@@ -82,6 +87,8 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, looking up the policy panics
 	case g.undoing:
 		want = events.ActionUndo
+	case x.over || s.startBy != 0 && v.At == 0 && strings.Contains(v.Reason, "could not start before"):
+		want = g.timesOut(s)
 	case x.uncounted(s.tries, s.attempt):
 		want = events.ActionRetry
 	case hopeless(x.class):
@@ -99,12 +106,16 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	if v.At < x.earliest && (v.Action == events.ActionRetry || v.Action == events.ActionCoolDown) {
 		return "an attempt is scheduled earlier than its agent asked for"
 	}
+	if s.startBy != 0 && v.At >= s.startBy {
+		return "an attempt is scheduled for when its time is over"
+	}
 	if v.Uncounted != x.uncounted(s.tries, s.attempt) && v.Action == events.ActionRetry {
 		return "an attempt that was made is not counted, or one that was not made is counted"
 	}
 	s.notBefore, s.askedAt = v.At, f.Time
 	s.tries -= a.takenBack(v)
 	s.failed = v.Action == events.ActionUndo || v.Action == events.ActionPark
+	s.continued, s.queued = v.Action == events.ActionContinue, false
 	switch v.Action {
 	case events.ActionCoolDown:
 		s.tries = 0
@@ -164,7 +175,7 @@ func (a *sagas) undoFails(g *saga, f *events.Fact, b *events.CompensationFailed)
 	if b.Request != "" && !g.once(b.Request) {
 		return "a request is judged twice"
 	}
-	x := failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())}
+	x := failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std()), false}
 	if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && !s.undoRuns {
 		return a.undoJudged(g, f, x)
 	}
@@ -184,7 +195,8 @@ func (a *sagas) undoEnds(g *saga, f *events.Fact, attempt int, x failure) string
 func (a *sagas) undoJudged(g *saga, f *events.Fact, x failure) string {
 	s := g.steps[x.step]
 	want := events.ActionPark
-	if x.uncounted(s.undoTries, s.undo) || !hopeless(x.class) && s.undoTries < s.def.Undo.Retry.Attempts {
+	late := s.back.startBy != 0 && strings.Contains(x.verdict.Reason, "could not start before")
+	if !x.over && !late && x.uncounted(s.undoTries, s.undo) || !x.over && !late && !hopeless(x.class) && s.undoTries < s.def.Undo.Retry.Attempts {
 		want = events.ActionRetry
 	}
 	if a.w.clients.toxic[f.Task] == "" && x.verdict.Action != want {

@@ -45,6 +45,10 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		}
 	case *events.Timeout:
 		p.rules.TimesOut(f, b)
+		if b.Attempt == 0 {
+			p.lapsed(f, b)
+			break
+		}
 		for _, x := range p.rules.Pending(events.Reports) {
 			if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task)) {
 				w.saw(sawTimeoutRace)

@@ -202,6 +202,10 @@ func (j *Judge) needsFact(x *Input) string {
 
 // TimesOut checks that no report of the attempt was durable before the attempt fell due.
 func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
+	if b.Attempt == 0 {
+		j.lapses(f, b)
+		return
+	}
 	if f.Time < b.CompleteBy {
 		j.Fail("attempt %d of step %q of task %q times out early", b.Attempt, b.Step, f.Task)
 	}
@@ -212,6 +216,18 @@ func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
 	for o, x := range j.Pending(events.Reports) {
 		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, t.Incarnation) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
 			j.Fail("a Timeout beat a report that was durable before the timer fell due: reports %d of task %q, step %q", o, f.Task, b.Step)
+		}
+	}
+}
+
+// lapses checks that no request about a task was durable before the time of its step was over.
+func (j *Judge) lapses(f *events.Fact, b *events.Timeout) {
+	if f.Time < b.StartBy {
+		j.Fail("the time of step %q of task %q is over early", b.Step, f.Task)
+	}
+	for o, x := range j.Pending(events.Reports) {
+		if x.Kind == InputRequest && x.Task == f.Task && j.DurableBefore(events.Reports, o, b.StartBy) {
+			j.Fail("the end of a step's time beat a request that was durable before it: reports %d of task %q, step %q", o, f.Task, b.Step)
 		}
 	}
 }

@@ -33,9 +33,9 @@ func (g *saga) reopens(f *events.Fact, b *events.TaskReopened) {
 		switch s := g.steps[id]; {
 		case s == nil:
 		case g.undoing:
-			s.undoTries, s.undoFailed, s.back.notBefore = 0, false, 0
+			s.undoTries, s.undoFailed, s.back.notBefore, s.back.startBy = 0, false, 0, 0
 		default:
-			s.tries, s.coolDowns, s.notBefore, s.failed = 0, 0, 0, false
+			s.tries, s.coolDowns, s.notBefore, s.startBy, s.queued, s.failed = 0, 0, 0, 0, false, false
 		}
 	}
 }

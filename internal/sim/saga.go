@@ -53,18 +53,20 @@ type sagas struct {
 }
 
 type sagaStep struct {
-	def      *scheduler.Step
-	agent    string
-	attempt  int
-	running  bool
-	done     bool
-	skipped  bool
-	touched  bool // some attempt may have had an effect
-	output   json.RawMessage
-	undo     int // attempts
-	undoRuns bool
-	undone   bool
-	byUndo   string // the agent of the running undo
+	def     *scheduler.Step
+	agent   string
+	attempt int
+	running bool
+	done    bool
+	skipped bool
+	// queued says that it must start in time and has not started, and continued that the task went on without it.
+	queued, continued bool
+	touched           bool // some attempt may have had an effect
+	output            json.RawMessage
+	undo              int // attempts
+	undoRuns          bool
+	undone            bool
+	byUndo            string // the agent of the running undo
 	// tries are the attempts since the last cool-down or retry by an operator.
 	tries, coolDowns, undoTries int
 	// undoFailed says that its undo failed and waits for an operator.
@@ -142,6 +144,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return why
 	}
 	switch b := body.(type) {
+	case *events.StepQueued:
+		return a.queues(g, f, b)
 	case *events.StepStarted:
 		return a.startsStep(g, f, b)
 	case *events.StepCompleted:
@@ -203,7 +207,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "INV6: the workflow has no such step"
 	case g.undoing || g.parked || g.parkDue || g.paused:
 		return "a step starts in a task that is undone, is parked or paused, or must be parked"
-	case s.running || s.done || s.skipped:
+	case s.running || s.over():
 		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
@@ -211,18 +215,25 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "INV7: an attempt is numbered wrong"
 	case f.Time < s.notBefore:
 		return "a step starts again before its time"
+	case s.startBy != 0 && f.Time >= s.startBy:
+		return "a step starts although its time is over"
+	case s.def.StartWithin > 0 && s.attempt == 0 && !s.queued:
+		return "a step that must start in time starts without being queued"
 	case a.cancelled[f.Task]:
 		return "a step starts although a cancel was held before the task was accepted"
 	}
 	for _, need := range s.def.Needs {
-		if n := g.steps[need]; !n.done && !n.skipped {
+		if n := g.steps[need]; !n.over() {
 			return "INV6: a step starts before what it needs has completed"
 		}
 	}
 	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteWithin.Std()) {
 		return "the start of a step differs from its workflow"
 	}
-	s.output = nil
+	if why := s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt); why != "" {
+		return why
+	}
+	s.output, s.queued = nil, false
 	s.attempt, s.running, s.agent, s.startedAt, s.completeBy, s.epoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	s.tries++
 	return a.takesPlace(b.Agent, b.Input)
@@ -335,7 +346,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	switch {
 	case g.paused:
 		return "a step is skipped in a paused task"
-	case s == nil || s.running || s.done || s.attempt > 0:
+	case s == nil || s.running || s.done || s.continued || s.attempt > 0:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
@@ -386,6 +397,12 @@ func (a *sagas) startsUndo(g *saga, f *events.Fact, b *events.CompensationStarte
 			return "an undo starts before its turn"
 		}
 	}
+	if own.back.startBy != 0 && f.Time >= own.back.startBy {
+		return "an undo starts although its time is over"
+	}
+	if why := own.back.begins(f, b.StartBy, own.def.Undo.Retry.Within, own.undo); why != "" {
+		return why
+	}
 	own.undo, own.undoRuns, own.byUndo, own.back.startedAt, own.back.completeBy = b.Attempt, true, b.Agent, f.Time, b.CompleteBy
 	own.undoTries++
 	return a.takesPlace(b.Agent, b.Input)
@@ -396,7 +413,7 @@ func (g *saga) ends(b *events.TaskProcessed) string {
 		return "a task that is undone or parked ends processed"
 	}
 	for _, s := range g.steps {
-		if !s.done && !s.skipped {
+		if !s.over() {
 			return "a task ends processed before all its steps"
 		}
 	}

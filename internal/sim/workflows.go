@@ -44,7 +44,7 @@ output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 workflow: one
 defaults: {complete_within: 3s, retry: {attempts: 3, backoff: 50ms, then: undo}}
 steps:
-  only: {agent: beta, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  only: {agent: beta, retry: {within: 10s}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
 output: "${ steps.only.output }"
 `, `
 workflow: late
@@ -52,8 +52,8 @@ defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}
 steps:
   p: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
-  r: {agent: beta}
-  s: {needs: [r], agent: beta, undo: {}}
+  r: {agent: beta, start_within: 3s, retry: {attempts: 4, backoff: 500ms, within: 2s}, on_timeout: continue, undo: {}}
+  s: {needs: [r], agent: beta, start_within: 4s, undo: {retry: {within: 2s}}}
 `, `
 workflow: firm
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}

@@ -74,7 +74,11 @@ func (p *partition) correction(f *events.Fact, b *events.TimeCorrected) {
 
 // sagaTimes are the times of the latest attempt of a do or an undo: when it started, when it times out, when the next one was asked for, and when that may
 // start.
-type sagaTimes struct{ startedAt, completeBy, askedAt, notBefore events.Instant }
+type sagaTimes struct {
+	startedAt, completeBy, askedAt, notBefore events.Instant
+	// startBy is when no attempt starts any more, and timedFrom since when the time until then counts.
+	startBy, timedFrom events.Instant
+}
 
 // corrects takes a correction: what was set at the wrong time is as long after the right time as it was after that.
 func (a *sagas) corrects(g *saga, to events.Instant) {
@@ -90,6 +94,7 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 				x.notBefore = min(x.notBefore, to)
 			}
 			x.notBefore = moved(x.notBefore, x.askedAt, to)
+			x.startBy, x.timedFrom = moved(x.startBy, x.timedFrom, to), min(x.timedFrom, to)
 			x.startedAt, x.askedAt = min(x.startedAt, to), min(x.askedAt, to)
 		}
 	}

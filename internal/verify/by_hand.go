@@ -44,7 +44,7 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 	if b.Left {
 		failed, st.undone, st.left, st.undoFailed, st.undo.waiting, st.undoneAt = st.undoFailed, true, true, false, false, t.fact.Time
 	} else {
-		st.skipped, st.failed, st.do.waiting = true, false, false
+		st.skipped, st.failed, st.do.waiting, st.queued = true, false, false, false
 	}
 	t.decided(b.Request, failed)
 }

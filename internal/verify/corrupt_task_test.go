@@ -85,6 +85,25 @@ var taskCorruptions = []corruption{
 		f.alter("with", map[string]any{"by": "hand"})
 		return string(f.Key)
 	}},
+	{"the time of a step that completed is over", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameTimeout, string(f.Key), &events.Timeout{Step: f.text("step"), Operation: events.Do,
+			Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}}).place()
+	}},
+	{"an attempt limits others though its step does not", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepStarted, "")
+		f.alter("start_by", "2099-01-01T00:00:00.000Z")
+		return f.place()
+	}},
+	{"a step is queued that need not start in time", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepQueued, string(f.Key), &events.StepQueued{Step: f.text("step"), StartWithin: 1, StartBy: 1}).place()
+	}},
+	{"a task goes on without a step that says nothing about that", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "")
+		f.alter("verdict", events.Verdict{Action: events.ActionContinue, Reason: "x"})
+		return f.place()
+	}},
 	{"a task that ends undone names a step that nobody left", verify.CheckUndo, "left", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskUndone, "")
 		f.alter("left", []string{"reserve"})

@@ -18,10 +18,30 @@ type stepRule struct {
 	Needs  []string `json:"needs"`
 	If     string   `json:"if"`
 	FailIf string   `json:"fail_if"`
-	Pivot  bool     `json:"pivot"`
-	Undo   *struct {
-		Agent string `json:"agent"`
+	// OnTimeout is "" if the definition leaves it out.
+	OnTimeout   string          `json:"on_timeout"`
+	StartWithin events.Duration `json:"start_within"`
+	Retry       retryRule       `json:"retry"`
+	Pivot       bool            `json:"pivot"`
+	Undo        *struct {
+		Agent string    `json:"agent"`
+		Retry retryRule `json:"retry"`
 	} `json:"undo"`
+}
+
+type retryRule struct {
+	Within events.Duration `json:"within"`
+}
+
+// within returns how long attempts of the operation may start; zero if there is no limit.
+func (r *stepRule) within(op events.Operation) events.Duration {
+	switch {
+	case r == nil || op == events.Undo && r.Undo == nil:
+		return 0
+	case op == events.Undo:
+		return r.Undo.Retry.Within
+	}
+	return r.Retry.Within
 }
 
 func (d *definition) step(id string) *stepRule {

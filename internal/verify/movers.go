@@ -83,7 +83,7 @@ func (s *story) nextStep() mover {
 			continue
 		}
 		open++
-		if st != nil {
+		if st != nil && !st.queued {
 			failed = failed || st.failed
 			continue
 		}

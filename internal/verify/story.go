@@ -49,6 +49,7 @@ type work struct {
 	startedAt, completeBy events.Instant
 	retryAt               events.Instant
 	askedAt               events.Instant // when another attempt was asked for
+	startBy, timedFrom    events.Instant // when no attempt starts any more, and since when the time until then counts
 }
 
 type step struct {
@@ -57,6 +58,8 @@ type step struct {
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
 	done, skipped   bool
+	queued          bool // it must start in time, and has not started
+	continued       bool // its time was over, and the task went on without it
 	undone          bool
 	undoFailed      bool
 	left            bool // an operator skipped its undo
@@ -76,8 +79,8 @@ func (s *story) step(id string) *step {
 	return nil
 }
 
-// over says whether the step completed or was skipped.
-func (st *step) over() bool { return st != nil && (st.done || st.skipped) }
+// over says whether the steps that need this one may start.
+func (st *step) over() bool { return st != nil && (st.done || st.skipped || st.continued) }
 
 // work returns the step's do or its undo.
 func (st *step) work(op events.Operation) *work {
@@ -139,8 +142,8 @@ func (t *telling) turn(why string) {
 		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
 	}
 	for _, st := range t.steps {
-		if st.do.waiting {
-			st.do.waiting, st.failed = false, true
+		if st.do.waiting || st.queued {
+			st.do.waiting, st.queued, st.failed = false, false, true
 		}
 	}
 	t.back, t.parked, t.parkDue = true, false, false
@@ -164,6 +167,8 @@ func (t *telling) tell() {
 	last := t.story.time
 	t.story.at, t.story.time, t.story.number = t.place.Offset, max(t.story.time, t.fact.Time), t.partition.accepted
 	switch b := t.fact.Body.(type) {
+	case *events.StepQueued:
+		t.queued(b)
 	case *events.StepStarted:
 		t.started(b)
 	case *events.StepCompleted:
@@ -235,7 +240,8 @@ func (t *telling) begin(w *work, o starting) {
 	if o.completeBy == 0 {
 		t.wrong(CheckMovers, "no_complete_by", o.step, "attempt %d of the %s has no complete-by time, so nothing would end it", o.attempt, o.op)
 	}
-	*w = work{agent: o.agent, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
+	t.limits(w, o)
+	*w = work{agent: o.agent, startBy: o.startBy, timedFrom: w.timedFrom, attempts: o.attempt, running: true, started: t.place.Offset, position: t.fact.Position(), startedAt: t.fact.Time, completeBy: o.completeBy}
 	t.expectWork(t.fact, t.story)
 	t.partition.count.Attempts++
 }
@@ -246,6 +252,7 @@ type starting struct {
 	agent      string
 	attempt    int
 	completeBy events.Instant
+	startBy    events.Instant
 }
 
 func (t *telling) started(b *events.StepStarted) {
@@ -259,18 +266,18 @@ func (t *telling) started(b *events.StepStarted) {
 	}
 	if r != nil {
 		if need := t.unmet(r); need != "" {
-			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
+			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, is over (INV6)", need)
 		}
 	}
 	if t.back || t.parked || t.paused {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
 	}
 	if st.over() {
-		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it has completed or was skipped")
+		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
 	t.startsWithGiven(st, events.Do, b.Input)
-	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
-	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy})
+	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
+	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
 }
 
 func (s *story) state() string {
@@ -329,7 +336,7 @@ func (t *telling) failed(b *events.StepFailed) {
 	var st *step
 	if b.Attempt == 0 { // before any work was sent
 		st = t.open(b.Step)
-		if st.done || st.skipped || st.do.running {
+		if st.over() || st.do.running {
 			t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "it fails before its start although it has started")
 			return
 		}
@@ -360,28 +367,9 @@ func (t *telling) refused(b *events.StepFailed) {
 	}
 }
 
-func (t *telling) timeout(b *events.Timeout) {
-	st := t.outcome(b.Step, b.Operation, b.Attempt)
-	if st == nil {
-		return
-	}
-	w := st.work(b.Operation)
-	if w.completeBy != b.CompleteBy || t.fact.Time < b.CompleteBy {
-		t.wrong(CheckAttempts, "timeout_early", b.Step, "attempt %d of the %s timed out at %s for %s, but its complete-by time is %s", b.Attempt, b.Operation, t.fact.Time, b.CompleteBy, w.completeBy)
-	}
-	t.notSent(w.position)
-	if b.Operation == events.Undo {
-		t.undoVerdict(st, b.Verdict)
-		return
-	}
-	st.touched = true
-	t.quiet = max(t.quiet, b.QuietAt)
-	t.obey(st, b.Verdict)
-}
-
 // obey applies the verdict on a failed do.
 func (t *telling) obey(st *step, v events.Verdict) {
-	st.failed, st.do.waiting = true, false
+	st.failed, st.do.waiting, st.queued = true, false, false
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
 		st.do.coolDown = v.Action == events.ActionCoolDown
@@ -393,6 +381,11 @@ func (t *telling) obey(st *step, v events.Verdict) {
 		t.turn("the failure of step " + st.id + " undoes the task")
 	case events.ActionPark:
 		t.parkDue = t.parkDue || !t.parked
+	case events.ActionContinue:
+		st.failed, st.continued = false, true
+		if r := t.def.step(st.id); r == nil || r.OnTimeout != string(v.Action) || r.Pivot {
+			t.wrong(CheckAttempts, "not_as_defined", st.id, "the task goes on without it, but its definition does not say on_timeout: continue")
+		}
 	default:
 		t.wrong(CheckAttempts, "no_verdict", st.id, "its verdict %q is unknown", v.Action)
 	}
@@ -417,7 +410,7 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	}
 	if r != nil {
 		if need := t.unmet(r); need != "" {
-			t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, has completed or was skipped", need)
+			t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, is over", need)
 		}
 	}
 	st.skipped, st.failed, st.do.waiting = true, false, false
@@ -470,8 +463,10 @@ func (t *telling) reopened(b *events.TaskReopened) {
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it never started")
 		case st.undoFailed || st.undo.waiting:
 			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
-		case (st.failed || st.do.waiting) && !t.back:
+			st.undo.startBy, st.undo.timedFrom = 0, 0
+		case (st.failed || st.do.waiting || st.queued) && !t.back:
 			st.failed, st.do.waiting, st.do.retryAt, st.do.askedAt = false, true, t.fact.Time, t.fact.Time
+			st.do.startBy, st.do.timedFrom, st.queued = 0, 0, false
 		default:
 			t.wrong(CheckAttempts, "reopened", id, "it is reopened although it did not fail")
 		}
@@ -487,7 +482,7 @@ func (t *telling) processed() {
 	}
 	for i := range t.def.Steps {
 		if id := t.def.Steps[i].ID; !t.step(id).over() {
-			t.wrong(CheckAttempts, "ended_early", id, "the task ends processed, but this step neither completed nor was skipped")
+			t.wrong(CheckAttempts, "ended_early", id, "the task ends processed, but this step is not over")
 		}
 	}
 	t.noneRuns()

@@ -58,6 +58,8 @@ func (t *telling) corrected(to, last events.Instant) {
 				w.retryAt = min(w.retryAt, to)
 			}
 			lasting(&w.retryAt, w.askedAt)
+			lasting(&w.startBy, w.timedFrom)
+			w.timedFrom = min(w.timedFrom, to)
 			w.startedAt, w.askedAt = min(w.startedAt, to), min(w.askedAt, to)
 		}
 	}

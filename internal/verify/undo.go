@@ -19,7 +19,7 @@ func (t *telling) undoStarted(b *events.CompensationStarted) {
 			t.wrong(CheckUndo, "not_as_defined", b.Step, "its undo goes to agent %s, but its definition names %s", b.Agent, agent)
 		}
 	}
-	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.CompleteBy})
+	t.begin(&st.undo, starting{b.Step, events.Undo, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
 	t.partition.count.Undos++
 }
 

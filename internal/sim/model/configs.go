@@ -195,6 +195,11 @@ func others(add func(Bound, Config)) {
 	add(Large, Config{Name: "an undo, failures, timers, more", Clients: []Client{submit("T1", "saga")}, Outcomes: []Outcome{FailedForGood, FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(CI, Config{Name: "an operator retries", Clients: []Client{submit("T1", "one"), later(Retry, "T1", "one")}, Outcomes: []Outcome{FailedForGood}, Budgets: faults{Failures: 1, Crashes: 1}})
 	dated := []Client{submit("T1", "dated"), later(Retry, "T1", "dated")}
+	limited := []Client{submit("T1", "limited"), later(Cancel, "T1", "limited")}
+	add(CI, Config{Name: "a start limit", Nodes: 1, InFlight: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
+	add(CI, Config{Name: "a start limit, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited"), later(Pause, "T1", "limited"), later(Resume, "T1", "limited")}, Budgets: faults{Passes: 1}})
+	add(Large, Config{Name: "a start limit, a crash", Nodes: 1, Clients: limited, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
+	add(CI, Config{Name: "a wrong clock, a start limit", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "limited")}, Outcomes: []Outcome{FailedNone}, Budgets: faults{Reassigns: 1, Failures: 1}})
 	add(CI, Config{Name: "an operator retries, a deadline", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: dated, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Passes: 1}})
 	add(Large, Config{Name: "an operator retries, a deadline, a crash", Nodes: 1, Clients: dated, Outcomes: []Outcome{FailedNone, FailedForGood}, Budgets: faults{Failures: 1, Passes: 1, Crashes: 1}})
 	add(Small, Config{Name: "a pause", Nodes: 1, Clients: []Client{submit("T1", "one"), later(Pause, "T1", "one"), later(Resume, "T1", "one")}})

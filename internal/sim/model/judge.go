@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sagalog/sagalog/events"
 	"github.com/sagalog/sagalog/internal/sim"
@@ -45,6 +46,9 @@ func (j *judge) before(f *events.Fact, source string) {
 	switch b := f.Body.(type) {
 	case *events.Timeout:
 		j.TimesOut(f, b)
+		if t, _ := j.State.Task(f.Task); b.Attempt == 0 && (t == nil || t.Halted() || j.w.sp.cfg.right(f.Time) < j.startBy(f.Task)) {
+			j.w.fail("the time of a step of %s is over early, or while an operator holds the task", f.Task)
+		}
 	case *events.DeadlinePassed:
 		j.expires(f, b)
 	case *events.TasksSwept:
@@ -94,6 +98,9 @@ func (j *judge) starts(f *events.Fact) {
 	due, passed := j.deadline(f.Task)
 	if due != 0 && f.Time >= due && !passed && !j.irrevocable(f.Task) {
 		j.w.fail("a step starts in a task that its deadline is about to undo")
+	}
+	if by := j.startBy(f.Task); by != 0 && f.Time >= by && !j.w.sp.cfg.Wrong { // a correction gives it all its time again
+		j.w.fail("a step starts at %s although its time was over at %s", f.Time, by)
 	}
 	if t, _ := j.State.Task(f.Task); t != nil && (t.Deadline != due || t.DeadlinePassed != passed) {
 		j.w.fail("a step starts with the deadline %s (passed: %v), and its task has %s (passed: %v)", t.Deadline, t.DeadlinePassed, due, passed)
@@ -221,6 +228,31 @@ func (j *judge) deadline(task string) (due events.Instant, passed bool) {
 		return true
 	})
 	return due, passed
+}
+
+// startBy returns when the time of the step of a task of the workflow limited is over, by its start_within and its retry.within.
+func (j *judge) startBy(task string) (by events.Instant) {
+	const startWithin, within = 10 * time.Second, 3 * time.Second
+	right, limited, started := j.w.sp.cfg.right, false, false
+	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
+		if f.Task != task {
+			return true
+		}
+		switch b := f.Body.(type) {
+		case *events.Submitted:
+			limited, started, by = b.Workflow == "limited", false, 0
+		case *events.StepQueued:
+			by = right(f.Time).Add(startWithin)
+		case *events.StepStarted:
+			if limited && !started {
+				started, by = true, right(f.Time).Add(within)
+			}
+		case *events.TaskReopened:
+			started, by = false, 0
+		}
+		return true
+	})
+	return by
 }
 
 // irrevocable says whether the pivot of a task may have had an effect.

@@ -57,6 +57,11 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {agent: x, pivot: true}
 `, `
+workflow: limited
+defaults: {complete_within: 5s, retry: {attempts: 3, backoff: 2s, within: 3s, then: park}}
+steps:
+  s: {agent: x, start_within: 10s, on_timeout: continue}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:
