@@ -25,6 +25,8 @@ func (s *State) foldTask(f *Fact) error {
 	switch b := f.Body.(type) {
 	case *StepStarted:
 		return t.stepStarted(f, b)
+	case *StepProgressed:
+		return t.stepProgressed(f, b)
 	case *StepCompleted:
 		return t.stepCompleted(f, b)
 	case *StepFailed:
@@ -197,7 +199,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	}
 	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
-	s.Pivot, s.Undoable = b.Pivot, b.Undoable
+	s.Pivot, s.Undoable, s.Heartbeat, s.CapBy = b.Pivot, b.Undoable, b.Heartbeat, b.CapBy
 	s.Tries++
 	t.State = TaskStateProcessing
 	return nil

@@ -19,6 +19,7 @@ const (
 	NameDefinitionAdopted   Name = "DefinitionAdopted"
 	NameSubmitted           Name = "Submitted"
 	NameStepStarted         Name = "StepStarted"
+	NameStepProgressed      Name = "StepProgressed"
 	NameStepCompleted       Name = "StepCompleted"
 	NameStepFailed          Name = "StepFailed"
 	NameTimeout             Name = "Timeout"
@@ -51,7 +52,6 @@ const (
 
 	// Reserved for later versions; this one neither writes nor reads them.
 	NameStepAccepted   Name = "StepAccepted"
-	NameStepExtended   Name = "StepExtended"
 	NameSignalReceived Name = "SignalReceived"
 )
 
@@ -150,6 +150,22 @@ type StepStarted struct {
 	Pivot bool `json:"pivot,omitzero"`
 	// Undoable says that the definition names an undo for it.
 	Undoable bool `json:"undoable,omitzero"`
+	// Heartbeat is set if the attempt must show progress: CompleteBy is then its end unless it does, and CapBy its end in any case.
+	Heartbeat Duration `json:"heartbeat,omitzero"`
+	CapBy     Instant  `json:"cap_by,omitzero"`
+	// Progress is the last progress of the earlier attempts.
+	Progress json.RawMessage `json:"progress,omitempty"`
+}
+
+// StepProgressed says that a running attempt with a heartbeat has shown progress. It does not count towards the facts of a task.
+type StepProgressed struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// CompleteBy is the end of the attempt unless it shows progress again: not before the end that its agent knows of.
+	CompleteBy Instant `json:"complete_by"`
+	// Progress is what the agent said; absent if it said nothing, or too much. The earlier progress then stays.
+	Progress json.RawMessage `json:"progress,omitempty"`
+	Instance string          `json:"instance,omitempty"`
 }
 
 // Outcome describes how an attempt went. The times are for what-if replay, and could not be added later.

@@ -79,11 +79,13 @@ type Policy struct {
 // Start is what a definition prescribes for the start of an attempt.
 type Start struct {
 	CompleteWithin Duration
-	Input          json.RawMessage
-	Output         json.RawMessage
-	Condition      *bool
-	Pivot          bool
-	Undoable       bool
+	// Heartbeat is zero if the attempt need not show progress.
+	Heartbeat Duration
+	Input     json.RawMessage
+	Output    json.RawMessage
+	Condition *bool
+	Pivot     bool
+	Undoable  bool
 	// Cost is the work of the expressions that were evaluated, in units of their budget.
 	Cost int
 }

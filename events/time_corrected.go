@@ -50,9 +50,11 @@ func correctTime(s *State, b *TimeCorrected) error {
 func (t *Task) corrected(to Instant, settings *Settings) {
 	longest, grace := time.Duration(0), settings.Grace.Std()
 	for _, s := range t.Steps {
-		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
+		longest = max(longest, s.LastEnd().Sub(s.StartedAt))
+		started := s.StartedAt
 		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
 		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
+		s.correctProgress(started, to)
 		if u := s.Undo; u != nil {
 			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt
 			at.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)

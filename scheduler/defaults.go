@@ -74,6 +74,7 @@ type bodyCoolDown struct {
 type bodyStep struct {
 	bodyPolicy
 	Agent      string          `json:"agent"`
+	Heartbeat  events.Duration `json:"heartbeat"`
 	Needs      []string        `json:"needs"`
 	If         string          `json:"if"`
 	With       json.RawMessage `json:"with"`
@@ -157,9 +158,9 @@ func (b *body) step(id string, forward bool) Step {
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
 		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
-		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
-		Retry:          retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
-		CoolDown:       coolDown(s.CoolDown, b.Defaults.CoolDown),
+		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin), Heartbeat: s.Heartbeat,
+		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
+		CoolDown: coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark

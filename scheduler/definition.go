@@ -36,8 +36,11 @@ type Step struct {
 	FailIf         string          `json:"fail_if,omitempty"`
 	FailReason     string          `json:"fail_reason,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within"`
-	Retry          Retry           `json:"retry"`
-	CoolDown       *CoolDown       `json:"cool_down,omitempty"`
+	// Heartbeat is how long an attempt may be silent; zero if it may be silent until the end. CompleteWithin is the most that an attempt
+	// takes, whatever progress it shows.
+	Heartbeat events.Duration `json:"heartbeat,omitzero"`
+	Retry     Retry           `json:"retry"`
+	CoolDown  *CoolDown       `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
 	Undo *Undo `json:"undo,omitempty"`
 	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.
