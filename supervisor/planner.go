@@ -202,6 +202,7 @@ func (p *planner) quietAt(s *events.Step, e events.Effect) events.Instant {
 		return 0
 	}
 	//mutant:undo-waits-for-doubt
+	//mutant:doubt-lasts-until-the-cap
 	return p.quietAfter(s.LastEnd())
 }
 
