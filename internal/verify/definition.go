@@ -19,7 +19,9 @@ type stepRule struct {
 	If     string   `json:"if"`
 	FailIf string   `json:"fail_if"`
 	Pivot  bool     `json:"pivot"`
-	Undo   *struct {
+	// Heartbeat is zero if the step has none.
+	Heartbeat events.Duration `json:"heartbeat"`
+	Undo      *struct {
 		Agent string `json:"agent"`
 	} `json:"undo"`
 }

@@ -47,6 +47,8 @@ type work struct {
 	started               int64 // offset of the running attempt's start
 	position              events.Position
 	startedAt, completeBy events.Instant
+	heartbeat             events.Duration // zero if the running attempt need not show progress
+	capBy, progressedAt   events.Instant
 	retryAt               events.Instant
 	askedAt               events.Instant // when another attempt was asked for
 }
@@ -165,6 +167,8 @@ func (t *telling) tell() {
 	switch b := t.fact.Body.(type) {
 	case *events.StepStarted:
 		t.started(b)
+	case *events.StepProgressed:
+		t.progressed(b)
 	case *events.StepCompleted:
 		t.finished(b)
 	case *events.StepFailed:
@@ -269,6 +273,7 @@ func (t *telling) started(b *events.StepStarted) {
 	}
 	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy})
+	t.mustBeat(st, r, b)
 }
 
 func (s *story) state() string {
@@ -294,8 +299,8 @@ func (t *telling) finished(b *events.StepCompleted) {
 	}
 	t.story.completed++
 	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
-	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.completeBy && (b.QuietAt != 0 || twice && st.undoable) {
-		t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.lastEnd() && (b.QuietAt != 0 || twice && st.undoable) {
+		t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 	}
 	t.quiet = max(t.quiet, b.QuietAt)
 }
@@ -336,8 +341,8 @@ func (t *telling) failed(b *events.StepFailed) {
 			return
 		}
 		st.touched = st.touched || b.Effect != events.EffectNone
-		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.completeBy {
-			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.lastEnd() {
+			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 		}
 		t.quiet = max(t.quiet, b.QuietAt)
 		t.refused(b)
