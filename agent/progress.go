@@ -38,7 +38,7 @@ func Progress(ctx context.Context, value any) error {
 	return nil
 }
 
-// LastProgress decodes the last progress of the earlier attempts of the step into value. It returns false if there is none.
+// LastProgress decodes the last progress of the earlier attempts of the step into value. It returns false if they showed nothing.
 func LastProgress(ctx context.Context, value any) (bool, error) {
 	a, _ := FromContext(ctx)
 	if len(a.LastProgress) == 0 {

@@ -26,7 +26,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *StepStarted:
 		return t.stepStarted(f, b)
 	case *StepProgressed:
-		return t.stepProgressed(f, b)
+		return stepProgressed(t, f, b)
 	case *StepCompleted:
 		return t.stepCompleted(f, b)
 	case *StepFailed:
@@ -69,10 +69,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskReopened:
 		return t.reopened(f, b)
 	case *TimeCorrected:
-		if b.To != s.Partition.Correcting || b.Settled {
-			return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, f.Task, b.To, s.Partition.Correcting)
-		}
-		t.corrected(b.To, &s.Partition.Settings)
+		return correctTask(&s.Partition, t, b)
 	default:
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}

@@ -157,17 +157,6 @@ type StepStarted struct {
 	Progress json.RawMessage `json:"progress,omitempty"`
 }
 
-// StepProgressed says that a running attempt with a heartbeat has shown progress. It does not count towards the facts of a task.
-type StepProgressed struct {
-	Step    string `json:"step"`
-	Attempt int    `json:"attempt"`
-	// CompleteBy is the end of the attempt unless it shows progress again: not before the end that its agent knows of.
-	CompleteBy Instant `json:"complete_by"`
-	// Progress is what the agent said; absent if it said nothing, or too much. The earlier progress then stays.
-	Progress json.RawMessage `json:"progress,omitempty"`
-	Instance string          `json:"instance,omitempty"`
-}
-
 // Outcome describes how an attempt went. The times are for what-if replay, and could not be added later.
 type Outcome struct {
 	Instance   string  `json:"instance,omitempty"`
@@ -287,15 +276,6 @@ type CompensationFailed struct {
 	Verdict    Verdict  `json:"verdict"`
 	Outcome
 	Operator
-}
-
-// Operator is who decided something that an agent's report or the plan decides otherwise. In a fact that no operator asked for, all
-// members are absent.
-type Operator struct {
-	// Request is the ID of the request, and By its sender, as far as the API knows.
-	Request string `json:"request,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	By      string `json:"by,omitempty"`
 }
 
 // CancelRequested turns the task to undoing.

@@ -1,9 +1,23 @@
 package events
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // MinHeartbeat is the shortest heartbeat of a step: each leads to a fact.
 const MinHeartbeat = Duration(5e9)
+
+// StepProgressed says that a running attempt with a heartbeat has shown progress. It does not count towards the facts of a task.
+type StepProgressed struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// CompleteBy is the end of the attempt unless it shows progress again: not before the end that its agent knows of.
+	CompleteBy Instant `json:"complete_by"`
+	// Progress is what the agent said; absent if it said nothing, or too much. The earlier progress then stays.
+	Progress json.RawMessage `json:"progress,omitempty"`
+	Instance string          `json:"instance,omitempty"`
+}
 
 // ActsUntil returns the end of an attempt as its agent knows it, from the instant just before the agent sent the last progress that was
 // acknowledged, by the agent's clock. An acknowledgement that comes after the end changes nothing any more.
@@ -28,7 +42,8 @@ func (s *Step) ExtendedBy(now Instant) (Instant, bool) {
 	return max(s.CompleteBy, min(now.Add(2*beat), s.CapBy)), true
 }
 
-func (t *Task) stepProgressed(f *Fact, b *StepProgressed) error {
+// stepProgressed takes a StepProgressed of the task.
+func stepProgressed(t *Task, f *Fact, b *StepProgressed) error {
 	s, err := t.attempt(b.Step, Do, b.Attempt)
 	if err != nil {
 		return err

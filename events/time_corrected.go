@@ -44,6 +44,15 @@ func correctTime(s *State, b *TimeCorrected) error {
 	return nil
 }
 
+// correctTask takes a TimeCorrected of a task.
+func correctTask(p *PartitionState, t *Task, b *TimeCorrected) error {
+	if b.To != p.Correcting || b.Settled {
+		return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, t.ID, b.To, p.Correcting)
+	}
+	t.corrected(b.To, &p.Settings)
+	return nil
+}
+
 // corrected takes a TimeCorrected of the task. An instant that was set at the wrong time becomes one that is as far from the right time as it
 // was from the time at which it was set. So everything lasts for its whole duration once more, and nothing comes earlier than it should. An
 // instant that was set at the right time is right.

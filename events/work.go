@@ -41,7 +41,7 @@ type Work struct {
 	// before it sent the last progress that was acknowledged, plus Heartbeat, and until CapBy at most.
 	Heartbeat Duration `json:"heartbeat,omitzero"`
 	CapBy     Instant  `json:"cap_by,omitzero"`
-	// Progress is the last progress of the earlier attempts of the step, absent if there is none.
+	// Progress is the last progress of the earlier attempts of the step, absent if they showed nothing.
 	Progress json.RawMessage `json:"progress,omitempty"`
 	// Input is the step's resolved input. For an undo without a mapping it is the input of the do.
 	Input json.RawMessage `json:"input,omitempty"`

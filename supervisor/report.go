@@ -31,7 +31,7 @@ func (i *inbox) judgeReport(item *input) error {
 		return nil // it is about an earlier task with the same ID, whose attempts have the same numbers
 	}
 	if p.Result == events.ResultProgress {
-		return i.judgeProgress(item, t, &p)
+		return judgeProgress(i, item, t, &p)
 	}
 	//mutant:result-counts-once
 	if (p.Run != 0 && p.Run != t.Run) || !t.Running(p.Step, p.Operation, p.Attempt) {
@@ -46,7 +46,7 @@ var results = []events.Result{events.ResultCompleted, events.ResultFailed, event
 
 // judgeProgress judges the progress of a running attempt. It leads to no fact if the attempt has no heartbeat, or if the last fact about its
 // progress is young enough.
-func (i *inbox) judgeProgress(item *input, t *events.Task, p *events.Report) error {
+func judgeProgress(i *inbox, item *input, t *events.Task, p *events.Report) error {
 	//mutant:late-progress-changes-nothing
 	if (p.Run != 0 && p.Run != t.Run) || p.Operation != events.Do || !t.Running(p.Step, p.Operation, p.Attempt) {
 		return nil

@@ -75,7 +75,7 @@ func (w *World) Enabled() []Action {
 		list = w.replica(n).progress(list)
 	}
 	for i := range w.s.works {
-		list = w.beats(w.reports(list, i), i)
+		list = beats(w, w.reports(list, i), i)
 	}
 	for n := range w.s.nodes {
 		list = w.replica(n).faults(list)

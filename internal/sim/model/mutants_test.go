@@ -202,7 +202,7 @@ var mutants = []mutant{
 	{"late-progress-changes-nothing", "progress of an attempt that has ended changes nothing",
 		swap(" || !t.Running(p.Step, p.Operation, p.Attempt)", ""), "^progress, another attempt$", "stops|INV|internal|livelock"},
 	{"agent-counts-from-before-sending", "an agent counts from the instant before it sent the progress",
-		swap("x.unanswered", "w.s.clock + 1"), "^progress$", "its agent acts until"},
+		swap("x.unanswered, ", ""), "^progress$", "its agent acts until"},
 	{"doubt-lasts-until-the-cap", "an attempt in doubt may act until its cap, since its progress is still acknowledged",
 		swap("s.LastEnd()", "s.CompleteBy"), "^progress, in doubt$", "while an attempt of the task may still act"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",

@@ -9,21 +9,19 @@ import (
 // follows from the last acknowledged progress. It may go on after a report of the attempt, since another instance may have a copy.
 
 // beats lists what the agent of an attempt may do about its progress.
-func (w *World) beats(list []Action, i int) []Action {
+func beats(w *World, list []Action, i int) []Action {
 	x := &w.s.works[i]
 	switch wk := w.sp.effects[x.effect].work; {
 	case x.unanswered > 0:
 		list = append(list, Action{kind: actBeatAck, i: int16(i), Progress: true})
-	case wk.Heartbeat > 0 && w.left(Beats) && w.now() < w.actsUntil(x):
+	case wk.Heartbeat > 0 && w.left(Beats) && w.sp.cfg.at(w.s.clock) < actsUntil(w, x):
 		list = append(list, Action{kind: actBeat, i: int16(i)})
 	}
 	return list
 }
 
-func (w *World) now() events.Instant { return w.sp.cfg.at(w.s.clock) }
-
 // actsUntil returns the end of an attempt as its agent knows it.
-func (w *World) actsUntil(x *work) events.Instant {
+func actsUntil(w *World, x *work) events.Instant {
 	wk := w.sp.effects[x.effect].work
 	if x.sent == 0 {
 		return wk.CompleteBy
@@ -32,7 +30,7 @@ func (w *World) actsUntil(x *work) events.Instant {
 }
 
 // beat makes an agent send progress.
-func (w *World) beat(i int) {
+func beat(w *World, i int) {
 	x := &w.s.works[i]
 	wk := w.sp.effects[x.effect].work
 	p := events.Report{Task: wk.Task, Run: wk.Run, Step: wk.Step, Operation: wk.Operation, Attempt: wk.Attempt, Ticket: wk.Ticket,
@@ -47,17 +45,17 @@ func (w *World) beat(i int) {
 }
 
 // beatAnswered gives an agent the acknowledgement of its progress. It comes too late if the attempt has ended.
-func (w *World) beatAnswered(i int) {
+func beatAnswered(w *World, i int) {
 	x := &w.s.works[i]
-	if w.now() < w.actsUntil(x) {
-		w.acknowledge(x)
+	if w.sp.cfg.at(w.s.clock) < actsUntil(w, x) {
+		acknowledge(w, x)
 	}
 	x.unanswered = 0
 }
 
-func (w *World) acknowledge(x *work) {
+func acknowledge(w *World, x *work) {
 	//mutant:agent-counts-from-before-sending
-	x.sent = x.unanswered
+	x.sent = min(x.unanswered, w.s.clock+1)
 }
 
 // silences checks that no attempt times out before its agent has ended it.
@@ -71,7 +69,7 @@ func (j *judge) silences(f *events.Fact, b *events.Timeout) {
 		if t, _ := j.State.Task(f.Task); t == nil || t.Incarnation != wk.Ticket {
 			continue
 		}
-		if end := j.w.actsUntil(x); j.w.sp.cfg.right(f.Time) < end {
+		if end := actsUntil(j.w, x); j.w.sp.cfg.right(f.Time) < end {
 			j.w.fail("attempt %d of step %s of %s times out at %s, and its agent acts until %s", b.Attempt, b.Step, f.Task, f.Time, end)
 		}
 	}

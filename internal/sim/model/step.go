@@ -79,9 +79,9 @@ func (w *World) do(a Action) {
 	case actReport:
 		w.reported(i, Outcome(a.j))
 	case actBeat:
-		w.beat(i)
+		beat(w, i)
 	case actBeatAck:
-		w.beatAnswered(i)
+		beatAnswered(w, i)
 	case actClient:
 		w.client(i)
 	case actPass:
