@@ -5,6 +5,11 @@ import "github.com/sagalog/sagalog/events"
 // lastEnd returns when the running attempt ends whatever progress it shows.
 func (w *work) lastEnd() events.Instant { return max(w.completeBy, w.capBy) }
 
+// needs says whether a report of the running attempt needs a fact: any result does, and of the progress the first one.
+func (w *work) needs(r events.Result) bool {
+	return r != events.ResultProgress || w.heartbeat > 0 && w.progressedAt == 0
+}
+
 // mustBeat notes what a start says about progress.
 func (t *telling) mustBeat(st *step, r *stepRule, b *events.StepStarted) {
 	w := &st.do
