@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -24,6 +25,10 @@ type Attempt struct {
 	// CompleteBy is when the engine stops waiting. The context ends then (a little earlier for a retry inside the
 	// agent, so that its failure can still be reported).
 	CompleteBy time.Time
+	// Heartbeat is set if the attempt must call Progress: CompleteBy is then its end in any case.
+	Heartbeat time.Duration
+	// LastProgress is the last progress of the earlier attempts of the step as JSON; nil if they showed nothing.
+	LastProgress json.RawMessage
 	// IdempotencyKey is the same in all attempts of this operation of this step in this run. Pass it to the remote
 	// service, so that it can drop duplicates. A later task with the same ID has new keys.
 	IdempotencyKey string
@@ -63,9 +68,14 @@ func InDoubt(ctx context.Context) {
 
 func attemptOf(q *request) Attempt {
 	w := &q.work
+	by := w.CompleteBy.Time()
+	if q.beats != nil {
+		by = q.beats.cap
+	}
 	return Attempt{
 		Task: w.Task, Run: w.Run, Workflow: w.Workflow, Version: w.Version, Step: w.Step, Agent: w.Agent,
-		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.repeated, CompleteBy: w.CompleteBy.Time(),
+		Operation: w.Operation, Attempt: w.Attempt, Try: max(1, int(q.tries.Load())), Repeated: q.repeated, CompleteBy: by,
+		Heartbeat: w.Heartbeat.Std(), LastProgress: w.Progress,
 		IdempotencyKey: w.IdempotencyKey, Undoes: w.Undoes, Traceparent: q.traceparent,
 	}
 }

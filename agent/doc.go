@@ -121,6 +121,13 @@
 // A context ends at the complete-by time with the cause ErrCompleteBy. A function that does not return then keeps counting
 // against the concurrency until it does.
 //
+// # Long steps
+//
+// An attempt of a step with a heartbeat ends when it is silent. The function calls Progress; the acknowledgement of a report in Kafka extends the
+// attempt to a heartbeat after the instant just before that report was sent. The engine's own end is never earlier, since it counts from
+// when it judges the report, which is later. Nothing but the function's calls keeps the attempt alive: a beat of the instance would
+// show that the process lives, and not that the work goes on. The next attempt reads LastProgress and continues from there.
+//
 // # What it refuses to do
 //
 // It stores nothing, and does not decide about retries across attempts (the engine does, durably). Only dial.go uses a Kafka

@@ -59,6 +59,9 @@ func (x *executor) execute(ctx context.Context, w *events.Work) try {
 			Err: fmt.Errorf("this instance does not offer the operation: agent %s, %s", x.agent.name, w.Operation)}}
 	}
 	by := w.CompleteBy.Time()
+	if cap, ok := ctx.Deadline(); ok && w.Heartbeat > 0 {
+		by = cap
+	}
 	now := time.Now()
 	if !now.Before(by) || ctx.Err() != nil {
 		return try{failure: &Failure{Class: events.ClassUnavailable, Effect: events.EffectNone, Code: "not_tried", Err: context.Canceled}}

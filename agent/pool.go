@@ -320,7 +320,7 @@ func (p *pool) expire(now time.Time) (unanswered, unconfirmed []*request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.inFlight {
-		if !now.Before(q.by) && q.progress.Load() == sent {
+		if q.progress.Load() == sent && !now.Before(q.until()) {
 			unanswered = append(unanswered, q)
 		}
 	}

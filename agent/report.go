@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -49,6 +51,24 @@ func (r *reporter) send(p report, done func(error)) {
 		return
 	}
 	r.sink.Produce(&q.report, record, done)
+}
+
+// progress produces progress; done is called once, perhaps before progress returns.
+func (r *reporter) progress(ctx context.Context, q *request, value json.RawMessage, done func(error)) {
+	w := &q.work
+	at := events.At(time.Now())
+	e := events.Report{
+		Task: w.Task, Run: w.Run, Step: w.Step, Operation: w.Operation, Attempt: w.Attempt, Ticket: w.Ticket,
+		Result: events.ResultProgress, Progress: value, Instance: r.instance,
+	}
+	id := r.id(w) + "/" + at.String()
+	record, err := events.EncodeReport(e, events.Subject{ID: id, Source: r.source, Time: at, Traceparent: q.traceparent})
+	if err != nil {
+		done(fmt.Errorf("encode progress: %w", err))
+		return
+	}
+	record.Topic, record.Partition = r.topic, w.Home
+	r.sink.Produce(ctx, record, done)
 }
 
 func (r *reporter) record(p report) (events.Record, error) {

@@ -12,7 +12,8 @@ import (
 type request struct {
 	work        events.Work
 	traceparent string
-	by          time.Time
+	// by is the complete-by time of the request, by this machine's clock. Nothing starts after it.
+	by time.Time
 	// places are the partition and offset of the request. There are several if it was sent more than once. Guarded by the
 	// pool's mu.
 	places []offsets.Place
@@ -31,6 +32,8 @@ type request struct {
 	repeated bool
 	// doubt says that something of the attempt may still be under way although the function has returned.
 	doubt atomic.Bool
+	// beats is nil unless the attempt has a heartbeat.
+	beats *beats
 	// unwanted says that a stop has come. begun says that attempt is set.
 	unwanted, begun atomic.Bool
 }
@@ -50,6 +53,14 @@ type attemptID struct {
 	step      string
 	operation events.Operation
 	attempt   int
+}
+
+// until returns the end of the attempt: its complete-by time, or later if it has a heartbeat and has shown progress.
+func (q *request) until() time.Time {
+	if q.beats == nil {
+		return q.by
+	}
+	return q.beats.until()
 }
 
 func (q *request) id() attemptID {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -58,14 +59,21 @@ func (c *consumer) standing(q *request, now time.Time) standing {
 func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(+1)
 	q.attempt = deadline{parent: work, by: q.by, request: q}
+	if b := newBeats(&q.work, q.by); b != nil {
+		q.beats = b
+		q.attempt.parent, q.attempt.by = b.begin(work, c.sending(q)), b.cap
+	}
 	q.begin()
 	q.repeated = q.work.Operation == events.Undo && !c.exclusive(q)
 	began := time.Now()
 	t := c.exec.execute(&q.attempt, &q.work)
 	now := time.Now()
 	q.attempt.end()
+	if q.beats != nil {
+		q.beats.finish()
+	}
 	switch {
-	case !now.Before(q.by):
+	case !now.Before(q.until()):
 		// Neither a report nor a recovery follows: the engine's timer decides.
 		c.metrics.attempt(q.work.Operation, resultLate, now.Sub(began))
 		c.pool.finish(q)
@@ -80,6 +88,20 @@ func (c *consumer) attempt(work context.Context, q *request) {
 	c.count(-1)
 }
 
+// sending returns the function that sends progress of a request.
+func (c *consumer) sending(q *request) func(context.Context, json.RawMessage, func(error)) {
+	return func(ctx context.Context, value json.RawMessage, done func(error)) {
+		c.workers.Go(func() { // a worker has the request
+			c.reports.progress(ctx, q, value, func(err error) {
+				if err != nil && ctx.Err() == nil {
+					c.often.Warn("progress was not delivered, and is sent again", "task", q.work.Task, "step", q.work.Step, "attempt", q.work.Attempt, "error", err)
+				}
+				done(err)
+			})
+		})
+	}
+}
+
 func (c *consumer) count(by int64) {
 	c.running.Add(by)
 	c.metrics.running.Add(float64(by))
@@ -88,7 +110,7 @@ func (c *consumer) count(by int64) {
 // report sends a report. The sink's answer ends the request, or expire does when the complete-by time passes before that.
 func (c *consumer) report(r report) {
 	q := r.request
-	q.report = deadline{parent: context.Background(), by: q.by}
+	q.report = deadline{parent: context.Background(), by: q.until()}
 	q.progress.Store(sent)
 	c.reports.send(r, func(err error) { c.reported(q, err) })
 }
@@ -153,12 +175,13 @@ func (c *consumer) exclusive(q *request) bool {
 // neverAgain makes sure that the attempt never runs again, and reports whether it could. A duplicate that arrives meanwhile
 // must be covered too. One that arrives later is dropped.
 func (c *consumer) neverAgain(work context.Context, q *request) bool {
-	t := time.NewTimer(time.Until(q.by) - reportMargin(time.Until(q.by)))
+	left := time.Until(q.until())
+	t := time.NewTimer(left - reportMargin(left))
 	defer t.Stop()
 	for {
 		places, _ := c.pool.where(q)
 		select {
-		case covered := <-c.committer.finishDurably(places, q.by):
+		case covered := <-c.committer.finishDurably(places, q.until()):
 			if !covered || !c.pool.offsets.Exclusive(places) {
 				return false
 			}

@@ -25,6 +25,8 @@ func (s *State) foldTask(f *Fact) error {
 	switch b := f.Body.(type) {
 	case *StepStarted:
 		return t.stepStarted(f, b)
+	case *StepProgressed:
+		return stepProgressed(t, f, b)
 	case *StepCompleted:
 		return t.stepCompleted(f, b)
 	case *StepFailed:
@@ -67,10 +69,7 @@ func (s *State) foldTask(f *Fact) error {
 	case *TaskReopened:
 		return t.reopened(f, b)
 	case *TimeCorrected:
-		if b.To != s.Partition.Correcting || b.Settled {
-			return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, f.Task, b.To, s.Partition.Correcting)
-		}
-		t.corrected(b.To, &s.Partition.Settings)
+		return correctTask(&s.Partition, t, b)
 	default:
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}
@@ -197,7 +196,7 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	}
 	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
-	s.Pivot, s.Undoable = b.Pivot, b.Undoable
+	s.Pivot, s.Undoable, s.Heartbeat, s.CapBy = b.Pivot, b.Undoable, b.Heartbeat, b.CapBy
 	s.limit(b.StartBy, f.Time)
 	s.Tries++
 	t.State = TaskStateProcessing

@@ -5,6 +5,15 @@ import "fmt"
 // An operator may decide what otherwise a report decides: that a step is skipped, or that it or its undo is done. In both cases no
 // attempt of it runs, so a report that is still under way is passed like that of any attempt that is over.
 
+// Operator is who decided something that an agent's report or the plan decides otherwise. In a fact that no operator asked for, all
+// members are absent.
+type Operator struct {
+	// Request is the ID of the request, and By its sender, as far as the API knows.
+	Request string `json:"request,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
 // byHand is a fact by which an operator decided about a step of a task.
 type byHand struct {
 	*Task

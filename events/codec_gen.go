@@ -1217,6 +1217,9 @@ func (v *Report) write(w *jsontext.Writer) {
 		w.Literal(`,"retry_after":`)
 		v.RetryAfter.write(w)
 	}
+	if len(v.Progress) > 0 {
+		w.Raw(`,"progress":`, v.Progress)
+	}
 	if v.Instance != "" {
 		w.Text(`,"instance":`, v.Instance)
 	}
@@ -1268,14 +1271,17 @@ func (v *Report) read(r *jsontext.Reader) (seen uint64) {
 		case "retry_after":
 			r.Once(&seen, 1<<10)
 			v.RetryAfter.read(r)
-		case "instance":
+		case "progress":
 			r.Once(&seen, 1<<11)
+			r.Raw(&v.Progress)
+		case "instance":
+			r.Once(&seen, 1<<12)
 			r.Text(&v.Instance)
 		case "started_at":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.StartedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			v.FinishedAt.read(r)
 		default:
 			r.Doubt()
@@ -1307,6 +1313,9 @@ func (v *Report) size() int {
 	}
 	if v.RetryAfter != 0 {
 		n += 15 + 26
+	}
+	if len(v.Progress) > 0 {
+		n += 12 + len(v.Progress)
 	}
 	if v.Instance != "" {
 		n += 12 + 2 + len(v.Instance)
@@ -1701,6 +1710,21 @@ func (v *Step) write(w *jsontext.Writer) {
 	if len(v.With) > 0 {
 		w.Raw(`,"with":`, v.With)
 	}
+	if v.Heartbeat != 0 {
+		w.Literal(`,"heartbeat":`)
+		v.Heartbeat.write(w)
+	}
+	if v.CapBy != 0 {
+		w.Literal(`,"cap_by":`)
+		v.CapBy.write(w)
+	}
+	if len(v.Progress) > 0 {
+		w.Raw(`,"progress":`, v.Progress)
+	}
+	if v.ProgressedAt != 0 {
+		w.Literal(`,"progressed_at":`)
+		v.ProgressedAt.write(w)
+	}
 	if v.Left {
 		w.Bool(`,"left":`, v.Left)
 	}
@@ -1786,17 +1810,29 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "with":
 			r.Once(&seen, 1<<20)
 			r.Raw(&v.With)
-		case "left":
+		case "heartbeat":
 			r.Once(&seen, 1<<21)
+			v.Heartbeat.read(r)
+		case "cap_by":
+			r.Once(&seen, 1<<22)
+			v.CapBy.read(r)
+		case "progress":
+			r.Once(&seen, 1<<23)
+			r.Raw(&v.Progress)
+		case "progressed_at":
+			r.Once(&seen, 1<<24)
+			v.ProgressedAt.read(r)
+		case "left":
+			r.Once(&seen, 1<<25)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<26)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<27)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<28)
 			v.TimedFrom.read(r)
 		default:
 			r.Doubt()
@@ -2082,6 +2118,60 @@ func (v *StepFailed) size() int {
 	return n
 }
 
+func (v *StepProgressed) write(w *jsontext.Writer) {
+	w.Text(`{"step":`, v.Step)
+	w.Int(`,"attempt":`, int64(v.Attempt))
+	w.Literal(`,"complete_by":`)
+	v.CompleteBy.write(w)
+	if len(v.Progress) > 0 {
+		w.Raw(`,"progress":`, v.Progress)
+	}
+	if v.Instance != "" {
+		w.Text(`,"instance":`, v.Instance)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *StepProgressed) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "step":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Step)
+		case "attempt":
+			r.Once(&seen, 1<<1)
+			v.Attempt = r.Int()
+		case "complete_by":
+			r.Once(&seen, 1<<2)
+			v.CompleteBy.read(r)
+		case "progress":
+			r.Once(&seen, 1<<3)
+			r.Raw(&v.Progress)
+		case "instance":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.Instance)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *StepProgressed) size() int {
+	n := 36
+	n += 2 + len(v.Step)
+	n += 5
+	n += 26
+	if len(v.Progress) > 0 {
+		n += 12 + len(v.Progress)
+	}
+	if v.Instance != "" {
+		n += 12 + 2 + len(v.Instance)
+	}
+	return n
+}
+
 func (v *StepQueued) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Literal(`,"start_within":`)
@@ -2229,6 +2319,17 @@ func (v *StepStarted) write(w *jsontext.Writer) {
 	if v.Undoable {
 		w.Bool(`,"undoable":`, v.Undoable)
 	}
+	if v.Heartbeat != 0 {
+		w.Literal(`,"heartbeat":`)
+		v.Heartbeat.write(w)
+	}
+	if v.CapBy != 0 {
+		w.Literal(`,"cap_by":`)
+		v.CapBy.write(w)
+	}
+	if len(v.Progress) > 0 {
+		w.Raw(`,"progress":`, v.Progress)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -2266,6 +2367,15 @@ func (v *StepStarted) read(r *jsontext.Reader) (seen uint64) {
 		case "undoable":
 			r.Once(&seen, 1<<9)
 			v.Undoable = r.Bool()
+		case "heartbeat":
+			r.Once(&seen, 1<<10)
+			v.Heartbeat.read(r)
+		case "cap_by":
+			r.Once(&seen, 1<<11)
+			v.CapBy.read(r)
+		case "progress":
+			r.Once(&seen, 1<<12)
+			r.Raw(&v.Progress)
 		default:
 			r.Doubt()
 		}
@@ -2297,6 +2407,15 @@ func (v *StepStarted) size() int {
 	}
 	if v.Undoable {
 		n += 12 + 5
+	}
+	if v.Heartbeat != 0 {
+		n += 13 + 26
+	}
+	if v.CapBy != 0 {
+		n += 10 + 26
+	}
+	if len(v.Progress) > 0 {
+		n += 12 + len(v.Progress)
 	}
 	return n
 }
@@ -3596,6 +3715,17 @@ func (v *Work) write(w *jsontext.Writer) {
 		w.Literal(`,"complete_within":`)
 		v.CompleteWithin.write(w)
 	}
+	if v.Heartbeat != 0 {
+		w.Literal(`,"heartbeat":`)
+		v.Heartbeat.write(w)
+	}
+	if v.CapBy != 0 {
+		w.Literal(`,"cap_by":`)
+		v.CapBy.write(w)
+	}
+	if len(v.Progress) > 0 {
+		w.Raw(`,"progress":`, v.Progress)
+	}
 	if len(v.Input) > 0 {
 		w.Raw(`,"input":`, v.Input)
 	}
@@ -3646,17 +3776,26 @@ func (v *Work) read(r *jsontext.Reader) (seen uint64) {
 		case "complete_within":
 			r.Once(&seen, 1<<11)
 			v.CompleteWithin.read(r)
-		case "input":
+		case "heartbeat":
 			r.Once(&seen, 1<<12)
+			v.Heartbeat.read(r)
+		case "cap_by":
+			r.Once(&seen, 1<<13)
+			v.CapBy.read(r)
+		case "progress":
+			r.Once(&seen, 1<<14)
+			r.Raw(&v.Progress)
+		case "input":
+			r.Once(&seen, 1<<15)
 			r.Raw(&v.Input)
 		case "output":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<16)
 			r.Raw(&v.Output)
 		case "home":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<17)
 			v.Home = r.Int32()
 		case "ticket":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<18)
 			r.Text(&v.Ticket)
 		default:
 			r.Doubt()
@@ -3683,6 +3822,15 @@ func (v *Work) size() int {
 	n += 26
 	if v.CompleteWithin != 0 {
 		n += 19 + 26
+	}
+	if v.Heartbeat != 0 {
+		n += 13 + 26
+	}
+	if v.CapBy != 0 {
+		n += 10 + 26
+	}
+	if len(v.Progress) > 0 {
+		n += 12 + len(v.Progress)
 	}
 	if len(v.Input) > 0 {
 		n += 9 + len(v.Input)
@@ -3807,6 +3955,8 @@ func wordOf(b []byte) string {
 		return "completed"
 	case "failed":
 		return "failed"
+	case "progress":
+		return "progress"
 	case "not_started":
 		return "not_started"
 	case "running":

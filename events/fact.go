@@ -20,6 +20,7 @@ const (
 	NameSubmitted           Name = "Submitted"
 	NameStepQueued          Name = "StepQueued"
 	NameStepStarted         Name = "StepStarted"
+	NameStepProgressed      Name = "StepProgressed"
 	NameStepCompleted       Name = "StepCompleted"
 	NameStepFailed          Name = "StepFailed"
 	NameTimeout             Name = "Timeout"
@@ -52,7 +53,6 @@ const (
 
 	// Reserved for later versions; this one neither writes nor reads them.
 	NameStepAccepted   Name = "StepAccepted"
-	NameStepExtended   Name = "StepExtended"
 	NameSignalReceived Name = "SignalReceived"
 )
 
@@ -152,6 +152,11 @@ type StepStarted struct {
 	Pivot bool `json:"pivot,omitzero"`
 	// Undoable says that the definition names an undo for it.
 	Undoable bool `json:"undoable,omitzero"`
+	// Heartbeat is set if the attempt must show progress: CompleteBy is then its end unless it does, and CapBy its end in any case.
+	Heartbeat Duration `json:"heartbeat,omitzero"`
+	CapBy     Instant  `json:"cap_by,omitzero"`
+	// Progress is the last progress of the earlier attempts.
+	Progress json.RawMessage `json:"progress,omitempty"`
 }
 
 // Outcome describes how an attempt went. The times are for what-if replay, and could not be added later.
@@ -266,15 +271,6 @@ type CompensationFailed struct {
 	Verdict    Verdict  `json:"verdict"`
 	Outcome
 	Operator
-}
-
-// Operator is who decided something that an agent's report or the plan decides otherwise. In a fact that no operator asked for, all
-// members are absent.
-type Operator struct {
-	// Request is the ID of the request, and By its sender, as far as the API knows.
-	Request string `json:"request,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	By      string `json:"by,omitempty"`
 }
 
 // CancelRequested turns the task to undoing.

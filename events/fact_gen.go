@@ -17,6 +17,7 @@ var names = []Name{
 	NameSubmitted,
 	NameStepQueued,
 	NameStepStarted,
+	NameStepProgressed,
 	NameStepCompleted,
 	NameStepFailed,
 	NameTimeout,
@@ -56,6 +57,7 @@ func (*DefinitionAdopted) Name() Name   { return NameDefinitionAdopted }
 func (*Submitted) Name() Name           { return NameSubmitted }
 func (*StepQueued) Name() Name          { return NameStepQueued }
 func (*StepStarted) Name() Name         { return NameStepStarted }
+func (*StepProgressed) Name() Name      { return NameStepProgressed }
 func (*StepCompleted) Name() Name       { return NameStepCompleted }
 func (*StepFailed) Name() Name          { return NameStepFailed }
 func (*Timeout) Name() Name             { return NameTimeout }
@@ -105,6 +107,8 @@ func NewBody(n Name) (Body, error) {
 		return new(StepQueued), nil
 	case NameStepStarted:
 		return new(StepStarted), nil
+	case NameStepProgressed:
+		return new(StepProgressed), nil
 	case NameStepCompleted:
 		return new(StepCompleted), nil
 	case NameStepFailed:
@@ -186,6 +190,8 @@ func nameOf(b []byte) Name {
 		return NameStepQueued
 	case NameStepStarted:
 		return NameStepStarted
+	case NameStepProgressed:
+		return NameStepProgressed
 	case NameStepCompleted:
 		return NameStepCompleted
 	case NameStepFailed:
@@ -265,6 +271,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *StepQueued:
 		b.write(w)
 	case *StepStarted:
+		b.write(w)
+	case *StepProgressed:
 		b.write(w)
 	case *StepCompleted:
 		b.write(w)
@@ -347,6 +355,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *StepStarted:
 		b.read(r)
+	case *StepProgressed:
+		b.read(r)
 	case *StepCompleted:
 		b.read(r)
 	case *StepFailed:
@@ -427,6 +437,8 @@ func bodySize(body Body) int {
 	case *StepQueued:
 		return b.size()
 	case *StepStarted:
+		return b.size()
+	case *StepProgressed:
 		return b.size()
 	case *StepCompleted:
 		return b.size()

@@ -82,7 +82,9 @@ type Policy struct {
 type Start struct {
 	CompleteWithin Duration
 	// Within is how long after the first attempt another may start; zero means that there is no limit.
-	Within    Duration
+	Within Duration
+	// Heartbeat is zero if the attempt need not show progress.
+	Heartbeat Duration
 	Input     json.RawMessage
 	Output    json.RawMessage
 	Condition *bool

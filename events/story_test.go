@@ -38,6 +38,7 @@ func story(t tester) *scribe {
 	w.deadlines()
 	w.pausing()
 	w.startLimits()
+	w.progress()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
@@ -96,6 +97,25 @@ func (w *scribe) undoing() {
 	w.write(id, &events.CompensationStarted{Step: "package", Agent: "package", Attempt: 1, CompleteBy: w.now.Add(5e9), Input: raw(`{"i":1}`), Output: raw(`{"o":1}`)})
 	w.write(id, &events.Compensated{Step: "package", Attempt: 1})
 	w.write(id, &events.TaskUndone{Reason: "attempts used up"})
+}
+
+// progress: an attempt shows progress and falls silent; the next one starts from there, and fails.
+func (w *scribe) progress() {
+	const id = "training"
+	w.submit(id)
+	w.write(id, &events.StepStarted{
+		Step: "train", Agent: "gpu", Attempt: 1, CompleteBy: w.now.Add(30e9), Undoable: true, Heartbeat: events.Duration(30e9), CapBy: w.now.Add(3600e9),
+	})
+	w.write(id, &events.StepProgressed{Step: "train", Attempt: 1, CompleteBy: w.now.Add(60e9), Progress: raw(`{"epoch":1}`), Instance: "gpu-0"})
+	w.write(id, &events.StepProgressed{Step: "train", Attempt: 1, CompleteBy: w.now.Add(90e9)})
+	by := w.task(id).Step("train").CompleteBy
+	w.write(id, &events.Timeout{Step: "train", Operation: events.Do, Attempt: 1, CompleteBy: by, QuietAt: by.Add(2e9), Verdict: retryAt(w.now.Add(1e9))})
+	w.write(id, &events.StepStarted{
+		Step: "train", Agent: "gpu", Attempt: 2, CompleteBy: w.now.Add(30e9), Undoable: true, Heartbeat: events.Duration(30e9), CapBy: w.now.Add(3600e9),
+		Progress: raw(`{"epoch":1}`),
+	})
+	w.write(id, &events.StepProgressed{Step: "train", Attempt: 2, CompleteBy: w.now.Add(60e9), Progress: raw(`{"epoch":2}`)})
+	w.fail(id, "train", 2, park("it diverges"))
 }
 
 func (w *scribe) hash1() { w.write("", &events.StateHash{Hash: w.hash()}) }

@@ -166,6 +166,12 @@ type Step struct {
 	Undo *UndoState `json:"undo,omitempty"`
 	// With is the input that an operator gave for all further attempts, instead of the one that the definition leads to.
 	With json.RawMessage `json:"with,omitempty"`
+	// Heartbeat and CapBy are those of the latest attempt: see StepStarted.
+	Heartbeat Duration `json:"heartbeat,omitzero"`
+	CapBy     Instant  `json:"cap_by,omitzero"`
+	// Progress is the last progress of any attempt, and ProgressedAt the time of the last fact about progress.
+	Progress     json.RawMessage `json:"progress,omitempty"`
+	ProgressedAt Instant         `json:"progressed_at,omitzero"`
 	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.
 	Left bool `json:"left,omitzero"`
 	// Continued says that the step timed out and the task went on without it.

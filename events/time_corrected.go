@@ -44,16 +44,27 @@ func correctTime(s *State, b *TimeCorrected) error {
 	return nil
 }
 
+// correctTask takes a TimeCorrected of a task.
+func correctTask(p *PartitionState, t *Task, b *TimeCorrected) error {
+	if b.To != p.Correcting || b.Settled {
+		return fmt.Errorf("%w: task %q is corrected to %s, and the time of the partition to %q", ErrImpossible, t.ID, b.To, p.Correcting)
+	}
+	t.corrected(b.To, &p.Settings)
+	return nil
+}
+
 // corrected takes a TimeCorrected of the task. An instant that was set at the wrong time becomes one that is as far from the right time as it
 // was from the time at which it was set. So everything lasts for its whole duration once more, and nothing comes earlier than it should. An
 // instant that was set at the right time is right.
 func (t *Task) corrected(to Instant, settings *Settings) {
 	longest, grace := time.Duration(0), settings.Grace.Std()
 	for _, s := range t.Steps {
-		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
+		longest = max(longest, s.LastEnd().Sub(s.StartedAt))
+		started := s.StartedAt
 		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
 		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
 		s.correct(to)
+		s.correctProgress(started, to)
 		if u := s.Undo; u != nil {
 			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt
 			at.correct(&u.StartedAt, &u.CompleteBy, &u.EndedAt, &u.RetryAt)

@@ -13,9 +13,11 @@ const days = 8 * 24 * time.Hour
 
 // wrongClock: a node whose clock is eight days ahead owns the partition for a while. The next one corrects the time, and all live tasks.
 func (w *scribe) wrongClock() {
-	const begun, tried, undone, again = "delivery-9", "delivery-10", "delivery-11", "delivery-12"
+	const begun, tried, undone, again, beating = "delivery-9", "delivery-10", "delivery-11", "delivery-12", "delivery-19"
 	w.submit(begun)
 	w.start(begun, "account", 1)
+	w.submit(beating)
+	w.beat(beating, "account")
 	right := w.now
 	w.now = w.now.Add(days)
 	w.claim("d1", w.epoch.ID)
@@ -23,6 +25,8 @@ func (w *scribe) wrongClock() {
 	w.start(tried, "account", 1)
 	w.fail(tried, "account", 1, retryAt(w.now.Add(30e9)))
 	w.start(begun, "package", 1)
+	w.write(beating, &events.StepProgressed{Step: "account", Attempt: 1, CompleteBy: w.task(beating).Step("account").CapBy})
+	w.beat(beating, "package")
 	w.submit(undone)
 	w.start(undone, "package", 1)
 	w.complete(undone, "package", 1)
@@ -41,12 +45,35 @@ func (w *scribe) wrongClock() {
 	w.claim("d2", "d1")
 	w.now = right.Add(time.Hour)
 	to := w.now + w.step
-	for _, task := range []string{"", again, begun, tried, undone} {
+	for _, task := range []string{"", again, begun, tried, undone, beating} {
 		w.write(task, &events.TimeCorrected{To: to})
 	}
 	w.hash1()
 	w.write("", &events.TimeCorrected{To: to, Settled: true})
 	w.hash1()
+}
+
+// beat starts an attempt with a heartbeat, which may take an hour.
+func (w *scribe) beat(task, step string) {
+	w.write(task, &events.StepStarted{Step: step, Agent: step, Attempt: 1, CompleteBy: w.now.Add(30e9), Heartbeat: events.Duration(30e9), CapBy: w.now.Add(3600e9)})
+}
+
+// An attempt that showed progress at the wrong time gets two heartbeats, and its cap stays unless it started at the wrong time too.
+func TestACorrectedAttemptMustShowProgressSoon(t *testing.T) {
+	t.Parallel()
+	w := owned(t)
+	w.write("", &events.SettingsAdopted{Settings: events.DefaultSettings()})
+	w.wrongClock()
+	to := w.task("delivery-19").UpdatedAt
+	began, later := w.task("delivery-19").Step("account"), w.task("delivery-19").Step("package")
+	require.Less(t, began.StartedAt, to)
+	require.Equal(t, min(to.Add(60e9), began.CapBy), began.CompleteBy)
+	require.LessOrEqual(t, began.CapBy.Sub(began.StartedAt), time.Hour+time.Second)
+	require.Equal(t, to, began.ProgressedAt)
+	require.Equal(t, to, later.StartedAt)
+	require.Equal(t, to.Add(60e9), later.CompleteBy)
+	require.InDelta(t, time.Hour, later.CapBy.Sub(to), float64(time.Second))
+	require.Zero(t, later.ProgressedAt)
 }
 
 // Everything that began at the wrong time lasts for its whole duration from the correction on, and what began at the right time stays.

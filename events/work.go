@@ -37,6 +37,12 @@ type Work struct {
 	CompleteBy Instant `json:"complete_by"`
 	// CompleteWithin is the time from the decision to CompleteBy. An agent whose clock differs from the owner's uses it instead.
 	CompleteWithin Duration `json:"complete_within,omitzero"`
+	// Heartbeat is set if the attempt must show progress. CompleteBy is then its end unless it does: it may go on until the instant
+	// before it sent the last progress that was acknowledged, plus Heartbeat, and until CapBy at most.
+	Heartbeat Duration `json:"heartbeat,omitzero"`
+	CapBy     Instant  `json:"cap_by,omitzero"`
+	// Progress is the last progress of the earlier attempts of the step, absent if they showed nothing.
+	Progress json.RawMessage `json:"progress,omitempty"`
 	// Input is the step's resolved input. For an undo without a mapping it is the input of the do.
 	Input json.RawMessage `json:"input,omitempty"`
 	// Output is the output of the do, for an undo only; absent if the outcome of the do is unknown.
@@ -54,7 +60,12 @@ type Result string
 const (
 	ResultCompleted Result = "completed"
 	ResultFailed    Result = "failed"
+	// ResultProgress: the attempt goes on. See Work.Heartbeat.
+	ResultProgress Result = "progress"
 )
+
+// MaxProgress is the size of the largest progress that is kept, in bytes.
+const MaxProgress = 16 << 10
 
 // Effect says what a failed attempt may have changed outside.
 type Effect string
@@ -104,7 +115,7 @@ type Error struct {
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// Report is the value of a record in <ns>.reports with the ce_type TypeReport: the result of one attempt.
+// Report is the value of a record in <ns>.reports with the ce_type TypeReport: the result of one attempt, or its progress.
 type Report struct {
 	Task       string          `json:"task"`
 	Run        int             `json:"run"`
@@ -117,6 +128,8 @@ type Report struct {
 	Error      *Error          `json:"error,omitempty"`
 	Effect     Effect          `json:"effect,omitempty"`
 	RetryAfter Duration        `json:"retry_after,omitzero"`
+	// Progress is any JSON, for ResultProgress alone.
+	Progress json.RawMessage `json:"progress,omitempty"`
 	// Instance is the agent instance that did the work.
 	Instance   string  `json:"instance,omitempty"`
 	StartedAt  Instant `json:"started_at,omitzero"`

@@ -62,7 +62,7 @@ func (a *agentStep) startDo(env *Env, path string) (events.Start, error) {
 	if err != nil {
 		return events.Start{}, err
 	}
-	start := events.Start{CompleteWithin: a.step.CompleteWithin, Within: a.step.Retry.Within, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
+	start := events.Start{CompleteWithin: a.step.CompleteWithin, Heartbeat: a.step.Heartbeat, Within: a.step.Retry.Within, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
 	if a.step.If != "" {
 		yes := true // Plan offers only attempts whose condition holds
 		start.Condition = &yes

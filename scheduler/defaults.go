@@ -77,6 +77,7 @@ type bodyStep struct {
 	StartWithin events.Duration `json:"start_within"`
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
+	Heartbeat   events.Duration `json:"heartbeat"`
 	Needs       []string        `json:"needs"`
 	If          string          `json:"if"`
 	With        json.RawMessage `json:"with"`
@@ -161,7 +162,7 @@ func (b *body) step(id string, forward bool) Step {
 	out := Step{
 		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
-		StartWithin:    s.StartWithin, OnTimeout: s.OnTimeout,
+		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown: coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}

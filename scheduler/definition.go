@@ -36,7 +36,10 @@ type Step struct {
 	FailIf         string          `json:"fail_if,omitempty"`
 	FailReason     string          `json:"fail_reason,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within"`
-	Retry          Retry           `json:"retry"`
+	// Heartbeat is how long an attempt may be silent; zero if it may be silent until the end. CompleteWithin is the most that an attempt
+	// takes, whatever progress it shows.
+	Heartbeat events.Duration `json:"heartbeat,omitzero"`
+	Retry     Retry           `json:"retry"`
 	// StartWithin is how long the step may be ready to start before its first attempt starts. Zero means that there is no limit.
 	StartWithin events.Duration `json:"start_within,omitzero"`
 	// OnTimeout says what happens when the time of the step is over (StartWithin, Retry.Within): OnTimeoutContinue, ThenUndo or ThenPark. If

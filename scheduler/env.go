@@ -10,7 +10,7 @@ import (
 )
 
 // Env holds the variables of a task's expressions: task.id, input.x, steps.package.output.id, and in an undo mapping step.input,
-// step.output and step.error. A value is decoded when the first expression asks for it, and kept for the others. One goroutine uses an Env,
+// step.output, step.error and step.progress. A value is decoded when the first expression asks for it, and kept for the others. One goroutine uses an Env,
 // and the task must not change meanwhile.
 type Env struct {
 	task  *events.Task
@@ -171,8 +171,11 @@ type ownStep events.Step
 
 // Member implements exprlang.Members.
 func (o *ownStep) Member(s *exprlang.Scope, name string) *exprlang.Node {
-	if name == "state" {
+	switch name {
+	case "state":
 		return nil
+	case "progress":
+		return s.Raw(o.Progress)
 	}
 	return (*stepMember)(o).Member(s, name)
 }

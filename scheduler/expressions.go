@@ -24,7 +24,7 @@ var (
 
 	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
 	stepMembers    = []string{"state", "input", "output", "error"}
-	ownStepMembers = []string{"input", "output", "error"}
+	ownStepMembers = []string{"input", "output", "error", "progress"}
 )
 
 // setting is the place of an expression and the names that it may use there.
@@ -262,7 +262,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		skipped := p[0] == "steps" && a.absent[p[1]] != ""
 		root := outputPath(p)
 		last := root[len(root)-1]
-		if !own && !skipped || last != "output" && !(own && last == "error") {
+		if !own && !skipped || last != "output" && !(own && (last == "error" || last == "progress")) {
 			continue
 		}
 		name := strings.Join(root, ".")
@@ -279,6 +279,8 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 			switch {
 			case last == "error":
 				a.warnAt(n, path, r.Offset, "step.error is null when the step completed, and this mapping then fails: use ?. and ??")
+			case last == "progress":
+				a.warnAt(n, path, r.Offset, "step.progress is null when no attempt showed any, and this mapping then fails: use ?. and ??")
 			case own:
 				a.warnAt(n, path, r.Offset, "step.output is null when the outcome of the step is unknown, and this mapping then fails: "+
 					"use values that are known before the step runs, or ?. and ??")

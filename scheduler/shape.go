@@ -11,7 +11,7 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
@@ -31,7 +31,9 @@ type outline struct {
 	workflow string
 	input    *member
 	output   *member
-	steps    []*outlineStep
+	// completeWithin is the one of steps that give none.
+	completeWithin events.Duration
+	steps          []*outlineStep
 }
 
 type outlineStep struct {
@@ -52,7 +54,7 @@ type outlineNeed struct {
 
 // outlineOf checks keys, types and values, and returns the outline.
 func outlineOf(d *document) *outline {
-	o := &outline{doc: d}
+	o := &outline{doc: d, completeWithin: DefaultCompleteWithin}
 	m, ok := d.members(d.root, "", workflowKeys, " with the key workflow")
 	if !ok {
 		return o
@@ -75,7 +77,7 @@ func outlineOf(d *document) *outline {
 		o.output = &v
 	}
 	if v, ok := m["defaults"]; ok {
-		shapeDefaults(v)
+		o.completeWithin = shapeDefaults(v)
 	}
 	if v, ok := m["steps"]; ok {
 		o.shapeSteps(v)
@@ -85,13 +87,43 @@ func outlineOf(d *document) *outline {
 	return o
 }
 
-func shapeDefaults(m member) {
+// shapeDefaults returns the complete_within of steps that give none.
+func shapeDefaults(m member) events.Duration {
 	keys, _ := m.doc.members(m.value, m.path, defaultsKeys, "")
 	shapePolicy(keys)
 	if v, ok := keys["undo"]; ok {
 		below, _ := v.doc.members(v.value, v.path, undoDefaultsKeys, "")
 		shapePolicy(below)
 		undoParks(below)
+	}
+	return completeWithin(keys, DefaultCompleteWithin)
+}
+
+// completeWithin returns the member complete_within, whose faults shapePolicy reports, or else the given duration.
+func completeWithin(keys map[string]member, otherwise events.Duration) events.Duration {
+	v, ok := keys["complete_within"]
+	if !ok {
+		return otherwise
+	}
+	d, err := events.ParseDuration(v.value.Value)
+	if err != nil {
+		return otherwise
+	}
+	return d
+}
+
+// shapeHeartbeat checks the heartbeat of a step whose attempts may take the given time.
+func shapeHeartbeat(keys map[string]member, within events.Duration) {
+	v, ok := keys["heartbeat"]
+	if !ok {
+		return
+	}
+	switch d := v.duration(); {
+	case d == 0: // reported
+	case d < events.MinHeartbeat:
+		v.fault("heartbeat %s is shorter than %s, the shortest: each one is a record of the history", d, events.MinHeartbeat)
+	case d >= within:
+		v.fault("heartbeat %s is not shorter than complete_within %s, the most that an attempt takes: it would have no effect", d, within)
 	}
 }
 
@@ -184,12 +216,13 @@ func (o *outline) shapeSteps(m member) {
 		seen[key.Value] = true
 		s := &outlineStep{id: key.Value, doc: m.doc, key: key, path: join(m.path, key.Value)}
 		m.doc.checkName(key, s.path, key.Value)
-		s.shape(m.value.Content[i+1])
+		s.shape(m.value.Content[i+1], o.completeWithin)
 		o.steps = append(o.steps, s)
 	}
 }
 
-func (s *outlineStep) shape(n *yaml.Node) {
+// shape checks a step. within is the complete_within of the defaults.
+func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	keys, ok := s.doc.members(n, s.path, stepKeys, " with the key agent")
 	if !ok {
 		return
@@ -208,6 +241,7 @@ func (s *outlineStep) shape(n *yaml.Node) {
 		s.pivot = &v
 	}
 	s.then = shapePolicy(keys)
+	shapeHeartbeat(keys, completeWithin(keys, within))
 	if v, ok := keys["start_within"]; ok {
 		v.duration()
 	}

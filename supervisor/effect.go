@@ -65,7 +65,7 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	started := f.Time
 	//mutant:resent-work-has-the-corrected-times
 	if at, by := t.Times(w.Step, w.Operation, w.Attempt); at != 0 { // those of the fact, unless the time was corrected since
-		started, w.CompleteBy = at, by
+		started, w.CompleteBy, w.CapBy = corrected(f.Time, at, by, &w)
 	}
 	w.CompleteWithin = events.Duration(w.CompleteBy.Sub(started))
 	w.Home = x.cfg.Partition
@@ -75,6 +75,16 @@ func (x *outbox) work(t *events.Task, f *events.Fact) []*effect {
 	}
 	r.Partition = x.dispatch.route(t, &w)
 	return []*effect{{kind: events.EffectWork, topic: workTopic + w.Agent, record: r, until: w.CompleteBy}}
+}
+
+// corrected returns the times of a request that is perhaps sent again. The state knows the start and the complete-by time of its attempt, which
+// differ from those of the fact if the time was corrected since. The complete-by time of an attempt with a heartbeat changes with its progress
+// too, and a request has the first one.
+func corrected(was, started, completeBy events.Instant, w *events.Work) (_, by, cap events.Instant) {
+	if w.Heartbeat == 0 {
+		return started, completeBy, 0
+	}
+	return started, started.Add(w.CompleteBy.Sub(was)), started.Add(w.CapBy.Sub(was))
 }
 
 // inputEffect is an effect that carries the bytes of an input, which are fetched if they are not in memory.

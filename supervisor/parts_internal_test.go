@@ -26,6 +26,7 @@ var foldedBy = map[events.Name]string{
 	events.NameSubmitted:           "",
 	events.NameStepQueued:          "",
 	events.NameStepStarted:         "outbox workOf",
+	events.NameStepProgressed:      "",
 	events.NameStepCompleted:       "changeOf",
 	events.NameStepFailed:          "changeOf outbox",
 	events.NameTimeout:             "changeOf outbox",

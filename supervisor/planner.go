@@ -206,7 +206,14 @@ func (p *planner) quietAt(s *events.Step, e events.Effect) events.Instant {
 		return 0
 	}
 	//mutant:undo-waits-for-doubt
-	return s.CompleteBy.Add(p.settings().Grace.Std())
+	//mutant:doubt-lasts-until-the-cap
+	return p.quietAfter(s.LastEnd())
+}
+
+// quietAfter returns the time until which a request of an attempt may still take effect that acts until the given instant. An attempt with
+// a heartbeat may act until its cap if its agent does not know that it is over: its progress is acknowledged, although nobody needs it.
+func (p *planner) quietAfter(end events.Instant) events.Instant {
+	return end.Add(p.settings().Grace.Std())
 }
 
 // park parks a task that cannot be planned, unless it is parked.

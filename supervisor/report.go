@@ -3,6 +3,7 @@ package supervisor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sagalog/sagalog/events"
@@ -15,7 +16,7 @@ func (i *inbox) judgeReport(item *input) error {
 		return i.reject(item, "", events.RejectUnreadable, err.Error())
 	}
 	id, err := events.TaskID(item.record.Key, item.env.Subject, p.Task)
-	if err != nil || p.Step == "" || p.Attempt < 1 || p.Ticket == "" || (p.Operation != events.Do && p.Operation != events.Undo) || (p.Result != events.ResultCompleted && p.Result != events.ResultFailed) {
+	if err != nil || p.Step == "" || p.Attempt < 1 || p.Ticket == "" || (p.Operation != events.Do && p.Operation != events.Undo) || !slices.Contains(results, p.Result) {
 		return i.reject(item, "", events.RejectInvalid, "a report must name task, step, operation, attempt, ticket and result")
 	}
 	p.Task = id
@@ -29,12 +30,43 @@ func (i *inbox) judgeReport(item *input) error {
 	if p.Ticket != t.Incarnation {
 		return nil // it is about an earlier task with the same ID, whose attempts have the same numbers
 	}
+	if p.Result == events.ResultProgress {
+		return judgeProgress(i, item, t, &p)
+	}
 	//mutant:result-counts-once
 	if (p.Run != 0 && p.Run != t.Run) || !t.Running(p.Step, p.Operation, p.Attempt) {
 		return nil // unknown, finished or already decided: the first in the log won (INV7)
 	}
 	i.judging.task = id
 	return i.planner.recordAndPlan(i.caused(item, id, i.outcome(t, &p)))
+}
+
+// results are the results that a report may have.
+var results = []events.Result{events.ResultCompleted, events.ResultFailed, events.ResultProgress}
+
+// judgeProgress judges the progress of a running attempt. It leads to no fact if the attempt has no heartbeat, or if the last fact about its
+// progress is young enough.
+func judgeProgress(i *inbox, item *input, t *events.Task, p *events.Report) error {
+	//mutant:late-progress-changes-nothing
+	if (p.Run != 0 && p.Run != t.Run) || p.Operation != events.Do || !t.Running(p.Step, p.Operation, p.Attempt) {
+		return nil
+	}
+	s := t.Step(p.Step)
+	if s.Heartbeat == 0 {
+		return nil
+	}
+	by, needed := s.ExtendedBy(i.planner.stamp())
+	if !needed {
+		return nil
+	}
+	value, err := events.Compact(p.Progress)
+	if err != nil || len(value) > events.MaxProgress || string(value) == "null" {
+		value = nil
+	}
+	i.judging.task = t.ID
+	return i.record(i.caused(item, t.ID, &events.StepProgressed{
+		Step: p.Step, Attempt: p.Attempt, CompleteBy: by, Progress: value, Instance: events.Clip(p.Instance, events.MaxTaskID),
+	}), nil)
 }
 
 // outcome returns the fact for a reported result of a running attempt.

@@ -37,10 +37,17 @@ func (p *planner) startOf(t *events.Task, r events.Ready) (events.Body, *events.
 	if r.Operation == events.Undo {
 		return &events.CompensationStarted{Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy, Input: s.Input, Output: s.Output}, nil
 	}
-	return &events.StepStarted{
+	b := &events.StepStarted{
 		Step: r.Path, Agent: r.Agent, Attempt: number, CompleteBy: completeBy, ReadyAt: r.NotBefore, StartBy: startBy,
 		Input: s.Input, Condition: s.Condition, Pivot: s.Pivot, Undoable: s.Undoable,
-	}, nil
+	}
+	if s.Heartbeat > 0 {
+		b.Heartbeat, b.CapBy, b.CompleteBy = s.Heartbeat, completeBy, min(completeBy, p.stamp().Add(s.Heartbeat.Std()))
+		if at := t.Step(r.Path); at != nil {
+			b.Progress = at.Progress
+		}
+	}
+	return b, nil
 }
 
 // startBy returns the instant from which no further attempt may start, zero if it has no limit. It counts from the first attempt, or the first
@@ -78,7 +85,10 @@ func attemptAfter(t *events.Task, path string, op events.Operation) int {
 func workOf(f *events.Fact) (events.Work, bool) {
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
-		return events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input}, true
+		return events.Work{
+			Step: b.Step, Agent: b.Agent, Operation: events.Do, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input,
+			Heartbeat: b.Heartbeat, CapBy: b.CapBy, Progress: b.Progress,
+		}, true
 	case *events.CompensationStarted:
 		return events.Work{Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}, true
 	}

@@ -22,6 +22,10 @@ func stopWork(x *outbox, t *events.Task, f *events.Fact) {
 	switch b := f.Body.(type) {
 	case *events.Timeout:
 		sendStop(x, t, f, attempt{t.ID, b.Step, b.Operation, b.Attempt}, "its complete-by time passed")
+	case *events.StepProgressed:
+		if t.Undoing() { // the stop that was sent when the task turned back was lost, or is still on its way
+			sendStop(x, t, f, attempt{t.ID, b.Step, events.Do, b.Attempt}, "the task is being undone")
+		}
 	case *events.StepFailed:
 		if b.Request != "" && b.Attempt > 0 {
 			sendStop(x, t, f, attempt{t.ID, b.Step, events.Do, b.Attempt}, "an operator failed it")

@@ -278,7 +278,7 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 	t.stats.Timeouts++
 	body := &events.Timeout{Step: m.Path, Operation: m.Operation, Attempt: m.Attempt, CompleteBy: m.Due, Verdict: v}
 	if m.Operation == events.Do { // only a do must have come to rest before an undo starts
-		body.QuietAt = t.planner.quietAt(task.Step(m.Path), events.EffectInDoubt)
+		body.QuietAt = t.planner.quietAfter(m.Due) // the agent of an attempt with a heartbeat knows of no later end
 	}
 	return body
 }

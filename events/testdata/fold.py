@@ -258,7 +258,7 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo with left continued start_by timed_from"""
+        cool_downs touched completion pivot undoable undo with heartbeat cap_by progress progressed_at left continued start_by timed_from"""
 
     def failed(self):
         return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
@@ -431,11 +431,18 @@ class State:
     def StepStarted(self, t, body, time):
         t["state"] = '"processing"'
         s = t.step(body["step"])
-        s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable")
+        s.take(body, "agent", "attempt", "input", "complete_by", "pivot", "undoable", "heartbeat", "cap_by")
         s.update(state='"running"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output")
         self.limit(s, body, time)
         s.add("tries")
+
+    def StepProgressed(self, t, body, time):
+        t.add("facts", -1)
+        s = t.step(body["step"])
+        s.take(body, "complete_by")
+        s.keep(body, "progress")
+        s["progressed_at"] = time
 
     def StepCompleted(self, t, body, time):
         s = t.step(body["step"])
@@ -642,7 +649,11 @@ class State:
         assert self.partition["correcting"] == to
         for s in t["steps"]:
             if "complete_by" in s:
-                longest = max(longest, apart(s["complete_by"], s["started_at"]))
+                last = max(s["complete_by"], s.get("cap_by", "0"), key=instant)
+                longest = max(longest, apart(last, s["started_at"]))
+            started, beat = s.get("started_at", "0"), s.get("heartbeat", "0") != "0"
+            if beat:
+                lasting(s, "cap_by", "started_at", to)
             for w in filter(None, (s, s.get("undo"))):
                 lasting(w, "complete_by", "started_at", to)
                 lasting(w, "start_by", "timed_from", to)
@@ -652,6 +663,10 @@ class State:
                 lasting(w, "retry_at", "ended_at", to)
                 cut(w, "started_at", to)
                 cut(w, "ended_at", to)
+            if beat:
+                if max(instant(started), instant(s.get("progressed_at", "0"))) > instant(to):
+                    s["complete_by"] = min(less(to, -2 * span(s["heartbeat"])), s["cap_by"])
+                cut(s, "progressed_at", to)
         cut(t, "quiet_at", less(to, -longest - span(members(self.partition["settings"])["grace"])))
         since = "reopened_at" if t.get("reopened_at", "") > t["submitted_at"] else "submitted_at"
         lasting(t, "deadline", since, to)

@@ -75,6 +75,10 @@ type StepDocument struct {
 	With         json.RawMessage `json:"with,omitempty" doc:"The input that an operator gave for all further attempts"`
 	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo: what the step did is left"`
 	Continued    bool            `json:"continued,omitzero" doc:"It timed out, and the task went on without it"`
+	Heartbeat    events.Duration `json:"heartbeat,omitzero" doc:"How long the running attempt may be silent"`
+	CapBy        events.Instant  `json:"cap_by,omitzero" format:"date-time" doc:"When the running attempt ends whatever progress it shows"`
+	Progress     json.RawMessage `json:"progress,omitempty" doc:"The last progress that was recorded, of any attempt"`
+	ProgressedAt events.Instant  `json:"progressed_at,omitzero" format:"date-time"`
 	Undo         *UndoDocument   `json:"undo,omitempty"`
 }
 
@@ -165,11 +169,11 @@ func stepDocument(s *events.Step) StepDocument {
 	d := StepDocument{
 		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, StartBy: s.StartBy, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
-		With: s.With, Left: s.Left, Continued: s.Continued,
+		With: s.With, Left: s.Left, Continued: s.Continued, Progress: s.Progress, ProgressedAt: s.ProgressedAt,
 	}
 	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
 	if s.State == events.StepStateRunning {
-		d.CompleteBy, d.EndedAt = s.CompleteBy, 0
+		d.CompleteBy, d.EndedAt, d.Heartbeat, d.CapBy = s.CompleteBy, 0, s.Heartbeat, s.CapBy
 	}
 	if u := s.Undo; u != nil {
 		d.Undo = &UndoDocument{

@@ -156,6 +156,16 @@ func (a *agents) work(d delivery) {
 	if w.now > a.startsUntil(&work) {
 		return
 	}
+	if work.Heartbeat > 0 {
+		a.beats(d)
+		return
+	}
+	a.finishes(d)
+}
+
+// finishes makes the service answer and reports the outcome of an attempt.
+func (a *agents) finishes(d delivery) {
+	w, work := a.w, d.work
 	key := work.IdempotencyKey
 	if work.Operation == events.Undo {
 		key = work.Undoes

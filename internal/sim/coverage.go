@@ -93,6 +93,9 @@ const (
 	sawRetryUndo
 	sawRetryWaiting
 	sawRequestRefused
+	sawProgress
+	sawProgressLate
+	sawSilent
 	sawTimeout
 	sawUndoTimeout
 	sawTimeoutRace
@@ -265,6 +268,9 @@ var named = [situations]struct {
 	sawRetryUndo:        {name: "a failed undo is retried", rare: true},
 	sawRetryWaiting:     {name: "a waiting step is retried at once", rare: true},
 	sawRequestRefused:   {name: "a request is refused"},
+	sawProgress:         {name: "an attempt shows progress"},
+	sawProgressLate:     {name: "an attempt shows progress while its task is undone", rare: true},
+	sawSilent:           {name: "an agent ends a silent attempt"},
 	sawTimeout:          {name: "an attempt times out"},
 	sawUndoTimeout:      {name: "an undo times out"},
 	sawTimeoutRace:      {name: "an attempt times out while its report is unread", rare: true},

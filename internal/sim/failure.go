@@ -30,7 +30,7 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	}
 	var quiet events.Instant
 	if b.Attempt > 0 && b.Effect == events.EffectInDoubt {
-		quiet = s.completeBy.Add(a.w.cfg.Settings.Grace.Std())
+		quiet = s.lastEnd().Add(a.w.cfg.Settings.Grace.Std())
 	}
 	if b.QuietAt != quiet {
 		return "the time until which an attempt in doubt may act is wrong"

@@ -43,6 +43,8 @@ func (p *partition) before(f *events.Fact, by *producer) {
 		if b.Attempt > 0 {
 			p.verdict(f, supervisor.Failure{Path: b.Step, Operation: events.Undo, Error: b.Error, RetryAfter: b.RetryAfter.Std()}, b.Verdict)
 		}
+	case *events.StepProgressed:
+		p.rules.Progresses(f, b)
 	case *events.Timeout:
 		p.rules.TimesOut(f, b)
 		if b.Attempt == 0 {

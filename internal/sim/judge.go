@@ -65,6 +65,11 @@ const (
 
 // Outcome says whether the input is a report about the attempt, in the first run of the task with this ticket.
 func (x *Input) Outcome(a Attempt, ticket string) bool {
+	return x.about(a, ticket) && x.Report.Result != events.ResultProgress
+}
+
+// about says whether the input reports the outcome or the progress of an attempt.
+func (x *Input) about(a Attempt, ticket string) bool {
 	r := &x.Report
 	return x.Kind == InputReport && Attempt{x.Task, r.Step, r.Operation, r.Attempt} == a && r.Ticket == ticket && r.Run <= 1
 }
@@ -185,7 +190,7 @@ func (j *Judge) needsFact(x *Input) string {
 			return "it is not a duplicate"
 		}
 	case InputReport:
-		if r := &x.Report; t != nil && r.Ticket == t.Incarnation && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
+		if r := &x.Report; t != nil && r.Result != events.ResultProgress && r.Ticket == t.Incarnation && (r.Run == 0 || r.Run == t.Run) && t.Running(r.Step, r.Operation, r.Attempt) && !x.Early {
 			return "its attempt is running"
 		}
 	case InputRequest:
@@ -229,6 +234,21 @@ func (j *Judge) lapses(f *events.Fact, b *events.Timeout) {
 		if x.Kind == InputRequest && x.Task == f.Task && j.DurableBefore(events.Reports, o, b.StartBy) {
 			j.Fail("the end of a step's time beat a request that was durable before it: reports %d of task %q, step %q", o, f.Task, b.Step)
 		}
+	}
+}
+
+// Progresses checks that progress is recorded of the attempt that a report is about, and at most once in each heartbeat.
+func (j *Judge) Progresses(f *events.Fact, b *events.StepProgressed) {
+	t, _ := j.State.Task(f.Task)
+	if t == nil || t.Step(b.Step) == nil {
+		return // the fold refuses the fact
+	}
+	in, _, offset, _ := f.Cause.Input()
+	if x, ok := j.Input(in, offset); !ok || x.Report.Result != events.ResultProgress || !x.about(Attempt{f.Task, b.Step, events.Do, b.Attempt}, t.Incarnation) {
+		j.Fail("INV7: the progress of attempt %d of step %q of task %q does not follow from %s", b.Attempt, b.Step, f.Task, f.Cause)
+	}
+	if s := t.Step(b.Step); s.ProgressedAt > s.StartedAt && f.Time < s.ProgressedAt.Add(s.Heartbeat.Std()) {
+		j.Fail("the progress of attempt %d of step %q of task %q is recorded twice in a heartbeat, at %s and %s", b.Attempt, b.Step, f.Task, s.ProgressedAt, f.Time)
 	}
 }
 

@@ -78,6 +78,8 @@ type sagaStep struct {
 	// sagaTimes are those of its do, and back those of its undo.
 	sagaTimes
 	back sagaTimes
+	// progress is the last one of any attempt.
+	progress json.RawMessage
 	// epoch is the epoch in which the latest attempt started.
 	epoch events.Epoch
 }
@@ -148,6 +150,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return a.queues(g, f, b)
 	case *events.StepStarted:
 		return a.startsStep(g, f, b)
+	case *events.StepProgressed:
+		return a.progresses(g, f, b)
 	case *events.StepCompleted:
 		return a.completes(g, f, b)
 	case *events.StepFailed:
@@ -227,12 +231,16 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 			return "INV6: a step starts before what it needs has completed"
 		}
 	}
-	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.CompleteBy != f.Time.Add(s.def.CompleteWithin.Std()) {
+	if b.Agent != s.def.Agent || b.Pivot != s.def.Pivot || b.Undoable != (s.def.Undo != nil) || b.Heartbeat != s.def.Heartbeat || max(b.CompleteBy, b.CapBy) != f.Time.Add(s.def.CompleteWithin.Std()) || b.Heartbeat > 0 && b.CompleteBy != f.Time.Add(b.Heartbeat.Std()) {
 		return "the start of a step differs from its workflow"
 	}
 	if why := s.begins(f, b.StartBy, s.def.Retry.Within, s.attempt); why != "" {
 		return why
 	}
+	if b.Heartbeat > 0 && !bytes.Equal(b.Progress, s.progress) {
+		return "the start of a step is not given its last progress"
+	}
+	s.capBy, s.progressedAt = b.CapBy, 0
 	s.output, s.queued = nil, false
 	s.attempt, s.running, s.agent, s.startedAt, s.completeBy, s.epoch = b.Attempt, true, b.Agent, f.Time, b.CompleteBy, f.Epoch
 	s.tries++
@@ -283,7 +291,7 @@ func (a *sagas) completes(g *saga, f *events.Fact, b *events.StepCompleted) stri
 	if s.refuses(b.Output) {
 		return "a step completes with a result that its workflow refuses"
 	}
-	quiet := s.completeBy.Add(a.w.cfg.Settings.Grace.Std())
+	quiet := s.lastEnd().Add(a.w.cfg.Settings.Grace.Std())
 	switch twice := s.epoch != f.Epoch; {
 	case b.QuietAt != 0 && b.QuietAt != quiet, twice && s.def.Undo != nil && b.QuietAt == 0:
 		return "the time until which a copy of a completed attempt may act is wrong"

@@ -50,7 +50,7 @@ output: "${ steps.only.output }"
 workflow: late
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: park}}
 steps:
-  p: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  p: {agent: gamma, complete_within: 25s, heartbeat: 5s, undo: {complete_within: 2s, with: {at: "${ step.progress?.n ?? 0 }"}, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   r: {agent: beta, start_within: 3s, retry: {attempts: 4, backoff: 500ms, within: 2s}, on_timeout: continue, undo: {}}
   s: {needs: [r], agent: beta, start_within: 4s, undo: {retry: {within: 2s}}}

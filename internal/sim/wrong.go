@@ -78,13 +78,20 @@ type sagaTimes struct {
 	startedAt, completeBy, askedAt, notBefore events.Instant
 	// startBy is when no attempt starts any more, and timedFrom since when the time until then counts.
 	startBy, timedFrom events.Instant
+	// capBy and progressedAt are set if the attempt has a heartbeat.
+	capBy, progressedAt events.Instant
 }
+
+// lastEnd returns when the attempt ends whatever progress it shows.
+func (x *sagaTimes) lastEnd() events.Instant { return max(x.completeBy, x.capBy) }
 
 // corrects takes a correction: what was set at the wrong time is as long after the right time as it was after that.
 func (a *sagas) corrects(g *saga, to events.Instant) {
 	var longest time.Duration
 	for _, s := range g.steps {
-		longest = max(longest, s.completeBy.Sub(s.startedAt))
+		longest = max(longest, s.lastEnd().Sub(s.startedAt))
+		wrong := max(s.startedAt, s.progressedAt) > to
+		s.capBy, s.progressedAt = moved(s.capBy, s.startedAt, to), min(s.progressedAt, to)
 		if s.running && s.startedAt > to {
 			a.w.saw(sawCorrectedBusy)
 		}
@@ -96,6 +103,9 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 			x.notBefore = moved(x.notBefore, x.askedAt, to)
 			x.startBy, x.timedFrom = moved(x.startBy, x.timedFrom, to), min(x.timedFrom, to)
 			x.startedAt, x.askedAt = min(x.startedAt, to), min(x.askedAt, to)
+		}
+		if s.capBy != 0 && wrong {
+			s.completeBy = min(to.Add(2*s.def.Heartbeat.Std()), s.capBy)
 		}
 	}
 	g.quiet = min(g.quiet, to.Add(longest+a.w.cfg.Settings.Grace.Std()))

@@ -109,6 +109,10 @@ var taskCorruptions = []corruption{
 		f.alter("left", []string{"reserve"})
 		return f.place()
 	}},
+	{"progress of a step without a heartbeat", verify.CheckAttempts, "progress_of_nothing", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepProgressed, string(f.Key), &events.StepProgressed{Step: f.text("step"), Attempt: 1, CompleteBy: 1}).place()
+	}},
 	{"an outcome of an attempt that was not started", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
 		f := h.fact(events.NameStepCompleted, "")
 		f.alter("attempt", 9)

@@ -23,7 +23,9 @@ type stepRule struct {
 	StartWithin events.Duration `json:"start_within"`
 	Retry       retryRule       `json:"retry"`
 	Pivot       bool            `json:"pivot"`
-	Undo        *struct {
+	// Heartbeat is zero if the step has none.
+	Heartbeat events.Duration `json:"heartbeat"`
+	Undo      *struct {
 		Agent string    `json:"agent"`
 		Retry retryRule `json:"retry"`
 	} `json:"undo"`

@@ -41,6 +41,7 @@ func (p *partition) expectWork(f *events.Fact, s *story) {
 	switch b := f.Body.(type) {
 	case *events.StepStarted:
 		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input = b.Step, b.Agent, events.Do, b.Attempt, b.CompleteBy, b.Input
+		w.Heartbeat, w.CapBy, w.Progress = b.Heartbeat, b.CapBy, b.Progress
 	case *events.CompensationStarted:
 		w.Step, w.Agent, w.Operation, w.Attempt, w.CompleteBy, w.Input, w.Output = b.Step, b.Agent, events.Undo, b.Attempt, b.CompleteBy, b.Input, b.Output
 	default:
@@ -62,6 +63,9 @@ func digestWork(w *events.Work, decided events.Instant) uint32 {
 	_, _ = sum.Write(w.Input)
 	_, _ = sum.Write([]byte{0})
 	_, _ = sum.Write(w.Output)
+	if w.Heartbeat > 0 {
+		fmt.Fprintf(sum, "\x00%s\x00%d\x00%s", w.Heartbeat, w.CapBy-decided, w.Progress)
+	}
 	return sum.Sum32()&workDigest | workExpected
 }
 

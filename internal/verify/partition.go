@@ -206,7 +206,7 @@ func (p *partition) fact(f *events.Fact, at Place, input *events.Record) error {
 		p.sweep(b, at)
 	case *events.EffectFailed:
 		p.effectFailed(f, b, at)
-	case *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
+	case *events.StepProgressed, *events.StepCompleted, *events.StepFailed, *events.Compensated, *events.CompensationFailed:
 		p.reported(f, at, input)
 		p.tell(f, at)
 	default:
@@ -243,6 +243,8 @@ func (p *partition) reported(f *events.Fact, at Place, input *events.Record) {
 	switch {
 	case err != nil:
 		wrong("which cannot be read: %v", err)
+	case (r.Result == events.ResultProgress) != (f.Body.Name() == events.NameStepProgressed):
+		wrong("which has the result %q", r.Result)
 	case r.Ticket != s.incarnation:
 		wrong("which has the ticket %q, but the task has the incarnation %q", r.Ticket, s.incarnation)
 	}

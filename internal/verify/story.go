@@ -47,6 +47,8 @@ type work struct {
 	started               int64 // offset of the running attempt's start
 	position              events.Position
 	startedAt, completeBy events.Instant
+	heartbeat             events.Duration // zero if the running attempt need not show progress
+	capBy, progressedAt   events.Instant
 	retryAt               events.Instant
 	askedAt               events.Instant // when another attempt was asked for
 	startBy, timedFrom    events.Instant // when no attempt starts any more, and since when the time until then counts
@@ -171,6 +173,8 @@ func (t *telling) tell() {
 		t.queued(b)
 	case *events.StepStarted:
 		t.started(b)
+	case *events.StepProgressed:
+		t.progressed(b)
 	case *events.StepCompleted:
 		t.finished(b)
 	case *events.StepFailed:
@@ -278,6 +282,7 @@ func (t *telling) started(b *events.StepStarted) {
 	t.startsWithGiven(st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
+	t.mustBeat(st, r, b)
 }
 
 func (s *story) state() string {
@@ -303,8 +308,8 @@ func (t *telling) finished(b *events.StepCompleted) {
 	}
 	t.story.completed++
 	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
-	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.completeBy && (b.QuietAt != 0 || twice && st.undoable) {
-		t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+	if twice := st.do.position.Epoch != t.fact.Epoch; b.QuietAt < st.do.lastEnd() && (b.QuietAt != 0 || twice && st.undoable) {
+		t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d was sent in two epochs or is in doubt, but its undo waits until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 	}
 	t.quiet = max(t.quiet, b.QuietAt)
 }
@@ -345,26 +350,13 @@ func (t *telling) failed(b *events.StepFailed) {
 			return
 		}
 		st.touched = st.touched || b.Effect != events.EffectNone
-		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.completeBy {
-			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its complete-by time %s", b.Attempt, b.QuietAt, st.do.completeBy)
+		if b.Effect == events.EffectInDoubt && b.QuietAt < st.do.lastEnd() {
+			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 		}
 		t.quiet = max(t.quiet, b.QuietAt)
 		t.refused(b)
 	}
 	t.obey(st, b.Verdict)
-}
-
-// refused checks that only a step that has a check fails by it.
-func (t *telling) refused(b *events.StepFailed) {
-	if b.Error.Class != events.ClassCheck && b.Output == nil {
-		return
-	}
-	switch r := t.def.step(b.Step); {
-	case r == nil || r.FailIf == "":
-		t.wrong(CheckAttempts, "not_as_defined", b.Step, "attempt %d completed and its result is refused, but the step has no fail_if", b.Attempt)
-	case b.Effect == events.EffectNone:
-		t.wrong(CheckUndo, "refused_without_effect", b.Step, "attempt %d completed and its result is refused, but it counts as one without effect", b.Attempt)
-	}
 }
 
 // obey applies the verdict on a failed do.

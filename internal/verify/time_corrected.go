@@ -51,7 +51,14 @@ func (t *telling) corrected(to, last events.Instant) {
 	}
 	longest := time.Duration(0)
 	for _, st := range t.steps {
-		longest = max(longest, st.do.completeBy.Sub(st.do.startedAt))
+		longest = max(longest, st.do.lastEnd().Sub(st.do.startedAt))
+		if w := &st.do; w.heartbeat > 0 {
+			lasting(&w.capBy, w.startedAt)
+			if max(w.startedAt, w.progressedAt) > to {
+				defer func() { w.completeBy = min(to.Add(2*w.heartbeat.Std()), w.capBy) }()
+			}
+			w.progressedAt = min(w.progressedAt, to)
+		}
 		for _, w := range []*work{&st.do, &st.undo} {
 			lasting(&w.completeBy, w.startedAt)
 			if w.retryAt <= last { // it was due

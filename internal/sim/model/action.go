@@ -39,6 +39,8 @@ const (
 	actAnswerEnd
 	actSeeEnd
 	actReport
+	actBeat
+	actBeatAck
 	actLandCopy
 	actLandPart
 	actReorder
@@ -74,7 +76,7 @@ func (w *World) Enabled() []Action {
 		list = w.replica(n).progress(list)
 	}
 	for i := range w.s.works {
-		list = w.reports(list, i)
+		list = beats(w, w.reports(list, i), i)
 	}
 	for n := range w.s.nodes {
 		list = w.replica(n).faults(list)
@@ -306,6 +308,10 @@ func (w *World) Name(a Action) string {
 		return who + " has no answer for too long"
 	case actReport:
 		return fmt.Sprintf("the agent reports %s: %s", w.sp.effects[w.s.works[a.i].effect].name, outcomeNames[a.j])
+	case actBeat:
+		return fmt.Sprintf("the agent sends progress of %s", w.sp.effects[w.s.works[a.i].effect].name)
+	case actBeatAck:
+		return fmt.Sprintf("the agent has the ack of its progress of %s", w.sp.effects[w.s.works[a.i].effect].name)
 	case actClient:
 		return w.sp.cfg.Clients[a.i].name()
 	case actPass:

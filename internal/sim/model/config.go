@@ -62,7 +62,10 @@ const (
 	// has accepted the loss, which always happens eventually.
 	Trims Budget = 18
 
-	budgets = 19
+	// Beats: an agent sends progress. The acknowledgement comes eventually.
+	Beats Budget = 19
+
+	budgets = 20
 )
 
 // Kind is the kind of input that a client sends.

@@ -143,6 +143,15 @@ func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a timer, a deadline", Nodes: 1, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
+	beats := func(b Bound, name, workflow string, outcomes []Outcome, budgets faults) {
+		add(b, Config{Name: name, Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", workflow)}, Outcomes: outcomes, Budgets: budgets})
+	}
+	beats(CI, "progress", "beats", nil, faults{Beats: 2, Passes: 3})
+	beats(Small, "progress, in doubt", "beats-undone", []Outcome{FailedInDoubt}, faults{Beats: 1, Passes: 2, Failures: 1})
+	beats(Large, "progress, another attempt", "beats-again", []Outcome{Failed}, faults{Beats: 2, Passes: 2, Failures: 1})
+	beats(CI, "progress, a crash", "beats", nil, faults{Beats: 1, Passes: 2, Crashes: 1})
+	beats(Large, "progress, the cap", "beats", nil, faults{Beats: 3, Passes: 5})
+	add(Large, Config{Name: "progress, a hand-over", InFlight: 1, BatchFacts: 8, Clients: []Client{submit("T1", "beats")}, Budgets: faults{Beats: 1, Passes: 2, Reassigns: 1}})
 	add(CI, Config{Name: "an attempt without effect", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Crashes: 1}})
 	add(Small, Config{Name: "a refused request", Clients: one, Budgets: faults{Refusals: 1}})
 	add(Small, Config{Name: "a refused request, sent before", Clients: one, Budgets: faults{Refusals: 1, Crashes: 1}})

@@ -49,6 +49,9 @@ func (j *judge) before(f *events.Fact, source string) {
 		if t, _ := j.State.Task(f.Task); b.Attempt == 0 && (t == nil || t.Halted() || j.w.sp.cfg.right(f.Time) < j.startBy(f.Task)) {
 			j.w.fail("the time of a step of %s is over early, or while an operator holds the task", f.Task)
 		}
+		j.silences(f, b)
+	case *events.StepProgressed:
+		j.Progresses(f, b)
 	case *events.DeadlinePassed:
 		j.expires(f, b)
 	case *events.TasksSwept:
@@ -340,9 +343,9 @@ func (j *judge) undoes(f *events.Fact, b *events.CompensationStarted) {
 // quietAt returns the time until which a request of the task may still land: one of an attempt in doubt, or of an attempt that
 // was sent in two epochs and reported by only one instance.
 func (j *judge) quietAt(task string) (quiet events.Instant) {
-	completeBy, started := map[string]events.Instant{}, map[string]events.Epoch{}
+	lastEnd, started := map[string]events.Instant{}, map[string]events.Epoch{} // the agent of an attempt in doubt may act until its cap
 	until := func(step string) {
-		quiet = max(quiet, completeBy[step].Add(settings().Grace.Std()))
+		quiet = max(quiet, lastEnd[step].Add(settings().Grace.Std()))
 	}
 	j.log.accepted(j.w.sp, func(f *events.Fact) bool {
 		if f.Task != task {
@@ -350,7 +353,7 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 		}
 		switch b := f.Body.(type) {
 		case *events.StepStarted:
-			completeBy[b.Step] = j.w.sp.cfg.right(b.CompleteBy)
+			lastEnd[b.Step] = j.w.sp.cfg.right(max(b.CompleteBy, b.CapBy))
 			if b.Undoable {
 				started[b.Step] = f.Epoch
 			}
@@ -367,8 +370,8 @@ func (j *judge) quietAt(task string) (quiet events.Instant) {
 				until(x.Step)
 			}
 		case *events.Timeout:
-			if b.Operation == events.Do {
-				until(b.Step)
+			if b.Operation == events.Do { // its agent has ended: see silences
+				quiet = max(quiet, j.w.sp.cfg.right(b.CompleteBy).Add(settings().Grace.Std()))
 			}
 		}
 		return true

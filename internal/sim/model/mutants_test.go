@@ -223,8 +223,23 @@ var mutants = []mutant{
 		never, "^a wrong clock$", "days ahead"},
 	{"resent-work-waits-for-corrected-times", "work is sent again only when its times are corrected",
 		swap(" || x.epoch.correcting()", ""), "^a wrong clock", "days ahead"},
+	{"progress-extends-from-judging", "progress extends the complete-by time from the instant at which it is judged",
+		swap("now.Add(2*beat)", "s.StartedAt.Add(2*beat)"), "^progress$", "its agent acts until|recorded twice in a heartbeat"},
+	{"one-fact-each-heartbeat", "the end after progress covers all progress that is judged in the next heartbeat",
+		swap("2*beat", "beat"), "^progress$", "recorded twice in a heartbeat"},
+	{"passed-progress-is-covered", "progress needs no fact only if the complete-by time is late enough for it",
+		swap("s.CompleteBy >= min(now.Add(beat), s.CapBy) && ", ""), "^progress, another attempt$", "its agent acts until"},
+	{"late-progress-changes-nothing", "progress of an attempt that has ended changes nothing",
+		swap(" || !t.Running(p.Step, p.Operation, p.Attempt)", ""), "^progress, another attempt$", "stops|INV|internal|livelock"},
+	{"agent-counts-from-before-sending", "an agent counts from the instant before it sent the progress",
+		swap("x.unanswered, ", ""), "^progress$", "its agent acts until"},
+	{"doubt-lasts-until-the-cap", "an attempt in doubt may act until its cap, since its progress is still acknowledged",
+		swap("s.LastEnd()", "s.CompleteBy"), "^progress, in doubt$", "while an attempt of the task may still act"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
 		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
+
+// deep are the mutants that only show after several steps of the clock: their searches take up to a minute.
+var deep = map[string]bool{"agent-counts-from-before-sending": true, "passed-progress-is-covered": true}
 
 // edit changes a marked line. It returns the line unchanged if it does not apply.
 type edit func(line string) string
@@ -371,7 +386,11 @@ func (m *mutant) run(t *testing.T, program string) {
 
 // search runs the search of the configurations with the mutant, or with none.
 func search(program, name, only string) ([]byte, error) {
-	cmd := exec.Command(program, "-test.timeout=30m", "-test.run=TestModelHolds", "-model.cap=150000", "-model.only="+only)
+	most := 150_000
+	if deep[name] {
+		most = 4_000_000
+	}
+	cmd := exec.Command(program, "-test.timeout=30m", "-test.run=TestModelHolds", fmt.Sprintf("-model.cap=%d", most), "-model.only="+only)
 	cmd.Env = append(os.Environ(), mutantVariable+"="+name)
 	return cmd.CombinedOutput()
 }

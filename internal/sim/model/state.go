@@ -112,6 +112,9 @@ type work struct {
 	debt    int32
 	effect  int32
 	reports uint8
+	// sent is when the last acknowledged progress was sent, and unanswered when the one was that is not acknowledged yet: the clock plus one,
+	// 0 for none.
+	sent, unanswered uint8
 }
 
 var topics = [2]events.Input{events.Submissions, events.Reports}
@@ -169,6 +172,8 @@ func (s *state) code(c *codec) {
 		num(c, &w.debt)
 		num(c, &w.effect)
 		num(c, &w.reports)
+		num(c, &w.sent)
+		num(c, &w.unanswered)
 	})
 }
 

@@ -20,7 +20,7 @@ var cost = map[actionKind]Budget{
 	actLandCopy: Doubles, actLandPart: Splits, actReorder: Reorders, actLose: LostAppends, actUnknownTick: Unknowns,
 	actLate: LateAppends, actLateEffect: LateEffects, actSlow: SlowAcks, actRefuse: Refusals, actReassign: Reassigns,
 	actSleep: Sleeps, actCrash: Crashes, actOlder: OlderStores, actEmpty: LostStores, actPass: Passes,
-	actTrim: Trims,
+	actTrim: Trims, actBeat: Beats,
 }
 
 // crashes are the events of a node that crashes.
@@ -78,6 +78,10 @@ func (w *World) do(a Action) {
 		x.sleep()
 	case actReport:
 		w.reported(i, Outcome(a.j))
+	case actBeat:
+		beat(w, i)
+	case actBeatAck:
+		beatAnswered(w, i)
 	case actClient:
 		w.client(i)
 	case actPass:

@@ -11,8 +11,8 @@ import (
 	"github.com/sagalog/sagalog/supervisor"
 )
 
-// The workflows of the model, as small as a rule needs them. A backoff of 1ms counts as none. Every other time in them is below
-// Step, so that moving the clock once is enough for every wait.
+// The workflows of the model, as small as a rule needs them. A backoff of 1ms counts as none. Every other time in them, except those of
+// steps with a heartbeat, is below Step, so that moving the clock once is enough for every wait.
 var sources = []string{`
 workflow: one
 defaults: {complete_within: 5s, retry: {attempts: 2, backoff: 1ms, then: park}}
@@ -24,6 +24,21 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: undo}}
 steps:
   s: {agent: x, undo: {retry: {attempts: 2, backoff: 1ms}}}
   t: {agent: y, needs: [s]}
+`, `
+workflow: beats
+defaults: {complete_within: 90s, retry: {attempts: 1, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, heartbeat: 30s}
+`, `
+workflow: beats-again
+defaults: {complete_within: 90s, retry: {attempts: 2, backoff: 1ms, then: park}}
+steps:
+  s: {agent: x, heartbeat: 30s}
+`, `
+workflow: beats-undone
+defaults: {complete_within: 90s, retry: {attempts: 1, backoff: 1ms, then: undo}}
+steps:
+  s: {agent: x, heartbeat: 30s, undo: {retry: {attempts: 1, backoff: 1ms}}}
 `, `
 workflow: wait
 defaults: {complete_within: 5s, retry: {attempts: 2, backoff: 2s, then: park}}
