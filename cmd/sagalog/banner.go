@@ -24,12 +24,16 @@ func (d *dev) banner(w io.Writer) {
 		return
 	}
 	urls := d.fleet.URLs()
-	for i, name := range dronedelivery.Services() {
+	for i, name := range d.fleet.Services() {
 		label := ""
 		if i == 0 {
 			label = "Services"
 		}
 		fmt.Fprintf(w, "  %-11s %-10s %s\n", label, name, urls[name])
+	}
+	if d.cfg.demo == demoOrders {
+		d.ordersBanner(w, api)
+		return
 	}
 	input, _ := json.Marshal(dronedelivery.Submission(1, 1).Input)
 	fmt.Fprintf(w, "\nTry it, with the CLI, with curl, with kcat:\n\n")
@@ -40,6 +44,24 @@ func (d *dev) banner(w io.Writer) {
 	fmt.Fprintf(w, "  %s demo break drone --mode fail --for 20s%s      # retried until it is back\n", self, d.apiFlag(api))
 	fmt.Fprintf(w, "  %s demo break drone --mode refuse --for 20s%s    # undone\n", self, d.apiFlag(api))
 	fmt.Fprintf(w, "  %s task list%s\n\n", self, d.apiFlag(api))
+}
+
+// shopAddr is where the shop of cmd/orders listens by default.
+const shopAddr = "http://127.0.0.1:8700"
+
+// ordersBanner says how to run the shop, which is a separate program, and how to break the payment service.
+func (d *dev) ordersBanner(w io.Writer, api string) {
+	self := invocation()
+	fmt.Fprintf(w, "\nRun the shop in another terminal (it keeps its orders in ./orders.db; docs/orders.md describes it), and order something:\n\n")
+	fmt.Fprintf(w, "  go run ./cmd/orders --db ./orders.db%s\n", d.apiFlag(api))
+	fmt.Fprintf(w, "  curl -sS -X PUT %s/orders/order-1 -d '{\"customer\":\"anna\",\"cents\":1250}'\n", shopAddr)
+	fmt.Fprintf(w, "  curl -sS %s/orders\n\n", shopAddr)
+	fmt.Fprintf(w, "Break the payment service, order, and see the order get stuck; then repair it and retry:\n\n")
+	fmt.Fprintf(w, "  %s demo break payment --mode fail --for 10m%s\n", self, d.apiFlag(api))
+	fmt.Fprintf(w, "  curl -sS -X PUT %s/orders/order-2 -d '{\"customer\":\"ben\",\"cents\":700}'\n", shopAddr)
+	fmt.Fprintf(w, "  curl -sS %s/orders/order-2\n", shopAddr)
+	fmt.Fprintf(w, "  %s demo fix payment%s\n", self, d.apiFlag(api))
+	fmt.Fprintf(w, "  %s task retry order-2%s\n\n", self, d.apiFlag(api))
 }
 
 // apiFlag returns the flag that a client command needs to find this engine, with a space before it. It returns ""

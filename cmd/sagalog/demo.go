@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/sagalog/sagalog/events"
@@ -13,10 +14,13 @@ import (
 )
 
 // demo breaks and fixes the services of the example for the API.
-type demo struct{ urls map[string]string }
+type demo struct {
+	services []string
+	urls     map[string]string
+}
 
 // Services implements api.Demo.
-func (d *demo) Services() []string { return dronedelivery.Services() }
+func (d *demo) Services() []string { return slices.Clone(d.services) }
 
 // Break implements api.Demo.
 func (d *demo) Break(ctx context.Context, b api.Breakage) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/sagalog/sagalog/internal/kafka/embedded"
 	"github.com/sagalog/sagalog/internal/kafka/work"
 	"github.com/sagalog/sagalog/internal/node"
+	"github.com/sagalog/sagalog/internal/orders"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 )
@@ -32,8 +33,9 @@ type devConfig struct {
 
 // The values of --demo.
 const (
-	demoDrone = "drone-delivery"
-	demoNone  = "none"
+	demoDrone  = "drone-delivery"
+	demoOrders = "orders"
+	demoNone   = "none"
 )
 
 func devCommand() *cobra.Command {
@@ -48,6 +50,7 @@ Nothing has to be installed. Everything listens on loopback. Accepted tasks surv
 with the same --data and it continues. A power cut may lose the most recent ones, unless --fsync is given.`,
 		Example: `  sagalog dev
   sagalog dev --data /tmp/try --http 127.0.0.1:0 --kafka 127.0.0.1:0
+  sagalog dev --demo orders
   sagalog dev --demo none --workflows ./workflows --agents ./agents`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,15 +64,15 @@ with the same --data and it continues. A power cut may lose the most recent ones
 	f.StringVar(&c.http, "http", api.DefaultAddr, "where the HTTP API listens (port 0 takes a free one)")
 	f.StringVar(&c.kafka, "kafka", "127.0.0.1:9092", "where the embedded broker listens (port 0 takes a free one)")
 	f.BoolVar(&c.fsync, "fsync", false, "make the broker answer only when the data is on the disk: slower, but survives a power cut")
-	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery or none")
+	f.StringVar(&c.demo, "demo", demoDrone, "the example to run: drone-delivery, orders (a payment service, for the shop that cmd/orders runs) or none")
 	f.StringVar(&c.agents, "agents", "", "directory of your own HTTP agents (*.yaml), loaded at the start")
 	c.engineFlags.flags(f)
 	return cmd
 }
 
 func (c *devConfig) validate() error {
-	if c.demo != demoDrone && c.demo != demoNone {
-		return usage("--demo %q is not known: %s or %s", c.demo, demoDrone, demoNone)
+	if c.demo != demoDrone && c.demo != demoOrders && c.demo != demoNone {
+		return usage("--demo %q is not known: %s, %s or %s", c.demo, demoDrone, demoOrders, demoNone)
 	}
 	if err := c.engineFlags.validate(); err != nil {
 		return err
@@ -113,7 +116,8 @@ type dev struct {
 	cfg      devConfig
 	broker   *embedded.Broker
 	cluster  *kafka.Cluster
-	fleet    *dronedelivery.Fleet
+	fleet    *dronedelivery.Fleet // the services of the example
+	files    fs.FS                // its workflow, and its agents below agents/
 	node     *node.Node
 	agents   *agent.Connection
 	bindings *bindings
@@ -183,8 +187,13 @@ func (d *dev) openFleet(context.Context) error {
 	if d.cfg.demo == demoNone {
 		return nil
 	}
+	services := dronedelivery.Services()
+	d.files = dronedelivery.Files()
+	if d.cfg.demo == demoOrders {
+		services, d.files = []string{dronedelivery.Payment}, orders.Files()
+	}
 	var err error
-	d.fleet, err = dronedelivery.New(dronedelivery.Config{Dir: filepath.Join(d.cfg.data, "demo"), Addr: "127.0.0.1", Log: d.log})
+	d.fleet, err = dronedelivery.New(dronedelivery.Config{Dir: filepath.Join(d.cfg.data, "demo"), Addr: "127.0.0.1", Services: services, Log: d.log})
 	if err != nil {
 		return err
 	}
@@ -192,7 +201,7 @@ func (d *dev) openFleet(context.Context) error {
 		return err
 	}
 	env := d.fleet.Env()
-	files, err := fs.Sub(dronedelivery.Files(), "agents")
+	files, err := fs.Sub(d.files, "agents")
 	if err != nil {
 		return err
 	}
@@ -205,7 +214,7 @@ func (d *dev) openNode(ctx context.Context) error {
 		HTTP: d.cfg.http, Hosts: d.cfg.hosts, Settings: d.cfg.settings, SettingsSet: d.cfg.settingsSet, Tick: d.cfg.sweep, Version: version(), Logger: d.log, Registry: d.metrics,
 	}
 	if d.fleet != nil {
-		cfg.Demo = &demo{d.fleet.URLs()}
+		cfg.Demo = &demo{services: d.fleet.Services(), urls: d.fleet.URLs()}
 	}
 	var err error
 	d.node, err = node.Open(ctx, cfg)
@@ -216,7 +225,7 @@ func (d *dev) openNode(ctx context.Context) error {
 func (d *dev) applyWorkflows(ctx context.Context) error {
 	a := applier{node: d.node, log: d.log}
 	if d.fleet != nil {
-		if err := a.file(ctx, dronedelivery.Files(), definitionFile{name: "workflow.yaml", place: "workflow.yaml"}); err != nil {
+		if err := a.file(ctx, d.files, definitionFile{name: "workflow.yaml", place: "workflow.yaml"}); err != nil {
 			return err
 		}
 	}
@@ -252,6 +261,8 @@ func (d *dev) run(ctx context.Context) error {
 	}
 	if d.fleet != nil {
 		g.Go(func() error { return d.fleet.Run(ctx) })
+	}
+	if d.cfg.demo == demoDrone {
 		g.Go(func() error { return trickle(ctx, "http://"+d.node.Addr(), d.log) })
 	}
 	if d.cfg.pprof != "" {

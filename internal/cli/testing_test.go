@@ -48,12 +48,17 @@ const (
 		"  - name: \"refused # twice\"\n    mocks: {charge: [{fail: retryable, error: no <money>, effect: none}]}\n    expect: {state: undone}\n"
 )
 
-func TestTheTestsOfTheExamplePass(t *testing.T) {
+func TestTheTestsOfTheExamplesPass(t *testing.T) {
 	t.Parallel()
-	r := offline("workflow", "test", "../dronedelivery/files")
-	require.Equal(t, 0, r.code, r.out+r.err)
-	require.Contains(t, r.out, "coverage: steps 5/5, undos 3/3, skips 1/1\n")
-	require.Empty(t, r.err)
+	for files, covers := range map[string]string{
+		"../dronedelivery/files": "coverage: steps 5/5, undos 3/3, skips 1/1\n",
+		"../orders/files":        "coverage: steps 1/1, undos 1/1, skips 0/0\n",
+	} {
+		r := offline("workflow", "test", files)
+		require.Equal(t, 0, r.code, r.out+r.err)
+		require.Contains(t, r.out, covers)
+		require.Empty(t, r.err)
+	}
 }
 
 func TestAFailedCaseShowsTheDifferenceAndTheSteps(t *testing.T) {

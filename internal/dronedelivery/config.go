@@ -20,6 +20,9 @@ const (
 	Delivery  = "delivery"
 )
 
+// Payment is the service of the example of order processing. It runs only if Config.Services names it.
+const Payment = "payment"
+
 // Services returns the names of the five services.
 func Services() []string { return []string{Account, Package, Transport, Drone, Delivery} }
 
@@ -31,9 +34,11 @@ type Config struct {
 	// Dir holds the ledgers. It is created with mode 0700 if it is missing. Required.
 	Dir string
 	// Addr is a loopback host, with or without a port. Empty means 127.0.0.1: anyone who can reach an example can break it, so
-	// it must not be on a network. With a port N other than 0 the services take N, N+1, ... in the order of Services; otherwise
+	// it must not be on a network. With a port N other than 0 the services take N, N+1, ... in their order; otherwise
 	// each takes a free port.
 	Addr string
+	// Services are the services to run. Nil means the five of Services.
+	Services []string
 	// Faults holds the faults that are active from the start, by service. A fault with a zero For has no end. A service may
 	// have several, one for each mode and operation.
 	Faults map[string][]Fault
@@ -56,9 +61,14 @@ func (c Config) validate() error {
 	if _, _, err := c.base(); err != nil {
 		faults = append(faults, err)
 	}
+	for _, name := range c.Services {
+		if name != Payment && !slices.Contains(Services(), name) {
+			faults = append(faults, fmt.Errorf("there is no service %q: they are %s and %s", name, strings.Join(Services(), ", "), Payment))
+		}
+	}
 	for name, list := range c.Faults {
-		if !slices.Contains(Services(), name) {
-			faults = append(faults, fmt.Errorf("there is no service %q: they are %s", name, strings.Join(Services(), ", ")))
+		if !slices.Contains(c.services(), name) {
+			faults = append(faults, fmt.Errorf("there is no service %q: they are %s", name, strings.Join(c.services(), ", ")))
 		}
 		for i, f := range list {
 			if err := f.validate(); err != nil {
@@ -72,7 +82,14 @@ func (c Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// address returns the address of the service at the given index in Services. The Config must be valid.
+func (c Config) services() []string {
+	if c.Services == nil {
+		return Services()
+	}
+	return c.Services
+}
+
+// address returns the address of the service at the given index in services. The Config must be valid.
 func (c Config) address(place int) string {
 	host, port, _ := c.base()
 	if port != 0 {
@@ -86,8 +103,8 @@ func (c Config) base() (host string, port int, err error) {
 	host = c.Addr
 	if h, p, err := net.SplitHostPort(c.Addr); err == nil {
 		host = h
-		if port, err = strconv.Atoi(p); err != nil || port < 0 || port+len(Services()) > 65536 {
-			return "", 0, fmt.Errorf("address %q: the port is not in 0..%d", c.Addr, 65536-len(Services()))
+		if port, err = strconv.Atoi(p); err != nil || port < 0 || port+len(c.services()) > 65536 {
+			return "", 0, fmt.Errorf("address %q: the port is not in 0..%d", c.Addr, 65536-len(c.services()))
 		}
 	}
 	if host == "" {

@@ -4,6 +4,9 @@
 // The services stand for programs that other people run. So they do not import the engine, they speak only HTTP, and they
 // can be broken on purpose: slow, failing, refusing or hanging, for a while or permanently.
 //
+// A sixth service, payment, is the remote side of the example of order processing. It has the same rules, ledger and faults,
+// and runs only if Config.Services names it.
+//
 // # What a service does
 //
 // An engine may repeat a call below /api/. The answers ensure that the effect happens only once:

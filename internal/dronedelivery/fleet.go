@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ const (
 	headerTimeout = 10 * time.Second
 )
 
-// Fleet is the five services as one component: New, Listen, Run.
+// Fleet is the services as one component: New, Listen, Run.
 type Fleet struct {
 	cfg  Config
 	stop chan struct{}
@@ -67,14 +68,14 @@ func (f *Fleet) listen() (err error) {
 	if f.lock, err = lockDir(f.cfg.Dir); err != nil {
 		return err
 	}
-	for i, name := range Services() {
+	for i, name := range f.cfg.services() {
 		l, err := net.Listen("tcp", f.cfg.address(i))
 		if err != nil {
 			return fmt.Errorf("%s service cannot listen on %s (choose another port, or 0 for a free one): %w", name, f.cfg.address(i), err)
 		}
 		f.listeners = append(f.listeners, l)
 	}
-	for _, name := range Services() {
+	for _, name := range f.cfg.services() {
 		s, err := newService(name, f.cfg, f.stop)
 		if err != nil {
 			return fmt.Errorf("%s service: %w", name, err)
@@ -83,7 +84,7 @@ func (f *Fleet) listen() (err error) {
 	}
 	f.urls = make(map[string]string, len(f.listeners))
 	for i, l := range f.listeners {
-		f.urls[Services()[i]] = "http://" + l.Addr().String()
+		f.urls[f.cfg.services()[i]] = "http://" + l.Addr().String()
 	}
 	return nil
 }
@@ -101,6 +102,9 @@ func lockDir(dir string) (*flock.Flock, error) {
 	}
 	return lock, nil
 }
+
+// Services returns the names of the services that it runs, in the order of their ports.
+func (f *Fleet) Services() []string { return slices.Clone(f.cfg.services()) }
 
 // URLs returns the base URL of each service. It is empty before Listen.
 func (f *Fleet) URLs() map[string]string { return maps.Clone(f.urls) }

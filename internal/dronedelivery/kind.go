@@ -32,6 +32,8 @@ func kindOf(service string) kind {
 		return kind{Drone, "/api/drones/{id}", true, answerDrone}
 	case Delivery:
 		return kind{Delivery, "/api/deliveries/{id}", false, answerDelivery}
+	case Payment:
+		return kind{Payment, "/api/payments/{order}", true, answerPayment}
 	}
 	panic("dronedelivery: no service " + service)
 }
@@ -76,18 +78,28 @@ func answerAccount(c call, _ time.Time) (any, *problem) {
 // sizeMax keeps answers, and so the ledger's lines, short.
 const sizeMax = 64
 
+// readBody decodes the body of a call, if it has one, into a thing of the given name.
+func readBody(c call, thing string, into any) *problem {
+	if len(c.body) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(c.body, into)
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+		return refusal(http.StatusUnprocessableEntity, "the body is not a %s: %v", thing, err)
+	}
+	if err != nil {
+		return refusal(http.StatusBadRequest, "the body is not JSON: %v", err)
+	}
+	return nil
+}
+
 func answerPackage(c call, _ time.Time) (any, *problem) {
 	var in struct {
 		Size   string  `json:"size"`
 		Weight float64 `json:"weight"`
 	}
-	if len(c.body) > 0 {
-		if err := json.Unmarshal(c.body, &in); err != nil {
-			if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-				return nil, refusal(http.StatusUnprocessableEntity, "the body is not a package: %v", err)
-			}
-			return nil, refusal(http.StatusBadRequest, "the body is not JSON: %v", err)
-		}
+	if wrong := readBody(c, "package", &in); wrong != nil {
+		return nil, wrong
 	}
 	if len(in.Size) > sizeMax {
 		return nil, refusal(http.StatusUnprocessableEntity, "size has more than %d bytes", sizeMax)
@@ -127,6 +139,25 @@ func answerDelivery(c call, _ time.Time) (any, *problem) {
 		ID     string `json:"id"`
 		Status string `json:"status"`
 	}{c.ids[0], "scheduled"}, nil
+}
+
+func answerPayment(c call, _ time.Time) (any, *problem) {
+	var in struct {
+		Customer string `json:"customer"`
+		Cents    int64  `json:"cents"`
+	}
+	if wrong := readBody(c, "payment", &in); wrong != nil {
+		return nil, wrong
+	}
+	if in.Cents <= 0 {
+		return nil, refusal(http.StatusUnprocessableEntity, "an amount of %d cents cannot be paid", in.Cents)
+	}
+	d := digestOf(Payment, c.ids[0], c.key)
+	return struct {
+		Order   string `json:"order"`
+		Receipt string `json:"receipt"`
+		Cents   int64  `json:"cents"`
+	}{c.ids[0], "PAY-" + strings.ToUpper(hex.EncodeToString(d[:4])), in.Cents}, nil
 }
 
 // pick chooses one of n for an identifier, always the same for that identifier.

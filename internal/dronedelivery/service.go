@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// service is one of the five, without its listener.
+// service is one of the services, without its listener.
 type service struct {
 	kind   kind
 	log    *slog.Logger

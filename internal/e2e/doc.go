@@ -1,4 +1,4 @@
-// Package e2e proves the engine from outside: it builds sagalog and dronedelivery once, and runs them as processes with real
+// Package e2e proves the engine from outside: it builds sagalog, dronedelivery and orders once, and runs them as processes with real
 // sockets, real files and kill -9. It imports only what any other program could have: the wire format (events) and a Kafka
 // client.
 //
@@ -16,6 +16,7 @@
 //	-run 'TestOneID|TestAWorkflow'                         repeats, conflicts, definitions
 //	-run TestForeign                                       programs in other languages that know events/FORMAT.md alone
 //	-run 'TestCancel|TestRetry|TestUndo|TestRedrive'       what operators do
+//	-run 'TestOrders|TestAStuckOrder|TestTheRecipe'        the shop with a database, killed at each step; docs/orders.md
 //	-run 'TestAFrozenEngine|TestKilledServices'            with SAGALOG_E2E=full or -e2e.deliveries only
 //
 // Without SAGALOG_E2E=full or -e2e.deliveries, faults other than kill -9 (fault_*_test.go) are skipped too: a full disk,

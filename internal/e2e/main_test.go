@@ -87,7 +87,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
-	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/sagalog", "./cmd/dronedelivery")
+	build := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./cmd/sagalog", "./cmd/dronedelivery", "./cmd/orders")
 	build.Dir, build.Stdout, build.Stderr = filepath.Join("..", ".."), os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e: build the programs:", err)
