@@ -46,20 +46,7 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.StepProgressed:
 		p.rules.Progresses(f, b)
 	case *events.Timeout:
-		p.rules.TimesOut(f, b)
-		if b.Attempt == 0 {
-			p.lapsed(f, b)
-			break
-		}
-		for _, x := range p.rules.Pending(events.Reports) {
-			if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task)) {
-				w.saw(sawTimeoutRace)
-			}
-		}
-		unsent := strings.Contains(b.Verdict.Reason, supervisor.UnsentReason)
-		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
-			Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,
-			Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
+		p.timesOut(f, b)
 	case *events.DeadlinePassed:
 		p.rules.PassesDeadline(f, b)
 	case *events.TimeCorrected:
@@ -78,6 +65,24 @@ func (p *partition) before(f *events.Fact, by *producer) {
 	case *events.InputRejected:
 		p.inputs.rejects(f, b)
 	}
+}
+
+// timesOut checks the end of an attempt, or of the time of its step, without a report.
+func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
+	p.rules.TimesOut(f, b)
+	if b.Attempt == 0 {
+		p.lapsed(f, b)
+		return
+	}
+	for _, x := range p.rules.Pending(events.Reports) {
+		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, p.ticket(f.Task)) {
+			p.w.saw(sawTimeoutRace)
+		}
+	}
+	unsent := strings.Contains(b.Verdict.Reason, supervisor.UnsentReason)
+	p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
+		Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,
+		Error: events.Error{Class: events.ClassTimeout, Message: "no report before the complete-by time"}}, b.Verdict)
 }
 
 // verdict checks that a failure was judged by the policy of the task's own definition.

@@ -123,7 +123,7 @@ func (st *step) give(with []byte) {
 }
 
 // startsWithGiven checks that an attempt starts with the input that an operator gave, if one did.
-func (t *telling) startsWithGiven(st *step, op events.Operation, input []byte) {
+func startsWithGiven(t *telling, st *step, op events.Operation, input []byte) {
 	if given := st.given[op]; given != nil && !bytes.Equal(given, input) {
 		t.wrong(CheckAttempts, "not_the_given_input", st.id, "an attempt to %s it starts with another input than the operator gave with a retry", op)
 	}

@@ -11,7 +11,7 @@ func (w *work) needs(r events.Result) bool {
 }
 
 // mustBeat notes what a start says about progress.
-func (t *telling) mustBeat(st *step, r *stepRule, b *events.StepStarted) {
+func mustBeat(t *telling, st *step, r *stepRule, b *events.StepStarted) {
 	w := &st.do
 	w.heartbeat, w.capBy = b.Heartbeat, b.CapBy
 	if r != nil && r.Heartbeat != b.Heartbeat {

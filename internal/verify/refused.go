@@ -2,8 +2,8 @@ package verify
 
 import "github.com/sagalog/sagalog/events"
 
-// refused checks that only a step that has a check fails by it.
-func (t *telling) refused(b *events.StepFailed) {
+// checkRefused checks that only a step that has a check fails by it.
+func checkRefused(t *telling, b *events.StepFailed) {
 	if b.Error.Class != events.ClassCheck && b.Output == nil {
 		return
 	}

@@ -279,10 +279,10 @@ func (t *telling) started(b *events.StepStarted) {
 	if st.over() {
 		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
-	t.startsWithGiven(st, events.Do, b.Input)
+	startsWithGiven(t, st, events.Do, b.Input)
 	st.pivot, st.undoable, st.failed, st.queued = b.Pivot, b.Undoable, false, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy, b.StartBy})
-	t.mustBeat(st, r, b)
+	mustBeat(t, st, r, b)
 }
 
 func (s *story) state() string {
@@ -354,7 +354,7 @@ func (t *telling) failed(b *events.StepFailed) {
 			t.wrong(CheckUndo, "doubt_too_short", b.Step, "attempt %d is in doubt until %s, before its end %s", b.Attempt, b.QuietAt, st.do.lastEnd())
 		}
 		t.quiet = max(t.quiet, b.QuietAt)
-		t.refused(b)
+		checkRefused(t, b)
 	}
 	t.obey(st, b.Verdict)
 }

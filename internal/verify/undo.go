@@ -9,7 +9,7 @@ func (st *step) mustUndo() bool { return st.undoable && st.touched && !st.undone
 func (t *telling) undoStarted(b *events.CompensationStarted) {
 	st := t.open(b.Step)
 	t.mayUndo(st)
-	t.startsWithGiven(st, events.Undo, b.Input)
+	startsWithGiven(t, st, events.Undo, b.Input)
 	if r := t.def.step(b.Step); r != nil && r.Undo != nil {
 		agent := r.Undo.Agent
 		if agent == "" {

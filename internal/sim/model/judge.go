@@ -45,11 +45,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	j.settled(sim.SettledAfter(&j.State.Partition, f))
 	switch b := f.Body.(type) {
 	case *events.Timeout:
-		j.TimesOut(f, b)
-		if t, _ := j.State.Task(f.Task); b.Attempt == 0 && (t == nil || t.Halted() || j.w.sp.cfg.right(f.Time) < j.startBy(f.Task)) {
-			j.w.fail("the time of a step of %s is over early, or while an operator holds the task", f.Task)
-		}
-		j.silences(f, b)
+		j.timesOut(f, b)
 	case *events.StepProgressed:
 		j.Progresses(f, b)
 	case *events.DeadlinePassed:
@@ -91,6 +87,15 @@ func (j *judge) before(f *events.Fact, source string) {
 	}
 	j.requests(f)
 	j.byHand(f)
+}
+
+// timesOut checks that the time of a step or of an attempt is over.
+func (j *judge) timesOut(f *events.Fact, b *events.Timeout) {
+	j.TimesOut(f, b)
+	if t, _ := j.State.Task(f.Task); b.Attempt == 0 && (t == nil || t.Halted() || j.w.sp.cfg.right(f.Time) < j.startBy(f.Task)) {
+		j.w.fail("the time of a step of %s is over early, or while an operator holds the task", f.Task)
+	}
+	j.silences(f, b)
 }
 
 // starts checks that a step may start.
