@@ -23,7 +23,7 @@ func stopWork(x *outbox, t *events.Task, f *events.Fact) {
 	case *events.Timeout:
 		sendStop(x, t, f, attempt{t.ID, b.Step, b.Operation, b.Attempt}, "its complete-by time passed")
 	case *events.StepProgressed:
-		if t.Undoing() { // the stop that was sent when the task turned back was lost, or is still on its way
+		if t.Undoing() && !turnsLater(x, t) { // the stop that was sent when the task turned back was lost, or is still on its way
 			sendStop(x, t, f, attempt{t.ID, b.Step, events.Do, b.Attempt}, "the task is being undone")
 		}
 	case *events.StepFailed:
@@ -63,6 +63,16 @@ func turned(t *events.Task, f *events.Fact) bool {
 		}
 	}
 	return v.Action == events.ActionUndo && t.Undoing() && v.Reason == t.Reason // later failures of a task that is being undone have another reason
+}
+
+// turnsLater says whether the fact by which a task turned back is not durable yet.
+func turnsLater(x *outbox, t *events.Task) bool {
+	for _, b := range append([]*batch{x.batch}, x.flying...) {
+		if b != nil && slices.ContainsFunc(b.facts, func(f *events.Fact) bool { return f.Task == t.ID && turned(t, f) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func sendStop(x *outbox, t *events.Task, f *events.Fact, a attempt, reason string) {

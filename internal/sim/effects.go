@@ -210,7 +210,11 @@ func (e *effects) asks(s *slot, f *events.Fact, a *supervisor.Send) {
 		want = events.Work{Task: f.Task, Step: b.Step, Agent: b.Agent, Operation: events.Undo, Attempt: b.Attempt, CompleteBy: b.CompleteBy, Input: b.Input, Output: b.Output}
 	}
 	if t, _ := e.p.state.Task(f.Task); t != nil && t.Incarnation == e.p.ticket(f.Task) { // the time may have been corrected since
-		if started, by := t.Times(want.Step, want.Operation, want.Attempt); by == x.CompleteBy && started != 0 {
+		started, by := t.Times(want.Step, want.Operation, want.Attempt)
+		if b, ok := f.Body.(*events.StepStarted); ok && b.Heartbeat > 0 && started != 0 { // the task allows it more time, as after progress
+			by = started.Add(b.CompleteBy.Sub(f.Time))
+		}
+		if by == x.CompleteBy && started != 0 {
 			want.CompleteBy, began = by, started
 		}
 	}
