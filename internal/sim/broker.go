@@ -216,7 +216,7 @@ func (w *World) produce(p *producer, records []events.Record, answer func(offset
 // room for reasons, headers and a definition. A larger record could not be produced, and would end every epoch that tries.
 func (w *World) recordMax() int {
 	s := &w.cfg.Settings
-	return max(s.SubmissionBytes, 2*s.PayloadBytes) + 16<<10
+	return max(s.SubmissionBytes, 2*s.PayloadBytes) + events.MaxProgress + 16<<10
 }
 
 func (w *World) bit(p float64) int {
