@@ -54,7 +54,7 @@ func (t byHand) skipped(b *StepSkipped) error {
 		return fmt.Errorf("%w: the pivot %q is skipped", ErrImpossible, b.Step)
 	}
 	failed := s.State.failed()
-	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil
+	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With, s.Wait = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil, nil
 	t.decided(RequestSkip, b.Request, s, failed)
 	return nil
 }
@@ -64,7 +64,7 @@ func (t byHand) completed(b *StepCompleted) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt == 0 || b.Attempt != s.Attempt {
+	if s.Attempt == 0 && !s.Waits() || b.Attempt != s.Attempt {
 		return fmt.Errorf("%w: attempt %d of step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
 	failed := s.State.failed()

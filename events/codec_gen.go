@@ -1688,6 +1688,10 @@ func (v *Step) write(w *jsontext.Writer) {
 		w.Literal(`,"undo":`)
 		v.Undo.write(w)
 	}
+	if v.Wait != nil {
+		w.Literal(`,"wait":`)
+		v.Wait.write(w)
+	}
 	if len(v.With) > 0 {
 		w.Raw(`,"with":`, v.With)
 	}
@@ -1762,11 +1766,15 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<19)
 			v.Undo = new(UndoState)
 			v.Undo.read(r)
-		case "with":
+		case "wait":
 			r.Once(&seen, 1<<20)
+			v.Wait = new(Wait)
+			v.Wait.read(r)
+		case "with":
+			r.Once(&seen, 1<<21)
 			r.Raw(&v.With)
 		case "left":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			v.Left = r.Bool()
 		default:
 			r.Doubt()
@@ -3469,6 +3477,90 @@ func (v *VersionBarrier) read(r *jsontext.Reader) (seen uint64) {
 func (v *VersionBarrier) size() int {
 	n := 12
 	n += 5
+	return n
+}
+
+func (v *Wait) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.Until != 0 {
+		w.Literal(`,"until":`)
+		v.Until.write(w)
+	}
+	if v.Within != 0 {
+		w.Literal(`,"within":`)
+		v.Within.write(w)
+	}
+	w.End(from)
+}
+
+func (v *Wait) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "until":
+			r.Once(&seen, 1<<0)
+			v.Until.read(r)
+		case "within":
+			r.Once(&seen, 1<<1)
+			v.Within.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *WaitStarted) write(w *jsontext.Writer) {
+	w.Text(`{"step":`, v.Step)
+	if v.Within != 0 {
+		w.Literal(`,"within":`)
+		v.Within.write(w)
+	}
+	if v.Until != 0 {
+		w.Literal(`,"until":`)
+		v.Until.write(w)
+	}
+	if v.Condition != nil {
+		w.Bool(`,"condition":`, *v.Condition)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *WaitStarted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "step":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Step)
+		case "within":
+			r.Once(&seen, 1<<1)
+			v.Within.read(r)
+		case "until":
+			r.Once(&seen, 1<<2)
+			v.Until.read(r)
+		case "condition":
+			r.Once(&seen, 1<<3)
+			v.Condition = new(bool)
+			*v.Condition = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *WaitStarted) size() int {
+	n := 10
+	n += 2 + len(v.Step)
+	if v.Within != 0 {
+		n += 10 + 26
+	}
+	if v.Until != 0 {
+		n += 9 + 26
+	}
+	if v.Condition != nil {
+		n += 13 + 26
+	}
 	return n
 }
 

@@ -19,6 +19,7 @@ const (
 	NameDefinitionAdopted   Name = "DefinitionAdopted"
 	NameSubmitted           Name = "Submitted"
 	NameStepStarted         Name = "StepStarted"
+	NameWaitStarted         Name = "WaitStarted"
 	NameStepCompleted       Name = "StepCompleted"
 	NameStepFailed          Name = "StepFailed"
 	NameTimeout             Name = "Timeout"
@@ -161,7 +162,7 @@ type Outcome struct {
 	FinishedAt Instant `json:"finished_at,omitzero"`
 }
 
-// StepCompleted is the success of an attempt.
+// StepCompleted is the success of an attempt, or (Attempt 0) the end of a step that waited.
 type StepCompleted struct {
 	Step    string          `json:"step"`
 	Attempt int             `json:"attempt"`
@@ -195,7 +196,7 @@ type Verdict struct {
 	Uncounted bool `json:"uncounted,omitzero"`
 }
 
-// StepFailed is a reported failure of an attempt, or (Attempt 0) a failure before any work was sent.
+// StepFailed is a reported failure of an attempt, or (Attempt 0) a failure before any work was sent, or of a step that waits.
 type StepFailed struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`

@@ -16,6 +16,7 @@ var names = []Name{
 	NameDefinitionAdopted,
 	NameSubmitted,
 	NameStepStarted,
+	NameWaitStarted,
 	NameStepCompleted,
 	NameStepFailed,
 	NameTimeout,
@@ -54,6 +55,7 @@ func (*SettingsAdopted) Name() Name     { return NameSettingsAdopted }
 func (*DefinitionAdopted) Name() Name   { return NameDefinitionAdopted }
 func (*Submitted) Name() Name           { return NameSubmitted }
 func (*StepStarted) Name() Name         { return NameStepStarted }
+func (*WaitStarted) Name() Name         { return NameWaitStarted }
 func (*StepCompleted) Name() Name       { return NameStepCompleted }
 func (*StepFailed) Name() Name          { return NameStepFailed }
 func (*Timeout) Name() Name             { return NameTimeout }
@@ -101,6 +103,8 @@ func NewBody(n Name) (Body, error) {
 		return new(Submitted), nil
 	case NameStepStarted:
 		return new(StepStarted), nil
+	case NameWaitStarted:
+		return new(WaitStarted), nil
 	case NameStepCompleted:
 		return new(StepCompleted), nil
 	case NameStepFailed:
@@ -180,6 +184,8 @@ func nameOf(b []byte) Name {
 		return NameSubmitted
 	case NameStepStarted:
 		return NameStepStarted
+	case NameWaitStarted:
+		return NameWaitStarted
 	case NameStepCompleted:
 		return NameStepCompleted
 	case NameStepFailed:
@@ -257,6 +263,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *Submitted:
 		b.write(w)
 	case *StepStarted:
+		b.write(w)
+	case *WaitStarted:
 		b.write(w)
 	case *StepCompleted:
 		b.write(w)
@@ -337,6 +345,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *StepStarted:
 		b.read(r)
+	case *WaitStarted:
+		b.read(r)
 	case *StepCompleted:
 		b.read(r)
 	case *StepFailed:
@@ -415,6 +425,8 @@ func bodySize(body Body) int {
 	case *Submitted:
 		return b.size()
 	case *StepStarted:
+		return b.size()
+	case *WaitStarted:
 		return b.size()
 	case *StepCompleted:
 		return b.size()

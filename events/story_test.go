@@ -37,6 +37,7 @@ func story(t tester) *scribe {
 	w.byHand()
 	w.deadlines()
 	w.pausing()
+	w.waits()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
@@ -183,6 +184,28 @@ func (w *scribe) pausing() {
 	w.write(id, &events.CancelRequested{Request: "p5"})
 	w.write(id, &events.TaskPaused{Request: "p6", Reason: "wait"})
 	w.write(id, &events.TaskTerminated{Request: "p7", Reason: "done by hand", By: "ada", NotUndone: []string{"package"}})
+}
+
+// waits: steps sleep until a time, in a task that is paused meanwhile; an operator ends some of them. Another task is cancelled while it sleeps.
+func (w *scribe) waits() {
+	const id = "delivery-30"
+	w.submit(id)
+	yes := true
+	w.write(id, &events.WaitStarted{Step: "sleep", Within: events.Duration(2e9), Until: w.now.Add(2e9), Condition: &yes})
+	w.write(id, &events.TaskPaused{Request: "w1"})
+	w.write(id, &events.StepCompleted{Step: "sleep"}, cause(events.CauseTimer(id, 1, "sleep", 0, events.TimerSleep)))
+	w.write(id, &events.TaskResumed{Request: "w2"})
+	w.write(id, &events.WaitStarted{Step: "woken", Until: w.now.Add(2e9)})
+	w.write(id, &events.WaitStarted{Step: "skipped", Until: w.now.Add(2e9)})
+	w.write(id, &events.WaitStarted{Step: "failed", Until: w.now.Add(2e9)})
+	w.write(id, &events.StepCompleted{Step: "woken", Output: raw(`{"now":true}`), Operator: events.Operator{Request: "w3"}})
+	w.write(id, &events.StepSkipped{Step: "skipped", Why: events.SkipOperator, Operator: events.Operator{Request: "w4"}})
+	w.write(id, &events.StepFailed{Step: "failed", Error: events.Error{Class: events.ClassPermanent}, Effect: events.EffectNone, Verdict: park("no"), Operator: events.Operator{Request: "w5"}})
+	w.write(id, &events.TaskParked{Step: "failed", Reason: "no"})
+	w.write(id, &events.TaskReopened{Request: "w6", Steps: []string{"failed"}})
+	w.write(id, &events.WaitStarted{Step: "failed", Until: w.now.Add(2e9)})
+	w.write(id, &events.CancelRequested{Request: "w7"})
+	w.write(id, &events.TaskUndone{})
 }
 
 // byHand: an operator skips one failed step and completes another, fails a running attempt and a waiting step, gives another input,

@@ -163,6 +163,8 @@ type Step struct {
 	changed bool
 
 	Undo *UndoState `json:"undo,omitempty"`
+	// Wait is set while the step, which no agent does, is under way.
+	Wait *Wait `json:"wait,omitempty"`
 	// With is the input that an operator gave for all further attempts, instead of the one that the definition leads to.
 	With json.RawMessage `json:"with,omitempty"`
 	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.

@@ -52,6 +52,9 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 	for _, s := range t.Steps {
 		longest = max(longest, s.CompleteBy.Sub(s.StartedAt))
 		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
+		if s.Wait != nil {
+			s.Wait.correct(s.StartedAt, to)
+		}
 		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
 		if u := s.Undo; u != nil {
 			at.reopened = u.Tries == 0 && u.RetryAt <= t.UpdatedAt

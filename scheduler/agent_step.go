@@ -29,7 +29,9 @@ func compileAgentStep(s *Step) (_ *agentStep, err error) {
 	return a, nil
 }
 
-func (a *agentStep) begin(*events.Task) opening { return opening{call: Call{a.step.Agent, events.Do}} }
+func (a *agentStep) begin(*Env) (opening, error) {
+	return opening{call: Call{a.step.Agent, events.Do}}, nil
+}
 
 func (a *agentStep) undo() (opening, error) {
 	if a.step.Undo == nil {
@@ -54,12 +56,7 @@ func (a *agentStep) startDo(env *Env, path string) (events.Start, error) {
 	if err != nil {
 		return events.Start{}, err
 	}
-	start := events.Start{CompleteWithin: a.step.CompleteWithin, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
-	if a.step.If != "" {
-		yes := true // Plan offers only attempts whose condition holds
-		start.Condition = &yes
-	}
-	return start, nil
+	return events.Start{CompleteWithin: a.step.CompleteWithin, Input: in, Condition: condition(a.step), Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}, nil
 }
 
 func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {

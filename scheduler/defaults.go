@@ -74,6 +74,7 @@ type bodyCoolDown struct {
 type bodyStep struct {
 	bodyPolicy
 	Agent      string          `json:"agent"`
+	Sleep      json.RawMessage `json:"sleep"`
 	Needs      []string        `json:"needs"`
 	If         string          `json:"if"`
 	With       json.RawMessage `json:"with"`
@@ -160,6 +161,9 @@ func (b *body) step(id string, forward bool) Step {
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
 		Retry:          retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown:       coolDown(s.CoolDown, b.Defaults.CoolDown),
+	}
+	if out.Sleep = present(s.Sleep); out.Sleep != nil {
+		out.CompleteWithin, out.Retry, out.CoolDown = 0, Retry{Attempts: 1, Then: out.Retry.Then}, nil
 	}
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark

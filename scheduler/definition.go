@@ -24,18 +24,21 @@ type Definition struct {
 
 // Step is one step of a workflow: a vertex of its DAG.
 type Step struct {
-	ID    string   `json:"id"`
-	Agent string   `json:"agent"`
+	ID string `json:"id"`
+	// Agent does the step. Absent if nobody does: Sleep is set then.
+	Agent string   `json:"agent,omitempty"`
 	Needs []string `json:"needs,omitempty"`
 	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
+	// Sleep is the duration of a step that sleeps, or an object with the template of its end, until.
+	Sleep json.RawMessage `json:"sleep,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
 	With json.RawMessage `json:"with,omitempty"`
 	// FailIf is an expression, over the output too. If it gives true, a step that completed has failed. FailReason is the template of
 	// the text that says why.
 	FailIf         string          `json:"fail_if,omitempty"`
 	FailReason     string          `json:"fail_reason,omitempty"`
-	CompleteWithin events.Duration `json:"complete_within"`
+	CompleteWithin events.Duration `json:"complete_within,omitzero"`
 	Retry          Retry           `json:"retry"`
 	CoolDown       *CoolDown       `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
@@ -48,9 +51,9 @@ type Step struct {
 type Retry struct {
 	// Attempts includes the first one.
 	Attempts   int             `json:"attempts"`
-	Backoff    events.Duration `json:"backoff"`
-	Factor     float64         `json:"factor"`
-	MaxBackoff events.Duration `json:"max_backoff"`
+	Backoff    events.Duration `json:"backoff,omitzero"`
+	Factor     float64         `json:"factor,omitzero"`
+	MaxBackoff events.Duration `json:"max_backoff,omitzero"`
 	// Then says what happens when the attempts are used up.
 	Then string `json:"then"`
 }

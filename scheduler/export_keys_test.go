@@ -10,4 +10,5 @@ var KeyTables = map[string][]string{
 	"$defs/undoRetry":                     retryKeys,
 	"$defs/coolDown":                      coolDownKeys,
 	"$defs/undo":                          undoKeys,
+	"$defs/sleepUntil":                    sleepKeys,
 }

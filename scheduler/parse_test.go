@@ -101,7 +101,14 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 		{"unknown key", "workflow: w\ndescripton: d\nsteps: {a: {agent: a}}", []string{`f:2:1: descripton: unknown key "descripton": did you mean "description"?`}},
 		{"unknown key of a step", head + "  a: {agent: a, retrys: 3}", []string{`f:3:17: steps.a.retrys: unknown key "retrys": did you mean "retry"?`}},
 		{"later key", head + "  a: {agent: a, for: \"${ input }\"}", []string{`f:3:17: steps.a.for: "for" (fan-out over a list) is reserved for a later version and not supported yet`}},
-		{"later kind of step", head + "  a: {sleep: 5s}", []string{`f:3:7: steps.a.sleep: "sleep" (sleeping until a time) is reserved for a later version and not supported yet`}},
+		{"later kind of step", head + "  a: {wait: 5s}", []string{`f:3:7: steps.a.wait: "wait" (waiting for a signal) is reserved for a later version and not supported yet`}},
+		{"two kinds", head + "  a: {agent: a, sleep: 5s}", []string{"f:3:17: steps.a.sleep: a step has an agent or sleeps, not both: make it two steps"}},
+		{"a sleep with a key of agents", head + "  a: {sleep: 5s, with: {}, pivot: true}", []string{
+			"f:3:18: steps.a.with: a step that sleeps has no with: it may have needs, if", "f:3:28: steps.a.pivot: a step that sleeps has no pivot: it may have needs, if"}},
+		{"a sleep of no duration", head + "  a: {sleep: tomorrow}", []string{`f:3:14: steps.a.sleep: "tomorrow" is not a duration such as 500ms, 30s, 10m or 2h`}},
+		{"a sleep without an end", head + "  a: {sleep: {}}", []string{"f:3:7: steps.a.sleep: until is missing: the instant at which the step is over, or an expression that gives it"}},
+		{"a sleep until no instant", head + "  a: {sleep: {until: 10m}}", []string{`f:3:22: steps.a.sleep.until: "10m" is not an instant such as 2026-11-21T14:00:00Z; for a duration write sleep: 10m`}},
+		{"a sleep until what is not there", head + "  a: {sleep: {until: \"${ inputs.at }\"}}", []string{`f:3:26: steps.a.sleep.until: unknown name inputs: did you mean "input"?`}},
 		{"schedule", "workflow: w\nschedule: x\nsteps: {a: {agent: a}}", []string{`f:2:1: schedule: "schedule" (schedules) is reserved for a later version and not supported yet`}},
 		{"duplicate key", head + "  a: {agent: a}\n  a: {agent: b}", []string{"f:4:3: steps.a: duplicate key, first on line 3"}},
 		{"anchors", head + "  a: &x {agent: a}\n  b: *x", []string{

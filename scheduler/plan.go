@@ -106,13 +106,15 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		}
 		open++
 		switch {
-		case at == nil,
-			at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
+		case at == nil:
+			w.begin(c, states, &env)
+		//mutant:sleep-begins-once
+		case at.State == events.StepStateRunning, at.Waits():
+			running = true
+		case at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env)
 		case at.State == events.StepStateWaiting:
-			w.open(c.step.ID, c.kind.begin(w.task), at.RetryAt)
-		case at.State == events.StepStateRunning:
-			running = true
+			w.start(c, &env, at.RetryAt)
 		default:
 			failed = c.step.ID
 		}
@@ -150,7 +152,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	}
 	c, at := p.compiled(path), t.Step(path)
 	switch {
-	case c == nil || op != events.Do:
+	case c == nil || op != events.Do || len(c.kind.calls()) == 0:
 		return 0, false, nil
 	case at == nil, at.State == events.StepStateWaiting && at.Attempt == 0:
 		return 0, !slices.ContainsFunc(c.step.Needs, func(need string) bool { return !over(t.Step(need)) }), nil
@@ -179,12 +181,26 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	yes, err := c.runs(env)
 	switch {
 	case err != nil:
-		w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: expressionError(err)})
+		w.broken(c, err)
 	case !yes:
 		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
 	default:
-		w.open(c.step.ID, c.kind.begin(w.task), 0)
+		w.start(c, env, 0)
 	}
+}
+
+// start adds what starts a step, not before the given instant.
+func (w *planner) start(c *compiledStep, env *Env, notBefore events.Instant) {
+	o, err := c.kind.begin(env)
+	if err != nil {
+		w.broken(c, err)
+		return
+	}
+	w.open(c.step.ID, o, notBefore)
+}
+
+func (w *planner) broken(c *compiledStep, err error) {
+	w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: expressionError(err)})
 }
 
 // open adds what starts a step or its undo. An attempt starts when its agent has room for it, and not before the given instant.

@@ -25,6 +25,7 @@ var foldedBy = map[events.Name]string{
 	events.NameDefinitionAdopted:   "",
 	events.NameSubmitted:           "",
 	events.NameStepStarted:         "outbox workOf",
+	events.NameWaitStarted:         "",
 	events.NameStepCompleted:       "changeOf",
 	events.NameStepFailed:          "changeOf outbox",
 	events.NameTimeout:             "changeOf outbox",

@@ -174,9 +174,12 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 	return nil
 }
 
-// outcome parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
+// outcome says when a wait ends, and parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
 // same expression of the same definition would fail again, and past its pivot the task could not be cancelled either.
 func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
+	if wait, ok := body.(*events.WaitStarted); ok {
+		wait.Stamp(p.stamp())
+	}
 	if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.settings().PayloadBytes {
 		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.settings().PayloadBytes)
 		body = &events.TaskParked{Reason: reason + events.OutputHint(t)}

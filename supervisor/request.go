@@ -197,7 +197,7 @@ func reopenable(t *events.Task, s *events.Step) bool {
 		}
 		return s.State == events.StepStateFailed || s.State == events.StepStateTimedOut
 	case events.TaskStateProcessing:
-		return s.State == events.StepStateWaiting
+		return s.State == events.StepStateWaiting && !s.Waits()
 	case events.TaskStateUndoing:
 		return s.Undo != nil && s.Undo.State == events.StepStateWaiting
 	}

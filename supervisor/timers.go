@@ -57,6 +57,7 @@ var timerKinds = []timerKind{
 	//mutant:deadline-waits-for-reports
 	{kind: events.TimerDeadline, reads: outcomeInputs, decide: (*timers).passDeadline},
 	{kind: events.TimerRetry},
+	{kind: events.TimerSleep, decide: (*timers).wake},
 	{kind: events.TimerQuiet},
 	{kind: events.TimerReminder, decide: (*timers).remind},
 }
@@ -278,6 +279,14 @@ func (t *timers) expireAttempt(task *events.Task, m events.Timer) events.Body {
 		body.QuietAt = t.planner.quietAt(task.Step(m.Path), events.EffectInDoubt)
 	}
 	return body
+}
+
+// wake ends a step that sleeps. No input says anything about it but what an operator decides, and the first in the log wins.
+func (*timers) wake(task *events.Task, m events.Timer) events.Body {
+	if !task.Step(m.Path).Waits() {
+		return nil
+	}
+	return &events.StepCompleted{Step: m.Path}
 }
 
 func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {

@@ -91,7 +91,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("nobody has tried to undo step %q", q.Step)
 	case op == events.Undo:
 		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
-	case s == nil || s.Attempt == 0:
+	case s == nil || s.Attempt == 0 && !s.Waits():
 		return refused("no attempt of step %q has begun: skip it, with the output that later steps are to see", q.Step)
 	}
 	return &events.StepCompleted{Step: q.Step, Attempt: s.Attempt, Output: q.Output, Operator: operatorOf(q)}, Refusal{}

@@ -203,7 +203,7 @@ class Task(Entity):
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
-                s.clear_of("retry_at")
+                s.clear_of("retry_at", "wait")
 
     def halt(self, time):
         self.setdefault("halted_at", time)
@@ -258,7 +258,11 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo with left"""
+        cool_downs touched completion pivot undoable undo wait with left"""
+
+
+class Wait(Entity):
+    order = "until within"
 
 
 class UndoState(Entity):
@@ -421,12 +425,21 @@ class State:
         s.clear_of("ended_at", "retry_at", "output")
         s.add("tries")
 
+    def WaitStarted(self, t, body, time):
+        t["state"] = '"processing"'
+        s = t.step(body["step"])
+        s["wait"] = Wait()
+        s["wait"].keep(body, "until", "within")
+        s.update(state='"waiting"', started_at=time)
+        s.clear_of("ended_at", "retry_at", "output")
+
     def StepCompleted(self, t, body, time):
         s = t.step(body["step"])
         failed = s["state"] in FAILED
+        s.clear_of("wait")
         t.add("completions")
         s.take(body, "output")
-        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true")
+        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s["attempt"] != "0" else "false")
         s.clear_of("error", "reason", "with")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
@@ -454,6 +467,7 @@ class State:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         verdict = members(body["verdict"])
         s.update(state=state, ended_at=time, error=Error(members(body["error"])), reason=verdict["reason"])
+        s.clear_of("wait")
         s.add("failure_count")
         t.add("failure_count")
         action = json.loads(verdict["action"])
@@ -488,7 +502,7 @@ class State:
                 failed = s["state"] in FAILED
                 s.take(body, "output")
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
-                s.clear_of("retry_at", "with")
+                s.clear_of("retry_at", "with", "wait")
             return self.by_hand(t, '"skip"', body, failed, time)
         s.clear()
         s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
@@ -622,6 +636,10 @@ class State:
         for s in t["steps"]:
             if "complete_by" in s:
                 longest = max(longest, apart(s["complete_by"], s["started_at"]))
+            if "within" in s.get("wait", ()):
+                until = Entity(s["wait"], started_at=s["started_at"])
+                lasting(until, "until", "started_at", to)
+                s["wait"]["until"] = until["until"]
             for w in filter(None, (s, s.get("undo"))):
                 lasting(w, "complete_by", "started_at", to)
                 if "retry_at" in w and "tries" not in w and "cool_downs" not in w and w["retry_at"] <= t["updated_at"]:

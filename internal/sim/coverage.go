@@ -172,6 +172,12 @@ const (
 	sawUndoFailedByHand
 	sawGivenInput
 	sawStop
+	sawSleep
+	sawSleepPaused
+	sawSleepCut
+	sawSleepTakenOver
+	sawWokenByHand
+	sawCorrectedSleep
 
 	situations
 )
@@ -291,6 +297,12 @@ var named = [situations]struct {
 	sawFailedWaiting:    {name: "an operator fails a step that waits for its next attempt", rare: true},
 	sawUndoFailedByHand: {name: "an operator fails an undo", rare: true},
 	sawStop:             {name: "an owner stops an attempt whose outcome nobody needs"},
+	sawSleep:            {name: "a step sleeps until its time"},
+	sawSleepPaused:      {name: "a sleep ends while its task is paused or parked", rare: true},
+	sawSleepCut:         {name: "a task that sleeps turns back"},
+	sawSleepTakenOver:   {name: "a sleep ends in another epoch than it began"},
+	sawWokenByHand:      {name: "an operator decides about a step that sleeps", rare: true},
+	sawCorrectedSleep:   {name: "a sleep that began at a wrong time is corrected", rare: true},
 	sawGivenInput:       {name: "a retry gives another input", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},

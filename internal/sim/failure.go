@@ -36,7 +36,7 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	if b.Request != "" && !g.once(b.Request) {
 		return "a request is judged twice"
 	}
-	s.running, g.quiet = false, max(g.quiet, quiet)
+	s.running, s.wait, g.quiet = false, nil, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
 	if b.Error.Class == events.ClassCheck || b.Output != nil {
 		if !s.refuses(b.Output) || b.Effect == events.EffectNone || b.Effect == events.EffectDoneUnknown && s.epoch != f.Epoch && s.def.Undo != nil {

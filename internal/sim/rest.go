@@ -185,7 +185,7 @@ func (p *partition) mustBeGone(t *events.Task) {
 // mustBeThere records which effects of a processed task must be there.
 func (p *partition) mustBeThere(t *events.Task) {
 	for _, s := range t.Steps {
-		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && (g == nil || !g.steps[s.Path].doneByHand) {
+		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && s.Attempt > 0 && (g == nil || !g.steps[s.Path].doneByHand) {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.Path}
 			p.done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
 		}

@@ -78,6 +78,8 @@ type sagaStep struct {
 	back sagaTimes
 	// epoch is the epoch in which the latest attempt started.
 	epoch events.Epoch
+	// wait is nil unless it waits, and nobody does it.
+	wait *sagaWait
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
@@ -144,7 +146,12 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 	switch b := body.(type) {
 	case *events.StepStarted:
 		return a.startsStep(g, f, b)
+	case *events.WaitStarted:
+		return a.waits(g, f, b)
 	case *events.StepCompleted:
+		if b.Attempt == 0 {
+			return a.wakes(g, f, b)
+		}
 		return a.completes(g, f, b)
 	case *events.StepFailed:
 		return a.fails(g, f, b)
@@ -203,7 +210,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "INV6: the workflow has no such step"
 	case g.undoing || g.parked || g.parkDue || g.paused:
 		return "a step starts in a task that is undone, is parked or paused, or must be parked"
-	case s.running || s.done || s.skipped:
+	case s.running || s.done || s.skipped || s.wait != nil:
 		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
@@ -295,6 +302,9 @@ func (g *saga) turns(why string) string {
 		return why + " undoes a task that may be past its pivot"
 	}
 	g.undoing, g.parked, g.parkDue = true, false, false
+	for _, s := range g.steps {
+		s.failed, s.wait = s.failed || s.wait != nil, nil
+	}
 	if !g.paused {
 		g.haltedAt = 0
 	}
@@ -335,7 +345,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	switch {
 	case g.paused:
 		return "a step is skipped in a paused task"
-	case s == nil || s.running || s.done || s.attempt > 0:
+	case s == nil || s.running || s.done || s.attempt > 0 || s.wait != nil:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
@@ -451,10 +461,10 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
-			plain.def = nil
+			plain.def, plain.wait = nil, nil
 			a.w.fail("INV2: step %q of task %q is folded to %s %v; by its facts it is %+v", id, t.ID, folded, err, plain)
 		}
 	}

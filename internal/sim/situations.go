@@ -156,6 +156,7 @@ func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 	case *events.StepSkipped:
 		w.saw(sawSkipped)
 	case *events.CancelRequested:
+		p.seeTurned(t)
 		if w.saw(sawCancel); t.State == events.TaskStateError {
 			w.saw(sawCancelParked)
 		}

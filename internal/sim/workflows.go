@@ -37,7 +37,8 @@ defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}
 steps:
   x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
-  z: {agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
+  nap: {sleep: {until: "${ input.extra == true ? '700ms' : task.submitted_at }"}}
+  z: {needs: [nap], agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
@@ -53,7 +54,8 @@ steps:
   p: {agent: gamma, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   r: {agent: beta}
-  s: {needs: [r], agent: beta, undo: {}}
+  nap: {needs: [p], if: "${ input.extra == true }", sleep: 1500ms}
+  s: {needs: [r, nap], agent: beta, undo: {}}
 `, `
 workflow: firm
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}

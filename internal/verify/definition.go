@@ -13,12 +13,14 @@ type definition struct {
 }
 
 type stepRule struct {
-	ID     string   `json:"id"`
-	Agent  string   `json:"agent"`
-	Needs  []string `json:"needs"`
-	If     string   `json:"if"`
-	FailIf string   `json:"fail_if"`
-	Pivot  bool     `json:"pivot"`
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	// Sleep is set if no agent does the step.
+	Sleep  json.RawMessage `json:"sleep"`
+	Needs  []string        `json:"needs"`
+	If     string          `json:"if"`
+	FailIf string          `json:"fail_if"`
+	Pivot  bool            `json:"pivot"`
 	Undo   *struct {
 		Agent string `json:"agent"`
 	} `json:"undo"`

@@ -50,7 +50,7 @@ func (p *partition) explainEnd() {
 		say("it is %s, and nothing will move it", s.state())
 	case "running":
 		say("it is %s: an attempt of step %s runs until %s", s.state(), m.step, m.since)
-	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingQuiet):
+	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingQuiet), string(events.WaitingSleep):
 		say("it is %s: step %s waits until %s for %s", s.state(), m.step, m.since, events.Waiting(m.kind).Says())
 	case "ready":
 		say("it is %s: step %s is ready since %s", s.state(), m.step, m.since)

@@ -10,7 +10,7 @@ import (
 // mover describes what will move a live task.
 type mover struct {
 	// kind is running, ready, due (a fact follows at once from the state), none, or what the task waits for: operator, paused, retry,
-	// cool_down or quiet.
+	// cool_down, quiet or sleep.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -27,6 +27,9 @@ func (s *story) next() mover {
 	}
 	var run, wait *mover
 	for _, st := range s.steps {
+		if st.wait != nil && (wait == nil || st.wait.until < wait.since) {
+			wait = &mover{kind: string(events.WaitingSleep), step: st.id, since: st.wait.until}
+		}
 		for _, w := range []*work{&st.do, &st.undo} {
 			switch {
 			case w.running && (run == nil || w.completeBy < run.since):

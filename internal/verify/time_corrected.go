@@ -52,6 +52,10 @@ func (t *telling) corrected(to, last events.Instant) {
 	longest := time.Duration(0)
 	for _, st := range t.steps {
 		longest = max(longest, st.do.completeBy.Sub(st.do.startedAt))
+		if w := st.wait; w != nil && w.within > 0 {
+			lasting(&w.until, w.since)
+			w.since = min(w.since, to)
+		}
 		for _, w := range []*work{&st.do, &st.undo} {
 			lasting(&w.completeBy, w.startedAt)
 			if w.retryAt <= last { // it was due

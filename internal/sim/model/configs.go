@@ -140,6 +140,12 @@ func effects(add func(Bound, Config)) {
 func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a timer", Clients: one, Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a timer, a deadline", Nodes: 1, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Passes: 1}})
+	nap := []Client{submit("T1", "nap")}
+	add(Small, Config{Name: "a step that sleeps", Nodes: 1, Clients: append(nap[:1:1], later(Pause, "T1", "nap"), later(Resume, "T1", "nap")), Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a step that sleeps, a cancel", Nodes: 1, Clients: append(nap[:1:1], later(Cancel, "T1", "nap")), Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a step that sleeps, a crash", Clients: nap, Budgets: faults{Passes: 1, Crashes: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a step that sleeps, a hand-over", Clients: nap, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(Small, Config{Name: "a wrong clock, a step that sleeps", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: nap, Budgets: faults{Reassigns: 1, Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
 	add(CI, Config{Name: "an attempt without effect", Clients: one, Outcomes: []Outcome{FailedNone}, Budgets: faults{Failures: 1, Crashes: 1}})

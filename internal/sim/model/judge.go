@@ -83,6 +83,7 @@ func (j *judge) before(f *events.Fact, source string) {
 		j.undoes(f, b)
 	}
 	j.requests(f)
+	j.waits(f)
 }
 
 // starts checks that a step may start.

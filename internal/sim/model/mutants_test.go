@@ -193,6 +193,12 @@ var mutants = []mutant{
 		never, "^a wrong clock$", "days ahead"},
 	{"resent-work-waits-for-corrected-times", "work is sent again only when its times are corrected",
 		swap(" || x.epoch.correcting()", ""), "^a wrong clock", "days ahead"},
+	{"sleep-ends-at-its-time", "a step that sleeps is over at its time, and not before",
+		swap("w.Until", "1"), "^a step that sleeps$", "is over before its time"},
+	{"sleep-begins-once", "a step that sleeps does not begin again",
+		swap(", at.Waits()", ""), "^a step that sleeps$", "stops|livelock|internal"},
+	{"corrected-sleep-has-all-its-time", "a sleep that began at the wrong time keeps its duration",
+		swap("lasting(w.Until, started, to)", "min(w.Until, to)"), "^a wrong clock, a step that sleeps$", "is over before its time"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
 		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
 

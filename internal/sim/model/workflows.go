@@ -41,6 +41,10 @@ defaults: {complete_within: 5s, retry: {attempts: 1, backoff: 1ms, then: park}}
 steps:
   s: {agent: x}
 `, `
+workflow: nap
+steps:
+  s: {sleep: 5s}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:

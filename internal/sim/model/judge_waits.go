@@ -1,0 +1,25 @@
+package model
+
+import "github.com/sagalog/sagalog/events"
+
+// waits checks that no step begins to wait in a task that is held or turned back, and that none is over before its time, by the right
+// clock.
+func (j *judge) waits(f *events.Fact) {
+	switch b := f.Body.(type) {
+	case *events.WaitStarted:
+		if t, _ := j.State.Task(f.Task); j.paused(f.Task) || t != nil && t.Undoing() {
+			j.w.fail("step %s of %s begins to wait while its task is paused or undone", b.Step, f.Task)
+		}
+	case *events.StepCompleted:
+		if b.Attempt > 0 || b.Request != "" {
+			return
+		}
+		began := j.log.latest(j.w.sp, f.Task, events.NameWaitStarted)
+		right := j.w.sp.cfg.right
+		if began == nil {
+			j.w.fail("step %s of %s is over and never began", b.Step, f.Task)
+		} else if x := began.Body.(*events.WaitStarted); right(f.Time).Sub(right(began.Time)) < x.Until.Sub(began.Time) {
+			j.w.fail("step %s of %s is over before its time", b.Step, f.Task)
+		}
+	}
+}
