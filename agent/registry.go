@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
@@ -17,15 +16,8 @@ const DefaultConcurrency = 16
 // MaxConcurrency bounds the goroutines and the requests read ahead of one agent.
 const MaxConcurrency = 10_000
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
-
 // CheckName returns an error if name cannot name an agent.
-func CheckName(name string) error {
-	if !validName.MatchString(name) {
-		return fmt.Errorf("%q is not a valid name: use a lower-case letter, followed by up to 63 of a-z, 0-9, _ and -", name)
-	}
-	return nil
-}
+func CheckName(name string) error { return events.CheckAgent(name) }
 
 // Registry holds the agents of a process. One goroutine fills it, before it is passed to Dial or NewRunner.
 type Registry struct {

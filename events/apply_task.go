@@ -275,21 +275,6 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	return nil
 }
 
-func (t *Task) timeout(f *Fact, b *Timeout) error {
-	s, err := t.attempt(b.Step, b.Operation, b.Attempt)
-	if err != nil {
-		return err
-	}
-	e := Error{Class: ClassTimeout, Message: "no report before the complete-by time"}
-	if b.Operation == Undo {
-		return t.compensationFailed(f, b.Step, b.Attempt, e, b.Verdict)
-	}
-	s.Touched = true
-	t.QuietAt = max(t.QuietAt, b.QuietAt)
-	t.failed(s, f.Time, &e, StepStateTimedOut, b.Verdict)
-	return nil
-}
-
 // failed records a failure of a do and carries out the verdict.
 func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict) {
 	s.State, s.EndedAt, s.Error, s.Reason, s.Wait = state, now, e, v.Reason, nil
@@ -309,6 +294,8 @@ func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict
 		if t.State != TaskStateError {
 			t.ParkDue, t.ParkReason = s.Path, v.Reason
 		}
+	case ActionContinue:
+		s.State, s.Continued = StepStateTimedOut, true
 	}
 }
 
@@ -443,7 +430,7 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			}
 		case s.Waits(): // nothing but its time ends it
 			return fmt.Errorf("%w: step %q is reopened and waits until %s", ErrImpossible, path, s.Wait.Until)
-		case s.State == StepStateFailed || s.State == StepStateTimedOut || s.State == StepStateWaiting:
+		case s.Failed() || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
 			if len(b.With) > 0 {
 				s.With = b.With

@@ -19,7 +19,7 @@ func (t byHand) unfinished(path string, why Name) (*Step, error) {
 		return nil, fmt.Errorf("%w: %s of step %q by an operator while the task is being undone", ErrImpossible, why, path)
 	case s == nil:
 		return t.open(path, why)
-	case s.State != StepStateFailed && s.State != StepStateTimedOut:
+	case !s.Failed():
 		return t.open(path, why)
 	}
 	return s.change(), nil
@@ -53,7 +53,7 @@ func (t byHand) skipped(b *StepSkipped) error {
 	if s.Pivot {
 		return fmt.Errorf("%w: the pivot %q is skipped", ErrImpossible, b.Step)
 	}
-	failed := s.State.failed()
+	failed := s.Failed()
 	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With, s.Wait = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil, nil
 	t.decided(RequestSkip, b.Request, s, failed)
 	return nil
@@ -67,7 +67,7 @@ func (t byHand) completed(b *StepCompleted) error {
 	if s.Attempt == 0 && !s.Waits() || b.Attempt != s.Attempt {
 		return fmt.Errorf("%w: attempt %d of step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
-	failed := s.State.failed()
+	failed := s.Failed()
 	s.RetryAt = 0
 	completeStep(t.Task, s, t.fact, b)
 	t.decided(RequestComplete, b.Request, s, failed)
@@ -98,12 +98,9 @@ func (t byHand) decided(verb Verb, request string, decided *Step, failed bool) {
 		return
 	}
 	for _, s := range t.Steps {
-		if s.State == StepStateUndoFailed || !t.Undoing() && s.State.failed() {
+		if s.State == StepStateUndoFailed || !t.Undoing() && s.Failed() {
 			return
 		}
 	}
 	t.unpark(t.fact.Time)
 }
-
-// failed says whether a step is over without having completed.
-func (s StepState) failed() bool { return s == StepStateFailed || s == StepStateTimedOut }

@@ -18,6 +18,7 @@ const (
 	TypeDefinition = "sagalog.definition"
 	TypeSettings   = "sagalog.settings"
 	TypeLoss       = "sagalog.loss"
+	TypeAgentPause = "sagalog.agent.pause"
 	TypePresence   = "sagalog.presence"
 	TypeAlert      = "sagalog.alert"
 )

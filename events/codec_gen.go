@@ -1698,6 +1698,9 @@ func (v *Step) write(w *jsontext.Writer) {
 	if v.Left {
 		w.Bool(`,"left":`, v.Left)
 	}
+	if v.Continued {
+		w.Bool(`,"continued":`, v.Continued)
+	}
 	w.B = append(w.B, '}')
 }
 
@@ -1776,6 +1779,9 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 		case "left":
 			r.Once(&seen, 1<<22)
 			v.Left = r.Bool()
+		case "continued":
+			r.Once(&seen, 1<<23)
+			v.Continued = r.Bool()
 		default:
 			r.Doubt()
 		}
@@ -3269,8 +3275,10 @@ func (v *Timeout) write(w *jsontext.Writer) {
 	w.Text(`{"step":`, v.Step)
 	w.Text(`,"operation":`, string(v.Operation))
 	w.Int(`,"attempt":`, int64(v.Attempt))
-	w.Literal(`,"complete_by":`)
-	v.CompleteBy.write(w)
+	if v.CompleteBy != 0 {
+		w.Literal(`,"complete_by":`)
+		v.CompleteBy.write(w)
+	}
 	if v.QuietAt != 0 {
 		w.Literal(`,"quiet_at":`)
 		v.QuietAt.write(w)
@@ -3310,11 +3318,13 @@ func (v *Timeout) read(r *jsontext.Reader) (seen uint64) {
 
 // size returns about how many bytes write writes.
 func (v *Timeout) size() int {
-	n := 60
+	n := 45
 	n += 2 + len(v.Step)
 	n += 2 + len(v.Operation)
 	n += 5
-	n += 26
+	if v.CompleteBy != 0 {
+		n += 15 + 26
+	}
 	if v.QuietAt != 0 {
 		n += 12 + 26
 	}
@@ -3758,6 +3768,8 @@ func wordOf(b []byte) string {
 		return "undo"
 	case "park":
 		return "park"
+	case "continue":
+		return "continue"
 	case "retryable":
 		return "retryable"
 	case "permanent":

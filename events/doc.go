@@ -63,8 +63,10 @@
 //	running     -- StepFailed, Timeout: by the verdict
 //	               retry, cool_down                   --> waiting
 //	               undo, park                         --> failed, timed_out
+//	               continue                           --> timed_out (continued)
 //	not_started, waiting
-//	            -- StepFailed of attempt 0: likewise  --> waiting, failed
+//	            -- StepFailed, Timeout of attempt 0:
+//	               likewise                           --> waiting, failed, timed_out (continued)
 //	waiting     -- the task turns to undoing          --> failed
 //	failed, timed_out, waiting
 //	            -- TaskReopened                       --> waiting
@@ -76,6 +78,9 @@
 //	undoing     -- Compensated                        --> undone
 //	undoing     -- CompensationFailed, Timeout: park  --> undo_failed
 //	undo_failed -- TaskReopened                       --> undoing
+//
+// The steps that need a step start when it is completed, skipped or continued: the task goes on without a step that is continued, and
+// nothing starts it again.
 //
 // Every step that may have changed something outside (Step.Touched) is undone. No undo starts while an attempt of a do is
 // running: see docs/protocol.md, "Undo".

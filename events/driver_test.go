@@ -138,7 +138,7 @@ func (d *driver) newcomer(id string) []move {
 
 func (d *driver) verdict() events.Verdict {
 	return events.Verdict{
-		Action: rapid.SampledFrom([]events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark}).Draw(d.t, "action"),
+		Action: rapid.SampledFrom([]events.Action{events.ActionRetry, events.ActionCoolDown, events.ActionUndo, events.ActionPark, events.ActionContinue}).Draw(d.t, "action"),
 		At:     d.now.Add(1e9), Reason: "because",
 	}
 }
@@ -193,6 +193,9 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 	case events.StepStateNotStarted, events.StepStateWaiting:
 		list := []events.Body{&events.StepFailed{Step: path, Effect: events.EffectNone, Error: d.failure(), Verdict: d.verdict()}}
 		if t.State == events.TaskStatePending || t.State == events.TaskStateProcessing {
+			if t.Paused == nil {
+				list = append(list, &events.Timeout{Step: path, Operation: events.Do, Verdict: d.verdict()})
+			}
 			list = append(list, &events.StepStarted{Step: path, Agent: "g", Attempt: s.Attempt + 1, CompleteBy: d.now.Add(5e9), Input: d.blob(` 1 `), Undoable: true, Pivot: path == "r"})
 		}
 		if s.Attempt == 0 {
@@ -203,6 +206,9 @@ func (d *driver) doBodies(t *events.Task, s *events.Step) []events.Body {
 		}
 		return list
 	case events.StepStateFailed, events.StepStateTimedOut, events.StepStateUndoFailed:
+		if s.Continued {
+			return nil
+		}
 		return []events.Body{&events.TaskReopened{Request: fmt.Sprint("r", d.next), Steps: []string{path}, By: "ada"}}
 	}
 	return nil

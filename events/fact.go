@@ -183,6 +183,9 @@ const (
 	ActionCoolDown Action = "cool_down"
 	ActionUndo     Action = "undo"
 	ActionPark     Action = "park"
+	// ActionContinue is chosen if the time of a step is over and its definition says on_timeout: continue. The step is timed_out, has no
+	// output, and the steps that need it may start.
+	ActionContinue Action = "continue"
 )
 
 // Verdict is the supervisor's decision about a failure, with its reason. The fold carries it out and judges nothing.
@@ -211,17 +214,6 @@ type StepFailed struct {
 	Verdict    Verdict  `json:"verdict"`
 	Outcome
 	Operator
-}
-
-// Timeout says that the complete-by time of an attempt passed without an outcome.
-type Timeout struct {
-	Step       string    `json:"step"`
-	Operation  Operation `json:"operation"`
-	Attempt    int       `json:"attempt"`
-	CompleteBy Instant   `json:"complete_by"`
-	// QuietAt is complete-by plus the grace in which a request in flight may still land; no undo starts before it.
-	QuietAt Instant `json:"quiet_at,omitzero"`
-	Verdict Verdict `json:"verdict"`
 }
 
 // StepSkipped says that a step will not run.

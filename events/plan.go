@@ -72,8 +72,10 @@ type Policy struct {
 	Factor         float64
 	MaxBackoff     Duration
 	Then           Action
-	CoolDown       Duration
-	CoolDownTimes  int
+	// OnTimeout says what happens when the time of the step is over: undo, park or continue. If it is empty, Then says it.
+	OnTimeout     Action
+	CoolDown      Duration
+	CoolDownTimes int
 }
 
 // Start is what a definition prescribes for the start of an attempt.

@@ -35,6 +35,7 @@ const (
 	StepStateWaiting    StepState = "waiting"
 	StepStateCompleted  StepState = "completed"
 	StepStateFailed     StepState = "failed"
+	// StepStateTimedOut is the state of a step that failed because its time was over. If Step.Continued is set, the task goes on without it.
 	StepStateTimedOut   StepState = "timed_out"
 	StepStateSkipped    StepState = "skipped"
 	StepStateUndoing    StepState = "undoing"
@@ -169,6 +170,8 @@ type Step struct {
 	With json.RawMessage `json:"with,omitempty"`
 	// Left says that an operator skipped the undo: the step counts as undone, and what it did is left.
 	Left bool `json:"left,omitzero"`
+	// Continued says that the step timed out and the task went on without it.
+	Continued bool `json:"continued,omitzero"`
 
 	// row is the step's own row as of the last Flush; nil if the step was in the head, or is new.
 	row *rowState
@@ -205,6 +208,16 @@ func (t *Task) Step(path string) *Step {
 		}
 	}
 	return nil
+}
+
+// Over says whether the steps that need this one may start: it completed, was skipped, or timed out and the task goes on without it.
+func (s *Step) Over() bool {
+	return s.State == StepStateCompleted || s.State == StepStateSkipped || s.State == StepStateTimedOut && s.Continued
+}
+
+// Failed says whether the step failed and neither waits for another attempt nor is over.
+func (s *Step) Failed() bool {
+	return s.State == StepStateFailed || s.State == StepStateTimedOut && !s.Continued
 }
 
 // Request returns what became of the request with this ID, and whether it was judged for the task.

@@ -36,7 +36,7 @@ var waitings = []struct {
 	{WaitingRetry, "its next attempt, after the pause that follows a failure"},
 	{WaitingCoolDown, "the end of its cool-down, after its attempts were used up"},
 	{WaitingQuiet, "the time after which no request without an answer can take effect any more"},
-	{WaitingPaused, "an operator, who paused it: resume, cancel or terminate it"},
+	{WaitingPaused, "an operator, who paused it or its agent: resume the task or the agent, or cancel or terminate the task"},
 	{WaitingNotBefore, "the time before which it must not start"},
 	{WaitingOperator, "an operator, since it is parked: remove the cause, then retry, cancel or terminate it"},
 }

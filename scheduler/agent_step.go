@@ -103,7 +103,9 @@ func (a *agentStep) undoInput(env *Env, path string) (json.RawMessage, error) {
 func (a *agentStep) policy(op events.Operation) events.Policy {
 	switch {
 	case op == events.Do:
-		return policyOf(a.step.CompleteWithin, a.step.Retry, a.step.CoolDown)
+		p := policyOf(a.step.CompleteWithin, a.step.Retry, a.step.CoolDown)
+		p.OnTimeout = events.Action(a.step.OnTimeout)
+		return p
 	case a.step.Undo != nil:
 		return policyOf(a.step.Undo.CompleteWithin, a.step.Undo.Retry, nil)
 	default:

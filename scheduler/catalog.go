@@ -73,6 +73,8 @@ type catalogState struct {
 	deleted  map[string]bool
 	settings Recorded
 	losses   map[lossOf]LossRecord
+	// paused are the agents that are paused now.
+	paused map[string]PauseRecord
 }
 
 type workflowVersions struct {
@@ -108,6 +110,8 @@ func (c *Catalog) Apply(rec *events.Record) error {
 		err = c.applyDefinition(rec, e, data)
 	case events.TypeSettings:
 		err = c.applySettings(rec.Offset, e, data)
+	case events.TypeAgentPause:
+		err = c.applyAgentPause(rec.Offset, e, data)
 	case events.TypeLoss:
 		err = c.applyLoss(rec.Offset, data)
 	default:

@@ -93,8 +93,14 @@ func (o *outline) checkPivot(ancestors *ancestry) {
 	for _, s := range o.steps {
 		switch {
 		case s == pivot || ancestors.needs(s.id, pivot.id):
-			if s != pivot && s.then != nil && s.then.value.Value == ThenUndo {
+			if s != pivot && s.then.is(ThenUndo) {
 				s.then.fault("the steps after the pivot are never undone: write park, or leave then out")
+			}
+			if s != pivot && s.onTimeout.is(ThenUndo) {
+				s.onTimeout.fault("the steps after the pivot are never undone: write park or continue, or leave on_timeout out")
+			}
+			if s == pivot && s.onTimeout.is(OnTimeoutContinue) {
+				s.onTimeout.fault("the task cannot go on without its pivot: write park or undo, or leave on_timeout out")
 			}
 			if s.undo != nil {
 				s.undo.warn("never used: the pivot and the steps after it are never undone")

@@ -73,6 +73,7 @@ type bodyCoolDown struct {
 
 type bodyStep struct {
 	bodyPolicy
+	OnTimeout  string          `json:"on_timeout"`
 	Agent      string          `json:"agent"`
 	Sleep      json.RawMessage `json:"sleep"`
 	Needs      []string        `json:"needs"`
@@ -158,9 +159,9 @@ func (b *body) step(id string, forward bool) Step {
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
 		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
-		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
-		Retry:          retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
-		CoolDown:       coolDown(s.CoolDown, b.Defaults.CoolDown),
+		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin), OnTimeout: s.OnTimeout,
+		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
+		CoolDown: coolDown(s.CoolDown, b.Defaults.CoolDown),
 	}
 	if out.Sleep = present(s.Sleep); out.Sleep != nil {
 		out.CompleteWithin, out.Retry, out.CoolDown = 0, Retry{Attempts: 1, Then: out.Retry.Then}, nil

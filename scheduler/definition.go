@@ -40,7 +40,10 @@ type Step struct {
 	FailReason     string          `json:"fail_reason,omitempty"`
 	CompleteWithin events.Duration `json:"complete_within,omitzero"`
 	Retry          Retry           `json:"retry"`
-	CoolDown       *CoolDown       `json:"cool_down,omitempty"`
+	// OnTimeout says what happens when the time of the step is over: OnTimeoutContinue, ThenUndo or ThenPark. If absent, Retry.Then
+	// says it.
+	OnTimeout string    `json:"on_timeout,omitempty"`
+	CoolDown  *CoolDown `json:"cool_down,omitempty"`
 	// Undo is nil if the step has nothing to undo.
 	Undo *Undo `json:"undo,omitempty"`
 	// Pivot marks the point of no return. A failure before it undoes the task; after it the task only goes forward.
@@ -62,6 +65,8 @@ type Retry struct {
 const (
 	ThenUndo = "undo"
 	ThenPark = "park"
+	// OnTimeoutContinue is a value of Step.OnTimeout only: the task goes on without the step, which has no output.
+	OnTimeoutContinue = "continue"
 )
 
 // CoolDown makes a step wait when its attempts are used up and then start over, at most Times times.

@@ -17,8 +17,8 @@
 //   - INV4: Plan, Admit and all of Program depend on nothing but their arguments. There is no clock, randomness,
 //     goroutine, context or I/O in this package; Parse reads files through a function that its caller gives.
 //   - INV5: Plan adds nothing once its own facts are folded.
-//   - INV6: a step starts only when every step that it needs has completed or was skipped. Therefore a condition or mapping may
-//     name only steps among its transitive needs, and Parse refuses others.
+//   - INV6: a step starts only when every step that it needs is over: it has completed, was skipped, or timed out and the task goes
+//     on without it. Therefore a condition or mapping may name only steps among its transitive needs, and Parse refuses others.
 //   - Complete and Compile accept every definition that Parse accepts.
 //   - The same content has the same hash, whatever its order, spacing or format.
 //

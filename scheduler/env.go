@@ -150,6 +150,15 @@ func (m *stepMember) Member(s *exprlang.Scope, name string) *exprlang.Node {
 		return s.Raw(m.Input)
 	case "output":
 		return s.Raw(m.Output)
+	case "error":
+		if m.Error == nil {
+			return s.Raw(nil)
+		}
+		text, err := events.Marshal(m.Error)
+		if err != nil {
+			return nil // an error of a fact can be encoded
+		}
+		return s.Raw(text)
 	}
 	return nil
 }
@@ -162,18 +171,8 @@ type ownStep events.Step
 
 // Member implements exprlang.Members.
 func (o *ownStep) Member(s *exprlang.Scope, name string) *exprlang.Node {
-	switch name {
-	case "state":
+	if name == "state" {
 		return nil
-	case "error":
-		if o.Error == nil {
-			return s.Raw(nil)
-		}
-		text, err := events.Marshal(o.Error)
-		if err != nil {
-			return nil // an error of a fact can be encoded
-		}
-		return s.Raw(text)
 	}
 	return (*stepMember)(o).Member(s, name)
 }

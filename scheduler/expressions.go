@@ -23,7 +23,7 @@ var (
 	outputVars = doVars
 
 	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
-	stepMembers    = []string{"state", "input", "output"}
+	stepMembers    = []string{"state", "input", "output", "error"}
 	ownStepMembers = []string{"input", "output", "error"}
 )
 
@@ -35,20 +35,20 @@ type setting struct {
 	self string
 	// ancestors is nil if the needs form a cycle.
 	ancestors *ancestry
-	// skippable holds the steps that may have been skipped. Their output is then null.
-	skippable map[string]bool
-	ids       []string
-	undo      bool
+	// absent says when the output of a step that is over is null, for each step where it may be.
+	absent map[string]string
+	ids    []string
+	undo   bool
 	// check says that the expressions judge the output of their own step.
 	check bool
 }
 
 // checkExpressions compiles every expression and checks its references. ancestors is nil if the needs form a cycle.
 func (o *outline) checkExpressions(ancestors *ancestry) {
-	base := setting{doc: o.doc, ids: o.ids(), skippable: map[string]bool{}, vars: doVars}
+	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars}
 	for _, s := range o.steps {
-		if s.condition != nil {
-			base.skippable[s.id] = true
+		if when := s.withoutOutput(); when != "" {
+			base.absent[s.id] = when
 		}
 	}
 	for _, s := range o.steps {
@@ -255,13 +255,13 @@ func stepPath(id string) string {
 }
 
 // nulls warns about outputs that may be null in an expression that fails on null: the output and the error of the same step in an undo
-// mapping, since the outcome of the step may be unknown, or good, and outputs of steps that may have been skipped.
+// mapping, since the outcome of the step may be unknown, or good, and outputs of steps that may be over without one.
 func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eval func(*exprlang.Scope) error) {
 	warned := map[string]bool{}
 	for _, r := range refs {
 		p := r.Path
 		own := p[0] == "step"
-		skipped := p[0] == "steps" && a.skippable[p[1]]
+		skipped := p[0] == "steps" && a.absent[p[1]] != ""
 		root := outputPath(p)
 		last := root[len(root)-1]
 		if !own && !skipped || last != "output" && !(own && last == "error") {
@@ -273,7 +273,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 		}
 		if a.self == "" && !own {
 			warned[name] = true
-			a.warnAt(n, path, r.Offset, "%s is null when the step %s is skipped", stepPath(p[1])+".output", p[1])
+			a.warnAt(n, path, r.Offset, "%s is null when the step %s %s", stepPath(p[1])+".output", p[1], a.absent[p[1]])
 			continue
 		}
 		if len(p) > len(root) && failsOnNull(root, eval) {
@@ -285,7 +285,7 @@ func (a setting) nulls(n *yaml.Node, path string, refs []exprlang.Reference, eva
 				a.warnAt(n, path, r.Offset, "step.output is null when the outcome of the step is unknown, and this mapping then fails: "+
 					"use values that are known before the step runs, or ?. and ??")
 			default:
-				a.warnAt(n, path, r.Offset, "%s is null when the step %s is skipped, and this then fails: use ?. and ??", stepPath(p[1])+".output", p[1])
+				a.warnAt(n, path, r.Offset, "%s is null when the step %s %s, and this then fails: use ?. and ??", stepPath(p[1])+".output", p[1], a.absent[p[1]])
 			}
 		}
 	}

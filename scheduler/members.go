@@ -102,6 +102,20 @@ func (m member) text() (string, bool) {
 	return m.value.Value, true
 }
 
+// oneOf says whether the member is one of the texts, at least two. Otherwise it reports a fault.
+func (m member) oneOf(texts ...string) bool {
+	s, ok := m.text()
+	if ok && !slices.Contains(texts, s) {
+		last := len(texts) - 1
+		m.fault("%q is not %s or %s", abbreviate(s), strings.Join(texts[:last], ", "), texts[last])
+		return false
+	}
+	return ok
+}
+
+// is says whether the member is present and is the text.
+func (m *member) is(text string) bool { return m != nil && m.value.Value == text }
+
 // boolean returns false if it reported a fault.
 func (m member) boolean() bool {
 	if m.value.Kind != yaml.ScalarNode || m.value.Tag != "!!bool" {

@@ -151,7 +151,11 @@ func TestAFaultSaysWhereItIs(t *testing.T) {
 			"f:3:35: steps.a.retry.attempts: 0 is not between 1 and 1000",
 			"f:3:59: steps.a.retry.factor: 0.5 is not between 1 and 100",
 			"f:3:77: steps.a.retry.max_backoff: max_backoff 1s is less than backoff 2s",
-			`f:3:87: steps.a.retry.then: "stop" is neither undo nor park`}},
+			`f:3:87: steps.a.retry.then: "stop" is not undo or park`}},
+		{"values of on_timeout", head + "  a: {agent: a, on_timeout: retry}\n  b: {agent: a, needs: [a], pivot: true, on_timeout: continue}\n  c: {agent: a, needs: [b], on_timeout: undo}\n  d: {agent: a, needs: [b], on_timeout: continue}", []string{
+			`f:3:29: steps.a.on_timeout: "retry" is not undo, park or continue`,
+			"f:4:54: steps.b.on_timeout: the task cannot go on without its pivot: write park or undo, or leave on_timeout out",
+			"f:5:41: steps.c.on_timeout: the steps after the pivot are never undone: write park or continue, or leave on_timeout out"}},
 		{"retry as a number", head + "  a: {agent: a, retry: 3}", []string{"f:3:24: steps.a.retry: expected a mapping, got the number 3"}},
 		{"attempts as text", head + "  a: {agent: a, retry: {attempts: \"3\"}}", []string{`f:3:35: steps.a.retry.attempts: expected a whole number, got the text "3"`}},
 		{"cool down without wait", head + "  a: {agent: a, cool_down: {times: 3}}", []string{"f:3:17: steps.a.cool_down: wait is missing: how long to wait before the step starts over"}},
@@ -222,6 +226,8 @@ func TestAWarningDoesNotRefuse(t *testing.T) {
 		{"undo that minds null", head + "  a: {agent: a, undo: {with: {id: \"${ step.output?.id ?? task.id }\", x: \"${ step.output == nil ? 0 : step.output.n * 2 }\", o: \"${ step.output }\"}}}", ""},
 		{"output of a skipped step", head + "  a: {agent: a, if: \"${ input.x }\"}\noutput: {b: \"${ steps.a.output }\"}", "f:4:17: warning: output.b: steps.a.output is null when the step a is skipped"},
 		{"mapping from a skipped step", head + "  a-b: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a-b], with: \"${ steps['a-b'].output.id }\"}", "f:4:41: warning: steps.b.with: steps[\"a-b\"].output is null when the step a-b is skipped, and this then fails: use ?. and ??"},
+		{"output of a step that may time out", head + "  a: {agent: a, if: \"${ input.x }\", on_timeout: continue}\n  b: {agent: a, on_timeout: continue}\noutput: {a: \"${ steps.a.output }\", b: \"${ steps.b.output ?? steps.b.error }\"}",
+			"f:5:17: warning: output.a: steps.a.output is null when the step a is skipped or times out\nf:5:43: warning: output.b: steps.b.output is null when the step b times out"},
 		{"mapping that minds a skip", head + "  a: {agent: a, if: \"${ input.x }\"}\n  b: {agent: b, needs: [a], with: \"${ steps.a.output?.id }\"}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -160,10 +160,8 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	return at.RetryAt, at.State == events.StepStateWaiting, nil
 }
 
-// over says whether the step is over, so that the steps that need it may start.
-func over(s *events.Step) bool {
-	return s != nil && (s.State == events.StepStateCompleted || s.State == events.StepStateSkipped)
-}
+// over says whether the step has left not_started and is over, so that the steps that need it may start.
+func over(s *events.Step) bool { return s != nil && s.Over() }
 
 // planner builds a plan.
 type planner struct {

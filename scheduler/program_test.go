@@ -383,6 +383,6 @@ func TestWholeVariablesAreObjects(t *testing.T) {
 	require.Equal(t, `[{"error":null,"input":1,"output":{"list":[1,2]}},{"deadline":null,"id":"t","labels":{},"priority":0,"reason":null,"run":1,"submitted_at":null,"version":2,"workflow":"w"},{"list":[1,2]}]`, string(got))
 	got, err = p.Output(env)
 	require.NoError(t, err)
-	require.Equal(t, `[{"input":1,"output":{"list":[1,2]},"state":"completed"},[1,2]]`, string(got))
+	require.Equal(t, `[{"error":null,"input":1,"output":{"list":[1,2]},"state":"completed"},[1,2]]`, string(got))
 	require.Equal(t, "w", p.Definition().Workflow)
 }

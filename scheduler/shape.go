@@ -11,7 +11,7 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "sleep", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason"}
+	stepKeys         = []string{"agent", "sleep", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "on_timeout"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
@@ -42,7 +42,7 @@ type outlineStep struct {
 	path  string
 	needs []outlineNeed
 	// The members that are present; nil for the others.
-	condition, with, until, then, undo, undoWith, pivot, failIf, failReason *member
+	condition, with, until, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
 }
 
 type outlineNeed struct {
@@ -140,8 +140,7 @@ func shapeRetry(m member) *member {
 	if !ok {
 		return nil
 	}
-	if s, ok := v.text(); ok && s != ThenUndo && s != ThenPark {
-		v.fault("%q is neither undo nor park", s)
+	if !v.oneOf(ThenUndo, ThenPark) {
 		return nil
 	}
 	return &v
@@ -203,10 +202,27 @@ func (s *outlineStep) shape(n *yaml.Node) {
 		s.pivot = &v
 	}
 	s.then = shapePolicy(keys)
+	if v, ok := keys["on_timeout"]; ok && v.oneOf(ThenUndo, ThenPark, OnTimeoutContinue) {
+		s.onTimeout = &v
+	}
 	if v, ok := keys["undo"]; ok {
 		s.undo = &v
 		s.shapeUndo(v)
 	}
+}
+
+// withoutOutput says when the step is over without an output, "" if never.
+func (s *outlineStep) withoutOutput() string {
+	times := s.onTimeout.is(OnTimeoutContinue)
+	switch {
+	case s.condition != nil && times:
+		return "is skipped or times out"
+	case times:
+		return "times out"
+	case s.condition != nil:
+		return "is skipped"
+	}
+	return ""
 }
 
 func (s *outlineStep) shapeCheck(keys map[string]member) {

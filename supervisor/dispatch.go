@@ -66,12 +66,12 @@ func (d *dispatch) open() error {
 	return d.queue.open(d.store)
 }
 
-// room returns how many attempts of an agent's operation may start now: none if no instance offers it.
+// room returns how many attempts of an agent's operation may start now: none if no instance offers it or the agent is paused.
 func (d *dispatch) room(agent string, op events.Operation) int {
 	window := d.cfg.Window
 	if d.offers != nil {
 		o := d.offers[agent]
-		if !o.has(op) {
+		if o.Paused || !o.has(op) {
 			return 0
 		}
 		window = o.Window
@@ -141,14 +141,18 @@ func (d *dispatch) waiting() []Queue {
 	return d.counted
 }
 
-// await notes whether attempts of a lane wait for an operation that no instance offers. It drops attempts whose tasks have ended
-// or were parked: nothing else removes them from a lane without an agent, and they would count as waiting forever.
+// await notes whether attempts of a lane wait for an operation that no instance offers, although the agent is not paused. It drops
+// attempts whose tasks have ended or were parked: nothing else removes them from a lane where nothing starts, and they would count as
+// waiting forever.
 func (d *dispatch) await(a *lane) error {
-	for a.ready.len() > 0 && d.isMissing(a.agent, a.op) {
+	paused := d.offers[a.agent].Paused
+	for a.ready.len() > 0 && (paused || d.isMissing(a.agent, a.op)) {
 		if waits, err := d.planner.waits(*a.ready.at(0)); err != nil {
 			return err
 		} else if waits {
-			if a.missing == 0 {
+			if paused {
+				a.missing = 0
+			} else if a.missing == 0 {
 				a.missing = d.stamp()
 			}
 			return nil

@@ -11,6 +11,8 @@ type Offer struct {
 	// Do and Undo say whether at least one instance offers the operation. Attempts of an operation that no instance
 	// offers wait: if they were sent, they would only time out and use up the attempts that their policy allows.
 	Do, Undo bool
+	// Paused says that an operator paused the agent: nothing starts, whatever the instances offer.
+	Paused bool
 	// Targets are the instances that publish which partitions they read, in the order of their names. If any instance that
 	// accepts work does not, Targets is empty and the home partition is used.
 	Targets []Target

@@ -131,3 +131,42 @@ steps:
 	require.NotContains(t, c.work(), "t0.only do#2", "the workflow allows one attempt")
 	require.Equal(t, events.TaskStateError, b.task("t0").State)
 }
+
+// Nothing starts at a paused agent, neither of a step nor of an undo. What runs goes on, and no alert calls the agent missing.
+func TestNothingStartsAtAPausedAgent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: two
+defaults: {complete_within: 1h, retry: {attempts: 2, backoff: 1s, then: undo}}
+steps:
+  first: {agent: alpha, undo: {}}
+  second: {agent: beta, needs: [first]}
+`)
+	a := b.candidate("A").own()
+	beta := supervisor.Offer{Window: 64, Do: true}
+	pause := func(yes bool) {
+		a.o.SetOffers(b.now, map[string]supervisor.Offer{"alpha": {Window: 64, Do: true, Undo: true, Paused: yes}, "beta": beta})
+		a.run()
+	}
+	pause(false)
+	b.submit("runs", "two", "")
+	a.run()
+	pause(true)
+	b.submit("waits", "two", "")
+	b.done("runs", "first", 1)
+	a.run()
+	b.failed("runs", "second", 1, events.ClassPermanent, events.EffectNone)
+	a.run()
+	for range 60 {
+		a.pass(10 * time.Second)
+	}
+	require.Nil(t, b.task("runs").Step("first").Undo, "its undo waits")
+	require.Nil(t, b.task("waits").Step("first"), "its step waits")
+	require.Empty(t, a.o.Status().Missing)
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{"alpha": {Paused: true}, "beta": beta}) // its last instance has gone
+	a.pass(time.Minute)
+	require.Empty(t, a.o.Status().Missing)
+	pause(false)
+	require.Equal(t, events.StepStateRunning, b.task("runs").Step("first").Undo.State)
+	require.Equal(t, events.StepStateRunning, b.task("waits").Step("first").State)
+}

@@ -195,7 +195,7 @@ func reopenable(t *events.Task, s *events.Step) bool {
 		if t.ParkedFrom == events.TaskStateUndoing {
 			return s.State == events.StepStateUndoFailed
 		}
-		return s.State == events.StepStateFailed || s.State == events.StepStateTimedOut
+		return s.Failed()
 	case events.TaskStateProcessing:
 		return s.State == events.StepStateWaiting && !s.Waits()
 	case events.TaskStateUndoing:

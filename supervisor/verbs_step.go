@@ -47,9 +47,14 @@ func undecided(t *events.Task, path string, op events.Operation) (*events.Step, 
 		}
 	}
 	switch state {
+	case events.StepStateTimedOut:
+		if op == events.Do && s.Continued {
+			return s, fmt.Sprintf("step %q timed out, and the task went on without it", path)
+		}
+		return s, ""
 	case events.StepStateRunning:
 		return s, fmt.Sprintf("attempt %d to %s step %q is running: fail it first", attempt, op, path)
-	case events.StepStateNotStarted, events.StepStateWaiting, events.StepStateFailed, events.StepStateTimedOut:
+	case events.StepStateNotStarted, events.StepStateWaiting, events.StepStateFailed:
 		return s, ""
 	}
 	return s, fmt.Sprintf("step %q is %s already", path, state)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -23,6 +24,8 @@ type Failure struct {
 	Missing bool
 	// Unsent says that the attempt timed out and no broker has acknowledged its request.
 	Unsent bool
+	// Over says that the time of the step is over: no other attempt may start.
+	Over   bool
 	Policy events.Policy
 	Now    events.Instant
 }
@@ -39,6 +42,9 @@ func JudgeFailure(f Failure) events.Verdict {
 	var tries, coolDowns, attempts int
 	if s := f.Task.Step(f.Path); s != nil {
 		tries, coolDowns, attempts = s.Tries, s.CoolDowns, s.Attempt
+	}
+	if f.Over {
+		return lapsed(f, f.Error.Message)
 	}
 	if f.uncounts(tries, attempts) {
 		return uncounted(f, attempts)
@@ -100,6 +106,16 @@ func uncounted(f Failure, attempts int) events.Verdict {
 
 func permanent(c events.Class) bool {
 	return c == events.ClassPermanent || c == events.ClassExpression || c == events.ClassLimit
+}
+
+// lapsed does what the policy says for a step whose time is over. If the task continues, nothing more happens to the step unless the task
+// turns back later: then it is undone if any attempt of it may have had an effect.
+func lapsed(f Failure, reason string) events.Verdict {
+	f.Policy.Then = cmp.Or(f.Policy.OnTimeout, f.Policy.Then)
+	if f.Policy.Then == events.ActionContinue {
+		return events.Verdict{Action: events.ActionContinue, Reason: fmt.Sprintf("the task goes on without step %q: %s", f.Path, reason)}
+	}
+	return final(f, reason)
 }
 
 // final undoes the task if the policy says so and the point of no return is not passed; otherwise it parks the task.

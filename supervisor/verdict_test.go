@@ -79,6 +79,42 @@ func TestVerdictsOfADo(t *testing.T) {
 	}
 }
 
+func TestVerdictsWhenTheTimeOfAStepIsOver(t *testing.T) {
+	t.Parallel()
+	running := func(s events.Step) *events.Task {
+		s.Path, s.State = "x", events.StepStateRunning
+		return &events.Task{ID: "t", State: events.TaskStateProcessing, Steps: []*events.Step{&s}}
+	}
+	for name, c := range map[string]struct {
+		task *events.Task
+		then events.Action
+		on   events.Action
+		want events.Action
+	}{
+		"it says nothing":          {running(events.Step{Tries: 1}), events.ActionPark, "", events.ActionPark},
+		"undo":                     {running(events.Step{Tries: 1}), events.ActionPark, events.ActionUndo, events.ActionUndo},
+		"park":                     {running(events.Step{Tries: 1}), events.ActionUndo, events.ActionPark, events.ActionPark},
+		"continue":                 {running(events.Step{Tries: 1}), events.ActionUndo, events.ActionContinue, events.ActionContinue},
+		"undo, past the pivot":     {&events.Task{ID: "t", PivotPassed: true}, events.ActionPark, events.ActionUndo, events.ActionPark},
+		"undo, a pivot in doubt":   {running(events.Step{Pivot: true, Touched: true}), events.ActionPark, events.ActionUndo, events.ActionPark},
+		"continue, while undoing":  {&events.Task{ID: "t", State: events.TaskStateUndoing}, events.ActionUndo, events.ActionContinue, events.ActionUndo},
+		"a task without a policy":  {running(events.Step{Tries: 1}), events.ActionPark, "", events.ActionPark},
+		"undo, in a parked task":   {&events.Task{ID: "t", State: events.TaskStateError}, events.ActionPark, events.ActionUndo, events.ActionPark},
+		"continue, past the pivot": {&events.Task{ID: "t", PivotPassed: true}, events.ActionPark, events.ActionContinue, events.ActionContinue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := supervisor.JudgeFailure(supervisor.Failure{
+				Task: c.task, Path: "x", Operation: events.Do, Over: true, Now: start, Effect: events.EffectNone,
+				Error:  events.Error{Class: events.ClassTimeout, Message: "too late"},
+				Policy: events.Policy{Attempts: 5, Then: c.then, OnTimeout: c.on},
+			})
+			require.Equal(t, c.want, v.Action)
+			require.Zero(t, v.At)
+		})
+	}
+}
+
 func TestVerdictsOfAnUndo(t *testing.T) {
 	t.Parallel()
 	p := events.Policy{Attempts: 2, Backoff: seconds(1), Factor: 2, Then: events.ActionPark}

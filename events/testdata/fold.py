@@ -258,7 +258,10 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo wait with left"""
+        cool_downs touched completion pivot undoable undo wait with left continued"""
+
+    def failed(self):
+        return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
 
 
 class Wait(Entity):
@@ -273,8 +276,8 @@ class Error(Entity):
     order = "class! code message! detail"
 
 
-FAILED = ('"failed"', '"timed_out"')
 TIMEOUT = '{"class":"timeout","message":"no report before the complete-by time"}'
+LAPSED = '{"class":"timeout","message":"its time was over"}'
 
 
 class State:
@@ -435,7 +438,7 @@ class State:
 
     def StepCompleted(self, t, body, time):
         s = t.step(body["step"])
-        failed = s["state"] in FAILED
+        failed = s.failed()
         s.clear_of("wait")
         t.add("completions")
         s.take(body, "output")
@@ -454,7 +457,7 @@ class State:
         if t.get("park_due") == body["step"]:
             t.clear_of("park_due", "park_reason")
         back = '"undoing"' in (t["state"], t.get("parked_from"))
-        if failed and not any(s["state"] == '"undo_failed"' or not back and s["state"] in FAILED for s in t["steps"]):
+        if failed and not any(s["state"] == '"undo_failed"' or not back and s.failed() for s in t["steps"]):
             self.unpark(t, time)
 
     def StepFailed(self, t, body, time, state='"failed"'):
@@ -482,11 +485,15 @@ class State:
             t.turn_back(verdict["reason"])
         if action == "park":
             t.park_due_for(body["step"], verdict["reason"])
+        if action == "continue":
+            s.update(state='"timed_out"', continued="true")
 
     def Timeout(self, t, body, time):
-        body = dict(body, error=TIMEOUT)
+        body = dict(body, error=TIMEOUT if body["attempt"] != "0" else LAPSED)
         if body["operation"] == '"undo"':
             return self.CompensationFailed(t, body, time)
+        if body["attempt"] == "0":
+            t.step(body["step"]).clear_of("retry_at")
         self.StepFailed(t, body, time, '"timed_out"')
 
     def StepSkipped(self, t, body, time):
@@ -499,7 +506,7 @@ class State:
                 u.clear_of("retry_at", "with")
                 s.update(state='"undone"', left="true")
             else:
-                failed = s["state"] in FAILED
+                failed = s.failed()
                 s.take(body, "output")
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
                 s.clear_of("retry_at", "with", "wait")

@@ -43,6 +43,7 @@ type Config struct {
 	Definitions Definitions
 	Settings    Settings
 	Losses      Losses
+	Pauses      AgentPauses
 	Appender    Appender
 	Cluster     Cluster
 	Offers      Offers
@@ -125,6 +126,7 @@ func (c *Config) validate() error {
 	required(c.Definitions != nil, "Definitions")
 	required(c.Settings != nil, "Settings")
 	required(c.Losses != nil, "Losses")
+	required(c.Pauses != nil, "Pauses")
 	required(c.Appender != nil, "Appender")
 	required(c.Cluster != nil, "Cluster")
 	required(c.Offers != nil, "Offers")

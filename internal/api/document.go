@@ -73,6 +73,7 @@ type StepDocument struct {
 	Reason       string          `json:"reason,omitempty"`
 	With         json.RawMessage `json:"with,omitempty" doc:"The input that an operator gave for all further attempts"`
 	Left         bool            `json:"left,omitzero" doc:"An operator skipped its undo: what the step did is left"`
+	Continued    bool            `json:"continued,omitzero" doc:"It timed out, and the task went on without it"`
 	Undo         *UndoDocument   `json:"undo,omitempty"`
 }
 
@@ -94,6 +95,7 @@ type documents struct {
 	tasks       Tasks
 	cluster     Cluster
 	offers      Offers
+	pauses      AgentPauses
 	partitions  int32
 	log         logger
 }
@@ -161,7 +163,7 @@ func stepDocument(s *events.Step) StepDocument {
 	d := StepDocument{
 		ID: s.Path, Agent: s.Agent, State: string(s.State), Attempt: s.Attempt, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		RetryAt: s.RetryAt, FailureCount: s.FailureCount, Input: s.Input, Output: s.Output, Error: s.Error, Reason: s.Reason,
-		With: s.With, Left: s.Left,
+		With: s.With, Left: s.Left, Continued: s.Continued,
 	}
 	// The complete-by time belongs to the latest attempt, and means nothing once that has an outcome.
 	if s.State == events.StepStateRunning {

@@ -305,6 +305,25 @@ type Offers interface {
 	Missing() []events.Missing
 }
 
+// ErrTooManyPaused says that as many agents are paused as a namespace can remember.
+var ErrTooManyPaused = errors.New("too many agents are paused")
+
+// AgentPauses knows which agents are paused, and pauses them.
+type AgentPauses interface {
+	// Paused returns the paused agents by name.
+	Paused() map[string]PausedAgent
+	// PauseAgent records that an agent is paused or goes on; false if it is so already. Its error is ErrTooManyPaused or ErrNoAnswer.
+	PauseAgent(context.Context, events.AgentPause) (changed bool, err error)
+}
+
+// PausedAgent says who paused an agent, and why.
+type PausedAgent struct {
+	Agent  string         `json:"agent"`
+	By     string         `json:"by,omitempty"`
+	Since  events.Instant `json:"since,omitzero" format:"date-time"`
+	Reason string         `json:"reason,omitempty"`
+}
+
 // Partition is the state of a partition of events.
 type Partition struct {
 	Partition int32

@@ -54,9 +54,10 @@ func documentLimits(doc *huma.OpenAPI) {
 			}
 		}
 	}
-	accepted := schemas["AcceptedLossBody"].Properties
-	limitText(accepted["reason"], maxReason)
-	limitText(accepted["by"], events.MaxTaskID)
+	for _, name := range []string{"AcceptedLossBody", "AgentPauseBody"} {
+		limitText(schemas[name].Properties["reason"], maxReason)
+		limitText(schemas[name].Properties["by"], events.MaxTaskID)
+	}
 }
 
 func limitID(s *huma.Schema) {

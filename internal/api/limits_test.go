@@ -136,6 +136,12 @@ func accepting(member string) limited {
 	}
 }
 
+func pausing(verb, member string) limited {
+	return func(w *world, v string) reply {
+		return w.do("POST", "/v1/agents/payment/"+verb, `{"`+member+`":`+quoted(v)+`}`)
+	}
+}
+
 // places has a request for each limited place of the document. A limit that is added needs one.
 var places = map[string]limited{
 	"get-task id": ofTask("GET", "/v1/tasks/%s"), "put-task id": inPath("PUT", "/v1/tasks/%s", good),
@@ -182,6 +188,8 @@ var places = map[string]limited{
 		return r
 	},
 	"accept-loss /partition": accepting("partition"), "accept-loss /from": accepting("from"), "accept-loss /to": accepting("to"), "accept-loss /reason": accepting("reason"), "accept-loss /by": accepting("by"),
+	"pause-agent /reason": pausing("pause", "reason"), "pause-agent /by": pausing("pause", "by"),
+	"resume-agent /reason": pausing("resume", "reason"), "resume-agent /by": pausing("resume", "by"),
 	"put-task /labels": nil, // the same code reads both bodies
 	"post-task /id":    func(w *world, v string) reply { return submission("id", quoted(v))(w, "") }, "post-task /version": submission("version", "$"),
 	"post-task /priority":     submission("priority", "$"),
@@ -280,7 +288,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"pause-task": `{"reason":"why"}`, "resume-task": `{"reason":"why"}`, "terminate-task": `{"reason":"why"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
-		"preview-workflow": `{"input":{"item":"x"}}`,
+		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,
 	}
 	w.do("PUT", "/v1/workflows/w", "workflow: w\n")
 	w.engine.Lose(&api.Loss{Input: events.Submissions, Acceptable: true})

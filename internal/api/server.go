@@ -88,7 +88,7 @@ func (s *Server) parts() []part {
 	c := &s.cfg
 	source := "/" + c.Namespace + "/api/" + c.Node
 	producer := &producer{appender: c.Appender, log: logger{repeats.Limited(c.Logger)}}
-	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, partitions: c.Partitions, log: s.log}
+	documents := documents{definitions: c.Definitions, tasks: c.Tasks, cluster: c.Cluster, offers: c.Offers, pauses: c.Pauses, partitions: c.Partitions, log: s.log}
 	lists := &lists{list: c.Lists, documents: documents, proxy: s.proxy, router: c.Cluster, partitions: c.Partitions, room: newListRoom(), now: c.Now, log: s.log}
 	workflows := &workflows{workflows: c.Workflows, deletions: c.Deletions, definitions: c.Definitions, offers: c.Offers, lists: lists, limit: c.DefinitionBytes, log: s.log}
 	s.submissions = &submissions{
@@ -108,6 +108,7 @@ func (s *Server) parts() []part {
 		workflows,
 		&settings{settings: c.Settings, namespace: c.Namespace, log: s.log},
 		&losses{losses: c.Losses, partitions: c.Partitions, log: s.log},
+		&agentPauses{pauses: c.Pauses, cluster: c.Cluster, log: s.log},
 		&status{cfg: c, proxy: s.proxy, log: s.log},
 		&deadLetters{letters: c.DeadLetters, submissions: s.submissions, producer: producer, cfg: c, log: s.log},
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type AgentDocument struct {
 type AgentsAnswer struct {
 	Body struct {
 		Agents  []AgentDocument  `json:"agents" nullable:"false"`
+		Paused  []PausedAgent    `json:"paused,omitempty" doc:"The agents at which nothing starts, because an operator paused them"`
 		Missing []events.Missing `json:"missing,omitempty" doc:"The operations that steps wait for and no live instance offers, or, with behind, that the brokers take no requests for"`
 	}
 }
@@ -157,6 +159,7 @@ func (s *status) listAgents(ctx context.Context, _ *struct{}) (*AgentsAnswer, er
 	})
 	out := &AgentsAnswer{}
 	out.Body.Agents, out.Body.Missing = list, s.cfg.Offers.Missing()
+	out.Body.Paused = slices.SortedFunc(maps.Values(s.cfg.Pauses.Paused()), func(a, b PausedAgent) int { return strings.Compare(a.Agent, b.Agent) })
 	return out, nil
 }
 

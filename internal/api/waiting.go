@@ -16,7 +16,7 @@ type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
 	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
 	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; who paused the task, or why it is parked"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task is paused or parked, or the step sleeps; for kind agent: when steps of any task began to wait for the operation"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked, or the step sleeps; for kind agent: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }
 
@@ -40,7 +40,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	}
 	var list []WaitingDocument
 	if t.Paused != nil {
-		list = append(list, WaitingDocument{Kind: events.WaitingPaused, For: pausedBy(t.Paused), Since: t.Paused.Since})
+		list = append(list, WaitingDocument{Kind: events.WaitingPaused, For: pausedBy(t.Paused.By, t.Paused.Reason), Since: t.Paused.Since})
 	}
 	if t.State == events.TaskStateError {
 		list = append(list, WaitingDocument{Kind: events.WaitingOperator, For: t.Reason, Since: t.ParkedAt})
@@ -75,11 +75,17 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	if len(queued) == 0 {
 		return list, nil
 	}
-	offered, missing := s.offers.Offered(), s.offers.Missing()
+	offered, missing, paused := s.offers.Offered(), s.offers.Missing(), s.pauses.Paused()
 	for _, k := range queued {
 		w := WaitingDocument{Step: k.Path, Kind: events.WaitingCapacity, For: fmt.Sprintf("%s of agent %s", k.Operation, k.Agent)}
 		m := missingOf(missing, k)
+		by, held := paused[k.Agent]
 		switch {
+		case held:
+			w.Kind, w.Since = events.WaitingPaused, by.Since
+			if who := pausedBy(by.By, by.Reason); who != "" {
+				w.For += ", paused by " + who
+			}
 		case !offered(k.Agent, k.Operation) && m.NoTopic != "":
 			w.Kind, w.Since, w.For = events.WaitingAgent, m.Since, w.For+": it has no work topic: "+m.NoTopic
 		case !offered(k.Agent, k.Operation):
@@ -92,12 +98,12 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	return list, nil
 }
 
-// pausedBy says who paused a task, and why.
-func pausedBy(p *events.Paused) string {
-	if p.By == "" || p.Reason == "" {
-		return p.By + p.Reason
+// pausedBy says who paused a task or an agent, and why.
+func pausedBy(by, reason string) string {
+	if by == "" || reason == "" {
+		return by + reason
 	}
-	return p.By + ": " + p.Reason
+	return by + ": " + reason
 }
 
 // undoWaits says whether the undo of a task waits only for requests in doubt.

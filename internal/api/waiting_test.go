@@ -40,6 +40,14 @@ func TestATaskSaysWhatItsStepsWaitFor(t *testing.T) {
 	w.engine.Gone = []events.Missing{{Agent: "stock", Operation: events.Do, Since: later, NoTopic: "no room"}}
 	require.Equal(t, map[string]any{"step": "reserve", "kind": "agent", "for": "do of agent stock: it has no work topic: no room", "since": later.String()},
 		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
+	require.Equal(t, true, w.do("POST", "/v1/agents/stock/pause", `{"by":"ada","reason":"repair"}`).json(t)["changed"])
+	require.Equal(t, false, w.do("POST", "/v1/agents/stock/pause", "").json(t)["changed"])
+	require.Equal(t, map[string]any{"step": "reserve", "kind": "paused", "for": "do of agent stock, paused by ada: repair", "since": events.Instant(1).String()},
+		w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"].([]any)[3])
+	require.Equal(t, []any{map[string]any{"agent": "stock", "by": "ada", "reason": "repair", "since": events.Instant(1).String()}}, w.do("GET", "/v1/agents", "").json(t)["paused"])
+	require.Equal(t, 422, w.do("POST", "/v1/agents/Stock!/pause", "").status)
+	require.Equal(t, true, w.do("POST", "/v1/agents/stock/resume", "").json(t)["changed"])
+	require.NotContains(t, w.do("GET", "/v1/agents", "").json(t), "paused")
 	w.engine.Change("x", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{By: "ada", Since: later, Reason: "wait"} })
 	require.Equal(t, []any{map[string]any{"kind": "paused", "for": "ada: wait", "since": later.String()}}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
 	w.engine.Park("x", "attempts used up")

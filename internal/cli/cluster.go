@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"io"
+	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -10,7 +13,51 @@ import (
 )
 
 func agentsCommand() *cobra.Command {
-	return group("agents", "Look at agents", output(&cobra.Command{
+	g := group("agents", "Look at agents, pause and resume them", agentListCommand(),
+		agentPauseCommand("pause", "Start nothing more at an agent", `No attempt of any task starts at the agent, neither of a step nor of an undo, until it is resumed: the first act when a service behind it fails.
+Attempts that run go on, and deadlines count on.`),
+		agentPauseCommand("resume", "Let a paused agent go on", "What waited for the agent starts as it has room."))
+	g.Aliases = []string{"agent"}
+	return g
+}
+
+func agentPauseCommand(verb, short, long string) *cobra.Command {
+	c := output(&cobra.Command{
+		Use: verb + " AGENT", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		Example: "  sagalog agents " + verb + " payment --reason 'the payment service is being repaired'",
+		RunE:    client(func(s *session, args []string) error { return s.pauseAgent(verb, args[0]) }),
+	})
+	c.Flags().String("reason", "", "the reason, for those who see the agent paused")
+	c.Flags().String("by", "", "who "+verb+"s it, for the record")
+	return c
+}
+
+func (s *session) pauseAgent(verb, agent string) error {
+	doc, err := s.change(s.cmd.Context(), http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/"+verb, api.AgentPauseBody{Reason: s.flag("reason"), By: s.flag("by")})
+	if err != nil {
+		return err
+	}
+	var d api.AgentPauseDocument
+	if err := decode(doc, &d); err != nil {
+		return err
+	}
+	if !d.Changed {
+		s.note("agent %s was so before: nothing is changed", Printable(agent))
+	}
+	if d.Paused && d.Instances == 0 {
+		s.note("no live instance runs agent %s: look whether the name is right (sagalog agents list)", Printable(agent))
+	}
+	return s.one(doc, func(w io.Writer) error {
+		state := "runs"
+		if d.Paused {
+			state = "paused"
+		}
+		return table(w, row{"AGENT", "STATE", "INSTANCES"}, []row{{d.Agent, state, strconv.Itoa(d.Instances)}})
+	})
+}
+
+func agentListCommand() *cobra.Command {
+	return output(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List instances of agents with their load and health", Args: cobra.NoArgs,
 		RunE: client(func(s *session, _ []string) error {
 			if err := s.missingAgents(); err != nil {
@@ -21,18 +68,28 @@ func agentsCommand() *cobra.Command {
 					return row{a.Agent, a.Instance, a.Node, strings.Join(a.Operations, ","), strconv.Itoa(a.InFlight), strconv.Itoa(a.Capacity), a.Health, instant(a.LastSeen)}
 				}))
 		}),
-	}))
+	})
 }
 
-// missingAgents lists on standard error the agents that steps wait for.
+// missingAgents lists on standard error the agents that are paused, and those that steps wait for.
 func (s *session) missingAgents() error {
 	doc, err := s.get(s.cmd.Context(), "/v1/agents", nil)
 	if err != nil {
 		return err
 	}
-	var of struct{ Missing []events.Missing }
+	var of struct {
+		Paused  []api.PausedAgent
+		Missing []events.Missing
+	}
 	if err := decode(doc, &of); err != nil {
 		return err
+	}
+	for _, p := range of.Paused {
+		text := "agent " + Printable(p.Agent) + " is paused since " + instant(p.Since)
+		if p.By != "" {
+			text += " by " + Printable(p.By)
+		}
+		s.note("%s", text+because(p.Reason))
 	}
 	for _, m := range of.Missing {
 		why := "no live instance offers it"

@@ -35,6 +35,8 @@ func (n *Node) Failed() error {
 // Losses gives up lost inputs.
 func (n *Node) Losses() api.Losses { return &losses{n.store, n.producer, n.liveness} }
 
+func (n *Node) Pauses() api.AgentPauses { return &agentPauses{n.ns, n.producer} }
+
 // Outdate makes this node's shell of a partition one that cannot own it, for good, though other nodes can.
 func (n *Node) Outdate(partition int32) {
 	n.owners.shells[partition].SetSettings(events.Settings{}, 0, n.cfg.maxLevel+1)

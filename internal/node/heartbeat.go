@@ -59,7 +59,7 @@ func (h *heartbeat) Run(ctx context.Context) error {
 			}
 			sent, sentOwned = time.Now(), owned
 		}
-		if all := h.liveness.offers(h.ns.partitions); passedOn == nil || !all.equal(passedOn) {
+		if all := h.liveness.offers(h.ns.partitions).pausing(h.ns.catalog.Paused()); passedOn == nil || !all.equal(passedOn) {
 			h.owners.setOffers(all)
 			passedOn = all
 		}

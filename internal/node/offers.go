@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/scheduler"
 	"github.com/sagalog/sagalog/supervisor"
 )
 
@@ -94,9 +95,19 @@ func targetOf(b *events.Presence, name string, partitions int32) (t supervisor.T
 	return t, says
 }
 
+// pausing marks the agents that are paused. An agent without instances gets an offer of nothing.
+func (o offers) pausing(paused map[string]scheduler.PauseRecord) offers {
+	for agent := range paused {
+		x := o[agent]
+		x.Paused = true
+		o[agent] = x
+	}
+	return o
+}
+
 func (o offers) equal(other offers) bool {
 	return maps.EqualFunc(o, other, func(a, b offer) bool {
-		return a.total == b.total && a.Do == b.Do && a.Undo == b.Undo && slices.EqualFunc(a.Targets, b.Targets, func(x, y supervisor.Target) bool {
+		return a.total == b.total && a.Do == b.Do && a.Undo == b.Undo && a.Paused == b.Paused && slices.EqualFunc(a.Targets, b.Targets, func(x, y supervisor.Target) bool {
 			return x.Same(&y)
 		})
 	})

@@ -14,7 +14,7 @@ func (w *World) chaos() {
 		{x.Crash, w.crash}, {x.Pause, w.pause}, {x.Reassign, w.reassign}, {x.Jump, w.jump},
 		{x.Flood, w.clients.flood}, {x.AgentDown, w.agents.goDown}, {x.AgentRestart, w.agents.restart},
 		{x.AgentGone, w.offers.leave}, {x.Settings, w.settings.change}, {x.Trim, w.trim}, {x.Levels, w.levels.change},
-		{x.Transaction, w.clients.transaction}, {x.Wrong, w.clocks.misset},
+		{x.Transaction, w.clients.transaction}, {x.Wrong, w.clocks.misset}, {x.AgentPaused, w.offers.pause},
 	} {
 		for range w.count(c.mean) {
 			w.chaosAt(c.do)

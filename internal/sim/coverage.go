@@ -136,6 +136,7 @@ const (
 	sawMarker
 	sawWindowFull
 	sawMissing
+	sawPausedAgent
 	sawUncounted
 	sawRememberShorter
 	sawRememberLonger
@@ -328,6 +329,7 @@ var named = [situations]struct {
 	sawWindowFull:       {name: "an agent's window is full"},
 	sawUncounted:        {name: "an attempt is not counted"},
 	sawMissing:          {name: "steps wait for an agent without instances"},
+	sawPausedAgent:      {name: "steps wait for an agent that is paused"},
 	sawRememberShorter:  {name: "a partition adopts settings by which tasks are remembered for a shorter time"},
 	sawRememberLonger:   {name: "a partition adopts settings by which tasks are remembered for longer"},
 	sawGivenUp:          {name: "inputs that were deleted before they were judged are given up"},

@@ -21,12 +21,14 @@ type offers struct {
 	w *World
 	// gone counts the absences of each operation of each agent.
 	gone map[string]map[events.Operation]int
+	// paused holds the agents that an operator paused.
+	paused map[string]bool
 	// changes counts the changes, so that a late message does not replace a newer one.
 	changes int
 }
 
 func newOffers(w *World) *offers {
-	o := &offers{w: w, gone: map[string]map[events.Operation]int{}}
+	o := &offers{w: w, gone: map[string]map[events.Operation]int{}, paused: map[string]bool{}}
 	for _, agent := range everyAgent {
 		o.gone[agent] = map[events.Operation]int{}
 	}
@@ -47,6 +49,22 @@ func (o *offers) leave() {
 			o.gone[agent][op] = max(0, o.gone[agent][op]-1)
 		}
 		o.w.note("%v of agent %s is offered again", ops, agent)
+		o.publish()
+	})
+}
+
+// pause makes an operator pause an agent for a while.
+func (o *offers) pause() {
+	agent := o.w.agents.any()
+	if o.paused[agent] {
+		return
+	}
+	o.w.note("agent %s is paused", agent)
+	o.paused[agent] = true
+	o.publish()
+	o.w.after(500+o.w.rng.IntN(60_000), func() {
+		o.w.note("agent %s is resumed", agent)
+		delete(o.paused, agent)
 		o.publish()
 	})
 }
@@ -94,6 +112,7 @@ func (o *offers) heal() {
 	for _, ops := range o.gone {
 		clear(ops)
 	}
+	clear(o.paused)
 	o.publish()
 }
 
@@ -131,7 +150,8 @@ func (o *offers) now() map[string]supervisor.Offer {
 				x.Targets = append(x.Targets, supervisor.Target{Instance: fmt.Sprintf("agent-%d", i), Partitions: []int32{int32(i), int32(i + instances)}, Do: x.Do, Undo: x.Undo, Capacity: 64})
 			}
 		}
-		if x.Do || x.Undo || o.w.rng.IntN(2) == 0 {
+		x.Paused = o.paused[agent]
+		if x.Do || x.Undo || o.w.rng.IntN(2) == 0 || x.Paused {
 			list[agent] = x
 		}
 	}
@@ -181,6 +201,8 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 		o := s.offers[agent]
 		offered := op == events.Do && o.Do || op == events.Undo && o.Undo
 		switch {
+		case starts && o.Paused:
+			w.fail("%s/%d starts %s of agent %s, which is paused", s.node.name, s.part.id, op, agent)
 		case starts && !offered:
 			w.fail("%s/%d starts %s of agent %s, which nobody offers", s.node.name, s.part.id, op, agent)
 		case !starts && offered:
@@ -189,5 +211,10 @@ func (s *slot) startsNothingMissing(generation uint64, records []events.Record) 
 	}
 	if len(s.owner.Status().Missing) > 0 {
 		w.saw(sawMissing)
+	}
+	for _, q := range s.owner.Status().Queues {
+		if s.offers[q.Agent].Paused {
+			w.saw(sawPausedAgent)
+		}
 	}
 }

@@ -78,7 +78,7 @@ type Faults struct {
 	Misplaced, Duplicate, Conflict, Garbage, Cancel, Retry, Oversize, Panic float64 `json:",omitzero"`
 	// The average number in a run: crashes, pauses, hand-overs, jumps of a node's clock, floods of one partition,
 	// outages of an agent, restarts of an agent that gets its work again, and times when no instance offers an operation.
-	Crash, Pause, Reassign, Jump, Flood, AgentDown, AgentRestart, AgentGone float64 `json:",omitzero"`
+	Crash, Pause, Reassign, Jump, Flood, AgentDown, AgentRestart, AgentGone, AgentPaused float64 `json:",omitzero"`
 	// Judging the submission of a task ends the process.
 	Lethal float64 `json:",omitzero"`
 	// The average number of changes of the settings.

@@ -138,6 +138,9 @@ func (o *Options) resolve(r, late *rand.Rand) {
 		if f.Unkind == 0 && late.IntN(25) == 0 {
 			f.Wrong, f.Jump = 1, 0
 		}
+		if late.IntN(4) == 0 {
+			f.AgentPaused = float64(1 + late.IntN(4))
+		}
 		o.Faults = f
 	}
 }

@@ -46,6 +46,16 @@ var taskCorruptions = []corruption{
 		return h.forge(into, events.NameStepFailed, string(f.Key), &events.StepFailed{Step: f.text("step"),
 			Error: events.Error{Class: events.ClassPermanent}, Effect: events.EffectNone, Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}, Operator: events.Operator{Request: "forged"}}).place()
 	}},
+	{"the time of a step that completed is over", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameTimeout, string(f.Key), &events.Timeout{Step: f.text("step"), Operation: events.Do,
+			Verdict: events.Verdict{Action: events.ActionPark, Reason: "x"}}).place()
+	}},
+	{"a task goes on without a step that says nothing about that", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameStepFailed, "")
+		f.alter("verdict", events.Verdict{Action: events.ActionContinue, Reason: "x"})
+		return f.place()
+	}},
 	{"a task that ends undone names a step that nobody left", verify.CheckUndo, "left", false, func(h *harmed) string {
 		f := h.fact(events.NameTaskUndone, "")
 		f.alter("left", []string{"reserve"})

@@ -20,8 +20,10 @@ type stepRule struct {
 	Needs  []string        `json:"needs"`
 	If     string          `json:"if"`
 	FailIf string          `json:"fail_if"`
-	Pivot  bool            `json:"pivot"`
-	Undo   *struct {
+	// OnTimeout is "" if the definition leaves it out.
+	OnTimeout string `json:"on_timeout"`
+	Pivot     bool   `json:"pivot"`
+	Undo      *struct {
 		Agent string `json:"agent"`
 	} `json:"undo"`
 }

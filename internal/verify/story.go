@@ -57,6 +57,7 @@ type step struct {
 	pivot, undoable bool
 	touched         bool // some attempt may have had an effect
 	done, skipped   bool
+	continued       bool // its time was over, and the task went on without it
 	undone          bool
 	undoFailed      bool
 	left            bool // an operator skipped its undo
@@ -76,8 +77,8 @@ func (s *story) step(id string) *step {
 	return nil
 }
 
-// over says whether the step completed or was skipped.
-func (st *step) over() bool { return st != nil && (st.done || st.skipped) }
+// over says whether the steps that need this one may start.
+func (st *step) over() bool { return st != nil && (st.done || st.skipped || st.continued) }
 
 // work returns the step's do or its undo.
 func (st *step) work(op events.Operation) *work {
@@ -261,14 +262,14 @@ func (t *telling) started(b *events.StepStarted) {
 	}
 	if r != nil {
 		if need := t.unmet(r); need != "" {
-			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, has completed or was skipped (INV6)", need)
+			t.wrong(CheckAttempts, "needs", b.Step, "it starts before step %s, which it needs, is over (INV6)", need)
 		}
 	}
 	if t.back || t.parked || t.paused {
 		t.wrong(CheckAttempts, "start_not_forward", b.Step, "it starts although the task is %s", t.state())
 	}
 	if st.over() {
-		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it has completed or was skipped")
+		t.wrong(CheckAttempts, "start_again", b.Step, "it starts again although it is over")
 	}
 	st.pivot, st.undoable, st.failed = b.Pivot, b.Undoable, false
 	t.begin(&st.do, starting{b.Step, events.Do, b.Agent, b.Attempt, b.CompleteBy})
@@ -333,7 +334,7 @@ func (t *telling) failed(b *events.StepFailed) {
 	var st *step
 	if b.Attempt == 0 { // before any work was sent
 		st = t.open(b.Step)
-		if st.done || st.skipped || st.do.running {
+		if st.over() || st.do.running {
 			t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "it fails before its start although it has started")
 			return
 		}
@@ -364,25 +365,6 @@ func (t *telling) refused(b *events.StepFailed) {
 	}
 }
 
-func (t *telling) timeout(b *events.Timeout) {
-	st := t.outcome(b.Step, b.Operation, b.Attempt)
-	if st == nil {
-		return
-	}
-	w := st.work(b.Operation)
-	if w.completeBy != b.CompleteBy || t.fact.Time < b.CompleteBy {
-		t.wrong(CheckAttempts, "timeout_early", b.Step, "attempt %d of the %s timed out at %s for %s, but its complete-by time is %s", b.Attempt, b.Operation, t.fact.Time, b.CompleteBy, w.completeBy)
-	}
-	t.notSent(w.position)
-	if b.Operation == events.Undo {
-		t.undoVerdict(st, b.Verdict)
-		return
-	}
-	st.touched = true
-	t.quiet = max(t.quiet, b.QuietAt)
-	t.obey(st, b.Verdict)
-}
-
 // obey applies the verdict on a failed do.
 func (t *telling) obey(st *step, v events.Verdict) {
 	st.failed, st.do.waiting, st.wait = true, false, nil
@@ -397,6 +379,11 @@ func (t *telling) obey(st *step, v events.Verdict) {
 		t.turn("the failure of step " + st.id + " undoes the task")
 	case events.ActionPark:
 		t.parkDue = t.parkDue || !t.parked
+	case events.ActionContinue:
+		st.failed, st.continued = false, true
+		if r := t.def.step(st.id); r == nil || r.OnTimeout != string(v.Action) || r.Pivot {
+			t.wrong(CheckAttempts, "not_as_defined", st.id, "the task goes on without it, but its definition does not say on_timeout: continue")
+		}
 	default:
 		t.wrong(CheckAttempts, "no_verdict", st.id, "its verdict %q is unknown", v.Action)
 	}
@@ -421,7 +408,7 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	}
 	if r != nil {
 		if need := t.unmet(r); need != "" {
-			t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, has completed or was skipped", need)
+			t.wrong(CheckAttempts, "needs", b.Step, "it is skipped before step %s, which it needs, is over", need)
 		}
 	}
 	st.skipped, st.failed, st.do.waiting = true, false, false
@@ -453,7 +440,7 @@ func (t *telling) processed() {
 	}
 	for i := range t.def.Steps {
 		if id := t.def.Steps[i].ID; !t.step(id).over() {
-			t.wrong(CheckAttempts, "ended_early", id, "the task ends processed, but this step neither completed nor was skipped")
+			t.wrong(CheckAttempts, "ended_early", id, "the task ends processed, but this step is not over")
 		}
 	}
 	t.noneRuns()

@@ -69,6 +69,7 @@ type Engine struct {
 	changes []events.SettingsChange
 	// lost are the losses of the inputs, and accepted those that an operator accepted.
 	lost     []*api.Loss
+	paused   map[string]api.PausedAgent
 	accepted []events.AcceptedLoss
 }
 
