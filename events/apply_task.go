@@ -40,10 +40,10 @@ func (s *State) foldTask(f *Fact) error {
 	case *CompensationFailed:
 		t.judged(RequestFail, b.Request, "")
 		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
+	case *SignalReceived:
+		return received(t, b)
 	case *CancelRequested:
-		t.judged(RequestCancel, b.Request, "")
-		t.Paused = nil
-		t.beginUndoing(reasonOr(b.Reason, "cancelled"))
+		cancelled(t, b)
 	case *RequestRefused:
 		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
 		t.judged(b.Verb, b.Request, b.Reason)
@@ -75,6 +75,13 @@ func (s *State) foldTask(f *Fact) error {
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}
 	return nil
+}
+
+// cancelled turns the task to undoing, even if an operator holds it.
+func cancelled(t *Task, b *CancelRequested) {
+	t.judged(RequestCancel, b.Request, "")
+	t.Paused = nil
+	t.beginUndoing(reasonOr(b.Reason, "cancelled"))
 }
 
 // ended ends the task.
@@ -266,6 +273,9 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	}
 	if b.Output != nil { // its undo may need it
 		s.Output = b.Output
+	}
+	if err := take(t, s, b.Signal); err != nil {
+		return err
 	}
 	//mutant:doubt-stays-in-task
 	t.QuietAt = max(t.QuietAt, b.QuietAt)

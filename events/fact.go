@@ -28,6 +28,7 @@ const (
 	NameCompensated         Name = "Compensated"
 	NameCompensationFailed  Name = "CompensationFailed"
 	NameCancelRequested     Name = "CancelRequested"
+	NameSignalReceived      Name = "SignalReceived"
 	NameRequestHeld         Name = "RequestHeld"
 	NameRequestRefused      Name = "RequestRefused"
 	NameDeadlinePassed      Name = "DeadlinePassed"
@@ -51,9 +52,8 @@ const (
 	NameStateHash           Name = "StateHash"
 
 	// Reserved for later versions; this one neither writes nor reads them.
-	NameStepAccepted   Name = "StepAccepted"
-	NameStepExtended   Name = "StepExtended"
-	NameSignalReceived Name = "SignalReceived"
+	NameStepAccepted Name = "StepAccepted"
+	NameStepExtended Name = "StepExtended"
 )
 
 // Names returns the kinds of facts that this version writes and reads, in the order of their table.
@@ -167,6 +167,8 @@ type StepCompleted struct {
 	Step    string          `json:"step"`
 	Attempt int             `json:"attempt"`
 	Output  json.RawMessage `json:"output,omitempty"`
+	// Signal is the request of the signal that ended the wait.
+	Signal string `json:"signal,omitempty"`
 	// QuietAt is set if the attempt may also be carried out by another instance, or a second time: its complete-by time plus the
 	// grace. No undo starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
@@ -207,6 +209,8 @@ type StepFailed struct {
 	Effect  Effect `json:"effect"`
 	// Output is set if the attempt completed and the check of the step (fail_if) refused its result.
 	Output json.RawMessage `json:"output,omitempty"`
+	// Signal is the request of the signal that ended the wait, whose payload the check refused.
+	Signal string `json:"signal,omitempty"`
 	// QuietAt is set if the effect is in doubt: the attempt's complete-by time plus the grace in which a request in flight may still
 	// land. No undo starts before it.
 	QuietAt    Instant  `json:"quiet_at,omitzero"`

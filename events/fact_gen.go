@@ -25,6 +25,7 @@ var names = []Name{
 	NameCompensated,
 	NameCompensationFailed,
 	NameCancelRequested,
+	NameSignalReceived,
 	NameRequestHeld,
 	NameRequestRefused,
 	NameDeadlinePassed,
@@ -64,6 +65,7 @@ func (*CompensationStarted) Name() Name { return NameCompensationStarted }
 func (*Compensated) Name() Name         { return NameCompensated }
 func (*CompensationFailed) Name() Name  { return NameCompensationFailed }
 func (*CancelRequested) Name() Name     { return NameCancelRequested }
+func (*SignalReceived) Name() Name      { return NameSignalReceived }
 func (*RequestHeld) Name() Name         { return NameRequestHeld }
 func (*RequestRefused) Name() Name      { return NameRequestRefused }
 func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
@@ -121,6 +123,8 @@ func NewBody(n Name) (Body, error) {
 		return new(CompensationFailed), nil
 	case NameCancelRequested:
 		return new(CancelRequested), nil
+	case NameSignalReceived:
+		return new(SignalReceived), nil
 	case NameRequestHeld:
 		return new(RequestHeld), nil
 	case NameRequestRefused:
@@ -202,6 +206,8 @@ func nameOf(b []byte) Name {
 		return NameCompensationFailed
 	case NameCancelRequested:
 		return NameCancelRequested
+	case NameSignalReceived:
+		return NameSignalReceived
 	case NameRequestHeld:
 		return NameRequestHeld
 	case NameRequestRefused:
@@ -281,6 +287,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *CompensationFailed:
 		b.write(w)
 	case *CancelRequested:
+		b.write(w)
+	case *SignalReceived:
 		b.write(w)
 	case *RequestHeld:
 		b.write(w)
@@ -363,6 +371,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *CancelRequested:
 		b.read(r)
+	case *SignalReceived:
+		b.read(r)
 	case *RequestHeld:
 		b.read(r)
 	case *RequestRefused:
@@ -443,6 +453,8 @@ func bodySize(body Body) int {
 	case *CompensationFailed:
 		return b.size()
 	case *CancelRequested:
+		return b.size()
+	case *SignalReceived:
 		return b.size()
 	case *RequestHeld:
 		return b.size()

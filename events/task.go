@@ -103,6 +103,8 @@ type Task struct {
 
 	// Held are requests that arrived before the task. Plan turns them into facts before any start.
 	Held []Request `json:"held,omitempty"`
+	// Kept are the signals that no step has taken, in the order in which they came.
+	Kept []KeptSignal `json:"kept,omitempty"`
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 

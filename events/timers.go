@@ -8,6 +8,7 @@ const (
 	TimerCompleteBy TimerKind = "complete_by"
 	TimerRetry      TimerKind = "retry"
 	TimerSleep      TimerKind = "sleep"
+	TimerSignal     TimerKind = "signal"
 	TimerQuiet      TimerKind = "quiet"
 	TimerDeadline   TimerKind = "deadline"
 	TimerReminder   TimerKind = "reminder"
@@ -35,7 +36,9 @@ func (t *Task) Timers() []Timer {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
 		if s.Waits() {
-			list = append(list, s.Wait.timer(s.Path))
+			if m, ok := s.timer(t); ok {
+				list = append(list, m)
+			}
 		} else if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
 			list = append(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
 		}

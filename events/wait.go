@@ -2,12 +2,16 @@ package events
 
 import "fmt"
 
-// WaitStarted begins a step that no agent does. Such a step has no attempts: it is over at Until.
+// WaitStarted begins a step that no agent does. Such a step has no attempts. If it waits for signals, it is over when it takes one, and
+// times out at Until; otherwise it sleeps, and is over at Until.
 type WaitStarted struct {
 	Step string `json:"step"`
 	// Within is the duration that the definition gives; absent if it gives an instant.
 	Within Duration `json:"within,omitzero"`
-	Until  Instant  `json:"until,omitzero"`
+	// Until is absent if the step waits for signals without a limit.
+	Until Instant `json:"until,omitzero"`
+	// Signals are the names of the signals for which it waits.
+	Signals []string `json:"signals,omitempty"`
 	// Condition is the result of the step's if. It is absent if the step has none.
 	Condition *bool `json:"condition,omitempty"`
 }
@@ -24,6 +28,16 @@ type Wait struct {
 	Until Instant `json:"until,omitzero"`
 	// Within is the duration that the definition gives; zero if it gives an instant.
 	Within Duration `json:"within,omitzero"`
+	// Signals are the names of the signals of which the first ends the wait; nil if the step sleeps.
+	Signals []string `json:"signals,omitempty"`
+}
+
+// For says what the step waits for.
+func (w *Wait) For() Waiting {
+	if len(w.Signals) > 0 {
+		return WaitingSignal
+	}
+	return WaitingSleep
 }
 
 // Waits says whether the step is one that no agent does, and is under way.
@@ -42,10 +56,10 @@ func begins(t *Task, f *Fact) error {
 	if err != nil {
 		return err
 	}
-	if s.Waits() || s.Attempt > 0 || b.Until == 0 {
+	if s.Waits() || s.Attempt > 0 || b.Until == 0 && len(b.Signals) == 0 {
 		return fmt.Errorf("%w: step %q begins to wait until %q, after attempt %d", ErrImpossible, b.Step, b.Until, s.Attempt)
 	}
-	s.State, s.Wait, s.Output = StepStateWaiting, &Wait{Until: b.Until, Within: b.Within}, nil
+	s.State, s.Wait, s.Output = StepStateWaiting, &Wait{Until: b.Until, Within: b.Within, Signals: b.Signals}, nil
 	s.StartedAt, s.EndedAt, s.RetryAt = f.Time, 0, 0
 	t.State = TaskStateProcessing
 	return nil
@@ -60,13 +74,18 @@ func waitOrAttempt(t *Task, b *StepCompleted) (*Step, error) {
 	if s == nil || !s.Waits() {
 		return nil, fmt.Errorf("%w: %s without an attempt, of step %q, which does not wait", ErrImpossible, b.Name(), b.Step)
 	}
-	return s.change(), nil
+	return s.change(), take(t, s, b.Signal)
 }
 
-// timer returns what ends the wait.
-func (w *Wait) timer(path string) Timer {
+// timer returns what ends the wait of a step. A task that is held does not lose its signals to the time: an operator may let it go on too late.
+func (s *Step) timer(t *Task) (m Timer, ok bool) {
+	kind := TimerSleep
+	if s.Wait.For() == WaitingSignal {
+		kind = TimerSignal
+	}
 	//mutant:sleep-ends-at-its-time
-	return Timer{Due: w.Until, Kind: TimerSleep, Path: path, Operation: Do}
+	m = Timer{Due: s.Wait.Until, Kind: kind, Path: s.Path, Operation: Do}
+	return m, m.Due != 0 && (kind == TimerSleep || t.Starts())
 }
 
 // correct takes a correction of the time. An instant that the definition gives is right.

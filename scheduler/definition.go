@@ -25,13 +25,15 @@ type Definition struct {
 // Step is one step of a workflow: a vertex of its DAG.
 type Step struct {
 	ID string `json:"id"`
-	// Agent does the step. Absent if nobody does: Sleep is set then.
+	// Agent does the step. Absent if nobody does: Sleep or Wait is set then.
 	Agent string   `json:"agent,omitempty"`
 	Needs []string `json:"needs,omitempty"`
 	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
 	// Sleep is the duration of a step that sleeps, or an object with the template of its end, until.
 	Sleep json.RawMessage `json:"sleep,omitempty"`
+	// Wait is an object with signal, a name or a list of names, and the JSON Schema of the payload.
+	Wait json.RawMessage `json:"wait,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
 	With json.RawMessage `json:"with,omitempty"`
 	// FailIf is an expression, over the output too. If it gives true, a step that completed has failed. FailReason is the template of

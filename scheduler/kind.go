@@ -38,8 +38,11 @@ type Call struct {
 
 // kind returns the kind of a step, which is not compiled.
 func (s *Step) kind() stepKind {
-	if len(s.Sleep) > 0 {
+	switch {
+	case len(s.Sleep) > 0:
 		return &sleepStep{step: s}
+	case len(s.Wait) > 0:
+		return &waitStep{step: s}
 	}
 	return &agentStep{step: s}
 }
@@ -60,8 +63,11 @@ func (d *Definition) Agents() (list []string) {
 
 // compileKind returns the kind of a step with its expressions compiled.
 func compileKind(s *Step) (stepKind, error) {
-	if len(s.Sleep) > 0 {
+	switch {
+	case len(s.Sleep) > 0:
 		return compileSleepStep(s)
+	case len(s.Wait) > 0:
+		return compileWaitStep(s)
 	}
 	return compileAgentStep(s)
 }

@@ -20,7 +20,7 @@ type member struct {
 
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
-	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "wait": "waiting for a signal",
+	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks",
 	"start_by": "a time to start", "heartbeat": "heartbeats", "schedule": "schedules",
 	"retention": "retention by workflow", "priority": "a priority by workflow", "labels": "labels by workflow",
 	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",

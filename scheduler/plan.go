@@ -75,6 +75,15 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil
 		}
 	}
+	for i := range t.Held {
+		if h := &t.Held[i]; h.Kind == events.RequestSignal {
+			fact, err := s.keepHeld(t, h)
+			if err != nil {
+				return events.Plan{}, err
+			}
+			return events.Plan{Facts: []events.Body{fact}}, nil
+		}
+	}
 	if t.ParkDue != "" {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
@@ -124,6 +133,9 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	} else if failed != "" && !running && w.plan.Quiet() && len(w.plan.Ready) == 0 {
 		// The step that an operator retried is done. Nothing else would make the task progress (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
+	}
+	if len(t.Kept) > 0 && w.plan.Quiet() { // all steps that can wait do so, and the order of their facts says which takes a signal
+		w.takeSignal(p, &env)
 	}
 	w.plan.Cost = env.Close()
 	return w.plan

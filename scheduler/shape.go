@@ -11,11 +11,12 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "sleep", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "on_timeout"}
+	stepKeys         = []string{"agent", "sleep", "wait", "needs", "if", "with", "complete_within", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "on_timeout"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
 	sleepKeys        = []string{"until"}
+	waitKeys         = []string{"signal", "schema"}
 )
 
 // Bounds of numbers. A larger number is a typo: 1,000 attempts a minute apart take most of a day.
@@ -41,8 +42,10 @@ type outlineStep struct {
 	key   *yaml.Node
 	path  string
 	needs []outlineNeed
+	// payload is the schema of the payload of a signal, with every $ref inlined.
+	payload any
 	// The members that are present; nil for the others.
-	condition, with, until, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
+	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
 }
 
 type outlineNeed struct {

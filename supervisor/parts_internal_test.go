@@ -34,6 +34,7 @@ var foldedBy = map[events.Name]string{
 	events.NameCompensated:         "changeOf",
 	events.NameCompensationFailed:  "changeOf outbox",
 	events.NameCancelRequested:     "",
+	events.NameSignalReceived:      "",
 	events.NameRequestHeld:         "",
 	events.NameRequestRefused:      "",
 	events.NameDeadlinePassed:      "outbox",

@@ -167,7 +167,11 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 		if t.State.Ended() || t.State == events.TaskStateUndoing {
 			return nil // one of the earlier failures made the task undo
 		}
-		if err := p.record(p.notStarted(t, x.Path, x.Operation, x.Error), nil); err != nil {
+		f := p.notStarted(t, x.Path, x.Operation, x.Error)
+		if b, ok := f.Body.(*events.StepFailed); ok {
+			b.Signal, b.Output = x.Signal, x.Output
+		}
+		if err := p.record(f, nil); err != nil {
 			return err
 		}
 	}

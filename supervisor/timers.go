@@ -57,6 +57,8 @@ var timerKinds = []timerKind{
 	//mutant:deadline-waits-for-reports
 	{kind: events.TimerDeadline, reads: outcomeInputs, decide: (*timers).passDeadline},
 	{kind: events.TimerRetry},
+	//mutant:signal-timeout-waits-for-submissions
+	{kind: events.TimerSignal, reads: everyInput, decide: (*timers).expireWait},
 	{kind: events.TimerSleep, decide: (*timers).wake},
 	{kind: events.TimerQuiet},
 	{kind: events.TimerReminder, decide: (*timers).remind},
@@ -287,6 +289,19 @@ func (*timers) wake(task *events.Task, m events.Timer) events.Body {
 		return nil
 	}
 	return &events.StepCompleted{Step: m.Path}
+}
+
+// expireWait times out a step for which no signal came in time.
+func (t *timers) expireWait(task *events.Task, m events.Timer) events.Body {
+	if !task.Step(m.Path).Waits() || !task.Starts() {
+		return nil
+	}
+	v := t.planner.verdict(Failure{
+		Over: true, Task: task, Path: m.Path, Operation: events.Do, Effect: events.EffectNone,
+		Error: events.Error{Class: events.ClassTimeout, Message: "no signal came in time"},
+	})
+	t.stats.Timeouts++
+	return &events.Timeout{Step: m.Path, Operation: events.Do, CompleteBy: m.Due, Verdict: v}
 }
 
 func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {

@@ -183,6 +183,8 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		}
 	case *events.StepCompleted:
 		b.Output, why = given(b.Output, "output", limit)
+	case *events.SignalReceived:
+		why = takable(i, t, b)
 	case *events.TaskReopened:
 		b.With, why = given(b.With, "with", limit)
 	case *events.StepFailed:

@@ -105,7 +105,7 @@ def large(text):
     return len(encoded(text).encode()) > 1024
 
 
-RAW = {"input", "output", "body", "detail", "with"}
+RAW = {"input", "output", "body", "detail", "with", "payload"}
 
 
 class Entity(dict):
@@ -165,7 +165,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt operation output with error effect by"
+    order = "id! kind! task! step reason attempt operation output with error effect signal payload by"
 
 
 class Paused(Entity):
@@ -173,7 +173,11 @@ class Paused(Entity):
 
 
 class RequestRow(Entity):
-    order = "verb fact refused"
+    order = "verb fact refused kept"
+
+
+class Kept(Entity):
+    order = "request! signal! payload fact!"
 
 
 class Held(Entity):
@@ -265,7 +269,7 @@ class Step(Entity):
 
 
 class Wait(Entity):
-    order = "until within"
+    order = "until within signals"
 
 
 class UndoState(Entity):
@@ -346,7 +350,8 @@ class State:
         for name in "since", "jumped_at", "forgotten_before":
             cut(p, name, to)
         for held in self.held.values():
-            cut(held, "expires_at", less(to, -span(members(p["settings"])["held_for"])))
+            hold = span("24h") if held["request"]["kind"] == '"signal"' else span(members(p["settings"])["held_for"])
+            cut(held, "expires_at", less(to, -hold))
 
     def after(self, position):
         def rank(text):
@@ -432,7 +437,7 @@ class State:
         t["state"] = '"processing"'
         s = t.step(body["step"])
         s["wait"] = Wait()
-        s["wait"].keep(body, "until", "within")
+        s["wait"].keep(body, "until", "within", "signals")
         s.update(state='"waiting"', started_at=time)
         s.clear_of("ended_at", "retry_at", "output")
 
@@ -440,6 +445,7 @@ class State:
         s = t.step(body["step"])
         failed = s.failed()
         s.clear_of("wait")
+        self.taken(t, body)
         t.add("completions")
         s.take(body, "output")
         s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s["attempt"] != "0" else "false")
@@ -471,6 +477,7 @@ class State:
         verdict = members(body["verdict"])
         s.update(state=state, ended_at=time, error=Error(members(body["error"])), reason=verdict["reason"])
         s.clear_of("wait")
+        self.taken(t, body)
         s.add("failure_count")
         t.add("failure_count")
         action = json.loads(verdict["action"])
@@ -550,6 +557,16 @@ class State:
         else:
             s["state"] = '"undo_failed"'
             t.park_due_for(body["step"], verdict["reason"])
+
+    def SignalReceived(self, t, body, time):
+        t.judge('"signal"', body["request"])
+        kept = Kept(fact=t["last"])
+        kept.keep(body, "request", "signal", "payload")
+        t["requests"][body["request"]]["kept"] = kept
+
+    def taken(self, t, body):
+        if "signal" in body:
+            t["requests"][body["signal"]].clear_of("kept")
 
     def CancelRequested(self, t, body, time):
         t.judge('"cancel"', body["request"])

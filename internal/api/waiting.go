@@ -15,8 +15,8 @@ import (
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
 	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
-	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; who paused the task, or why it is parked"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked, or the step sleeps; for kind agent: when steps of any task began to wait for the operation"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; the names of the signals; who paused the task, or why it is parked"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked, or the step sleeps or waits for a signal; for kind agent: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time"`
 }
 
@@ -47,7 +47,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	}
 	for _, x := range t.Steps {
 		if x.Waits() {
-			list = append(list, WaitingDocument{Step: x.Path, Kind: events.WaitingSleep, Since: x.StartedAt, Until: x.Wait.Until})
+			list = append(list, WaitingDocument{Step: x.Path, Kind: x.Wait.For(), For: strings.Join(x.Wait.Signals, ", "), Since: x.StartedAt, Until: x.Wait.Until})
 		}
 	}
 	if !t.Starts() {

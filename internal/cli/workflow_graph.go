@@ -87,6 +87,8 @@ func label(s *scheduler.Step) []string {
 	switch {
 	case len(s.Sleep) > 0:
 		lines = append(lines, "sleep "+string(s.Sleep))
+	case len(s.Wait) > 0:
+		lines = append(lines, "wait "+string(s.Wait))
 	case s.Agent != s.ID:
 		lines = append(lines, "agent "+s.Agent)
 	}

@@ -179,6 +179,14 @@ const (
 	sawSleepTakenOver
 	sawWokenByHand
 	sawCorrectedSleep
+	sawSignalHeld
+	sawSignalKept
+	sawSignalTaken
+	sawSignalRefused
+	sawTwoWaiters
+	sawWaitTimeout
+	sawContinued
+	sawSignalRace
 
 	situations
 )
@@ -304,6 +312,14 @@ var named = [situations]struct {
 	sawSleepTakenOver:   {name: "a sleep ends in another epoch than it began"},
 	sawWokenByHand:      {name: "an operator decides about a step that sleeps", rare: true},
 	sawCorrectedSleep:   {name: "a sleep that began at a wrong time is corrected", rare: true},
+	sawSignalHeld:       {name: "a signal comes before its task"},
+	sawSignalKept:       {name: "a signal comes before a step waits for it"},
+	sawSignalTaken:      {name: "a step takes a signal"},
+	sawSignalRefused:    {name: "a signal means failure", rare: true},
+	sawTwoWaiters:       {name: "a signal comes for which two steps wait"},
+	sawWaitTimeout:      {name: "a wait times out"},
+	sawContinued:        {name: "a task goes on without a step whose time is over"},
+	sawSignalRace:       {name: "a wait times out while a signal is unread", rare: true},
 	sawGivenInput:       {name: "a retry gives another input", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},

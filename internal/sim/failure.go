@@ -13,6 +13,8 @@ type failure struct {
 	step    string
 	class   events.Class
 	verdict events.Verdict
+	// over says that the time of a wait was over.
+	over bool
 	// earliest is the earliest time of the next attempt.
 	earliest events.Instant
 }
@@ -36,26 +38,36 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	if b.Request != "" && !g.once(b.Request) {
 		return "a request is judged twice"
 	}
-	s.running, s.wait, g.quiet = false, nil, max(g.quiet, quiet)
+	s.running, g.quiet = false, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
-	if b.Error.Class == events.ClassCheck || b.Output != nil {
+	if b.Signal != "" {
+		if why := s.takes(g, b.Signal, b.Output); why != "" || !s.refuses(b.Output) || b.Effect != events.EffectNone {
+			return why + "; a signal is refused that its workflow accepts, or its effect is wrong"
+		}
+		s.output = b.Output
+		a.w.saw(sawSignalRefused)
+	} else if b.Error.Class == events.ClassCheck || b.Output != nil {
 		if !s.refuses(b.Output) || b.Effect == events.EffectNone || b.Effect == events.EffectDoneUnknown && s.epoch != f.Epoch && s.def.Undo != nil {
 			return "a result is refused that its workflow accepts, or its effect is wrong"
 		}
 		s.output = b.Output
 		a.w.saw(sawCheckFailed)
 	}
-	return a.judged(g, f, failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())})
+	s.wait = nil
+	return a.judged(g, f, failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())})
 }
 
 func (a *sagas) timesOutIn(g *saga, f *events.Fact, b *events.Timeout) string {
-	x := failure{b.Step, events.ClassTimeout, b.Verdict, f.Time}
+	x := failure{step: b.Step, class: events.ClassTimeout, verdict: b.Verdict, earliest: f.Time, over: b.Attempt == 0}
 	s := g.steps[b.Step]
 	if b.Operation == events.Undo {
 		if s != nil && b.CompleteBy != s.back.completeBy {
 			return "an undo times out at another time than its complete-by time"
 		}
 		return a.undoEnds(g, f, b.Attempt, x)
+	}
+	if b.Attempt == 0 {
+		return a.givesUp(g, f, b, x)
 	}
 	quiet := b.CompleteBy.Add(a.w.cfg.Settings.Grace.Std())
 	switch {
@@ -82,6 +94,10 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	case a.w.clients.toxic[f.Task] != "": // in some lives of a process, looking up the policy panics
 	case g.undoing:
 		want = events.ActionUndo
+	case x.over && s.def.OnTimeout == string(events.ActionContinue):
+		want = events.ActionContinue
+	case x.over:
+		want = g.lastly(s)
 	case x.uncounted(s.tries, s.attempt):
 		want = events.ActionRetry
 	case hopeless(x.class):
@@ -106,6 +122,8 @@ func (a *sagas) judged(g *saga, f *events.Fact, x failure) string {
 	s.tries -= a.takenBack(v)
 	s.failed = v.Action == events.ActionUndo || v.Action == events.ActionPark
 	switch v.Action {
+	case events.ActionContinue:
+		s.skipped = true
 	case events.ActionCoolDown:
 		s.tries = 0
 		s.coolDowns++
@@ -137,7 +155,11 @@ func (a *sagas) takenBack(v events.Verdict) int {
 // refuses says whether the check of a step fails for an output. All checks of the simulation are alike.
 func (s *sagaStep) refuses(output json.RawMessage) bool {
 	var x struct {
-		V int `json:"v"`
+		V      int    `json:"v"`
+		Signal string `json:"signal"`
+	}
+	if len(s.def.Wait) > 0 {
+		return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.Signal == "stop"
 	}
 	return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.V == 2
 }
@@ -164,7 +186,7 @@ func (a *sagas) undoFails(g *saga, f *events.Fact, b *events.CompensationFailed)
 	if b.Request != "" && !g.once(b.Request) {
 		return "a request is judged twice"
 	}
-	x := failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std())}
+	x := failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())}
 	if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && !s.undoRuns {
 		return a.undoJudged(g, f, x)
 	}

@@ -50,6 +50,10 @@ func (p *partition) before(f *events.Fact, by *producer) {
 				w.saw(sawTimeoutRace)
 			}
 		}
+		if b.Attempt == 0 {
+			p.gaveUp(f, b)
+			break
+		}
 		unsent := strings.Contains(b.Verdict.Reason, supervisor.UnsentReason)
 		p.verdict(f, supervisor.Failure{Path: b.Step, Operation: b.Operation, Effect: events.EffectInDoubt,
 			Unsent: unsent, Missing: b.Verdict.Uncounted && !unsent,

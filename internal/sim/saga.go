@@ -36,9 +36,11 @@ type saga struct {
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
 	// deadline counts on from haltedAt when the task is neither parked nor paused any more. expired says that it has passed.
-	deadline  events.Instant
-	expired   bool
-	steps     map[string]*sagaStep
+	deadline events.Instant
+	expired  bool
+	steps    map[string]*sagaStep
+	// kept are the signals that no step has taken.
+	kept      []events.SignalReceived
 	completed []string // in order
 }
 
@@ -169,6 +171,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		s.undoRuns, s.undone = false, true
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
+	case *events.SignalReceived:
+		return g.keeps(a.w, b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		return g.answers(f, body)
 	case *events.DeadlinePassed:
@@ -446,7 +450,7 @@ func (a *sagas) agrees(t *events.Task) {
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
 		g.deadline != t.Deadline || g.expired != t.DeadlinePassed {
 		plain := *g
-		plain.def, plain.steps = nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept = nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {

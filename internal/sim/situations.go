@@ -22,7 +22,9 @@ func (p *partition) see(f *events.Fact, by *producer) {
 			w.saw(sawHeldConsumed)
 		}
 	case *events.RequestHeld:
-		w.saw(sawHeld)
+		if w.saw(sawHeld); b.Request.Kind == events.RequestSignal {
+			w.saw(sawSignalHeld)
+		}
 	case *events.InputForwarded:
 		w.saw(sawForwarded)
 	case *events.InputRejected:

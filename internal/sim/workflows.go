@@ -63,13 +63,21 @@ steps:
   k: {agent: alpha, pivot: true}
   l: {agent: beta, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+`, `
+workflow: ask
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  w: {needs: [a], wait: {signal: [go, stop]}, complete_within: 4s, fail_if: "${ output.signal == 'stop' }"}
+  v: {needs: [a], wait: {signal: go, schema: {type: object}}, complete_within: 3s, on_timeout: continue}
+  b: {needs: [w, v], agent: beta}
 `}
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
-var applications = []int{0, 1, 2, 5, 3, 4, 0}
+var applications = []int{0, 1, 2, 5, 6, 3, 4, 0}
 
-const appliedAtStart = 4
+const appliedAtStart = 5
 
 // Workflow is a compiled workflow.
 type Workflow struct {
@@ -230,6 +238,11 @@ func (p *Process) Defined(t *events.Task, path string) (known, pivot bool) {
 // Policy implements supervisor.Scheduler.
 func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
 	return p.by(t.Definition).Policy(t, path, op)
+}
+
+// CheckSignal implements supervisor.Scheduler.
+func (p *Process) CheckSignal(t *events.Task, signal string, payload []byte) string {
+	return p.by(t.Definition).CheckSignal(t, signal, payload)
 }
 
 // Admit implements supervisor.Scheduler.

@@ -15,11 +15,13 @@ type definition struct {
 type stepRule struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
-	// Sleep is set if no agent does the step.
-	Sleep  json.RawMessage `json:"sleep"`
-	Needs  []string        `json:"needs"`
-	If     string          `json:"if"`
-	FailIf string          `json:"fail_if"`
+	// Sleep or Wait is set if no agent does the step.
+	Sleep          json.RawMessage `json:"sleep"`
+	Wait           json.RawMessage `json:"wait"`
+	CompleteWithin events.Duration `json:"complete_within"`
+	Needs          []string        `json:"needs"`
+	If             string          `json:"if"`
+	FailIf         string          `json:"fail_if"`
 	// OnTimeout is "" if the definition leaves it out.
 	OnTimeout string `json:"on_timeout"`
 	Pivot     bool   `json:"pivot"`

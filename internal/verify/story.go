@@ -32,6 +32,7 @@ type story struct {
 	quiet       events.Instant
 	completed   int
 	requests    map[string]bool // those that were judged
+	kept        []kept
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -168,7 +169,9 @@ func (t *telling) tell() {
 	case *events.StepStarted:
 		t.started(b)
 	case *events.WaitStarted:
-		t.waits(b)
+		beginWait(t, b)
+	case *events.SignalReceived:
+		signalled(t, b)
 	case *events.StepCompleted:
 		t.finished(b)
 	case *events.StepFailed:
@@ -292,7 +295,7 @@ func (t *telling) finished(b *events.StepCompleted) {
 		t.completedByHand(b)
 		return
 	} else if b.Attempt == 0 {
-		t.woke(b)
+		woke(t, b)
 		return
 	}
 	st := t.outcome(b.Step, events.Do, b.Attempt)
@@ -337,6 +340,9 @@ func (t *telling) failed(b *events.StepFailed) {
 		if st.over() || st.do.running {
 			t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "it fails before its start although it has started")
 			return
+		}
+		if b.Signal != "" {
+			takes(t, st, b.Signal, b.Output)
 		}
 	} else {
 		if st = t.outcome(b.Step, events.Do, b.Attempt); st == nil {

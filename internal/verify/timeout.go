@@ -16,6 +16,7 @@ func (t *telling) lapsed(b *events.Timeout) {
 		t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "its time is over although it runs or is over, or the task is being undone")
 		return
 	}
+	waitLapsed(t, st, b)
 	t.obey(st, b.Verdict)
 }
 

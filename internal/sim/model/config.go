@@ -87,6 +87,8 @@ const (
 	Pause     Kind = 7
 	Resume    Kind = 8
 	Terminate Kind = 9
+	// Signal sends the signal go to the task, through submissions.
+	Signal Kind = 10
 )
 
 // Client describes an input that clients send.

@@ -45,6 +45,11 @@ workflow: nap
 steps:
   s: {sleep: 5s}
 `, `
+workflow: ask
+steps:
+  s: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
+  t: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:

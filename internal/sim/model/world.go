@@ -148,9 +148,11 @@ func (w *World) client(i int) {
 			v, _ := definitions().Current(c.Workflow)
 			x.record.Headers = []events.Header{{Key: events.HeaderDefinition, Value: []byte(v.Hash)}}
 		}
-	case Cancel, Retry, Pause, Resume, Terminate:
-		x.in = events.Reports
+	case Cancel, Retry, Pause, Resume, Terminate, Signal:
 		q := events.Request{ID: fmt.Sprintf("q%d", i), Kind: verbs[c.Kind], Task: c.Task, By: "operator"}
+		if x.in = events.Reports; c.Kind == Signal {
+			x.in, q.Signal = events.Submissions, "go"
+		}
 		r, err := events.EncodeRequest(q, events.Subject{ID: q.ID, Source: "/clients", Time: Begin})
 		if err != nil {
 			panic(err)
@@ -168,7 +170,7 @@ func (w *World) client(i int) {
 func (c *Client) name() string {
 	what := []string{"a client submits " + c.Task, "a client submits other content as " + c.Task, "an operator cancels " + c.Task,
 		"an operator retries " + c.Task, "somebody sends garbage", "somebody ends a transaction", "a client submits a lethal " + c.Task,
-		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task}[c.Kind]
+		"an operator pauses " + c.Task, "an operator resumes " + c.Task, "an operator terminates " + c.Task, "a client signals " + c.Task}[c.Kind]
 	if c.Partition != 0 {
 		what += fmt.Sprintf(" in partition %d", c.Partition)
 	}
@@ -236,5 +238,5 @@ var outcomeNames = [...]string{"completed", "failed", "failed without effect", "
 
 // verbs are the verbs of the clients that make requests.
 var verbs = map[Kind]events.Verb{
-	Cancel: events.RequestCancel, Retry: events.RequestRetry, Pause: events.RequestPause, Resume: events.RequestResume, Terminate: events.RequestTerminate,
+	Cancel: events.RequestCancel, Retry: events.RequestRetry, Pause: events.RequestPause, Resume: events.RequestResume, Terminate: events.RequestTerminate, Signal: events.RequestSignal,
 }

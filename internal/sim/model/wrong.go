@@ -46,6 +46,9 @@ func (j *judge) times(f *events.Fact) {
 	now := cfg.right(f.Time)
 	switch b := f.Body.(type) {
 	case *events.Timeout:
+		if b.Attempt == 0 {
+			return
+		}
 		started := j.started(f.Task, b.Step, b.Operation, b.Attempt)
 		if within := completeWithin(started); now.Sub(cfg.right(started.Time)) < within {
 			j.w.fail("attempt %d of %s of %s times out after less than %s", b.Attempt, b.Step, f.Task, within)
