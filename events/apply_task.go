@@ -23,8 +23,8 @@ func (s *State) foldTask(f *Fact) error {
 	t.Last = Position{s.Partition.Epoch, f.Sequence} // the fact's own copy, which does not share bytes with the record
 	s.touchTask(f.Task, t)
 	switch b := f.Body.(type) {
-	case *StepStarted:
-		return t.stepStarted(f, b)
+	case *StepStarted, *WaitStarted:
+		return begins(t, f)
 	case *StepProgressed:
 		return stepProgressed(t, f, b)
 	case *StepCompleted:
@@ -42,10 +42,10 @@ func (s *State) foldTask(f *Fact) error {
 	case *CompensationFailed:
 		t.judged(RequestFail, b.Request, "")
 		return t.compensationFailed(f, b.Step, b.Attempt, b.Error, b.Verdict)
+	case *SignalReceived:
+		return received(t, b)
 	case *CancelRequested:
-		t.judged(RequestCancel, b.Request, "")
-		t.Paused = nil
-		t.beginUndoing(reasonOr(b.Reason, "cancelled"))
+		cancelled(t, b)
 	case *RequestRefused:
 		t.Facts-- // refusals have their own bound, MaxRequests: asking in vain must not park a task
 		t.judged(b.Verb, b.Request, b.Reason)
@@ -74,6 +74,13 @@ func (s *State) foldTask(f *Fact) error {
 		return fmt.Errorf("%w: %s", ErrUnknownFact, f.Body.Name())
 	}
 	return nil
+}
+
+// cancelled turns the task to undoing, even if an operator holds it.
+func cancelled(t *Task, b *CancelRequested) {
+	t.judged(RequestCancel, b.Request, "")
+	t.Paused = nil
+	t.beginUndoing(reasonOr(b.Reason, "cancelled"))
 }
 
 // ended ends the task.
@@ -191,8 +198,8 @@ func (t *Task) stepStarted(f *Fact, b *StepStarted) error {
 	if err != nil {
 		return err
 	}
-	if b.Attempt != s.Attempt+1 {
-		return fmt.Errorf("%w: attempt %d of step %q after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
+	if b.Attempt != s.Attempt+1 || s.Waits() {
+		return fmt.Errorf("%w: attempt %d of step %q, which waits or had attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
 	s.Agent, s.State, s.Attempt, s.Input, s.Output = b.Agent, StepStateRunning, b.Attempt, b.Input, nil
 	s.StartedAt, s.CompleteBy, s.EndedAt, s.RetryAt = f.Time, b.CompleteBy, 0, 0
@@ -213,8 +220,8 @@ func (t *Task) stepSkipped(f *Fact, b *StepSkipped) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt > 0 || t.Paused != nil {
-		return fmt.Errorf("%w: step %q is skipped after attempt %d, or while the task is paused", ErrImpossible, b.Step, s.Attempt)
+	if s.Attempt > 0 || t.Paused != nil || s.Waits() {
+		return fmt.Errorf("%w: step %q is skipped while it waits, after attempt %d, or while the task is paused", ErrImpossible, b.Step, s.Attempt)
 	}
 	*s = Step{Path: b.Step, State: StepStateSkipped, EndedAt: f.Time, Reason: b.Why, row: s.row, changed: true}
 	return nil
@@ -232,7 +239,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 	if b.Request != "" {
 		return byHand{t, f}.completed(b)
 	}
-	s, err := t.attempt(b.Step, Do, b.Attempt)
+	s, err := waitOrAttempt(t, b)
 	if err != nil {
 		return err
 	}
@@ -243,7 +250,7 @@ func (t *Task) stepCompleted(f *Fact, b *StepCompleted) error {
 func completeStep(t *Task, s *Step, f *Fact, b *StepCompleted) {
 	t.Completions++
 	s.State, s.EndedAt, s.Output, s.Error, s.Reason, s.With = StepStateCompleted, f.Time, b.Output, nil, "", nil
-	s.Completion, s.Touched = t.Completions, true
+	s.Completion, s.Touched, s.Wait = t.Completions, s.Attempt > 0, nil
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	if s.Pivot {
 		t.PivotPassed = true
@@ -267,6 +274,9 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 	if b.Output != nil { // its undo may need it
 		s.Output = b.Output
 	}
+	if err := take(t, s, b.Signal); err != nil {
+		return err
+	}
 	//mutant:doubt-stays-in-task
 	t.QuietAt = max(t.QuietAt, b.QuietAt)
 	t.judged(RequestFail, b.Request, "")
@@ -277,7 +287,7 @@ func (t *Task) stepFailed(f *Fact, b *StepFailed) error {
 
 // failed records a failure of a do and carries out the verdict.
 func (t *Task) failed(s *Step, now Instant, e *Error, state StepState, v Verdict) {
-	s.State, s.EndedAt, s.Error, s.Reason = state, now, e, v.Reason
+	s.State, s.EndedAt, s.Error, s.Reason, s.Wait = state, now, e, v.Reason, nil
 	s.FailureCount++
 	t.FailureCount++
 	switch v.Action {
@@ -322,7 +332,7 @@ func (t *Task) beginUndoing(reason string) {
 	for _, s := range t.Steps {
 		if s.State == StepStateWaiting { // no do starts after this
 			s.change()
-			s.State, s.RetryAt = StepStateFailed, 0
+			s.State, s.RetryAt, s.Wait = StepStateFailed, 0, nil
 		}
 	}
 }
@@ -430,6 +440,8 @@ func (t *Task) reopened(f *Fact, b *TaskReopened) error {
 			if len(b.With) > 0 {
 				s.Undo.With = b.With
 			}
+		case s.Waits(): // nothing but its time ends it
+			return fmt.Errorf("%w: step %q is reopened and waits until %s", ErrImpossible, path, s.Wait.Until)
 		case s.Failed() || s.State == StepStateWaiting:
 			s.State, s.RetryAt, s.Tries, s.CoolDowns = StepStateWaiting, f.Time, 0, 0
 			s.limit(0, f.Time)

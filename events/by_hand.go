@@ -65,7 +65,7 @@ func (t byHand) skipped(b *StepSkipped) error {
 	}
 	failed := s.Failed()
 	//mutant:skipped-step-is-undone
-	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil
+	s.State, s.EndedAt, s.RetryAt, s.Output, s.Reason, s.With, s.Wait = StepStateSkipped, t.fact.Time, 0, b.Output, b.Why, nil, nil
 	t.decided(RequestSkip, b.Request, s, failed)
 	return nil
 }
@@ -75,7 +75,7 @@ func (t byHand) completed(b *StepCompleted) error {
 	if err != nil {
 		return err
 	}
-	if s.Attempt == 0 || b.Attempt != s.Attempt {
+	if s.Attempt == 0 && !s.Waits() || b.Attempt != s.Attempt {
 		return fmt.Errorf("%w: attempt %d of step %q is completed by an operator, after attempt %d", ErrImpossible, b.Attempt, b.Step, s.Attempt)
 	}
 	failed := s.Failed()

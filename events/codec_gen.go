@@ -895,6 +895,39 @@ func (v *JudgedRequest) read(r *jsontext.Reader) (seen uint64) {
 	return seen
 }
 
+func (v *KeptSignal) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	w.Text(`,"signal":`, v.Signal)
+	if len(v.Payload) > 0 {
+		w.Raw(`,"payload":`, v.Payload)
+	}
+	w.Literal(`,"fact":`)
+	v.Fact.write(w)
+	w.B = append(w.B, '}')
+}
+
+func (v *KeptSignal) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "signal":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Signal)
+		case "payload":
+			r.Once(&seen, 1<<2)
+			r.Raw(&v.Payload)
+		case "fact":
+			r.Once(&seen, 1<<3)
+			v.Fact.read(r)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
 func (v *NamespaceCreated) write(w *jsontext.Writer) {
 	w.Text(`{"id":`, v.ID)
 	w.Int(`,"partitions":`, int64(v.Partitions))
@@ -1358,6 +1391,12 @@ func (v *Request) write(w *jsontext.Writer) {
 	if v.Effect != "" {
 		w.Text(`,"effect":`, string(v.Effect))
 	}
+	if v.Signal != "" {
+		w.Text(`,"signal":`, v.Signal)
+	}
+	if len(v.Payload) > 0 {
+		w.Raw(`,"payload":`, v.Payload)
+	}
 	if v.By != "" {
 		w.Text(`,"by":`, v.By)
 	}
@@ -1401,8 +1440,14 @@ func (v *Request) read(r *jsontext.Reader) (seen uint64) {
 		case "effect":
 			r.Once(&seen, 1<<10)
 			v.Effect = Effect(word(r))
-		case "by":
+		case "signal":
 			r.Once(&seen, 1<<11)
+			r.Text(&v.Signal)
+		case "payload":
+			r.Once(&seen, 1<<12)
+			r.Raw(&v.Payload)
+		case "by":
+			r.Once(&seen, 1<<13)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -1440,6 +1485,12 @@ func (v *Request) size() int {
 	}
 	if v.Effect != "" {
 		n += 10 + 2 + len(v.Effect)
+	}
+	if v.Signal != "" {
+		n += 10 + 2 + len(v.Signal)
+	}
+	if len(v.Payload) > 0 {
+		n += 11 + len(v.Payload)
 	}
 	if v.By != "" {
 		n += 6 + 2 + len(v.By)
@@ -1618,6 +1669,63 @@ func (v *SettingsAdopted) size() int {
 	return n
 }
 
+func (v *SignalReceived) write(w *jsontext.Writer) {
+	w.Text(`{"request":`, v.Request)
+	w.Text(`,"signal":`, v.Signal)
+	if len(v.Payload) > 0 {
+		w.Raw(`,"payload":`, v.Payload)
+	}
+	if v.Reason != "" {
+		w.Text(`,"reason":`, v.Reason)
+	}
+	if v.By != "" {
+		w.Text(`,"by":`, v.By)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *SignalReceived) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "request":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Request)
+		case "signal":
+			r.Once(&seen, 1<<1)
+			r.Text(&v.Signal)
+		case "payload":
+			r.Once(&seen, 1<<2)
+			r.Raw(&v.Payload)
+		case "reason":
+			r.Once(&seen, 1<<3)
+			r.Text(&v.Reason)
+		case "by":
+			r.Once(&seen, 1<<4)
+			r.Text(&v.By)
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *SignalReceived) size() int {
+	n := 23
+	n += 2 + len(v.Request)
+	n += 2 + len(v.Signal)
+	if len(v.Payload) > 0 {
+		n += 11 + len(v.Payload)
+	}
+	if v.Reason != "" {
+		n += 10 + 2 + len(v.Reason)
+	}
+	if v.By != "" {
+		n += 6 + 2 + len(v.By)
+	}
+	return n
+}
+
 func (v *StateHash) write(w *jsontext.Writer) {
 	w.Literal(`{"hash":`)
 	v.Hash.write(w)
@@ -1706,6 +1814,10 @@ func (v *Step) write(w *jsontext.Writer) {
 	if v.Undo != nil {
 		w.Literal(`,"undo":`)
 		v.Undo.write(w)
+	}
+	if v.Wait != nil {
+		w.Literal(`,"wait":`)
+		v.Wait.write(w)
 	}
 	if len(v.With) > 0 {
 		w.Raw(`,"with":`, v.With)
@@ -1807,32 +1919,36 @@ func (v *Step) read(r *jsontext.Reader) (seen uint64) {
 			r.Once(&seen, 1<<19)
 			v.Undo = new(UndoState)
 			v.Undo.read(r)
-		case "with":
+		case "wait":
 			r.Once(&seen, 1<<20)
+			v.Wait = new(Wait)
+			v.Wait.read(r)
+		case "with":
+			r.Once(&seen, 1<<21)
 			r.Raw(&v.With)
 		case "heartbeat":
-			r.Once(&seen, 1<<21)
+			r.Once(&seen, 1<<22)
 			v.Heartbeat.read(r)
 		case "cap_by":
-			r.Once(&seen, 1<<22)
+			r.Once(&seen, 1<<23)
 			v.CapBy.read(r)
 		case "progress":
-			r.Once(&seen, 1<<23)
+			r.Once(&seen, 1<<24)
 			r.Raw(&v.Progress)
 		case "progressed_at":
-			r.Once(&seen, 1<<24)
+			r.Once(&seen, 1<<25)
 			v.ProgressedAt.read(r)
 		case "left":
-			r.Once(&seen, 1<<25)
+			r.Once(&seen, 1<<26)
 			v.Left = r.Bool()
 		case "continued":
-			r.Once(&seen, 1<<26)
+			r.Once(&seen, 1<<27)
 			v.Continued = r.Bool()
 		case "start_by":
-			r.Once(&seen, 1<<27)
+			r.Once(&seen, 1<<28)
 			v.StartBy.read(r)
 		case "timed_from":
-			r.Once(&seen, 1<<28)
+			r.Once(&seen, 1<<29)
 			v.TimedFrom.read(r)
 		default:
 			r.Doubt()
@@ -1846,6 +1962,9 @@ func (v *StepCompleted) write(w *jsontext.Writer) {
 	w.Int(`,"attempt":`, int64(v.Attempt))
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
+	}
+	if v.Signal != "" {
+		w.Text(`,"signal":`, v.Signal)
 	}
 	if v.QuietAt != 0 {
 		w.Literal(`,"quiet_at":`)
@@ -1894,32 +2013,35 @@ func (v *StepCompleted) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<2)
 			r.Raw(&v.Output)
-		case "quiet_at":
+		case "signal":
 			r.Once(&seen, 1<<3)
+			r.Text(&v.Signal)
+		case "quiet_at":
+			r.Once(&seen, 1<<4)
 			v.QuietAt.read(r)
 		case "instance":
-			r.Once(&seen, 1<<4)
+			r.Once(&seen, 1<<5)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<5)
+			r.Once(&seen, 1<<6)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			v.FinishedAt.read(r)
 		case "request":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			r.Text(&v.Request)
 		case "reason":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -1935,6 +2057,9 @@ func (v *StepCompleted) size() int {
 	n += 5
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.Signal != "" {
+		n += 10 + 2 + len(v.Signal)
 	}
 	if v.QuietAt != 0 {
 		n += 12 + 26
@@ -1974,6 +2099,9 @@ func (v *StepFailed) write(w *jsontext.Writer) {
 	w.Text(`,"effect":`, string(v.Effect))
 	if len(v.Output) > 0 {
 		w.Raw(`,"output":`, v.Output)
+	}
+	if v.Signal != "" {
+		w.Text(`,"signal":`, v.Signal)
 	}
 	if v.QuietAt != 0 {
 		w.Literal(`,"quiet_at":`)
@@ -2034,38 +2162,41 @@ func (v *StepFailed) read(r *jsontext.Reader) (seen uint64) {
 		case "output":
 			r.Once(&seen, 1<<4)
 			r.Raw(&v.Output)
-		case "quiet_at":
+		case "signal":
 			r.Once(&seen, 1<<5)
+			r.Text(&v.Signal)
+		case "quiet_at":
+			r.Once(&seen, 1<<6)
 			v.QuietAt.read(r)
 		case "retry_after":
-			r.Once(&seen, 1<<6)
+			r.Once(&seen, 1<<7)
 			v.RetryAfter.read(r)
 		case "verdict":
-			r.Once(&seen, 1<<7)
+			r.Once(&seen, 1<<8)
 			v.Verdict.read(r)
 		case "instance":
-			r.Once(&seen, 1<<8)
+			r.Once(&seen, 1<<9)
 			r.Text(&v.Instance)
 		case "ready_at":
-			r.Once(&seen, 1<<9)
+			r.Once(&seen, 1<<10)
 			v.ReadyAt.read(r)
 		case "started_at":
-			r.Once(&seen, 1<<10)
+			r.Once(&seen, 1<<11)
 			v.StartedAt.read(r)
 		case "accepted_at":
-			r.Once(&seen, 1<<11)
+			r.Once(&seen, 1<<12)
 			v.AcceptedAt.read(r)
 		case "finished_at":
-			r.Once(&seen, 1<<12)
+			r.Once(&seen, 1<<13)
 			v.FinishedAt.read(r)
 		case "request":
-			r.Once(&seen, 1<<13)
+			r.Once(&seen, 1<<14)
 			r.Text(&v.Request)
 		case "reason":
-			r.Once(&seen, 1<<14)
+			r.Once(&seen, 1<<15)
 			r.Text(&v.Reason)
 		case "by":
-			r.Once(&seen, 1<<15)
+			r.Once(&seen, 1<<16)
 			r.Text(&v.By)
 		default:
 			r.Doubt()
@@ -2083,6 +2214,9 @@ func (v *StepFailed) size() int {
 	n += 2 + len(v.Effect)
 	if len(v.Output) > 0 {
 		n += 10 + len(v.Output)
+	}
+	if v.Signal != "" {
+		n += 10 + 2 + len(v.Signal)
 	}
 	if v.QuietAt != 0 {
 		n += 12 + 26
@@ -2749,6 +2883,18 @@ func (v *Task) write(w *jsontext.Writer) {
 		}
 		w.B = append(w.B, ']')
 	}
+	if len(v.Kept) > 0 {
+		w.Literal(`,"kept":`)
+		w.B = append(w.B, '[')
+		for i := range v.Kept {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Literal(``)
+			v.Kept[i].write(w)
+		}
+		w.B = append(w.B, ']')
+	}
 	if len(v.Requests) > 0 {
 		w.Literal(`,"requests":`)
 		w.B = append(w.B, '[')
@@ -2912,8 +3058,17 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				r.Settle()
 				v.Held = append(v.Held, item)
 			}
-		case "requests":
+		case "kept":
 			r.Once(&seen, 1<<34)
+			v.Kept = make([]KeptSignal, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item KeptSignal
+				item.read(r)
+				r.Settle()
+				v.Kept = append(v.Kept, item)
+			}
+		case "requests":
+			r.Once(&seen, 1<<35)
 			v.Requests = make([]JudgedRequest, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item JudgedRequest
@@ -2922,13 +3077,13 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Requests = append(v.Requests, item)
 			}
 		case "traceparent":
-			r.Once(&seen, 1<<35)
+			r.Once(&seen, 1<<36)
 			r.Text(&v.Traceparent)
 		case "last":
-			r.Once(&seen, 1<<36)
+			r.Once(&seen, 1<<37)
 			v.Last.read(r)
 		case "steps":
-			r.Once(&seen, 1<<37)
+			r.Once(&seen, 1<<38)
 			v.Steps = make([]*Step, 0, jsontext.Few)
 			for ok := r.Begin('['); ok; ok = r.More('[') {
 				var item *Step
@@ -2937,7 +3092,7 @@ func (v *Task) read(r *jsontext.Reader) (seen uint64) {
 				v.Steps = append(v.Steps, item)
 			}
 		case "rows":
-			r.Once(&seen, 1<<38)
+			r.Once(&seen, 1<<39)
 			v.Rows = new(TaskRows)
 			v.Rows.read(r)
 		default:
@@ -3696,6 +3851,131 @@ func (v *VersionBarrier) size() int {
 	return n
 }
 
+func (v *Wait) write(w *jsontext.Writer) {
+	from := len(w.B)
+	if v.Until != 0 {
+		w.Literal(`,"until":`)
+		v.Until.write(w)
+	}
+	if v.Within != 0 {
+		w.Literal(`,"within":`)
+		v.Within.write(w)
+	}
+	if len(v.Signals) > 0 {
+		w.Literal(`,"signals":`)
+		w.B = append(w.B, '[')
+		for i := range v.Signals {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Signals[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	w.End(from)
+}
+
+func (v *Wait) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "until":
+			r.Once(&seen, 1<<0)
+			v.Until.read(r)
+		case "within":
+			r.Once(&seen, 1<<1)
+			v.Within.read(r)
+		case "signals":
+			r.Once(&seen, 1<<2)
+			v.Signals = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Signals = append(v.Signals, item)
+			}
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+func (v *WaitStarted) write(w *jsontext.Writer) {
+	w.Text(`{"step":`, v.Step)
+	if v.Within != 0 {
+		w.Literal(`,"within":`)
+		v.Within.write(w)
+	}
+	if v.Until != 0 {
+		w.Literal(`,"until":`)
+		v.Until.write(w)
+	}
+	if len(v.Signals) > 0 {
+		w.Literal(`,"signals":`)
+		w.B = append(w.B, '[')
+		for i := range v.Signals {
+			if i > 0 {
+				w.B = append(w.B, ',')
+			}
+			w.Text(``, v.Signals[i])
+		}
+		w.B = append(w.B, ']')
+	}
+	if v.Condition != nil {
+		w.Bool(`,"condition":`, *v.Condition)
+	}
+	w.B = append(w.B, '}')
+}
+
+func (v *WaitStarted) read(r *jsontext.Reader) (seen uint64) {
+	for ok := r.Begin('{'); ok; ok = r.More('{') {
+		switch string(r.Name()) {
+		case "step":
+			r.Once(&seen, 1<<0)
+			r.Text(&v.Step)
+		case "within":
+			r.Once(&seen, 1<<1)
+			v.Within.read(r)
+		case "until":
+			r.Once(&seen, 1<<2)
+			v.Until.read(r)
+		case "signals":
+			r.Once(&seen, 1<<3)
+			v.Signals = make([]string, 0, jsontext.Few)
+			for ok := r.Begin('['); ok; ok = r.More('[') {
+				var item string
+				item = r.String()
+				v.Signals = append(v.Signals, item)
+			}
+		case "condition":
+			r.Once(&seen, 1<<4)
+			v.Condition = new(bool)
+			*v.Condition = r.Bool()
+		default:
+			r.Doubt()
+		}
+	}
+	return seen
+}
+
+// size returns about how many bytes write writes.
+func (v *WaitStarted) size() int {
+	n := 10
+	n += 2 + len(v.Step)
+	if v.Within != 0 {
+		n += 10 + 26
+	}
+	if v.Until != 0 {
+		n += 9 + 26
+	}
+	if len(v.Signals) > 0 {
+		n += 11 + 32*len(v.Signals)
+	}
+	if v.Condition != nil {
+		n += 13 + 26
+	}
+	return n
+}
+
 func (v *Work) write(w *jsontext.Writer) {
 	w.Text(`{"task":`, v.Task)
 	w.Int(`,"run":`, int64(v.Run))
@@ -3859,6 +4139,10 @@ func (v *requestRow) write(w *jsontext.Writer) {
 	if v.Refused != "" {
 		w.Text(`,"refused":`, v.Refused)
 	}
+	if v.Kept != nil {
+		w.Literal(`,"kept":`)
+		v.Kept.write(w)
+	}
 	w.End(from)
 }
 
@@ -3878,6 +4162,10 @@ func (v *requestRow) read(r *jsontext.Reader) (seen uint64) {
 		case "refused":
 			r.Once(&seen, 1<<3)
 			r.Text(&v.Refused)
+		case "kept":
+			r.Once(&seen, 1<<4)
+			v.Kept = new(KeptSignal)
+			v.Kept.read(r)
 		default:
 			r.Doubt()
 		}
@@ -3997,6 +4285,8 @@ func wordOf(b []byte) string {
 		return "fail"
 	case "terminate":
 		return "terminate"
+	case "signal":
+		return "signal"
 	}
 	return string(b)
 }

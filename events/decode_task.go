@@ -24,7 +24,7 @@ func DecodeTask(head []byte, rows []PartRow) (*Task, error) {
 			return nil, fmt.Errorf("the task %q has a step that is null", t.ID)
 		}
 	}
-	if len(t.Held)+len(t.Requests) > 0 {
+	if len(t.Held)+len(t.Kept)+len(t.Requests) > 0 {
 		return nil, fmt.Errorf("the head of the task %q holds requests, which are rows", t.ID)
 	}
 	t.hash = hashEntity(KindTask, t.ID, head)
@@ -130,6 +130,9 @@ func (j *joiner) request(id string, known *rowState, encoding []byte) error {
 	j.found.Requests++
 	if row.Held == nil {
 		j.task.Requests = append(j.task.Requests, JudgedRequest{id, row.Verb, row.Fact, row.Refused})
+		if row.Kept != nil {
+			j.task.Kept = append(j.task.Kept, *row.Kept)
+		}
 		return nil
 	}
 	if row.Held.ID != id {
@@ -144,6 +147,12 @@ func (j *joiner) end() {
 	t := j.task
 	t.rows = j.rows
 	slices.SortFunc(t.Requests, func(a, b JudgedRequest) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(t.Kept, func(a, b KeptSignal) int {
+		if a.Fact.Before(b.Fact) {
+			return -1
+		}
+		return 1
+	})
 	slices.SortFunc(t.Held, func(a, b Request) int { return strings.Compare(a.ID, b.ID) })
 	if j.steps == nil {
 		return

@@ -56,7 +56,10 @@
 //	            -- StepStarted                        --> running
 //	not_started, waiting (never attempted)
 //	            -- StepSkipped                        --> skipped
-//	running     -- StepCompleted                      --> completed
+//	not_started, waiting (never attempted)
+//	            -- WaitStarted (no agent does it)     --> waiting
+//	running, waiting since WaitStarted
+//	            -- StepCompleted                      --> completed
 //	running     -- StepFailed, Timeout: by the verdict
 //	               retry, cool_down                   --> waiting
 //	               undo, park                         --> failed, timed_out

@@ -21,6 +21,7 @@ const (
 	NameStepQueued          Name = "StepQueued"
 	NameStepStarted         Name = "StepStarted"
 	NameStepProgressed      Name = "StepProgressed"
+	NameWaitStarted         Name = "WaitStarted"
 	NameStepCompleted       Name = "StepCompleted"
 	NameStepFailed          Name = "StepFailed"
 	NameTimeout             Name = "Timeout"
@@ -29,6 +30,7 @@ const (
 	NameCompensated         Name = "Compensated"
 	NameCompensationFailed  Name = "CompensationFailed"
 	NameCancelRequested     Name = "CancelRequested"
+	NameSignalReceived      Name = "SignalReceived"
 	NameRequestHeld         Name = "RequestHeld"
 	NameRequestRefused      Name = "RequestRefused"
 	NameDeadlinePassed      Name = "DeadlinePassed"
@@ -52,8 +54,7 @@ const (
 	NameStateHash           Name = "StateHash"
 
 	// Reserved for later versions; this one neither writes nor reads them.
-	NameStepAccepted   Name = "StepAccepted"
-	NameSignalReceived Name = "SignalReceived"
+	NameStepAccepted Name = "StepAccepted"
 )
 
 // Names returns the kinds of facts that this version writes and reads, in the order of their table.
@@ -168,11 +169,13 @@ type Outcome struct {
 	FinishedAt Instant `json:"finished_at,omitzero"`
 }
 
-// StepCompleted is the success of an attempt.
+// StepCompleted is the success of an attempt, or (Attempt 0) the end of a step that waited.
 type StepCompleted struct {
 	Step    string          `json:"step"`
 	Attempt int             `json:"attempt"`
 	Output  json.RawMessage `json:"output,omitempty"`
+	// Signal is the request of the signal that ended the wait.
+	Signal string `json:"signal,omitempty"`
 	// QuietAt is set if the attempt may also be carried out by another instance, or a second time: its complete-by time plus the
 	// grace. No undo starts before it.
 	QuietAt Instant `json:"quiet_at,omitzero"`
@@ -205,7 +208,7 @@ type Verdict struct {
 	Uncounted bool `json:"uncounted,omitzero"`
 }
 
-// StepFailed is a reported failure of an attempt, or (Attempt 0) a failure before any work was sent.
+// StepFailed is a reported failure of an attempt, or (Attempt 0) a failure before any work was sent, or of a step that waits.
 type StepFailed struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -213,6 +216,8 @@ type StepFailed struct {
 	Effect  Effect `json:"effect"`
 	// Output is set if the attempt completed and the check of the step (fail_if) refused its result.
 	Output json.RawMessage `json:"output,omitempty"`
+	// Signal is the request of the signal that ended the wait, whose payload the check refused.
+	Signal string `json:"signal,omitempty"`
 	// QuietAt is set if the effect is in doubt: the attempt's complete-by time plus the grace in which a request in flight may still
 	// land. No undo starts before it.
 	QuietAt    Instant  `json:"quiet_at,omitzero"`

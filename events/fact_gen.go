@@ -18,6 +18,7 @@ var names = []Name{
 	NameStepQueued,
 	NameStepStarted,
 	NameStepProgressed,
+	NameWaitStarted,
 	NameStepCompleted,
 	NameStepFailed,
 	NameTimeout,
@@ -26,6 +27,7 @@ var names = []Name{
 	NameCompensated,
 	NameCompensationFailed,
 	NameCancelRequested,
+	NameSignalReceived,
 	NameRequestHeld,
 	NameRequestRefused,
 	NameDeadlinePassed,
@@ -58,6 +60,7 @@ func (*Submitted) Name() Name           { return NameSubmitted }
 func (*StepQueued) Name() Name          { return NameStepQueued }
 func (*StepStarted) Name() Name         { return NameStepStarted }
 func (*StepProgressed) Name() Name      { return NameStepProgressed }
+func (*WaitStarted) Name() Name         { return NameWaitStarted }
 func (*StepCompleted) Name() Name       { return NameStepCompleted }
 func (*StepFailed) Name() Name          { return NameStepFailed }
 func (*Timeout) Name() Name             { return NameTimeout }
@@ -66,6 +69,7 @@ func (*CompensationStarted) Name() Name { return NameCompensationStarted }
 func (*Compensated) Name() Name         { return NameCompensated }
 func (*CompensationFailed) Name() Name  { return NameCompensationFailed }
 func (*CancelRequested) Name() Name     { return NameCancelRequested }
+func (*SignalReceived) Name() Name      { return NameSignalReceived }
 func (*RequestHeld) Name() Name         { return NameRequestHeld }
 func (*RequestRefused) Name() Name      { return NameRequestRefused }
 func (*DeadlinePassed) Name() Name      { return NameDeadlinePassed }
@@ -109,6 +113,8 @@ func NewBody(n Name) (Body, error) {
 		return new(StepStarted), nil
 	case NameStepProgressed:
 		return new(StepProgressed), nil
+	case NameWaitStarted:
+		return new(WaitStarted), nil
 	case NameStepCompleted:
 		return new(StepCompleted), nil
 	case NameStepFailed:
@@ -125,6 +131,8 @@ func NewBody(n Name) (Body, error) {
 		return new(CompensationFailed), nil
 	case NameCancelRequested:
 		return new(CancelRequested), nil
+	case NameSignalReceived:
+		return new(SignalReceived), nil
 	case NameRequestHeld:
 		return new(RequestHeld), nil
 	case NameRequestRefused:
@@ -192,6 +200,8 @@ func nameOf(b []byte) Name {
 		return NameStepStarted
 	case NameStepProgressed:
 		return NameStepProgressed
+	case NameWaitStarted:
+		return NameWaitStarted
 	case NameStepCompleted:
 		return NameStepCompleted
 	case NameStepFailed:
@@ -208,6 +218,8 @@ func nameOf(b []byte) Name {
 		return NameCompensationFailed
 	case NameCancelRequested:
 		return NameCancelRequested
+	case NameSignalReceived:
+		return NameSignalReceived
 	case NameRequestHeld:
 		return NameRequestHeld
 	case NameRequestRefused:
@@ -274,6 +286,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 		b.write(w)
 	case *StepProgressed:
 		b.write(w)
+	case *WaitStarted:
+		b.write(w)
 	case *StepCompleted:
 		b.write(w)
 	case *StepFailed:
@@ -289,6 +303,8 @@ func writeBody(body Body, w *jsontext.Writer) {
 	case *CompensationFailed:
 		b.write(w)
 	case *CancelRequested:
+		b.write(w)
+	case *SignalReceived:
 		b.write(w)
 	case *RequestHeld:
 		b.write(w)
@@ -357,6 +373,8 @@ func readBody(body Body, r *jsontext.Reader) {
 		b.read(r)
 	case *StepProgressed:
 		b.read(r)
+	case *WaitStarted:
+		b.read(r)
 	case *StepCompleted:
 		b.read(r)
 	case *StepFailed:
@@ -372,6 +390,8 @@ func readBody(body Body, r *jsontext.Reader) {
 	case *CompensationFailed:
 		b.read(r)
 	case *CancelRequested:
+		b.read(r)
+	case *SignalReceived:
 		b.read(r)
 	case *RequestHeld:
 		b.read(r)
@@ -440,6 +460,8 @@ func bodySize(body Body) int {
 		return b.size()
 	case *StepProgressed:
 		return b.size()
+	case *WaitStarted:
+		return b.size()
 	case *StepCompleted:
 		return b.size()
 	case *StepFailed:
@@ -455,6 +477,8 @@ func bodySize(body Body) int {
 	case *CompensationFailed:
 		return b.size()
 	case *CancelRequested:
+		return b.size()
+	case *SignalReceived:
 		return b.size()
 	case *RequestHeld:
 		return b.size()

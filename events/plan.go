@@ -59,6 +59,9 @@ type Broken struct {
 	Path      string
 	Operation Operation
 	Error     Error
+	// Signal is the request of the signal that it takes, if the check of the step refuses the output.
+	Signal string
+	Output json.RawMessage
 }
 
 // Quiet says whether the plan has no facts to write. It may still start attempts (INV5).

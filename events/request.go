@@ -26,6 +26,9 @@ type Request struct {
 	// Error and Effect say how an attempt failed.
 	Error  *Error `json:"error,omitempty"`
 	Effect Effect `json:"effect,omitempty"`
+	// Signal is the name of a signal, and Payload what comes with it.
+	Signal  string          `json:"signal,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
 	// By is the sender of the request, as far as the API knows.
 	By string `json:"by,omitempty"`
 }
@@ -33,6 +36,7 @@ type Request struct {
 // The reasons for refusing a cancel that would change nothing.
 const (
 	RefusedUndoing    = "the task is being undone already"
+	RefusedKept       = "the task keeps as many signals as it may, 1,000 or 1 MiB of payloads: send it again when a step has taken some"
 	RefusedUndoParked = "the task is being undone already, and is parked because an undo failed: remove the cause, then retry the task"
 )
 
@@ -57,6 +61,7 @@ const (
 	RequestComplete  Verb = "complete"
 	RequestFail      Verb = "fail"
 	RequestTerminate Verb = "terminate"
+	RequestSignal    Verb = "signal"
 )
 
 // verbRow says what is particular about a verb.
@@ -66,11 +71,13 @@ type verbRow struct {
 	members []string
 	// early says that the request may come before its task, and is held for it.
 	early bool
+	// submitted says that the request is also taken from <ns>.submissions.
+	submitted bool
 }
 
 // verbs is the only list of the verbs.
 var verbs = []verbRow{
-	{verb: RequestCancel, early: true},
+	{verb: RequestCancel, early: true, submitted: true},
 	{verb: RequestPause},
 	{verb: RequestResume},
 	{verb: RequestRetry, members: []string{"step", "attempt", "with"}},
@@ -78,6 +85,7 @@ var verbs = []verbRow{
 	{verb: RequestComplete, members: []string{"step", "operation", "output"}},
 	{verb: RequestFail, members: []string{"step", "operation", "error", "effect"}},
 	{verb: RequestTerminate},
+	{verb: RequestSignal, members: []string{"signal", "payload"}, early: true, submitted: true},
 }
 
 // typeRequest is the prefix of the ce_type of requests.
@@ -105,6 +113,10 @@ func (v Verb) Type() string { return typeRequest + string(v) }
 
 // Members returns the members of a request that its sender may give besides the ID, the task and the reason.
 func (v Verb) Members() []string { return v.row().members }
+
+// Submitted says whether the request is also taken from <ns>.submissions: who may submit tasks may cancel them and send them signals,
+// without the right to write results. One that is sent behind its submission is never early.
+func (v Verb) Submitted() bool { return v.row().submitted }
 
 // Early says whether the request may come before its task. It is then held for the task.
 func (v Verb) Early() bool { return v.row().early }

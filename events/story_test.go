@@ -39,6 +39,8 @@ func story(t tester) *scribe {
 	w.pausing()
 	w.startLimits()
 	w.progress()
+	w.waits()
+	w.signals()
 	w.inputs()
 	w.brokenEpoch()
 	w.wrongClock()
@@ -204,6 +206,54 @@ func (w *scribe) pausing() {
 	w.write(id, &events.CancelRequested{Request: "p5"})
 	w.write(id, &events.TaskPaused{Request: "p6", Reason: "wait"})
 	w.write(id, &events.TaskTerminated{Request: "p7", Reason: "done by hand", By: "ada", NotUndone: []string{"package"}})
+}
+
+// waits: steps sleep until a time, in a task that is paused meanwhile; an operator ends some of them. Another task is cancelled while it sleeps.
+func (w *scribe) waits() {
+	const id = "delivery-30"
+	w.submit(id)
+	yes := true
+	w.write(id, &events.WaitStarted{Step: "sleep", Within: events.Duration(2e9), Until: w.now.Add(2e9), Condition: &yes})
+	w.write(id, &events.TaskPaused{Request: "w1"})
+	w.write(id, &events.StepCompleted{Step: "sleep"}, cause(events.CauseTimer(id, 1, "sleep", 0, events.TimerSleep)))
+	w.write(id, &events.TaskResumed{Request: "w2"})
+	w.write(id, &events.WaitStarted{Step: "woken", Until: w.now.Add(2e9)})
+	w.write(id, &events.WaitStarted{Step: "skipped", Until: w.now.Add(2e9)})
+	w.write(id, &events.WaitStarted{Step: "failed", Until: w.now.Add(2e9)})
+	w.write(id, &events.StepCompleted{Step: "woken", Output: raw(`{"now":true}`), Operator: events.Operator{Request: "w3"}})
+	w.write(id, &events.StepSkipped{Step: "skipped", Why: events.SkipOperator, Operator: events.Operator{Request: "w4"}})
+	w.write(id, &events.StepFailed{Step: "failed", Error: events.Error{Class: events.ClassPermanent}, Effect: events.EffectNone, Verdict: park("no"), Operator: events.Operator{Request: "w5"}})
+	w.write(id, &events.TaskParked{Step: "failed", Reason: "no"})
+	w.write(id, &events.TaskReopened{Request: "w6", Steps: []string{"failed"}})
+	w.write(id, &events.WaitStarted{Step: "failed", Until: w.now.Add(2e9)})
+	w.write(id, &events.CancelRequested{Request: "w7"})
+	w.write(id, &events.TaskUndone{})
+}
+
+// signals: one comes before its task, others before and with their waits; the check of a step refuses one, and one is never taken.
+func (w *scribe) signals() {
+	const id = "delivery-31"
+	w.write(id, &events.RequestHeld{
+		Request:   events.Request{ID: "s1", Kind: events.RequestSignal, Task: id, Signal: "approval", Payload: raw(`{"by":"<ada>"}`)},
+		ExpiresAt: w.now.Add(events.HoldSignalsFor),
+	}, fromInput(events.Submissions, 20))
+	w.submit(id)
+	w.write(id, &events.SignalReceived{Request: "s1", Signal: "approval", Payload: raw(`{"by":"<ada>"}`)})
+	w.write(id, &events.SignalReceived{Request: "s0", Signal: "approval", Reason: "once more", By: "bob"})
+	w.write(id, &events.WaitStarted{Step: "approve", Signals: []string{"approval", "rejection"}, Within: events.Duration(9e9), Until: w.now.Add(9e9)})
+	w.write(id, &events.StepCompleted{Step: "approve", Signal: "s1", Output: events.SignalOutput("approval", raw(`{"by":"<ada>"}`))})
+	w.write(id, &events.WaitStarted{Step: "again", Signals: []string{"approval"}})
+	w.write(id, &events.StepFailed{
+		Step: "again", Signal: "s0", Effect: events.EffectNone, Output: events.SignalOutput("approval", nil), Verdict: park("its result means failure"),
+		Error: events.Error{Class: events.ClassCheck, Message: "nobody said why"},
+	})
+	w.write(id, &events.TaskParked{Step: "again", Reason: "its result means failure"})
+	w.write(id, &events.SignalReceived{Request: "s3", Signal: "other", Payload: raw(`1.50`)})
+	w.write(id, &events.TaskReopened{Request: "s4", Steps: []string{"again"}})
+	w.write(id, &events.WaitStarted{Step: "again", Signals: []string{"approval"}, Within: events.Duration(9e9), Until: w.now.Add(9e9)})
+	w.write(id, &events.Timeout{Step: "again", Operation: events.Do, CompleteBy: w.now, Verdict: undo("no signal came in time")},
+		cause(events.CauseTimer(id, 1, "again", 0, events.TimerSignal)))
+	w.write(id, &events.TaskUndone{})
 }
 
 // byHand: an operator skips one failed step and completes another, fails a running attempt and a waiting step, gives another input,

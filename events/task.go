@@ -103,6 +103,8 @@ type Task struct {
 
 	// Held are requests that arrived before the task. Plan turns them into facts before any start.
 	Held []Request `json:"held,omitempty"`
+	// Kept are the signals that no step has taken, in the order in which they came.
+	Kept []KeptSignal `json:"kept,omitempty"`
 	// Requests are the requests already judged, sorted by their IDs.
 	Requests []JudgedRequest `json:"requests,omitempty"`
 
@@ -164,6 +166,8 @@ type Step struct {
 	changed bool
 
 	Undo *UndoState `json:"undo,omitempty"`
+	// Wait is set while the step, which no agent does, is under way.
+	Wait *Wait `json:"wait,omitempty"`
 	// With is the input that an operator gave for all further attempts, instead of the one that the definition leads to.
 	With json.RawMessage `json:"with,omitempty"`
 	// Heartbeat and CapBy are those of the latest attempt: see StepStarted.

@@ -49,6 +49,8 @@ type requestRow struct {
 	Verb    Verb     `json:"verb,omitempty"`
 	Fact    Position `json:"fact,omitzero"`
 	Refused string   `json:"refused,omitempty"`
+	// Kept is the signal of the request, until a step takes it.
+	Kept *KeptSignal `json:"kept,omitempty"`
 }
 
 // rowState is what is known about a row besides the head, as of the last Flush: its share of the state hash, and the size of its encoding.
@@ -171,7 +173,7 @@ func (w *taskWriter) write(t *Task) (err error) {
 // beginHead writes what is in the head apart from the steps and the number of rows.
 func (w *taskWriter) beginHead(t *Task) (err error) {
 	h := *t // on the stack, because the task is written often
-	h.Held, h.Requests, h.Steps = nil, nil, nil
+	h.Held, h.Kept, h.Requests, h.Steps = nil, nil, nil, nil
 	if w.rows.Input {
 		h.Input = nil
 	}
@@ -248,6 +250,9 @@ func (w *taskWriter) request(t *Task, id string) error {
 		row.Held = &t.Held[i]
 	} else if r, ok := t.Request(id); ok {
 		row.Verb, row.Fact, row.Refused = r.Verb, r.Fact, r.Refused
+		if i := slices.IndexFunc(t.Kept, func(k KeptSignal) bool { return k.Request == id }); i >= 0 {
+			row.Kept = &t.Kept[i]
+		}
 	}
 	start := len(w.other.B)
 	from, err := w.other.add(KindRequest, rowID(t.ID, id), &row)

@@ -31,8 +31,8 @@ func correctTime(s *State, b *TimeCorrected) error {
 	}
 	p.Time, p.Correcting = b.To, b.To
 	p.Since, p.JumpedAt, p.ForgottenBefore = min(p.Since, b.To), min(p.JumpedAt, b.To), min(p.ForgottenBefore, b.To)
-	latest := b.To.Add(p.Settings.HeldFor.Std())
 	for _, h := range s.Held() {
+		latest := b.To.Add(p.Settings.HoldFor(h.Request.Kind).Std())
 		//mutant:corrected-hold-ends
 		if h.ExpiresAt > latest {
 			cut := *h
@@ -62,6 +62,9 @@ func (t *Task) corrected(to Instant, settings *Settings) {
 		longest = max(longest, s.LastEnd().Sub(s.StartedAt))
 		started := s.StartedAt
 		at := times{to, s.Tries == 0 && s.CoolDowns == 0 && s.RetryAt <= t.UpdatedAt}
+		if s.Wait != nil {
+			s.Wait.correct(s.StartedAt, to)
+		}
 		at.correct(&s.StartedAt, &s.CompleteBy, &s.EndedAt, &s.RetryAt)
 		s.correct(to)
 		s.correctProgress(started, to)

@@ -8,6 +8,8 @@ const (
 	TimerCompleteBy TimerKind = "complete_by"
 	TimerRetry      TimerKind = "retry"
 	TimerStartBy    TimerKind = "start_by"
+	TimerSleep      TimerKind = "sleep"
+	TimerSignal     TimerKind = "signal"
 	TimerQuiet      TimerKind = "quiet"
 	TimerDeadline   TimerKind = "deadline"
 	TimerReminder   TimerKind = "reminder"
@@ -34,7 +36,11 @@ func (t *Task) Timers() []Timer {
 		if s.State == StepStateRunning {
 			list = append(list, Timer{s.CompleteBy, TimerCompleteBy, s.Path, Do, s.Attempt})
 		}
-		if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
+		if s.Waits() {
+			if m, ok := s.timer(t); ok {
+				list = append(list, m)
+			}
+		} else if s.State == StepStateWaiting && t.Paused == nil && (t.State == TaskStateProcessing || t.State == TaskStatePending) {
 			list = s.timers(list, Timer{s.RetryAt, TimerRetry, s.Path, Do, s.Attempt + 1})
 		}
 		if u := s.Undo; u != nil && u.State == StepStateRunning {

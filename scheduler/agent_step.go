@@ -30,13 +30,13 @@ func compileAgentStep(s *Step) (_ *agentStep, err error) {
 }
 
 // begin returns the attempt, and before the first one of a step that must start in time the fact from which that time counts.
-func (a *agentStep) begin(t *events.Task) opening {
+func (a *agentStep) begin(env *Env) (opening, error) {
 	if a.step.StartWithin > 0 {
-		if s := t.Step(a.step.ID); s == nil || s.Attempt == 0 && s.StartBy == 0 {
-			return opening{fact: &events.StepQueued{Step: a.step.ID, StartWithin: a.step.StartWithin}}
+		if s := env.task.Step(a.step.ID); s == nil || s.Attempt == 0 && s.StartBy == 0 {
+			return opening{fact: &events.StepQueued{Step: a.step.ID, StartWithin: a.step.StartWithin}}, nil
 		}
 	}
-	return opening{call: Call{a.step.Agent, events.Do}}
+	return opening{call: Call{a.step.Agent, events.Do}}, nil
 }
 
 func (a *agentStep) undo() (opening, error) {
@@ -62,12 +62,10 @@ func (a *agentStep) startDo(env *Env, path string) (events.Start, error) {
 	if err != nil {
 		return events.Start{}, err
 	}
-	start := events.Start{CompleteWithin: a.step.CompleteWithin, Heartbeat: a.step.Heartbeat, Within: a.step.Retry.Within, Input: in, Pivot: a.step.Pivot, Undoable: a.step.Undo != nil}
-	if a.step.If != "" {
-		yes := true // Plan offers only attempts whose condition holds
-		start.Condition = &yes
-	}
-	return start, nil
+	return events.Start{
+		CompleteWithin: a.step.CompleteWithin, Heartbeat: a.step.Heartbeat, Within: a.step.Retry.Within, Input: in, Condition: condition(a.step),
+		Pivot: a.step.Pivot, Undoable: a.step.Undo != nil,
+	}, nil
 }
 
 func (a *agentStep) startUndo(env *Env, path string) (events.Start, error) {

@@ -78,6 +78,8 @@ type bodyStep struct {
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
 	Heartbeat   events.Duration `json:"heartbeat"`
+	Sleep       json.RawMessage `json:"sleep"`
+	Wait        json.RawMessage `json:"wait"`
 	Needs       []string        `json:"needs"`
 	If          string          `json:"if"`
 	With        json.RawMessage `json:"with"`
@@ -165,6 +167,9 @@ func (b *body) step(id string, forward bool) Step {
 		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),
 		CoolDown: coolDown(s.CoolDown, b.Defaults.CoolDown),
+	}
+	if out.Sleep, out.Wait = present(s.Sleep), present(s.Wait); out.Sleep != nil || out.Wait != nil {
+		out.CompleteWithin, out.Retry, out.CoolDown = s.CompleteWithin, Retry{Attempts: 1, Then: out.Retry.Then}, nil
 	}
 	if forward && !(s.Pivot && s.Retry.Then == ThenUndo) { // a pivot that says undo itself undoes the task, if no attempt of it had an effect
 		out.Retry.Then = ThenPark

@@ -24,18 +24,23 @@ type Definition struct {
 
 // Step is one step of a workflow: a vertex of its DAG.
 type Step struct {
-	ID    string   `json:"id"`
-	Agent string   `json:"agent"`
+	ID string `json:"id"`
+	// Agent does the step. Absent if nobody does: Sleep or Wait is set then.
+	Agent string   `json:"agent,omitempty"`
 	Needs []string `json:"needs,omitempty"`
 	// If is an expression that gives true or false. If absent, the step always runs.
 	If string `json:"if,omitempty"`
+	// Sleep is the duration of a step that sleeps, or an object with the template of its end, until.
+	Sleep json.RawMessage `json:"sleep,omitempty"`
+	// Wait is an object with signal, a name or a list of names, and the JSON Schema of the payload.
+	Wait json.RawMessage `json:"wait,omitempty"`
 	// With is the template of the step's input. If absent, the step gets the task's input.
 	With json.RawMessage `json:"with,omitempty"`
 	// FailIf is an expression, over the output too. If it gives true, a step that completed has failed. FailReason is the template of
 	// the text that says why.
 	FailIf         string          `json:"fail_if,omitempty"`
 	FailReason     string          `json:"fail_reason,omitempty"`
-	CompleteWithin events.Duration `json:"complete_within"`
+	CompleteWithin events.Duration `json:"complete_within,omitzero"`
 	// Heartbeat is how long an attempt may be silent; zero if it may be silent until the end. CompleteWithin is the most that an attempt
 	// takes, whatever progress it shows.
 	Heartbeat events.Duration `json:"heartbeat,omitzero"`
@@ -56,9 +61,9 @@ type Step struct {
 type Retry struct {
 	// Attempts includes the first one.
 	Attempts   int             `json:"attempts"`
-	Backoff    events.Duration `json:"backoff"`
-	Factor     float64         `json:"factor"`
-	MaxBackoff events.Duration `json:"max_backoff"`
+	Backoff    events.Duration `json:"backoff,omitzero"`
+	Factor     float64         `json:"factor,omitzero"`
+	MaxBackoff events.Duration `json:"max_backoff,omitzero"`
 	// Within is how long after the first attempt another may start, whatever Attempts and a cool-down say. Zero means that there is no limit.
 	Within events.Duration `json:"within,omitzero"`
 	// Then says what happens when the attempts are used up.

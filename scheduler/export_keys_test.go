@@ -10,4 +10,6 @@ var KeyTables = map[string][]string{
 	"$defs/undoRetry":                     retryKeys,
 	"$defs/coolDown":                      coolDownKeys,
 	"$defs/undo":                          undoKeys,
+	"$defs/wait":                          waitKeys,
+	"$defs/sleepUntil":                    sleepKeys,
 }

@@ -57,8 +57,10 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 		if s.condition != nil {
 			at.condition(*s.condition, "the step can never run")
 		}
-		if s.with != nil {
-			at.template(s.with.value, s.with.path)
+		for _, m := range []*member{s.with, s.until} {
+			if m != nil {
+				at.template(m.value, m.path)
+			}
 		}
 		if s.failIf != nil {
 			at.judging().condition(*s.failIf, "the check can never fail")

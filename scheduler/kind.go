@@ -12,8 +12,8 @@ import (
 //
 // Only the steps of agents have attempts: start and policy of any other kind are never called.
 type stepKind interface {
-	// begin returns what starts the step. All steps that it needs are over, and its condition holds.
-	begin(t *events.Task) opening
+	// begin returns what starts the step, or why it cannot start. All steps that it needs are over, and its condition holds.
+	begin(env *Env) (opening, error)
 	// undo returns what undoes the step, or an error if nothing can.
 	undo() (opening, error)
 	// start returns the input of an attempt of the operation, and its time. path is the path of the step, or of one of its items.
@@ -37,7 +37,15 @@ type Call struct {
 }
 
 // kind returns the kind of a step, which is not compiled.
-func (s *Step) kind() stepKind { return &agentStep{step: s} }
+func (s *Step) kind() stepKind {
+	switch {
+	case len(s.Sleep) > 0:
+		return &sleepStep{step: s}
+	case len(s.Wait) > 0:
+		return &waitStep{step: s}
+	}
+	return &agentStep{step: s}
+}
 
 // Calls returns the operations of agents that the step may call.
 func (s *Step) Calls() []Call { return s.kind().calls() }
@@ -54,4 +62,21 @@ func (d *Definition) Agents() (list []string) {
 }
 
 // compileKind returns the kind of a step with its expressions compiled.
-func compileKind(s *Step) (stepKind, error) { return compileAgentStep(s) }
+func compileKind(s *Step) (stepKind, error) {
+	switch {
+	case len(s.Sleep) > 0:
+		return compileSleepStep(s)
+	case len(s.Wait) > 0:
+		return compileWaitStep(s)
+	}
+	return compileAgentStep(s)
+}
+
+// condition is what a fact says about the condition of a step that starts: Plan opens only steps whose condition holds.
+func condition(s *Step) *bool {
+	if s.If == "" {
+		return nil
+	}
+	yes := true
+	return &yes
+}

@@ -20,8 +20,8 @@ type member struct {
 
 // laterKeys will have a meaning in a later version. They are reserved, so that no definition uses them for something else.
 var laterKeys = map[string]string{
-	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "wait": "waiting for a signal",
-	"sleep": "sleeping until a time", "schedule": "schedules",
+	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks",
+	"schedule":  "schedules",
 	"retention": "retention by workflow", "priority": "a priority by workflow", "labels": "labels by workflow",
 	"not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
 }

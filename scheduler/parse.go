@@ -42,6 +42,11 @@ func parse(d *document, all *faults, open func(ref string) ([]byte, error)) (*So
 	if o.input != nil {
 		schema = inlineInput(o.input, open)
 	}
+	for _, s := range o.steps {
+		if s.schema != nil {
+			s.payload = inlineInput(s.schema, open)
+		}
+	}
 	if all.failed() {
 		return nil, all.sorted()
 	}
@@ -64,6 +69,12 @@ func newSource(o *outline, schema any) (*Source, error) {
 	body, _ := value(o.doc.root).(map[string]any)
 	if o.input != nil {
 		body["input"] = schema
+	}
+	steps, _ := body["steps"].(map[string]any)
+	for _, s := range o.steps {
+		if step, _ := steps[s.id].(map[string]any); s.schema != nil {
+			step[keyWait].(map[string]any)["schema"] = s.payload
+		}
 	}
 	b, err := events.Marshal(body)
 	if err != nil {

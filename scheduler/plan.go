@@ -75,6 +75,15 @@ func (s *Scheduler) Plan(t *events.Task) (events.Plan, error) {
 			return events.Plan{Facts: []events.Body{&events.CancelRequested{Request: h.ID, Reason: h.Reason, By: h.By}}}, nil
 		}
 	}
+	for i := range t.Held {
+		if h := &t.Held[i]; h.Kind == events.RequestSignal {
+			fact, err := s.keepHeld(t, h)
+			if err != nil {
+				return events.Plan{}, err
+			}
+			return events.Plan{Facts: []events.Body{fact}}, nil
+		}
+	}
 	if t.ParkDue != "" {
 		return events.Plan{Facts: []events.Body{&events.TaskParked{Step: t.ParkDue, Reason: t.ParkReason}}}, nil
 	}
@@ -106,13 +115,15 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 		}
 		open++
 		switch {
-		case at == nil,
-			at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
+		case at == nil:
+			w.begin(c, states, &env)
+		//mutant:sleep-begins-once
+		case at.State == events.StepStateRunning, at.Waits():
+			running = true
+		case at.State == events.StepStateWaiting && at.Attempt == 0: // reopened before it ever started: its condition is evaluated again
 			w.begin(c, states, &env)
 		case at.State == events.StepStateWaiting:
-			w.open(c.step.ID, c.kind.begin(w.task), at.RetryAt)
-		case at.State == events.StepStateRunning:
-			running = true
+			w.start(c, &env, at.RetryAt)
 		default:
 			failed = c.step.ID
 		}
@@ -122,6 +133,9 @@ func planSteps(p *Program, t *events.Task) events.Plan {
 	} else if failed != "" && !running && w.plan.Quiet() && len(w.plan.Ready) == 0 {
 		// The step that an operator retried is done. Nothing else would make the task progress (INV10).
 		w.plan.Facts = append(w.plan.Facts, &events.TaskParked{Step: failed, Reason: fmt.Sprintf("step %q failed and was not retried", failed)})
+	}
+	if len(t.Kept) > 0 && w.plan.Quiet() { // all steps that can wait do so, and the order of their facts says which takes a signal
+		w.takeSignal(p, &env)
 	}
 	w.plan.Cost = env.Close()
 	return w.plan
@@ -150,7 +164,7 @@ func (s *Scheduler) Offers(t *events.Task, path string, op events.Operation) (no
 	}
 	c, at := p.compiled(path), t.Step(path)
 	switch {
-	case c == nil || op != events.Do:
+	case c == nil || op != events.Do || len(c.kind.calls()) == 0:
 		return 0, false, nil
 	case at == nil, at.State == events.StepStateWaiting && at.Attempt == 0:
 		return 0, !slices.ContainsFunc(c.step.Needs, func(need string) bool { return !over(t.Step(need)) }), nil
@@ -177,12 +191,26 @@ func (w *planner) begin(c *compiledStep, states []*events.Step, env *Env) {
 	yes, err := c.runs(env)
 	switch {
 	case err != nil:
-		w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: expressionError(err)})
+		w.broken(c, err)
 	case !yes:
 		w.plan.Facts = append(w.plan.Facts, &events.StepSkipped{Step: c.step.ID, Why: events.SkipCondition, Condition: c.step.If})
 	default:
-		w.open(c.step.ID, c.kind.begin(w.task), 0)
+		w.start(c, env, 0)
 	}
+}
+
+// start adds what starts a step, not before the given instant.
+func (w *planner) start(c *compiledStep, env *Env, notBefore events.Instant) {
+	o, err := c.kind.begin(env)
+	if err != nil {
+		w.broken(c, err)
+		return
+	}
+	w.open(c.step.ID, o, notBefore)
+}
+
+func (w *planner) broken(c *compiledStep, err error) {
+	w.plan.Broken = append(w.plan.Broken, events.Broken{Path: c.step.ID, Operation: events.Do, Error: expressionError(err)})
 }
 
 // open adds what starts a step or its undo. An attempt starts when its agent has room for it, and not before the given instant.

@@ -33,9 +33,12 @@ func (p *Program) Preview(id string, version int, input json.RawMessage) []Previ
 	for {
 		skipped := false
 		for _, f := range plan.Facts {
-			if s, ok := f.(*events.StepSkipped); ok {
+			switch s := f.(type) {
+			case *events.StepSkipped:
 				t.Steps = append(t.Steps, &events.Step{Path: s.Step, State: events.StepStateSkipped})
 				at[s.Step].Skipped, skipped = true, true
+			case *events.WaitStarted:
+				at[s.Step].Starts = true
 			}
 		}
 		if !skipped {

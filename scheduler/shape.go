@@ -11,10 +11,12 @@ var (
 	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
-	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
+	stepKeys         = []string{"agent", "sleep", "wait", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
 	retryKeys        = []string{"attempts", "backoff", "factor", "max_backoff", "within", "then"}
 	coolDownKeys     = []string{"wait", "times"}
 	undoKeys         = []string{"agent", "with", "complete_within", "retry"}
+	sleepKeys        = []string{"until"}
+	waitKeys         = []string{"signal", "schema"}
 )
 
 // Bounds of numbers. A larger number is a typo: 1,000 attempts a minute apart take most of a day.
@@ -42,8 +44,10 @@ type outlineStep struct {
 	key   *yaml.Node
 	path  string
 	needs []outlineNeed
+	// payload is the schema of the payload of a signal, with every $ref inlined.
+	payload any
 	// The members that are present; nil for the others.
-	condition, with, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
+	condition, with, until, schema, then, onTimeout, undo, undoWith, pivot, failIf, failReason *member
 }
 
 type outlineNeed struct {
@@ -227,11 +231,7 @@ func (s *outlineStep) shape(n *yaml.Node, within events.Duration) {
 	if !ok {
 		return
 	}
-	if v, ok := keys["agent"]; ok {
-		v.name()
-	} else if !hasLaterKind(n) {
-		s.doc.fault(s.key, s.path, "agent is missing: the kind of agent that does the step")
-	}
+	s.shapeKind(n, keys)
 	if v, ok := keys["needs"]; ok {
 		s.shapeNeeds(v)
 	}
@@ -276,18 +276,6 @@ func (s *outlineStep) shapeCheck(keys map[string]member) {
 		}
 		m.text()
 	}
-}
-
-// hasLaterKind says whether the step was already refused because its kind belongs to a later version. A missing agent
-// is not reported then.
-func hasLaterKind(n *yaml.Node) bool {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		switch n.Content[i].Value {
-		case "task", "wait", "sleep":
-			return true
-		}
-	}
-	return false
 }
 
 func optional(keys map[string]member, name string) *member {

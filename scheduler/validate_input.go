@@ -30,7 +30,10 @@ const (
 
 // ValidateInput checks a task's input against the schema of the definition and reports its faults. An absent input is null. It
 // never panics.
-func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
+func (p *Program) ValidateInput(raw json.RawMessage) []InputFault { return validateBy(p.schema, raw) }
+
+// validateBy checks a value against a schema, or that it is JSON if there is no schema.
+func validateBy(schema *inputSchema, raw json.RawMessage) (out []InputFault) {
 	defer func() {
 		if r := recover(); r != nil {
 			out = []InputFault{{Message: events.Clip(fmt.Sprintf("cannot be validated: %v", r), maxFaultBytes)}}
@@ -39,7 +42,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("null")
 	}
-	if p.schema == nil {
+	if schema == nil {
 		if !json.Valid(raw) {
 			return []InputFault{{Message: "is not JSON"}}
 		}
@@ -52,7 +55,7 @@ func (p *Program) ValidateInput(raw json.RawMessage) (out []InputFault) {
 	if err != nil {
 		return []InputFault{{Message: events.Clip("is not JSON: "+oneLine(err.Error()), maxFaultBytes)}}
 	}
-	err = p.schema.validate(v, len(raw))
+	err = schema.validate(v, len(raw))
 	if err == nil {
 		return nil
 	}

@@ -154,6 +154,8 @@ type Scheduler interface {
 	Policy(t *events.Task, path string, op events.Operation) events.Policy
 	// Check returns why a step that completed with an output has failed all the same, nil if it has not, and the cost of finding out.
 	Check(t *events.Task, path string, output json.RawMessage) (fault *events.Error, cost int)
+	// CheckSignal returns why no step of the task can take a signal, or "" if one may.
+	CheckSignal(t *events.Task, signal string, payload []byte) string
 	Admit(ready []events.Ready, room map[string]int, now events.Instant) []events.Ready
 }
 

@@ -47,7 +47,7 @@ var inputKinds = []inputKind{
 		judgements: reportJudgements(),
 	},
 	{
-		name: events.Submissions, yields: true, others: (*inbox).judgeSubmission,
+		name: events.Submissions, yields: true, judgements: submissionJudgements(), others: (*inbox).judgeSubmission,
 		limit: func(s *events.Settings) int { return s.SubmissionBytes },
 	},
 }
@@ -57,6 +57,17 @@ func reportJudgements() map[string]judgement {
 	all := map[string]judgement{"": (*inbox).judgeReport, events.TypeReport: (*inbox).judgeReport}
 	for _, v := range events.Verbs() {
 		all[v.Type()] = (*inbox).judgeRequest
+	}
+	return all
+}
+
+// submissionJudgements returns how the records of <ns>.submissions are judged that are no submissions: some requests.
+func submissionJudgements() map[string]judgement {
+	all := map[string]judgement{}
+	for _, v := range events.Verbs() {
+		if v.Submitted() {
+			all[v.Type()] = (*inbox).judgeRequest
+		}
 	}
 	return all
 }

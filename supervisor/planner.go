@@ -167,7 +167,11 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 		if t.State.Ended() || t.State == events.TaskStateUndoing {
 			return nil // one of the earlier failures made the task undo
 		}
-		if err := p.record(p.notStarted(t, x.Path, x.Operation, x.Error), nil); err != nil {
+		f := p.notStarted(t, x.Path, x.Operation, x.Error)
+		if b, ok := f.Body.(*events.StepFailed); ok {
+			b.Signal, b.Output = x.Signal, x.Output
+		}
+		if err := p.record(f, nil); err != nil {
 			return err
 		}
 	}
@@ -177,9 +181,12 @@ func (p *planner) recordPlan(t *events.Task, plan events.Plan) error {
 // outcome completes a fact of a plan by what the plan does not know: the time, and the settings. It parks a task whose output is too large. If an operator retries a task whose output fails, the task ends without one: the
 // same expression of the same definition would fail again, and past its pivot the task could not be cancelled either.
 func (p *planner) outcome(t *events.Task, body events.Body) events.Body {
-	if b, ok := body.(*events.StepQueued); ok {
+	switch b := body.(type) {
+	case *events.StepQueued:
 		b.StartBy = p.stamp().Add(b.StartWithin.Std())
 		return b
+	case *events.WaitStarted:
+		b.Stamp(p.stamp())
 	}
 	if done, ok := body.(*events.TaskProcessed); ok && len(done.Output) > p.settings().PayloadBytes {
 		reason := fmt.Sprintf("the workflow's output has %d bytes; %d are allowed (step output limit)", len(done.Output), p.settings().PayloadBytes)

@@ -23,9 +23,9 @@ func (i *inbox) judgeRequest(item *input) error {
 	if q.ID == "" {
 		q.ID = env.ID
 	}
-	if q.ID == "" || !utf8.ValidString(q.ID) || max(len(q.ID), len(q.By), len(q.Step)) > events.MaxTaskID || len(q.Reason) > maxDetail {
+	if q.ID == "" || !utf8.ValidString(q.ID) || !utf8.ValidString(q.Signal) || max(len(q.ID), len(q.By), len(q.Step), len(q.Signal)) > events.MaxTaskID || len(q.Reason) > maxDetail {
 		// An ID that is not valid UTF-8 would change when it is read back from the fact, and states would diverge (INV2).
-		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step and by may have up to 255 bytes, and reason up to 4096")
+		return i.reject(item, id, events.RejectInvalid, "the request is invalid: its id must be UTF-8, id, step, signal and by may have up to 255 bytes, and reason up to 4096")
 	}
 	if done, err := i.misplaced(item, id); done || err != nil {
 		return err
@@ -64,15 +64,21 @@ func (i *inbox) holdRequest(item *input, q events.Request) error {
 	if !q.Kind.Early() {
 		return i.reject(item, q.Task, events.RejectRefused, "there is no task with this ID")
 	}
+	if q.Kind == events.RequestSignal {
+		var why string
+		if q.Payload, why = payloadOf(i, q.Signal, q.Payload); why != "" || q.Signal == "" {
+			return i.reject(item, q.Task, events.RejectInvalid, "the signal has no name, or its payload cannot be used: "+why)
+		}
+	}
 	for _, h := range i.state.HeldFor(q.Task) {
 		if h.Request.ID == q.ID {
 			return nil
 		}
 	}
-	if len(i.state.Held()) >= i.settings().HeldRequests {
-		return i.reject(item, q.Task, events.RejectLimit, fmt.Sprintf("%d requests for unknown tasks are held already, which is the limit (held_requests)", i.settings().HeldRequests))
+	if why := unholdable(i, &q); why != "" {
+		return i.reject(item, q.Task, events.RejectLimit, why)
 	}
-	expires := i.stamp().Add(i.settings().HeldFor.Std())
+	expires := i.stamp().Add(i.settings().HoldFor(q.Kind).Std())
 	//mutant:held-cancel-is-recorded
 	return i.record(i.caused(item, q.Task, &events.RequestHeld{Request: q, ExpiresAt: expires}), nil)
 }
@@ -95,6 +101,7 @@ var verbJudges = map[events.Verb]func(t *events.Task, q *events.Request) (events
 	events.RequestComplete:  completed,
 	events.RequestFail:      failed,
 	events.RequestTerminate: terminated,
+	events.RequestSignal:    signalled,
 }
 
 // JudgeRequest returns the fact that a request about a task leads to, or why it is refused. It is pure: the owner decides by it, and others
@@ -197,7 +204,7 @@ func reopenable(t *events.Task, s *events.Step) bool {
 		}
 		return s.Failed()
 	case events.TaskStateProcessing:
-		return s.State == events.StepStateWaiting
+		return s.State == events.StepStateWaiting && !s.Waits()
 	case events.TaskStateUndoing:
 		return s.Undo != nil && s.Undo.State == events.StepStateWaiting
 	}

@@ -60,6 +60,9 @@ var timerKinds = []timerKind{
 	//mutant:start-limit-waits-for-reports
 	{kind: events.TimerStartBy, reads: outcomeInputs, decide: (*timers).expireStart},
 	{kind: events.TimerRetry},
+	//mutant:signal-timeout-waits-for-submissions
+	{kind: events.TimerSignal, reads: everyInput, decide: (*timers).expireWait},
+	{kind: events.TimerSleep, decide: (*timers).wake},
 	{kind: events.TimerQuiet},
 	{kind: events.TimerReminder, decide: (*timers).remind},
 }
@@ -293,6 +296,27 @@ func (t *timers) expireStart(task *events.Task, m events.Timer) events.Body {
 		Error: events.Error{Class: events.ClassTimeout, Message: fmt.Sprintf("attempt %d did not start before %s", m.Attempt, m.Due)},
 	})
 	return &events.Timeout{Step: m.Path, Operation: m.Operation, StartBy: m.Due, Verdict: v}
+}
+
+// wake ends a step that sleeps. No input says anything about it but what an operator decides, and the first in the log wins.
+func (*timers) wake(task *events.Task, m events.Timer) events.Body {
+	if !task.Step(m.Path).Waits() {
+		return nil
+	}
+	return &events.StepCompleted{Step: m.Path}
+}
+
+// expireWait times out a step for which no signal came in time.
+func (t *timers) expireWait(task *events.Task, m events.Timer) events.Body {
+	if !task.Step(m.Path).Waits() || !task.Starts() {
+		return nil
+	}
+	v := t.planner.verdict(Failure{
+		Over: true, Task: task, Path: m.Path, Operation: events.Do, Effect: events.EffectNone,
+		Error: events.Error{Class: events.ClassTimeout, Message: "no signal came in time"},
+	})
+	t.stats.Timeouts++
+	return &events.Timeout{Step: m.Path, Operation: events.Do, CompleteBy: m.Due, Verdict: v}
 }
 
 func (t *timers) passDeadline(task *events.Task, _ events.Timer) events.Body {

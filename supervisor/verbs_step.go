@@ -98,7 +98,7 @@ func completed(t *events.Task, q *events.Request) (events.Body, Refusal) {
 		return refused("nobody has tried to undo step %q", q.Step)
 	case op == events.Undo:
 		return &events.Compensated{Step: q.Step, Attempt: s.Undo.Attempt, Operator: operatorOf(q)}, Refusal{}
-	case s == nil || s.Attempt == 0:
+	case s == nil || s.Attempt == 0 && !s.Waits():
 		return refused("no attempt of step %q has begun, so there is nothing to complete: if it is not the pivot, skip it, with the output that later steps are to see", q.Step)
 	}
 	return &events.StepCompleted{Step: q.Step, Attempt: s.Attempt, Output: q.Output, Operator: operatorOf(q)}, Refusal{}
@@ -185,6 +185,8 @@ func (i *inbox) granted(t *events.Task, body events.Body) (_ events.Body, why st
 		}
 	case *events.StepCompleted:
 		b.Output, why = given(b.Output, "output", limit)
+	case *events.SignalReceived:
+		why = takable(i, t, b)
 	case *events.TaskReopened:
 		b.With, why = given(b.With, "with", limit)
 	case *events.StepFailed:

@@ -105,7 +105,7 @@ def large(text):
     return len(encoded(text).encode()) > 1024
 
 
-RAW = {"input", "output", "body", "detail", "with"}
+RAW = {"input", "output", "body", "detail", "with", "payload"}
 
 
 class Entity(dict):
@@ -165,7 +165,7 @@ class Definition(Entity):
 
 
 class Request(Entity):
-    order = "id! kind! task! step reason attempt operation output with error effect by"
+    order = "id! kind! task! step reason attempt operation output with error effect signal payload by"
 
 
 class Paused(Entity):
@@ -173,7 +173,11 @@ class Paused(Entity):
 
 
 class RequestRow(Entity):
-    order = "verb fact refused"
+    order = "verb fact refused kept"
+
+
+class Kept(Entity):
+    order = "request! signal! payload fact!"
 
 
 class Held(Entity):
@@ -203,7 +207,7 @@ class Task(Entity):
         for s in self["steps"]:
             if s["state"] == '"waiting"':
                 s["state"] = '"failed"'
-                s.clear_of("retry_at")
+                s.clear_of("retry_at", "wait")
 
     def halt(self, time):
         self.setdefault("halted_at", time)
@@ -258,10 +262,14 @@ class Rows(Entity):
 
 class Step(Entity):
     order = """path! agent state! attempt started_at complete_by ended_at retry_at input output error reason failure_count tries
-        cool_downs touched completion pivot undoable undo with heartbeat cap_by progress progressed_at left continued start_by timed_from"""
+        cool_downs touched completion pivot undoable undo wait with heartbeat cap_by progress progressed_at left continued start_by timed_from"""
 
     def failed(self):
         return self["state"] == '"failed"' or self["state"] == '"timed_out"' and "continued" not in self
+
+
+class Wait(Entity):
+    order = "until within signals"
 
 
 class UndoState(Entity):
@@ -342,7 +350,8 @@ class State:
         for name in "since", "jumped_at", "forgotten_before":
             cut(p, name, to)
         for held in self.held.values():
-            cut(held, "expires_at", less(to, -span(members(p["settings"])["held_for"])))
+            hold = span("24h") if held["request"]["kind"] == '"signal"' else span(members(p["settings"])["held_for"])
+            cut(held, "expires_at", less(to, -hold))
 
     def after(self, position):
         def rank(text):
@@ -444,12 +453,22 @@ class State:
         s.keep(body, "progress")
         s["progressed_at"] = time
 
+    def WaitStarted(self, t, body, time):
+        t["state"] = '"processing"'
+        s = t.step(body["step"])
+        s["wait"] = Wait()
+        s["wait"].keep(body, "until", "within", "signals")
+        s.update(state='"waiting"', started_at=time)
+        s.clear_of("ended_at", "retry_at", "output")
+
     def StepCompleted(self, t, body, time):
         s = t.step(body["step"])
         failed = s.failed()
+        s.clear_of("wait")
+        self.taken(t, body)
         t.add("completions")
         s.take(body, "output")
-        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true")
+        s.update(state='"completed"', ended_at=time, completion=t["completions"], touched="true" if s["attempt"] != "0" else "false")
         s.clear_of("error", "reason", "with")
         if "quiet_at" in body:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
@@ -477,6 +496,8 @@ class State:
             t["quiet_at"] = max(t.get("quiet_at", ""), body["quiet_at"])
         verdict = members(body["verdict"])
         s.update(state=state, ended_at=time, error=Error(members(body["error"])), reason=verdict["reason"])
+        s.clear_of("wait")
+        self.taken(t, body)
         s.add("failure_count")
         t.add("failure_count")
         action = json.loads(verdict["action"])
@@ -515,7 +536,7 @@ class State:
                 failed = s.failed()
                 s.take(body, "output")
                 s.update(state='"skipped"', ended_at=time, reason=body["why"])
-                s.clear_of("retry_at", "with")
+                s.clear_of("retry_at", "with", "wait")
             return self.by_hand(t, '"skip"', body, failed, time)
         s.clear()
         s.update(path=body["step"], state='"skipped"', ended_at=time, reason=body["why"])
@@ -557,6 +578,16 @@ class State:
         else:
             s["state"] = '"undo_failed"'
             t.park_due_for(body["step"], verdict["reason"])
+
+    def SignalReceived(self, t, body, time):
+        t.judge('"signal"', body["request"])
+        kept = Kept(fact=t["last"])
+        kept.keep(body, "request", "signal", "payload")
+        t["requests"][body["request"]]["kept"] = kept
+
+    def taken(self, t, body):
+        if "signal" in body:
+            t["requests"][body["signal"]].clear_of("kept")
 
     def CancelRequested(self, t, body, time):
         t.judge('"cancel"', body["request"])
@@ -654,6 +685,10 @@ class State:
             started, beat = s.get("started_at", "0"), s.get("heartbeat", "0") != "0"
             if beat:
                 lasting(s, "cap_by", "started_at", to)
+            if "within" in s.get("wait", ()):
+                until = Entity(s["wait"], started_at=s["started_at"])
+                lasting(until, "until", "started_at", to)
+                s["wait"]["until"] = until["until"]
             for w in filter(None, (s, s.get("undo"))):
                 lasting(w, "complete_by", "started_at", to)
                 lasting(w, "start_by", "timed_from", to)

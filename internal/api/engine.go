@@ -183,6 +183,8 @@ type Definitions interface {
 	CheckInput(ctx context.Context, hash string, input json.RawMessage) ([]Fault, error)
 	// Steps returns the steps of a definition in its order; none, and no error, for an unknown hash.
 	Steps(ctx context.Context, hash string) ([]Step, error)
+	// CheckSignal returns why no step of the task can take a signal, nil if one may.
+	CheckSignal(ctx context.Context, t *events.Task, signal string, payload json.RawMessage) ([]Fault, error)
 	// Preview returns what a task with a valid input would do first, for each step of a definition in its order.
 	Preview(ctx context.Context, hash string, of Previewed) ([]StepPreview, error)
 }

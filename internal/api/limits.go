@@ -54,6 +54,7 @@ func documentLimits(doc *huma.OpenAPI) {
 			}
 		}
 	}
+	limitText(schemas["SignalBody"].Properties["signal"], events.MaxTaskID)
 	for _, name := range []string{"AcceptedLossBody", "AgentPauseBody"} {
 		limitText(schemas[name].Properties["reason"], maxReason)
 		limitText(schemas[name].Properties["by"], events.MaxTaskID)

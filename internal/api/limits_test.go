@@ -149,6 +149,22 @@ var places = map[string]limited{
 	"pause-task id": ofTask("POST", "/v1/tasks/%s/pause"), "pause-task Idempotency-Key": key("pause"), "pause-task /reason": inMember("pause", "reason"),
 	"resume-task id": ofTask("POST", "/v1/tasks/%s/resume"), "resume-task Idempotency-Key": key("resume"), "resume-task /reason": inMember("resume", "reason"),
 	"terminate-task id": ofTask("POST", "/v1/tasks/%s/terminate"), "terminate-task Idempotency-Key": key("terminate"), "terminate-task /reason": inMember("terminate", "reason"),
+	"signal-task id": func(w *world, v string) reply {
+		w.do("PUT", "/v1/tasks/"+url.PathEscape(v), good)
+		return inPath("POST", "/v1/tasks/%s/signal", `{"signal":"go"}`)(w, v)
+	},
+	"signal-task Idempotency-Key": func(w *world, v string) reply {
+		return w.do("POST", "/v1/tasks/known/signal", `{"signal":"go"}`, "Idempotency-Key", v)
+	},
+	"signal-task /signal": func(w *world, v string) reply {
+		if len(v) <= events.MaxTaskID { // a step must wait for it, too; that none does is another fault
+			v = "go"
+		}
+		return w.do("POST", "/v1/tasks/known/signal", `{"signal":"`+v+`"}`)
+	},
+	"signal-task /reason": func(w *world, v string) reply {
+		return w.do("POST", "/v1/tasks/known/signal", `{"signal":"go","reason":"`+v+`"}`)
+	},
 	"skip-task id": ofTask("POST", "/v1/tasks/%s/skip"), "skip-task Idempotency-Key": key("skip"), "skip-task /reason": inMember("skip", "reason"), "skip-task /step": inMember("skip", "step"),
 	"complete-task id": ofTask("POST", "/v1/tasks/%s/complete"), "complete-task Idempotency-Key": key("complete"), "complete-task /reason": inMember("complete", "reason"), "complete-task /step": inMember("complete", "step"),
 	"fail-task id": ofTask("POST", "/v1/tasks/%s/fail"), "fail-task Idempotency-Key": key("fail"), "fail-task /reason": inMember("fail", "reason"), "fail-task /step": inMember("fail", "step"),
@@ -286,6 +302,7 @@ func TestBodiesHaveTheLimitsOfTheDocument(t *testing.T) {
 		"put-task": good, "post-task": good, "cancel-task": `{"reason":"why"}`, "retry-task": `{"reason":"why"}`,
 		"skip-task": `{"step":"charge"}`, "complete-task": `{"step":"charge"}`, "fail-task": `{"step":"charge"}`,
 		"pause-task": `{"reason":"why"}`, "resume-task": `{"reason":"why"}`, "terminate-task": `{"reason":"why"}`,
+		"signal-task":  `{"signal":"go"}`,
 		"put-workflow": "workflow: w\n", "break-service": `{"service":"drone","mode":"fail"}`,
 		"put-settings": `{"settings":{"grace":"3s"}}`, "accept-loss": `{"input":"submissions","partition":0,"from":0,"to":0}`, "upgrade-namespace": `{"to":2}`,
 		"preview-workflow": `{"input":{"item":"x"}}`, "pause-agent": `{"reason":"why"}`, "resume-agent": `{"reason":"why"}`,

@@ -90,6 +90,12 @@ var requestRoutes = []requestRoute{
 		"The task ends where it stands, and nothing is undone. The history names the steps that may have had an effect. That is refused while an attempt runs.",
 		reflect.TypeFor[ReasonBody](), map[string]any{"reason": "undone by hand"},
 	},
+	{
+		events.RequestSignal, "Send a signal to a task",
+		"The first step that waits for a signal of this name takes it, now or later; each signal is taken once. It may come before the task, and is then held for 24 h. It is refused if no " +
+			"step of the workflow waits for it, if the payload does not fit the schema, or if the task is being undone.",
+		reflect.TypeFor[SignalBody](), map[string]any{"signal": "approval", "payload": map[string]any{"decision": "yes", "by": "ada"}},
+	},
 }
 
 // RequestReceipt is the answer to a request.
@@ -147,7 +153,7 @@ func (s *requests) request(ctx context.Context, verb events.Verb, in *RequestInp
 	if q.ID == "" {
 		q.ID = newID()
 	}
-	t, err := s.find(ctx, in.ID)
+	t, err := s.find(ctx, verb, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +218,9 @@ func (x exchange) readRequest(verb events.Verb) (events.Request, error) {
 		switch {
 		case err != nil:
 			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: "is not " + wanted(err)})
+		case len(q.Signal) > events.MaxTaskID:
+			faults = append(faults, ProblemPlace{Pointer: "/signal", Message: fmt.Sprintf("is not a text of at most %d bytes", events.MaxTaskID)})
+			q.Signal = ""
 		case max(len(q.Step), len(q.Reason)) > maxReason:
 			faults = append(faults, ProblemPlace{Pointer: "/" + name, Message: fmt.Sprintf("is not a text of at most %d bytes", maxReason)})
 			q.Step, q.Reason = "", ""
@@ -272,8 +281,8 @@ func (x exchange) readMembers(data []byte, known []string, read func(name string
 // find returns the task of a request. An unknown task may be in a submission that has not been judged yet, since a producer may
 // cancel a task that it submitted a moment ago; so its partition first catches up. If that takes too long, or no node
 // answers for the partition, find returns nil: the request goes to the log, where the owner holds it until the task is
-// there.
-func (s *requests) find(ctx context.Context, id string) (*events.Task, error) {
+// there. A signal may come a day before its task, and always goes there.
+func (s *requests) find(ctx context.Context, verb events.Verb, id string) (*events.Task, error) {
 	if unseen(ctx) {
 		return nil, nil
 	}
@@ -295,7 +304,11 @@ func (s *requests) find(ctx context.Context, id string) (*events.Task, error) {
 	if err != nil {
 		return nil, s.log.internal(ctx, "catch up with submissions", err)
 	}
-	return s.log.known(ctx, s.tasks, id)
+	t, err = s.log.known(ctx, s.tasks, id)
+	if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound && verb == events.RequestSignal {
+		return nil, nil
+	}
+	return t, err
 }
 
 // possible refuses a request only if the owner certainly refuses it too: for a reason that nothing can change, so that it does not matter
@@ -308,6 +321,16 @@ func (s *requests) possible(ctx context.Context, q events.Request, t *events.Tas
 	}
 	if _, no := supervisor.JudgeRequest(t, &q); no.Lasting {
 		return refusedProblem(no.Reason, t.State)
+	}
+	if q.Kind != events.RequestSignal {
+		return nil
+	}
+	faults, err := s.definitions.CheckSignal(ctx, t, q.Signal, q.Payload)
+	if err != nil {
+		return s.log.internal(ctx, "check a signal", err)
+	}
+	if len(faults) > 0 {
+		return problem(http.StatusUnprocessableEntity, codeInvalid, "No step of the task can take the signal.", faultPlaces(faults, "")...)
 	}
 	return nil
 }

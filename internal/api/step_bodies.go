@@ -15,6 +15,13 @@ type RetryBody struct {
 	Reason  string          `json:"reason,omitempty" doc:"For the history"`
 }
 
+// SignalBody is the body of a signal.
+type SignalBody struct {
+	Signal  string          `json:"signal" doc:"The name for which a step waits"`
+	Payload json.RawMessage `json:"payload,omitempty" doc:"What the step gets; absent: null. It must fit the schema of the step"`
+	Reason  string          `json:"reason,omitempty" doc:"For the history"`
+}
+
 // DecisionBody is the body of a skip or a complete.
 type DecisionBody struct {
 	Step      string          `json:"step" doc:"The step"`

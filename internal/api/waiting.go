@@ -15,8 +15,8 @@ import (
 type WaitingDocument struct {
 	Step  string         `json:"step,omitempty" doc:"absent if the task as a whole waits"`
 	Kind  events.Waiting `json:"kind" doc:"What it waits for"`
-	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; who paused the task, or why it is parked"`
-	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, or the task is parked; for kind agent: when steps of any task began to wait for the operation"`
+	For   string         `json:"for,omitempty" doc:"The operation and the agent, and what is wrong with it; the names of the signals; who paused the task, or why it is parked"`
+	Since events.Instant `json:"since,omitzero" format:"date-time" doc:"Since when the task or the agent is paused, the task is parked, or the step sleeps or waits for a signal; for kind agent: when steps of any task began to wait for the operation"`
 	Until events.Instant `json:"until,omitzero" format:"date-time" doc:"For kinds agent and capacity of a step that must start in time: when its time is over"`
 }
 
@@ -45,6 +45,11 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 	if t.State == events.TaskStateError {
 		list = append(list, WaitingDocument{Kind: events.WaitingOperator, For: t.Reason, Since: t.ParkedAt})
 	}
+	for _, x := range t.Steps {
+		if x.Waits() {
+			list = append(list, WaitingDocument{Step: x.Path, Kind: x.Wait.For(), For: strings.Join(x.Wait.Signals, ", "), Since: x.StartedAt, Until: x.Wait.Until})
+		}
+	}
 	if !t.Starts() {
 		return list, nil
 	}
@@ -56,7 +61,7 @@ func (s documents) waiting(ctx context.Context, t *events.Task) ([]WaitingDocume
 		switch {
 		case x.Undo != nil && x.Undo.State == events.StepStateWaiting && x.Undo.RetryAt > now:
 			list = append(list, againAt(x.Path, x.Undo.RetryAt, x.Undo.Error, events.Undo, x.Undo.Agent))
-		case x.Undo != nil || x.State != events.StepStateWaiting || x.RetryAt <= now:
+		case x.Undo != nil || x.State != events.StepStateWaiting || x.Waits() || x.RetryAt <= now:
 		case x.Tries == 0 && x.CoolDowns > 0 && !notMade(x.Error):
 			list = append(list, WaitingDocument{Step: x.Path, Kind: events.WaitingCoolDown, Until: x.RetryAt})
 		default:

@@ -117,3 +117,20 @@ func TestOffersAreLookedAtOnceForATask(t *testing.T) {
 	require.Len(t, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"], 50)
 	require.EqualValues(t, 1, w.engine.OffersBuilt.Load()-before)
 }
+
+// A sleep goes on while its task is paused, so it is said then too.
+func TestATaskSaysUntilWhenItsStepsSleep(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.do("PUT", "/v1/tasks/x", good)
+	now := events.At(time.Now())
+	later := now.Add(time.Hour)
+	w.engine.Change("x", &events.StepStarted{Step: "reserve"}, func(t *events.Task) {
+		t.State = events.TaskStateProcessing
+		t.Steps = []*events.Step{{Path: "charge", State: events.StepStateWaiting, StartedAt: now, Wait: &events.Wait{Until: later}}}
+	})
+	sleeps := map[string]any{"step": "charge", "kind": "sleep", "since": now.String(), "until": later.String()}
+	require.Equal(t, []any{sleeps}, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"])
+	w.engine.Change("x", &events.TaskPaused{}, func(t *events.Task) { t.Paused = &events.Paused{Since: later} })
+	require.Contains(t, w.do("GET", "/v1/tasks/x", "").json(t)["waiting_for"], sleeps)
+}

@@ -20,6 +20,8 @@ import (
 type requestUse struct {
 	kind, short, long string
 	step              bool
+	// named is the member that a second argument gives, "" if the task is the only one.
+	named string
 	// members are the further members of the request that the command has a flag for.
 	members []member
 }
@@ -38,14 +40,18 @@ var (
 	memberOutput    = member{name: "output", flag: "result", use: "the output that later steps see, as JSON or @FILE (default: null)", value: true}
 	memberWith      = member{name: "with", use: "the input of all further attempts, as JSON or @FILE", value: true}
 	memberError     = member{name: "error", use: `the error, as JSON or @FILE: {"class", "code", "message"} (default: permanent, with the reason)`, value: true}
+	memberPayload   = member{name: "payload", use: "what the step gets, as JSON, @FILE or - for the standard input (default: null)", value: true}
 	memberEffect    = member{name: "effect", use: "none, done_unknown or in_doubt (default: in_doubt)"}
 )
 
 func requestCommand(u requestUse) *cobra.Command {
+	use, args, example := u.kind+" ID", 1, " delivery-42 --reason 'the customer called'"
+	if u.named != "" {
+		use, args, example = use+" NAME", 2, ` order-42 approval --payload '{"decision": "yes"}'`
+	}
 	c := output(&cobra.Command{
-		Use: u.kind + " ID", Short: u.short, Long: u.long, Args: cobra.ExactArgs(1),
-		Example: "  sagalog task " + u.kind + " delivery-42 --reason 'the customer called'",
-		RunE:    client(func(s *session, args []string) error { return s.ask(u, args[0]) }),
+		Use: use, Short: u.short, Long: u.long, Args: cobra.ExactArgs(args), Example: "  sagalog task " + u.kind + example,
+		RunE: client(func(s *session, args []string) error { return s.ask(u, args) }),
 	})
 	c.Flags().String("reason", "", "the reason, for the history")
 	c.Flags().String("request-id", "", "the request's ID; repeating a request with the same ID changes nothing (default: a new one)")
@@ -69,14 +75,15 @@ func requestCommand(u requestUse) *cobra.Command {
 const judgedWithin = 5 * time.Second
 
 // ask sends a request, and prints what became of it, or with --wait the task as it is afterwards.
-func (s *session) ask(u requestUse, id string) error {
+func (s *session) ask(u requestUse, args []string) error {
+	id := args[0]
 	within, _ := s.cmd.Flags().GetDuration("wait-for")
 	if s.isSet("no-wait") {
 		within = 0
 	} else if within <= 0 || within > api.MaxWait {
 		return Usage("--wait-for must be above 0 and at most 1m")
 	}
-	b, err := s.requestBody(u)
+	b, err := s.requestBody(u, args)
 	if err != nil {
 		return err
 	}
@@ -116,8 +123,11 @@ func (s *session) ask(u requestUse, id string) error {
 }
 
 // requestBody returns the body of a request, by the flags.
-func (s *session) requestBody(u requestUse) ([]byte, error) {
+func (s *session) requestBody(u requestUse, args []string) ([]byte, error) {
 	body := map[string]any{}
+	if u.named != "" {
+		body[u.named] = args[1]
+	}
 	if v := s.flag("reason"); v != "" {
 		body["reason"] = v
 	}
@@ -135,12 +145,9 @@ func (s *session) requestBody(u requestUse) ([]byte, error) {
 			body[m.name] = text
 			continue
 		}
-		raw := []byte(text)
-		if path, file := strings.CutPrefix(text, "@"); file {
-			var err error
-			if raw, err = os.ReadFile(path); err != nil {
-				return nil, fmt.Errorf("read --%s: %w", m.name, err)
-			}
+		raw, err := s.valueOf(text)
+		if err != nil {
+			return nil, fmt.Errorf("read --%s: %w", m.name, err)
 		}
 		if !json.Valid(raw) {
 			return nil, Usage("--%s is not JSON", m.name)
@@ -148,6 +155,17 @@ func (s *session) requestBody(u requestUse) ([]byte, error) {
 		body[m.name] = json.RawMessage(raw)
 	}
 	return json.Marshal(body)
+}
+
+// valueOf returns the value of a flag: the text, the contents of the file behind @, or for - the standard input.
+func (s *session) valueOf(text string) ([]byte, error) {
+	if path, file := strings.CutPrefix(text, "@"); file {
+		return os.ReadFile(path)
+	}
+	if text == "-" {
+		return io.ReadAll(s.cmd.InOrStdin())
+	}
+	return []byte(text), nil
 }
 
 func showOutcome(w io.Writer, r *api.RequestReceipt) error {

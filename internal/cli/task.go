@@ -59,6 +59,11 @@ func taskCommand(d Deps) *cobra.Command {
 			members: []member{memberOperation, memberError, memberEffect},
 		}),
 		requestCommand(requestUse{
+			kind: "signal", short: "Send a signal to a task", named: "signal", members: []member{memberPayload},
+			long: "Send a signal to a task: the first step that waits for a signal of this name takes it, now or later. It may come before the task, and\n" +
+				"is then held for 24 h. A task that is being undone, and one whose steps do not wait for it, refuses it (exit 4).",
+		}),
+		requestCommand(requestUse{
 			kind: "terminate", short: "End a task where it stands, and undo nothing",
 			long: "End a task where it stands. Nothing is undone; the history names the steps that may have had an effect. A task with a running\n" +
 				"attempt cannot be terminated (exit 4): pause it and wait for the attempt.",

@@ -84,7 +84,12 @@ func (g *stepGraph) undoable(s *scheduler.Step, seen map[string]bool) (list []st
 // label says what a step is, a fact a line.
 func label(s *scheduler.Step) []string {
 	lines := []string{s.ID}
-	if s.Agent != s.ID {
+	switch {
+	case len(s.Sleep) > 0:
+		lines = append(lines, "sleep "+string(s.Sleep))
+	case len(s.Wait) > 0:
+		lines = append(lines, "wait "+string(s.Wait))
+	case s.Agent != s.ID:
 		lines = append(lines, "agent "+s.Agent)
 	}
 	if s.If != "" {

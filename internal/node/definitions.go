@@ -155,6 +155,16 @@ func (d *definitions) CheckInput(_ context.Context, hash string, input json.RawM
 	return list, nil
 }
 
+// CheckSignal implements api.Definitions. The owner judges a signal whose definition this node does not know.
+func (d *definitions) CheckSignal(_ context.Context, t *events.Task, signal string, payload json.RawMessage) (list []api.Fault, _ error) {
+	if p, ok := d.byHash(t.Definition); ok {
+		for _, f := range p.CheckSignal(t, signal, payload) {
+			list = append(list, api.Fault{Pointer: f.Pointer, Message: f.Message})
+		}
+	}
+	return list, nil
+}
+
 // Steps implements api.Definitions.
 func (d *definitions) Steps(_ context.Context, hash string) ([]api.Step, error) {
 	p, ok := d.byHash(hash)

@@ -62,7 +62,7 @@ func (g *saga) skippedByHand(f *events.Fact, b *events.StepSkipped) string {
 	case s.def.Pivot:
 		return "an operator skips the pivot"
 	default:
-		failed, s.skipped, s.failed, s.queued, s.output = s.failed, true, false, false, b.Output
+		failed, s.skipped, s.failed, s.queued, s.output, s.wait = s.failed, true, false, false, b.Output, nil
 	}
 	return g.decided(f, b.Request, b.Step, failed)
 }
@@ -77,11 +77,11 @@ func (g *saga) undoOpen(s *sagaStep) string {
 
 func (g *saga) completedByHand(f *events.Fact, b *events.StepCompleted) string {
 	s := g.steps[b.Step]
-	if s == nil || g.undoing || s.running || s.over() || s.attempt == 0 || s.attempt != b.Attempt || b.QuietAt != 0 {
+	if s == nil || g.undoing || s.running || s.over() || s.attempt == 0 && s.wait == nil || s.attempt != b.Attempt || b.QuietAt != 0 {
 		return "an operator completes a step that runs, is over, or was not attempted"
 	}
 	failed := s.failed
-	s.failed, s.done, s.touched, s.output, s.doneByHand = false, true, true, b.Output, true
+	s.failed, s.done, s.touched, s.output, s.doneByHand, s.wait = false, true, s.attempt > 0, b.Output, true, nil
 	g.completed = append(g.completed, b.Step)
 	g.pivotPassed = g.pivotPassed || s.def.Pivot
 	return g.decided(f, b.Request, b.Step, failed)
@@ -237,6 +237,7 @@ func (p *partition) stops(a *supervisor.Send) {
 
 // seeByHand counts what operators decide about steps. t is the task before the fact.
 func (w *World) seeByHand(f *events.Fact, t *events.Task) {
+	seeWoken(w, f, t)
 	switch b := f.Body.(type) {
 	case *events.StepSkipped:
 		switch s := t.Step(b.Step); {

@@ -12,6 +12,12 @@ import (
 // reported checks that a fact agrees with its input. Judge.Follows checks that it is the right input.
 func (q *inputs) reported(f *events.Fact) {
 	in, _, o, ok := f.Cause.Input()
+	if b, signal := f.Body.(*events.SignalReceived); signal && ok && o < q.of(in).end() {
+		if m := q.of(in).meta[o]; m.Kind != InputRequest || m.Task != f.Task || m.Request.ID != b.Request || m.Request.Signal != b.Signal || !bytes.Equal(m.Request.Payload, b.Payload) {
+			q.w.fail("a signal of task %q does not follow from %s", f.Task, f.Cause)
+		}
+		return
+	}
 	if !ok || in != events.Reports || o >= q.reports.end() {
 		return
 	}
@@ -76,7 +82,7 @@ func (q *inputs) says(f *events.Fact, m *meta) (wrong string) {
 			wrong = "it is not that request"
 		}
 	case *events.RequestHeld:
-		if len(q.p.state.Held()) >= q.w.cfg.Settings.HeldRequests {
+		if m.Request.Kind != events.RequestSignal && q.p.heldCancels() >= q.w.cfg.Settings.HeldRequests {
 			wrong = "no more requests are held"
 		}
 	}

@@ -36,7 +36,7 @@ func newClients(w *World) *clients {
 func (c *clients) body(id string, n int) map[string]any {
 	w := c.w
 	input := map[string]any{"n": n, "extra": w.rng.IntN(2) == 0}
-	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm"}[w.rng.IntN(5)], "input": input}
+	body := map[string]any{"id": id, "workflow": []string{"one", "dag", "wide", "late", "firm", "ask"}[w.rng.IntN(6)], "input": input}
 	switch w.rng.IntN(14) {
 	case 0:
 		body["priority"] = w.rng.IntN(5)
@@ -83,6 +83,11 @@ func (c *clients) plan() {
 		w.after(at, func() { c.submit(c.bodies[i], false) })
 		for w.chance(w.faults.Duplicate) {
 			w.after(at+w.rng.IntN(15_000), func() { c.submit(c.bodies[i], false) })
+		}
+		if c.bodies[i]["workflow"] == "ask" {
+			for range w.rng.IntN(5) {
+				w.after(max(0, at-1500+w.rng.IntN(7000)), func() { c.signal(i) })
+			}
 		}
 		if w.chance(w.faults.Conflict) {
 			w.after(when(), func() { c.submit(c.bodies[i], true) })
@@ -201,7 +206,10 @@ func (c *clients) ask(i int, kind events.Verb) {
 	c.request(events.Request{Kind: kind, Task: fmt.Sprintf("t%d", i)})
 }
 
-func (c *clients) request(q events.Request) {
+func (c *clients) request(q events.Request) { c.send(events.Reports, q) }
+
+// send sends a request through an input.
+func (c *clients) send(in events.Input, q events.Request) {
 	w := c.w
 	if w.healed {
 		return
@@ -219,7 +227,7 @@ func (c *clients) request(q events.Request) {
 	}
 	m := &meta{Input: Input{Kind: InputRequest, Task: q.Task, Request: q}}
 	for range 1 + w.bit(w.faults.Duplicate) {
-		w.after(w.rng.IntN(300), func() { c.home(q.Task).inputs.put(events.Reports, r, m) })
+		w.after(w.rng.IntN(300), func() { c.home(q.Task).inputs.put(in, r, m) })
 	}
 }
 

@@ -179,6 +179,19 @@ const (
 	sawUndoFailedByHand
 	sawGivenInput
 	sawStop
+	sawSleep
+	sawSleepPaused
+	sawSleepCut
+	sawSleepTakenOver
+	sawWokenByHand
+	sawCorrectedSleep
+	sawSignalHeld
+	sawSignalKept
+	sawSignalTaken
+	sawSignalRefused
+	sawTwoWaiters
+	sawWaitTimeout
+	sawSignalRace
 
 	situations
 )
@@ -301,6 +314,20 @@ var named = [situations]struct {
 	sawFailedWaiting:    {name: "an operator fails a step that waits for its next attempt", rare: true},
 	sawUndoFailedByHand: {name: "an operator fails an undo", rare: true},
 	sawStop:             {name: "an owner stops an attempt whose outcome nobody needs"},
+	sawSleep:            {name: "a step sleeps until its time"},
+	sawSleepPaused:      {name: "a sleep ends while its task is paused or parked", rare: true},
+	sawSleepCut:         {name: "a task that sleeps turns back"},
+	sawSleepTakenOver:   {name: "a sleep ends in another epoch than it began"},
+	sawWokenByHand:      {name: "an operator decides about a step that sleeps", rare: true},
+	sawCorrectedSleep:   {name: "a sleep that began at a wrong time is corrected", rare: true},
+	sawSignalHeld:       {name: "a signal comes before its task"},
+	sawSignalKept:       {name: "a signal comes before a step waits for it"},
+	sawSignalTaken:      {name: "a step takes a signal"},
+	sawSignalRefused:    {name: "a signal means failure", rare: true},
+	sawTwoWaiters:       {name: "a signal comes for which two steps wait"},
+	sawWaitTimeout:      {name: "a wait times out"},
+	sawContinued:        {name: "a task goes on without a step whose time is over"},
+	sawSignalRace:       {name: "a wait times out while a signal is unread", rare: true},
 	sawGivenInput:       {name: "a retry gives another input", rare: true},
 	sawSkipped:          {name: "a step is skipped"},
 	sawParked:           {name: "a task is parked"},
@@ -327,7 +354,6 @@ var named = [situations]struct {
 	sawUncounted:        {name: "an attempt is not counted"},
 	sawQueued:           {name: "a step must start in time"},
 	sawLapsed:           {name: "the time of a step is over before its next attempt"},
-	sawContinued:        {name: "a task goes on without a step whose time is over"},
 	sawMissing:          {name: "steps wait for an agent without instances"},
 	sawPausedAgent:      {name: "steps wait for an agent that is paused"},
 	sawRememberShorter:  {name: "a partition adopts settings by which tasks are remembered for a shorter time"},

@@ -40,27 +40,37 @@ func (a *sagas) fails(g *saga, f *events.Fact, b *events.StepFailed) string {
 	}
 	s.running, g.quiet = false, max(g.quiet, quiet)
 	s.touched = s.touched || (b.Attempt > 0 && b.Effect != events.EffectNone)
-	if b.Error.Class == events.ClassCheck || b.Output != nil {
+	if b.Signal != "" {
+		if why := s.takes(g, b.Signal, b.Output); why != "" || !s.refuses(b.Output) || b.Effect != events.EffectNone {
+			return why + "; a signal is refused that its workflow accepts, or its effect is wrong"
+		}
+		s.output = b.Output
+		a.w.saw(sawSignalRefused)
+	} else if b.Error.Class == events.ClassCheck || b.Output != nil {
 		if !s.refuses(b.Output) || b.Effect == events.EffectNone || b.Effect == events.EffectDoneUnknown && s.epoch != f.Epoch && s.def.Undo != nil {
 			return "a result is refused that its workflow accepts, or its effect is wrong"
 		}
 		s.output = b.Output
 		a.w.saw(sawCheckFailed)
 	}
-	return a.judged(g, f, failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std()), false})
+	s.wait = nil
+	return a.judged(g, f, failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())})
 }
 
 func (a *sagas) timesOutIn(g *saga, f *events.Fact, b *events.Timeout) string {
-	if b.Attempt == 0 {
+	if s := g.steps[b.Step]; b.Attempt == 0 && (s == nil || s.wait == nil) {
 		return a.lapses(g, f, b)
 	}
-	x := failure{b.Step, events.ClassTimeout, b.Verdict, f.Time, false}
+	x := failure{step: b.Step, class: events.ClassTimeout, verdict: b.Verdict, earliest: f.Time, over: b.Attempt == 0}
 	s := g.steps[b.Step]
 	if b.Operation == events.Undo {
 		if s != nil && b.CompleteBy != s.back.completeBy {
 			return "an undo times out at another time than its complete-by time"
 		}
 		return a.undoEnds(g, f, b.Attempt, x)
+	}
+	if b.Attempt == 0 {
+		return a.givesUp(g, f, b, x)
 	}
 	quiet := b.CompleteBy.Add(a.w.cfg.Settings.Grace.Std())
 	switch {
@@ -148,7 +158,11 @@ func (a *sagas) takenBack(v events.Verdict) int {
 // refuses says whether the check of a step fails for an output. All checks of the simulation are alike.
 func (s *sagaStep) refuses(output json.RawMessage) bool {
 	var x struct {
-		V int `json:"v"`
+		V      int    `json:"v"`
+		Signal string `json:"signal"`
+	}
+	if len(s.def.Wait) > 0 {
+		return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.Signal == "stop"
 	}
 	return s.def.FailIf != "" && json.Unmarshal(output, &x) == nil && x.V == 2
 }
@@ -175,7 +189,7 @@ func (a *sagas) undoFails(g *saga, f *events.Fact, b *events.CompensationFailed)
 	if b.Request != "" && !g.once(b.Request) {
 		return "a request is judged twice"
 	}
-	x := failure{b.Step, b.Error.Class, b.Verdict, f.Time.Add(b.RetryAfter.Std()), false}
+	x := failure{step: b.Step, class: b.Error.Class, verdict: b.Verdict, earliest: f.Time.Add(b.RetryAfter.Std())}
 	if s := g.steps[b.Step]; b.Attempt == 0 && s != nil && !s.undoRuns {
 		return a.undoJudged(g, f, x)
 	}

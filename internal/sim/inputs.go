@@ -191,7 +191,7 @@ func (q *inputs) rejects(f *events.Fact, b *events.InputRejected) {
 		if g := q.p.sagas.byTask[m.Task]; g != nil && g.requests[m.Request.ID] {
 			wrong = "it repeats one that was judged"
 		}
-		if b.Reason == events.RejectLimit && len(q.p.state.Held()) < q.w.cfg.Settings.HeldRequests {
+		if b.Reason == events.RejectLimit && m.Request.Kind != events.RequestSignal && q.p.heldCancels() < q.w.cfg.Settings.HeldRequests {
 			wrong = "more requests may be held"
 		}
 	}

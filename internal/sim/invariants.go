@@ -70,8 +70,12 @@ func (p *partition) before(f *events.Fact, by *producer) {
 // timesOut checks the end of an attempt, or of the time of its step, without a report.
 func (p *partition) timesOut(f *events.Fact, b *events.Timeout) {
 	p.rules.TimesOut(f, b)
-	if b.Attempt == 0 {
+	switch {
+	case b.Attempt == 0 && b.StartBy != 0:
 		p.lapsed(f, b)
+		return
+	case b.Attempt == 0:
+		p.gaveUp(f, b)
 		return
 	}
 	for _, x := range p.rules.Pending(events.Reports) {

@@ -207,7 +207,7 @@ func (j *Judge) needsFact(x *Input) string {
 
 // TimesOut checks that no report of the attempt was durable before the attempt fell due.
 func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
-	if b.Attempt == 0 {
+	if b.Attempt == 0 && b.StartBy != 0 {
 		j.lapses(f, b)
 		return
 	}
@@ -217,6 +217,9 @@ func (j *Judge) TimesOut(f *events.Fact, b *events.Timeout) {
 	t, _ := j.State.Task(f.Task)
 	if t == nil {
 		return // the fold refuses the fact
+	}
+	if s := t.Step(b.Step); b.Attempt == 0 && s != nil && s.Waits() {
+		j.givesUp(t, b, s.Wait.Signals)
 	}
 	for o, x := range j.Pending(events.Reports) {
 		if x.Outcome(Attempt{f.Task, b.Step, b.Operation, b.Attempt}, t.Incarnation) && j.DurableBefore(events.Reports, o, b.CompleteBy) {
@@ -233,6 +236,19 @@ func (j *Judge) lapses(f *events.Fact, b *events.Timeout) {
 	for o, x := range j.Pending(events.Reports) {
 		if x.Kind == InputRequest && x.Task == f.Task && j.DurableBefore(events.Reports, o, b.StartBy) {
 			j.Fail("the end of a step's time beat a request that was durable before it: reports %d of task %q, step %q", o, f.Task, b.Step)
+		}
+	}
+}
+
+// givesUp checks that no signal that ends the wait was durable before its time was over.
+func (j *Judge) givesUp(t *events.Task, b *events.Timeout, signals []string) {
+	for _, in := range bothInputs {
+		for o, x := range j.Pending(in) {
+			q := &x.Request
+			if x.Kind == InputRequest && x.Task == t.ID && q.Kind == events.RequestSignal && slices.Contains(signals, q.Signal) && !t.HasRequest(q.ID) &&
+				programs.CheckSignal(t, q.Signal, q.Payload) == "" && j.DurableBefore(in, o, b.CompleteBy) {
+				j.Fail("a wait timed out before a signal that was durable before its time was over: %s %d of task %q, step %q", in, o, t.ID, b.Step)
+			}
 		}
 	}
 }

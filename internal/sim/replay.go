@@ -60,7 +60,7 @@ func large(v any) bool {
 // taskRows calls add with the rows of a task by FORMAT.md, independently of the engine's code.
 func taskRows(t *events.Task, add func(kind events.Kind, id string, v any)) {
 	head := *t
-	head.Steps, head.Held, head.Requests = nil, nil, nil
+	head.Steps, head.Held, head.Kept, head.Requests = nil, nil, nil, nil
 	var rows events.TaskRows
 	if rows.Input = len(t.Input) > 0 && large(t.Input); rows.Input {
 		add(events.KindInput, t.ID, t.Input)
@@ -84,12 +84,17 @@ func taskRows(t *events.Task, add func(kind events.Kind, id string, v any)) {
 	for i := range t.Held {
 		add(events.KindRequest, t.ID+"\x00"+t.Held[i].ID, map[string]any{"held": t.Held[i]})
 	}
+	kept := map[string]*events.KeptSignal{}
+	for i := range t.Kept {
+		kept[t.Kept[i].Request] = &t.Kept[i]
+	}
 	for _, q := range t.Requests {
 		add(events.KindRequest, t.ID+"\x00"+q.ID, struct {
-			Verb    events.Verb     `json:"verb,omitempty"`
-			Fact    events.Position `json:"fact,omitzero"`
-			Refused string          `json:"refused,omitempty"`
-		}{q.Verb, q.Fact, q.Refused})
+			Verb    events.Verb        `json:"verb,omitempty"`
+			Fact    events.Position    `json:"fact,omitzero"`
+			Refused string             `json:"refused,omitempty"`
+			Kept    *events.KeptSignal `json:"kept,omitempty"`
+		}{q.Verb, q.Fact, q.Refused, kept[q.ID]})
 	}
 	rows.Requests = len(t.Held) + len(t.Requests)
 	if rows != (events.TaskRows{}) {

@@ -62,6 +62,9 @@ func (w *World) unrest() string {
 			left = append(left, fmt.Sprintf("partition %d has the time %s, which is not corrected", i, at))
 		}
 		for _, h := range p.state.Held() {
+			if h.Request.Kind == events.RequestSignal {
+				continue // it may wait for a day
+			}
 			left = append(left, fmt.Sprintf("a request of %q is held", h.Request.Task))
 		}
 		p.state.Loaded(func(t *events.Task) bool {
@@ -139,7 +142,7 @@ func (q *inputs) account(in events.Input, o int64, m *meta) {
 		}
 	case *events.RequestHeld:
 		// It was consumed by the acceptance of its task, or expired with a dead letter.
-		if q.content[m.Task] == nil && !q.deadLettered(in, o, "") {
+		if q.content[m.Task] == nil && m.Request.Kind != events.RequestSignal && !q.deadLettered(in, o, "") {
 			q.w.fail("INV12: the held request %s has no outcome", cause)
 		}
 	}
@@ -185,7 +188,7 @@ func (p *partition) mustBeGone(t *events.Task) {
 // mustBeThere records which effects of a processed task must be there.
 func (p *partition) mustBeThere(t *events.Task) {
 	for _, s := range t.Steps {
-		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && (g == nil || !g.steps[s.Path].doneByHand) {
+		if g := p.sagas.byTask[t.ID]; s.Completion > 0 && s.Attempt > 0 && (g == nil || !g.steps[s.Path].doneByHand) {
 			do := events.Work{Task: t.ID, Ticket: t.Incarnation, Run: 1, Step: s.Path}
 			p.done[p.w.doKey(&do)] = fmt.Sprintf("step %q of task %q", s.Path, t.ID)
 		}

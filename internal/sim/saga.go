@@ -36,9 +36,11 @@ type saga struct {
 	// quiet is the time after which no request of an attempt in doubt can land any more.
 	quiet events.Instant
 	// deadline counts on from haltedAt when the task is neither parked nor paused any more. expired says that it has passed.
-	deadline  events.Instant
-	expired   bool
-	steps     map[string]*sagaStep
+	deadline events.Instant
+	expired  bool
+	steps    map[string]*sagaStep
+	// kept are the signals that no step has taken.
+	kept      []events.SignalReceived
 	completed []string // in order
 }
 
@@ -82,6 +84,8 @@ type sagaStep struct {
 	progress json.RawMessage
 	// epoch is the epoch in which the latest attempt started.
 	epoch events.Epoch
+	// wait is nil unless it waits, and nobody does it.
+	wait *sagaWait
 }
 
 func newSaga(f *events.Fact, b *events.Submitted) *saga {
@@ -152,7 +156,12 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		return a.startsStep(g, f, b)
 	case *events.StepProgressed:
 		return a.progresses(g, f, b)
+	case *events.WaitStarted:
+		return a.waits(g, f, b)
 	case *events.StepCompleted:
+		if b.Attempt == 0 {
+			return a.wakes(g, f, b)
+		}
 		return a.completes(g, f, b)
 	case *events.StepFailed:
 		return a.fails(g, f, b)
@@ -170,6 +179,8 @@ func (a *sagas) tells(g *saga, f *events.Fact, body events.Body) string {
 		s.undoRuns, s.undone = false, true
 	case *events.CompensationFailed:
 		return a.undoFails(g, f, b)
+	case *events.SignalReceived:
+		return g.keeps(a.w, b)
 	case *events.CancelRequested, *events.RequestRefused, *events.TaskPaused, *events.TaskResumed, *events.TaskTerminated:
 		return g.answers(f, body)
 	case *events.DeadlinePassed:
@@ -211,7 +222,7 @@ func (a *sagas) startsStep(g *saga, f *events.Fact, b *events.StepStarted) strin
 		return "INV6: the workflow has no such step"
 	case g.undoing || g.parked || g.parkDue || g.paused:
 		return "a step starts in a task that is undone, is parked or paused, or must be parked"
-	case s.running || s.over():
+	case s.running || s.over() || s.wait != nil:
 		return "INV7: a step that runs or has ended starts"
 	case g.deadline != 0 && f.Time >= g.deadline && !g.expired && !g.irrevocable():
 		return "a step starts in a task that its deadline is about to undo"
@@ -314,6 +325,9 @@ func (g *saga) turns(why string) string {
 		return why + " undoes a task that may be past its pivot"
 	}
 	g.undoing, g.parked, g.parkDue = true, false, false
+	for _, s := range g.steps {
+		s.failed, s.wait = s.failed || s.wait != nil, nil
+	}
 	if !g.paused {
 		g.haltedAt = 0
 	}
@@ -354,7 +368,7 @@ func (g *saga) skips(b *events.StepSkipped) string {
 	switch {
 	case g.paused:
 		return "a step is skipped in a paused task"
-	case s == nil || s.running || s.done || s.continued || s.attempt > 0:
+	case s == nil || s.running || s.done || s.continued || s.attempt > 0 || s.wait != nil:
 		return "INV6: a step that was attempted is skipped"
 	case s.def.If == "":
 		return "INV6: a step without a condition is skipped"
@@ -461,7 +475,7 @@ func (a *sagas) agrees(t *events.Task) {
 	if g.ended != t.State.Ended() || g.parked != (t.State == events.TaskStateError) || g.paused != (t.Paused != nil) || g.undoing != undoing || g.pivotPassed != t.PivotPassed || g.parkDue != (t.ParkDue != "") ||
 		g.deadline != t.Deadline || g.expired != t.DeadlinePassed {
 		plain := *g
-		plain.def, plain.steps = nil, nil // a message with pointers differs when the same seed runs again
+		plain.def, plain.steps, plain.kept = nil, nil, nil // a message with pointers differs when the same seed runs again
 		a.w.fail("INV2: task %q is folded to %s; by its facts it is %+v", t.ID, t.State, plain)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.steps)) {
@@ -476,10 +490,10 @@ func (a *sagas) agrees(t *events.Task) {
 		undone := x.Undo != nil && x.Undo.State == events.StepStateUndone
 		runs := x.Undo != nil && x.Undo.State == events.StepStateRunning
 		if s.running != (x.State == events.StepStateRunning) || s.touched != x.Touched || s.done != (x.Completion > 0) ||
-			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
+			s.attempt != x.Attempt || (undoing && x.State == events.StepStateWaiting) || (s.wait != nil) != x.Waits() || s.undone != undone || s.undoRuns != runs || !bytes.Equal(s.output, x.Output) {
 			folded, err := json.Marshal(x)
 			plain := *s
-			plain.def = nil
+			plain.def, plain.wait = nil, nil
 			a.w.fail("INV2: step %q of task %q is folded to %s %v; by its facts it is %+v", id, t.ID, folded, err, plain)
 		}
 	}

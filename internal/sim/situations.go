@@ -22,7 +22,9 @@ func (p *partition) see(f *events.Fact, by *producer) {
 			w.saw(sawHeldConsumed)
 		}
 	case *events.RequestHeld:
-		w.saw(sawHeld)
+		if w.saw(sawHeld); b.Request.Kind == events.RequestSignal {
+			w.saw(sawSignalHeld)
+		}
 	case *events.InputForwarded:
 		w.saw(sawForwarded)
 	case *events.InputRejected:
@@ -156,6 +158,7 @@ func (p *partition) seeTask(f *events.Fact, t *events.Task) {
 	case *events.StepSkipped:
 		w.saw(sawSkipped)
 	case *events.CancelRequested:
+		p.seeTurned(t)
 		if w.saw(sawCancel); t.State == events.TaskStateError {
 			w.saw(sawCancelParked)
 		}

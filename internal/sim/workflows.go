@@ -37,7 +37,8 @@ defaults: {complete_within: 1s, retry: {attempts: 2, backoff: 100ms, then: undo}
 steps:
   x: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   y: {agent: alpha, fail_if: "${ output.v == 2 }", fail_reason: "v is ${ output.v }", undo: {agent: gamma, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}, cool_down: {wait: 1s, times: 1}}
-  z: {agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
+  nap: {sleep: {until: "${ input.extra == true ? '700ms' : task.submitted_at }"}}
+  z: {needs: [nap], agent: beta, undo: {with: {v: "${ step.output.v + 1 }"}, retry: {attempts: 3, backoff: 100ms}}}
   end: {needs: [x, y, z], agent: gamma, with: {x: "${ steps.x.output.v }"}}
 output: {x: "${ steps.x.output }", y: "${ steps.y.output }"}
 `, `
@@ -53,7 +54,8 @@ steps:
   p: {agent: gamma, complete_within: 25s, heartbeat: 5s, undo: {complete_within: 2s, with: {at: "${ step.progress?.n ?? 0 }"}, retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   q: {needs: [p], agent: alpha, if: "${ input.n > 2 }", retry: {then: undo}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   r: {agent: beta, start_within: 3s, retry: {attempts: 4, backoff: 500ms, within: 2s}, on_timeout: continue, undo: {}}
-  s: {needs: [r], agent: beta, start_within: 4s, undo: {retry: {within: 2s}}}
+  s: {needs: [r, nap], agent: beta, start_within: 4s, undo: {retry: {within: 2s}}}
+  nap: {needs: [p], if: "${ input.extra == true }", sleep: 1500ms}
 `, `
 workflow: firm
 defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
@@ -61,13 +63,21 @@ steps:
   k: {agent: alpha, pivot: true}
   l: {agent: beta, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
   m: {needs: [k], agent: gamma, retry: {attempts: 1}, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+`, `
+workflow: ask
+defaults: {complete_within: 2s, retry: {attempts: 2, backoff: 100ms, then: undo}}
+steps:
+  a: {agent: alpha, undo: {retry: {attempts: 4, backoff: 200ms, max_backoff: 1s}}}
+  w: {needs: [a], wait: {signal: [go, stop]}, complete_within: 4s, fail_if: "${ output.signal == 'stop' }"}
+  v: {needs: [a], wait: {signal: go, schema: {type: object}}, complete_within: 3s, on_timeout: continue}
+  b: {needs: [w, v], agent: beta}
 `}
 
 // applications are the workflows in the order in which they are applied, as indexes into sources: the first at the
 // start, the others while the world runs. The last one makes an older version current again.
-var applications = []int{0, 1, 2, 5, 3, 4, 0}
+var applications = []int{0, 1, 2, 5, 6, 3, 4, 0}
 
-const appliedAtStart = 4
+const appliedAtStart = 5
 
 // Workflow is a compiled workflow.
 type Workflow struct {
@@ -228,6 +238,11 @@ func (p *Process) Defined(t *events.Task, path string) (known, pivot bool) {
 // Policy implements supervisor.Scheduler.
 func (p *Process) Policy(t *events.Task, path string, op events.Operation) events.Policy {
 	return p.by(t.Definition).Policy(t, path, op)
+}
+
+// CheckSignal implements supervisor.Scheduler.
+func (p *Process) CheckSignal(t *events.Task, signal string, payload []byte) string {
+	return p.by(t.Definition).CheckSignal(t, signal, payload)
 }
 
 // Admit implements supervisor.Scheduler.

@@ -95,6 +95,9 @@ func (a *sagas) corrects(g *saga, to events.Instant) {
 		if s.running && s.startedAt > to {
 			a.w.saw(sawCorrectedBusy)
 		}
+		if s.wait.corrects(to) {
+			a.w.saw(sawCorrectedSleep)
+		}
 		for _, x := range []*sagaTimes{&s.sagaTimes, &s.back} {
 			x.completeBy = moved(x.completeBy, x.startedAt, to)
 			if x.notBefore <= g.toldAt { // it was due

@@ -44,21 +44,21 @@ func (t *telling) skippedByHand(b *events.StepSkipped) {
 	if b.Left {
 		failed, st.undone, st.left, st.undoFailed, st.undo.waiting, st.undoneAt = st.undoFailed, true, true, false, false, t.fact.Time
 	} else {
-		st.skipped, st.failed, st.do.waiting, st.queued = true, false, false, false
+		st.skipped, st.failed, st.do.waiting, st.queued, st.wait = true, false, false, false, nil
 	}
 	t.decided(b.Request, failed)
 }
 
 func (t *telling) completedByHand(b *events.StepCompleted) {
 	st := t.open(b.Step)
-	if t.back || st.do.running || st.over() || st.do.attempts == 0 || st.do.attempts != b.Attempt {
+	if t.back || st.do.running || st.over() || st.do.attempts == 0 && st.wait == nil || st.do.attempts != b.Attempt {
 		t.wrong(CheckAttempts, "by_hand", b.Step, "an operator completes attempt %d although it runs or is over, was never made, or the task is being undone", b.Attempt)
 		return
 	}
 	failed := st.failed
 	t.story.completed++
-	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, true, t.fact.Time
-	st.failed, st.do.waiting = false, false
+	st.completion, st.done, st.touched, st.doneAt = t.story.completed, true, st.do.attempts > 0, t.fact.Time
+	st.failed, st.do.waiting, st.wait = false, false, nil
 	t.decided(b.Request, failed)
 }
 

@@ -13,11 +13,15 @@ type definition struct {
 }
 
 type stepRule struct {
-	ID     string   `json:"id"`
-	Agent  string   `json:"agent"`
-	Needs  []string `json:"needs"`
-	If     string   `json:"if"`
-	FailIf string   `json:"fail_if"`
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	// Sleep or Wait is set if no agent does the step.
+	Sleep          json.RawMessage `json:"sleep"`
+	Wait           json.RawMessage `json:"wait"`
+	CompleteWithin events.Duration `json:"complete_within"`
+	Needs          []string        `json:"needs"`
+	If             string          `json:"if"`
+	FailIf         string          `json:"fail_if"`
 	// OnTimeout is "" if the definition leaves it out.
 	OnTimeout   string          `json:"on_timeout"`
 	StartWithin events.Duration `json:"start_within"`

@@ -43,6 +43,10 @@ func (p *partition) explainEnd() {
 		return
 	}
 	m := s.next()
+	if m.kind == string(events.WaitingSignal) && m.since == 0 {
+		say("it is %s: step %s waits for %s", s.state(), m.step, events.WaitingSignal.Says())
+		return
+	}
 	switch m.kind {
 	case string(events.WaitingOperator), string(events.WaitingPaused):
 		say("it waits for %s", events.Waiting(m.kind).Says())
@@ -50,7 +54,7 @@ func (p *partition) explainEnd() {
 		say("it is %s, and nothing will move it", s.state())
 	case "running":
 		say("it is %s: an attempt of step %s runs until %s", s.state(), m.step, m.since)
-	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingQuiet):
+	case string(events.WaitingRetry), string(events.WaitingCoolDown), string(events.WaitingQuiet), string(events.WaitingSleep), string(events.WaitingSignal):
 		say("it is %s: step %s waits until %s for %s", s.state(), m.step, m.since, events.Waiting(m.kind).Says())
 	case "ready":
 		say("it is %s: step %s is ready since %s", s.state(), m.step, m.since)

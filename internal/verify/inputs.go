@@ -155,7 +155,7 @@ func (p *partition) advance(j *join, offset int64, at Place) error {
 	err := j.upTo(offset, func(r *events.Record) {
 		p.count.Inputs[string(j.in)]++
 		p.input(j, r)
-		if j.in == events.Submissions {
+		if j.in == events.Submissions && !asks(r) {
 			p.silentSubmission(r, at)
 		} else {
 			p.silentReport(j, r, at)
@@ -194,7 +194,7 @@ func (p *partition) passed(b *events.InputsPassed, at Place) error {
 
 // input looks once at each record of an input topic.
 func (p *partition) input(j *join, r *events.Record) {
-	if j.in == events.Submissions {
+	if j.in == events.Submissions && !asks(r) {
 		p.acks.seen(p.check, r)
 	}
 	if from := r.Header(events.HeaderForwardedFrom); from != "" {
@@ -220,6 +220,12 @@ func readSubmission(r *events.Record) (id, content string, err error) {
 	sub.ID = id
 	content, err = sub.ContentHash()
 	return id, content, err
+}
+
+// asks says whether a record of submissions is a request.
+func asks(r *events.Record) bool {
+	env, _, err := events.Open(r)
+	return err == nil && events.VerbOf(env.Type).Submitted()
 }
 
 // silentSubmission judges a submission that led to no fact: it must be a duplicate.

@@ -254,7 +254,7 @@ func (p *partition) ledgerStep(x ledgerStep) {
 		wrong("no_attempt", "line %d of the ledger %s is a call to undo it, but no attempt to undo it was started", x.undo.first, l.names[x.undo.ledger])
 	}
 	if l.covers[st.id] == nil && l.covers[st.do.agent] == nil {
-		if st.done {
+		if st.done && st.do.attempts > 0 {
 			p.book.cannot(CheckLedgers, "no ledger holds calls of step %s (agent %s)", st.id, st.do.agent)
 		}
 		return

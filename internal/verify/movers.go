@@ -10,7 +10,7 @@ import (
 // mover describes what will move a live task.
 type mover struct {
 	// kind is running, ready, due (a fact follows at once from the state), none, or what the task waits for: operator, paused, retry,
-	// cool_down or quiet.
+	// cool_down, quiet, sleep or signal.
 	kind string
 	step string
 	// since is when it should have moved.
@@ -27,11 +27,14 @@ func (s *story) next() mover {
 	}
 	var run, wait *mover
 	for _, st := range s.steps {
+		if w := st.wait; w != nil && (w.until != 0 || wait == nil) && (wait == nil || wait.since == 0 || w.until < wait.since) {
+			wait = &mover{kind: string(w.kind()), step: st.id, since: w.until}
+		}
 		for _, w := range []*work{&st.do, &st.undo} {
 			switch {
 			case w.running && (run == nil || w.completeBy < run.since):
 				run = &mover{kind: "running", step: st.id, since: w.completeBy}
-			case w.waiting && (w == &st.undo) == s.back && (wait == nil || w.retryAt < wait.since):
+			case w.waiting && (w == &st.undo) == s.back && (wait == nil || wait.since == 0 || w.retryAt < wait.since):
 				wait = &mover{kind: string(w.waitsFor()), step: st.id, since: w.retryAt}
 			}
 		}
@@ -116,8 +119,8 @@ func (p *partition) rest(s *story) {
 		return
 	}
 	p.count.Live++
-	if m.kind == string(events.WaitingPaused) {
-		return // an operator moves it
+	if m.kind == string(events.WaitingPaused) || m.kind == string(events.WaitingSignal) && m.since == 0 {
+		return // an operator moves it, or whoever sends the signal
 	}
 	late := p.cfg.Now.Sub(m.since)
 	switch m.kind {

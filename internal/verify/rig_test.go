@@ -32,7 +32,8 @@ steps:
   reserve: {agent: stock, with: {id: "${ task.id }"}, undo: {}}
   gift: {needs: [reserve], agent: mail, if: "${ input.n == 2 }", with: {id: "${ task.id }"}}
   charge: {needs: [reserve], agent: bank, with: {id: "${ task.id }"}, undo: {}}
-  pack: {needs: [charge, gift], agent: stock, with: {id: "${ task.id }"}, undo: {}}
+  rest: {needs: [reserve], sleep: {until: "${ input.n == 2 ? '20ms' : '10ms' }"}}
+  pack: {needs: [charge, gift, rest], agent: stock, with: {id: "${ task.id }"}, undo: {}}
   ship:
     needs: [pack]
     agent: carrier

@@ -32,6 +32,7 @@ type story struct {
 	quiet       events.Instant
 	completed   int
 	requests    map[string]bool // those that were judged
+	kept        []kept
 	cancelHeld  bool
 	steps       []*step
 	end         events.Name
@@ -66,6 +67,7 @@ type step struct {
 	undoFailed      bool
 	left            bool // an operator skipped its undo
 	failed          bool
+	wait            *wait // nil unless it waits, and nobody does it
 	completion      int
 	doneAt          events.Instant
 	undoneAt        events.Instant
@@ -144,8 +146,8 @@ func (t *telling) turn(why string) {
 		t.wrong(CheckUndo, "behind_the_pivot", st.id, "%s although its pivot is under way, or of unknown outcome, or completed", why)
 	}
 	for _, st := range t.steps {
-		if st.do.waiting || st.queued {
-			st.do.waiting, st.queued, st.failed = false, false, true
+		if st.do.waiting || st.queued || st.wait != nil {
+			st.do.waiting, st.queued, st.wait, st.failed = false, false, nil, true
 		}
 	}
 	t.back, t.parked, t.parkDue = true, false, false
@@ -175,6 +177,10 @@ func (t *telling) tell() {
 		t.started(b)
 	case *events.StepProgressed:
 		t.progressed(b)
+	case *events.WaitStarted:
+		beginWait(t, b)
+	case *events.SignalReceived:
+		signalled(t, b)
 	case *events.StepCompleted:
 		t.finished(b)
 	case *events.StepFailed:
@@ -301,6 +307,9 @@ func (t *telling) finished(b *events.StepCompleted) {
 	if b.Request != "" {
 		t.completedByHand(b)
 		return
+	} else if b.Attempt == 0 {
+		woke(t, b)
+		return
 	}
 	st := t.outcome(b.Step, events.Do, b.Attempt)
 	if st == nil {
@@ -345,6 +354,9 @@ func (t *telling) failed(b *events.StepFailed) {
 			t.wrong(CheckAttempts, "outcome_of_nothing", b.Step, "it fails before its start although it has started")
 			return
 		}
+		if b.Signal != "" {
+			takes(t, st, b.Signal, b.Output)
+		}
 	} else {
 		if st = t.outcome(b.Step, events.Do, b.Attempt); st == nil {
 			return
@@ -361,7 +373,7 @@ func (t *telling) failed(b *events.StepFailed) {
 
 // obey applies the verdict on a failed do.
 func (t *telling) obey(st *step, v events.Verdict) {
-	st.failed, st.do.waiting, st.queued = true, false, false
+	st.failed, st.do.waiting, st.queued, st.wait = true, false, false, nil
 	switch v.Action {
 	case events.ActionRetry, events.ActionCoolDown:
 		st.do.coolDown = v.Action == events.ActionCoolDown
@@ -393,7 +405,7 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	switch {
 	case t.paused:
 		t.wrong(CheckAttempts, "skipped_paused", b.Step, "it is skipped while the task is paused")
-	case st.do.attempts > 0 || st.done:
+	case st.do.attempts > 0 || st.done || st.wait != nil:
 		t.wrong(CheckAttempts, "skipped_late", b.Step, "it is skipped after attempt %d", st.do.attempts)
 	case r == nil:
 		t.wrong(CheckAttempts, "unknown_step", b.Step, "the definition of workflow %s has no such step", t.workflow)
@@ -408,43 +420,6 @@ func (t *telling) skipped(b *events.StepSkipped) {
 	st.skipped, st.failed, st.do.waiting = true, false, false
 }
 
-func (t *telling) deadlinePassed(b *events.DeadlinePassed) {
-	if b.Deadline != t.deadline || t.fact.Time < b.Deadline {
-		t.wrong(CheckAttempts, "deadline", "", "its deadline %s passes at %s, but the task has the deadline %q", b.Deadline, t.fact.Time, t.deadline.String())
-	}
-	if t.expired {
-		t.wrong(CheckAttempts, "deadline_again", "", "its deadline passes again, although nobody has reopened it since")
-	}
-	t.expired = true
-	if b.Action == events.DeadlineUndo && t.paused {
-		t.wrong(CheckAttempts, "deadline_of_paused", "", "its deadline undoes it although it is paused")
-	}
-	if b.Action == events.DeadlineUndo {
-		t.turn("the deadline undoes the task")
-	} else if !t.parked && !t.paused && t.pivot() == nil {
-		t.wrong(CheckAttempts, "deadline_alerts", "", "its deadline passes and does not undo it, although it is neither parked nor paused nor past its pivot")
-	}
-}
-
-// remindLater notes when the alert about the parked task is to be repeated.
-func (t *telling) remindLater() {
-	t.remindAt = 0
-	if wait := t.partition.settings.remind; wait > 0 && t.reminders < events.MaxReminders {
-		t.remindAt = t.fact.Time.Add(wait)
-	}
-}
-
-func (t *telling) reminded(b *events.TaskReminded) {
-	switch {
-	case !t.parked || b.Since != t.parkedAt || b.Reminder != t.reminders+1:
-		t.wrong(CheckAttempts, "reminder", "", "reminder %d says that it is parked since %s, but it is %s, was last parked at %q, and %d reminders came", b.Reminder, b.Since, t.state(), t.parkedAt.String(), t.reminders)
-	case t.remindAt == 0 || t.fact.Time < t.remindAt:
-		t.wrong(CheckAttempts, "reminder_early", "", "reminder %d comes at %s, but it is due at %q", b.Reminder, t.fact.Time, t.remindAt.String())
-	}
-	t.reminders = b.Reminder
-	t.remindLater()
-}
-
 func (t *telling) reopened(b *events.TaskReopened) {
 	t.requested(b.Request)
 	for _, id := range b.Steps {
@@ -456,7 +431,7 @@ func (t *telling) reopened(b *events.TaskReopened) {
 		case st.undoFailed || st.undo.waiting:
 			st.undoFailed, st.undo.waiting, st.undo.retryAt, st.undo.askedAt = false, true, t.fact.Time, t.fact.Time
 			st.undo.startBy, st.undo.timedFrom = 0, 0
-		case (st.failed || st.do.waiting || st.queued) && !t.back:
+		case (st.failed || st.do.waiting || st.queued) && st.wait == nil && !t.back:
 			st.failed, st.do.waiting, st.do.retryAt, st.do.askedAt = false, true, t.fact.Time, t.fact.Time
 			st.do.startBy, st.do.timedFrom, st.queued = 0, 0, false
 		default:

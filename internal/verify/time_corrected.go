@@ -59,6 +59,10 @@ func (t *telling) corrected(to, last events.Instant) {
 			}
 			w.progressedAt = min(w.progressedAt, to)
 		}
+		if w := st.wait; w != nil && w.within > 0 {
+			lasting(&w.until, w.since)
+			w.since = min(w.since, to)
+		}
 		for _, w := range []*work{&st.do, &st.undo} {
 			lasting(&w.completeBy, w.startedAt)
 			if w.retryAt <= last { // it was due

@@ -8,7 +8,9 @@ func (t *telling) lapsed(b *events.Timeout) {
 	if t.paused || t.parked {
 		t.wrong(CheckAttempts, "timeout_halted", b.Step, "its time is over although the task is %s", t.state())
 	}
-	if w := st.work(b.Operation); w.startBy == 0 || w.startBy != b.StartBy || t.fact.Time < b.StartBy {
+	if st.wait != nil {
+		waitLapsed(t, st, b)
+	} else if w := st.work(b.Operation); w.startBy == 0 || w.startBy != b.StartBy || t.fact.Time < b.StartBy {
 		t.wrong(CheckAttempts, "timeout_early", b.Step, "its time is over at %s for %s, but its next attempt may start until %q", t.fact.Time, b.StartBy, w.startBy.String())
 	}
 	if b.Operation == events.Undo {

@@ -58,6 +58,6 @@ func TestMembersHaveTheOrderOfTheFields(t *testing.T) {
 	for _, m := range (&writer{pkg: p}).members("StepCompleted") {
 		names = append(names, m.name)
 	}
-	require.Equal(t, []string{"step", "attempt", "output", "quiet_at", "instance", "ready_at", "started_at", "accepted_at", "finished_at", "request", "reason", "by"}, names)
-	require.Len(t, p.bodies(), 38)
+	require.Equal(t, []string{"step", "attempt", "output", "signal", "quiet_at", "instance", "ready_at", "started_at", "accepted_at", "finished_at", "request", "reason", "by"}, names)
+	require.Len(t, p.bodies(), 40)
 }

@@ -131,6 +131,8 @@ func (e *Engine) request(id string, cause events.Cause, r *events.Record, t *eve
 		t.Paused = &events.Paused{Since: t.UpdatedAt, Reason: b.Reason}
 	case *events.TaskResumed:
 		t.Paused = nil
+	case *events.SignalReceived:
+		t.Kept = append(t.Kept, events.KeptSignal{Request: b.Request, Signal: b.Signal, Payload: b.Payload})
 	case *events.TaskTerminated:
 		t.State = events.TaskStateTerminated
 	case *events.StepSkipped, *events.StepCompleted, *events.Compensated, *events.StepFailed, *events.CompensationFailed:

@@ -94,6 +94,8 @@ const (
 	Skip     Kind = 10
 	Complete Kind = 11
 	Fail     Kind = 12
+	// Signal sends the signal go to the task, through submissions.
+	Signal Kind = 13
 )
 
 // Client describes an input that clients send.

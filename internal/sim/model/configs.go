@@ -141,6 +141,17 @@ func effects(add func(Bound, Config)) {
 func timing(add func(Bound, Config)) {
 	add(Small, Config{Name: "a timer", Clients: one, Budgets: faults{Passes: 1}})
 	add(Small, Config{Name: "a timer, a deadline", Nodes: 1, Clients: []Client{submit("T1", "dated")}, Budgets: faults{Passes: 1}})
+	nap := []Client{submit("T1", "nap")}
+	add(Small, Config{Name: "a step that sleeps", Nodes: 1, Clients: append(nap[:1:1], later(Pause, "T1", "nap"), later(Resume, "T1", "nap")), Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a step that sleeps, a cancel", Nodes: 1, Clients: append(nap[:1:1], later(Cancel, "T1", "nap")), Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a step that sleeps, a crash", Clients: nap, Budgets: faults{Passes: 1, Crashes: 1, LateAppends: 1}})
+	add(CI, Config{Name: "a step that sleeps, a hand-over", Clients: nap, Budgets: faults{Passes: 1, Reassigns: 1, LateAppends: 1}})
+	add(Small, Config{Name: "a wrong clock, a step that sleeps", Wrong: true, InFlight: 1, BatchFacts: 8, Clients: nap, Budgets: faults{Reassigns: 1, Passes: 1}})
+	signalled := []Client{submit("T1", "ask"), {Kind: Signal, Task: "T1", Workflow: "ask", Times: 2}, later(Signal, "T1", "ask")}
+	add(CI, Config{Name: "a signal", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: signalled, Budgets: faults{Passes: 1}})
+	add(Small, Config{Name: "a signal before its task", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: []Client{later(Submit, "T1", "ask"), later(Signal, "T1", "ask"), later(Cancel, "T1", "ask")}})
+	add(CI, Config{Name: "a signal, a crash", InFlight: 1, Clients: signalled, Budgets: faults{Passes: 1, Crashes: 1}})
+	add(Large, Config{Name: "a signal, a pause", Nodes: 1, InFlight: 1, BatchFacts: 8, Clients: append(signalled[:2:2], later(Pause, "T1", "ask"), later(Resume, "T1", "ask")), Budgets: faults{Passes: 1}})
 	add(CI, Config{Name: "a timer, a crash", Clients: one, Budgets: faults{Passes: 1, Crashes: 1}})
 	add(CI, Config{Name: "a timer, an unknown outcome", Clients: one, Budgets: faults{Passes: 1, Unknowns: 1}})
 	beats := func(b Bound, name, workflow string, outcomes []Outcome, budgets faults) {

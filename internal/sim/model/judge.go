@@ -87,6 +87,7 @@ func (j *judge) before(f *events.Fact, source string) {
 	}
 	j.requests(f)
 	j.byHand(f)
+	j.waits(f)
 }
 
 // timesOut checks that the time of a step or of an attempt is over.

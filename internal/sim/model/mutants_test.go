@@ -235,6 +235,16 @@ var mutants = []mutant{
 		swap("x.unanswered, ", ""), "^progress$", "its agent acts until"},
 	{"doubt-lasts-until-the-cap", "an attempt in doubt may act until its cap, since its progress is still acknowledged",
 		swap("s.LastEnd()", "s.CompleteBy"), "^progress, in doubt$", "while an attempt of the task may still act"},
+	{"sleep-ends-at-its-time", "a step that sleeps is over at its time, and not before",
+		swap("s.Wait.Until", "1"), "^a step that sleeps$", "is over before its time"},
+	{"sleep-begins-once", "a step that sleeps does not begin again",
+		swap(", at.Waits()", ""), "^a step that sleeps$", "stops|livelock|internal"},
+	{"signal-is-taken-once", "a signal is taken by one step",
+		swap("t.Kept = ", "_ = "), "^a signal$", "is taken by"},
+	{"signal-timeout-waits-for-submissions", "a wait times out only when the signals from before its time are judged, in both inputs",
+		swap("everyInput", "outcomeInputs"), "^a signal$", "a wait timed out before a signal"},
+	{"corrected-sleep-has-all-its-time", "a sleep that began at the wrong time keeps its duration",
+		swap("lasting(w.Until, started, to)", "min(w.Until, to)"), "^a wrong clock, a step that sleeps$", "is over before its time"},
 	{"undecided-stays-suspect", "an input that waits for its definition has not been judged",
 		put("i.alone.judged(item)"), "^a lethal input, definitions", "livelock"}}
 

@@ -77,6 +77,15 @@ defaults: {complete_within: 5s, retry: {attempts: 3, backoff: 2s, within: 3s, th
 steps:
   s: {agent: x, start_within: 10s, on_timeout: continue}
 `, `
+workflow: nap
+steps:
+  s: {sleep: 5s}
+`, `
+workflow: ask
+steps:
+  s: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
+  t: {wait: {signal: go}, complete_within: 5s, on_timeout: continue}
+`, `
 workflow: newer
 input: {type: object, properties: {go: {type: boolean}}}
 steps:

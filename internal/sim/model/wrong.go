@@ -47,7 +47,7 @@ func (j *judge) times(f *events.Fact) {
 	switch b := f.Body.(type) {
 	case *events.Timeout:
 		if b.Attempt == 0 {
-			break // see judge.startBy
+			return
 		}
 		started := j.started(f.Task, b.Step, b.Operation, b.Attempt)
 		if within := completeWithin(started); now.Sub(cfg.right(started.Time)) < within {

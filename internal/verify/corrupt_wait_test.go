@@ -1,0 +1,41 @@
+package verify_test
+
+import (
+	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/internal/verify"
+)
+
+var waitCorruptions = []corruption{
+	{"a sleep is over before its time", verify.CheckAttempts, "too_early", false, func(h *harmed) string {
+		f := h.fact(events.NameWaitStarted, "ok-")
+		f.alter("within", "8760h0m0s")
+		f.alter("until", longAfter(f))
+		return h.one(topicEvents, func(x found) bool {
+			return nameOf(*x.Record) == events.NameStepCompleted && string(x.Key) == string(f.Key) && x.text("step") == "rest" && h.accepted(x)
+		}).place()
+	}},
+	{"a sleep has another end than its duration", verify.CheckMovers, "no_end", false, func(h *harmed) string {
+		f := h.fact(events.NameWaitStarted, "ok-")
+		f.alter("until", longAfter(f))
+		return f.place()
+	}},
+	{"a sleep begins twice", verify.CheckAttempts, "start_again", false, func(h *harmed) string {
+		f, into := late(h, events.NameWaitStarted, "", "")
+		return h.again(f, into).place()
+	}},
+	{"a step sleeps that has an agent", verify.CheckAttempts, "not_as_defined", false, func(h *harmed) string {
+		f := h.fact(events.NameWaitStarted, "ok-")
+		f.alter("step", "charge")
+		return f.place()
+	}},
+	{"a step without an attempt completes that does not wait", verify.CheckAttempts, "outcome_of_nothing", false, func(h *harmed) string {
+		f, into := late(h, events.NameStepCompleted, "park", "")
+		return h.forge(into, events.NameStepCompleted, string(f.Key), &events.StepCompleted{Step: f.text("step")}).place()
+	}},
+}
+
+// longAfter is a year after the fact.
+func longAfter(f found) string {
+	at, _ := events.ParseInstant(f.Header(events.HeaderTime))
+	return at.Add(8760 * 3600e9).String()
+}

@@ -1,0 +1,121 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/sagalog/sagalog/events"
+)
+
+// The keys of the kinds of steps. Each step has exactly one of them.
+const (
+	keyAgent = "agent"
+	keySleep = "sleep"
+	keyWait  = "wait"
+)
+
+// kindKeys are the keys that a step may have if nobody does it, by the key of its kind. Agents take all the others.
+var kindKeys = map[string][]string{
+	keySleep: {keySleep, "needs", "if"},
+	keyWait:  {keyWait, "needs", "if", "complete_within", "on_timeout", "fail_if", "fail_reason"},
+}
+
+// shapeKind checks that the step has one kind, and the keys of that kind.
+func (s *outlineStep) shapeKind(n *yaml.Node, keys map[string]member) {
+	agent, isAgent := keys[keyAgent]
+	sleep, sleeps := keys[keySleep]
+	wait, waits := keys[keyWait]
+	switch {
+	case isAgent && sleeps:
+		s.doc.fault(sleep.key, sleep.path, "a step has an agent or sleeps, not both: make it two steps")
+	case waits && (isAgent || sleeps):
+		s.doc.fault(wait.key, wait.path, "a step waits for a signal, or has an agent, or sleeps, not two of them: make it two steps")
+	case isAgent:
+		agent.name()
+	case sleeps:
+		s.shapeSleep(sleep)
+		s.refuse(keys, keySleep, "a step that sleeps")
+	case waits:
+		s.shapeWait(wait)
+		s.refuse(keys, keyWait, "a step that waits for a signal")
+	case !hasLaterKind(n):
+		s.doc.fault(s.key, s.path, "agent is missing: the kind of agent that does the step")
+	}
+}
+
+// maxSignals bounds the names for which one step waits.
+const maxSignals = 20
+
+// shapeWait checks the names of the signals. The schema is checked when it is inlined.
+func (s *outlineStep) shapeWait(m member) {
+	keys, ok := m.doc.members(m.value, m.path, waitKeys, " with signal")
+	s.schema = optional(keys, "schema")
+	v, has := keys["signal"]
+	switch {
+	case !ok:
+	case !has:
+		m.doc.fault(m.key, m.path, "signal is missing: the name of the signal, or a list of names of which the first that comes is taken")
+	case v.value.Kind != yaml.SequenceNode:
+		v.name()
+	case len(v.value.Content) == 0 || len(v.value.Content) > maxSignals:
+		v.fault("expected 1 to %d names of signals, got %d", maxSignals, len(v.value.Content))
+	default:
+		seen := map[string]bool{}
+		for i, n := range v.value.Content {
+			one := member{doc: v.doc, key: n, value: n, path: item(v.path, i)}
+			if name := one.name(); seen[name] {
+				one.fault("%s is listed twice", abbreviate(name))
+			} else {
+				seen[name] = true
+			}
+		}
+	}
+}
+
+// refuse reports the keys that a step of the kind cannot have.
+func (s *outlineStep) refuse(keys map[string]member, kind, what string) {
+	for _, name := range stepKeys {
+		if v, has := keys[name]; has && !slices.Contains(kindKeys[kind], name) {
+			s.doc.fault(v.key, v.path, "%s has no %s: it may have %s", what, name, strings.Join(kindKeys[kind][1:], ", "))
+		}
+	}
+}
+
+// shapeSleep checks the duration of a sleep, or its end.
+func (s *outlineStep) shapeSleep(m member) {
+	if m.value.Kind != yaml.MappingNode {
+		m.duration()
+		return
+	}
+	keys, _ := m.doc.members(m.value, m.path, sleepKeys, "")
+	until, ok := keys["until"]
+	if !ok {
+		m.doc.fault(m.key, m.path, "until is missing: the instant at which the step is over, or an expression that gives it")
+		return
+	}
+	text, ok := until.text()
+	if !ok {
+		return
+	}
+	if strings.Contains(text, "${") {
+		s.until = &until
+		return
+	}
+	if _, err := events.ParseInstant(text); err != nil {
+		until.fault("%s; for a duration write sleep: 10m", err)
+	}
+}
+
+// hasLaterKind says whether the step was already refused because its kind belongs to a later version. A missing agent
+// is not reported then.
+func hasLaterKind(n *yaml.Node) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch n.Content[i].Value {
+		case "task":
+			return true
+		}
+	}
+	return false
+}
