@@ -225,8 +225,8 @@ func TestADefinitionSurvivesItsEncoding(t *testing.T) {
 	b2, err := json.Marshal(again)
 	require.NoError(t, err)
 	require.Equal(t, string(b), string(b2))
-	_, err = scheduler.Complete(json.RawMessage(`{"workflow":"w","steps":{"a":{"agent":"a","sleep":"1s"}}}`))
-	require.ErrorContains(t, err, "sleep")
+	_, err = scheduler.Complete(json.RawMessage(`{"workflow":"w","steps":{"a":{"agent":"a","for":"1s"}}}`))
+	require.ErrorContains(t, err, "for")
 	_, err = scheduler.Complete(json.RawMessage(`{"workflow":"w","steps":{"a":{"agent":"a","needs":["b"]},"b":{"agent":"a","needs":["a"]}}}`))
 	require.ErrorContains(t, err, "cycle")
 }
