@@ -230,8 +230,9 @@ func (j *Judge) lapses(f *events.Fact, b *events.Timeout) {
 	if f.Time < b.StartBy {
 		j.Fail("the time of step %q of task %q is over early", b.Step, f.Task)
 	}
-	for o, x := range j.Pending(events.Reports) {
-		if x.Kind == InputRequest && x.Task == f.Task && j.DurableBefore(events.Reports, o, b.StartBy) {
+	t, _ := j.State.Task(f.Task)
+	for o, x := range j.Pending(events.Reports) { // a request that comes again leads to no fact
+		if x.Kind == InputRequest && x.Task == f.Task && (t == nil || !t.HasRequest(x.Request.ID)) && j.DurableBefore(events.Reports, o, b.StartBy) {
 			j.Fail("the end of a step's time beat a request that was durable before it: reports %d of task %q, step %q", o, f.Task, b.Step)
 		}
 	}
