@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sagalog/sagalog/events"
+	"github.com/sagalog/sagalog/supervisor"
 )
 
 // The clock of an earlier owner was ahead, and the times of its facts are in the future. The next owner's facts must
@@ -58,4 +59,35 @@ func TestALogThatIsAheadForgetsByTheClock(t *testing.T) {
 	b.submit("t1", "one", "")
 	d.run()
 	require.Equal(t, 1, count[*events.Submitted](b))
+}
+
+// An owner whose clock was ahead found a retry due, and wrote that it is ready, but started nothing, since its agent was missing. For the
+// next owner, whose clock is right, the retry is due later, and must not be forgotten until then.
+func TestARetryThatWasReadyTooEarlyStillStarts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `
+workflow: slow
+defaults: {complete_within: 1h, retry: {attempts: 3, backoff: 10s, then: park}}
+steps: {only: {agent: alpha}}
+`)
+	a := b.candidate("A").own()
+	a.o.SetOffers(b.now, offers(8))
+	b.submit("t", "slow", "")
+	a.run()
+	b.failed("t", "only", 1, events.ClassRetryable, events.EffectNone)
+	a.run()
+	right := b.now
+	a.o.SetOffers(b.now, map[string]supervisor.Offer{})
+	a.pass(time.Minute) // its clock jumps
+	require.Equal(t, 1, b.task("t").Step("only").Attempt)
+	b.now = right
+	a.restart()
+	a.own()
+	a.o.SetOffers(b.now, offers(8))
+	a.pass(time.Second)
+	require.Equal(t, 1, b.task("t").Step("only").Attempt, "it is not due yet")
+	for range 10 {
+		a.pass(10 * time.Second)
+	}
+	require.Equal(t, 2, b.task("t").Step("only").Attempt)
 }

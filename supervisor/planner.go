@@ -288,7 +288,13 @@ func (p *planner) stillReady(t *events.Task, r events.Ready) (bool, error) {
 		return false, nil
 	}
 	notBefore, yes, err := p.sched.Offers(t, r.Path, r.Operation)
-	return yes && notBefore <= p.stamp(), err
+	if yes && notBefore > p.stamp() {
+		// An earlier owner, whose clock was ahead, found it ready and wrote its row, but no fact. It belongs to the timers again.
+		p.state.Touch(t.ID)
+		p.timers.moved = true
+		return false, err
+	}
+	return yes, err
 }
 
 // queued returns the attempts of a plan that may wait in the queue.

@@ -145,7 +145,8 @@ func cancelLate(t *testing.T, e *engine, f *fleet) {
 	require.Equal(t, "processed", e.settled("pivot").State)
 }
 
-// undoOrder checks that the undos of a task began in the reverse order of the completions.
+// undoOrder checks that the undos of a task began in the reverse order of the completions, after those of the steps that may have had an
+// effect and did not complete: a cancel stops the running attempts.
 func undoOrder(t *testing.T, e *engine, id string) {
 	t.Helper()
 	var done, undone []string
@@ -159,7 +160,12 @@ func undoOrder(t *testing.T, e *engine, id string) {
 			undone = append(undone, h.Step)
 		}
 	}
-	require.Equal(t, done, undone)
+	first := len(undone) - len(done)
+	require.GreaterOrEqual(t, first, 0)
+	require.Equal(t, done, undone[first:])
+	for _, step := range undone[:first] {
+		require.NotContains(t, done, step)
+	}
 }
 
 // pivotBreaker is an engine whose pivot can be broken and fixed. At full size it is the example, broken by `sagalog
