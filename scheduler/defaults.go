@@ -35,13 +35,15 @@ const (
 
 // body is the source of a definition as Parse returns it: its keys are those of the language.
 type body struct {
-	Workflow    string              `json:"workflow"`
-	Description string              `json:"description"`
-	Input       json.RawMessage     `json:"input"`
-	Deadline    events.Duration     `json:"deadline"`
-	Defaults    bodyDefaults        `json:"defaults"`
-	Steps       map[string]bodyStep `json:"steps"`
-	Output      json.RawMessage     `json:"output"`
+	Workflow    string                     `json:"workflow"`
+	Description string                     `json:"description"`
+	Input       json.RawMessage            `json:"input"`
+	Deadline    events.Duration            `json:"deadline"`
+	Labels      map[string]json.RawMessage `json:"labels"`
+	Priority    json.RawMessage            `json:"priority"`
+	Defaults    bodyDefaults               `json:"defaults"`
+	Steps       map[string]bodyStep        `json:"steps"`
+	Output      json.RawMessage            `json:"output"`
 }
 
 type bodyDefaults struct {
@@ -111,7 +113,10 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 	if !ok {
 		return nil, fmt.Errorf("workflow %q: steps need each other in a cycle", b.Workflow)
 	}
-	def := &Definition{Workflow: b.Workflow, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Output: present(b.Output)}
+	def := &Definition{
+		Workflow: b.Workflow, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Labels: b.Labels,
+		Priority: present(b.Priority), Output: present(b.Output),
+	}
 	forward := b.forwardOnly(g)
 	for _, id := range order {
 		def.Steps = append(def.Steps, b.step(id, forward[id]))

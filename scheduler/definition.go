@@ -15,6 +15,9 @@ type Definition struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Deadline counts from a task's acceptance. Zero means no deadline.
 	Deadline events.Duration `json:"deadline,omitzero"`
+	// Labels holds the template of each label that a task gets, and Priority that of its priority. What the submission says itself wins.
+	Labels   map[string]json.RawMessage `json:"labels,omitempty"`
+	Priority json.RawMessage            `json:"priority,omitempty"`
 	// Steps are in topological order, and sorted by ID if that leaves a choice: a canonical body has no
 	// order.
 	Steps []Step `json:"steps"`

@@ -21,10 +21,14 @@ var (
 	undoVars   = []string{"task", "input", "steps", "step"}
 	checkVars  = []string{"task", "input", "steps", "output"}
 	outputVars = doVars
+	acceptVars = []string{"task", "input"}
 
 	taskMembers    = []string{"id", "run", "workflow", "version", "labels", "priority", "submitted_at", "deadline", "reason"}
 	stepMembers    = []string{"state", "input", "output", "error"}
 	ownStepMembers = []string{"input", "output", "error", "progress"}
+	// What is known of a task when it is accepted. Its priority may depend on its labels.
+	labelMembers    = []string{"id", "workflow", "version"}
+	priorityMembers = []string{"id", "workflow", "version", "labels"}
 )
 
 // setting is the place of an expression and the names that it may use there.
@@ -41,11 +45,13 @@ type setting struct {
 	undo   bool
 	// check says that the expressions judge the output of their own step.
 	check bool
+	// taskMembers are the members of task that the expressions see.
+	taskMembers []string
 }
 
 // checkExpressions compiles every expression and checks its references. ancestors is nil if the needs form a cycle.
 func (o *outline) checkExpressions(ancestors *ancestry) {
-	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars}
+	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers}
 	for _, s := range o.steps {
 		if when := s.withoutOutput(); when != "" {
 			base.absent[s.id] = when
@@ -71,6 +77,7 @@ func (o *outline) checkExpressions(ancestors *ancestry) {
 			at.template(s.undoWith.value, s.undoWith.path)
 		}
 	}
+	o.checkAcceptance(base)
 	if o.output != nil {
 		at := base
 		at.vars = outputVars
@@ -175,6 +182,9 @@ func (a setting) compileFaults(n *yaml.Node, path string, err error) {
 }
 
 func (a setting) suggestVariable(name string) string {
+	if a.accepting() && (name == "steps" || name == "step" || name == "output") {
+		return "labels and priority are evaluated when the task is accepted, before any step: use input and task"
+	}
 	if name == "step" {
 		return "step is for undo mappings; write steps." + name + ".output for another step"
 	}
@@ -207,7 +217,10 @@ func (a setting) references(n *yaml.Node, path string, refs []exprlang.Reference
 func (a setting) reference(p []string) string {
 	switch p[0] {
 	case "task":
-		return unknownMember("task", p[1:], taskMembers)
+		if len(p) > 1 && slices.Contains(taskMembers, p[1]) && !slices.Contains(a.taskMembers, p[1]) {
+			return "task." + p[1] + " is not known yet when the task is accepted: use input, or task." + strings.Join(a.taskMembers, ", task.")
+		}
+		return unknownMember("task", p[1:], a.taskMembers)
 	case "step":
 		return unknownMember("step", p[1:], ownStepMembers)
 	case "steps":

@@ -8,7 +8,7 @@ import (
 
 // The keys of the definition language. workflow.schema.json describes the same for editors; a test compares the two.
 var (
-	workflowKeys     = []string{"workflow", "description", "input", "deadline", "defaults", "steps", "output"}
+	workflowKeys     = []string{"workflow", "description", "input", "deadline", "labels", "priority", "defaults", "steps", "output"}
 	defaultsKeys     = []string{"complete_within", "retry", "cool_down", "undo"}
 	undoDefaultsKeys = []string{"complete_within", "retry"}
 	stepKeys         = []string{"agent", "needs", "if", "with", "complete_within", "heartbeat", "retry", "cool_down", "undo", "pivot", "fail_if", "fail_reason", "start_within", "on_timeout"}
@@ -31,6 +31,9 @@ type outline struct {
 	workflow string
 	input    *member
 	output   *member
+	// labels holds the labels by name in the order of the document, and priority is nil without one.
+	labels   []member
+	priority *member
 	// completeWithin is the one of steps that give none.
 	completeWithin events.Duration
 	steps          []*outlineStep
@@ -75,6 +78,13 @@ func outlineOf(d *document) *outline {
 	}
 	if v, ok := m["output"]; ok {
 		o.output = &v
+	}
+	if v, ok := m["labels"]; ok {
+		o.shapeLabels(v)
+	}
+	if v, ok := m["priority"]; ok {
+		o.priority = &v
+		shapePriority(v)
 	}
 	if v, ok := m["defaults"]; ok {
 		o.completeWithin = shapeDefaults(v)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -60,6 +61,9 @@ func showPreview(out io.Writer, p *api.PreviewDocument) error {
 	}
 	if len(p.Faults) > 0 {
 		return table(out, row{"PLACE", "FAULT"}, rows)
+	}
+	if len(p.Labels) > 0 || p.Priority != 0 {
+		fmt.Fprintf(out, "Labels: %s. Priority: %d.\n\n", Printable(labelText(p.Labels)), p.Priority)
 	}
 	for _, st := range p.Steps {
 		rows = append(rows, row{st.ID, st.Agent, strings.Join(st.Needs, ","), first(&st), judgement(&st), string(st.With)})

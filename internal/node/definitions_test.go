@@ -259,7 +259,7 @@ func TestDefinitionsThatBreakTheRulesAreIgnored(t *testing.T) {
 		require.Len(t, letters, 2)
 		require.Equal(t, events.RejectUnknownWorkflow, letters[0].Header(supervisor.DeadReason))
 		require.Contains(t, letters[0].Header("__dlq.errors.message"), `version 1 of workflow "heavy" cannot be used: input.enum: the lists of the schema have more than 2000 values`)
-		faults, err := n.Checked().CheckInput(t.Context(), hex.EncodeToString(sum[:]), []byte(`{}`))
+		_, faults, err := n.Checked().Accept(t.Context(), api.Definition{Name: "heavy", Version: 1, Hash: hex.EncodeToString(sum[:])}, &events.Submission{Input: []byte(`{}`)})
 		require.NoError(t, err)
 		require.Len(t, faults, 1)
 		require.Contains(t, faults[0].Message, "cannot be used")
