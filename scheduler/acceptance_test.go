@@ -105,3 +105,22 @@ f:10:31: priority: unknown name output: labels and priority are evaluated when t
 		require.Contains(t, lines(faults), want, priority)
 	}
 }
+
+func TestTextsForPeopleAreBounded(t *testing.T) {
+	t.Parallel()
+	src, faults := scheduler.Parse("f", []byte("workflow: w\ntitle: A title\ndescription: |\n  Several\n  lines\nsteps: {a: {agent: a, title: Charge the card, description: \"It says ${ nothing }\"}}\n"), nil)
+	require.NotNil(t, src, lines(faults))
+	d, err := scheduler.Complete(src.Body)
+	require.NoError(t, err)
+	require.Equal(t, "A title", d.Title)
+	require.Equal(t, "Several\nlines\n", d.Description)
+	require.Equal(t, "Charge the card", d.Steps[0].Title)
+	require.Equal(t, "It says ${ nothing }", d.Steps[0].Description, "a text, not a template")
+	src, faults = scheduler.Parse("f", []byte("workflow: w\ntitle: \"\"\nsteps: {a: {agent: a, title: \"two\\nlines\", description: "+strings.Repeat("x", 4097)+"}, b: {agent: a, title: 5}}\n"), nil)
+	require.Nil(t, src)
+	require.Equal(t, strings.TrimSpace(`
+f:2:8: title: a title is one line of 1 to 120 bytes, and this has 0: move the rest into description
+f:3:30: steps.a.title: a title is one line of 1 to 120 bytes, and this has 9: move the rest into description
+f:3:57: steps.a.description: a description has up to 4096 bytes, and this has 4097: keep longer texts elsewhere, and link to them
+f:3:4178: steps.b.title: expected text, got the number 5`), strings.TrimSpace(lines(faults)))
+}

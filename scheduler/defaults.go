@@ -36,6 +36,7 @@ const (
 // body is the source of a definition as Parse returns it: its keys are those of the language.
 type body struct {
 	Workflow    string                     `json:"workflow"`
+	Title       string                     `json:"title"`
 	Description string                     `json:"description"`
 	Input       json.RawMessage            `json:"input"`
 	Deadline    events.Duration            `json:"deadline"`
@@ -76,6 +77,8 @@ type bodyCoolDown struct {
 
 type bodyStep struct {
 	bodyPolicy
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
 	StartWithin events.Duration `json:"start_within"`
 	OnTimeout   string          `json:"on_timeout"`
 	Agent       string          `json:"agent"`
@@ -114,7 +117,7 @@ func Complete(raw json.RawMessage) (*Definition, error) {
 		return nil, fmt.Errorf("workflow %q: steps need each other in a cycle", b.Workflow)
 	}
 	def := &Definition{
-		Workflow: b.Workflow, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Labels: b.Labels,
+		Workflow: b.Workflow, Title: b.Title, Description: b.Description, Input: present(b.Input), Deadline: b.Deadline, Labels: b.Labels,
 		Priority: present(b.Priority), Output: present(b.Output),
 	}
 	forward := b.forwardOnly(g)
@@ -165,7 +168,7 @@ func (b *body) step(id string, forward bool) Step {
 	s := b.Steps[id]
 	needs := slices.Sorted(slices.Values(s.Needs))
 	out := Step{
-		ID: id, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
+		ID: id, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: needs, If: s.If, With: present(s.With), FailIf: s.FailIf, FailReason: s.FailReason, Pivot: s.Pivot,
 		CompleteWithin: cmp.Or(s.CompleteWithin, b.Defaults.CompleteWithin, DefaultCompleteWithin),
 		Heartbeat:      s.Heartbeat, StartWithin: s.StartWithin, OnTimeout: s.OnTimeout,
 		Retry:    retry(DefaultAttempts, s.Retry, b.Defaults.Retry),

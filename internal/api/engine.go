@@ -209,10 +209,10 @@ type Definition struct {
 
 // Workflow is one version of a definition.
 type Workflow struct {
-	Name        string
-	Version     int
-	Hash        string
-	Description string
+	Name               string
+	Version            int
+	Hash               string
+	Title, Description string
 	// Current says that submissions without a version get this one.
 	Current   bool
 	AppliedAt events.Instant
@@ -224,11 +224,12 @@ type Workflow struct {
 
 // Step is the part of a step's definition that a reader of a task needs.
 type Step struct {
-	ID      string
-	Agent   string
-	Needs   []string
-	HasUndo bool
-	Pivot   bool
+	ID                 string
+	Title, Description string
+	Agent              string
+	Needs              []string
+	HasUndo            bool
+	Pivot              bool
 	// Calls are the operations of agents that the step may call.
 	Calls []Call
 }

@@ -91,7 +91,7 @@ func (s *workflows) preview(ctx context.Context, in *WorkflowPath) (*PreviewAnsw
 	}
 	for _, x := range steps {
 		d.Steps = append(d.Steps, PreviewStep{
-			StepSummary: StepSummary{ID: x.ID, Agent: x.Agent, Needs: x.Needs, Undo: x.HasUndo, Pivot: x.Pivot},
+			StepSummary: x.summary(),
 			If:          x.If, Condition: x.Condition, Skipped: x.Skipped, Starts: x.Starts, With: x.With, Error: x.Error,
 		})
 	}

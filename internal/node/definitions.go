@@ -80,7 +80,7 @@ func (d *definitions) find(name string, version int) (scheduler.Version, bool) {
 func (d *definitions) workflow(v scheduler.Version) *api.Workflow {
 	w := &api.Workflow{Name: v.Workflow, Version: v.Version, Hash: v.Hash, AppliedAt: v.AppliedAt}
 	if p, err := d.program(v); err == nil {
-		w.Description = p.Definition().Description
+		w.Title, w.Description = p.Definition().Title, p.Definition().Description
 	}
 	if c, ok := d.ns.catalog.Catalog.Current(v.Workflow); ok {
 		w.Current = c.Hash == v.Hash
@@ -180,7 +180,7 @@ func (d *definitions) Preview(_ context.Context, hash string, t *events.Task) (l
 
 func stepsOf(d *scheduler.Definition) (list []api.Step) {
 	for _, s := range d.Steps {
-		x := api.Step{ID: s.ID, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
+		x := api.Step{ID: s.ID, Title: s.Title, Description: s.Description, Agent: s.Agent, Needs: s.Needs, HasUndo: s.Undo != nil, Pivot: s.Pivot}
 		for _, c := range s.Calls() {
 			x.Calls = append(x.Calls, api.Call(c))
 		}

@@ -342,7 +342,7 @@ func (e *Engine) Steps(_ context.Context, hash string) ([]api.Step, error) {
 	return []api.Step{
 		{ID: "reserve", Agent: "stock", HasUndo: true},
 		{ID: "charge", Agent: "bank", Needs: []string{"reserve"}, HasUndo: true},
-		{ID: "ship", Agent: "post", Needs: []string{"charge"}, Pivot: true},
+		{ID: "ship", Title: "Hand it to the post", Description: "Books a parcel.", Agent: "post", Needs: []string{"charge"}, Pivot: true},
 	}, nil
 }
 
