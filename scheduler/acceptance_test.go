@@ -97,6 +97,7 @@ f:6:10: labels.e: unknown name steps: labels and priority are evaluated when the
 f:7:10: labels.f: task.priority is not known yet when the task is accepted: use input, or task.id, task.workflow, task.version
 f:8:10: labels.g: unknown name inptu: did you mean "input"?
 f:9:6: labels.h: not a label: a key has 1 to 64 bytes without a colon, a value up to 256
+f:10:15: priority: task.deadline is not known yet when the task is accepted: use input, or task.id, task.workflow, task.version, task.labels
 f:10:31: priority: unknown name output: labels and priority are evaluated when the task is accepted, before any step: use input and task`), strings.TrimSpace(lines(faults)))
 
 	for priority, want := range map[string]string{"high": "expected a whole number", "1001": "is not between -1000 and 1000", "1.5": "expected a whole number", "[1]": "expected a whole number"} {

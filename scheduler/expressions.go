@@ -36,8 +36,7 @@ type setting struct {
 	doc  *document
 	vars []string
 	// self is the step to which the expressions belong. It is empty for the output, which is evaluated when every step has ended.
-	self string
-	// ancestors is nil if the needs form a cycle.
+	self      string
 	ancestors *ancestry
 	// absent says when the output of a step that is over is null, for each step where it may be.
 	absent map[string]string
@@ -49,7 +48,7 @@ type setting struct {
 	taskMembers []string
 }
 
-// checkExpressions compiles every expression and checks its references. ancestors is nil if the needs form a cycle.
+// checkExpressions compiles every expression and checks its references.
 func (o *outline) checkExpressions(ancestors *ancestry) {
 	base := setting{doc: o.doc, ids: o.ids(), absent: map[string]string{}, vars: doVars, taskMembers: taskMembers}
 	for _, s := range o.steps {
@@ -102,11 +101,12 @@ func (a setting) condition(m member, never string) {
 		return
 	}
 	c, err := exprlang.CompileCondition(src, a.vars...)
+	refs := c.References()
 	if err != nil {
 		a.compileFaults(m.value, m.path, err)
+		a.references(m.value, m.path, refs)
 		return
 	}
-	refs := c.References()
 	sound := a.references(m.value, m.path, refs)
 	if len(refs) == 0 {
 		switch yes, err := c.Eval(exprlang.NewScope(nil)); {
@@ -152,11 +152,12 @@ func (a setting) template(n *yaml.Node, path string) {
 
 func (a setting) text(n *yaml.Node, path string) {
 	t, err := exprlang.CompileString(n.Value, nil, a.vars...)
+	refs := t.References()
 	if err != nil {
 		a.compileFaults(n, path, err)
+		a.references(n, path, refs)
 		return
 	}
-	refs := t.References()
 	if !a.references(n, path, refs) {
 		return
 	}
@@ -240,7 +241,7 @@ func (a setting) reference(p []string) string {
 		return "a check has the output of its step as output"
 	case id == a.self:
 		return "a step cannot use its own output: it has not run yet"
-	case a.self != "" && a.ancestors != nil && !a.ancestors.needs(a.self, id):
+	case a.self != "" && !a.ancestors.needs(a.self, id):
 		return "step " + id + " may not have run yet: add it to needs of " + a.self
 	}
 	return unknownMember(stepPath(id), p[2:], stepMembers)

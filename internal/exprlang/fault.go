@@ -17,6 +17,8 @@ type Error struct {
 	// Offset is the position of the fault in the string, in bytes.
 	Offset  int
 	Message string
+	// unknown is the name that is not known, if that is the fault.
+	unknown string
 }
 
 func (e *Error) Error() string {
@@ -43,7 +45,27 @@ func fault(src string, err error) *Error {
 	if !errors.As(err, &f) {
 		return &Error{Message: err.Error()}
 	}
-	return &Error{Offset: runeOffset(src, f.From), Message: explain(f.Message)}
+	unknown, _ := strings.CutPrefix(f.Message, "unknown name ")
+	if unknown == f.Message {
+		unknown = ""
+	}
+	return &Error{Offset: runeOffset(src, f.From), Message: explain(f.Message), unknown: unknown}
+}
+
+// in turns offsets that count the runes of a source into bytes.
+func (e Errors) in(src string) Errors {
+	for _, f := range e {
+		f.Offset = runeOffset(src, f.Offset)
+	}
+	return e
+}
+
+// shifted returns the faults of an expression that begins at an offset.
+func (e Errors) shifted(offset int) Errors {
+	for _, f := range e {
+		f.Offset += offset
+	}
+	return e
 }
 
 // explain adds why a function of expr's manual is not available here.
