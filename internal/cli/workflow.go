@@ -221,6 +221,9 @@ func showCommand() *cobra.Command {
 		Use: "show NAME", Short: "Read a version of a workflow", Args: cobra.ExactArgs(1),
 		Example: "  sagalog workflow show drone-delivery\n  sagalog workflow show drone-delivery --version 2 -o json",
 		RunE: client(func(s *session, args []string) error {
+			if err := onlyName(args[0]); err != nil {
+				return err
+			}
 			q := url.Values{}
 			if v := s.flag("version"); v != "0" {
 				q.Set("version", v)
@@ -234,6 +237,15 @@ func showCommand() *cobra.Command {
 	})
 	c.Flags().Int("version", 0, "the version (default: the current one)")
 	return c
+}
+
+// onlyName refuses NAME@VERSION where the version has a flag, or does not count.
+func onlyName(workflow string) error {
+	name, version, versioned := strings.Cut(workflow, "@")
+	if !versioned {
+		return nil
+	}
+	return Usage("%q is not the name of a workflow: the name is %s; where a version counts, give --version %s", workflow, name, version)
 }
 
 // aboutStep returns the title of a step and the description behind it.

@@ -27,6 +27,9 @@ func previewCommand() *cobra.Command {
 }
 
 func (s *session) preview(name string) error {
+	if err := onlyName(name); err != nil {
+		return err
+	}
 	body := api.PreviewBody{ID: s.flag("id")}
 	var err error
 	if body.Version, err = s.cmd.Flags().GetInt("version"); err != nil {
