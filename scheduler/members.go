@@ -23,7 +23,7 @@ type member struct {
 var laterKeys = map[string]string{
 	"for": "fan-out over a list", "parallel": "fan-out over a list", "task": "child tasks", "wait": "waiting for a signal",
 	"sleep": "sleeping until a time", "schedule": "schedules",
-	"retention": "retention by workflow", "not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
+	"remember_for": "how long tasks are remembered, by workflow", "not_before": "delayed starts", "reply_to": "replies", "on_failure": "failure handlers", "limits": "limits by workflow",
 }
 
 // renamedKeys are the names that keys had before. They are near no other key by their letters.

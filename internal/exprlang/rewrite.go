@@ -41,6 +41,10 @@ func (w *rewriter) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		w.identifier(node, n)
+	case *ast.FloatNode:
+		if i, ok := comparable(n.Value).(int); ok {
+			ast.Patch(node, &ast.IntegerNode{Value: i})
+		}
 	case *ast.MemberNode:
 		w.member(node, n)
 	case *ast.CallNode:
